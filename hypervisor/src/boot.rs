@@ -250,7 +250,7 @@ fn greet(board: &Board, tree: &BoardTree<'_>) {
 /// Says what guests' random numbers rest on.
 fn tell_sources(board: &Board) {
     let sources = board.random.lock().sources();
-    let has = |source, text| if sources.has(source) { text } else { "" };
+    let has = |source, text| if sources.contains(source) { text } else { "" };
     let warning = if sources.suffice() {
         ""
     } else {

@@ -7,7 +7,7 @@ use hanok_decode::Control;
 use hanok_vm::exception_storm;
 
 /// The vector at which the vCPU, whose registers were fetched, takes one exception after the other.
-pub fn lost_at(vcpu: &El2Context) -> Option<u64> {
+pub fn storm_vector(vcpu: &El2Context) -> Option<u64> {
     let (regs, el1, aarch32) = (&vcpu.regs, &vcpu.el1, vcpu.is_aarch32());
     let (link, vectors) = if aarch32 {
         (

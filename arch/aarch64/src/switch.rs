@@ -125,7 +125,7 @@ impl Context<Host> for El2Context {
     }
 
     /// A pending virtual SError also wakes the vCPU from WFI (DDI 0487, D1.6.2).
-    fn error_waits(&self, resident: bool) -> bool {
+    fn has_pending_error(&self, resident: bool) -> bool {
         let hcr = if resident {
             read!("hcr_el2")
         } else {
@@ -146,15 +146,15 @@ impl Context<Host> for El2Context {
         inject::fetch_vector(self)
     }
 
-    fn fetch(&mut self, machine: &Host) {
+    fn copy_from_cpu(&mut self, machine: &Host) {
         self.el1.save(machine.features.pointer_authentication);
         if self.is_aarch32() {
             self.aarch32.save();
         }
     }
 
-    fn lost_at(&self) -> Option<u64> {
-        registers::lost_at(self)
+    fn storm_vector(&self) -> Option<u64> {
+        registers::storm_vector(self)
     }
 
     fn describe(&self, say: impl Fn(Arguments<'_>)) {

@@ -4,7 +4,7 @@
 mod hardware;
 
 use crate::GichLists;
-use hanok_hal::{ListRegisters, VirtualInterface};
+use hanok_hal::{ListRegisters, VirtualCpuInterface};
 #[cfg(target_arch = "aarch64")]
 pub use hardware::HardwareLists;
 
@@ -88,7 +88,7 @@ impl ListRegisters for HostLists {
     }
 }
 
-impl VirtualInterface for HostLists {
+impl VirtualCpuInterface for HostLists {
     type State = InterfaceState;
 
     fn enter(&mut self, state: &InterfaceState) {

@@ -143,16 +143,16 @@ impl<K: Kind> Backend for Machine<K> {
         sysreg::isb();
     }
 
-    fn forget_all_spaces(&self) {
+    fn invalidate_all_tlbs(&self) {
         mmu::forget_all_vmids();
     }
 
-    fn forget_range(&self, space: u64, range: Span<Ipa>) {
+    fn invalidate_range(&self, space: u64, range: Span<Ipa>) {
         mmu::Stage2Tlb(space).invalidate(range);
     }
 
-    fn forget_instructions(&self) {
-        bulk::forget_instructions();
+    fn invalidate_instruction_caches(&self) {
+        bulk::invalidate_instruction_caches();
     }
 
     #[inline(always)]

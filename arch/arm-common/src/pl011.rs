@@ -2,7 +2,7 @@
 
 use arm_pl011_uart::{DataBits, Interrupts, LineConfig, PL011Registers, Parity, StopBits, Uart};
 use core::ptr::NonNull;
-use hanok_hal::{HostLine, SerialPort};
+use hanok_hal::{HostLine, LineFull, SerialPort};
 use hanok_types::Hva;
 use safe_mmio::UniqueMmioPointer;
 
@@ -55,19 +55,19 @@ impl HostUart {
     /// Sends a byte, waiting for room however long that takes. For the hypervisor's own
     /// last words.
     pub fn send_blocking(&mut self, byte: u8) {
-        while !self.try_send(byte) {
+        while self.try_send(byte).is_err() {
             core::hint::spin_loop();
         }
     }
 }
 
 impl SerialPort for HostUart {
-    fn try_send(&mut self, byte: u8) -> bool {
-        let room = !self.uart.is_tx_fifo_full();
-        if room {
-            self.uart.write_word(byte);
+    fn try_send(&mut self, byte: u8) -> Result<(), LineFull> {
+        if self.uart.is_tx_fifo_full() {
+            return Err(LineFull);
         }
-        room
+        self.uart.write_word(byte);
+        Ok(())
     }
 }
 

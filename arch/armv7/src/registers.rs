@@ -16,7 +16,7 @@ const BANKED: [(&str, usize, usize); 6] = [
 ];
 
 /// The vector at which the vCPU, whose registers were fetched, takes one exception after the other.
-pub fn lost_at(vcpu: &HypContext) -> Option<u64> {
+pub fn storm_vector(vcpu: &HypContext) -> Option<u64> {
     let (regs, pl1) = (vcpu.registers(), &vcpu.pl1);
     let vectors = Control::from_bits(pl1.sctlr).vectors(pl1.vbar.into());
     let mode = Psr::from_bits(regs.pstate as u32).mode();

@@ -120,7 +120,7 @@ impl Context<Host> for HypContext {
     }
 
     /// A pending virtual abort also wakes the vCPU from WFI (DDI 0406C, B1.8.13).
-    fn error_waits(&self, resident: bool) -> bool {
+    fn has_pending_error(&self, resident: bool) -> bool {
         let hcr = if resident {
             read!("hcr_el2")
         } else {
@@ -141,12 +141,12 @@ impl Context<Host> for HypContext {
         inject::fetch_vector()
     }
 
-    fn fetch(&mut self, machine: &Host) {
+    fn copy_from_cpu(&mut self, machine: &Host) {
         self.pl1.save(machine.features.thumbee);
     }
 
-    fn lost_at(&self) -> Option<u64> {
-        registers::lost_at(self)
+    fn storm_vector(&self) -> Option<u64> {
+        registers::storm_vector(self)
     }
 
     fn describe(&self, say: impl Fn(Arguments<'_>)) {

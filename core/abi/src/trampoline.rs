@@ -1,49 +1,51 @@
-//! What a sensitive instruction is rewritten to so that it does not trap: a branch to a few
-//! instructions of User mode that do the same to the virtual CPU.
+//! Trampolines: a sensitive instruction is rewritten to a branch to a few instructions that do the
+//! same to the virtual CPU in User mode, so that it does not trap.
 //!
 //! The virtual CPU is a page ([`Field`]) that the hypervisor maps beside the code and reads
-//! whenever it needs to know; it trusts nothing in it. The code needs no base register, because
-//! LDR and STR reach 4 KB from the PC: a room is a row of triples of pages, the page's alias as a
-//! *doorbell*, code, and the plain alias. The doorbell is read-only while a virtual interrupt
-//! is pending, so that unmasking interrupts checks nothing: its store faults then, and the
-//! hypervisor does what the site says. The plain alias can always be written.
+//! whenever it needs its state; it trusts nothing in it. The code needs no base register, because
+//! LDR and STR reach 4 KB from the PC: a room is a row of triples of pages, each of which is an
+//! alias of the virtual CPU's page as a *doorbell*, a page of code, and a plain alias. The doorbell
+//! is read-only while a virtual interrupt is pending. So unmasking interrupts checks nothing: its
+//! store to the doorbell faults if one is pending, and the hypervisor then does what the rewritten
+//! instruction does. The plain alias can always be written.
 //!
-//! The interrupt mask is bit 7 of its word, as in the CPSR, and CPS stores the PC, of which bit 7
-//! says which: so neither a scratch register nor the flags are needed, only a place for the
-//! store whose address is right ([`Template::start`]).
+//! The interrupt mask is bit 7 of its word, as in the CPSR. CPS stores the PC, whose bit 7 depends
+//! on the address of the store. So it needs neither a scratch register nor the flags, only an
+//! address of the store with the right bit 7 ([`Template::start`]).
 //!
-//! What makes an interrupt in the middle harmless ([`resume`]): a trampoline writes nothing that
-//! it reads before its last instruction but one, so that it can begin again; that one commits;
-//! and the last one goes back behind the site. So no table is needed on the board: the last
-//! branch says which site it was.
+//! An interrupt in the middle of a trampoline is harmless ([`resume`]): before its last instruction
+//! but one a trampoline writes nothing that it reads, so that it can begin again; that instruction
+//! commits; and the last one branches behind the site, which is the place of the rewritten
+//! instruction. So the board needs no table: the last branch tells the site.
 //!
-//! T32 cannot store relative to the PC (DDI 0406C A8.8.203), so that a trampoline of it goes on in
-//! A32, and comes back by a literal ([`t32`]).
+//! T32 cannot store relative to the PC (DDI 0406C A8.8.203), so a T32 trampoline goes on in A32,
+//! and returns by a literal ([`t32`]).
 
 pub mod model;
 pub mod t32;
 
 use crate::trap::trap_a32;
 
-/// Bytes of a page.
+/// The size of a page in bytes.
 pub const PAGE: u32 = 0x1000;
-/// Bytes of a triple: doorbell, code, plain.
+/// The size of a triple in bytes: doorbell, code, plain alias.
 pub const TRIPLE: u32 = 3 * PAGE;
-/// From the doorbell page to the code page.
+/// The distance from the doorbell page to the code page.
 pub const TO_CODE: u32 = PAGE;
-/// Of a code page, where trampolines may be: from there both aliases' fields can be reached.
+/// The part of a code page in which trampolines may be: from there they reach the fields of both
+/// aliases.
 pub const CODE: core::ops::Range<u32> = 0x80..0xf70;
-/// No trampoline has more instructions.
+/// The largest number of instructions in a trampoline.
 const MAX_STEPS: usize = 11;
-/// No trampoline has more words.
+/// The largest number of words in a trampoline.
 pub const MAX_WORDS: usize = MAX_STEPS + t32::MORE;
 
-/// A word of the virtual CPU's page: where it is.
+/// A word of the virtual CPU's page, by its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Field(u16);
 
 impl Field {
-    /// CPSR's lower sixteen bits: mode, F, A and E; I is clear there.
+    /// The lower sixteen bits of CPSR: mode, F, A and E; I is clear there.
     pub const PSR: Self = Self(0x00);
     /// SPSR of the current mode.
     pub const SPSR: Self = Self(0x04);
@@ -83,36 +85,36 @@ impl Field {
     pub const PAR: Self = Self(0x48);
     /// FPEXC.
     pub const FPEXC: Self = Self(0x4c);
-    /// I, in bit 7; all others mean nothing. Written through the doorbell.
+    /// I, in bit 7; the other bits have no meaning. It is written through the doorbell.
     pub const MASK: Self = Self(0xf80);
 
-    /// All of them.
+    /// All fields.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..Self::FPEXC.0 / 4 + 1)
             .map(|word| Self(4 * word))
             .chain([Self::MASK])
     }
 
-    /// Bytes from the start of the page.
+    /// The offset from the start of the page, in bytes.
     pub const fn offset(self) -> u32 {
         self.0 as u32
     }
 
-    /// Whether it is reached through the doorbell, which is in front of the code.
+    /// Whether the field is reached through the doorbell, which is before the code.
     pub const fn is_doorbell(self) -> bool {
         self.0 >= 0x800
     }
 }
 
-/// Bit of [`Field::MASK`] that counts.
+/// The bit of [`Field::MASK`] that is used.
 pub const MASKED: u32 = 1 << 7;
 
 /// A system register that is a field.
 struct Known {
-    /// MRC of it, without condition and Rt.
+    /// The MRC that reads it, without condition and Rt.
     mrc: u32,
     field: Field,
-    /// Whether MCR only notes the value, so that a store does.
+    /// Whether MCR only changes the stored value, so that a store can replace it.
     noted: bool,
 }
 
@@ -128,8 +130,8 @@ const fn read(mrc: u32, field: Field) -> Known {
     }
 }
 
-/// System registers by their MRC. Those that are only read change by a trap, or by an
-/// exception, when the hypervisor writes the page.
+/// The system registers by their MRC. Those that can only be read change by a trap or an exception,
+/// when the hypervisor writes the page.
 const KNOWN: [Known; 18] = [
     Known {
         mrc: mrc(3, 0, 0),
@@ -160,47 +162,47 @@ const KNOWN: [Known; 18] = [
     read(0x0ef8_0a10, Field::FPEXC),
 ];
 
-/// What is free behind a site, having been found dead there.
+/// The registers and flags that are free after a site, because their values are not used there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Free {
-    /// Registers; bit n is Rn. SP and PC are not looked at.
+    /// The registers; bit n is Rn. The bits of SP and PC are ignored.
     pub registers: u16,
-    /// Whether N and Z are.
+    /// Whether N and Z are free.
     pub flags: bool,
 }
 
-/// A register.
+/// The number of a register.
 type Register = u32;
 
-/// An instruction of a trampoline, wherever it will be.
+/// An instruction of a trampoline, before its address is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TrampolineStep {
     /// This word.
     Word(u32),
-    /// LDR of a field.
+    /// An LDR of a field.
     Load(Register, Field),
-    /// STR to a field.
+    /// An STR to a field.
     Store(Register, Field),
     /// A branch behind the site.
     Back,
 }
 
-/// A trampoline, wherever it will be.
+/// A trampoline, before its address is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Template {
     steps: [TrampolineStep; MAX_STEPS],
-    /// How many steps it has.
+    /// The number of steps.
     count: usize,
-    /// Whether its site is of T32.
+    /// Whether the site is T32 code.
     thumb: bool,
-    /// What bit 7 of the value has to be that the first instruction stores, the PC.
+    /// If the first instruction stores the PC: the value that bit 7 of it must have.
     stores: Option<bool>,
 }
 
 const R0: u32 = 0;
 const PC: Register = 15;
 const SP: Register = 13;
-/// From an instruction's address to the PC that it reads (DDI 0406C A2.3).
+/// The distance from an instruction's address to the PC that it reads (DDI 0406C A2.3).
 const PIPELINE: u32 = 8;
 
 const CPSID_I: u32 = 0xf10c_0080;
@@ -220,8 +222,8 @@ impl Template {
         }
     }
 
-    /// The trampoline for the A32 instruction `word`, behind which `free` is; `None` where a
-    /// trap has to stay.
+    /// The trampoline for the A32 instruction `word`, with what is `free` after it; `None` if only
+    /// a trap can replace the instruction.
     pub fn of(word: u32, free: Free) -> Option<Self> {
         match word {
             CPSID_I => return Some(Self::mask(true)),
@@ -238,8 +240,8 @@ impl Template {
         }
     }
 
-    /// The trampoline for a T32 instruction of two halfwords, the first one above, that is in no
-    /// IT block.
+    /// The trampoline for a T32 instruction of two halfwords, the first one in the upper half, that
+    /// is in no IT block.
     pub fn of_t32(both: u32, free: Free) -> Option<Self> {
         let same = Self::of(t32::as_a32(both)?, free)?;
         Some(Self {
@@ -248,7 +250,7 @@ impl Template {
         })
     }
 
-    /// CPSID I or CPSIE I.
+    /// The trampoline for CPSID I or CPSIE I.
     fn mask(masked: bool) -> Self {
         Self {
             stores: Some(masked),
@@ -256,13 +258,13 @@ impl Template {
         }
     }
 
-    /// How many words it has.
+    /// The number of words.
     #[allow(clippy::len_without_is_empty)] // none is empty
     pub const fn len(&self) -> usize {
         self.count + if self.thumb { t32::MORE } else { 0 }
     }
 
-    /// Where it can begin, at `at` or behind.
+    /// The first address at or after `at` where the trampoline may begin.
     pub const fn start(&self, at: u32) -> u32 {
         let before = if self.thumb { t32::ENTRY_BYTES } else { 0 } + PIPELINE;
         let value = at.wrapping_add(before);
@@ -274,8 +276,8 @@ impl Template {
         }
     }
 
-    /// Its words at `at` in a code page, for the instruction at `site`; `None` where one of them
-    /// does not reach.
+    /// Word `number` of the trampoline at `at` in a code page, for the instruction at `site`;
+    /// `None` if one of its targets is out of reach.
     pub fn word(&self, number: usize, at: u32, site: u32) -> Option<u32> {
         let here = at.wrapping_add(4 * number as u32);
         let behind = site.wrapping_add(4);
@@ -300,7 +302,7 @@ impl Template {
 }
 
 impl TrampolineStep {
-    /// Its word at `here` in a code page, where `back` leads behind the site.
+    /// The word of this step at `here` in a code page. `back` makes the branch behind the site.
     fn word(self, here: u32, back: impl Fn() -> Option<u32>) -> Option<u32> {
         match self {
             Self::Word(word) => Some(word),
@@ -311,13 +313,13 @@ impl TrampolineStep {
     }
 }
 
-/// LDR and STR of a word by the PC, of which U is added.
+/// LDR and STR of a word relative to the PC; U is to be added.
 const LDR: u32 = 0xe51f_0000;
 const STR: u32 = 0xe50f_0000;
 const U: u32 = 1 << 23;
 const ALWAYS: u32 = 0xe000_0000;
 
-/// U and the distance from an instruction at `here` in a code page to a field's nearest alias.
+/// U and the distance from an instruction at `here` in a code page to the nearest alias of a field.
 fn reach(here: u32, field: Field) -> Option<u32> {
     let page = here & !(PAGE - 1);
     let alias = if field.is_doorbell() {
@@ -337,14 +339,14 @@ fn reach(here: u32, field: Field) -> Option<u32> {
     (distance < PAGE).then_some(add | distance)
 }
 
-/// B from `at` to `to` with the condition in bits 31 to 28, if it reaches.
+/// B from `at` to `to`, with the condition in bits 31 to 28; `None` if `to` is out of reach.
 pub fn branch(condition: u32, at: u32, to: u32) -> Option<u32> {
     let distance = to.wrapping_sub(at.wrapping_add(PIPELINE)) as i32;
     let fits = distance & 3 == 0 && distance >> 25 == distance >> 31;
     fits.then_some(condition & 0xf000_0000 | 0x0a00_0000 | distance as u32 >> 2 & 0x00ff_ffff)
 }
 
-/// Where the branch `word` at `at` goes, whatever its condition.
+/// The target of the branch `word` at `at`, whatever its condition; `None` if it is no branch.
 pub const fn branch_target(word: u32, at: u32) -> Option<u32> {
     if word >> 28 == 0xf || word & 0x0f00_0000 != 0x0a00_0000 {
         return None;
@@ -353,14 +355,13 @@ pub const fn branch_target(word: u32, at: u32) -> Option<u32> {
     Some(at.wrapping_add(PIPELINE).wrapping_add(distance))
 }
 
-/// The branch that takes the place of `word` at `site`, to a trampoline at `at`: with the same
-/// condition.
+/// The branch that replaces `word` at `site`, with the same condition, to a trampoline at `at`.
 pub fn enter(word: u32, site: u32, at: u32) -> Option<u32> {
     let condition = if word >> 28 == 0xf { ALWAYS } else { word };
     branch(condition, site, at)
 }
 
-/// Rt of MRS, MRC and MCR; the PC is none.
+/// Rt of MRS, MRC and MCR; `None` for the PC.
 fn rt(word: u32) -> Option<Register> {
     Some(word >> 12 & 0xf).filter(|register| *register != PC)
 }
@@ -370,7 +371,7 @@ fn rm(word: u32) -> Option<Register> {
     Some(word & 0xf).filter(|register| *register != PC)
 }
 
-/// A free register that is not `taken`.
+/// A free register other than `taken`.
 fn scratch(free: Free, taken: Register) -> Option<Register> {
     let usable = |register: &Register| {
         free.registers >> register & 1 == 1 && *register != taken && *register != SP
@@ -386,7 +387,7 @@ fn store(register: Register, field: Field) -> Template {
     Template::new(&[TrampolineStep::Store(register, field), TrampolineStep::Back])
 }
 
-/// MRC, MCR, VMRS.
+/// The trampoline for MRC, MCR or VMRS.
 fn system(word: u32) -> Option<Template> {
     let register = rt(word)?;
     let read = word & 1 << 20 != 0;
@@ -400,7 +401,7 @@ fn system(word: u32) -> Option<Template> {
     }
 }
 
-/// MRS of CPSR: flags and GE are the real ones, the rest comes from the page.
+/// The trampoline for MRS of CPSR: flags and GE are the real ones, the rest comes from the page.
 fn mrs_current(to: Register, free: Free) -> Option<Template> {
     let with = scratch(free, to)?;
     Some(Template::new(&[
@@ -415,14 +416,14 @@ fn mrs_current(to: Register, free: Free) -> Option<Template> {
     ]))
 }
 
-/// MSR of CPSR_c: where mode and F stay as they are only I can change; else it traps.
+/// The trampoline for MSR of CPSR_c: if mode and F stay as they are, only I changes; else it traps.
 fn msr_control(word: u32, free: Free) -> Option<Template> {
     let from = rm(word)?;
     let with = scratch(free, from)?;
     let svc = trap_a32(ALWAYS | word & !0xf000_0000)?;
     let load = TrampolineStep::Load(with, Field::PSR);
     let differs = TrampolineStep::Word(0xe020_0000 | with << 16 | with << 12 | from); // eor with, with, from
-    // Beginning again it has other flags than its site, whose condition may look at them.
+    // If it begins again, it has other flags than its site, whose condition may depend on them.
     if free.flags && word >> 28 == ALWAYS >> 28 {
         return Some(Template::new(&[
             load,
@@ -451,11 +452,11 @@ fn msr_control(word: u32, free: Free) -> Option<Template> {
     ]))
 }
 
-/// Where a guest goes on that was interrupted at `pc` in a trampoline: at its site, as if that
-/// had not begun, or behind it; bit 0 is set where that is T32, as in an address to branch to.
-/// `fetch` gives the words of code pages; `None` where `pc` is in no trampoline.
+/// Where a guest goes on that was interrupted at `pc` in a trampoline: at the site, as if the
+/// trampoline had not begun, or behind the site. Bit 0 is set if that is T32 code, as in a branch
+/// target. `fetch` reads words of code pages. `None` if `pc` is in no trampoline.
 ///
-/// An SVC that a trampoline took is such an interruption at the instruction behind it.
+/// An SVC in a trampoline counts as an interruption at the instruction after it.
 pub fn resume(pc: u32, fetch: impl Fn(u32) -> Option<u32>) -> Option<u32> {
     if !CODE.contains(&(pc & (PAGE - 1))) {
         return None;
@@ -473,7 +474,8 @@ pub fn resume(pc: u32, fetch: impl Fn(u32) -> Option<u32>) -> Option<u32> {
     None
 }
 
-/// Where the last instruction of a trampoline leads, if `word` at `at` is one.
+/// The target of the last instruction of a trampoline; `None` if `word` at `at` is no such
+/// instruction.
 fn goes_back(word: u32, at: u32, fetch: impl Fn(u32) -> Option<u32>) -> Option<u32> {
     if word >> 24 == 0xea {
         return branch_target(word, at);
@@ -481,11 +483,11 @@ fn goes_back(word: u32, at: u32, fetch: impl Fn(u32) -> Option<u32>) -> Option<u
     t32::literal(word, at).and_then(fetch)
 }
 
-/// What the first code page of a room begins with: so a room is known wherever it is.
+/// The first words of the first code page of a room, by which a room is recognised anywhere.
 pub const HEADER: [u32; 3] = [0x4f4e_4148, 0x4f52_204b, 0x0031_4d4f]; // "HANOK ROOM1"
 
-/// The number of triples of the room whose first code page begins with `words`; `None` of
-/// anything else.
+/// The number of triples in the room whose first code page begins with `words`; `None` if they are
+/// not the beginning of a room.
 pub fn room(words: [u32; 4]) -> Option<u32> {
     let [first, second, third, triples] = words;
     let sound = [first, second, third] == HEADER && (1..=1 << 12).contains(&triples);

@@ -1,44 +1,44 @@
-//! What an instruction is rewritten to so that it traps: SVC that says which one it was.
+//! Traps: a sensitive instruction is rewritten to an SVC that holds the instruction.
 //!
 //! Without virtualization hardware a guest's kernel runs in User mode, and its sensitive
-//! instructions are rewritten before they run. SVC always traps, keeps its condition, and has
-//! room for 24 bits: eight in T32, where the halfword behind the SVC is the other sixteen. So
-//! the instruction itself is put there without what is the same in all of its kind, and the
-//! hypervisor takes it out again ([`original_a32`], [`original_wide`], [`original_narrow`]): no
-//! table is needed, which lets modules be rewritten by themselves. What does not fit (a block
-//! transfer with another base than SP, a large offset) has its place in a table of words
-//! instead ([`Original::Index`]), and an image alone can have such a table.
+//! instructions are rewritten before they run. SVC always traps, keeps its condition, and has room
+//! for 24 bits; in T32 it has eight, and the halfword after the SVC holds sixteen more. So the
+//! instruction itself is stored there, without the bits that are the same in all instructions of
+//! its kind, and the hypervisor restores it ([`original_a32`], [`original_wide`],
+//! [`original_narrow`]). No table is needed, so that modules can be rewritten alone. An instruction
+//! that does not fit (a block transfer with another base than SP, a large offset) is stored in a
+//! table of words instead ([`Original::Index`]); only an image can have such a table.
 //!
-//! A format is data ([`Format`]): which bits tell the kind, and which are kept. Packing and
-//! unpacking are one walk over the same list, so that one undoes the other.
+//! A format is data ([`Format`]): the bits that tell the kind, and the bits that are kept. Packing
+//! and unpacking are one walk over the same list, so that one reverses the other.
 //!
-//! The numbers are chosen so that Linux's own SVCs are none of these: 0 for EABI, 0x900000 and
-//! 0x9f0000 on for OABI (whose leading 9 is the index's, and which only programs use). SVC by
-//! a guest's program is the guest kernel's affair whatever its number is.
+//! The numbers are chosen so that Linux's own SVCs are none of these: 0 for EABI, 0x900000 and from
+//! 0x9f0000 on for OABI (which only programs use, and whose leading 9 is the index's). An SVC by a
+//! guest's program is for the guest's kernel, whatever its number.
 //!
-//! In an IT block a halfword behind an SVC would be executed where the condition fails. There
-//! UDF.W takes the place, which has sixteen bits ([`trap_conditional`]); a CPU may take its
-//! exception even where the condition fails (DDI 0406C A2.5.3), so whoever handles it looks at
-//! ITSTATE.
+//! In an IT block, the halfword after an SVC would execute if the condition fails. There UDF.W is
+//! used instead, which has sixteen bits ([`trap_conditional`]). A CPU may raise its exception even
+//! if the condition fails (DDI 0406C A2.5.3), so the handler must check ITSTATE.
 
-/// What an SVC stands for.
+/// The instruction that an SVC stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Original {
-    /// This instruction: a word of A32, or two halfwords of T32, the first one above.
+    /// This instruction: a word of A32, or two halfwords of T32, the first one in the upper half.
     Word(u32),
-    /// The one with this number in the table that came with the image.
+    /// The instruction with this number in the table that came with the image.
     Index(u32),
 }
 
-/// One kind of instruction: how it is told, and what is kept of it.
+/// A kind of instructions: how it is recognised, and which bits of it are kept.
 struct Format {
-    /// Bits that tell the kind...
+    /// The bits that tell the kind.
     mask: u32,
-    /// ... and how they are.
+    /// The values of these bits.
     value: u32,
-    /// What the number begins with; all bits below are kept ones.
+    /// The upper bits of the number; all bits below them are kept bits.
     prefix: u32,
-    /// What is kept: from which bit on, how many, from the highest in the number down.
+    /// The kept bits: the lowest bit and the length of each field, from the highest field of the
+    /// number down.
     fields: &'static [(u8, u8)],
 }
 
@@ -51,13 +51,13 @@ const fn format(mask: u32, value: u32, prefix: u32, fields: &'static [(u8, u8)])
     }
 }
 
-/// The lowest `len` bits.
+/// A mask of the lowest `len` bits.
 const fn low(len: u8) -> u32 {
     (1 << len) - 1
 }
 
 impl Format {
-    /// How many bits are kept.
+    /// The number of kept bits.
     fn bits(&self) -> u8 {
         self.fields.iter().map(|(_, len)| len).sum()
     }
@@ -80,7 +80,7 @@ impl Format {
     }
 }
 
-/// The number for `word`, if a format has it.
+/// The number for `word`, if one of the formats fits.
 fn pack(formats: &[Format], word: u32) -> Option<u32> {
     let found = formats
         .iter()
@@ -96,32 +96,32 @@ fn unpack(formats: &[Format], number: u32) -> Option<u32> {
     Some(found.unpack(number))
 }
 
-/// Conditional A32 words, of which the condition is kept by the SVC's own.
+/// Conditional A32 words. The SVC keeps their condition as its own.
 #[rustfmt::skip] // one a line
 const A32: [Format; 23] = [
     // MRC and MCR of CP14 and CP15.
     format(0x0f00_0e10, 0x0e00_0e10, 0xa0_0000, &[(20, 4), (16, 4), (12, 4), (8, 1), (5, 3), (0, 4)]),
     // LDRT, LDRBT, STRT, STRBT with a constant below 512.
     format(0x0f20_0e00, 0x0420_0000, 0xb0_0000, &[(22, 2), (20, 1), (16, 4), (12, 4), (0, 9)]),
-    // LDRHT and its kind, with a constant.
+    // LDRHT, LDRSBT, LDRSHT and STRHT with a constant.
     format(0x0f60_0090, 0x0060_0090, 0xc0_0000, &[(23, 1), (20, 1), (16, 4), (12, 4), (8, 4), (5, 2), (0, 4)]),
-    // LDM and STM with a caret, by SP.
+    // LDM and STM with a caret, with SP as base.
     format(0x0e4f_0000, 0x084d_0000, 0xd0_0000, &[(23, 2), (20, 2), (0, 16)]),
     // MRRC and MCRR of CP14 and CP15.
     format(0x0fe0_0e00, 0x0c40_0e00, 0xe0_0000, &[(20, 1), (16, 4), (12, 4), (8, 1), (4, 4), (0, 4)]),
-    // WFI and its kind.
+    // WFI and other hints.
     format(0x0fff_fff8, 0x0320_f000, 0xf0_a000, &[(0, 3)]),
     // MSR of a constant.
     format(0x0fb0_f000, 0x0320_f000, 0xe4_0000, &[(22, 1), (16, 4), (0, 12)]),
-    // LDRT and its kind, with a register.
+    // LDRT, LDRBT, STRT, STRBT with a register.
     format(0x0f20_0ff0, 0x0620_0000, 0xe6_0000, &[(22, 2), (20, 1), (16, 4), (12, 4), (0, 4)]),
-    // LDRHT and its kind, with a register.
+    // LDRHT, LDRSBT, LDRSHT and STRHT with a register.
     format(0x0f60_0f90, 0x0020_0090, 0xe7_0000, &[(23, 1), (20, 1), (16, 4), (12, 4), (5, 2), (0, 4)]),
     // Data processing to the PC with a constant below 256.
     format(0x0e10_ff00, 0x0210_f000, 0xe8_0000, &[(21, 4), (16, 4), (0, 8)]),
     // HVC.
     format(0x0ff0_00f0, 0x0140_0070, 0xe9_0000, &[(8, 12), (0, 4)]),
-    // Data processing to the PC with a register that is not shifted.
+    // Data processing to the PC with an unshifted register.
     format(0x0e10_fff0, 0x0010_f000, 0xf0_0000, &[(21, 4), (16, 4), (0, 4)]),
     // MSR of a register.
     format(0x0fb0_fff0, 0x0120_f000, 0xf0_1000, &[(22, 1), (16, 4), (0, 4)]),
@@ -138,11 +138,11 @@ const A32: [Format; 23] = [
     format(0x0fe0_0fff, 0x0ee0_0a10, 0xf0_b000, &[(20, 1), (16, 4), (12, 4)]),
     // LDM and STM of SP and LR of User mode.
     format(0x0e60_ffff, 0x0840_6000, 0xf0_c000, &[(23, 2), (20, 1), (16, 4)]),
-    // LDM with a caret of the PC alone.
+    // LDM with a caret of only the PC.
     format(0x0e50_ffff, 0x0850_8000, 0xf0_d000, &[(23, 2), (21, 1), (16, 4)]),
-    // LDMDB of registers of User mode, by any base.
+    // LDMDB of registers of User mode, with any base.
     format(0x0ff0_8000, 0x0950_0000, 0xf8_0000, &[(16, 4), (0, 15)]),
-    // The table's: no word is like this.
+    // The numbers of the table; no word has this format.
     format(0, u32::MAX, INDEX, &[(0, 20)]),
 ];
 
@@ -183,14 +183,14 @@ const WIDE: [Format; 14] = [
 const NARROW: [Format; 2] = [
     // CPS.
     format(0xffe8, 0xb660, 0x40, &[(4, 1), (0, 3)]),
-    // WFI and its kind.
+    // WFI and other hints.
     format(0xff8f, 0xbf00, 0x50, &[(4, 3)]),
 ];
 
 /// T32 instructions of two halfwords in an IT block; the numbers have sixteen bits.
 #[rustfmt::skip] // one a line
 const CONDITIONAL: [Format; 5] = [
-    // LDRT and its kind without an offset.
+    // LDRT and the other unprivileged forms without an offset.
     format(0xfe80_0fff, 0xf800_0e00, 0x1000, &[(24, 1), (20, 3), (16, 4), (12, 4)]),
     format(0xffe0_f0ff, 0xf380_8000, 0x2000, &[(20, 1), (16, 4), (8, 4)]),
     format(0xffef_f0ff, 0xf3ef_8000, 0x3000, &[(20, 1), (8, 4)]),
@@ -198,18 +198,18 @@ const CONDITIONAL: [Format; 5] = [
     format(0xffff_fff8, 0xf3af_8000, 0x5000, &[(0, 3)]),
 ];
 
-/// SVC of A32, always.
+/// SVC of A32 without a condition.
 const SVC_A32: u32 = 0xef00_0000;
 /// SVC of T32.
 const SVC_T32: u32 = 0xdf00;
 /// UDF.W.
 const UDF_WIDE: u32 = 0xf7f0_a000;
-/// The first number of the table.
+/// The number of the table's first entry.
 const INDEX: u32 = 0x90_0000;
-/// How many the table can have.
+/// The largest number of entries of a table.
 pub const MAX_INDEX: u32 = 1 << 20;
 
-/// The SVC for the A32 instruction `word`, where one can hold it.
+/// The SVC for the A32 instruction `word`; `None` if an SVC cannot hold it.
 pub fn trap_a32(word: u32) -> Option<u32> {
     if word >> 28 == 0xf {
         return pack(&UNCONDITIONAL, word).map(|number| SVC_A32 | number);
@@ -218,8 +218,8 @@ pub fn trap_a32(word: u32) -> Option<u32> {
     pack(&A32, word).map(|number| SVC_A32 & !0xf000_0000 | condition | number)
 }
 
-/// The SVC for the A32 instruction `word` that is number `index` of the table; `None` where
-/// the table ends.
+/// The SVC for the A32 instruction `word`, which is number `index` of the table; `None` if the
+/// table cannot have that many.
 pub fn trap_by_index(word: u32, index: u32) -> Option<u32> {
     let condition = if word >> 28 == 0xf {
         0xe000_0000
@@ -229,7 +229,7 @@ pub fn trap_by_index(word: u32, index: u32) -> Option<u32> {
     (index < MAX_INDEX).then_some(condition | SVC_A32 & !0xf000_0000 | INDEX | index)
 }
 
-/// What the A32 instruction `svc` stands for, if it is such an SVC.
+/// The instruction that the A32 instruction `svc` stands for; `None` if it is no such SVC.
 pub fn original_a32(svc: u32) -> Option<Original> {
     let (condition, number) = (svc & 0xf000_0000, svc & 0x00ff_ffff);
     if svc & 0x0f00_0000 != 0x0f00_0000 || condition == 0xf000_0000 {
@@ -246,14 +246,15 @@ pub fn original_a32(svc: u32) -> Option<Original> {
     unpack(&A32, number).map(|word| Original::Word(word | condition))
 }
 
-/// SVC and the halfword behind it for the T32 instruction `word`, not in an IT block; the SVC
-/// is above.
+/// SVC and the halfword after it for the T32 instruction `word` outside an IT block. The SVC is in
+/// the upper half.
 pub fn trap_wide(word: u32) -> Option<u32> {
     let number = pack(&WIDE, word)?;
     Some((SVC_T32 | number >> 16) << 16 | number & 0xffff)
 }
 
-/// What an SVC of T32 and the halfword behind it stand for, the SVC above.
+/// The instruction that an SVC of T32 and the halfword after it stand for; the SVC is in the upper
+/// half.
 pub fn original_wide(both: u32) -> Option<u32> {
     let (svc, rest) = (both >> 16, both & 0xffff);
     (svc & 0xff80 == SVC_T32 | 0x80)
@@ -261,12 +262,12 @@ pub fn original_wide(both: u32) -> Option<u32> {
         .flatten()
 }
 
-/// SVC for the T32 instruction `half`.
+/// The SVC for the T32 instruction `half`.
 pub fn trap_narrow(half: u16) -> Option<u16> {
     pack(&NARROW, u32::from(half)).map(|number| (SVC_T32 | number) as u16)
 }
 
-/// What an SVC of T32 stands for, if it stands for one halfword.
+/// The instruction that an SVC of T32 stands for, if that has one halfword.
 pub fn original_narrow(svc: u16) -> Option<u16> {
     let svc = u32::from(svc);
     let number = (svc & 0xff00 == SVC_T32).then_some(svc & 0xff)?;
@@ -278,7 +279,7 @@ pub fn trap_conditional(word: u32) -> Option<u32> {
     pack(&CONDITIONAL, word).map(|number| UDF_WIDE | number >> 12 << 16 | number & 0xfff)
 }
 
-/// What UDF.W stands for.
+/// The instruction that a UDF.W stands for.
 pub fn original_conditional(udf: u32) -> Option<u32> {
     let number = udf >> 4 & 0xf000 | udf & 0xfff;
     (udf & 0xfff0_f000 == UDF_WIDE)

@@ -5,13 +5,13 @@ use hanok_types::{Ipa, Width};
 /// One access of a guest to an address that is not memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// The first byte's address.
+    /// The address of the first byte.
     pub ipa: Ipa,
-    /// How many bytes.
+    /// The width of the access.
     pub width: Width,
-    /// Whether it stores.
+    /// Whether the access is a store.
     pub write: bool,
-    /// What it stores; bits above the width do not count. Zero for a load.
+    /// The value of a store; bits above the width are ignored. Zero for a load.
     pub value: u64,
 }
 

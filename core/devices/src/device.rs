@@ -1,42 +1,43 @@
-//! What all kinds of devices have in common, and one type for a device of any kind.
+//! What all kinds of devices have in common, and a type that holds a device of any kind.
 //!
-//! A closed set is an enum: [`Device`] has an arm for each kind, and its methods go to the arm's
-//! [`Model`]. A new kind is a file with a model, an arm here, and a `DeviceKind`.
+//! The set of kinds is closed, so it is an enum: [`Device`] has an arm for each kind, and its
+//! methods call the arm's [`Model`]. A new kind needs a file with a model, an arm here, and a
+//! `DeviceKind`.
 
 use crate::{Access, EmptyTransports, Flash, Pl011, Pl031, Unknown};
 use hanok_config::DeviceKind;
 use hanok_hal::SerialPort;
 
-/// What a model may ask of the world around it while an access is served.
+/// What a model may use of its surroundings while it serves an access.
 pub trait World: SerialPort {
-    /// Whole seconds of a clock that never steps back.
+    /// The time of a clock that never steps back, in whole seconds.
     fn seconds(&self) -> u64;
 }
 
-/// What others are to be told after an access, beside the level of the interrupt line.
+/// Who is to be told what after an access. The level of the interrupt line is not part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Notice {
-    /// Nothing.
+    /// Nobody is to be told anything.
     #[default]
     None,
-    /// The line behind the serial port: how the port stands now.
+    /// The serial line behind a port is to be told the port's state.
     Serial {
         /// Whether the port has room for received bytes.
         room: bool,
-        /// Whether bytes to be sent wait for the line.
+        /// Whether bytes wait to be sent.
         waiting: bool,
     },
-    /// Those who watch the time: when [`Model::due`] says may have changed.
+    /// The VM's alarms are to be told that [`Model::due`] may have changed.
     Time,
 }
 
-/// A kind of device as a state machine. What is not overridden here is of a device without an
-/// interrupt line, a soft timer, or anybody to tell.
+/// A kind of device as a state machine. The default methods are those of a device that has no
+/// interrupt line and no soft timer, and has nobody to tell.
 pub(crate) trait Model {
-    /// Serves a load or store at `offset`; a load's value, zero for a store.
+    /// Serves a load or store at `offset`. The answer is the value of a load, or zero for a store.
     fn access(&mut self, offset: u64, access: Access, world: &mut impl World) -> u64;
 
-    /// Back to the state after a reset. What was counted goes on.
+    /// Resets the device. Its counters keep their values.
     fn reset(&mut self) {}
 
     /// The level of the interrupt line.
@@ -44,26 +45,27 @@ pub(crate) trait Model {
         false
     }
 
-    /// Does what is due at second `now` of the clock of [`World::seconds`].
+    /// Does what is due by second `now` of the clock of [`World::seconds`].
     fn pass_time(&mut self, _now: u64) {}
 
-    /// When [`Self::pass_time`] next changes the interrupt line; `None`: never by itself.
+    /// The second at which [`Self::pass_time`] next changes the interrupt line; `None` if it does
+    /// not.
     fn due(&self) -> Option<u64> {
         None
     }
 
-    /// What others are to be told after an access.
+    /// Who is to be told what after an access.
     fn notice(&self) -> Notice {
         Notice::None
     }
 
-    /// Bytes of the registers of one device, where several of them stand one after the other in
-    /// the slot's region, and answer alike. No access reaches over two.
+    /// The size of one device's registers in bytes, if the slot's region has several such devices,
+    /// one after the other, that all answer alike. No access reaches over two of them.
     fn stride(&self) -> Option<u64> {
         None
     }
 
-    /// How many accesses went to registers that are not there.
+    /// The counts of accesses to registers that do not exist.
     fn unknown(&self) -> Unknown;
 }
 
@@ -74,13 +76,13 @@ pub enum Device {
     Pl011(Pl011),
     /// The PL031 real-time clock.
     Pl031(Pl031),
-    /// Transports of virtio-mmio with no device behind them.
+    /// The virtio-mmio transports, which have no device behind them.
     EmptyTransports(EmptyTransports),
     /// Flash that reads as erased.
     Flash(Flash),
 }
 
-/// The value of `$body`, in which `$model` is the model of `$device`, whatever its kind.
+/// Evaluates `$body` with `$model` as the model of `$device`, whatever its kind.
 macro_rules! by_kind {
     ($device:expr, $model:ident => $body:expr) => {
         match $device {
@@ -93,8 +95,8 @@ macro_rules! by_kind {
 }
 
 impl Device {
-    /// A device after a reset. `epoch_seconds` is the time of day, in seconds since 1970, at
-    /// second zero of [`World::seconds`].
+    /// A device of `kind` after a reset. `epoch_seconds` is the time of day, in seconds since 1970,
+    /// at second zero of [`World::seconds`].
     #[inline(never)]
     pub fn new(kind: DeviceKind, epoch_seconds: u32) -> Self {
         match kind {
@@ -105,13 +107,13 @@ impl Device {
         }
     }
 
-    /// Serves a load or store at `offset`; a load's value, zero for a store.
+    /// Serves a load or store at `offset`. The answer is the value of a load, or zero for a store.
     #[inline]
     pub fn access(&mut self, offset: u64, access: Access, world: &mut impl World) -> u64 {
         by_kind!(self, model => Model::access(model, offset, access, world))
     }
 
-    /// Back to the state after a reset. What was counted goes on.
+    /// Resets the device. Its counters keep their values.
     pub fn reset(&mut self) {
         by_kind!(self, model => Model::reset(model));
     }
@@ -122,28 +124,29 @@ impl Device {
         by_kind!(self, model => Model::level(model))
     }
 
-    /// Does what is due at second `now` of the clock of [`World::seconds`].
+    /// Does what is due by second `now` of the clock of [`World::seconds`].
     pub fn pass_time(&mut self, now: u64) {
         by_kind!(self, model => Model::pass_time(model, now));
     }
 
-    /// When [`Self::pass_time`] next changes the interrupt line; `None`: never by itself.
+    /// The second at which [`Self::pass_time`] next changes the interrupt line; `None` if it does
+    /// not.
     pub fn due(&self) -> Option<u64> {
         by_kind!(self, model => Model::due(model))
     }
 
-    /// What others are to be told after an access.
+    /// Who is to be told what after an access.
     #[inline]
     pub fn notice(&self) -> Notice {
         by_kind!(self, model => Model::notice(model))
     }
 
-    /// Bytes of the registers of one device, where the slot's region has several.
+    /// The size of one device's registers in bytes, if the slot's region has several devices.
     pub(crate) fn stride(&self) -> Option<u64> {
         by_kind!(self, model => Model::stride(model))
     }
 
-    /// How many accesses went to registers that are not there.
+    /// The counts of accesses to registers that do not exist.
     pub fn unknown(&self) -> Unknown {
         by_kind!(self, model => Model::unknown(model))
     }

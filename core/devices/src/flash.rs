@@ -1,11 +1,11 @@
-//! The flash banks: empty, so that firmware's look at them finds nothing to start.
+//! The flash banks. They are empty, so that firmware finds nothing in them to start.
 
 use crate::device::{Model, World};
 use crate::{Access, Unknown};
 use hanok_types::Width;
 
-/// Both banks. Every byte reads as erased; a write is ignored and counted, so a guest that
-/// sends the commands of a CFI flash gets erased data for an answer and finds no such flash.
+/// Both flash banks. Every byte reads as erased. A write is ignored and counted, so that a guest
+/// that sends the commands of a CFI flash reads erased data as the answer and finds no such flash.
 #[derive(Clone, Debug, Default)]
 pub struct Flash {
     unknown: Unknown,
@@ -22,7 +22,7 @@ impl Flash {
         }
     }
 
-    /// What any read answers: all ones, as wide as the read.
+    /// The value of any read: all ones, as wide as the read.
     pub fn read(&self, width: Width) -> u64 {
         width.mask()
     }
@@ -32,7 +32,7 @@ impl Flash {
         self.unknown.write();
     }
 
-    /// How many writes were ignored.
+    /// The counts of accesses that were ignored: writes.
     pub fn unknown(&self) -> Unknown {
         self.unknown
     }

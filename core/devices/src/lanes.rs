@@ -1,13 +1,13 @@
-//! How an access of any width reaches a device of 32-bit registers.
+//! How accesses of any width reach a device with 32-bit registers.
 //!
-//! A real PrimeCell sits on a 32-bit APB bus, and what a narrower or wider access does
-//! there is the bridge's affair. QEMU's answer is the one a guest can have seen: a narrow
-//! access is one access to the register at (or around) its address whose value is cut to
-//! the width, whichever byte it names; a 64-bit access is two of 32 bits, lower first.
+//! A real PrimeCell is on a 32-bit APB bus, and the bridge to that bus decides what narrower and
+//! wider accesses do. This code follows QEMU, since guests can have seen that: a narrow access is
+//! one access to the register at (or around) its address, and its value is cut to the width,
+//! whichever byte it names; a 64-bit access is two accesses of 32 bits, the lower word first.
 
 use hanok_types::Width;
 
-/// Reads through `read`, which takes the offset of one access of at most 32 bits.
+/// Reads through `read`, which is given the offset of one access of at most 32 bits.
 pub(crate) fn read_words(offset: u64, width: Width, mut read: impl FnMut(u64) -> u32) -> u64 {
     let low = u64::from(read(offset));
     if width == Width::Double {
@@ -18,7 +18,8 @@ pub(crate) fn read_words(offset: u64, width: Width, mut read: impl FnMut(u64) ->
     }
 }
 
-/// Writes through `write`, which takes the offset and value of one access of at most 32 bits.
+/// Writes through `write`, which is given the offset and the value of one access of at most 32
+/// bits.
 pub(crate) fn write_words(offset: u64, width: Width, value: u64, mut write: impl FnMut(u64, u32)) {
     let value = value & width.mask();
     write(offset, value as u32);

@@ -1,20 +1,20 @@
-//! The devices of the virtual platform as state machines, and the slots that find them.
+//! The devices of the virtual platform as state machines, and the slots by which they are found.
 //!
 //! A VM has a [`Slot`] for each device that its description names: a region of addresses, an
 //! interrupt and a [`Device`]. Lookup, reset and the levels of interrupt lines are loops over the
-//! slots, which know no kind; what a new kind of device needs is in `device.rs`.
+//! slots that depend on no kind. `device.rs` says what a new kind of device needs.
 //!
-//! A model knows neither interrupts nor time nor threads: the caller hands in the line
-//! behind a serial port and the time, and asks after each access for the level of the
-//! interrupt line. So a model is a plain value that a test on a PC can drive through every
-//! state, and that a second backend shares unchanged.
+//! A model knows nothing of interrupt controllers, clocks and threads. The caller passes the serial
+//! line and the time to each access, and asks after it for the level of the interrupt line. So a
+//! model is a plain value: a test on a PC can drive it through every state, and all backends use it
+//! unchanged.
 //!
-//! What is kept true here: no access of a guest panics, whatever its offset, width and
-//! value; an access to a register that is not there reads as zero, is ignored when it
-//! writes, and is counted ([`Unknown`]); a byte that a guest was told is taken is not lost.
+//! Kept true in this crate: no access of a guest panics, whatever its offset, width and value. An
+//! access to a register that does not exist reads as zero or is ignored, and is counted
+//! ([`Unknown`]). A byte that a model has accepted from a guest is not lost.
 //!
-//! Where real hardware and QEMU's `virt` board differ, a model follows QEMU where a guest
-//! that starts there could tell, and says so.
+//! If real hardware and QEMU's `virt` board differ, a model follows QEMU where a guest that runs
+//! there could notice, and says so.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -38,7 +38,7 @@ mod virtio_mmio;
 pub use access::Access;
 pub use device::{Device, Notice, World};
 pub use flash::Flash;
-pub use pl011::Pl011;
+pub use pl011::{FifoFull, Pl011};
 pub use pl031::Pl031;
 pub use slot::{Slot, Slots};
 pub use unknown::Unknown;

@@ -1,13 +1,13 @@
 //! The PL031 real-time clock (ARM DDI 0224B): seconds since the epoch, and one alarm.
 //!
-//! Time is handed in with each call, in whole seconds of a clock that never steps back, as it
-//! shows no less; the model adds the offset that makes it the time of day. So nothing is divided
-//! here. The alarm is a soft timer of the caller's: [`Pl031::next_alarm`] says when,
-//! [`Pl031::update`] raises the interrupt.
+//! The caller passes the time to each call, in whole seconds of a clock that never steps back,
+//! since the clock shows no smaller unit. The model adds the offset that makes it the time of day,
+//! so that nothing is divided here. The alarm is a soft timer of the caller: [`Pl031::next_alarm`]
+//! says when it is due, and [`Pl031::update`] raises the interrupt.
 //!
-//! As on QEMU the clock always runs (CR reads 1 and ignores writes), an alarm is set by
-//! writing the match or the load register and not by the reset value of zero, it fires
-//! once, and any write to ICR clears the interrupt.
+//! As on QEMU, the clock always runs (CR reads as 1 and ignores writes). An alarm is set by a write
+//! of the match or the load register, but not by the reset value of zero. It fires once, and any
+//! write to ICR clears the interrupt.
 
 use crate::device::{Model, Notice, World};
 use crate::lanes::{read_words, write_words};
@@ -30,13 +30,13 @@ const PERIPHERAL_ID: [u8; 4] = [0x31, 0x10, 0x14, 0x00];
 /// The clock's registers.
 #[derive(Clone, Debug, Default)]
 pub struct Pl031 {
-    /// What the counter shows at time zero of the caller's clock.
+    /// The value of the counter at time zero of the caller's clock.
     offset: u32,
     matching: u32,
     load: u32,
     unmasked: bool,
     raised: bool,
-    /// The second of the caller's clock at which the alarm goes off.
+    /// The second of the caller's clock at which the alarm is due.
     alarm: Option<u64>,
     unknown: Unknown,
 }
@@ -58,8 +58,8 @@ impl Pl031 {
         }
     }
 
-    /// Back to the state after a reset. The time goes on, also where the guest set it, as
-    /// in a clock with a battery.
+    /// Resets the registers. The time goes on, even if the guest has set it, as in a clock with a
+    /// battery.
     pub fn reset(&mut self) {
         *self = Self {
             unknown: self.unknown,
@@ -67,13 +67,13 @@ impl Pl031 {
         };
     }
 
-    /// Reads at `offset`, at second `now`.
+    /// Reads the register at `offset`, at second `now`.
     pub fn read(&mut self, offset: u64, width: Width, now: u64) -> u64 {
         self.update(now);
         read_words(offset, width, |offset| self.read_register(offset, now))
     }
 
-    /// Writes at `offset`, at second `now`.
+    /// Writes the register at `offset`, at second `now`.
     pub fn write(&mut self, offset: u64, width: Width, value: u64, now: u64) {
         self.update(now);
         write_words(offset, width, value, |offset, value| {
@@ -89,8 +89,8 @@ impl Pl031 {
         }
     }
 
-    /// When the interrupt line will change by itself, as a second of the caller's clock;
-    /// `None` while no alarm is set that could raise it.
+    /// The second of the caller's clock at which the interrupt line will change by itself; `None`
+    /// while no alarm is set that could raise it.
     pub fn next_alarm(&self) -> Option<u64> {
         self.alarm.filter(|_| self.unmasked)
     }
@@ -100,7 +100,7 @@ impl Pl031 {
         self.raised && self.unmasked
     }
 
-    /// How many accesses went to registers that are not there.
+    /// The counts of accesses to registers that do not exist.
     pub fn unknown(&self) -> Unknown {
         self.unknown
     }
@@ -143,8 +143,8 @@ impl Pl031 {
         }
     }
 
-    /// The alarm goes off when the counter comes to the match value next: now, if it shows
-    /// it, and after up to 136 years.
+    /// Sets the alarm to the next second at which the counter has the match value: now if it has it
+    /// already, else within 136 years.
     fn set_alarm(&mut self, now: u64) {
         let ahead = self.matching.wrapping_sub(self.count(now));
         self.alarm = now.checked_add(ahead.into());
@@ -281,7 +281,7 @@ mod tests {
             writes: 1,
         };
         assert_eq!(rtc.unknown(), counted);
-        // What was counted is of the VM, not of one life.
+        // The counters belong to the VM, not to one boot.
         rtc.reset();
         assert_eq!(rtc.unknown(), counted);
     }
@@ -296,7 +296,8 @@ mod tests {
             assert_eq!(word(&mut rtc, MIS, 0), open, "{value:#x}");
             assert_eq!(rtc.interrupt(), open == 1, "{value:#x}");
         }
-        // What is only read stays; what is only written reads as zero.
+        // Registers that can only be read keep their values; those that can only be written read as
+        // zero.
         for register in [DR, CR, RIS, MIS] {
             let before = word(&mut rtc, register, 0);
             set(&mut rtc, register, 0xffff_fff0, 0);

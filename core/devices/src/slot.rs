@@ -1,8 +1,8 @@
-//! Slots: which of a VM's devices answers at an address.
+//! Slots, which tell which of a VM's devices answers at an address.
 //!
 //! A slot is a region of addresses, an interrupt and a device. Region and interrupt never change,
-//! so that a lookup takes no lock; each device has a lock of its own. No two slots overlap, by
-//! the rules of the description (`hanok_config`), so that their order means nothing but speed.
+//! so that a lookup takes no lock. Each device has a lock of its own. The rules of the description
+//! (`hanok_config`) say that no two slots overlap, so that their order matters only for speed.
 
 use crate::Device;
 use hanok_config::{DeviceKind, DeviceSlot, MAX_SLOTS};
@@ -10,15 +10,15 @@ use hanok_hal::Mutex;
 use hanok_types::{IntId, Ipa, Span};
 use heapless::Vec;
 
-/// A device of a VM, with its place.
+/// A device of a VM, with its region and interrupt.
 #[derive(Debug)]
 pub struct Slot {
     place: DeviceSlot,
-    /// Bytes of the registers of one device, of which the region holds one or several.
+    /// The size of one device's registers in bytes; the region has one or several devices.
     stride: u64,
-    /// Which of its VM's slots it is.
+    /// The slot's index among its VM's slots.
     index: usize,
-    /// The device. Nobody holds two of a VM's devices at a time.
+    /// The device. No CPU holds the locks of two of a VM's devices at a time.
     pub device: Mutex<Device>,
 }
 
@@ -33,7 +33,7 @@ impl Slot {
         }
     }
 
-    /// What it is.
+    /// The kind of the device.
     pub fn kind(&self) -> DeviceKind {
         self.place.kind
     }
@@ -43,12 +43,13 @@ impl Slot {
         self.place.interrupt
     }
 
-    /// Which of its VM's slots it is, below [`MAX_SLOTS`].
+    /// The slot's index among its VM's slots, below [`MAX_SLOTS`].
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// How far `access` lies inside the registers of a device of this slot, if all of it does.
+    /// The offset of `access` in the registers of a device of this slot, if all of it is inside
+    /// them.
     #[inline]
     fn offset_of(&self, access: &Span<Ipa>) -> Option<u64> {
         let offset = self.place.region.offset_of(access.start())?;
@@ -67,21 +68,23 @@ impl Slot {
 pub struct Slots(Vec<Slot, MAX_SLOTS>);
 
 impl Slots {
-    /// A device after a reset for each of `places`. `epoch_seconds` as for [`Device::new`].
+    /// Slots with a device after a reset for each of `places`. `epoch_seconds` as for
+    /// [`Device::new`].
     ///
-    /// Kept out of line: boot code would hold several copies of each kind of device.
+    /// Kept out of line: inlined, boot code would hold several copies of each kind of device.
     #[inline(never)]
     pub fn new(places: &[DeviceSlot], epoch_seconds: u32) -> Self {
         let mut slots = Self(Vec::new());
         for (index, place) in places.iter().enumerate() {
-            // The description has no more of them than there is room for.
+            // The description has no more devices than there is room for.
             let _ = slots.0.push(Slot::new(index, *place, epoch_seconds));
         }
         slots
     }
 
-    /// The slot that holds all of the `access`, and how far inside the device's registers that
-    /// begins; `None` where none does, or where it runs over a device's end.
+    /// The slot that contains all of `access`, and the offset of `access` in the device's
+    /// registers; `None` if there is no such slot, or if `access` reaches beyond the end of a
+    /// device.
     #[inline]
     pub fn find(&self, access: &Span<Ipa>) -> Option<(&Slot, u64)> {
         let mut slots = self.0.iter();
@@ -94,7 +97,7 @@ impl Slots {
         slots.find(|slot| slot.kind() == DeviceKind::Pl011)
     }
 
-    /// All of them.
+    /// All slots.
     pub fn iter(&self) -> impl Iterator<Item = &Slot> {
         self.0.iter()
     }

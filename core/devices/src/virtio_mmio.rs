@@ -1,13 +1,13 @@
 //! Transports of virtio over MMIO with no device behind them.
 //!
-//! The virtual platform has 32 of them, and a driver looks into each. One without a device
-//! shows a valid magic value and the device id 0, which the standard tells a driver to pass
-//! over in silence (virtio 1.2, 4.2.2.2).
+//! The virtual platform has 32 of them, and a driver reads each. A transport without a device shows
+//! a valid magic value and the device id 0, which the standard tells a driver to ignore silently
+//! (virtio 1.2, 4.2.2.2).
 //!
-//! The version is 2, the standard's only one. QEMU's default is 1, the legacy interface,
-//! kept for guests older than the standard. Such a guest passes an empty one over for
-//! either value; a driver that knows only version 2 may complain about the other
-//! (4.2.2.2: it "MAY report an error"), and 2 is what one with a device will show.
+//! The version is 2, the only one in the standard. QEMU's default is 1, the legacy interface, for
+//! guests older than the standard. Such a guest ignores an empty transport with either version. A
+//! driver that knows only version 2 may report an error for version 1 (4.2.2.2: it "MAY report an
+//! error"), and 2 is what a transport with a device will show.
 
 use crate::device::{Model, World};
 use crate::lanes::read_words;
@@ -24,14 +24,14 @@ const MAGIC: u32 = 0x7472_6976;
 /// QEMU's subsystem vendor id, which drivers print and no driver checks.
 const QEMU: u32 = 0x554d_4551;
 
-/// All transports without a device: they hold no state but the counter.
+/// All transports without a device. Their only state is the counter.
 #[derive(Clone, Debug, Default)]
 pub struct EmptyTransports {
     unknown: Unknown,
 }
 
 impl EmptyTransports {
-    /// Transports that nobody touched yet.
+    /// Transports that have not been accessed yet.
     pub const fn new() -> Self {
         Self {
             unknown: Unknown {
@@ -41,17 +41,17 @@ impl EmptyTransports {
         }
     }
 
-    /// Reads at `offset` of any of them.
+    /// Reads the register at `offset` of any transport.
     pub fn read(&mut self, offset: u64, width: Width) -> u64 {
         read_words(offset, width, |offset| self.register(offset))
     }
 
-    /// Writes to any of them: ignored and counted.
+    /// Writes to any transport: the write is ignored and counted.
     pub fn write(&mut self) {
         self.unknown.write();
     }
 
-    /// How many accesses went to registers that none of them has.
+    /// The counts of accesses to registers that none of them has.
     pub fn unknown(&self) -> Unknown {
         self.unknown
     }

@@ -1,22 +1,22 @@
-//! What the executive of a pCPU asks of a CPU backend.
+//! The traits by which the executive of a pCPU uses a CPU backend.
 //!
-//! A backend enters and leaves guests, keeps a vCPU's registers, drives this CPU's part of the
-//! interrupt controller and its timer. It decides nothing: who runs, who waits and what becomes
-//! of a VM is `hanok_pcpu`'s, which knows a backend by these traits alone.
+//! A backend enters and leaves guests, keeps a vCPU's registers, and drives this CPU's part of the
+//! interrupt controller and its timer. It decides nothing: `hanok_pcpu` decides who runs, who waits
+//! and what happens to a VM, and it knows a backend by these traits alone.
 //!
-//! "This CPU" is the one that calls. A method with `&self` of a [`Backend`] acts on it, as a
-//! CPU's system registers do; what belongs to the whole board is in the value itself.
+//! "This CPU" is the one that makes the call. A method of a [`Backend`] with `&self` acts on it, as
+//! a CPU's system registers do. The value itself holds what belongs to the whole board.
 
 use crate::{GuestMemory, ListRegisters, SerialPort, TableMemory};
 use core::fmt;
 use hanok_types::{CpuId, Deadline, Hpa, IntId, Ipa, Regs, Span};
 
-/// How one kind of CPU is driven.
+/// One kind of CPU.
 pub trait Backend: Sized + Sync + 'static {
     /// A vCPU's registers.
     type Context: Context<Self>;
     /// This CPU's virtual interrupt interface.
-    type Lists: VirtualInterface;
+    type Lists: VirtualCpuInterface;
     /// This CPU's part of the board's interrupt controller.
     type Gic: HostGic;
     /// A region of a VM's memory.
@@ -26,70 +26,71 @@ pub trait Backend: Sized + Sync + 'static {
     /// The board's serial line.
     type Line: HostLine;
 
-    /// The system counter (CNTPCT_EL0), in ticks of [`Self::counter_frequency`].
+    /// The value of the system counter (CNTPCT_EL0), in ticks of [`Self::counter_frequency`].
     fn counter(&self) -> u64;
-    /// Ticks a second.
+    /// The frequency of the system counter, in ticks per second.
     fn counter_frequency(&self) -> u64;
-    /// Sets the hypervisor's own timer on this CPU, whose interrupt comes when `due` has come; off
-    /// at [`Deadline::NEVER`].
+    /// Sets this CPU's timer for the hypervisor, which interrupts when `due` has come.
+    /// [`Deadline::NEVER`] turns it off.
     fn set_timer(&self, due: Deadline);
     /// Turns this CPU's virtual timer off.
     fn stop_virtual_timer(&self);
 
-    /// Makes `cpu` leave its guest, or wake. Everything written before is visible to it then.
+    /// Makes `cpu` leave its guest, or wake up. `cpu` then sees all that was written before.
     fn kick(&self, cpu: CpuId);
-    /// Takes this CPU's pending interrupt of the highest priority, if there is one.
+    /// Acknowledges this CPU's pending interrupt of the highest priority, if there is one.
     fn acknowledge(&self) -> Option<Taken>;
-    /// Drops the priority of an interrupt that was taken, so that others can come.
+    /// Drops the running priority of an acknowledged interrupt, so that others can come.
     fn drop_priority(&self, taken: Taken);
-    /// Deactivates an interrupt that was taken, so that it can come again.
+    /// Deactivates an acknowledged interrupt, so that it can come again.
     fn end(&self, taken: Taken);
-    /// Deactivates an interrupt that is no SGI; without effect where it is not active.
+    /// Deactivates an interrupt that is no SGI. It has no effect if the interrupt is not active.
     fn deactivate(&self, interrupt: IntId);
     /// This CPU's virtual interrupt interface.
     fn lists(&self) -> Self::Lists;
 
-    /// Whether an interrupt is pending for this CPU, which has them masked.
+    /// Whether an interrupt is pending for this CPU, on which interrupts are masked.
     fn interrupt_is_pending(&self) -> bool;
     /// Sleeps until an interrupt is pending for this CPU, masked or not.
     fn idle(&self);
-    /// Goes over to the stage 2 that maps nothing, as nobody is in this CPU.
+    /// Changes to the empty stage 2, since no vCPU is in this CPU.
     fn enter_empty_space(&self);
-    /// Forgets what all CPUs' TLBs hold of any guest.
-    fn forget_all_spaces(&self);
-    /// Forgets what all CPUs' TLBs hold of `range` in the address space whose VTTBR_EL2 this is, and of
-    /// what stage 1 made of it, and waits until that is done everywhere.
-    fn forget_range(&self, space: u64, range: Span<Ipa>);
-    /// No CPU fetches instructions that were at a place before it was written.
-    fn forget_instructions(&self);
-    /// What this CPU's counter of the hypervisor's own instructions shows, modulo 2^32; any value
-    /// where it has none.
+    /// Invalidates the entries of all guests in the TLBs of all CPUs.
+    fn invalidate_all_tlbs(&self);
+    /// Invalidates the entries for `range` in all CPUs' TLBs, in the address space with this
+    /// VTTBR_EL2, with everything that was combined with stage 1, and waits until that is done on
+    /// all CPUs.
+    fn invalidate_range(&self, space: u64, range: Span<Ipa>);
+    /// Makes all CPUs fetch instructions as they are in memory now.
+    fn invalidate_instruction_caches(&self);
+    /// The value of this CPU's counter of the hypervisor's own instructions, modulo 2^32; any value
+    /// if it has no such counter.
     fn instructions(&self) -> u32;
-    /// Turns the board off. Comes back where its firmware cannot.
+    /// Turns the board off. It returns if the firmware cannot do that.
     fn power_off(&self);
 }
 
-/// An error, reported late, of what a vCPU did (SError; asynchronous abort).
+/// Whether a vCPU has caused an error that is reported late (SError, asynchronous abort).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum LateError {
-    /// There was none.
+    /// There is no such error.
     None,
-    /// There was one, which is the vCPU's that leaves.
+    /// There is one, which belongs to the vCPU that leaves.
     Pending,
 }
 
-/// Whether FP registers were given to a vCPU.
+/// Whether a vCPU got the FP registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum FpGiven {
     /// They are in the CPU now.
     Yes,
-    /// The CPU has none to give.
+    /// The CPU has no FP registers.
     No,
 }
 
-/// Where a vCPU begins.
+/// The beginning of a vCPU's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its program counter.
@@ -98,208 +99,211 @@ pub struct Entry {
     pub argument: u64,
 }
 
-/// How a vCPU starts.
+/// The state in which a vCPU starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// Where.
+    /// The beginning of its program.
     pub entry: Entry,
     /// Its affinity, as its MPIDR reads.
     pub mpidr: u64,
-    /// Whether it is the VM's first one to start in this boot, which follows the boot protocol of
-    /// its kernel; all others are started by PSCI.
+    /// Whether it is the VM's first vCPU to start in this boot. That one follows the boot protocol
+    /// of its kernel; PSCI starts all others.
     pub boots: bool,
 }
 
-/// What is to be known of a vCPU that comes into the CPU.
+/// What a backend must know to load a vCPU into the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Its VM's address space: VTTBR_EL2.
     pub space: u64,
-    /// Whether this CPU's TLB may hold translations of a sibling under the same VMID.
+    /// Whether this CPU's TLB may hold translations of another vCPU of the same VM, which has the
+    /// same VMID.
     pub stale: bool,
-    /// Whether its FP registers are in the CPU still.
+    /// Whether its FP registers are still in the CPU.
     pub has_fp: bool,
     /// Whether it uses breakpoints or watchpoints.
     pub debugs: bool,
 }
 
-/// An exception that a guest gets.
+/// An exception that is injected into a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuestFault {
     /// The instruction is undefined.
     Undefined,
-    /// A load or store was answered by nothing: synchronous external abort.
+    /// Nothing answered a load or store: synchronous external abort.
     ExternalData {
         /// Whether it was a store.
         write: bool,
-        /// Whether stage 1's walk did it.
+        /// Whether the access was made by a walk of stage 1.
         walk: bool,
     },
-    /// An exclusive or atomic access to what takes none: DFSC 0b110101.
+    /// An exclusive or atomic access to memory that supports none: DFSC 0b110101.
     UnsupportedAtomic {
         /// Whether the CPU reported it as a store.
         write: bool,
     },
-    /// A fetch was answered by nothing.
+    /// Nothing answered an instruction fetch: synchronous external abort.
     ExternalFetch {
-        /// Whether stage 1's walk did it.
+        /// Whether the access was made by a walk of stage 1.
         walk: bool,
     },
     /// SError, asynchronous.
     SystemError,
 }
 
-/// A vCPU's registers, and what else a backend keeps of it.
+/// A vCPU's registers, and all else that a backend keeps of it.
 pub trait Context<B: Backend<Context = Self>>: Sized {
-    /// Digits of an address, for people.
+    /// The number of hexadecimal digits of an address, for people.
     const DIGITS: usize;
-    /// The name of the register with an exit's syndrome.
+    /// The name of the register that holds an exit's syndrome.
     const SYNDROME: &'static str;
-    /// What an error that is reported late is called.
+    /// The name of an error that is reported late.
     const ERROR: &'static str;
 
-    /// Its general registers between an exit and [`Self::depart`].
+    /// The general registers, valid between an exit and [`Self::depart`].
     fn regs(&self) -> &Regs;
-    /// The same, to be changed.
+    /// The general registers, to be changed.
     fn regs_mut(&mut self) -> &mut Regs;
-    /// Makes all of it as for a vCPU that starts.
+    /// Resets all registers to those of a vCPU that starts.
     fn reset(&mut self, start: Start);
-    /// Its registers are where the way back to the guest takes them from.
+    /// Puts the general registers where the return to the guest takes them from.
     fn depart(&mut self);
 
-    /// Takes its state out of the CPU, but for FP registers and interrupts, and stops its virtual
-    /// timer there. `debugs` as in [`Arrival`].
+    /// Takes the vCPU's state out of the CPU, except FP registers and interrupts, and stops its
+    /// virtual timer there. `debugs` as in [`Arrival`].
     fn save(&mut self, machine: &B, debugs: bool) -> LateError;
-    /// Puts its state into the CPU, but for interrupts. To be followed by [`Self::arrived`].
+    /// Puts the vCPU's state into the CPU, except interrupts. [`Self::arrived`] must follow.
     fn load(&mut self, machine: &B, arrival: Arrival);
-    /// All of it is in the CPU, interrupts included.
+    /// Ends the arrival: all of the vCPU's state is in the CPU, interrupts included.
     fn arrived(&self, machine: &B);
-    /// It leaves the CPU, and none of its state is of use any more.
+    /// Takes the vCPU out of the CPU without saving its state, which is of no use any more.
     fn discard(&mut self, machine: &B) -> LateError;
-    /// Puts the FP registers of `next`, which has touched one, into the CPU, after those of `owner`,
-    /// which are there, were saved.
+    /// Saves the FP registers of `owner`, which are in the CPU, and loads those of `next`, which
+    /// has accessed one.
     fn hand_over_fp(owner: Option<&mut Self>, next: &mut Self) -> FpGiven;
 
-    /// When its virtual timer is to interrupt, by the registers as they were saved.
+    /// The instant at which its virtual timer is to interrupt, by its saved registers.
     fn virtual_timer_due(&self) -> Deadline;
-    /// Whether an SError, or asynchronous abort, is pending for it. `resident`: it is in the CPU.
-    fn error_waits(&self, resident: bool) -> bool;
-    /// Makes one pending for when it comes back to the CPU.
+    /// Whether an SError or asynchronous abort is pending for the vCPU. `resident` says whether it
+    /// is in the CPU.
+    fn has_pending_error(&self, resident: bool) -> bool;
+    /// Makes such an error pending for when the vCPU is in the CPU again.
     fn pend_error(&mut self);
-    /// Gives it, which is in the CPU, an exception at the instruction that made its exit. `memory` is
-    /// its VM's.
+    /// Injects an exception into the vCPU, which is in the CPU, at the instruction that caused its
+    /// exit. `memory` is that of its VM.
     fn inject(&mut self, fault: GuestFault, memory: &impl GuestMemory);
-    /// Where it, which is in the CPU, has its handler of a fetch that fails.
+    /// The address of its handler of failed instruction fetches. The vCPU is in the CPU.
     fn fetch_vector(&self) -> u64;
 
-    /// Copies what the CPU holds of it, which is in the CPU, for the two below.
-    fn fetch(&mut self, machine: &B);
-    /// The vector at which it takes one exception after the other, if it does.
-    fn lost_at(&self) -> Option<u64>;
-    /// Says its registers, a row at a time.
+    /// Copies the registers that the CPU holds of the vCPU, which is in the CPU, for the two
+    /// methods below.
+    fn copy_from_cpu(&mut self, machine: &B);
+    /// The vector at which the vCPU takes one exception after another, if it does.
+    fn storm_vector(&self) -> Option<u64>;
+    /// Says its registers, one row at a time.
     fn describe(&self, say: impl Fn(fmt::Arguments<'_>));
 }
 
-/// An interrupt that was acknowledged: its id, and on a GICv2 the CPU that sent it.
+/// An acknowledged interrupt: its id, and on a GICv2 the CPU that sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken(u32);
 
 impl Taken {
-    /// What the acknowledge register read.
+    /// An interrupt with this value of the acknowledge register.
     #[inline(always)]
     pub const fn new(raw: u32) -> Self {
         Self(raw)
     }
 
-    /// What the acknowledge register read.
+    /// The value of the acknowledge register.
     #[inline(always)]
     pub const fn raw(self) -> u32 {
         self.0
     }
 
-    /// Whether nothing was pending: the special ids (IHI 0069H, 2.2.1; IHI 0048B, 3.2.5).
+    /// Whether no interrupt was pending: the special ids (IHI 0069H, 2.2.1; IHI 0048B, 3.2.5).
     #[inline(always)]
     pub const fn is_none(self) -> bool {
         self.0 & 0x3ff >= 1020
     }
 
-    /// Which.
+    /// The interrupt's id.
     #[inline(always)]
     pub const fn id(self) -> IntId {
-        // No id from 1024 on (an LPI) is ever enabled.
+        // No id of 1024 or above (an LPI) is ever enabled.
         IntId::new(self.0 & 0x3ff)
     }
 }
 
-/// A CPU's virtual interrupt interface: list registers, and what else of it travels with a vCPU.
-pub trait VirtualInterface: ListRegisters {
-    /// What it keeps of a vCPU beside the list registers: the guest's masks and settings, and the
-    /// priorities at which it is interrupted. The default is the state out of reset.
+/// A CPU's virtual CPU interface: the list registers, and the other state that moves with a vCPU.
+pub trait VirtualCpuInterface: ListRegisters {
+    /// The state of a vCPU besides the list registers: the guest's masks and settings, and the
+    /// priorities of its active interrupts. The default is the state after a reset.
     type State: Default;
 
-    /// Gives the interface the state it has for a vCPU, and lets it signal.
+    /// Loads a vCPU's state into the interface, and lets it signal interrupts.
     fn enter(&mut self, state: &Self::State);
-    /// Takes the vCPU's state out of the interface, which signals no more.
+    /// Saves the vCPU's state from the interface, which does not signal interrupts any more.
     fn leave(&mut self, state: &mut Self::State);
-    /// Lets the interface signal no more; its state is of no use to anybody.
+    /// Stops the interface from signalling interrupts; its state is not used any more.
     fn stop(&mut self);
 }
 
-/// A CPU's part of the board's interrupt controller, as interrupts are set up there. Of an
-/// interrupt below 32 it is this CPU's own.
+/// A CPU's view of the board's interrupt controller, for setting up interrupts. Those below 32 are
+/// this CPU's own.
 pub trait HostGic {
-    /// Lets an interrupt through, or not.
+    /// Enables or disables an interrupt.
     fn enable(&self, interrupt: IntId, on: bool);
-    /// Sends an SPI to a CPU.
+    /// Routes an SPI to a CPU.
     fn route(&self, interrupt: IntId, to: CpuId);
-    /// Makes an interrupt active without its having fired, so that it does not fire until it is
-    /// deactivated; or takes that back.
+    /// Makes an interrupt active although it has not fired, so that it cannot fire until it is
+    /// deactivated; or deactivates it.
     fn set_active(&self, interrupt: IntId, on: bool);
-    /// Forgets that an SPI is pending; one whose line is high is so again at once.
+    /// Clears the pending state of an SPI. If its line is high, it becomes pending again at once.
     fn clear_pending(&self, interrupt: IntId);
-    /// Whether an SPI is triggered by an edge or by a level.
+    /// Sets whether an SPI is triggered by an edge or by a level.
     fn set_edge(&self, interrupt: IntId, edge: bool);
 }
 
-/// A region of a VM's memory, as the hypervisor fills it.
+/// A region of a VM's memory, as the hypervisor accesses it.
 pub trait VmMemory: GuestMemory {
-    /// Bytes that are copied before interrupts are looked for: less than four thousand
+    /// The number of bytes that are copied before interrupts are checked: less than four thousand
     /// instructions.
     const COPIED: u64;
-    /// Bytes that are zeroed or cleaned, a line of the cache at a time, before interrupts are looked for:
-    /// less than four thousand instructions.
+    /// The number of bytes that are zeroed or cleaned, a cache line at a time, before interrupts
+    /// are checked: less than four thousand instructions.
     const LINES: u64;
 
-    /// Where the guest sees it.
+    /// The range of the guest's addresses.
     fn ipa(&self) -> Span<Ipa>;
-    /// Where it is.
+    /// The first address on the board.
     fn host(&self) -> Hpa;
-    /// Sets `len` bytes at `at` to `value`; nothing where they are not all inside.
+    /// Sets `len` bytes at `at` to `value`; does nothing if they are not all inside.
     fn fill(&self, at: Ipa, len: u64, value: u8);
-    /// Sets `len` bytes at `at` to zero, and does [`Self::clean`]; nothing where they are not all
-    /// inside.
+    /// Sets `len` bytes at `at` to zero and cleans them as [`Self::clean`] does; does nothing if
+    /// they are not all inside.
     fn zero(&self, at: Ipa, len: u64);
-    /// What was written to `len` bytes at `at` becomes visible to a guest that starts with its
-    /// caches off.
+    /// Makes what was written to `len` bytes at `at` visible to a guest that starts with its caches
+    /// off.
     fn clean(&self, at: Ipa, len: u64);
-    /// Lets `write` write `len` bytes at `at`; `None` where they are not all inside. To be called
-    /// by who makes the memory of a VM that nobody is in, alone.
+    /// Calls `write` with `len` bytes at `at`; `None` if they are not all inside. Only for the CPU
+    /// that fills the memory of a VM in which no vCPU is.
     fn overwrite<R>(&self, at: Ipa, len: u64, write: impl FnOnce(&mut [u8]) -> R) -> Option<R>;
-    /// The part of the same VM's memory that is seen at `ipa`, and is at `host` now. To be called with
-    /// frames that are the VM's, or on their way to or from it, alone; what comes of it is not to be used
-    /// once they are another one's.
+    /// The part of the same VM's memory that has the guest's addresses `ipa` and is at `host` now.
+    /// Only for frames that belong to the VM, or are on their way to or from it. The result must
+    /// not be used after they belong to another owner.
     fn part(&self, ipa: Span<Ipa>, host: Hpa) -> Self;
-    /// Copies all of it to frames at `to`, which are on their way to the same VM. No CPU has the memory in
-    /// its stage 2 then, and what guests wrote with their caches off is copied, too.
+    /// Copies all of it to frames at `to`, which are on their way to the same VM. No CPU has the
+    /// memory in its stage 2 meanwhile. What guests wrote with their caches off is copied, too.
     fn copy_to(&self, to: Hpa);
 }
 
 /// The board's serial line.
 pub trait HostLine: SerialPort {
-    /// Takes note of what interrupts are pending, and lets them fall.
+    /// Acknowledges the interrupts that are pending in the port.
     fn acknowledge(&mut self);
     /// The next received byte.
     fn receive(&mut self) -> Option<u8>;
-    /// Whether room for bytes to be sent shall interrupt.
+    /// Enables or disables the interrupt for room to send bytes.
     fn interrupt_when_writable(&mut self, on: bool);
 }

@@ -1,30 +1,30 @@
 //! Serial ports.
 
-/// One side of a serial line, as a device model sees the world behind it.
+/// The line has no room for a byte now. The caller keeps the byte and tries again later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineFull;
+
+/// The sending end of a serial line.
 pub trait SerialPort {
-    /// Hands one byte on; `false` where the line takes none just now (nothing is lost: the
-    /// caller keeps the byte and tries again).
-    fn try_send(&mut self, byte: u8) -> bool;
+    /// Sends `byte`, unless the line is full.
+    fn try_send(&mut self, byte: u8) -> Result<(), LineFull>;
 }
 
-/// Keeps what was sent; takes at most `room` bytes.
+/// A line that records the bytes sent, and has room for at most `room` bytes.
 #[cfg(any(test, feature = "fake"))]
 #[derive(Debug, Default)]
 pub struct FakeSerialPort {
-    /// What was sent, oldest first.
+    /// The bytes sent, oldest first.
     pub sent: std::vec::Vec<u8>,
-    /// How many more bytes it takes.
+    /// The number of bytes that the line has room for.
     pub room: usize,
 }
 
 #[cfg(any(test, feature = "fake"))]
 impl SerialPort for FakeSerialPort {
-    fn try_send(&mut self, byte: u8) -> bool {
-        let taken = self.room > 0;
-        if taken {
-            self.room -= 1;
-            self.sent.push(byte);
-        }
-        taken
+    fn try_send(&mut self, byte: u8) -> Result<(), LineFull> {
+        self.room = self.room.checked_sub(1).ok_or(LineFull)?;
+        self.sent.push(byte);
+        Ok(())
     }
 }

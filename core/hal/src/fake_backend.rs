@@ -1,15 +1,15 @@
 //! A board of CPUs in memory, for tests of the executive.
 //!
-//! It keeps what a real one would notice: a vCPU's context is in one CPU at most, and leaves it before
-//! another comes; nobody is in a VM whose memory is written; a CPU without work sleeps until an
-//! interrupt is pending for it.
+//! It checks what a real board would punish: a vCPU's context is in one CPU at most and leaves it
+//! before another one comes; no vCPU is in a VM whose memory is written; a CPU without work sleeps
+//! until an interrupt is pending for it.
 
 use crate::fake::FakeTableMemory;
 use crate::fake_line::FakeLine;
 use crate::fake_region::FakeRegion;
 use crate::{
     Arrival, Backend, Context, FpGiven, GuestFault, GuestMemory, HostGic, LateError, ListRegisters,
-    Start, Taken, VirtualInterface,
+    Start, Taken, VirtualCpuInterface,
 };
 use core::any::Any;
 use core::fmt;
@@ -21,56 +21,56 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec;
 use std::vec::Vec;
 
-/// How the fake is driven.
+/// The settings of a fake board.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// How many CPUs.
+    /// The number of CPUs.
     pub cpus: usize,
-    /// Which CPU the caller is.
+    /// The index of the CPU that calls.
     pub this_cpu: fn() -> usize,
-    /// Lets others run: called wherever a CPU looks at what others change.
+    /// Called wherever a CPU reads what others may change, so that others can run.
     pub pause: fn(),
-    /// Lets others run: called while a CPU sleeps, and has found nothing pending.
+    /// Called while a CPU sleeps and has found nothing pending, so that others can run.
     pub asleep: fn(),
-    /// How many list registers a CPU has, 1 to 16.
+    /// The number of list registers of a CPU, 1 to 16.
     pub lists: usize,
 }
 
-/// The hypervisor's own timer's interrupt.
+/// The interrupt of the hypervisor's timer.
 pub const HYP_TIMER: u32 = 26;
-/// The virtual timer's.
+/// The interrupt of the virtual timer.
 pub const VIRTUAL_TIMER: u32 = 27;
 
-/// Thrown, as a panic's payload, by [`Backend::idle`] after the board was turned off.
+/// The payload of the panic that [`Backend::idle`] raises after the board was turned off.
 #[derive(Clone, Copy, Debug)]
 pub struct PoweredOff;
 
 /// One CPU.
 #[derive(Debug, Default)]
 pub struct FakeCpu {
-    /// Interrupts that are pending, and not the timers'.
+    /// The pending interrupts, without those of the timers.
     pub pending: BTreeSet<u32>,
-    /// When the hypervisor's timer fires.
+    /// The instant at which the hypervisor's timer fires.
     timer: Option<u64>,
-    /// When the virtual timer of the vCPU in it fires.
+    /// The instant at which the virtual timer of the resident vCPU fires.
     virtual_timer: Option<u64>,
-    /// The address space that is in it: VTTBR_EL2; zero: the empty one.
+    /// The current address space: VTTBR_EL2; zero is the empty stage 2.
     pub space: u64,
     /// Whether a vCPU's context is in it.
     pub occupied: bool,
-    /// It sleeps.
+    /// Whether the CPU sleeps.
     pub asleep: bool,
-    /// What its TLB holds, by address space and page: the frame.
+    /// The entries of its TLB: the frame, by address space and page.
     pub translations: BTreeMap<(u64, Ipa), Hpa>,
     /// Its list registers.
     lists: Arc<Mutex<Vec<u64>>>,
     interface_on: bool,
 }
 
-/// Registers that a guest reaches by exits alone, the same in all CPUs.
+/// Registers that a guest reaches only by exits, the same in all CPUs.
 #[derive(Debug, Default)]
 pub struct FakeRegisters {
-    /// What each ID register reads as.
+    /// The value of every ID register.
     pub id: u64,
     /// SP_EL0 and SP_EL1.
     pub stack_pointers: [u64; 2],
@@ -86,7 +86,7 @@ pub struct FakeBackend {
     cpus: Vec<Mutex<FakeCpu>>,
     now: AtomicU64,
     off: AtomicBool,
-    /// What a crate above wants to find again.
+    /// Notes of crates above, which they take again later.
     notes: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
@@ -111,12 +111,12 @@ impl FakeBackend {
         }
     }
 
-    /// Which CPU the caller is.
+    /// The index of the CPU that calls.
     pub fn this_cpu(&self) -> usize {
         (self.settings.this_cpu)()
     }
 
-    /// Keeps `note` for [`Self::take_notes`].
+    /// Stores `note` until [`Self::take_notes`].
     pub fn note(&self, note: Box<dyn Any + Send>) {
         lock(&self.notes).push(note);
     }
@@ -126,7 +126,7 @@ impl FakeBackend {
         core::mem::take(&mut *lock(&self.notes))
     }
 
-    /// The registers that a guest reaches by exits alone.
+    /// The registers that a guest reaches only by exits.
     pub fn registers(&self) -> MutexGuard<'_, FakeRegisters> {
         lock(&self.registers)
     }
@@ -136,7 +136,7 @@ impl FakeBackend {
         lock(&self.cpus[index])
     }
 
-    /// The caller's CPU.
+    /// The CPU that calls.
     pub fn here(&self) -> MutexGuard<'_, FakeCpu> {
         self.cpu((self.settings.this_cpu)())
     }
@@ -151,7 +151,7 @@ impl FakeBackend {
         self.now.fetch_add(ticks, Ordering::SeqCst);
     }
 
-    /// Makes an interrupt of the board pending for a CPU.
+    /// Makes an interrupt pending for a CPU.
     pub fn raise(&self, cpu: usize, interrupt: u32) {
         self.cpu(cpu).pending.insert(interrupt);
     }
@@ -167,7 +167,7 @@ impl FakeBackend {
 }
 
 impl FakeCpu {
-    /// The interrupt that would be taken now.
+    /// The interrupt that would be acknowledged now.
     fn next(&self, now: u64) -> Option<u32> {
         let due = |at: Option<u64>| at.is_some_and(|at| now >= at);
         let timers = [(HYP_TIMER, self.timer), (VIRTUAL_TIMER, self.virtual_timer)];
@@ -175,17 +175,17 @@ impl FakeCpu {
         self.pending.first().copied().or(timer.map(|(id, _)| id))
     }
 
-    /// Its list registers.
+    /// The list registers.
     pub fn lists(&self) -> MutexGuard<'_, Vec<u64>> {
         lock(&self.lists)
     }
 
-    /// The guest of the vCPU in it acknowledges and ends all interrupts that are shown to it.
+    /// Acts as the guest of the resident vCPU: acknowledges and ends all listed interrupts.
     pub fn end_all(&mut self) {
         lock(&self.lists).fill(0);
     }
 
-    /// Sets when the virtual timer of the vCPU in it fires.
+    /// Sets the instant at which the virtual timer of the resident vCPU fires.
     pub fn set_virtual_timer(&mut self, at: Option<u64>) {
         self.virtual_timer = at;
     }
@@ -194,7 +194,7 @@ impl FakeCpu {
 impl Backend for FakeBackend {
     type Tables = FakeTableMemory;
     type Context = FakeContext;
-    type Lists = FakeInterface;
+    type Lists = FakeCpuInterface;
     type Gic = FakeGic;
     type Memory = FakeRegion;
     type Line = FakeLine;
@@ -226,7 +226,7 @@ impl Backend for FakeBackend {
         let next = cpu.next(now)?;
         cpu.pending.remove(&next);
         if next == VIRTUAL_TIMER {
-            // Active until the guest has dealt with it, and set anew.
+            // The interrupt is active until the guest has handled it and set the timer again.
             cpu.virtual_timer = None;
         }
         Some(Taken::new(next))
@@ -238,9 +238,9 @@ impl Backend for FakeBackend {
 
     fn deactivate(&self, _interrupt: IntId) {}
 
-    fn lists(&self) -> FakeInterface {
+    fn lists(&self) -> FakeCpuInterface {
         let cpu = (self.settings.this_cpu)();
-        FakeInterface(Arc::clone(&self.cpu(cpu).lists))
+        FakeCpuInterface(Arc::clone(&self.cpu(cpu).lists))
     }
 
     fn interrupt_is_pending(&self) -> bool {
@@ -251,7 +251,7 @@ impl Backend for FakeBackend {
     fn idle(&self) {
         loop {
             if self.is_off() {
-                // No panic of anybody: its hook is not to tell of it.
+                // Without the panic hook, which would report a panic.
                 std::panic::resume_unwind(std::boxed::Box::new(PoweredOff));
             }
             {
@@ -270,16 +270,16 @@ impl Backend for FakeBackend {
         self.here().space = 0;
     }
 
-    fn forget_range(&self, space: u64, range: Span<Ipa>) {
+    fn invalidate_range(&self, space: u64, range: Span<Ipa>) {
         let stays = |of: &u64, at: &Ipa| *of != space || !range.contains(*at);
         for cpu in &self.cpus {
             lock(cpu).translations.retain(|(of, at), _| stays(of, at));
         }
     }
 
-    fn forget_all_spaces(&self) {}
+    fn invalidate_all_tlbs(&self) {}
 
-    fn forget_instructions(&self) {}
+    fn invalidate_instruction_caches(&self) {}
 
     fn instructions(&self) -> u32 {
         0
@@ -295,16 +295,16 @@ impl Backend for FakeBackend {
 pub struct FakeContext {
     /// General registers.
     pub regs: Regs,
-    /// Whether it is in a CPU.
+    /// Whether the context is in a CPU.
     pub loaded: bool,
-    /// How often it has started.
+    /// The number of starts.
     pub starts: usize,
     virtual_timer: Option<u64>,
     error: bool,
 }
 
 impl FakeContext {
-    /// The guest takes the SError that is pending for it, if one is.
+    /// Acts as the guest: takes the SError that is pending, if there is one.
     pub fn take_error(&mut self) {
         self.error = false;
     }
@@ -378,7 +378,7 @@ impl Context<FakeBackend> for FakeContext {
         self.virtual_timer.into()
     }
 
-    fn error_waits(&self, _resident: bool) -> bool {
+    fn has_pending_error(&self, _resident: bool) -> bool {
         self.error
     }
 
@@ -394,9 +394,9 @@ impl Context<FakeBackend> for FakeContext {
         u64::MAX
     }
 
-    fn fetch(&mut self, _machine: &FakeBackend) {}
+    fn copy_from_cpu(&mut self, _machine: &FakeBackend) {}
 
-    fn lost_at(&self) -> Option<u64> {
+    fn storm_vector(&self) -> Option<u64> {
         None
     }
 
@@ -407,9 +407,9 @@ impl Context<FakeBackend> for FakeContext {
 
 /// A CPU's virtual interface.
 #[derive(Debug)]
-pub struct FakeInterface(Arc<Mutex<Vec<u64>>>);
+pub struct FakeCpuInterface(Arc<Mutex<Vec<u64>>>);
 
-impl ListRegisters for FakeInterface {
+impl ListRegisters for FakeCpuInterface {
     fn count(&self) -> usize {
         lock(&self.0).len()
     }
@@ -423,8 +423,8 @@ impl ListRegisters for FakeInterface {
     }
 
     fn empty(&self) -> u32 {
-        // State invalid (bits 63:62), and no end to be reported: EOI asked for (bit 41) without HW
-        // (bit 61).
+        // The state is invalid (bits 63:62), and no end is to be reported: EOI (bit 41) without HW
+        // (bit 61) asks for a report.
         let empty = |lr: u64| lr >> 62 == 0 && (lr >> 61 & 1 != 0 || lr >> 41 & 1 == 0);
         let lists = lock(&self.0);
         let lists = lists.iter().enumerate().filter(|(_, lr)| empty(**lr));
@@ -436,7 +436,7 @@ impl ListRegisters for FakeInterface {
     fn report_ends(&mut self, _on: bool) {}
 }
 
-impl VirtualInterface for FakeInterface {
+impl VirtualCpuInterface for FakeCpuInterface {
     type State = ();
 
     fn enter(&mut self, _state: &()) {}
@@ -446,7 +446,7 @@ impl VirtualInterface for FakeInterface {
     fn stop(&mut self) {}
 }
 
-/// A CPU's part of the interrupt controller, which lets everything through.
+/// A CPU's part of the interrupt controller, in which all interrupts are enabled.
 #[derive(Debug)]
 pub struct FakeGic;
 

@@ -1,6 +1,6 @@
 //! The serial line of the fake board.
 
-use crate::{HostLine, SerialPort};
+use crate::{HostLine, LineFull, SerialPort};
 use std::collections::VecDeque;
 use std::string::String;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,32 +13,32 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The other end of a [`FakeLine`].
 #[derive(Clone, Debug, Default)]
 pub struct Wire {
-    /// What the board sent, oldest first.
+    /// The bytes that the board sent, oldest first.
     pub sent: Arc<Mutex<Vec<u8>>>,
-    /// What is on its way to the board.
+    /// The bytes on their way to the board.
     pub typed: Arc<Mutex<VecDeque<u8>>>,
 }
 
 impl Wire {
-    /// Sends bytes to the board, whose serial port's interrupt is the caller's to raise.
+    /// Sends bytes to the board. The caller raises the interrupt of the serial port.
     pub fn send(&self, bytes: &[u8]) {
         lock(&self.typed).extend(bytes);
     }
 
-    /// What the board has sent.
+    /// The text that the board has sent.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&lock(&self.sent)).into_owned()
     }
 }
 
-/// The board's serial line, which takes all.
+/// The board's serial line, which is never full.
 #[derive(Debug)]
 pub struct FakeLine(pub Wire);
 
 impl SerialPort for FakeLine {
-    fn try_send(&mut self, byte: u8) -> bool {
+    fn try_send(&mut self, byte: u8) -> Result<(), LineFull> {
         lock(&self.0.sent).push(byte);
-        true
+        Ok(())
     }
 }
 

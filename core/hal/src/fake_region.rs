@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::vec;
 
-/// A region of a VM's memory without bytes: it notices who is in the VM when it is written.
+/// A region of a VM's memory without bytes. It checks that no vCPU is in the VM when it is written.
 #[derive(Clone, Debug)]
 pub struct FakeRegion {
     span: Span<Ipa>,
@@ -14,7 +14,7 @@ pub struct FakeRegion {
 }
 
 impl FakeRegion {
-    /// The region at `span`, of a VM that so many vCPUs are in.
+    /// The region at `span`, of a VM in which `inhabitants` vCPUs are.
     pub fn new(span: Span<Ipa>, inhabitants: Arc<AtomicUsize>) -> Self {
         Self { span, inhabitants }
     }

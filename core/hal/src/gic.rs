@@ -1,40 +1,42 @@
 //! The list registers through which a CPU shows its guest virtual interrupts.
 
-/// A CPU's virtual interrupt interface, in the format of GICv3 (IHI 0069H, 12.4): the
-/// core writes `ICH_LR<n>_EL2` values of 64 bits, and a GICv2 backend translates them to
-/// its GICH_LR format.
+/// A CPU's list registers, in the format of GICv3 (IHI 0069H, 12.4): the core writes values of
+/// `ICH_LR<n>_EL2` with 64 bits, and a GICv2 backend translates them to the format of its GICH_LR.
 pub trait ListRegisters {
-    /// How many list registers there are, 1 to 16.
+    /// The number of list registers, 1 to 16.
     fn count(&self) -> usize;
-    /// List register `index`, below [`Self::count`].
+    /// The value of list register `index`, which is below [`Self::count`].
     fn read(&self, index: usize) -> u64;
-    /// Sets list register `index`, below [`Self::count`].
+    /// Sets list register `index`, which is below [`Self::count`].
     fn write(&mut self, index: usize, value: u64);
-    /// A bit for each list register that holds no interrupt (state invalid and no
-    /// maintenance due), as ICH_ELRSR_EL2.
+    /// A bit for each list register that holds no interrupt (its state is invalid, and no
+    /// maintenance interrupt is due), as in ICH_ELRSR_EL2.
     fn empty(&self) -> u32;
-    /// Whether the maintenance interrupt for "no list register is pending" (ICH_HCR_EL2.NPIE) is
-    /// on; on only while more is pending than fits.
+    /// Enables or disables the maintenance interrupt for "no list register is pending"
+    /// (ICH_HCR_EL2.NPIE). It is enabled only while more interrupts are pending than the list
+    /// registers hold.
     fn set_none_pending_interrupt(&mut self, on: bool);
-    /// On a GICv2: whether this CPU takes maintenance interrupts. Not at first, and only while
-    /// the end of an interrupt in a list register is to be reported, or the interrupt of
-    /// [`Self::set_none_pending_interrupt`] is on. While it takes none, one with a physical interrupt behind (HW = 1) may stand in a
-    /// list register, alone (see `hanok_vgic`, "Interrupts of real devices"). A GICv3 takes
+    /// Sets whether this CPU takes maintenance interrupts, on a GICv2. At first it does not. It
+    /// does only while the end of an interrupt in a list register is to be reported, or the
+    /// interrupt of [`Self::set_none_pending_interrupt`] is enabled. While it does not, an
+    /// interrupt with a physical one behind it (HW = 1) may be in a list register, alone (see
+    /// `hanok_vgic`, "Interrupts of real devices"). A GICv3 always takes them, and this does
+    /// nothing.
     /// them always, and this does nothing.
     fn report_ends(&mut self, on: bool);
 }
 
-/// Sixteen registers in memory, of which `count` are there.
+/// Sixteen registers in memory, of which `count` exist.
 #[cfg(any(test, feature = "fake"))]
 #[derive(Clone, Debug)]
 pub struct FakeListRegisters {
     /// The registers.
     pub lr: std::vec::Vec<u64>,
-    /// The enable of the interrupt for "no list register is pending".
+    /// Whether the interrupt for "no list register is pending" is enabled.
     pub none_pending_interrupt: bool,
-    /// Whether maintenance interrupts are taken, of a GICv2.
+    /// Whether maintenance interrupts are taken, on a GICv2.
     pub reports: bool,
-    /// How many writes there were.
+    /// The number of writes.
     pub writes: usize,
 }
 
@@ -68,7 +70,7 @@ impl ListRegisters for FakeListRegisters {
 
     fn empty(&self) -> u32 {
         let invalid = |lr: u64| lr >> 62 == 0;
-        // EOI asked for (bit 41) without HW (bit 61): a maintenance interrupt is due.
+        // EOI (bit 41) without HW (bit 61): a maintenance interrupt is due.
         let due = |lr: u64| lr >> 61 & 1 == 0 && lr >> 41 & 1 != 0;
         (0..self.lr.len())
             .filter(|i| invalid(self.lr[*i]) && !due(self.lr[*i]))

@@ -1,8 +1,8 @@
-//! How the core reaches the machine: traits alone, and a fake of each for tests.
+//! The traits by which the core reaches the machine, with a fake of each for tests.
 //!
-//! Every trait is used monomorphized, so that a fast path costs no indirect call. The
-//! fakes live here, beside the traits, behind the `fake` feature: whoever changes a trait
-//! changes its fake in the same file.
+//! Every trait is used monomorphized, so that a fast path costs no indirect call. The fakes are
+//! beside the traits, behind the `fake` feature, so that a change of a trait and of its fake are in
+//! the same crate.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -24,9 +24,9 @@ pub mod sync;
 
 pub use backend::{
     Arrival, Backend, Context, Entry, FpGiven, GuestFault, HostGic, HostLine, LateError, Start,
-    Taken, VirtualInterface, VmMemory,
+    Taken, VirtualCpuInterface, VmMemory,
 };
-pub use console::SerialPort;
+pub use console::{LineFull, SerialPort};
 pub use gic::ListRegisters;
 pub use memory::{AccessError, GuestMemory, TableMemory, Tlb};
 
@@ -37,7 +37,7 @@ pub use sync::Mutex;
 pub mod fake {
     pub use crate::console::FakeSerialPort;
     pub use crate::fake_backend::{
-        FakeBackend, FakeContext, FakeCpu, FakeGic, FakeInterface, FakeRegisters, HYP_TIMER,
+        FakeBackend, FakeContext, FakeCpu, FakeCpuInterface, FakeGic, FakeRegisters, HYP_TIMER,
         PoweredOff, Settings, VIRTUAL_TIMER,
     };
     pub use crate::fake_line::{FakeLine, Wire};

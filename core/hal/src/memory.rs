@@ -2,22 +2,22 @@
 
 use hanok_types::{GuestPage, Hpa, Ipa, Span};
 
-/// Why a guest's memory could not be read or written.
+/// The reasons why a guest's memory could not be read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessError {
     /// The guest has no memory at this address.
     NoMemory(Ipa),
-    /// The guest has memory there, and this page of it is not there now. Whoever asked waits for
-    /// the page and asks again.
+    /// The guest has memory there, and this page of it is absent. The caller waits for the page and
+    /// tries again.
     Absent(GuestPage),
 }
 
-/// A guest's memory by intermediate physical address. An implementation proves each
-/// address against what the VM was given, so any value a guest made up may be passed.
+/// A guest's memory by intermediate physical address. An implementation checks each address against
+/// what the VM was given, so that any value from a guest may be passed.
 pub trait GuestMemory {
-    /// Fills `into` from `at` on, or changes nothing and says where that is not possible.
+    /// Fills `into` with the bytes from `at` on. On an error nothing has changed.
     fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), AccessError>;
-    /// Writes `from` at `at` on, or changes nothing and says where that is not possible.
+    /// Writes `from` to the bytes from `at` on. On an error nothing has changed.
     fn write(&self, at: Ipa, from: &[u8]) -> Result<(), AccessError>;
 }
 
@@ -25,25 +25,25 @@ pub trait GuestMemory {
 ///
 /// Descriptors are 64 bits; a table of 32-bit descriptors is read and written in pairs.
 pub trait TableMemory {
-    /// `frames` consecutive 4 KiB frames, zeroed, aligned to their size (a power of two);
-    /// `None` when the pool is empty.
+    /// Allocates `frames` consecutive 4 KiB frames, zeroed and aligned to their size (a power of
+    /// two); `None` if the pool is empty.
     fn allocate(&mut self, frames: usize) -> Option<Hpa>;
-    /// Gives back what [`Self::allocate`] gave.
+    /// Frees what [`Self::allocate`] allocated.
     fn free(&mut self, table: Hpa, frames: usize);
-    /// Descriptor `index` of the table at `table`.
+    /// The value of descriptor `index` of the table at `table`.
     fn read(&self, table: Hpa, index: usize) -> u64;
-    /// Sets descriptor `index` of the table at `table`, and makes it visible to the walker.
+    /// Sets descriptor `index` of the table at `table`, and makes it visible to walkers.
     fn write(&mut self, table: Hpa, index: usize, descriptor: u64);
-    /// The same in a table that no walker can reach yet. It is visible to walkers once a later
-    /// [`Self::write`] is done.
+    /// As [`Self::write`], in a table that no walker can reach yet. Walkers see the descriptor once
+    /// a later [`Self::write`] is done.
     fn write_unseen(&mut self, table: Hpa, index: usize, descriptor: u64) {
         self.write(table, index, descriptor);
     }
 }
 
-/// Translation lookaside buffers of one translation regime, on every CPU.
+/// The TLBs of one translation regime, on all CPUs.
 pub trait Tlb<A> {
-    /// Drops what is cached for the range, and waits until that is done everywhere.
+    /// Invalidates the entries for `range`, and waits until that is done on all CPUs.
     fn invalidate(&mut self, range: Span<A>);
 }
 
@@ -56,17 +56,17 @@ mod fakes {
     use std::vec;
     use std::vec::Vec;
 
-    /// One block of guest memory, of which pages can be taken away and given back.
+    /// A block of guest memory whose pages can be taken and given back.
     #[derive(Debug)]
     pub struct FakeGuestMemory {
         start: Ipa,
         bytes: RefCell<Vec<u8>>,
-        /// Pages that are not there.
+        /// The pages that are absent.
         absent: RefCell<BTreeSet<GuestPage>>,
     }
 
     impl FakeGuestMemory {
-        /// `len` zeroed bytes at `start`.
+        /// A block of `len` zeroed bytes at `start`.
         pub fn new(start: Ipa, len: usize) -> Self {
             Self {
                 start,
@@ -75,7 +75,7 @@ mod fakes {
             }
         }
 
-        /// Takes the page at `at` away. Its bytes are kept.
+        /// Takes the page at `at`. Its bytes are kept.
         pub fn take_page(&self, at: Ipa) {
             self.absent.borrow_mut().extend(GuestPage::of(at));
         }
@@ -117,7 +117,7 @@ mod fakes {
         }
     }
 
-    /// Table frames from a pool of a given size; catches a double free.
+    /// Table frames from a pool of a given size; a double free panics.
     #[derive(Debug)]
     pub struct FakeTableMemory {
         next: u64,
@@ -135,7 +135,7 @@ mod fakes {
             }
         }
 
-        /// How many frames are lent out.
+        /// The number of allocated frames.
         pub fn in_use(&self) -> usize {
             self.tables.len()
         }
@@ -174,7 +174,7 @@ mod fakes {
         }
     }
 
-    /// Notes what was invalidated.
+    /// A TLB that records what was invalidated.
     #[derive(Debug, Default)]
     pub struct FakeTlb<A> {
         /// The ranges, oldest first.

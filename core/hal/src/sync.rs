@@ -1,36 +1,36 @@
-//! Atomics and the lock of the core. All of the core takes them from here, so that a model checker
-//! can put its own in their place, and try what orders there are (feature `interleavings`).
+//! The atomics and the lock of the core. All of the core uses these, so that a model checker can
+//! replace them by its own and try all possible orders (feature `interleavings`).
 
 #[cfg(not(feature = "interleavings"))]
 pub use core::sync::atomic;
 #[cfg(feature = "interleavings")]
 pub use shuttle::sync::atomic;
 
-/// The lock of the core: a spin lock, held for a bounded number of instructions. Not a fair
-/// one: handing over in turn waits for a pCPU that may not be running just then (an
-/// emulator's thread), and a queue of such waits let guests stand nearly still. Every VM has
-/// locks of its own, so that who waits long waits for its own siblings.
+/// The lock of the core: a spin lock, held for a bounded number of instructions. It is not fair: a
+/// fair lock waits for the next pCPU in the queue, which may not be running just then (an
+/// emulator's thread), and a queue of such waits nearly stopped the guests. Every VM has locks of
+/// its own, so that a vCPU waits long only for vCPUs of its own VM.
 ///
-/// The hypervisor runs with interrupts masked, so a lock cannot be taken twice by one CPU
-/// through an interrupt. Lock order, from the outermost: the end of a VM; the board's rx lock; one
-/// of a VM's devices; then the VM's alarms, the board's console, or the VM's interrupt controller,
-/// never one of these three inside another. All others (VMIDs, random numbers, a VM's stop reason,
-/// a VM's address space, the frames' owners) hold nothing else while they are held.
+/// The hypervisor runs with interrupts masked, so that one CPU cannot take a lock twice through an
+/// interrupt. Lock order, from the outermost: the end of a VM; the board's rx lock; one of a VM's
+/// devices; then the VM's alarms, the board's console, or the VM's interrupt controller, never one
+/// of these three inside another. While any other lock (VMIDs, random numbers, a VM's stop reason,
+/// a VM's address space, the frames' owners) is held, no further lock is taken.
 #[cfg(not(feature = "interleavings"))]
 pub type Mutex<T> = spin::mutex::SpinMutex<T>;
 
-/// The lock of the core, as the model checker has it.
+/// The lock of the core, made of the model checker's lock.
 #[cfg(feature = "interleavings")]
 pub struct Mutex<T>(shuttle::sync::Mutex<T>);
 
 #[cfg(feature = "interleavings")]
 impl<T> Mutex<T> {
-    /// Holds `value`.
+    /// A lock that holds `value`.
     pub const fn new(value: T) -> Self {
         Self(shuttle::sync::Mutex::new(value))
     }
 
-    /// Waits for the lock, and takes it.
+    /// Waits for the lock and takes it.
     pub fn lock(&self) -> shuttle::sync::MutexGuard<'_, T> {
         match self.0.lock() {
             Ok(guard) => guard,

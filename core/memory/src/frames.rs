@@ -5,15 +5,15 @@ use hanok_types::{Address, Hpa, Ipa, PAGE_SIZE, Span};
 use heapless::Vec;
 use thiserror::Error;
 
-/// How many spans may be allocated, and into how many pieces reservations may cut the RAM.
+/// The largest number of allocated spans, and of pieces into which reservations may cut the RAM.
 pub const MAX_SPANS: usize = 32;
-/// Room for the free spans: each allocated span cuts at most one in two.
+/// The largest number of free spans: each allocated span splits at most one in two.
 const MAX_FREE: usize = 2 * MAX_SPANS;
 
 const GIB: u64 = 1 << 30;
 const MIB2: u64 = 2 << 20;
 
-/// Why a request for memory failed. The map is as it was before.
+/// The reasons why a request for memory failed. The map is as it was before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum MemoryError {
     /// Zero bytes were asked for.
@@ -22,29 +22,29 @@ pub enum MemoryError {
     /// The alignment is no power of two.
     #[error("alignment {0:#x} is no power of two")]
     BadAlignment(u64),
-    /// No hole is large enough at the alignment; the largest one has so many bytes.
+    /// No hole is large enough at this alignment.
     #[error("no free span is large enough; the largest has {largest:#x} bytes")]
     NoHole {
-        /// Bytes of the largest free span, whatever its alignment.
+        /// The size of the largest free span in bytes, whatever its alignment.
         largest: u64,
     },
-    /// More than [`MAX_SPANS`] pieces of RAM, or as many spans allocated.
+    /// There are more than [`MAX_SPANS`] pieces of RAM or allocated spans.
     #[error("too many spans of memory")]
     TooManySpans,
-    /// What is to be freed was not allocated.
+    /// This span, which was to be freed, was not allocated.
     #[error("{:#x} bytes at {:#x} were not allocated", .0.len(), .0.start().get())]
     NotAllocated(Span<Hpa>),
 }
 
-/// The RAM of a board, by span.
+/// The free and the allocated spans of a board's RAM.
 #[derive(Clone, Debug, Default)]
 pub struct FrameMap {
-    /// Sorted; no two touch.
+    /// The free spans, sorted; no two touch.
     free: Vec<Span<Hpa>, MAX_FREE>,
     allocated: Vec<Span<Hpa>, MAX_SPANS>,
 }
 
-/// Addresses that equal `residue` modulo `modulus`, a power of two.
+/// The addresses that equal `residue` modulo `modulus`, a power of two.
 #[derive(Clone, Copy)]
 struct Lattice {
     modulus: u64,
@@ -52,26 +52,28 @@ struct Lattice {
 }
 
 impl Lattice {
-    /// The lowest of them that is `address` or above.
+    /// The lowest address of the lattice that is `address` or above.
     fn up(self, address: Hpa) -> Option<Hpa> {
         let gap = self.residue.wrapping_sub(address.get()) & (self.modulus - 1);
         address.checked_add(gap)
     }
 
-    /// The highest of them that is `address` or below.
+    /// The highest address of the lattice that is `address` or below.
     fn down(self, address: Hpa) -> Option<Hpa> {
         let gap = address.get().wrapping_sub(self.residue) & (self.modulus - 1);
         address.get().checked_sub(gap).map(Hpa::new)
     }
 }
 
-/// What a placement costs, the worst first: large blocks cut, medium ones cut, then the
-/// size of the hole (the tightest wins) and the address (the lowest wins).
+/// The cost of a placement, the most important part first: the large blocks that are cut, the
+/// medium ones that are cut, the size of the hole (the smallest is best) and the address (the
+/// lowest is best).
 type Cost = (u64, u64, u64, Hpa);
 
 impl FrameMap {
-    /// All of `ram` but `reserved`, in whole pages: part of a page of RAM is not used, a page
-    /// that is reserved in part is reserved. Spans of `ram` may touch and overlap.
+    /// A map of all of `ram` except `reserved`, in whole pages: a page that is RAM only in part is
+    /// not used, and a page that is reserved in part is reserved. Spans of `ram` may touch and
+    /// overlap.
     pub fn new(ram: &[Span<Hpa>], reserved: &[Span<Hpa>]) -> Result<Self, MemoryError> {
         let mut map = Self::default();
         for span in ram {
@@ -91,9 +93,9 @@ impl FrameMap {
         Ok(map)
     }
 
-    /// `len` bytes, rounded up to pages, at a multiple of `align`, a power of two (less than
-    /// a page means a page). Of all places that which cuts the fewest aligned 1 GiB blocks,
-    /// then 2 MiB blocks, in the smallest hole.
+    /// Allocates `len` bytes, rounded up to pages, at a multiple of `align`, a power of two (an
+    /// alignment of less than a page means a page). Of all places, the best is the one that cuts
+    /// the fewest aligned 1 GiB blocks, then 2 MiB blocks, in the smallest hole.
     pub fn allocate(&mut self, len: u64, align: u64) -> Result<Span<Hpa>, MemoryError> {
         if !align.is_power_of_two() {
             return Err(MemoryError::BadAlignment(align));
@@ -105,9 +107,9 @@ impl FrameMap {
         self.allocate_on(self.rounded(len)?, lattice)
     }
 
-    /// `len` bytes, rounded up to pages, for a guest that sees them at `ipa`: the host address
-    /// agrees with `ipa` modulo 1 GiB where the guest's range holds an aligned 1 GiB block and
-    /// such a place is free, else modulo 2 MiB likewise, else modulo a page.
+    /// Allocates `len` bytes, rounded up to pages, for a guest that has them at `ipa`. The host
+    /// address equals `ipa` modulo 1 GiB if the guest's range contains an aligned 1 GiB block and
+    /// such a place is free; else modulo 2 MiB under the same conditions; else modulo a page.
     pub fn allocate_for_guest(&mut self, len: u64, ipa: Ipa) -> Result<Span<Hpa>, MemoryError> {
         let len = self.rounded(len)?;
         let guest = Span::new(Hpa::new(ipa.get()), len).ok_or(self.no_hole())?;
@@ -121,7 +123,7 @@ impl FrameMap {
         done
     }
 
-    /// Gives back what was allocated, all of it.
+    /// Frees `span`, which must be a whole allocated span.
     pub fn free(&mut self, span: Span<Hpa>) -> Result<(), MemoryError> {
         let known = self.allocated.iter().position(|other| *other == span);
         let index = known.ok_or(MemoryError::NotAllocated(span))?;
@@ -130,7 +132,7 @@ impl FrameMap {
         Ok(())
     }
 
-    /// The free spans, lowest first.
+    /// The free spans in ascending order.
     pub fn free_spans(&self) -> &[Span<Hpa>] {
         &self.free
     }
@@ -140,7 +142,7 @@ impl FrameMap {
         &self.allocated
     }
 
-    /// Free bytes altogether.
+    /// The number of free bytes.
     pub fn free_bytes(&self) -> u64 {
         self.free.iter().map(Span::len).sum()
     }
@@ -170,8 +172,8 @@ impl FrameMap {
         Ok(span)
     }
 
-    /// The cheapest place; in each hole the lowest and the highest are looked at, since
-    /// the others leave it in two pieces more often.
+    /// The place with the least cost. In each hole only the lowest and the highest place are
+    /// examined, since the others would split the hole more often.
     fn best(&self, len: u64, lattice: Lattice) -> Option<Span<Hpa>> {
         let places = self.free.iter().flat_map(|hole| {
             let low = lattice.up(hole.start());
@@ -185,7 +187,7 @@ impl FrameMap {
             .map(|(_, span)| span)
     }
 
-    /// Takes `taken` out of the free spans, wherever it meets them.
+    /// Removes `taken` from the free spans that it overlaps.
     fn withdraw(&mut self, taken: Span<Hpa>) -> Result<(), MemoryError> {
         let mut left = Vec::new();
         let pieces = self.free.iter().flat_map(|span| subtract(*span, taken));
@@ -196,7 +198,7 @@ impl FrameMap {
         Ok(())
     }
 
-    /// Adds `span`, of which nothing is free, and joins it with what it touches.
+    /// Adds `span`, no byte of which is free, and joins it with the free spans that it touches.
     fn insert(&mut self, span: Span<Hpa>) -> Result<(), MemoryError> {
         let at = self
             .free
@@ -214,7 +216,7 @@ impl FrameMap {
     }
 }
 
-/// What it costs to take `span` out of `hole`; `None` where it does not lie there.
+/// The cost of taking `span` out of `hole`; `None` if `span` is not inside.
 fn priced(hole: Span<Hpa>, span: Span<Hpa>) -> Option<(Cost, Span<Hpa>)> {
     if !hole.covers(&span) {
         return None;

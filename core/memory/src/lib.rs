@@ -1,21 +1,20 @@
-//! The board's memory: which spans of RAM are free, where a guest's RAM best lies, and how the
-//! hypervisor maps it all for itself.
+//! The board's memory: which spans of RAM are free, where a guest's RAM is best placed, and how the
+//! hypervisor maps all of it for itself.
 //!
-//! A guest's RAM is one contiguous span whose host address agrees with the guest's address
-//! modulo the size of the largest block that can serve it, so that stage 2 needs few
-//! descriptors and the TLB few entries. Spans are handed out at boot and when a VM starts or
-//! stops, a handful in all; so the map is two short sorted lists without a heap, and each
-//! request looks at every hole.
+//! A guest's RAM is one contiguous span whose host address equals the guest's address modulo the
+//! size of the largest possible block, so that stage 2 needs few descriptors and the TLB few
+//! entries. Only a handful of spans is allocated, at boot and when a VM starts or stops. So the map
+//! is two short sorted lists without a heap, and each request examines every hole.
 //!
-//! Kept true: free and allocated spans never overlap and together are exactly the RAM less
+//! Kept true: free and allocated spans never overlap, and together they are exactly the RAM without
 //! what was reserved; two free spans never touch.
 //!
-//! After boot each frame has one owner ([`Owners`]), and each VM an [`AddressSpace`], which knows what
-//! of its memory is where.
+//! After boot each frame has one owner ([`Owners`]), and each VM has an [`AddressSpace`], which
+//! knows where each part of its memory is.
 //!
-//! Rejected: a buddy allocator (it rounds a 1.5 GiB guest to 2 GiB, and needs a table of
-//! frames), first fit (it cuts up the one hole that a 1 GiB block would have fitted), and a
-//! `free` that trusts its caller (a span freed twice would be two guests' RAM).
+//! Rejected: a buddy allocator (it rounds a 1.5 GiB guest to 2 GiB, and needs a table of frames),
+//! first fit (it splits the one hole in which a 1 GiB block would have fitted), and a `free` that
+//! trusts its caller (a span that is freed twice would become the RAM of two guests).
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,9 +1,10 @@
-//! How the hypervisor maps the board's RAM for itself.
+//! The plan by which the hypervisor maps the board's RAM for itself.
 //!
-//! All of it in place as data, but for four kinds of pages: the image's own have no second mapping,
-//! the payload and the board's device tree are read-only, and what the firmware keeps for itself
-//! is not mapped at all, so that nothing is even speculated there. What of this contradicts itself
-//! is the tree's fault: [`Kept::conflict`].
+//! All RAM is mapped at its physical address as data, with four exceptions: the image's own pages
+//! have no second mapping, the payload and the board's device tree are read-only, and memory that
+//! the firmware reserves is not mapped at all, so that the CPU does not even access it
+//! speculatively. If these ranges contradict each other, the device tree is wrong:
+//! [`Kept::conflict`].
 
 use crate::spans::{between, grow, subtract};
 use crate::{FrameMap, MAX_SPANS, MemoryError};
@@ -11,10 +12,10 @@ use hanok_types::{Hpa, PAGE_SIZE, Span};
 use heapless::Vec;
 use thiserror::Error;
 
-/// Ranges that the firmware keeps for itself, at most.
+/// The largest number of ranges that the firmware reserves.
 pub const MAX_KEPT: usize = 32;
 
-/// What of the RAM is not simply data.
+/// The ranges of RAM that are not plain data.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept<'a> {
     /// The image's own memory.
@@ -23,14 +24,14 @@ pub struct Kept<'a> {
     pub payload: Span<Hpa>,
     /// The board's device tree.
     pub tree: Span<Hpa>,
-    /// What the firmware keeps for itself; the tree may be in it.
+    /// The memory that the firmware reserves; the tree may be in it.
     pub reserved: &'a [Span<Hpa>],
 }
 
-/// Why the hypervisor cannot be where it is, by what the board's device tree says.
+/// The reasons why the hypervisor cannot run where it is, by the board's device tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Conflict {
-    /// Not in RAM.
+    /// The image is not in RAM.
     #[error(
         "the image does not lie in the board's RAM: its header is damaged, or the board has too \
          little memory for it"
@@ -39,7 +40,7 @@ pub enum Conflict {
     /// The tree is not in RAM.
     #[error("the board's device tree does not lie in the RAM that it names")]
     TreeOutside,
-    /// Reserved by the firmware.
+    /// The firmware reserves memory that the image is in.
     #[error(
         "the board's device tree reserves {:#x} bytes at {:#x}, where the image lies",
         .0.len(), .0.start().get()
@@ -47,21 +48,21 @@ pub enum Conflict {
     Reserved(Span<Hpa>),
 }
 
-/// Pages of RAM that are mapped.
+/// The ways in which pages of RAM are mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// To be read and written.
+    /// For reading and writing.
     Data,
-    /// To be read.
+    /// For reading only.
     ReadOnly,
 }
 
-/// A range of pages, and what it is mapped as, if at all.
+/// A range of pages, and how it is mapped, if at all.
 type Piece = (Span<Hpa>, Option<Use>);
-/// Three, and at most two for each reserved range.
+/// Three pieces, and at most two for each reserved range.
 type Pieces = Vec<Piece, { 3 + 2 * MAX_KEPT }>;
 
-/// What of `ram` lies in `window`, which is what the hypervisor can map.
+/// The parts of `ram` that are in `window`, which is what the hypervisor can map.
 pub fn reachable(ram: &[Span<Hpa>], window: Span<Hpa>) -> impl Iterator<Item = Span<Hpa>> {
     ram.iter().filter_map(move |ram| {
         let start = ram.start().max(window.start());
@@ -70,8 +71,8 @@ pub fn reachable(ram: &[Span<Hpa>], window: Span<Hpa>) -> impl Iterator<Item = S
 }
 
 impl Kept<'_> {
-    /// What of `ram` is free, as far as it lies in `window`: all but what is kept. Between the image and
-    /// its payload nothing is free.
+    /// The parts of `ram` in `window` that are free: all but what is kept. Nothing between the
+    /// image and its payload is free.
     pub fn free(&self, ram: &[Span<Hpa>], window: Span<Hpa>) -> Result<FrameMap, MemoryError> {
         let too_many = |_| MemoryError::TooManySpans;
         let end = self.own.end().max(self.payload.end());
@@ -89,7 +90,7 @@ impl Kept<'_> {
         FrameMap::new(&here, &reserved)
     }
 
-    /// What makes it impossible to go on, if anything.
+    /// The reason why the hypervisor cannot go on, if there is one.
     pub fn conflict(&self, ram: &[Span<Hpa>]) -> Option<Conflict> {
         let in_ram = |part: &Span<Hpa>| ram.iter().any(|ram| ram.covers(part));
         let image = [self.own, self.payload];
@@ -110,8 +111,9 @@ impl Kept<'_> {
             .map(Conflict::Reserved)
     }
 
-    /// Tells `map` what to map of `ram`, from its start to its end. Whole pages: of RAM's own first
-    /// and last one, too, where a part of them is RAM.
+    /// Calls `map` for each piece of `ram` that is to be mapped, in ascending order. Pieces are
+    /// whole pages: the first and the last page of RAM are included, even if only a part of them is
+    /// RAM.
     pub fn each<E>(
         &self,
         ram: Span<Hpa>,
@@ -138,14 +140,14 @@ impl Kept<'_> {
         between(at, ram.end()).map_or(Ok(()), |rest| map(rest, Use::Data))
     }
 
-    /// By address.
+    /// The pieces by address.
     fn pieces(&self) -> Pieces {
         let mut pieces = Pieces::new();
-        // Each at its place at once: they are few, and the library's sort is 4 KB of code.
+        // Each piece is inserted in order: there are few, and the library's sort is 4 KB of code.
         let mut add = |span: Span<Hpa>, what| {
             let behind = |other: &Piece| other.0.start() > span.start();
             let place = pieces.iter().position(behind).unwrap_or(pieces.len());
-            // They fit.
+            // There is room for all of them.
             let _ = pieces.insert(place, (span, what));
         };
         let read_only = Some(Use::ReadOnly);
@@ -161,7 +163,7 @@ impl Kept<'_> {
         let tree = grow(self.tree, PAGE_SIZE).unwrap_or_default();
         let reserved = self.reserved.iter().take(MAX_KEPT);
         let pages = reserved.filter_map(|span| grow(*span, PAGE_SIZE));
-        // A boot loader may reserve the tree's memory, too.
+        // A boot loader may also reserve the tree's memory.
         for part in pages.flat_map(|pages| subtract(pages, tree)).flatten() {
             add(part, None);
         }
@@ -175,7 +177,7 @@ mod tests {
     use hanok_types::Address;
     use proptest::prelude::*;
 
-    /// Pages of the little world, in which everything is tried page by page.
+    /// The number of pages of the small RAM in which the tests examine every page.
     const PAGES: u64 = 64;
 
     fn bytes() -> impl Strategy<Value = Span<Hpa>> {
@@ -196,7 +198,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// Where there is no conflict, each page of RAM is mapped at most once, and as what it is.
+        /// If there is no conflict, each page of RAM is mapped at most once, and in the right way.
         #[test]
         fn each_page_is_mapped_as_what_it_is(
             ram in pages(0..8, 64),

@@ -43,47 +43,47 @@ impl RegionKind {
     }
 }
 
-/// A range of guest-physical addresses that lead to memory or a device.
+/// A range of intermediate physical addresses that leads to memory or to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Where the guest sees it.
+    /// The range of the guest's addresses.
     pub span: Span<Ipa>,
-    /// Where it is.
+    /// The first address on the board.
     pub host: Hpa,
-    /// What it is.
+    /// The kind of the region.
     pub kind: RegionKind,
 }
 
 impl Region {
-    /// The home of `at`, which lies in the region.
+    /// The home of the page at `at`, which is in the region.
     fn home(&self, at: Ipa) -> Hpa {
         Hpa::new(self.host.get() + (at.get() - self.span.start().get()))
     }
 }
 
-/// What is at an address.
+/// What is at an address of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// Memory, at this address of the board.
+    /// Memory, which is at this address of the board.
     Present(Hpa),
-    /// Memory whose page was taken: a vCPU that needs it waits.
+    /// Memory whose page was taken: a vCPU that accesses it waits.
     Absent,
     /// Memory that the guest gave back.
     GivenBack,
-    /// No memory.
+    /// There is no memory.
     NoMemory,
 }
 
-/// Why a page is taken.
+/// The reasons for taking a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
-    /// The guest is not asked.
+    /// The hypervisor takes it; the guest is not asked.
     Taken,
     /// The guest gave it back.
     GivenBack,
 }
 
-/// A page that is not at its home.
+/// The state of a page that is not at its home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     page: GuestPage,
@@ -102,43 +102,43 @@ enum Elsewhere {
 pub enum Taken {
     /// It split a block by one level. The caller asks again, in an exit of its own.
     Split,
-    /// The page is absent now, and this frame is the caller's.
+    /// The page is absent now, and its frame, this one, belongs to the caller.
     Frame(Hpa),
 }
 
-/// Why a page cannot be taken or given. Every address translates as before.
+/// The reasons why a page cannot be taken or given. Every address is translated as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PageError {
-    /// The VM's memory is never taken.
+    /// The VM's memory is fixed.
     #[error("the VM keeps its memory")]
     Fixed,
     /// The VM has no RAM there.
     #[error("no RAM is there")]
     NoMemory,
-    /// It is not there.
+    /// The page is absent.
     #[error("the page was taken already")]
     IsAbsent,
-    /// It is there.
+    /// The page is present.
     #[error("the page is there already")]
     IsPresent,
     /// All slots are in use.
     #[error("too many pages are elsewhere")]
     TooMany,
-    /// No frame for a table is left, or the frame is no page.
+    /// There is no frame left for a table, or the frame is not aligned to a page.
     #[error("stage 2: {0}")]
     Table(MapError<Ipa>),
 }
 
-/// Why a space cannot be made.
+/// The reasons why an address space cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SpaceError {
-    /// No frame for the table's root is left.
+    /// There is no frame left for the table's root.
     #[error("no frame for its root")]
     NoRoot,
-    /// More than [`MAX_REGIONS`].
+    /// There are more than [`MAX_REGIONS`] regions.
     #[error("too many regions")]
     TooManyRegions,
-    /// A region cannot be mapped.
+    /// A region cannot be mapped, for this reason.
     #[error("{0}")]
     Table(MapError<Ipa>),
 }
@@ -152,10 +152,11 @@ pub struct AddressSpace<T: TableMemory> {
 }
 
 impl<T: TableMemory> AddressSpace<T> {
-    /// Frames for the tables of a VM of `ram` bytes with `rom` bytes of firmware: a root of two, a table
-    /// for each GiB that blocks do not cover whole, two more for each end that is not on a 2 MiB boundary,
-    /// and for the platform's window below RAM a table for its GiB and one for each 2 MiB of it that
-    /// hold pages. With slots each 2 MiB of RAM may be split.
+    /// The number of frames for the tables of a VM with `ram` bytes of RAM and `rom` bytes of
+    /// firmware: a root of two, a table for each GiB that blocks do not cover completely, two more
+    /// for each end that is not on a 2 MiB boundary, and for the platform's devices below RAM a
+    /// table for their GiB and one for each 2 MiB that has pages. With slots, each 2 MiB of RAM may
+    /// be split.
     pub const fn tables_for(ram: u64, rom: u64, slots: usize) -> u64 {
         const MIB2: u64 = 2 << 20;
         let fixed = 44 + 2 * ram.div_ceil(1 << 30) + rom.div_ceil(MIB2);
@@ -165,7 +166,8 @@ impl<T: TableMemory> AddressSpace<T> {
         }
     }
 
-    /// A space of `regions`, all of it there, of which as many pages can be elsewhere as there are slots.
+    /// An address space of `regions` with all pages present. As many pages can be away from their
+    /// homes as there are slots.
     pub fn new(
         geometry: Geometry,
         tables: T,
@@ -189,7 +191,7 @@ impl<T: TableMemory> AddressSpace<T> {
         })
     }
 
-    /// The root of its stage 2.
+    /// The address of the root of its stage 2.
     pub fn root(&self) -> Hpa {
         self.table.root()
     }
@@ -199,11 +201,11 @@ impl<T: TableMemory> AddressSpace<T> {
         &mut self.table
     }
 
-    /// How many blocks of 1 GiB, 2 MiB and 4 KiB its stage 2 has.
+    /// The number of blocks of 1 GiB, of 2 MiB and of 4 KiB in its stage 2.
     pub fn blocks(&self) -> [u32; 3] {
         let mut counts = [0; 3];
         for mapping in self.table.iterate() {
-            // Level 1 leaves are 1 GiB, level 2 ones 2 MiB, level 3 ones 4 KiB.
+            // Leaves at level 1 are 1 GiB, at level 2 2 MiB, at level 3 4 KiB.
             if let Some(count) = counts.get_mut(usize::from(mapping.level.clamp(1, 3)) - 1) {
                 *count += 1;
             }
@@ -211,23 +213,23 @@ impl<T: TableMemory> AddressSpace<T> {
         counts
     }
 
-    /// Whether nothing of it is ever taken.
+    /// Whether none of its pages can be taken.
     pub fn is_fixed(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Whether a page of it was taken, and has not been given since.
+    /// Whether a page of it is absent now because it was taken.
     pub fn lacks_pages(&self) -> bool {
         let lacks = |slot: &Slot| matches!(slot.state, Elsewhere::Nowhere(_));
         self.slots.iter().flatten().any(lacks)
     }
 
-    /// The region that holds `at`.
+    /// The region that contains `at`.
     pub fn region_of(&self, at: Ipa) -> Option<&Region> {
         self.regions.iter().find(|region| region.span.contains(at))
     }
 
-    /// What is at `at`.
+    /// The state of the page at `at`.
     pub fn page(&self, at: Ipa) -> Page {
         let region = self.region_of(at);
         let Some(region) = region.filter(|region| region.kind != RegionKind::Device) else {
@@ -243,7 +245,7 @@ impl<T: TableMemory> AddressSpace<T> {
         }
     }
 
-    /// Where `at` is, for the hypervisor to read or write.
+    /// The board's address of `at`, for the hypervisor to read or write.
     pub fn find(&self, at: Ipa) -> Result<Hpa, AccessError> {
         match (self.page(at), GuestPage::of(at)) {
             (Page::Present(here), _) => Ok(here),
@@ -252,8 +254,8 @@ impl<T: TableMemory> AddressSpace<T> {
         }
     }
 
-    /// Takes a page of RAM away; its frame is the caller's then, with what is in it. At most 5,000
-    /// instructions: a block is split by one level in a call.
+    /// Takes a page of RAM. Its frame, with its contents, then belongs to the caller. It takes at
+    /// most 5,000 instructions, since one call splits a block by only one level.
     pub fn take(
         &mut self,
         tlb: &mut impl Tlb<Ipa>,
@@ -282,7 +284,8 @@ impl<T: TableMemory> AddressSpace<T> {
         Ok(Taken::Frame(frame))
     }
 
-    /// Gives a page that is absent a frame, which is the VM's by then and holds what the page is to hold.
+    /// Gives an absent page a frame. The frame must already belong to the VM and hold the contents
+    /// of the page.
     pub fn give(
         &mut self,
         tlb: &mut impl Tlb<Ipa>,
@@ -312,7 +315,7 @@ impl<T: TableMemory> AddressSpace<T> {
         self.slots.iter().flatten().find(|slot| slot.page == page)
     }
 
-    /// The place of the page's slot, or of a free one.
+    /// The index of the page's slot, or of a free one.
     fn place_for(&self, page: GuestPage) -> Option<usize> {
         let of = |slot: &Option<Slot>| slot.is_some_and(|slot| slot.page == page);
         let own = self.slots.iter().position(of);

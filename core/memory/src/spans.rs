@@ -1,14 +1,14 @@
-//! Arithmetic of spans: differences, and the blocks within one.
+//! Arithmetic of spans: differences, and the blocks inside a span.
 
 use hanok_types::{Address, Hpa, Span};
 
-/// From `start` to `end`; `None` where that is empty or backwards.
+/// The span from `start` to `end`; `None` if it is empty or `end` is before `start`.
 pub(crate) fn between(start: Hpa, end: Hpa) -> Option<Span<Hpa>> {
     let len = end.get().checked_sub(start.get())?;
     Span::new(start, len).filter(|span| !span.is_empty())
 }
 
-/// What of `span` lies before and after `hole`.
+/// The parts of `span` before and after `hole`.
 pub(crate) fn subtract(span: Span<Hpa>, hole: Span<Hpa>) -> [Option<Span<Hpa>>; 2] {
     if !span.overlaps(&hole) {
         return [Some(span), None];
@@ -19,13 +19,13 @@ pub(crate) fn subtract(span: Span<Hpa>, hole: Span<Hpa>) -> [Option<Span<Hpa>>; 
     ]
 }
 
-/// Rounded inwards to multiples of `align`; `None` where nothing is left.
+/// `span` shrunk to multiples of `align`; `None` if nothing is left.
 pub(crate) fn shrink(span: Span<Hpa>, align: u64) -> Option<Span<Hpa>> {
     between(span.start().align_up(align)?, span.end().align_down(align))
 }
 
-/// Rounded outwards to multiples of `align`, at the top of the address space as far as
-/// that goes; `None` for an empty one.
+/// `span` grown to multiples of `align`, as far as the address space goes; `None` if `span` is
+/// empty.
 pub(crate) fn grow(span: Span<Hpa>, align: u64) -> Option<Span<Hpa>> {
     if span.is_empty() {
         return None;
@@ -35,7 +35,7 @@ pub(crate) fn grow(span: Span<Hpa>, align: u64) -> Option<Span<Hpa>> {
     between(span.start().align_down(align), end)
 }
 
-/// How many aligned blocks of `size` lie within.
+/// The number of aligned blocks of `size` inside `span`.
 pub(crate) fn blocks(span: Span<Hpa>, size: u64) -> u64 {
     shrink(span, size).map_or(0, |inner| inner.len() / size)
 }

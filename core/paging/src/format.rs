@@ -1,4 +1,4 @@
-//! What a descriptor's bits mean.
+//! The meaning of a descriptor's bits.
 
 use crate::geometry::Level;
 use core::fmt::Debug;
@@ -7,32 +7,32 @@ use hanok_types::{Address, Hpa};
 /// A descriptor, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry<A> {
-    /// Translates nothing.
+    /// The descriptor translates nothing.
     Invalid,
-    /// Goes on at the next level's table.
+    /// The walk goes on in the next level's table, at this address.
     Table(Hpa),
-    /// Translates to this address, so.
+    /// The descriptor translates to this address, with these attributes.
     Leaf(Hpa, A),
 }
 
-/// The descriptors of one translation regime.
+/// The descriptor format of one translation regime.
 ///
 /// The invalid descriptor is 0 in every format.
 pub trait Format {
-    /// What the regime translates.
+    /// The kind of address that the regime translates.
     type Input: Address;
-    /// What a leaf says besides the output address.
+    /// What a leaf holds besides the output address.
     type Attributes: Copy + Eq + Debug;
-    /// How many bits an output address has at most.
+    /// The largest number of bits of an output address.
     const OUTPUT_BITS: u32;
 
-    /// Whether this shape exists in this regime.
+    /// Whether the regime allows this geometry.
     fn supports(geometry: &crate::Geometry) -> bool;
-    /// Reads a descriptor found at `level`.
+    /// Decodes a descriptor of a table at `level`.
     fn decode(descriptor: u64, level: &Level) -> Entry<Self::Attributes>;
-    /// A leaf at `level`, `output` being aligned to the level's size.
+    /// A leaf at `level`. `output` is aligned to the size that the level's descriptors cover.
     fn leaf(output: Hpa, attributes: Self::Attributes, level: &Level) -> u64;
-    /// A descriptor that goes on at `next`.
+    /// A descriptor that leads to the table at `next`.
     fn table(next: Hpa) -> u64;
 }
 
@@ -43,20 +43,20 @@ const GRANULE: u32 = 12;
 /// (DDI 0487 D8.3).
 #[bitfield_struct::bitfield(u64)]
 pub(crate) struct Vmsa64 {
-    /// Whether the descriptor translates at all.
+    /// Whether the descriptor is valid.
     pub valid: bool,
-    /// A table, or at level 3 a page; else a block.
+    /// Set for a table, and at level 3 for a page; else the descriptor is a block.
     pub table_or_page: bool,
     #[bits(10)]
     pub lower_attributes: u16,
-    /// Bits \[47:12\] of the next table's or the output address.
+    /// Bits \[47:12\] of the next table's address or of the output address.
     #[bits(36)]
     pub frame: u64,
     #[bits(16)]
     pub upper_attributes: u16,
 }
 
-/// What bits \[1:0\] and the address say.
+/// The kinds of descriptors, by bits \[1:0\] and the level.
 pub(crate) enum Kind {
     Invalid,
     Table(Hpa),
@@ -64,8 +64,9 @@ pub(crate) enum Kind {
 }
 
 impl Vmsa64 {
-    /// Sorts a descriptor found at `level`. A level 3 descriptor without bit 1 is reserved
-    /// and treated as invalid, as the walker does; so is a block where none exists.
+    /// The kind of a descriptor of a table at `level`. A level 3 descriptor without bit 1 is
+    /// reserved and treated as invalid, as by the CPU's walker; so is a block at a level that has
+    /// none.
     pub fn kind(self, level: &Level) -> Kind {
         let last = u32::from(level.shift) == GRANULE;
         let address = Hpa::new(self.frame() << GRANULE);
@@ -79,7 +80,7 @@ impl Vmsa64 {
         }
     }
 
-    /// A table descriptor without restrictions by the hierarchy.
+    /// A table descriptor without hierarchical restrictions.
     pub fn to_table(next: Hpa) -> u64 {
         Self::new()
             .with_valid(true)
@@ -89,8 +90,8 @@ impl Vmsa64 {
     }
 }
 
-/// The address field for `address`; bits above 47 are dropped, which [`Format::OUTPUT_BITS`]
-/// keeps from happening.
+/// The address field for `address`. Bits above 47 are dropped; [`Format::OUTPUT_BITS`] sees to it
+/// that there are none.
 pub(crate) fn frame_of(address: Hpa) -> u64 {
     (address.get() >> GRANULE) & ((1 << 36) - 1)
 }
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
     use crate::Geometry;
 
-    /// DDI 0487, D8.3.1: with the 4 KiB granule no block is in a table of level 0, and what looks
+    /// DDI 0487, D8.3.1: with the 4 KiB granule a table of level 0 has no blocks, and what looks
     /// like one in level 3 is reserved.
     #[test]
     fn there_are_blocks_at_levels_1_and_2_alone() {

@@ -1,37 +1,37 @@
-//! How an input address is cut into table indices.
+//! How an input address is split into table indices.
 
 use hanok_types::PAGE_SIZE;
 
 /// One level of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// The architecture's number for it.
+    /// The architecture's number of the level.
     pub number: u8,
-    /// log2 of the bytes that one descriptor covers.
+    /// log2 of the number of bytes that one descriptor covers.
     pub shift: u8,
-    /// log2 of the number of descriptors.
+    /// log2 of the number of descriptors in a table.
     pub index_bits: u8,
-    /// Whether a descriptor here can be a leaf: a block, or a page at the last level.
+    /// Whether a descriptor of this level can be a leaf: a block, or a page at the last level.
     pub leaf: bool,
 }
 
 impl Level {
-    /// Bytes that one descriptor covers.
+    /// The number of bytes that one descriptor covers.
     pub const fn size(&self) -> u64 {
         1 << self.shift
     }
 
-    /// Number of descriptors in a table.
+    /// The number of descriptors in a table.
     pub const fn entries(&self) -> usize {
         1 << self.index_bits
     }
 
-    /// The descriptor that `address` selects.
+    /// The index of the descriptor for `address`.
     pub const fn index(&self, address: u64) -> usize {
         (address >> self.shift) as usize & (self.entries() - 1)
     }
 
-    /// 4 KiB frames that a table of this level takes, with descriptors of 64 bits.
+    /// The number of 4 KiB frames in a table of this level, whose descriptors have 64 bits.
     pub const fn frames(&self) -> usize {
         (self.entries() * size_of::<u64>()).div_ceil(PAGE_SIZE as usize)
     }
@@ -65,17 +65,17 @@ impl Geometry {
     pub const BITS_39: Self = Self {
         levels: &[GIB, MIB2, PAGES],
     };
-    /// 40 bits from level 1 by two concatenated root tables; stage 2 alone (D8.2,
+    /// 40 bits from level 1 with two concatenated root tables; for stage 2 only (D8.2,
     /// "Concatenated translation tables").
     pub const BITS_40: Self = Self {
         levels: &[level(1, 30, 10, true), MIB2, PAGES],
     };
-    /// 48 bits from level 0, where no block exists without FEAT_LPA2.
+    /// 48 bits from level 0, which has no blocks without FEAT_LPA2.
     pub const BITS_48: Self = Self {
         levels: &[level(0, 39, 9, false), GIB, MIB2, PAGES],
     };
 
-    /// The levels, root first.
+    /// The levels, the root first.
     pub const fn levels(&self) -> &'static [Level] {
         self.levels
     }
@@ -85,17 +85,17 @@ impl Geometry {
         &self.levels[0]
     }
 
-    /// Bits of an input address.
+    /// The number of bits of an input address.
     pub const fn input_bits(&self) -> u32 {
         (self.root().shift + self.root().index_bits) as u32
     }
 
-    /// Bytes that a table can translate, from address 0.
+    /// The number of bytes that a table can translate, from address 0.
     pub const fn input_size(&self) -> u64 {
         1 << self.input_bits()
     }
 
-    /// Whether the root is more than one table.
+    /// Whether the root consists of several concatenated tables.
     pub const fn concatenated(&self) -> bool {
         self.root().frames() > 1
     }

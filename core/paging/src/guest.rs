@@ -1,13 +1,13 @@
-//! Where a guest's own stage 1 walk leads, for one question: at which level did it leave
-//! the guest's memory?
+//! Follows a guest's own stage 1 walk to answer one question: at which level did it leave the
+//! guest's memory?
 //!
-//! The syndrome of such a walk tells stage 2's level, but the guest is to be told stage 1's
-//! (DDI 0487, "ESR_ELx", DFSC 0b0101xx). The guest may change its tables meanwhile; the
-//! answer is then one that its tables gave at some moment, which is all it can expect.
+//! The syndrome of such a walk tells the level of stage 2, but the guest must be told that of stage
+//! 1 (DDI 0487, "ESR_ELx", DFSC 0b0101xx). The guest may change its tables meanwhile. Then the
+//! answer is one that its tables gave at some moment, and the guest cannot expect more.
 
 use hanok_types::Ipa;
 
-/// TCR_EL1 and the TTBR_EL1 that translates the address.
+/// The registers that control a guest's stage 1 translation.
 #[derive(Clone, Copy, Debug)]
 pub struct GuestRegime {
     /// TCR_EL1.
@@ -18,15 +18,15 @@ pub struct GuestRegime {
     pub ttbr1: u64,
 }
 
-/// Bits of an address that a descriptor holds, up to 48.
+/// The bits of an address in a descriptor, up to bit 47.
 const OUTPUT: u64 = 0xffff_ffff_f000;
-/// Bits of an address that a TTBR can hold, up to 48: a root of few descriptors is smaller
-/// than a page, and aligned to its size, yet to 64 bytes at least (DDI 0487, "TTBR0_EL1", BADDR).
+/// The bits of an address in a TTBR, up to bit 47. A root with few descriptors is smaller than a
+/// page and aligned to its size, but to at least 64 bytes (DDI 0487, "TTBR0_EL1", BADDR).
 const ROOT: u64 = 0xffff_ffff_ffc0;
 
 impl GuestRegime {
-    /// The level of the descriptor that `read` (of a 64-bit word of guest memory) could not
-    /// give while translating `address`: 0 to 3. `None` where the walk ends otherwise.
+    /// The level, 0 to 3, of the descriptor for `address` that `read` could not read. `read`
+    /// answers a 64-bit word of guest memory. `None` if the walk ends in any other way.
     pub fn level_out_of_memory(
         &self,
         address: u64,
@@ -53,7 +53,7 @@ impl GuestRegime {
             .checked_sub(size as u32)
             .filter(|input| *input > granule)?;
         let levels = (input - granule).div_ceil(bits).min(4);
-        // The first level may resolve fewer bits than the others.
+        // The first level may use fewer bits than the others.
         let width_at = |shift| bits.min(input - shift);
         let root_width = width_at(granule + (levels - 1) * bits);
         let mut table = root & ROOT & !((8 << root_width) - 1);
@@ -77,7 +77,7 @@ impl GuestRegime {
 mod tests {
     use super::*;
 
-    /// A chain of tables at 0x1000, 0x2000, ... each pointing to the next by entry 0.
+    /// A chain of tables at 0x1000, 0x2000 and so on, each of which points to the next by entry 0.
     fn chain(end: u64) -> impl Fn(Ipa) -> Option<u64> {
         move |at| (at.get() < end).then_some(((at.get() & !0xfff) + 0x1000) | 3)
     }
@@ -119,7 +119,7 @@ mod tests {
         let address = 3 << 42;
         let root = |at: Ipa| (at.get() == 0x8000_1218).then_some(0x9000_0003);
         assert_eq!(regime.level_out_of_memory(address, root), Some(2));
-        // 4 KiB granule, 31 bits: two descriptors, 64 bytes all the same.
+        // 4 KiB granule, 31 bits: two descriptors, but aligned to 64 bytes.
         let regime = GuestRegime {
             ttbr0: 0x8000_1240,
             ..self::regime(33)
@@ -129,7 +129,7 @@ mod tests {
     }
 
     /// The level at which a walk begins, by the manual's tables of input sizes (DDI 0487, D8.2,
-    /// "Translation granules"); `None` for sizes that none of them has.
+    /// "Translation granules"); `None` for sizes that are in none of these tables.
     fn first_level(granule: u32, input: u64) -> Option<i8> {
         let begin: [(u64, u64); 4] = match granule {
             12 => [(40, 48), (31, 39), (22, 30), (16, 21)],
@@ -148,10 +148,10 @@ mod tests {
             let tcr = u64::from(bits & 0xff) | u64::from(bits >> 8) << 14 | u64::from(bits) << 16;
             let address = u64::MAX << (bits & 63);
             let regime = regime(tcr);
-            // Every table is there: the walk ends with a page, and misses nothing.
+            // Every table exists: the walk ends with a page, and nothing is missing.
             let whole = regime.level_out_of_memory(address, chain(u64::MAX - 0x2000));
             assert_eq!(whole, None, "{tcr:#x}");
-            // None is there: it ends where it begins.
+            // No table exists: the walk ends where it begins.
             let none = regime.level_out_of_memory(address, |_| None);
             assert!(none.is_none_or(|level| (0..4).contains(&level)), "{tcr:#x}");
             let (size, granule) = match address >> 55 & 1 {

@@ -1,24 +1,24 @@
-//! Translation tables: one walker, the formats as data.
+//! Translation tables: one walker, with the formats as data.
 //!
-//! A [`Geometry`] says how an address is cut into indices, a [`Format`] says what a
-//! descriptor's bits mean, and [`Table`] does the rest for all of them: it maps with the
-//! largest blocks that alignment allows, splits a block when part of it changes, and gives
-//! back tables that become empty. So a rule of the architecture stands in one place.
+//! A [`Geometry`] says how an address is split into indices, and a [`Format`] says what a
+//! descriptor's bits mean. [`Table`] does the rest for all of them: it maps with the largest blocks
+//! that the alignment allows, splits a block when part of it changes, and frees tables that become
+//! empty. So each rule of the architecture is written once.
 //!
-//! What it keeps true:
-//! - A leaf, once valid, changes to another valid descriptor through an invalid one and a
-//!   TLB invalidation (break-before-make, DDI 0487 D8.16); one function writes descriptors.
-//! - No table but the root is ever left empty, so no frame is lost.
-//! - An operation that fails leaves every address translated as before. A pool that ran dry
-//!   while a block was split may leave the block in smaller pieces with the same meaning.
+//! Kept true:
+//! - A valid leaf changes to another valid descriptor only through an invalid one and a TLB
+//!   invalidation (break-before-make, DDI 0487 D8.16). One function writes descriptors.
+//! - No table but the root is ever empty, so no frame is lost.
+//! - After an operation that fails, every address is translated as before. If the pool ran dry
+//!   while a block was split, the block may be left in smaller pieces with the same meaning.
 //!
-//! Rejected: recursion through closures (deep stacks, and a callback that can fail in the
-//! middle), a table type for each level (monomorphizes the walker four times), and the
-//! contiguous hint (the 2 MiB and 1 GiB blocks already cover a guest's RAM).
+//! Rejected: recursion through closures (it has deep stacks, and a callback that can fail in the
+//! middle), a table type for each level (it makes four copies of the walker), and the contiguous
+//! hint (blocks of 2 MiB and 1 GiB already cover a guest's RAM).
 //!
-//! The formats here are VMSAv8-64 with 4 KiB granule: EL2 stage 1 without VHE, and stage 2.
-//! ARMv7's LPAE has the same descriptors for Hyp mode and stage 2 (DDI 0406C, B3.6), so that a
-//! `Geometry` is all it adds. A further format (the short descriptors) adds a `Format` too.
+//! The formats here are VMSAv8-64 with the 4 KiB granule, for EL2 stage 1 without VHE and for stage
+//! 2. ARMv7's LPAE has the same descriptors for Hyp mode and stage 2 (DDI 0406C, B3.6), and needs
+//! only a `Geometry` of its own. Another format (the short descriptors) needs a `Format`, too.
 //! Tables are read and written in units of 64 bits, as [`hanok_hal::TableMemory`] does.
 
 #![no_std]

@@ -1,38 +1,39 @@
-//! What a table says of an address, and why it would not change.
+//! What a table says of an address, and the reasons why a change of a table fails.
 
 use crate::format::Format;
 use hanok_types::{Address, Hpa, Span};
 use thiserror::Error;
 
-/// Why a table was not changed.
+/// The reasons why a table was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum MapError<A: Address> {
     /// An address or a length is no multiple of 4 KiB.
     #[error("not a multiple of the page size")]
     Misaligned,
-    /// An input or output address has more bits than the table can hold.
+    /// An input or output address has more bits than the table supports.
     #[error("beyond what the table can translate")]
     OutOfRange,
-    /// Something is mapped here already.
+    /// This address is mapped already.
     #[error("already mapped at {:#x}", .0.get())]
     AlreadyMapped(A),
-    /// Nothing is mapped here.
+    /// This address is not mapped.
     #[error("not mapped at {:#x}", .0.get())]
     NotMapped(A),
-    /// No frame is left for a further table.
+    /// There is no frame left for another table.
     #[error("no frame left for a translation table")]
     OutOfTables,
 }
 
-/// What one leaf says.
+/// The translation by one leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping<F: Format> {
-    /// Everything that the leaf translates.
+    /// All input addresses that the leaf translates.
     pub input: Span<F::Input>,
-    /// Where the address that was asked for goes; in an iteration, where `input` starts.
+    /// The output address of the address that was asked for; in an iteration, that of the start of
+    /// `input`.
     pub output: Hpa,
     /// The level of the leaf, by the architecture's number.
     pub level: u8,
-    /// What the leaf allows.
+    /// The attributes of the leaf.
     pub attributes: F::Attributes,
 }

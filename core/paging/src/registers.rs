@@ -1,4 +1,4 @@
-//! The values of the registers that go with the tables (DDI 0487 D24.2).
+//! The values of the registers that control translation by the tables (DDI 0487 D24.2).
 
 use crate::geometry::Geometry;
 use bitfield_struct::bitfield;
@@ -13,9 +13,9 @@ const DEVICE_NGNRE: u64 = 0x04;
 /// [`crate::Stage1Memory`] uses them.
 pub const MAIR_EL2: u64 = NORMAL_WRITE_BACK | DEVICE_NGNRE << 8;
 
-/// IRGN0, ORGN0: walks are write-back, read- and write-allocate cacheable.
+/// IRGN0, ORGN0: table walks are write-back, read- and write-allocate cacheable.
 const WRITE_BACK: u8 = 0b01;
-/// SH0: walks are inner shareable.
+/// SH0: table walks are inner shareable.
 const INNER: u8 = 0b11;
 /// TG0: 4 KiB granule.
 const GRANULE_4K: u8 = 0b00;
@@ -25,15 +25,15 @@ const GRANULE_4K: u8 = 0b00;
 pub struct PaRange(u8);
 
 impl PaRange {
-    /// 48 bits: the most that descriptors without FEAT_LPA and FEAT_LPA2 hold.
+    /// 48 bits, the largest size for descriptors without FEAT_LPA and FEAT_LPA2.
     pub const BITS_48: Self = Self(0b0101);
 
-    /// From ID_AA64MMFR0_EL1, no more than 48 bits.
+    /// The size in this value of ID_AA64MMFR0_EL1, limited to 48 bits.
     pub fn from_mmfr0(id_aa64mmfr0_el1: u64) -> Self {
         Self((id_aa64mmfr0_el1 & 0xf) as u8).min(Self::BITS_48)
     }
 
-    /// Bits of an address.
+    /// The number of bits of an address.
     pub const fn bits(self) -> u32 {
         match self.0 {
             0 => 32,
@@ -98,12 +98,12 @@ struct VtcrEl2 {
     _upper: u32,
 }
 
-/// T0SZ: 64 less the bits of an input address.
+/// T0SZ: 64 minus the number of bits of an input address.
 const fn t0sz(geometry: &Geometry) -> u8 {
     (u64::BITS - geometry.input_bits()) as u8
 }
 
-/// TCR_EL2 for a table of this shape.
+/// The value of TCR_EL2 for a table with this geometry.
 pub fn tcr_el2(geometry: &Geometry, range: PaRange) -> u64 {
     TcrEl2::new()
         .with_t0sz(t0sz(geometry))
@@ -117,10 +117,10 @@ pub fn tcr_el2(geometry: &Geometry, range: PaRange) -> u64 {
         .into_bits()
 }
 
-/// VTCR_EL2 for a table of this shape, VMIDs of 8 bits.
+/// The value of VTCR_EL2 for a table with this geometry, with VMIDs of 8 bits.
 ///
-/// SL0 counts from the other end: 0 starts at level 2, 1 at level 1, 2 at level 0
-/// (4 KiB granule). A table wider than `range` faults at level 0 on every access.
+/// SL0 numbers levels in another order: 0 means that the walk starts at level 2, 1 at level 1, 2 at
+/// level 0 (4 KiB granule). With a table wider than `range`, every access faults at level 0.
 pub fn vtcr_el2(geometry: &Geometry, range: PaRange) -> u64 {
     VtcrEl2::new()
         .with_t0sz(t0sz(geometry))
@@ -137,10 +137,10 @@ pub fn vtcr_el2(geometry: &Geometry, range: PaRange) -> u64 {
 /// VTCR of ARMv7 (DDI 0406C, B4.1.161).
 #[bitfield(u32)]
 struct Vtcr {
-    /// T0SZ: 32 less the bits of an input address, signed.
+    /// T0SZ: 32 minus the number of bits of an input address, signed.
     #[bits(4)]
     t0sz: u8,
-    /// S: T0SZ's sign once more.
+    /// S: a copy of T0SZ's sign.
     sign: bool,
     __: bool,
     #[bits(2)]
@@ -156,9 +156,9 @@ struct Vtcr {
     res1: bool,
 }
 
-/// VTCR for a table of this shape, of 25 to 40 bits.
+/// The value of VTCR for a table with this geometry, of 25 to 40 bits.
 ///
-/// SL0 counts from the other end: 0 starts at level 2, 1 at level 1.
+/// SL0 numbers levels in another order: 0 means that the walk starts at level 2, 1 at level 1.
 pub fn vtcr(geometry: &Geometry) -> u64 {
     let size = (32 - geometry.input_bits() as i8) as u8;
     Vtcr::new()
@@ -173,7 +173,8 @@ pub fn vtcr(geometry: &Geometry) -> u64 {
         .into()
 }
 
-/// Names a VM's entries in the TLB. Eight bits, which every CPU has; 0 is as good as any.
+/// The number that marks the TLB entries of one boot of a VM. It has eight bits, which every CPU
+/// supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Vmid(u8);
 
@@ -183,13 +184,13 @@ impl Vmid {
         Self(raw)
     }
 
-    /// The number.
+    /// The VMID as a number.
     pub const fn get(self) -> u8 {
         self.0
     }
 }
 
-/// VTTBR_EL2: the root table and the VM it belongs to.
+/// The value of VTTBR_EL2: the root table, and the VMID of the boot that it belongs to.
 pub const fn vttbr_el2(root: Hpa, vmid: Vmid) -> u64 {
     root.get() | (vmid.0 as u64) << 48
 }

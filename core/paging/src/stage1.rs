@@ -1,13 +1,13 @@
-//! EL2 stage 1 without VHE: a single VA range and a single privilege level.
+//! EL2 stage 1 without VHE: one VA range and one privilege level.
 //!
-//! Write and execute exclude each other by type: [`Stage1Access`] has no value for both.
+//! No mapping is both writable and executable: [`Stage1Access`] has no such value.
 
 use crate::format::{Entry, Format, Kind, Vmsa64, frame_of, is_page};
 use crate::geometry::{Geometry, Level};
 use bitfield_struct::bitfield;
 use hanok_types::{Hpa, Hva};
 
-/// The memory type, by its index in [`crate::MAIR_EL2`].
+/// The memory type, as its index in [`crate::MAIR_EL2`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage1Memory {
     /// Normal, write-back cacheable, inner shareable.
@@ -16,23 +16,23 @@ pub enum Stage1Memory {
     Device,
 }
 
-/// What the hypervisor may do there.
+/// The accesses that the hypervisor may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage1Access {
-    /// Read.
+    /// Reads only.
     ReadOnly,
-    /// Read and write.
+    /// Reads and writes.
     ReadWrite,
-    /// Read and execute.
+    /// Reads and instruction fetches.
     ReadExecute,
 }
 
-/// What a stage 1 leaf says.
+/// The attributes of a stage 1 leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage1Attributes {
     /// The memory type.
     pub memory: Stage1Memory,
-    /// What is allowed.
+    /// The allowed accesses.
     pub access: Stage1Access,
 }
 
@@ -59,7 +59,7 @@ impl Stage1Attributes {
 
 /// SH\[1:0\]: inner shareable (DDI 0487 D8.6).
 const INNER: u8 = 0b11;
-/// SH\[1:0\]: outer shareable, which Device memory is whatever SH says.
+/// SH\[1:0\]: outer shareable. Device memory always is, whatever SH says.
 const OUTER: u8 = 0b10;
 
 /// A leaf (DDI 0487 D8.3, "Block and Page descriptor formats", D8.4 for AP).
@@ -77,7 +77,7 @@ struct Leaf {
     #[bits(2)]
     shareability: u8,
     access_flag: bool,
-    /// RES0 in a regime with one privilege level: every entry is global.
+    /// nG: RES0 in a regime with one privilege level, where every entry is global.
     not_global: bool,
     #[bits(36)]
     frame: u64,

@@ -1,66 +1,66 @@
-//! Stage 2: what a VM believes to be physical, to what is.
+//! Stage 2: the translation of a VM's intermediate physical addresses to the board's.
 
 use crate::format::{Entry, Format, Kind, Vmsa64, frame_of, is_page};
 use crate::geometry::{Geometry, Level};
 use bitfield_struct::{bitenum, bitfield};
 use hanok_types::{Hpa, Ipa};
 
-/// The memory type, as MemAttr\[3:0\] with HCR_EL2.FWB = 0 (DDI 0487 D8.6). The guest's
-/// stage 1 can only make it stricter.
+/// The memory type, as MemAttr\[3:0\] with HCR_EL2.FWB = 0 (DDI 0487 D8.6). The guest's stage 1 can
+/// only make it stricter.
 #[bitenum]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stage2Memory {
-    /// Device-nGnRE; also what a value that this hypervisor never writes reads as.
+    /// Device-nGnRE. Values that this hypervisor never writes are also decoded as this.
     #[fallback]
     Device = 0b0001,
     /// Normal, outer and inner non-cacheable.
     NormalNonCacheable = 0b0101,
-    /// Normal, outer and inner write-back cacheable: leaves the choice to the guest.
+    /// Normal, outer and inner write-back cacheable. This leaves the choice to the guest.
     Normal = 0b1111,
 }
 
-/// What a guest may do there, as S2AP\[1:0\] (D8.4).
+/// The data accesses that a guest may make, as S2AP\[1:0\] (D8.4).
 #[bitenum]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stage2Access {
-    /// Nothing: every access faults, and the output address is kept.
+    /// None: every access faults, and the descriptor keeps its output address.
     #[fallback]
     None = 0b00,
-    /// Read.
+    /// Reads only.
     ReadOnly = 0b01,
-    /// Write; a read faults.
+    /// Writes only; a read faults.
     WriteOnly = 0b10,
-    /// Read and write.
+    /// Reads and writes.
     ReadWrite = 0b11,
 }
 
-/// Who may execute there, as XN\[1:0\] (D8.4). Without FEAT_XNX bit 0 is RES0: use
-/// [`Self::All`] and [`Self::Never`] alone.
+/// The exception levels that may execute, as XN\[1:0\] (D8.4). Without FEAT_XNX bit 0 is RES0: then
+/// only [`Self::All`] and [`Self::Never`] may be used.
 #[bitenum]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stage2Execute {
     /// EL1 and EL0.
     All = 0b00,
-    /// EL0 alone.
+    /// EL0 only.
     El0Only = 0b01,
-    /// Nobody.
+    /// None.
     #[fallback]
     Never = 0b10,
-    /// EL1 alone.
+    /// EL1 only.
     El1Only = 0b11,
 }
 
-/// What a stage 2 leaf says.
+/// The attributes of a stage 2 leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage2Attributes {
     /// The memory type.
     pub memory: Stage2Memory,
-    /// Reads and writes.
+    /// The allowed reads and writes.
     pub access: Stage2Access,
-    /// Instruction fetches.
+    /// The allowed instruction fetches.
     pub execute: Stage2Execute,
 }
 
@@ -71,12 +71,12 @@ impl Stage2Attributes {
         access: Stage2Access::ReadWrite,
         execute: Stage2Execute::All,
     };
-    /// RAM that a guest only reads, or executes.
+    /// RAM that a guest may only read and execute.
     pub const ROM: Self = Self {
         access: Stage2Access::ReadOnly,
         ..Self::RAM
     };
-    /// A real device's registers, passed through.
+    /// The registers of a real device that the VM has for itself.
     pub const DEVICE: Self = Self {
         memory: Stage2Memory::Device,
         access: Stage2Access::ReadWrite,
@@ -86,7 +86,7 @@ impl Stage2Attributes {
 
 /// SH\[1:0\]: inner shareable (D8.6).
 const INNER: u8 = 0b11;
-/// SH\[1:0\]: outer shareable, which all but cacheable memory is whatever SH says.
+/// SH\[1:0\]: outer shareable. All memory that is not cacheable always is, whatever SH says.
 const OUTER: u8 = 0b10;
 
 /// A leaf (DDI 0487 D8.3, "Block and Page descriptor formats", stage 2).

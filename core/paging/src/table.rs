@@ -1,4 +1,4 @@
-//! The walker: one for every format and geometry.
+//! The walker, one for every format and geometry.
 
 use crate::format::{Entry, Format};
 use crate::geometry::{Geometry, Level};
@@ -7,20 +7,20 @@ use core::marker::PhantomData;
 use hanok_hal::{TableMemory, Tlb};
 use hanok_types::{Address, Hpa, PAGE_SIZE, Span};
 
-/// A descriptor's place.
+/// The position of a descriptor.
 #[derive(Clone, Copy)]
 struct Slot {
     table: Hpa,
     index: usize,
-    /// Index into [`Geometry::levels`].
+    /// The level, as an index into [`Geometry::levels`].
     depth: usize,
     /// The first input address that the descriptor covers.
     start: u64,
 }
 
-/// A translation table with its frames; every frame but the root holds a valid descriptor.
+/// A translation table with its frames. Every frame but the root holds a valid descriptor.
 ///
-/// It is not freed when dropped, since a CPU may still use it: see [`Self::destroy`].
+/// Dropping it does not free the frames, since a CPU may still use them: see [`Self::destroy`].
 #[derive(Debug)]
 pub struct Table<F, M> {
     geometry: Geometry,
@@ -30,8 +30,8 @@ pub struct Table<F, M> {
 }
 
 impl<F: Format, M: TableMemory> Table<F, M> {
-    /// An empty table with its root from `memory`; `None` where that has no frame left or
-    /// the regime has no such shape.
+    /// An empty table, with its root from `memory`; `None` if `memory` has no frame left or the
+    /// regime does not allow this geometry.
     pub fn new(geometry: Geometry, mut memory: M) -> Option<Self> {
         if !F::supports(&geometry) {
             return None;
@@ -45,34 +45,33 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         })
     }
 
-    /// Frees every frame. No CPU may walk the table any more, and the TLB must have
-    /// forgotten it.
+    /// Frees every frame. No CPU may walk the table any more, and no TLB may hold entries of it.
     pub fn destroy(mut self) -> M {
         self.free_subtree(self.root, 0);
         self.memory
     }
 
-    /// The root, for the table base register.
+    /// The address of the root, for the table base register.
     pub fn root(&self) -> Hpa {
         self.root
     }
 
-    /// The shape, for the control register.
+    /// The geometry, for the control register.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// Where the frames come from.
+    /// The memory that the frames come from.
     pub fn memory(&self) -> &M {
         &self.memory
     }
 
-    /// Maps `input` to the range of the same length at `output`, by the largest blocks that
-    /// both addresses' alignment allows. Nothing of `input` may be mapped yet. On an error
+    /// Maps `input` to the range of the same length at `output`, with the largest blocks that the
+    /// alignment of both addresses allows. Nothing of `input` may be mapped yet. On an error
     /// nothing has changed.
     ///
-    /// Whoever maps the hypervisor's own addresses needs a context synchronization before
-    /// using them (DDI 0487 D8.16); the memory's `write` sees to the rest.
+    /// A caller that maps addresses of the hypervisor itself needs a context synchronization before
+    /// it uses them (DDI 0487 D8.16). The memory's `write` does all else that is needed.
     pub fn map(
         &mut self,
         tlb: &mut impl Tlb<F::Input>,
@@ -95,8 +94,8 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         done
     }
 
-    /// Unmaps `span`; what of it is not mapped stays so. Blocks that reach beyond it are
-    /// split. On an error every address translates as before.
+    /// Unmaps all that is mapped in `span`. Blocks that reach beyond it are split. On an error
+    /// every address is translated as before.
     pub fn unmap(
         &mut self,
         tlb: &mut impl Tlb<F::Input>,
@@ -108,12 +107,12 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         Ok(())
     }
 
-    /// Gives all of `span`, which must be mapped, other attributes. Blocks that reach beyond
-    /// it are split. On an error every address translates as before.
+    /// Changes the attributes of all of `span`, which must be mapped. Blocks that reach beyond it
+    /// are split. On an error every address is translated as before.
     ///
-    /// While a leaf changes it is invalid for a moment, here and on other CPUs: never
-    /// protect what this very code, its stack or its data lies in, and take a fault by a
-    /// guest that finds the mapping in place as an access to try again.
+    /// While a leaf changes, it is invalid for a moment, here and on other CPUs. So this must never
+    /// be used for the memory of this code, its stack or its data; and if a guest takes a fault on
+    /// an address that is mapped, the access is to be tried again.
     pub fn protect(
         &mut self,
         tlb: &mut impl Tlb<F::Input>,
@@ -135,8 +134,9 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         Ok(())
     }
 
-    /// Splits the block around `address` by one level, if a block is there: to be called until
-    /// [`Split::NotNeeded`] comes, each time in an exit of its own. On an error nothing has changed.
+    /// Splits the block around `address` by one level, if there is a block. It is to be called
+    /// until the answer is [`Split::NotNeeded`], each time in an exit of its own. On an error
+    /// nothing has changed.
     pub fn split_once(
         &mut self,
         tlb: &mut impl Tlb<F::Input>,
@@ -156,7 +156,7 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         }
     }
 
-    /// What `address` is translated to; `None` where it is not mapped.
+    /// The translation of `address`; `None` if it is not mapped.
     pub fn walk(&self, address: F::Input) -> Option<Mapping<F>> {
         if address.get() >= self.geometry.input_size() {
             return None;
@@ -167,7 +167,7 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         Some(Mapping { output, ..mapping })
     }
 
-    /// Every leaf, lowest address first.
+    /// Every leaf, in ascending order of addresses.
     pub fn iterate(&self) -> Mappings<'_, F, M> {
         Mappings { table: self, at: 0 }
     }
@@ -208,12 +208,12 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         })
     }
 
-    /// The descriptor that ends a walk for `address`, which the table must cover.
+    /// The descriptor at which a walk for `address` ends. The table must cover `address`.
     fn locate(&self, address: u64) -> (Slot, Entry<F::Attributes>) {
         self.locate_within(address, address..address)
     }
 
-    /// As [`Self::locate`], but stops at a table all of whose addresses are in `whole`.
+    /// As [`Self::locate`], but stops at a table whose addresses are all in `whole`.
     fn locate_within(
         &self,
         address: u64,
@@ -265,7 +265,7 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         Ok(())
     }
 
-    /// Writes the leaves of a mapping whose range is free; may stop in the middle.
+    /// Writes the leaves of a mapping whose range is free. On an error some of them may be written.
     fn map_blocks(
         &mut self,
         tlb: &mut impl Tlb<F::Input>,
@@ -286,8 +286,8 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         Ok(())
     }
 
-    /// The depth of the largest leaf whose size divides `addresses` (several, or-ed) and
-    /// is no more than `len`.
+    /// The depth of the largest leaf that is at most `len` bytes and whose size divides `addresses`
+    /// (a disjunction of several addresses).
     fn largest_block(&self, addresses: u64, len: u64) -> usize {
         let levels = self.geometry.levels();
         let fits = |level: &Level| {
@@ -296,7 +296,7 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         levels.iter().position(fits).unwrap_or(levels.len() - 1)
     }
 
-    /// The descriptor for `address` at `depth`, with new tables on the way where none are.
+    /// The descriptor for `address` at `depth`. Tables on the way that do not exist are added.
     fn reach(
         &mut self,
         tlb: &mut impl Tlb<F::Input>,
@@ -326,7 +326,7 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         Ok(table)
     }
 
-    /// Sees to it that no leaf reaches across either end of `span`.
+    /// Splits leaves so that none reaches across either end of `span`.
     fn split_edges(
         &mut self,
         tlb: &mut impl Tlb<F::Input>,
@@ -336,7 +336,7 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         self.split_at(tlb, span.end().get())
     }
 
-    /// Splits the leaf around `address` until one starts there.
+    /// Splits the leaf around `address` until a leaf starts there.
     fn split_at(
         &mut self,
         tlb: &mut impl Tlb<F::Input>,
@@ -353,7 +353,7 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         Ok(())
     }
 
-    /// Puts a table of the same meaning in a block's place.
+    /// Replaces a block by a table with the same meaning.
     fn split(
         &mut self,
         tlb: &mut impl Tlb<F::Input>,
@@ -369,15 +369,16 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         for index in 0..level.entries() {
             let to = Hpa::new(output.get() + index as u64 * level.size());
             let leaf = F::leaf(to, attributes, level);
-            // No walker sees the table yet, so there is nothing to break. It is visible to walkers before
-            // the block's descriptor is: that is written twice, to break and to make.
+            // No walker sees the table yet, so there is nothing to break. Walkers see the table's
+            // contents before they see its descriptor, because that is written twice, to break and
+            // to make.
             self.memory.write_unseen(table, index, leaf);
         }
         self.replace(tlb, slot, F::table(table));
         Ok(())
     }
 
-    /// Unmaps all leaves and tables within `span`. A leaf that reaches beyond it stays.
+    /// Unmaps all leaves and tables inside `span`. A leaf that reaches beyond it stays.
     fn clear(&mut self, tlb: &mut impl Tlb<F::Input>, span: Span<F::Input>) {
         let end = span.end().get();
         let mut at = span.start().get();
@@ -399,7 +400,7 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         }
     }
 
-    /// Frees the tables on the way to `address` that have become empty, the lowest first.
+    /// Frees the tables on the way to `address` that have become empty, the lowest level first.
     fn prune(&mut self, tlb: &mut impl Tlb<F::Input>, address: u64) {
         while let Some((slot, table)) = self.last_table(address) {
             let level = self.level(slot.depth + 1);
@@ -411,8 +412,8 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         }
     }
 
-    /// The last table on the way to `address` and the descriptor that leads there; `None`
-    /// where that is the root.
+    /// The last table on the way to `address`, and the descriptor that leads to it; `None` if that
+    /// table is the root.
     fn last_table(&self, address: u64) -> Option<(Slot, Hpa)> {
         let mut found = None;
         let mut slot = self.slot(self.root, 0, address);
@@ -427,7 +428,7 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         (0..level.entries()).all(|index| self.memory.read(table, index) == 0)
     }
 
-    /// Frees a table that no walker reaches any more, and all below it.
+    /// Frees a table that no walker reaches any more, and all tables below it.
     fn free_subtree(&mut self, table: Hpa, depth: usize) {
         let level = self.level(depth);
         for index in 0..level.entries() {
@@ -438,11 +439,11 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         self.memory.free(table, level.frames());
     }
 
-    /// Writes a descriptor that a walker may see; nothing else does.
+    /// Writes a descriptor that a walker may see; no other function does.
     ///
-    /// A valid one is made invalid first and forgotten by the TLB, walk caches included,
-    /// before another takes its place or its table is freed (DDI 0487 D8.16
-    /// "Using break-before-make when updating translation table entries").
+    /// A valid descriptor is first made invalid and removed from the TLB, walk caches included.
+    /// Only then is another one written in its place, or its table freed (DDI 0487 D8.16 "Using
+    /// break-before-make when updating translation table entries").
     fn replace(&mut self, tlb: &mut impl Tlb<F::Input>, slot: Slot, new: u64) {
         let old = self.memory.read(slot.table, slot.index);
         if old == new {
@@ -465,9 +466,9 @@ impl<F: Format, M: TableMemory> Table<F, M> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Split {
-    /// It was, by one level.
+    /// A block was split by one level.
     Done,
-    /// There was none: a page, or nothing, is there.
+    /// There is no block: a page is mapped there, or nothing.
     NotNeeded,
 }
 
@@ -481,7 +482,7 @@ fn check_output<F: Format>(output: Hpa, len: u64) -> Result<(), MapError<F::Inpu
     }
 }
 
-/// The leaves of a table, lowest address first.
+/// The leaves of a table, in ascending order of addresses.
 #[derive(Debug)]
 pub struct Mappings<'a, F, M> {
     table: &'a Table<F, M>,

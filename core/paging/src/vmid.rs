@@ -1,55 +1,56 @@
-//! VMIDs, given out so that no TLB entry of one VM's life is ever met by another.
+//! VMIDs, allocated so that no boot of a VM ever uses the TLB entries of another one.
 //!
-//! Each life of a VM gets a VMID of its own, so that nothing has to be invalidated when one
-//! begins. One that was given back is spent: it comes again only after the *rollover*, when
-//! no clean one is left, all TLBs are invalidated once, and everything spent by then is
-//! clean. VMIDs in use keep their meaning over it, as they lose cached translations alone.
+//! Each boot of a VM gets a VMID of its own, so that nothing has to be invalidated when the boot
+//! begins. A VMID that was freed is dirty. It is allocated again only after the *rollover*: when no
+//! clean VMID is left, all TLBs are invalidated once, and all VMIDs that are dirty then become
+//! clean. VMIDs in use keep their meaning, since a rollover only removes cached translations.
 
 use crate::Vmid;
 
-/// How many there are without FEAT_VMID16.
+/// The number of VMIDs without FEAT_VMID16.
 const COUNT: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// No TLB holds an entry under it.
+    /// No TLB holds an entry with this VMID.
     Clean,
-    /// A life has it.
+    /// A boot uses this VMID.
     Used,
-    /// It was given back since the last rollover.
-    Spent,
+    /// This VMID was freed since the last rollover.
+    Dirty,
 }
 
-/// The VMIDs. Number 0 belongs to nobody.
+/// The pool of VMIDs. Number 0 is never allocated.
 #[derive(Clone, Debug)]
 pub struct VmidPool {
     states: [State; COUNT],
 }
 
-/// A VMID that was given out.
+/// An allocated VMID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Fresh {
     /// The VMID.
     pub vmid: Vmid,
-    /// The rollover: every CPU's TLBs, all VMIDs, must be invalidated before it is used.
+    /// Whether a rollover is needed: then all TLBs of every CPU, all VMIDs, must be invalidated
+    /// before the VMID is used.
     pub rollover: bool,
 }
 
 impl VmidPool {
-    /// None in use, and nothing in any TLB.
+    /// A pool with no VMID in use and no entry in any TLB.
     pub const fn new() -> Self {
         let mut states = [State::Clean; COUNT];
         states[0] = State::Used;
         Self { states }
     }
 
-    /// One for a new life; `None` where all 255 are in use.
+    /// Allocates a VMID for a new boot; `None` if all 255 are in use.
     pub fn allocate(&mut self) -> Option<Fresh> {
         let clean = self.take_clean();
         let rollover = clean.is_none();
         if rollover {
-            let spent = self.states.iter_mut().filter(|one| **one == State::Spent);
+            let spent = self.states.iter_mut().filter(|one| **one == State::Dirty);
             spent.for_each(|one| *one = State::Clean);
         }
         let vmid = clean.or_else(|| self.take_clean())?;
@@ -62,10 +63,10 @@ impl VmidPool {
         Some(Vmid::new(index as u8))
     }
 
-    /// Gives one back: its life is over, and no CPU runs under it.
+    /// Frees a VMID: its boot has ended, and no CPU runs with it.
     pub fn free(&mut self, vmid: Vmid) {
         if let Some(state) = self.states.get_mut(usize::from(vmid.get())) {
-            *state = State::Spent;
+            *state = State::Dirty;
         }
     }
 }
@@ -97,8 +98,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is given out is nobody's, and clean: since it was last given back there was
-        /// a rollover.
+        /// An allocated VMID is in use by no other boot, and is clean: there was a rollover since
+        /// it was last freed.
         #[test]
         fn nobody_meets_another_s_entries(frees in proptest::collection::vec(0..8usize, 1..2000)) {
             let mut pool = VmidPool::new();

@@ -4,7 +4,7 @@ use crate::VmUnit;
 use hanok_config::MAX_BOARD_LINES;
 use hanok_decode::SysReg;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use hanok_hal::{Backend, Mutex, SerialPort};
+use hanok_hal::{Backend, LineFull, Mutex, SerialPort};
 use hanok_memory::Owners;
 use hanok_paging::VmidPool;
 use hanok_trace::Sink;
@@ -96,7 +96,7 @@ pub struct VmPort<'a, L> {
 }
 
 impl<L: SerialPort> SerialPort for VmPort<'_, L> {
-    fn try_send(&mut self, byte: u8) -> bool {
+    fn try_send(&mut self, byte: u8) -> Result<(), LineFull> {
         self.console.lock().try_send(self.vm, byte)
     }
 }

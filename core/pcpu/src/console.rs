@@ -5,8 +5,8 @@
 
 use crate::{Board, Host, VmUnit};
 use core::fmt::Arguments;
-use hanok_hal::HostLine;
 use hanok_hal::sync::atomic::Ordering;
+use hanok_hal::{HostLine, LineFull};
 use hanok_types::VmId;
 use hanok_vm::{Clock, Input, Received};
 
@@ -62,11 +62,11 @@ impl<B: Host> Board<B> {
     fn transmit(&self) {
         self.console.lock().port().interrupt_when_writable(false);
         self.output_waits.store(false, Ordering::Relaxed);
-        let mut all_sent = self.console.lock().drain();
+        let mut sent = self.console.lock().drain();
         for unit in self.vms {
-            all_sent &= unit.vm.transmit(self);
+            sent = sent.and(unit.vm.transmit(self));
         }
-        if !all_sent {
+        if sent == Err(LineFull) {
             self.output_waits.store(true, Ordering::Relaxed);
             self.console.lock().port().interrupt_when_writable(true);
         }

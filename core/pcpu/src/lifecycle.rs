@@ -6,7 +6,7 @@
 use crate::loading::{Damaged, Loading, Progress};
 use crate::{Board, Host, Local, Pcpu, Vcpu, VmUnit};
 use hanok_hal::sync::atomic::Ordering;
-use hanok_hal::{Context, LateError, VirtualInterface};
+use hanok_hal::{Context, LateError, VirtualCpuInterface};
 use hanok_paging::{Vmid, vttbr_el2};
 use hanok_sched::Entity;
 use hanok_trace::Event;
@@ -134,7 +134,7 @@ impl<B: Host> Board<B> {
         // There are more VMIDs than VMs.
         let fresh = pool.allocate().expect("a VMID for each VM");
         if fresh.rollover {
-            self.machine.forget_all_spaces();
+            self.machine.invalidate_all_tlbs();
         }
         unit.space
             .store(vttbr_el2(root, fresh.vmid), Ordering::Release);

@@ -143,7 +143,7 @@ impl Loading {
                     *at = part.end().get();
                 }
                 None => {
-                    board.machine.forget_instructions();
+                    board.machine.invalidate_instruction_caches();
                     self.stage = Stage::Vcpus { reset: 0 };
                 }
             },

@@ -68,7 +68,7 @@ impl<B: Backend> Tlb<Ipa> for SpaceTlb<'_, B> {
         match self.space.load(Ordering::SeqCst) {
             // The VM has never run.
             0 => {}
-            space => self.machine.forget_range(space, range),
+            space => self.machine.invalidate_range(space, range),
         }
     }
 }
@@ -189,7 +189,7 @@ impl<B: Host> Board<B> {
         let vm = Owner::Vm(unit.vm.id());
         self.hand_over(frame, Owner::Hypervisor, vm)?;
         // The frame may have held other code.
-        self.machine.forget_instructions();
+        self.machine.invalidate_instruction_caches();
         let mut tlb = self.tlb_of(unit);
         let given = unit.memory.lock().give(&mut tlb, page, frame);
         if let Err(error) = given {

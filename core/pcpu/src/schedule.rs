@@ -258,7 +258,7 @@ fn update_waiting<B: Host>(vcpu: &mut Vcpu<B>, local: &Local<B>, now: u64) -> Up
     } else {
         look && is_woken(vcpu, local, now)
     };
-    vcpu.waiting = !(woken || vcpu.context.error_waits(resident));
+    vcpu.waiting = !(woken || vcpu.context.has_pending_error(resident));
     if look {
         Update::Interrupts
     } else {

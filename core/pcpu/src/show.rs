@@ -15,7 +15,7 @@ impl<B: Host> Vcpu<B> {
         }
         let resident = local.resident == Some(self.entity);
         if resident {
-            self.context.fetch(&board.machine);
+            self.context.copy_from_cpu(&board.machine);
         }
         let state = match (self.waiting, resident) {
             (true, _) => "waits for an interrupt",
@@ -40,7 +40,7 @@ impl<B: Host> Vcpu<B> {
     pub(crate) fn tell_if_lost(&mut self, local: &Local<B>) {
         let board = local.board;
         if local.resident == Some(self.entity) {
-            self.context.fetch(&board.machine);
+            self.context.copy_from_cpu(&board.machine);
         }
         self.tell_if_lost_by(board);
     }
@@ -48,7 +48,7 @@ impl<B: Host> Vcpu<B> {
     /// [`Self::tell_if_lost`], after the registers were fetched.
     fn tell_if_lost_by(&self, board: &Board<B>) {
         if self.on
-            && let Some(vector) = self.context.lost_at()
+            && let Some(vector) = self.context.storm_vector()
         {
             let (name, id) = (&self.unit.vm.config().name, self.core.id);
             board.say(format_args!(

@@ -46,7 +46,7 @@ impl<B: Host> Pcpu<B> {
         if vcpu.page.is_some()
             || !local.resident_is_alone()
             || !vm.nothing_is_pending(id, &lists)
-            || vcpu.context.error_waits(true)
+            || vcpu.context.has_pending_error(true)
         {
             return Slept::Waits;
         }

@@ -2,7 +2,7 @@
 
 use crate::{Board, Host, Local, Pcpu, Vcpu};
 use hanok_hal::sync::atomic::Ordering;
-use hanok_hal::{Arrival, Context, HostGic, LateError, VirtualInterface};
+use hanok_hal::{Arrival, Context, HostGic, LateError, VirtualCpuInterface};
 use hanok_sched::Entity;
 use hanok_trace::Event;
 use hanok_types::Deadline;

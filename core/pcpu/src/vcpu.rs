@@ -2,7 +2,7 @@
 
 use crate::VmUnit;
 use crate::loading::Loading;
-use hanok_hal::{Backend, Context, Entry, Start, VirtualInterface};
+use hanok_hal::{Backend, Context, Entry, Start, VirtualCpuInterface};
 use hanok_sched::Entity;
 use hanok_trace::{Source, VcpuLog};
 use hanok_types::{Deadline, GuestPage};
@@ -41,7 +41,7 @@ pub struct Vcpu<B: Backend> {
     /// The VM's boot in which it was last started.
     boot: u32,
     /// The interrupt interface while it is not in a CPU.
-    pub(crate) interface: <B::Lists as VirtualInterface>::State,
+    pub(crate) interface: <B::Lists as VirtualCpuInterface>::State,
 }
 
 impl<B: Backend> Vcpu<B> {

@@ -1,25 +1,25 @@
-//! Random numbers for guests: the seeds in their device trees, and the firmware's random number
-//! calls.
+//! Random numbers for guests: the seeds in their device trees, and the answers to the firmware's
+//! random number calls.
 //!
-//! Everything is one function: a block of ChaCha20 (RFC 8439, 2.3) under a key of 32 bytes, whose
-//! 16 bytes of counter and nonce are the input. The first half of the block takes the key's place,
-//! the second half is given out. That function is held to be pseudorandom in its key, and behaves
-//! as a random function of its input; from it follow
+//! Everything is built from one function: a block of ChaCha20 (RFC 8439, 2.3) with a key of 32
+//! bytes, whose 16 bytes of counter and nonce are the input. The first half of the block becomes
+//! the new key, and the second half is the output. That function is believed to be pseudorandom in
+//! its key, and to behave as a random function of its input. From that follow
 //!
 //! - *gathering*: each piece of input replaces the key by a function of the key and of the piece
 //!   (the cascade construction, whose use as an extractor is shown by Dodis, Gennaro, Håstad,
 //!   Krawczyk and Rabin, "Randomness extraction and key derivation using the CBC, cascade and HMAC
-//!   modes", CRYPTO 2004). A piece that somebody knows, or has chosen without knowledge of the
-//!   key, takes nothing away;
-//! - *separation*: each life of each VM has a [`Stream`] of its own, whose key is what the
-//!   [`Pool`] gave out once. Who knows one stream whole knows nothing of the pool's key, and so
-//!   nothing of any other stream;
-//! - *forward secrecy*: a key is replaced by the same block that its output is taken from, and
-//!   cannot be had back from what is left.
+//!   modes", CRYPTO 2004). A piece that an attacker knows, or has chosen without knowledge of the
+//!   key, does no harm;
+//! - *separation*: each boot of each VM has a [`Stream`] of its own, whose key is an output that
+//!   the [`Pool`] made once. An attacker who knows all of one stream knows nothing of the pool's
+//!   key, and so nothing of any other stream;
+//! - *forward secrecy*: the block that makes an output also replaces the key, and the old key
+//!   cannot be computed from what is left.
 //!
-//! Rejected: a hash (SHA-256, BLAKE2s) beside the cipher, as it is more code for the same; the
-//! generator of `rand_chacha`, whose key stays the same for ever and whose four blocks at a time
-//! are more than one exit of a guest may take.
+//! Rejected: a hash (SHA-256, BLAKE2s) beside the cipher, since it is more code for the same
+//! purpose; the generator of `rand_chacha`, whose key never changes, and whose four blocks at a
+//! time take longer than one exit of a guest may.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -36,10 +36,10 @@ mod pool;
 
 pub use pool::{Pool, Source, Sources};
 
-/// Bytes that one step gives out.
+/// The number of bytes of output that one step makes.
 pub const OUTPUT: usize = 32;
 
-/// What a step is for. No two uses of a key have the same purpose and input.
+/// The purpose of a step. No two uses of a key have the same purpose and input.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 enum Purpose {
@@ -48,15 +48,15 @@ enum Purpose {
     Draw = 3,
 }
 
-/// A key, and its way onward.
+/// A key that each step replaces.
 struct Chain {
     key: [u8; 32],
 }
 
 impl Chain {
-    /// Replaces the key, and gives out what nobody knows who does not know it. `detail` is part of
-    /// the input, as `data` is.
-    // By itself, as each inlined copy of the cipher is 1 KB of code.
+    /// Replaces the key. The answer is an output that cannot be computed without the old key.
+    /// `detail` is a part of the input, as `data` is. Kept out of line: each inlined copy of the
+    /// cipher is 1 KB of code.
     #[inline(never)]
     fn step(&mut self, purpose: Purpose, detail: u16, data: &[u8; 12]) -> [u8; OUTPUT] {
         let mut cipher = ChaChaCore::<R20, Ietf>::new((&self.key).into(), data.into());
@@ -71,14 +71,14 @@ impl Chain {
     }
 }
 
-/// The random numbers of one life of one VM.
-// No Debug: a key is not for the console.
+/// The random numbers of one boot of one VM. It has no `Debug`, so that a key never gets to the
+/// console.
 #[allow(missing_debug_implementations)]
 pub struct Stream(Chain);
 
 impl Stream {
-    /// Random bytes. `now` is the counter's value and `jitter` whatever else is of the moment:
-    /// both make the numbers that follow better, if anybody knows the key.
+    /// Random bytes. `now` is the value of the counter and `jitter` any other number that depends
+    /// on the moment: both improve the numbers that follow if the key is known to an attacker.
     pub fn draw(&mut self, now: u64, jitter: u32) -> [u8; OUTPUT] {
         self.0.step(Purpose::Draw, 0, &moment(now, jitter))
     }
@@ -95,13 +95,13 @@ fn moment(now: u64, more: u32) -> [u8; 12] {
 mod tests {
     use super::*;
 
-    /// RFC 8439, 2.3.2: the block function's own example.
+    /// The block function's own example, RFC 8439, 2.3.2.
     #[test]
     fn a_step_is_a_block_of_the_cipher() {
         let mut key = [0; 32];
         (0..).zip(&mut key).for_each(|(at, byte)| *byte = at);
         let mut chain = Chain { key };
-        // The example's counter is 1, and so are the purpose of gathering and no detail.
+        // The example's counter is 1, which is the purpose of gathering without detail.
         let nonce = [0, 0, 0, 0x09, 0, 0, 0, 0x4a, 0, 0, 0, 0];
         let given = chain.step(Purpose::Gather, 0, &nonce);
         let block = [
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(given[..], block[32..]);
     }
 
-    /// The moment is gathered like any other bytes of jitter, and the key is of the VM's life.
+    /// The moment is gathered like any other jitter, and the key depends on the VM's boot.
     #[test]
     fn a_stream_gathers_the_moment_and_derives_its_key() {
         let (vm, life, now, jitter) = (3, 7, 0x0123_4567_89ab_cdef, 0x1357_9bdf);
@@ -127,8 +127,8 @@ mod tests {
         assert_eq!((stream.0.key, pool.key()), (given, chain.key));
     }
 
-    /// What is left after a draw, the key, was no part of what was given, nor is it the key that
-    /// the draw began with; and that one would have given it again.
+    /// The key after a draw is no part of the output and is not the key before it; with the old key
+    /// the draw would give the same output again.
     #[test]
     fn a_key_does_not_outlive_its_use() {
         let mut stream = Stream(Chain { key: [7; 32] });
@@ -139,7 +139,7 @@ mod tests {
         assert_ne!(stream.draw(1, 2), given);
     }
 
-    /// A pool's key after it gave a stream out is not the stream's.
+    /// After a pool has made a stream, its key is not the stream's.
     #[test]
     fn a_stream_s_key_is_not_the_pool_s() {
         let mut pool = Pool::new();

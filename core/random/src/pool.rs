@@ -1,18 +1,18 @@
-//! Where random numbers come from, and who gets them.
+//! The pool: it gathers randomness from its sources and makes the streams of VMs.
 
 use crate::{Chain, Purpose, Stream, moment};
 
-/// What random numbers can rest on.
+/// A source of randomness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Source {
-    /// What the boot loader put into the board's device tree (`rng-seed`).
+    /// The boot loader, which put a seed into the board's device tree (`rng-seed`).
     Board,
     /// The CPU's own generator (FEAT_RNG).
     Cpu,
-    /// The key that the image tool made for this image.
+    /// The image tool, which made a key for this image.
     Build,
-    /// When things happened, by the counter.
+    /// The moments at which things happened, by the counter.
     Jitter,
 }
 
@@ -21,22 +21,23 @@ pub enum Source {
 pub struct Sources(u8);
 
 impl Sources {
-    /// Whether it has this one.
-    pub const fn has(self, source: Source) -> bool {
+    /// Whether this source is in the set.
+    pub const fn contains(self, source: Source) -> bool {
         self.0 & 1 << source as u8 != 0
     }
 
-    /// Whether it has one that cannot be guessed: jitter alone can, by who knows such boards.
+    /// Whether one of the sources cannot be guessed. Jitter alone can be, by an attacker who knows
+    /// such boards.
     pub const fn suffice(self) -> bool {
         self.0 & !(1 << Source::Jitter as u8) != 0
     }
 }
 
-/// Bytes of a source that are worth its name: 128 bits are not guessed.
+/// The number of bytes that a source must give to count: 128 bits cannot be guessed.
 const ENOUGH: usize = 16;
 
-/// What was gathered, and the streams' origin.
-// No Debug: a key is not for the console.
+/// The gathered randomness, from which streams are made. It has no `Debug`, so that a key never
+/// gets to the console.
 #[allow(missing_debug_implementations)]
 pub struct Pool {
     chain: Chain,
@@ -50,7 +51,7 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// Of nothing yet.
+    /// A pool that has gathered nothing yet.
     pub const fn new() -> Self {
         Self {
             chain: Chain { key: [0; 32] },
@@ -58,15 +59,15 @@ impl Pool {
         }
     }
 
-    /// Adds what `source` says. It counts as one of the pool's sources if it is 16 bytes or more
-    /// that are not all the same: a seed of zeros is none.
+    /// Gathers `bytes` from `source`. The source counts if there are at least 16 bytes that are not
+    /// all the same: a seed of zeros does not count.
     pub fn gather(&mut self, source: Source, bytes: &[u8]) {
         for piece in bytes.chunks(12) {
             let mut data = [0; 12];
             data.iter_mut()
                 .zip(piece)
                 .for_each(|(to, from)| *to = *from);
-            // The length, so that zeros at the end count.
+            // The length is a part of the input, so that zeros at the end count.
             let detail = (source as u16) << 8 | piece.len() as u16;
             self.chain.step(Purpose::Gather, detail, &data);
         }
@@ -76,19 +77,19 @@ impl Pool {
         }
     }
 
-    /// What it rests on.
+    /// The sources that have counted so far.
     pub fn sources(&self) -> Sources {
         self.sources
     }
 
-    /// The stream of a VM's life. `now` and `jitter` are gathered on the way.
-    pub fn stream(&mut self, vm: u8, life: u32, now: u64, jitter: u32) -> Stream {
+    /// Makes the stream of one boot of a VM. `now` and `jitter` are gathered first.
+    pub fn stream(&mut self, vm: u8, boot: u32, now: u64, jitter: u32) -> Stream {
         let detail = (Source::Jitter as u16) << 8 | 12;
         self.chain
             .step(Purpose::Gather, detail, &moment(now, jitter));
         let key = self
             .chain
-            .step(Purpose::Derive, vm.into(), &moment(life.into(), 0));
+            .step(Purpose::Derive, vm.into(), &moment(boot.into(), 0));
         Stream(Chain { key })
     }
 

@@ -159,14 +159,14 @@ fn only_what_is_long_and_varied_counts_as_a_source() {
         pool.gather(Source::Board, bytes);
         pool.sources()
     };
-    let counts = |bytes: &[u8]| sources(bytes).has(Source::Board);
+    let counts = |bytes: &[u8]| sources(bytes).contains(Source::Board);
     assert!(counts(b"sixteen bytes...") && !counts(b"fifteen bytes.."));
     assert!(!counts(&[]) && !counts(&[0; 64]) && !counts(&[0xff; 64]));
     let mut pool = Pool::new();
     pool.gather(Source::Jitter, b"0123456789abcdef");
-    assert!(pool.sources().has(Source::Jitter) && !pool.sources().suffice());
+    assert!(pool.sources().contains(Source::Jitter) && !pool.sources().suffice());
     for source in [Source::Board, Source::Cpu, Source::Build] {
         pool.gather(source, b"0123456789abcdef");
-        assert!(pool.sources().has(source) && pool.sources().suffice());
+        assert!(pool.sources().contains(source) && pool.sources().suffice());
     }
 }

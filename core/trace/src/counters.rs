@@ -1,8 +1,8 @@
-//! What a vCPU's exits cost: how many there were by cause, and how many instructions of the
-//! hypervisor's own each cause took.
+//! The cost of a vCPU's exits: their number by cause, and the number of instructions that the
+//! hypervisor executed for each cause.
 //!
-//! The pCPU that runs the vCPU counts; anybody may look. So a count is a plain load and
-//! store of an atomic, with no read-modify-write: there is one writer at a time.
+//! Only the pCPU that runs the vCPU counts; every pCPU may read. So there is one writer at a time,
+//! and counting is a plain load and store of an atomic, without a read-modify-write.
 
 #[cfg(any(test, target_pointer_width = "64"))]
 use hanok_hal::sync::atomic::AtomicU64;
@@ -10,7 +10,7 @@ use hanok_hal::sync::atomic::Ordering;
 #[cfg(any(test, not(target_pointer_width = "64")))]
 use hanok_hal::sync::atomic::{AtomicU32, fence};
 
-/// Why the hypervisor ran on a vCPU's behalf.
+/// The reason for which the hypervisor ran on behalf of a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Cause {
@@ -20,9 +20,9 @@ pub enum Cause {
     MonitorCall,
     /// WFI.
     Wait,
-    /// A load or store that stage 2 did not translate: a device, or nothing.
+    /// A load or store that stage 2 did not translate.
     Device,
-    /// A fetch from where nothing is.
+    /// An instruction fetch from an address where there is no memory.
     Fetch,
     /// A trapped system register.
     SystemRegister,
@@ -36,15 +36,15 @@ pub enum Cause {
     Interrupt,
     /// An SError.
     SystemError,
-    /// An exit that the configured traps cannot give.
+    /// An exit that cannot come with the configured traps.
     Unexpected,
 }
 
 impl Cause {
-    /// How many there are.
+    /// The number of causes.
     pub const COUNT: usize = 12;
 
-    /// All of them, in the order of their numbers.
+    /// All causes, in the order of their numbers.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Hypercall,
         Self::MonitorCall,
@@ -60,7 +60,7 @@ impl Cause {
         Self::Unexpected,
     ];
 
-    /// Its word.
+    /// The cause's word, for people.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Hypercall => "hypercall",
@@ -79,7 +79,7 @@ impl Cause {
     }
 }
 
-/// One vCPU's counts since its VM was made.
+/// The counts of one vCPU since its VM was created.
 #[derive(Debug, Default)]
 pub struct Counters {
     exits: [Count; Cause::COUNT],
@@ -87,36 +87,37 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// An exit happened. On the vCPU's own pCPU.
+    /// Counts an exit. To be called only on the vCPU's own pCPU.
     #[inline(always)]
     pub fn count(&self, cause: Cause) {
         self.exits[cause as usize].add(1);
     }
 
-    /// The hypervisor executed `instructions` for it. On the vCPU's own pCPU.
+    /// Adds `instructions` that the hypervisor executed for an exit. To be called only on the
+    /// vCPU's own pCPU.
     #[inline(always)]
     pub fn charge(&self, cause: Cause, instructions: u64) {
         self.instructions[cause as usize].add(instructions);
     }
 
-    /// How many exits there were for `cause`.
+    /// The number of exits for `cause`.
     pub fn exits(&self, cause: Cause) -> u64 {
         self.exits[cause as usize].get()
     }
 
-    /// How many instructions they took; zero where the CPU does not count them.
+    /// The number of instructions for `cause`; zero if the CPU does not count them.
     pub fn instructions(&self, cause: Cause) -> u64 {
         self.instructions[cause as usize].get()
     }
 }
 
-/// A count to which one pCPU adds, and which all read.
+/// A count that one pCPU adds to, and all read.
 #[cfg(target_pointer_width = "64")]
 type Count = Whole;
 #[cfg(not(target_pointer_width = "64"))]
 type Count = Halves;
 
-/// Where the CPU loads and stores 64 bits at once.
+/// The count for CPUs that load and store 64 bits at once.
 #[cfg(any(test, target_pointer_width = "64"))]
 #[derive(Debug, Default)]
 struct Whole(AtomicU64);
@@ -134,14 +135,14 @@ impl Whole {
     }
 }
 
-/// Where an atomic access to 64 bits is a loop of exclusive ones: twice as long as the rest of
-/// what an exit's count takes. The upper half changes once in 2^32, and is odd meanwhile, so that
-/// a reader knows that it has to look again.
+/// The count for CPUs on which an atomic access to 64 bits is a loop of exclusive accesses, which
+/// would double the cost of counting an exit. The upper half changes once in 2^32 additions. While
+/// it changes, it is odd, so that a reader knows that it must read again.
 #[cfg(any(test, not(target_pointer_width = "64")))]
 #[derive(Debug, Default)]
 struct Halves {
     low: AtomicU32,
-    /// The upper half of the count, twice.
+    /// Twice the upper half of the count, plus one while both halves change.
     high: AtomicU32,
 }
 
@@ -166,8 +167,8 @@ impl Halves {
         self.high.store(new, Ordering::Release);
     }
 
-    /// Both halves are about to change: until the upper one is stored anew, which the caller does,
-    /// nobody finds a count. The upper one as it was.
+    /// Begins a change of both halves, and answers the former upper one. Until the caller has
+    /// stored the new upper one, no reader gets a count.
     #[inline(always)]
     fn begin(&self) -> u32 {
         let old = self.high.load(Ordering::Relaxed);

@@ -1,18 +1,18 @@
-//! Events, and who reads all of them.
+//! Events, and the trait of what reads all of them.
 
 use crate::Cause;
 use hanok_types::{Deadline, IntId, VcpuId, VmId};
 
-/// Which vCPU an event is about.
+/// The vCPU that an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Its VM.
+    /// The vCPU's VM.
     pub vm: VmId,
-    /// Which of the VM's.
+    /// The vCPU's id in its VM.
     pub vcpu: VcpuId,
 }
 
-/// Something that happened on the pCPU that says so.
+/// Something that happened on the pCPU that records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The guest was left by a synchronous exception.
@@ -24,14 +24,14 @@ pub enum Event {
     },
     /// The guest was left, or the pCPU was woken, by a physical interrupt.
     Interrupt(IntId),
-    /// An exit for this cause has been handled: the vCPU goes on, now or at its next turn.
+    /// An exit for this cause has been handled. The vCPU goes on, now or at its next turn.
     Handled(Cause),
-    /// What has been executed of the hypervisor since this was told last was for that exit. Told after
-    /// [`Self::Handled`], where the CPU counts the hypervisor's own instructions.
+    /// The hypervisor's instructions since the last event of this kind were executed for that exit.
+    /// It follows [`Self::Handled`] if the CPU counts the hypervisor's own instructions.
     Spent {
-        /// What the exit was for.
+        /// The cause of the exit.
         cause: Cause,
-        /// How many instructions.
+        /// The number of instructions.
         instructions: u32,
     },
     /// The vCPU's state was put into the pCPU.
@@ -48,7 +48,7 @@ pub enum Event {
     Stop,
     /// The policy was asked, and the vCPU is to run.
     Decision {
-        /// When the policy is to be asked again.
+        /// The instant at which the policy is to be asked again.
         until: Deadline,
     },
     /// The policy was asked, and no vCPU is to run.
@@ -57,14 +57,15 @@ pub enum Event {
     Spends,
 }
 
-/// What is told all events. An implementation that does nothing costs nothing: all callers are inlined.
+/// A reader of all events. An implementation that does nothing costs nothing, since all callers are
+/// inlined.
 pub trait Sink {
-    /// `event` has just happened on the pCPU that calls; `source` is the vCPU that it is about, if it
-    /// is about one.
+    /// Records `event`, which has just happened on the pCPU that calls. `source` is the vCPU that
+    /// the event is about, if there is one.
     fn record(&self, source: Option<Source>, event: Event);
 }
 
-/// The fake backend keeps all events.
+/// The fake backend stores all events.
 #[cfg(any(test, feature = "fake"))]
 impl Sink for hanok_hal::fake::FakeBackend {
     fn record(&self, source: Option<Source>, event: Event) {
@@ -72,8 +73,8 @@ impl Sink for hanok_hal::fake::FakeBackend {
     }
 }
 
-/// All events that the fake backend was told since the last call, oldest first, each with the index of
-/// the CPU that told it.
+/// All events that the fake backend recorded since the last call, oldest first, each with the index
+/// of the CPU that recorded it.
 #[cfg(any(test, feature = "fake"))]
 pub fn recorded(
     backend: &hanok_hal::fake::FakeBackend,

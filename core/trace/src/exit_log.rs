@@ -9,14 +9,14 @@ pub struct Exit {
     pub pc: u64,
 }
 
-/// An exit as it is kept: neither value is longer than a register of the CPU.
+/// An exit as it is stored: neither value is longer than a register of the CPU.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     syndrome: usize,
     pc: usize,
 }
 
-/// How many are kept.
+/// The number of exits that are kept.
 const KEPT: usize = 16;
 
 /// The latest synchronous exits.
@@ -27,7 +27,7 @@ pub struct ExitLog {
 }
 
 impl ExitLog {
-    /// None yet.
+    /// An empty log.
     pub const fn new() -> Self {
         let none = Kept { syndrome: 0, pc: 0 };
         Self {
@@ -36,7 +36,7 @@ impl ExitLog {
         }
     }
 
-    /// Notes one more.
+    /// Adds an exit.
     #[inline(always)]
     pub fn add(&mut self, syndrome: u64, pc: u64) {
         let (syndrome, pc) = (syndrome as usize, pc as usize);
@@ -44,7 +44,7 @@ impl ExitLog {
         self.count = self.count.wrapping_add(1);
     }
 
-    /// Those that are kept, the latest first.
+    /// The exits that are kept, the latest first.
     pub fn latest(&self) -> impl Iterator<Item = Exit> {
         let kept = self.count.min(KEPT);
         let exits = (1..=kept).map(|back| self.exits[self.count.wrapping_sub(back) % KEPT]);

@@ -1,12 +1,12 @@
-//! What happens on a pCPU, told to one sink.
+//! Events of a pCPU, recorded by one sink.
 //!
-//! Whoever does something that a person may want to see later says so once, as an [`Event`]. What is
-//! kept of it is up to the readers: each vCPU has two ([`VcpuLog`]: counters, and its latest exits),
-//! and the backend is a third one ([`Sink`]), which the shipped images give nothing to do: no code is
-//! made for an event that nobody reads.
+//! Code that does something that a person may want to see later records it once, as an [`Event`].
+//! The readers decide what is kept of it: each vCPU has two ([`VcpuLog`]: counters, and its latest
+//! exits), and the backend is a third one ([`Sink`]). In the shipped images the backend's does
+//! nothing, so that events which no reader uses cost no code.
 //!
-//! Rejected: a reader behind a pointer (`dyn`), which costs every exit a call that is not taken; and
-//! a call for each reader at each place, where the next reader would be forgotten at some of them.
+//! Rejected: a reader behind a pointer (`dyn`), which would cost every exit a call; and a call for
+//! each reader at each place, where a new reader would be forgotten at some places.
 
 #![no_std]
 #![forbid(unsafe_code)]

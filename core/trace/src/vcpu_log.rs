@@ -1,18 +1,18 @@
-//! What is kept of each vCPU's events, always.
+//! The part of each vCPU's events that is always kept.
 
 use crate::{Counters, Event, ExitLog};
 
 /// The two readers that every vCPU has.
 #[derive(Debug)]
 pub struct VcpuLog {
-    /// Its exits by cause, which anybody may look at.
+    /// Its exits by cause, which every pCPU may read.
     pub counters: &'static Counters,
     /// Its latest synchronous exits since it was started.
     pub exits: ExitLog,
 }
 
 impl VcpuLog {
-    /// Nothing has happened yet but what `counters` say.
+    /// A log with these counters and no exits.
     pub const fn new(counters: &'static Counters) -> Self {
         Self {
             counters,
@@ -20,7 +20,7 @@ impl VcpuLog {
         }
     }
 
-    /// Reads an event of the vCPU. On the vCPU's own pCPU.
+    /// Reads an event of the vCPU. To be called only on the vCPU's own pCPU.
     #[inline(always)]
     pub fn read(&mut self, event: Event) {
         match event {

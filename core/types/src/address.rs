@@ -2,31 +2,32 @@
 
 use core::fmt;
 
-/// What all address kinds share; implemented only by the newtypes of this module.
+/// What all kinds of addresses have in common. Only the newtypes of this module implement it.
 pub trait Address: Copy + Ord + fmt::Debug {
-    /// An address from its number.
+    /// The address with this number.
     fn new(raw: u64) -> Self;
-    /// The number.
+    /// The address as a number.
     fn get(self) -> u64;
 
-    /// `self + bytes`, or `None` where that passes the top of 64 bits.
+    /// `self + bytes`; `None` if the sum needs more than 64 bits.
     fn checked_add(self, bytes: u64) -> Option<Self> {
         self.get().checked_add(bytes).map(Self::new)
     }
 
-    /// Rounded down to a multiple of `align`, a power of two.
+    /// The address rounded down to a multiple of `align`, a power of two.
     fn align_down(self, align: u64) -> Self {
         Self::new(self.get() & !(align - 1))
     }
 
-    /// Rounded up to a multiple of `align`, a power of two; `None` past the top.
+    /// The address rounded up to a multiple of `align`, a power of two; `None` if that needs more
+    /// than 64 bits.
     fn align_up(self, align: u64) -> Option<Self> {
         self.get()
             .checked_add(align - 1)
             .map(|raw| Self::new(raw & !(align - 1)))
     }
 
-    /// Whether a multiple of `align`, a power of two.
+    /// Whether the address is a multiple of `align`, a power of two.
     fn is_aligned(self, align: u64) -> bool {
         self.get() & (align - 1) == 0
     }
@@ -40,12 +41,12 @@ macro_rules! address {
         pub struct $name(u64);
 
         impl $name {
-            /// An address from its number.
+            /// The address with this number.
             pub const fn new(raw: u64) -> Self {
                 Self(raw)
             }
 
-            /// The number.
+            /// The address as a number.
             pub const fn get(self) -> u64 {
                 self.0
             }
@@ -76,23 +77,24 @@ macro_rules! address {
 }
 
 address! {
-    /// A host-physical address: what the board's bus sees.
+    /// A host-physical address: an address on the board's bus.
     Hpa
 }
 address! {
-    /// An intermediate physical address: what a guest believes to be physical.
+    /// An intermediate physical address: what a guest takes for a physical address.
     Ipa
 }
 address! {
-    /// A guest-virtual address, under the guest's own stage 1.
+    /// A guest-virtual address, which the guest's own stage 1 translates.
     Gva
 }
 address! {
-    /// An address in the hypervisor's own translation.
+    /// A virtual address of the hypervisor, which its own stage 1 translates.
     Hva
 }
 
-/// A range of addresses, `start` included, `start + len` not; never wraps.
+/// A range of addresses from `start`, inclusive, to `start + len`, exclusive. It never wraps
+/// around.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span<A> {
     start: A,
@@ -100,7 +102,7 @@ pub struct Span<A> {
 }
 
 impl<A: Address> Span<A> {
-    /// The `len` bytes from `start`; `None` where the last byte would lie past 64 bits.
+    /// The `len` bytes from `start`; `None` if the last byte's address needs more than 64 bits.
     pub fn new(start: A, len: u64) -> Option<Self> {
         start.get().checked_add(len).map(|_| Self { start, len })
     }
@@ -115,22 +117,22 @@ impl<A: Address> Span<A> {
         A::new(self.start.get() + self.len)
     }
 
-    /// Length in bytes.
+    /// The length in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether it holds no byte.
+    /// Whether the range has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether `address` lies inside.
+    /// Whether `address` is in the range.
     pub fn contains(&self, address: A) -> bool {
         self.offset_of(address).is_some()
     }
 
-    /// How far `address` lies inside, in bytes; `None` outside.
+    /// The distance of `address` from the start, in bytes; `None` if it is outside.
     pub fn offset_of(&self, address: A) -> Option<u64> {
         address
             .get()
@@ -138,12 +140,12 @@ impl<A: Address> Span<A> {
             .filter(|offset| *offset < self.len)
     }
 
-    /// Whether the whole of `other` lies inside (an empty one does if its start does).
+    /// Whether all of `other` is in the range. An empty one is if its start is.
     pub fn covers(&self, other: &Self) -> bool {
         other.start >= self.start && other.end() <= self.end()
     }
 
-    /// Whether the two share a byte.
+    /// Whether the two ranges share a byte.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.start < other.end() && other.start < self.end() && self.len > 0 && other.len > 0
     }
@@ -199,7 +201,7 @@ mod tests {
         assert_eq!(Hpa::new(1).align_up(4096), Some(Hpa::new(4096)));
     }
 
-    /// Every pair of small ranges, byte by byte.
+    /// Every pair of small ranges, compared byte by byte.
     #[test]
     fn ranges_relate_as_their_bytes_do() {
         let all = || (0..7u64).flat_map(|start| (0..5).map(move |len| (start, len)));
@@ -222,7 +224,7 @@ mod tests {
                     "{one:?} {other:?}"
                 );
                 let covers = match other_len {
-                    // The end of a range is a place for an empty one, too.
+                    // The end of a range is a place for an empty range, too.
                     0 => other_start >= start && other_start <= start + len,
                     _ => bytes.all(has),
                 };

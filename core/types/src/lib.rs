@@ -1,8 +1,8 @@
-//! The words every other crate uses: addresses that cannot be mixed up, ids, access widths.
+//! The types that every other crate uses: addresses that cannot be mixed up, ids, access widths.
 //!
-//! An address is a newtype because the hypervisor holds four kinds of them at once, and
-//! passing one for another is the fault that ends isolation. Arithmetic is checked: what a
-//! guest or a description gave never wraps silently.
+//! Addresses are newtypes because the hypervisor uses four kinds of them at once, and one that is
+//! passed for another would break isolation. Arithmetic is checked: a number from a guest or a
+//! description never wraps silently.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -2,18 +2,18 @@
 
 use crate::{Ipa, PAGE_SIZE};
 
-/// A page of a guest's memory, by its number: the guest-physical address in units of
-/// [`PAGE_SIZE`]. It is half as long as an address, since answers to exits carry it.
+/// A page of a guest's memory, by its number: the intermediate physical address in units of
+/// [`PAGE_SIZE`]. It is half as long as an address, because answers to exits hold one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GuestPage(u32);
 
 impl GuestPage {
-    /// The page that holds `address`; `None` from 16 TiB on, where no guest has memory.
+    /// The page that contains `address`; `None` from 16 TiB on, where no guest has memory.
     pub fn of(address: Ipa) -> Option<Self> {
         u32::try_from(address.get() / PAGE_SIZE).ok().map(Self)
     }
 
-    /// Its first address.
+    /// The page's first address.
     pub fn start(self) -> Ipa {
         Ipa::new(u64::from(self.0) * PAGE_SIZE)
     }

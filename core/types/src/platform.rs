@@ -1,5 +1,5 @@
-//! The virtual platform that every VM sees: where things are for a guest, as on
-//! `qemu-system-aarch64 -M virt` (QEMU 10), whatever the real board looks like.
+//! The virtual platform that every VM sees: the addresses and interrupts of its devices, as on
+//! `qemu-system-aarch64 -M virt` (QEMU 10), whatever the real board has.
 
 use crate::{IntId, Ipa};
 
@@ -13,12 +13,13 @@ pub const GIC_DIST: Ipa = Ipa::new(0x0800_0000);
 pub const GIC_DIST_SIZE: u64 = 0x1_0000;
 /// Bytes of a GICv2's distributor that answer; it begins where a GICv3's does.
 pub const GIC_V2_DIST_SIZE: u64 = 0x1000;
-/// Bytes that the tree says of a GICv2's distributor, and as many of its CPU interface: more than
-/// answer. Some kernels map or want all 64 KiB; behind what answers is nothing, as on QEMU.
+/// The size that the device tree gives for a GICv2's distributor, and for its CPU interface. Only a
+/// part of that answers. Some kernels map or require all 64 KiB; nothing is behind the part that
+/// answers, as on QEMU.
 pub const GIC_V2_FRAME_SIZE: u64 = 0x1_0000;
 /// A GICv2's CPU interface.
 pub const GIC_V2_CPU: Ipa = Ipa::new(0x0801_0000);
-/// Bytes of a GICv2's CPU interface that answer: GICC_DIR has a page of its own.
+/// Bytes of a GICv2's CPU interface that answer: two pages, the second one for GICC_DIR.
 pub const GIC_V2_CPU_SIZE: u64 = 0x2000;
 /// GICv3 redistributors, two 64 KiB frames a vCPU.
 pub const GIC_REDIST: Ipa = Ipa::new(0x080a_0000);
@@ -26,11 +27,11 @@ pub const GIC_REDIST: Ipa = Ipa::new(0x080a_0000);
 pub const GIC_REDIST_STRIDE: u64 = 0x2_0000;
 /// The PL011 serial port.
 pub const UART: Ipa = Ipa::new(0x0900_0000);
-/// The PL011's interrupt, level.
+/// The PL011's interrupt, triggered by level.
 pub const UART_IRQ: IntId = IntId::spi(1);
 /// The PL031 real-time clock.
 pub const RTC: Ipa = Ipa::new(0x0901_0000);
-/// The PL031's interrupt, level.
+/// The PL031's interrupt, triggered by level.
 pub const RTC_IRQ: IntId = IntId::spi(2);
 /// Bytes of a PrimeCell's register frame.
 pub const PRIMECELL_SIZE: u64 = 0x1000;
@@ -38,29 +39,29 @@ pub const PRIMECELL_SIZE: u64 = 0x1000;
 pub const VIRTIO: Ipa = Ipa::new(0x0a00_0000);
 /// Bytes from one virtio-mmio transport to the next.
 pub const VIRTIO_STRIDE: u64 = 0x200;
-/// Number of virtio-mmio transports.
+/// The number of virtio-mmio transports.
 pub const VIRTIO_SLOTS: u64 = 32;
-/// The first transport's interrupt (edge); the others follow.
+/// The interrupt of the first transport, triggered by edge; the others follow.
 pub const VIRTIO_IRQ: IntId = IntId::spi(16);
-/// Where registers of devices that are passed through begin, each at pages of its own: the
-/// platform bus of QEMU's `virt`.
+/// The start of the area for registers of real devices that VMs have for themselves, each at pages
+/// of its own: the platform bus of QEMU's `virt`.
 pub const PASS_THROUGH: Ipa = Ipa::new(0x0c00_0000);
-/// Bytes of it.
+/// Bytes of that area.
 pub const PASS_THROUGH_SIZE: u64 = 0x0200_0000;
-/// The first interrupt of a device that is passed through; the others follow.
+/// The first interrupt for real devices that VMs have for themselves; the others follow.
 pub const PASS_THROUGH_IRQ: IntId = IntId::spi(112);
-/// How many there are.
+/// The number of these interrupts.
 pub const PASS_THROUGH_IRQS: u32 = 64;
 /// RAM.
 pub const RAM: Ipa = Ipa::new(0x4000_0000);
-/// Number of SPIs that the interrupt controller has.
+/// The number of SPIs that the interrupt controller has.
 pub const SPIS: u32 = 256;
 
-/// Secure physical timer (described, never fires).
+/// The secure physical timer, which the tree describes and which never interrupts.
 pub const TIMER_SECURE_IRQ: IntId = IntId::ppi(13);
 /// EL1 physical timer.
 pub const TIMER_PHYSICAL_IRQ: IntId = IntId::ppi(14);
 /// EL1 virtual timer.
 pub const TIMER_VIRTUAL_IRQ: IntId = IntId::ppi(11);
-/// EL2 physical timer (described, never fires).
+/// The EL2 physical timer, which the tree describes and which never interrupts.
 pub const TIMER_HYP_IRQ: IntId = IntId::ppi(10);

@@ -2,27 +2,27 @@
 
 /// The general registers, program counter and status of a vCPU.
 ///
-/// On AArch32 the banked registers take the places that the architecture gives them
-/// (DDI 0487, D1.20.1 "Mapping of the general-purpose registers between Execution states"),
-/// so that the core sees one layout.
+/// Banked registers of AArch32 are in the places that the architecture maps them to (DDI 0487,
+/// D1.20.1 "Mapping of the general-purpose registers between Execution states"), so that the core
+/// knows one layout only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Regs {
     /// X0 to X30.
     pub x: [u64; 31],
-    /// Where the vCPU goes on.
+    /// The address of the next instruction.
     pub pc: u64,
-    /// Its PSTATE, in the format of SPSR_ELx.
+    /// PSTATE, in the format of SPSR_ELx.
     pub pstate: u64,
 }
 
 impl Regs {
-    /// Register `index`; 31 and above is the zero register.
+    /// The value of register `index`; 31 and above are the zero register.
     pub fn get(&self, index: u8) -> u64 {
         self.x.get(usize::from(index)).copied().unwrap_or(0)
     }
 
-    /// Sets register `index`; 31 and above ignores it.
+    /// Sets register `index`. A write of 31 and above is ignored.
     pub fn set(&mut self, index: u8, value: u64) {
         if let Some(register) = self.x.get_mut(usize::from(index)) {
             *register = value;
@@ -30,7 +30,7 @@ impl Regs {
     }
 }
 
-/// PSTATE.SS: cleared as an instruction is done, so that a software step completes.
+/// PSTATE.SS: cleared when an instruction was emulated, so that a software step completes.
 const SOFTWARE_STEP: u64 = 1 << 21;
 /// PSTATE.BTYPE (AArch64): zero after any instruction but a branch.
 const BRANCH_TYPE: u64 = 3 << 10;
@@ -44,8 +44,8 @@ impl Regs {
         self.pstate & AARCH32 != 0
     }
 
-    /// Moves on past an instruction of `bytes` bytes (2 or 4) that was done for the guest,
-    /// with all that the CPU would have changed on the way but the instruction's own result.
+    /// Moves past an instruction of `bytes` bytes (2 or 4) that was emulated. It makes all changes
+    /// that the CPU would have made, except the instruction's own result.
     #[inline]
     pub fn advance(&mut self, bytes: u64) {
         self.pc = self.pc.wrapping_add(bytes);
@@ -57,16 +57,15 @@ impl Regs {
         }
     }
 
-    /// The PSTATE of an AArch64 guest after an instruction that was done for it, by the one
-    /// before: as [`Self::advance`] has it.
+    /// The PSTATE of an AArch64 guest after an emulated instruction, from the one before it, as in
+    /// [`Self::advance`].
     #[inline(always)]
     pub const fn advanced_pstate(pstate: u64) -> u64 {
         pstate & !(SOFTWARE_STEP | BRANCH_TYPE)
     }
 
-    /// Whether an AArch32 vCPU in this PSTATE is in the plainest of its states: data is
-    /// little-endian, and there is no IT block, so that [`Self::advance`] changes the program
-    /// counter alone.
+    /// Whether data is little-endian and there is no IT block in this PSTATE of an AArch32 vCPU.
+    /// Then [`Self::advance`] changes only the program counter.
     #[inline(always)]
     pub const fn is_plain_a32(pstate: u64) -> bool {
         const IT: u64 = 0x3f << 10 | 3 << 25;
@@ -74,8 +73,8 @@ impl Regs {
         pstate & (IT | BIG_ENDIAN | SOFTWARE_STEP) == 0
     }
 
-    /// The next state of a T32 IT block (DDI 0487, AArch32.ITAdvance). IT[7:2] is at bit 10
-    /// of the saved PSTATE and IT[1:0] at bit 25; outside a block both are zero and stay so.
+    /// Advances the state of a T32 IT block (DDI 0487, AArch32.ITAdvance). IT[7:2] is at bit 10 of
+    /// the saved PSTATE, and IT[1:0] at bit 25. Outside a block both are zero and stay zero.
     #[inline(never)]
     fn advance_it(&mut self) {
         let it = (self.pstate >> 10 & 0x3f) << 2 | self.pstate >> 25 & 3;
@@ -103,8 +102,8 @@ pub enum Width {
 }
 
 impl Width {
-    /// From the architecture's two-bit size field: log2 of the bytes, of which only the
-    /// low two bits count.
+    /// The width for the architecture's two-bit size field, which is log2 of the number of bytes.
+    /// Only the low two bits are used.
     pub const fn from_log2(log2: u8) -> Self {
         match log2 & 3 {
             0 => Self::Byte,
@@ -114,17 +113,17 @@ impl Width {
         }
     }
 
-    /// Bytes: 1, 2, 4 or 8.
+    /// The number of bytes: 1, 2, 4 or 8.
     pub const fn bytes(self) -> u64 {
         1 << self as u32
     }
 
-    /// Bits: 8, 16, 32 or 64.
+    /// The number of bits: 8, 16, 32 or 64.
     pub const fn bits(self) -> u32 {
         self.bytes() as u32 * 8
     }
 
-    /// A mask of as many low bits.
+    /// A mask of the width's bits.
     pub const fn mask(self) -> u64 {
         u64::MAX >> (64 - self.bits())
     }
@@ -142,7 +141,7 @@ mod tests {
         assert_eq!((regs.get(31), regs.get(30)), (0, 7));
     }
 
-    /// PSTATE of T32 code at EL0 within an IT block.
+    /// PSTATE of T32 code at EL0 in an IT block.
     fn t32(it: u64) -> Regs {
         Regs {
             pstate: 0x30 | (it >> 2) << 10 | (it & 3) << 25,
@@ -152,7 +151,7 @@ mod tests {
 
     #[test]
     fn an_emulated_instruction_ends_its_turn_of_an_it_block() {
-        // ITETE EQ: 0b0000_1011, then what each instruction leaves.
+        // ITETE EQ is 0b0000_1011; then the states that each instruction leaves.
         let mut regs = t32(0b0000_1011);
         for it in [0b0001_0110, 0b0000_1100, 0b0001_1000, 0] {
             regs.advance(2);

@@ -1,37 +1,37 @@
 //! Points in time.
 
-/// When something is due, in ticks of the system counter; perhaps never.
+/// The instant at which something is due, in ticks of the system counter; it may be never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Deadline(u64);
 
 impl Deadline {
-    /// Never; also what the counter shows last, which takes it centuries.
+    /// Never. It is also the counter's last value, which the counter takes centuries to reach.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// When the counter shows `ticks`.
+    /// The instant at which the counter has the value `ticks`.
     pub const fn at(ticks: u64) -> Self {
         Self(ticks)
     }
 
-    /// The earlier of the two.
+    /// The earlier of the two deadlines.
     #[inline(always)]
     pub fn or(self, other: Self) -> Self {
         self.min(other)
     }
 
-    /// This, if `condition`; else never.
+    /// This deadline if `condition` is true; else never.
     #[inline(always)]
     pub const fn when(self, condition: bool) -> Self {
         if condition { self } else { Self::NEVER }
     }
 
-    /// Whether it is due once the counter shows `now`.
+    /// Whether the deadline has come when the counter has the value `now`.
     #[inline(always)]
     pub const fn has_come(self, now: u64) -> bool {
         now >= self.0
     }
 
-    /// What the counter shows then; `None` for never.
+    /// The counter's value at the deadline; `None` for never.
     pub const fn ticks(self) -> Option<u64> {
         if self.0 == u64::MAX {
             None

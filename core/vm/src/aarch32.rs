@@ -1,15 +1,16 @@
 //! Trapped coprocessor instructions of AArch32 code.
 //!
-//! Most registers are views of AArch64 ones (`hanok_decode::Coprocessor::counterpart`), which
-//! `system_registers.rs` answers; here is what AArch32 alone has. Closed by default, as there.
+//! Most registers are mapped to AArch64 ones (`hanok_decode::Coprocessor::counterpart`), which
+//! `system_registers.rs` answers. Here are the registers that only AArch32 has. What is not named
+//! here is undefined.
 //!
-//! A VM whose EL1 is AArch32 has no self-hosted debug: ID_DFR0 and DBGDIDR say so, and the
-//! registers of coprocessor 14 read as zero and ignore writes, since kernels probe them before
-//! they look whether there are any (DDI 0406C, C11.11). It has no performance monitors, whose
-//! registers do the same: a 32-bit CPU lets its ID_DFR0 not be hidden, and programs use what that
-//! names. Nor has it Jazelle, whose
-//! registers no switch saves. Of what an implementation adds to coprocessor 15 it sees as much as
-//! the platform's Cortex-A15 has on QEMU, with the platform's values, whatever the board has.
+//! A VM whose EL1 is AArch32 has no self-hosted debug: ID_DFR0 and DBGDIDR say so. The registers of
+//! coprocessor 14 read as zero and ignore writes, since kernels access them before they check
+//! whether they exist (DDI 0406C, C11.11). The registers of the performance monitors do the same:
+//! the VM has none, but a 32-bit CPU cannot hide them in its ID_DFR0, and programs believe it. The
+//! VM has no Jazelle either, since no switch saves its registers. Of the registers that an
+//! implementation adds to coprocessor 15, the VM has those of the platform's Cortex-A15 on QEMU,
+//! with the platform's values, whatever the board has.
 
 use crate::exit::CoprocessorAccess;
 use crate::{Action, Guest, GuestFault, Machine, SystemRegister};
@@ -19,7 +20,7 @@ use hanok_types::platform;
 
 /// ID_PFR0: A32, T32 and ThumbEE (State0, 1 and 3), without Jazelle (State2).
 const INSTRUCTION_SETS: u64 = 0xf0ff;
-/// Bits of a general register.
+/// The number of bits of a general register.
 const WORD: u32 = 32;
 
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
@@ -38,7 +39,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     fn by_counterpart(&mut self, id: SysReg, one: Coprocessor) -> Action {
         if !one.read {
-            // What is above it, on a CPU that has that, is not the guest's word.
+            // The CPU may have bits above these; the guest's word does not write them.
             return self.write_register(id, self.word(one.register));
         }
         self.system_register(SystemRegister {
@@ -59,25 +60,27 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
                 action
             }
             Some(id) => self.by_counterpart(id, one),
-            // What Cortex-A7 and A15 add is for PL1 alone; from PL0 a CPU may trap it, too.
+            // The registers that Cortex-A7 and A15 add may be accessed from PL1 only. A CPU may
+            // trap an access from PL0, too.
             None if self.is_user() => undefined(),
             // Non-secure writes are ignored.
             None if is_l2ctlr(&one) && !one.read => Action::Next,
             None if is_l2ectlr(&one) => self.give_or_ignore(one),
             None if is_cbar(&one) && one.read => self.give(one, platform::GIC_DIST.get()),
             None if is_l2ctlr(&one) && one.read => {
-                // Bits 25:24: the number of CPUs less one (DDI 0438, 4.3.57). More than four
-                // CPUs have several such caches.
+                // Bits 25:24: the number of CPUs minus one (DDI 0438, 4.3.57). More than four CPUs
+                // have several such caches.
                 let others = self.vm.vcpus().clamp(1, 4) as u64 - 1;
                 self.give(one, others << 24)
             }
-            // ID registers to come (DDI 0406C, B3.17.1; DDI 0487, D24.3.1).
+            // ID registers that are not allocated yet (DDI 0406C, B3.17.1; DDI 0487, D24.3.1).
             None if is_reserved_id(&one) && one.read => self.give(one, 0),
             None => undefined(),
         }
     }
 
-    /// No counters, none enabled, and PL0 may use none (PMUSERENR, which it may read).
+    /// The performance monitors: no counters, none enabled, and PL0 may use none (PMUSERENR, which
+    /// PL0 may read).
     fn performance_monitors(&mut self, one: Coprocessor) -> Action {
         let userenr = one.read && (one.crm, one.opc2) == (14, 0);
         if self.is_user() && !userenr {
@@ -107,7 +110,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// DBGDRAR and DBGDSAR: zero says that there is nothing in memory.
+    /// DBGDRAR and DBGDSAR: zero means that there are no debug registers in memory.
     fn debug_address(&mut self, pair: CoprocessorPair) -> Action {
         match (pair.opc1, pair.read) {
             (0, true) => self.give_pair(pair, 0),
@@ -120,7 +123,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         Action::Next
     }
 
-    /// A register that is zero whatever is written.
+    /// A register that is always zero, whatever is written.
     fn give_or_ignore(&mut self, one: Coprocessor) -> Action {
         if one.read {
             self.give(one, 0)
@@ -165,24 +168,24 @@ fn is_pmu(one: &Coprocessor) -> bool {
     (one.crn, one.opc1) == (9, 0) && one.opc2 <= last
 }
 
-/// Whether in the part of the ID registers that is reserved, and reads as zero.
+/// Whether the register is in the reserved part of the ID registers, which reads as zero.
 fn is_reserved_id(one: &Coprocessor) -> bool {
     (one.crn, one.opc1) == (0, 0) && matches!(one.crm, 3..=7)
 }
 
-/// The configuration base address register of Cortex-A7 and A15 (CRn 15, opc1 4, CRm 0, opc2 0;
-/// DDI 0438): where the interrupt controller's registers begin.
+/// The configuration base address register of Cortex-A7 and A15 (CRn 15, opc1 4, CRm 0, opc2 0; DDI
+/// 0438): the address of the interrupt controller's registers.
 fn is_cbar(one: &Coprocessor) -> bool {
     (one.crn, one.opc1, one.crm, one.opc2) == (15, 4, 0, 0)
 }
 
-/// Their L2 extended control register (CRn 9, opc1 1, CRm 0, opc2 3).
+/// The L2 extended control register of Cortex-A7 and A15 (CRn 9, opc1 1, CRm 0, opc2 3).
 fn is_l2ectlr(one: &Coprocessor) -> bool {
     (one.crn, one.opc1, one.crm, one.opc2) == (9, 1, 0, 3)
 }
 
-/// The L2 control register of Cortex-A7 and A15 (CRn 9, opc1 1, CRm 0, opc2 2), by which
-/// kernels count the CPUs of a cluster.
+/// The L2 control register of Cortex-A7 and A15 (CRn 9, opc1 1, CRm 0, opc2 2), by which kernels
+/// count the CPUs of a cluster.
 fn is_l2ctlr(one: &Coprocessor) -> bool {
     (one.crn, one.opc1, one.crm, one.opc2) == (9, 1, 0, 2)
 }

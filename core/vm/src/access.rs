@@ -11,9 +11,9 @@ use hanok_types::{GuestPage, Ipa, VcpuId, Width};
 use hanok_vgic::{Frame, Sgir};
 
 impl Vm {
-    /// What a load of a word of the distributor's at `offset` by one of its vCPUs gives, where it
-    /// is a register of which no list register knows anything: as a load by
-    /// [`Guest::by_register`]. `None`, and nothing has been done, for others.
+    /// The value that a load of a word of the distributor at `offset` gives to `from`, if the
+    /// register does not depend on list registers: as a load by [`Guest::by_register`]. `None` for
+    /// other registers, and then nothing has been done.
     #[inline(always)]
     pub fn distributor_word(&self, from: VcpuId, offset: u64) -> Option<u32> {
         if !offset.is_multiple_of(Width::Word.bytes()) {
@@ -39,7 +39,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// A fetch that stage 2 did not translate, by stage 1's walk or by itself.
+    /// An instruction fetch at `ipa` that stage 2 did not translate. `walk` says whether stage 1's
+    /// walk made it.
     pub(crate) fn instruction_abort(&self, ipa: Ipa, walk: bool) -> Action {
         match self.missing_page(ipa) {
             Some(wait) => Action::Block(wait),
@@ -47,8 +48,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// What a vCPU has to wait for whose access to `ipa` made an exit: a page, where the VM has
-    /// memory there. If the page has come meanwhile, the wait is over at once.
+    /// What a vCPU must wait for whose access to `ipa` exited: a page, if the VM has memory there.
+    /// If the page is present again meanwhile, the wait ends at once.
     #[cold]
     #[inline(never)]
     fn missing_page(&self, ipa: Ipa) -> Option<Wait> {
@@ -58,7 +59,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// Does what the instruction asks for, or says what the guest gets instead.
+    /// Does what the instruction asks for, or answers the fault that the guest gets instead.
     fn finish(&mut self, abort: DataAbort) -> Result<Action, GuestFault> {
         let DataAbort { write, walk, .. } = abort;
         let nothing = GuestFault::ExternalData { write, walk };
@@ -74,14 +75,14 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// Finishes the access that `word` describes, or says what the guest gets instead.
+    /// Finishes the access that `word` describes, or answers the fault that the guest gets instead.
     fn by_instruction(&mut self, abort: DataAbort, word: u32) -> Result<Action, GuestFault> {
         match self.regs.is_aarch32() {
             #[cfg(any(test, feature = "aarch32"))]
             true => self.by_aarch32_instruction(abort, word),
             #[cfg(any(test, feature = "aarch64"))]
             false => self.by_aarch64_instruction(abort, word),
-            // Code that no guest of the backend has.
+            // Code that no guest of the backend can have.
             #[cfg(not(any(test, all(feature = "aarch32", feature = "aarch64"))))]
             _ => {
                 let _ = word;
@@ -93,7 +94,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// [`Self::by_register`], out of line, and of either order of bytes.
+    /// [`Self::by_register`], out of line, and for data in either byte order.
     #[inline(never)]
     fn single(&mut self, abort: DataAbort, access: MmioAccess) -> Option<()> {
         #[cfg(any(test, feature = "aarch32"))]
@@ -102,8 +103,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.by_register(abort.ipa, abort.write, access)
     }
 
-    /// A load or store of one register, as the syndrome describes it, data being little-endian;
-    /// `None`, and nothing is changed, where nothing answers.
+    /// Does a load or store of one register, as the syndrome describes it, with little-endian data.
+    /// If nothing answers, nothing has changed.
     #[inline(always)]
     pub fn by_register(&mut self, ipa: Ipa, write: bool, access: MmioAccess) -> Option<()> {
         let MmioAccess {
@@ -127,27 +128,27 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         Some(())
     }
 
-    /// Whether a device, or the interrupt controller, holds all of the `bytes` bytes at `ipa`.
+    /// Whether all of the `bytes` bytes at `ipa` belong to a device or to the interrupt controller.
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     #[inline(never)]
     pub(crate) fn is_device(&self, ipa: Ipa, bytes: u64) -> bool {
         self.vm.destination(ipa, bytes).is_device()
     }
 
-    /// A device's answer to a load; `None` where nothing is.
+    /// The value of a load from a device; `None` if nothing answers.
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     pub(crate) fn load(&mut self, ipa: Ipa, width: Width) -> Option<u64> {
         self.access_out_of_line(Access::load(ipa, width))
     }
 
-    /// Gives a device a store; `false` where nothing is.
+    /// Does a store to a device.
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     pub(crate) fn store(&mut self, ipa: Ipa, width: Width, value: u64) -> bool {
         let store = Access::store(ipa, width, value);
         self.access_out_of_line(store).is_some()
     }
 
-    /// [`Self::access`] outside the fast path, of which one copy is enough.
+    /// [`Self::access`] outside the fast path, for which one copy is enough.
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     #[inline(never)]
     fn access_out_of_line(&mut self, access: Access) -> Option<u64> {
@@ -185,7 +186,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.change_interrupts(frame, offset, access)
     }
 
-    /// Whether a store to a GICv2's GICD_SGIR was done on the short way.
+    /// Tries the fast path of a store to a GICv2's GICD_SGIR.
     #[inline(always)]
     fn writes_sgir(&mut self, frame: Frame, access: Access) -> bool {
         let v2 = matches!(frame, Frame::V2(_)) && access.width == Width::Word;
@@ -198,7 +199,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         if let Some(vcpu) = frame.vcpu() {
             self.vm.deliver_posted_sgis(&mut gic, vcpu);
         }
-        // What the guest did to its list registers since they were filled counts first.
+        // First, what the guest did to its list registers since they were filled is taken into
+        // account.
         let freed = gic.fold(self.vcpu.id, self.lists);
         let (value, touched) = if access.write {
             (0, gic.write(frame, offset, access.width, access.value))
@@ -206,7 +208,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             let read = gic.read(frame, offset, access.width);
             (read.value, read.kick)
         };
-        // Folding may have found work for this vCPU that is in no set.
+        // Folding may have made work for this vCPU that is in no set.
         let freed = freed.union(self.sync_accessed(&mut gic));
         drop(gic);
         self.vm

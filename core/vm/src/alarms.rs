@@ -1,26 +1,27 @@
-//! When a VM's devices change their interrupt lines by themselves.
+//! The moments at which a VM's devices change their interrupt lines by themselves.
 //!
-//! Each device says when it is next due; the earliest of these moments is one atomic word, since
-//! whoever sets the hypervisor's timer looks at it. The first vCPU's pCPU keeps it.
+//! Each device says when it is next due. The earliest of these moments is one atomic word, since
+//! the pCPU reads it whenever it sets the hypervisor's timer. The first vCPU's pCPU is responsible
+//! for it.
 
 use hanok_config::MAX_SLOTS;
 use hanok_hal::Mutex;
 use hanok_hal::sync::atomic::{AtomicU64, Ordering};
 use hanok_types::Deadline;
 
-/// No moment: later than the counter can show.
+/// Never: later than any value of the counter.
 const NEVER: u64 = u64::MAX;
 
 /// The moments, in counter ticks, at which a VM's devices are due.
 #[derive(Debug)]
 pub(crate) struct Alarms {
-    /// Of each slot.
+    /// The moment of each slot's device.
     each: Mutex<[u64; MAX_SLOTS]>,
     earliest: AtomicU64,
 }
 
 impl Alarms {
-    /// None is due.
+    /// No device is due.
     pub const fn new() -> Self {
         Self {
             each: Mutex::new([NEVER; MAX_SLOTS]),
@@ -28,15 +29,15 @@ impl Alarms {
         }
     }
 
-    /// None is due any more.
+    /// Clears all alarms.
     pub fn clear(&self) {
         let mut each = self.each.lock();
         *each = [NEVER; MAX_SLOTS];
         self.earliest.store(NEVER, Ordering::Relaxed);
     }
 
-    /// The device in slot `index` is due at `due`. Called with that device locked, so that the
-    /// last word is of its last state.
+    /// Sets the alarm of the device in slot `index` to `due`. The caller holds the lock of that
+    /// device, so that the last call is about its last state.
     pub fn set(&self, index: usize, due: Option<u64>) {
         let mut each = self.each.lock();
         if let Some(own) = each.get_mut(index) {
@@ -46,7 +47,7 @@ impl Alarms {
         self.earliest.store(earliest, Ordering::Relaxed);
     }
 
-    /// When the first of them is due.
+    /// The moment at which the first device is due.
     #[inline]
     pub fn earliest(&self) -> Deadline {
         Deadline::at(self.earliest.load(Ordering::Relaxed))

@@ -13,19 +13,19 @@ const INVALID_ADDRESS: i64 = -9;
 
 const PSCI_1_1: i64 = 0x1_0001;
 const SMCCC_1_1: i64 = 0x1_0001;
-/// Neither a Trusted OS nor a need to migrate one.
+/// There is no Trusted OS, so it need not be migrated.
 const NO_TRUSTED_OS: i64 = 2;
-/// CPU_SUSPEND takes the original format of power_state, and is platform coordinated.
+/// CPU_SUSPEND takes the original format of power_state, and suspends in platform-coordinated mode.
 const SUSPEND_FEATURES: i64 = 0;
-/// What a valid power_state of the original format has clear: reserved bits and PowerLevel,
-/// as no state beyond the CPU's own is offered (DEN0022F 5.4).
+/// The bits that are clear in a valid power_state of the original format: reserved bits and
+/// PowerLevel, since there is no power state above the CPU's own (DEN0022F 5.4).
 const SUSPEND_INVALID: u32 = 0xfffe_0000;
 
-/// Affinity fields of MPIDR.
+/// The affinity fields of MPIDR.
 const AFFINITY: u64 = 0xff_00ff_ffff;
 
-/// The answer of a function that is the same for every caller at any time, so that a backend
-/// may give it by itself.
+/// The answer of a function that is the same for every caller at any time, so that a backend may
+/// give it on a fast path.
 #[inline(always)]
 pub fn constant_answer(id: u32) -> Option<i64> {
     Some(match id {
@@ -37,15 +37,15 @@ pub fn constant_answer(id: u32) -> Option<i64> {
     })
 }
 
-/// What the hypercall `id` answers where it is the one by which a vCPU lets others run. A backend
-/// may carry it out without asking [`Guest::hypercall`], which does no more.
+/// The answer of the hypercall `id` if it is YIELD. A backend may do it on a fast path without
+/// [`Guest::hypercall`], which does the same.
 #[inline(always)]
 pub fn yield_answer(id: u32) -> Option<i64> {
     (id == hypercall::YIELD).then_some(SUCCESS)
 }
 
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
-    /// Serves HVC. An unknown function answers NOT_SUPPORTED (DEN0028G 5.2).
+    /// Handles an HVC. The answer of an unknown function is NOT_SUPPORTED (DEN0028G 5.2).
     pub fn hypercall(&mut self) -> Action {
         let id = self.regs.x[0] as u32;
         match id & !function::SMC64 {
@@ -98,13 +98,13 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.answer(answer)
     }
 
-    /// Whether the caller has PSCI's call of this number: those with 64-bit arguments are
-    /// unknown to AArch32 (DEN0028G 2.5).
+    /// Whether the caller may make PSCI's call with this number: AArch32 does not have those with
+    /// 64-bit arguments (DEN0028G 2.5).
     fn may_call(&self, id: u32) -> bool {
         id & function::SMC64 == 0 || !self.regs.is_aarch32()
     }
 
-    /// Argument `index` of call `id`: a call with 32-bit arguments ignores the upper halves.
+    /// Argument `index` of call `id`. A call with 32-bit arguments ignores the upper halves.
     pub(crate) fn argument(&self, id: u32, index: u8) -> u64 {
         let value = self.regs.get(index);
         if id & function::SMC64 != 0 {
@@ -114,15 +114,15 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// A 32-bit call's answer is in W0 and nobody may look above it; extending the sign, as
-    /// QEMU does, serves who looks all the same.
+    /// Sets the answer of a call. A 32-bit call's answer is in W0 and a caller may not use the
+    /// upper half. It is the sign, as on QEMU, for callers that use it nevertheless.
     pub(crate) fn answer(&mut self, value: i64) -> Action {
         self.regs.set(0, value as u64);
-        // HVC's return address is already that of the next instruction.
+        // The return address of an HVC is already that of the next instruction.
         Action::Resume
     }
 
-    /// An answer of several words, from W0 on.
+    /// Sets an answer of several words, from W0 on.
     pub(crate) fn answer_words(&mut self, words: &[u32]) -> Action {
         for (register, word) in (0..).zip(words) {
             self.regs.set(register, u64::from(*word));
@@ -135,8 +135,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         Action::Reconsider
     }
 
-    /// Always stands by, also where power down is asked for, as on QEMU: a caller has to
-    /// expect that, since an interrupt may undo a power down at any time (DEN0022F 5.4).
+    /// CPU_SUSPEND always waits in standby, even if power down is requested, as on QEMU: a caller
+    /// must expect that, since an interrupt may undo a power down at any time (DEN0022F 5.4).
     fn cpu_suspend(&mut self, id: u32) -> Action {
         if self.argument(id, 1) as u32 & SUSPEND_INVALID != 0 {
             return self.answer(INVALID_PARAMETERS);
@@ -145,8 +145,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         Action::Block(Wait::Interrupt)
     }
 
-    /// Whether a CPU can start at `pc`: a word's address; from AArch32 also Thumb code, by bit 0
-    /// (DEN0022F 5.6, "entry_point_address").
+    /// Whether a CPU can start at `pc`: a word's address; for AArch32 also T32 code, which bit 0
+    /// means (DEN0022F 5.6, "entry_point_address").
     fn is_start(&self, pc: u64) -> bool {
         pc & 3 == 0 || pc & 1 != 0 && self.regs.is_aarch32()
     }
@@ -180,8 +180,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     fn affinity_info(&self, id: u32) -> i64 {
         let target = self.argument(id, 1);
-        // The fields from the asked level up name it; at each level there is number 0 alone,
-        // which is on, as the caller is in it.
+        // The fields from the requested level up name the node. At each level there is only number
+        // 0, which is on, since the caller is in it.
         let fields = match self.argument(id, 2) {
             0 => {
                 let vcpu = self.vm.vcpu_with_affinity(target);
@@ -224,13 +224,13 @@ fn psci_features(id: u32) -> i64 {
     }
 }
 
-/// MPIDR of the vCPU with this index: Aff0 alone counts, up to 8.
+/// The MPIDR of this vCPU, which is its index in Aff0; other fields are zero.
 pub(crate) fn affinity_of(vcpu: VcpuId) -> u64 {
     vcpu.index() as u64
 }
 
-/// The index that a call's target names, below 256; `None` where a higher level is set, or a bit
-/// that is no affinity and must be zero (DEN0022F 5.1.4, "target_cpu").
+/// The index that a call's target names, below 256; `None` if a field above Aff0 or a bit that must
+/// be zero is set (DEN0022F 5.1.4, "target_cpu").
 pub(crate) fn index_of(target: u64) -> Option<u8> {
     u8::try_from(target).ok()
 }

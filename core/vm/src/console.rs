@@ -1,10 +1,11 @@
 //! The board's one serial line, shared by the VMs' serial ports and the hypervisor's words.
 //!
-//! *Plain*: for a terminal on a real board. The attached VM's bytes as they come, the
-//! hypervisor's lines marked `hanok: `, each on a line of its own.
+//! *Plain* form, for a terminal on a real board: the attached VM's bytes unchanged, and the
+//! hypervisor's lines, each with the mark `hanok: ` and on a line of its own.
 //!
-//! *Framed*: for a program at the other end. Byte 0x10 (DLE) announces; DLE DLE is one byte
-//! 0x10, so that no guest can speak in another's name. The same rules both ways:
+//! *Framed* form, for a program at the other end: byte 0x10 (DLE) begins an announcement, and DLE
+//! DLE means one byte 0x10, so that no guest can send text in another VM's name. The rules are the
+//! same in both directions:
 //!
 //! | DLE and | from the board | to the board |
 //! |---|---|---|
@@ -14,10 +15,10 @@
 //! | 0x51 + n | keys go to VM n | |
 //! | 0x61 + n | 256 bytes more of VM n's input are consumed: fetched, or dropped | |
 //!
-//! 0x50 and 0x51 + n come at the beginning, whenever it changes, and as the answer to each
-//! key that may change it: `Ctrl-]`; at the prompt also CR, LF and `Ctrl-C`. Whoever waits for the
-//! answer before sending more keys knows of each key where it went, and so how many bytes of
-//! each VM's are on the way; at most 1024 of them fit for certain.
+//! 0x50 and 0x51 + n are sent at the beginning, whenever the receiver of keys changes, and as the
+//! answer to each key that may change it: `Ctrl-]`; at the prompt also CR, LF and `Ctrl-C`. A
+//! program that waits for the answer before it sends more keys knows where each key went, and so
+//! how many bytes are on the way to each VM; there is always room for 1024 of them.
 
 mod command;
 mod editor;
@@ -33,8 +34,8 @@ pub use command::{Command, Names};
 pub use guest::Buffers;
 pub use multiplexer::{Input, Multiplexer};
 
-/// How a line that is typed at the prompt is understood: for the prompt here, and for one that a
-/// program at the line's other end shows in its place (`tools/console`).
+/// The rules by which a line that is typed at the prompt is understood. This prompt uses them, and
+/// the one that a program at the other end shows in its place (`tools/console`).
 pub mod prompt {
     pub use super::command::{Problem, Request, Takes, WORDS, Word, command, parse};
 }
@@ -44,12 +45,12 @@ use hanok_types::VmId;
 const HYPERVISOR: u8 = 0x40;
 const FIRST_VM: u8 = 0x41;
 
-/// Whose text is on the line.
+/// The source of text on the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Channel {
-    /// The hypervisor's.
+    /// The hypervisor.
     Hypervisor,
-    /// A VM's.
+    /// This VM.
     Vm(VmId),
 }
 

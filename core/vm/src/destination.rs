@@ -1,24 +1,24 @@
-//! What is at a guest-physical address.
+//! What is at an intermediate physical address.
 //!
-//! An access is classified before anything is answered, changed or counted: what follows from
-//! each class is decided by whoever asked.
+//! An access is classified before anything is answered, changed or counted. The caller decides what
+//! follows from each class.
 
 use crate::Vm;
 use hanok_devices::Slot;
 use hanok_types::{GicVersion, Ipa, Span, VcpuId, platform};
 
-/// Where an access of a vCPU goes.
+/// What an access of a vCPU goes to.
 #[derive(Clone, Copy, Debug)]
 pub enum Destination<'a> {
-    /// The interrupt controller's distributor, and the offset in it.
+    /// The distributor of the interrupt controller, with the offset in it.
     Distributor(u64),
-    /// A vCPU's redistributor of a GICv3, and the offset in its two frames.
+    /// The redistributor of a vCPU, of a GICv3, with the offset in its two frames.
     Redistributor(VcpuId, u64),
-    /// A device of the virtual platform, and the offset in its registers.
+    /// A device of the virtual platform, with the offset in its registers.
     Slot(&'a Slot, u64),
-    /// The VM's memory. That an access to it made an exit means that the page is not there.
+    /// The VM's memory. If an access to it exits, the page is absent.
     Memory,
-    /// Nothing, or not one thing: the access runs over its end.
+    /// Nothing; or the access reaches beyond the end of something.
     Hole,
 }
 
@@ -31,10 +31,10 @@ impl Destination<'_> {
 }
 
 impl Vm {
-    /// What holds all of the `bytes` bytes at `ipa`. An access of zero bytes goes nowhere.
+    /// What all of the `bytes` bytes at `ipa` belong to. An access of zero bytes goes to nothing.
     ///
-    /// A GICv2's CPU interface is no device: it is memory to the guest, mapped to the CPU's
-    /// virtual one. What is passed through is mapped, too.
+    /// A GICv2's CPU interface is no device here: stage 2 maps it to the CPU's virtual one. Real
+    /// devices that the VM has for itself are mapped, too.
     #[inline(always)]
     pub fn destination(&self, ipa: Ipa, bytes: u64) -> Destination<'_> {
         let Some(access) = Span::new(ipa, bytes).filter(|access| !access.is_empty()) else {
@@ -46,7 +46,8 @@ impl Vm {
         }
     }
 
-    /// All but the distributor, to which most accesses go.
+    /// The destination of all accesses but those to the distributor, which are the most frequent
+    /// ones.
     #[inline(never)]
     fn other_destination(&self, access: &Span<Ipa>) -> Destination<'_> {
         if let Some((slot, offset)) = self.slots.find(access) {
@@ -62,7 +63,7 @@ impl Vm {
         }
     }
 
-    /// Whose redistributor all of `access` is in, and how far inside; a GICv2 has none.
+    /// The redistributor that contains all of `access`, and the offset in it; a GICv2 has none.
     fn in_redistributor(&self, access: &Span<Ipa>) -> Option<(VcpuId, u64)> {
         if self.gic_version() == GicVersion::V2 {
             return None;
@@ -77,7 +78,7 @@ impl Vm {
     }
 }
 
-/// How far inside a distributor of this version all of `access` is.
+/// The offset of `access` in a distributor of this version, if all of it is inside.
 #[inline(always)]
 fn in_distributor(access: &Span<Ipa>, gic: GicVersion) -> Option<u64> {
     let len = match gic {
@@ -87,7 +88,7 @@ fn in_distributor(access: &Span<Ipa>, gic: GicVersion) -> Option<u64> {
     within(platform::GIC_DIST, len, access)
 }
 
-/// How far `access` lies inside the `len` bytes from `start`, if all of it does.
+/// The offset of `access` in the `len` bytes from `start`, if all of it is inside.
 #[inline(always)]
 fn within(start: Ipa, len: u64, access: &Span<Ipa>) -> Option<u64> {
     let region = Span::new(start, len)?;

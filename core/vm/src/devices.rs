@@ -1,14 +1,14 @@
-//! A VM's devices at work: accesses, interrupt lines, soft timers, and the serial port's line.
+//! How a VM's devices are used: accesses, interrupt lines, soft timers, and the serial line.
 //!
-//! Nothing here knows a kind of device, but for the serial port, which the console feeds.
+//! Nothing here depends on the kind of a device, except the serial port, which the console feeds.
 
 use crate::{Guest, Machine, Vm};
 use hanok_devices::{Access, Device, Notice, Pl011, Slot, World};
 use hanok_hal::sync::atomic::Ordering;
-use hanok_hal::{ListRegisters, SerialPort};
+use hanok_hal::{LineFull, ListRegisters, SerialPort};
 use hanok_types::{Deadline, VcpuId, VcpuSet, VmId};
 
-/// The world around a VM's devices.
+/// The surroundings of a VM's devices.
 struct Outside<'a, M: Machine + 'a> {
     machine: &'a M,
     port: M::Port<'a>,
@@ -23,7 +23,7 @@ impl<'a, M: Machine> Outside<'a, M> {
 
 impl<M: Machine> SerialPort for Outside<'_, M> {
     #[inline(always)]
-    fn try_send(&mut self, byte: u8) -> bool {
+    fn try_send(&mut self, byte: u8) -> Result<(), LineFull> {
         self.port.try_send(byte)
     }
 }
@@ -34,14 +34,14 @@ impl<M: Machine> World for Outside<'_, M> {
     }
 }
 
-/// The system counter in whole seconds: the one division there is, as one of 64 bits is a thousand
+/// The system counter in whole seconds. This is the only division, as a 64-bit one takes a thousand
 /// instructions in 32 bit.
 fn seconds(machine: &impl Machine) -> u64 {
     machine.counter() / machine.counter_frequency().max(1)
 }
 
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
-    /// A device's answer to a load; zero for a store.
+    /// Does an access to a device. The answer is the value of a load, or zero for a store.
     #[inline(never)]
     pub(crate) fn device(&mut self, slot: &Slot, offset: u64, access: Access) -> u64 {
         let vm = self.vm;
@@ -65,35 +65,35 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         value
     }
 
-    /// The alarms of this VM may be others than before `access`.
+    /// To be called if `access` may have changed the VM's alarms.
     fn alarms_changed(&mut self, access: Access) {
         self.vcpu.rearm = true;
         if access.write && self.vcpu.id.index() != 0 {
-            // The first vCPU's pCPU keeps them.
+            // The first vCPU's pCPU is responsible for them.
             self.vm.attract_to_timers(self.machine, VcpuId::new(0));
         }
     }
 
-    /// Does what is due of the devices.
+    /// Does what is due for the devices.
     pub(crate) fn devices_due(&mut self) {
         let set = self.vm.devices_due(self.machine);
         self.attend(set);
     }
 }
 
-/// How the taking of received bytes ended.
+/// The reason why [`Vm::receive`] stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Received {
-    /// There are no more of them.
+    /// There are no more bytes.
     Complete,
-    /// The serial port has no room for further ones.
+    /// The serial port has no room for more bytes.
     Full,
 }
 
 impl Vm {
-    /// Brings the interrupt line of `slot` up to date; the vCPUs that are to look at their
-    /// interrupts. Called with its device locked.
+    /// Brings the interrupt line of `slot` up to date. The answer is the set of vCPUs whose
+    /// interrupts changed. The caller holds the device's lock.
     #[inline(never)]
     fn device_line(&self, slot: &Slot, device: &Device) -> VcpuSet {
         match slot.interrupt() {
@@ -102,23 +102,23 @@ impl Vm {
         }
     }
 
-    /// Notes when the device of `slot` is next due. Called with it locked.
+    /// Sets the alarm of the device of `slot`. The caller holds the device's lock.
     #[cold]
     #[inline(never)]
     fn set_alarm(&self, machine: &impl Machine, slot: &Slot, device: &Device) {
         let frequency = machine.counter_frequency();
-        // `None`: beyond what the counter can show.
+        // `None`: the time is beyond the counter's range.
         let due = device.due().and_then(|due| due.checked_mul(frequency));
         self.alarms.set(slot.index(), due);
     }
 
-    /// Does what is due of the devices; the vCPUs that are to look at their interrupts.
+    /// Does what is due for the devices. The answer is the set of vCPUs whose interrupts changed.
     #[cold]
     #[inline(never)]
     pub(crate) fn devices_due(&self, machine: &impl Machine) -> VcpuSet {
         let now = seconds(machine);
         let mut set = VcpuSet::EMPTY;
-        // All of them: there are few, and to those that are not due nothing happens.
+        // All devices are asked: there are few, and those that are not due do nothing.
         for slot in self.slots.iter() {
             let mut device = slot.device.lock();
             device.pass_time(now);
@@ -128,22 +128,22 @@ impl Vm {
         set
     }
 
-    /// Whether a device is due, and `vcpu` the one that keeps the alarms.
+    /// Whether a device is due and `vcpu` is the one that is responsible for the alarms.
     #[inline]
     pub(crate) fn alarm_has_come(&self, machine: &impl Machine, vcpu: VcpuId) -> bool {
         let alarm = self.alarm_deadline();
         vcpu.index() == 0 && alarm != Deadline::NEVER && alarm.has_come(machine.counter())
     }
 
-    /// When the first device is due.
+    /// The moment at which the first device is due.
     #[inline]
     pub(crate) fn alarm_deadline(&self) -> Deadline {
         self.alarms.earliest()
     }
 
-    /// All devices as after a reset, and the shared interrupts with them; nobody is in the VM.
-    /// Bytes may arrive on the serial port's line meanwhile: each line is brought up to date
-    /// after the controller was reset.
+    /// Resets all devices, and the shared interrupts with them. No vCPU is in the VM. Bytes may
+    /// arrive on the serial line meanwhile, so each device's line is brought up to date after the
+    /// interrupt controller was reset.
     #[cold]
     #[inline(never)]
     pub(crate) fn reset_devices(&self) {
@@ -153,22 +153,23 @@ impl Vm {
         self.alarms.clear();
         let mut gic = self.gic.lock();
         gic.reset_shared();
-        // What the former life held was deactivated as its vCPUs left.
+        // The physical interrupts of the former boot were deactivated when its vCPUs left.
         gic.forget_released();
         drop(gic);
         for slot in self.slots.iter() {
-            // The line kept its level of the former life. Nobody is there to be kicked.
+            // The line still has the level of the former boot. No vCPU is in the VM that could be
+            // kicked.
             self.device_line(slot, &slot.device.lock());
         }
     }
 
-    /// How many accesses were answered by nothing.
+    /// Counts an access that nothing answered.
     pub(crate) fn count_hole(&self) {
         self.holes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes bytes that arrived on the line behind the serial port from `next`, until it has no more or the
-    /// port no room. Called on any pCPU. `next` is called with the port's device locked.
+    /// Takes bytes that arrived on the serial line from `next`, until there are no more or the port
+    /// has no room. To be called on any pCPU. `next` is called with the port's device locked.
     pub fn receive(
         &self,
         machine: &impl Machine,
@@ -179,7 +180,7 @@ impl Vm {
                 let Some(byte) = next() else {
                     return Received::Complete;
                 };
-                // There is room, as was just seen.
+                // There is room, as was checked above.
                 let _ = port.receive(byte);
             }
             Received::Full
@@ -187,7 +188,7 @@ impl Vm {
         taken.unwrap_or(Received::Full)
     }
 
-    /// How many bytes [`Self::receive`] takes now.
+    /// The number of bytes that [`Self::receive`] would take now.
     pub fn receive_room(&self) -> usize {
         let slot = self.slots.serial();
         slot.map_or(0, |slot| match &*slot.device.lock() {
@@ -196,15 +197,16 @@ impl Vm {
         })
     }
 
-    /// The line behind the serial port takes bytes again. Returns whether all is sent.
-    pub fn transmit(&self, machine: &impl Machine) -> bool {
+    /// Sends what waits in the serial port, as its line takes bytes again. Some bytes are left if the
+    /// line becomes full.
+    pub fn transmit(&self, machine: &impl Machine) -> Result<(), LineFull> {
         let port = &mut machine.port(self.id());
         let sent = self.with_serial_port(machine, |uart| uart.transmit_ready(port));
-        sent.unwrap_or(true)
+        sent.unwrap_or(Ok(()))
     }
 
-    /// Does something with the serial port, and brings its interrupt line up to date; `None`
-    /// where the VM has no serial port.
+    /// Calls `act` with the serial port, and brings its interrupt line up to date; `None` if the VM
+    /// has no serial port.
     fn with_serial_port<R>(
         &self,
         machine: &impl Machine,

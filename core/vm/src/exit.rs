@@ -1,4 +1,4 @@
-//! What a guest did, and what follows.
+//! Exits, and the actions that answer them.
 
 use core::fmt;
 use hanok_decode::{Coprocessor, CoprocessorPair, SysReg};
@@ -6,7 +6,7 @@ use hanok_hal::GuestFault;
 use hanok_trace::Cause;
 use hanok_types::{GuestPage, Ipa, Width};
 
-/// Why a vCPU left its guest, free of the architecture's encoding.
+/// The cause of an exit, in words of no architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// HVC: the function and its arguments are in X0 to X7.
@@ -17,56 +17,56 @@ pub enum Exit {
     Wait,
     /// A load or store that stage 2 did not translate.
     Data(DataAbort),
-    /// A load or store that stage 2 translates, and that the memory there does not take (a
-    /// misaligned one to a device's registers).
+    /// A load or store that stage 2 translates and that the memory there does not support (such as
+    /// a misaligned one to a device's registers).
     Refused {
         /// Whether it was a store.
         write: bool,
     },
     /// An instruction fetch that stage 2 does not allow.
     Fetch {
-        /// Where from.
+        /// The address of the instruction.
         ipa: Ipa,
-        /// Whether it was stage 1's walk that went there.
+        /// Whether stage 1's walk made the access.
         walk: bool,
     },
-    /// A read or write of a trapped system register.
+    /// An access to a trapped system register.
     SystemRegister(SystemRegister),
-    /// A trapped coprocessor instruction of AArch32 code, its condition passed.
+    /// A trapped coprocessor instruction of AArch32 code whose condition passed.
     Coprocessor(CoprocessorAccess),
     /// An instruction that the VM does not have.
     Denied,
     /// A physical SError taken while the guest ran.
     SystemError,
-    /// A reason that the configured traps cannot give. Whatever it was, an instruction of the
-    /// guest's did it, which is undefined then; it is counted apart.
+    /// An exit that cannot come with the configured traps. An instruction of the guest caused it,
+    /// and is undefined therefore; such exits have a counter of their own.
     Unexpected,
 }
 
 /// A load or store that stage 2 did not translate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataAbort {
-    /// Where to.
+    /// The address of the access.
     pub ipa: Ipa,
-    /// Whether it was a store.
+    /// Whether the access was a store.
     pub write: bool,
-    /// Whether it was stage 1's walk that went there.
+    /// Whether stage 1's walk made the access.
     pub walk: bool,
-    /// What the CPU says of the access, where it does.
+    /// The access, if the syndrome describes it.
     pub access: Option<MmioAccess>,
-    /// The instruction, where the CPU says nothing.
+    /// The instruction, if the syndrome does not describe the access.
     pub instruction: Instruction,
 }
 
-/// What is known of the instruction that made an exit.
+/// What is known of the instruction that caused an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instruction {
-    /// Nothing: it could not be read, or nobody needs it.
+    /// Nothing: it could not be read, or is not needed.
     Unknown,
-    /// The word. Of T32 the first halfword is the upper half, and the lower one is what follows
-    /// it, or anything where the instruction is of one halfword.
+    /// The word. For T32, the upper half is the first halfword; the lower half is the one after it,
+    /// and may be anything if the instruction has one halfword.
     Word(u32),
-    /// It stands in this page of the VM's memory, which is not there.
+    /// It is in this page of the VM's memory, which is absent.
     Absent(GuestPage),
 }
 
@@ -79,29 +79,29 @@ impl From<Option<u32>> for Instruction {
 /// A single-register load or store, as the syndrome describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MmioAccess {
-    /// Bytes moved.
+    /// The width of the transfer.
     pub width: Width,
-    /// Register moved from or to; 31 is the zero register.
+    /// The register; 31 is the zero register.
     pub register: u8,
     /// Whether a load extends the sign.
     pub sign_extend: bool,
-    /// Whether a load fills 64 bits of the register (else it clears the upper half).
+    /// Whether a load fills 64 bits of the register; else it clears the upper half.
     pub wide: bool,
 }
 
 /// A trapped MRS or MSR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemRegister {
-    /// Which register.
+    /// The system register.
     pub id: SysReg,
-    /// The general register moved from or to; 31 is the zero register.
+    /// The general register; 31 is the zero register.
     pub register: u8,
-    /// Whether it was MSR.
+    /// Whether the instruction writes the system register (MSR).
     pub write: bool,
 }
 
-/// A trapped MCR, MRC, MCRR, MRRC or VMRS, by the coprocessor; the general registers in it are
-/// AArch64's.
+/// A trapped MCR, MRC, MCRR, MRRC or VMRS, by its coprocessor. The general registers in it are
+/// AArch64 registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoprocessorAccess {
     /// System control: a register of 32 bits.
@@ -110,7 +110,7 @@ pub enum CoprocessorAccess {
     Cp15Pair(CoprocessorPair),
     /// Debug, trace and execution environments: a register of 32 bits.
     Cp14(Coprocessor),
-    /// The same: a register of 64 bits.
+    /// Debug, trace and execution environments: a register of 64 bits.
     Cp14Pair(CoprocessorPair),
     /// VMRS of an ID register.
     Vmrs(Coprocessor),
@@ -119,48 +119,48 @@ pub enum CoprocessorAccess {
 /// What the backend does next with the vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Goes on where the program counter stands.
+    /// The vCPU goes on at its program counter.
     Resume,
-    /// Goes on after the instruction that made the exit.
+    /// The vCPU goes on after the instruction that caused the exit.
     Next,
-    /// Gives the guest an exception, at the instruction that made the exit.
+    /// The vCPU takes an exception at the instruction that caused the exit.
     Inject(GuestFault),
-    /// Does not go on until what it waits for has come; then where the program counter stands.
+    /// The vCPU waits, and then goes on at its program counter.
     Block(Wait),
-    /// The same, and then after the instruction that made the exit.
+    /// The vCPU waits, and then goes on after the instruction that caused the exit.
     NextThenBlock(Wait),
-    /// Goes on where the program counter stands, after others had their turn.
+    /// The vCPU goes on at its program counter, after other vCPUs had their turns.
     Yield,
-    /// Checks at its requests and its power state again before it goes on: it may be off.
+    /// The vCPU's requests and its power state are checked before it goes on: it may be off.
     Reconsider,
 }
 
-/// What a vCPU waits for that does not go on.
+/// What a blocked vCPU waits for.
 ///
-/// Where it waits for anything but an interrupt, its exit has changed nothing, and the program
-/// counter is where it was: the exit is done again once what it waited for has come. So whatever an
-/// exit might have to wait for is looked at before anything is answered, changed or counted.
+/// If it waits for anything but an interrupt, its exit has changed nothing, and the program counter
+/// is where it was: the exit is done again after the wait. So everything that an exit may have to
+/// wait for is checked before anything is answered, changed or counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// An interrupt that is pending for it. What made the exit is done with.
+    /// An interrupt that is pending for the vCPU. The exit is finished.
     Interrupt,
-    /// This page of its memory.
+    /// This page of the VM's memory.
     Page(GuestPage),
-    /// The reply of another VM, which does for it what it asked for.
+    /// The reply of another VM to a request.
     Reply,
-    /// Time: it has used up what it may spend.
+    /// Time: the vCPU has used its budget.
     Budget,
 }
 
-/// Why a VM was stopped for good.
+/// The reason why a VM was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
     /// One of its images is not what the image tool wrote.
     Damaged {
-        /// Which, in a word.
+        /// The kind of the image, in a word.
         kind: &'static str,
     },
-    /// Every vCPU turned itself off, so that nothing can ever wake it.
+    /// Every vCPU turned itself off, so that nothing can ever wake the VM.
     AllOff,
 }
 
@@ -193,13 +193,13 @@ impl From<&Exit> for Cause {
     }
 }
 
-/// What came of a try to handle something the short way.
+/// The outcome of an attempt to handle something on a fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Attempt {
     /// It was handled.
     Done,
-    /// Nothing has been done: it is to be handled the long way.
+    /// Nothing has been done: the slow path must handle it.
     Untouched,
 }
 

@@ -6,45 +6,45 @@ use crate::{
 use core::cell::{Cell, RefCell, RefMut};
 use hanok_config::{VmConfig, platform_slots};
 use hanok_decode::SysReg;
-use hanok_hal::SerialPort;
 use hanok_hal::fake::{FakeBackend, FakeListRegisters, FakeSerialPort};
+use hanok_hal::{LineFull, SerialPort};
 use hanok_types::{CpuId, GicVersion, IntId, Ipa, Regs, Span, VcpuId, VmId};
 use std::vec;
 use std::vec::Vec;
 
-/// The first pCPU that the VM has: its vCPU 0 is there, the others follow.
+/// The pCPU of the VM's vCPU 0; the pCPUs of the others follow.
 pub const FIRST_CPU: u8 = 3;
-/// The VM's RAM.
+/// The start of the VM's RAM.
 pub const RAM_START: u64 = 0x4000_0000;
-/// Bytes of it.
+/// The size of the VM's RAM in bytes.
 pub const RAM_LEN: u64 = 0x1000_0000;
-/// Where its vCPU 0 begins, and with what.
+/// The entry of vCPU 0.
 pub const ENTRY: u64 = RAM_START + 0x8_0000;
-/// vCPU 0's X0.
+/// X0 of vCPU 0 at its entry.
 pub const ARGUMENT: u64 = 0x4800_0000;
-/// Ticks a second.
+/// The frequency of the counter.
 pub const FREQUENCY: u64 = 62_500_000;
 /// PSTATE of EL1 on its own stack, all masked.
 pub const EL1H: u64 = 0x3c5;
 
-/// Notes what the core asks for.
+/// A machine that records what the core asks of it.
 #[derive(Debug)]
 pub struct FakeMachine {
-    /// The counter.
+    /// The value of the counter.
     pub now: Cell<u64>,
-    /// pCPUs that were kicked, oldest first.
+    /// The pCPUs that were kicked, oldest first.
     pub kicks: RefCell<Vec<CpuId>>,
-    /// Physical interrupts that were deactivated, oldest first.
+    /// The physical interrupts that were deactivated, oldest first.
     pub deactivated: RefCell<Vec<IntId>>,
     /// The line behind the VM's serial port.
     pub line: RefCell<FakeSerialPort>,
     /// The CPU's MDSCR_EL1.
     pub mdscr: Cell<u64>,
-    /// Its breakpoint and watchpoint registers that are not zero.
+    /// Those of its breakpoint and watchpoint registers that are not zero.
     pub breakpoints: RefCell<Vec<(SysReg, u64)>>,
     /// The last [`SerialLines::line_state`].
     pub line_state: Cell<Option<(bool, bool)>>,
-    /// Every ID register's value.
+    /// The value of every ID register.
     pub id_register: Cell<u64>,
     /// SP_EL0 and SP_EL1.
     pub stack_pointers: Cell<[u64; 2]>,
@@ -52,12 +52,12 @@ pub struct FakeMachine {
     pub vectors: RefCell<Option<[u128; 32]>>,
 }
 
-/// Borrows the line: one who asks for it twice at a time panics, as he would deadlock.
+/// Borrows the line. A second borrow at the same time panics, as a lock would deadlock.
 #[derive(Debug)]
 pub struct FakePort<'a>(RefMut<'a, FakeSerialPort>);
 
 impl SerialPort for FakePort<'_> {
-    fn try_send(&mut self, byte: u8) -> bool {
+    fn try_send(&mut self, byte: u8) -> Result<(), LineFull> {
         self.0.try_send(byte)
     }
 }
@@ -81,7 +81,7 @@ impl FakeMachine {
         }
     }
 
-    /// The pCPUs kicked since the last call, as vCPU indices, sorted, each once.
+    /// The vCPUs whose pCPUs were kicked since the last call, sorted, each once.
     pub fn kicked(&self) -> Vec<usize> {
         let mut kicked: Vec<_> = self
             .kicks
@@ -177,7 +177,7 @@ impl CpuRegisters for FakeMachine {
     }
 }
 
-/// A VM, each vCPU on a pCPU of its own.
+/// A VM in which each vCPU has a pCPU of its own.
 #[derive(Debug)]
 pub struct Fixture {
     /// The machine.
@@ -192,7 +192,7 @@ pub struct Fixture {
     pub lists: Vec<FakeListRegisters>,
 }
 
-/// The description of a VM of `vcpus` vCPUs.
+/// The description of a VM with `vcpus` vCPUs.
 pub fn config(vcpus: u8) -> VmConfig {
     VmConfig {
         name: "test".try_into().unwrap(),
@@ -211,12 +211,12 @@ pub fn config(vcpus: u8) -> VmConfig {
 }
 
 impl Fixture {
-    /// A VM that has begun its life, vCPU 0 running, the others off.
+    /// A VM that has booted: vCPU 0 runs, the others are off.
     pub fn new(vcpus: u8) -> Self {
         Self::with_gic(vcpus, GicVersion::V3)
     }
 
-    /// The same on CPUs whose virtual interface is of this version.
+    /// As [`Self::new`], on CPUs whose virtual CPU interface has this version.
     pub fn with_gic(vcpus: u8, version: GicVersion) -> Self {
         let this = Self {
             machine: FakeMachine::new(),
@@ -237,7 +237,7 @@ impl Fixture {
         this
     }
 
-    /// What a pCPU does with a vCPU whose start was asked for.
+    /// Does what a pCPU does with a vCPU whose start was requested.
     pub fn come_in(&self, n: u8) {
         assert!(self.vm.lifecycle().enter());
         assert!(self.vm.power(VcpuId::new(n)).take_start().is_some());
@@ -254,19 +254,19 @@ impl Fixture {
         }
     }
 
-    /// vCPU `n` exits.
+    /// Handles an exit of vCPU `n`.
     pub fn handle(&mut self, n: usize, exit: Exit) -> Action {
         self.guest(n).handle(exit)
     }
 
-    /// vCPU `n` calls: X0 to X3; its X0 afterwards, and what follows.
+    /// vCPU `n` makes a hypercall with X0 to X3. The answer is its X0 afterwards, and the action.
     pub fn call(&mut self, n: usize, arguments: [u64; 4]) -> (u64, Action) {
         self.regs[n].x[..4].copy_from_slice(&arguments);
         let action = self.handle(n, Exit::Hypercall);
         (self.regs[n].x[0], action)
     }
 
-    /// The ids that vCPU `n`'s list registers show as pending.
+    /// The ids of the interrupts that vCPU `n`'s list registers show as pending.
     pub fn shown(&self, n: usize) -> Vec<u32> {
         let pending = |lr: &&u64| **lr >> 62 & 1 != 0;
         self.lists[n]

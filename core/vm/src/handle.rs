@@ -1,11 +1,11 @@
-//! From an exit to an action.
+//! How an exit is turned into an action.
 
 use crate::{Action, Exit, GuestFault, Machine, Vcpu, Vm, Wait};
 use hanok_hal::ListRegisters;
 use hanok_types::{IntId, Regs, VcpuSet, platform};
 use hanok_vgic::Vgic;
 
-/// A vCPU at an exit, with all that handling it may need.
+/// A vCPU at an exit, with all that is needed to handle it.
 #[derive(Debug)]
 pub struct Guest<'a, M, L> {
     /// Its VM.
@@ -16,12 +16,12 @@ pub struct Guest<'a, M, L> {
     pub regs: &'a mut Regs,
     /// The machine, as this pCPU sees it.
     pub machine: &'a M,
-    /// This pCPU's list registers, the vCPU's interrupts in them.
+    /// The list registers of this pCPU, which hold the vCPU's interrupts.
     pub lists: &'a mut L,
 }
 
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
-    /// Does what the exit asks for, and says how the vCPU goes on.
+    /// Does what the exit asks for. The answer is how the vCPU goes on.
     pub fn handle(&mut self, exit: Exit) -> Action {
         match exit {
             Exit::Hypercall => self.hypercall(),
@@ -29,7 +29,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             Exit::SystemRegister(access) => self.system_register(access),
             #[cfg(any(test, feature = "aarch32"))]
             Exit::Coprocessor(access) => self.coprocessor(access),
-            // A backend whose guests have AArch64 at EL1 gives none of these.
+            // A backend whose guests have AArch64 at EL1 makes no such exit.
             #[cfg(not(any(test, feature = "aarch32")))]
             Exit::Coprocessor(_) => Action::Inject(GuestFault::Undefined),
             Exit::Wait => Action::NextThenBlock(Wait::Interrupt),
@@ -45,7 +45,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// The virtual timer's physical interrupt fired while this vCPU was in the CPU.
+    /// Handles the virtual timer's physical interrupt, which fired while this vCPU was in the CPU.
     #[inline(never)]
     pub fn virtual_timer(&mut self, physical: IntId) {
         let mut gic = self.vm.gic.lock();
@@ -58,9 +58,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// A device that the VM has for itself has raised `physical`, which was acknowledged and had its
-    /// priority dropped, while this vCPU was in the CPU: `irq` becomes pending, here at once where the
-    /// guest has routed it here.
+    /// Handles `physical`, the interrupt of a device that the VM has for itself, which was
+    /// acknowledged and whose priority was dropped while this vCPU was in the CPU. `irq` becomes
+    /// pending, and is shown at once if the guest has routed it to this vCPU.
     pub fn device_interrupt(&mut self, irq: IntId, physical: IntId) {
         let mut gic = self.vm.gic.lock();
         let others = gic.inject_hardware_now(self.vcpu.id, irq, physical, self.lists);
@@ -69,9 +69,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.vm.notify(self.machine, others, Some(self.vcpu.id));
     }
 
-    /// [`Self::maintenance`] in the most frequent cases: the end of a private interrupt with
-    /// a physical one behind was reported, or there is room for what waits, and nothing else is new.
-    /// `false`, and nothing has been done, in others.
+    /// The fast path of [`Self::maintenance`], for the most frequent cases: the end of a private
+    /// interrupt with a physical one behind it was reported, or there is room for an interrupt that
+    /// waits, and nothing else has changed.
     #[inline(always)]
     pub fn hardware_ended(&mut self) -> bool {
         let mut gic = self.vm.gic.lock();
@@ -90,7 +90,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         true
     }
 
-    /// The maintenance interrupt: list registers ran low while more was pending.
+    /// Handles the maintenance interrupt: list registers became free while more interrupts were
+    /// pending.
     pub fn maintenance(&mut self) {
         self.vcpu.entry_due = false;
         let mut gic = self.vm.gic.lock();
@@ -113,13 +114,13 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             self.devices_due();
         }
         self.vcpu.rearm = true;
-        // What was left to an exit of its own a moment ago is not done in this one.
+        // What was just left to an exit of its own is not done in this one.
         if asked && (was_due || !self.vcpu.entry_due) {
             self.sync_lists();
         }
     }
 
-    /// When [`Self::refresh`] is next needed, in counter ticks.
+    /// The instant at which [`Self::refresh`] is next needed, in counter ticks.
     pub fn deadline(&self) -> Option<u64> {
         self.vm.deadline(self.vcpu).ticks()
     }
@@ -129,7 +130,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.attend(set);
     }
 
-    /// Lets the vCPUs of `set` see their interrupts: this one now, the others by a kick.
+    /// Lets the vCPUs of `set` see their interrupts: this vCPU at once, the others by a kick.
     pub(crate) fn attend(&mut self, set: VcpuSet) {
         if set.is_empty() {
             return;
@@ -141,8 +142,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// Chooses anew what stands in the list registers, and releases physical interrupts that
-    /// the guest holds no longer.
+    /// Chooses again which interrupts are in the list registers, and releases physical interrupts
+    /// that the guest does not hold any more.
     pub(crate) fn sync_lists(&mut self) {
         let mut gic = self.vm.gic.lock();
         let freed = self.sync_locked(&mut gic);
@@ -150,7 +151,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.vm.notify(self.machine, freed, Some(self.vcpu.id));
     }
 
-    /// [`Self::sync_locked`] after a register was accessed, beside which nothing more is done at all.
+    /// [`Self::sync_locked`] after an access to a register, in an exit that does nothing else.
     pub(crate) fn sync_accessed(&mut self, gic: &mut Vgic) -> VcpuSet {
         if gic.needs_entry(self.vcpu.id) {
             gic.join_those_that_wait(self.vcpu.id);
@@ -161,7 +162,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.sync_locked(gic)
     }
 
-    /// Leaves it to an exit of its own to bring the list registers up to date.
+    /// Leaves the update of the list registers to an exit of its own.
     fn defer_entry(&mut self, gic: &mut Vgic) -> VcpuSet {
         gic.look_ahead(self.vcpu.id);
         self.vm.attract(self.machine, self.vcpu.id);
@@ -169,9 +170,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         VcpuSet::EMPTY
     }
 
-    /// [`Self::sync_lists`] under the interrupt controller's lock: the other vCPUs that are
-    /// to be told once it is let go. What is long is left to an exit of its own, which its pCPU's
-    /// kick of itself brings about at once.
+    /// [`Self::sync_lists`] under the interrupt controller's lock. The answer is the set of other
+    /// vCPUs that must be notified once the lock is free. A long update is left to an exit of its
+    /// own, which follows at once because the pCPU kicks itself.
     pub(crate) fn sync_locked(&mut self, gic: &mut Vgic) -> VcpuSet {
         self.vm.deliver_posted_sgis(gic, self.vcpu.id);
         let busy = core::mem::take(&mut self.vcpu.busy);

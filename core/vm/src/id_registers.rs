@@ -1,24 +1,25 @@
-//! What a VM sees of its CPU's features.
+//! The ID registers of a VM: the CPU features that its guest sees.
 //!
-//! An allow-list: a field passes only if it is named here, so a feature of a CPU newer than
-//! this code is hidden until somebody has thought about it. Hidden on purpose: EL2 and EL3,
-//! SVE, SME, MTE, RAS, MPAM, activity monitors, the PMU, trace, statistical profiling,
-//! transactions, LS64, and all whose registers EL2 would have to enable (HCRX_EL2) or to
-//! switch; big-endian data, since devices' models know little-endian alone. Given: FP and SIMD, crypto, atomics, pointer authentication (its keys are
-//! switched with the vCPU), BTI, breakpoints and watchpoints, 32-bit EL0.
+//! This is an allow-list: a field passes only if it is named here, so that a feature of a CPU newer
+//! than this code is hidden until it has been examined. Hidden on purpose are EL2 and EL3, SVE,
+//! SME, MTE, RAS, MPAM, activity monitors, the PMU, trace, statistical profiling, transactions,
+//! LS64, and all features whose registers EL2 would have to enable (HCRX_EL2) or to switch; and
+//! big-endian data, since the models of devices know little-endian data only. Passed are FP and
+//! SIMD, crypto, atomics, pointer authentication (whose keys are switched with the vCPU), BTI,
+//! breakpoints and watchpoints, 32-bit EL0.
 //!
 //! Field positions: DDI 0487, D24.2, under each register's name.
 
 use hanok_decode::SysReg;
 
-/// How one four-bit field passes.
+/// How a field of four bits passes.
 #[derive(Clone, Copy)]
 enum Field {
-    /// As it is.
+    /// The CPU's value.
     Keep(u32),
-    /// As it is, but at most this.
+    /// The CPU's value, but at most this one.
     AtMost(u32, u64),
-    /// The lowest one: this value, whatever the CPU has.
+    /// The lowest field has this value, whatever the CPU has.
     Fixed(u64),
 }
 use Field::{AtMost, Fixed, Keep};
@@ -121,7 +122,7 @@ const MMFR2: &[Field] = &[
     Keep(52),
     Keep(60),
 ];
-/// AArch32 registers without fields for anything hidden.
+/// AArch32 registers that have no field to hide.
 const WHOLE: &[Field] = &[
     Keep(0),
     Keep(4),
@@ -169,7 +170,7 @@ const MMFR3: &[Field] = &[Keep(60)];
 // SSBS, CSV3.
 const PFR2_32: &[Field] = &[Keep(0), Keep(4)];
 
-/// The fields that pass, for the register with this CRm and op2 (op0 3, op1 0, CRn 0).
+/// The fields that pass in the register with this CRm and op2 (op0 3, op1 0, CRn 0).
 fn fields(crm: u8, op2: u8) -> &'static [Field] {
     match (crm, op2) {
         (1, 0) => PFR0_32,
@@ -193,12 +194,12 @@ fn fields(crm: u8, op2: u8) -> &'static [Field] {
         (7, 1) => MMFR1,
         (7, 2) => MMFR2,
         (7, 3) => MMFR3,
-        // Everything else, allocated or not yet, reads as zero (DDI 0487, D24.3.1).
+        // All other registers, allocated or not, read as zero (DDI 0487, D24.3.1).
         _ => &[],
     }
 }
 
-/// The value that a guest reads of ID register `id`, of which the CPU's own is `host`.
+/// The value of ID register `id` for a guest, if the CPU's own is `host`.
 pub fn id_register(id: SysReg, host: u64) -> u64 {
     if !id.is_feature_id() {
         return 0;

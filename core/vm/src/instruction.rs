@@ -1,27 +1,27 @@
-//! Loads and stores to a device that the syndrome does not describe: the instruction does. Of
-//! AArch64 code.
+//! AArch64 loads and stores to a device that the syndrome does not describe, so that the
+//! instruction must be decoded.
 //!
-//! The CPU describes a load or store of one general register without write-back (ESR_EL2,
-//! ISV = 1). The rest is finished from the instruction word: pre- and post-index forms,
-//! pairs, SIMD and FP registers of any size. Cache maintenance by address is done at once,
-//! as nothing of a device is cached.
+//! The CPU describes a load or store of one general register without write-back (ESR_EL2, ISV = 1).
+//! All others are finished from the instruction word: pre- and post-index forms, pairs, SIMD and FP
+//! registers of any size. Cache maintenance by address is done without an effect, as nothing of a
+//! device is cached.
 //!
-//! Of several accesses each is an exit of its own (`partial.rs`).
+//! Of several accesses, each is an exit of its own (`partial.rs`).
 //!
-//! What is not finished, and what the guest gets for it:
+//! These instructions are not finished; the guest gets an exception for them:
 //!
-//! - Exclusives and atomics: a data abort "unsupported exclusive or atomic access". Whether
-//!   a device takes them is left to the implementation (DDI 0487, B2.12 and the
-//!   description of DFSC 0b110101), and a real interconnect refuses them. QEMU's `virt`
-//!   does them as plain accesses; no driver can count on that.
-//! - LD1 to LD4, ST1 to ST4, and what the decoder does not know: an external abort, as from
-//!   an address where nothing is.
+//! - Exclusives and atomics: a data abort "unsupported exclusive or atomic access". Whether a
+//!   device supports them is left to the implementation (DDI 0487, B2.12 and the description of
+//!   DFSC 0b110101), and a real interconnect refuses them. QEMU's `virt` does them as plain
+//!   accesses; no driver can rely on that.
+//! - LD1 to LD4, ST1 to ST4, and instructions that the decoder does not recognise: an external
+//!   abort, as at an address where there is nothing.
 //!
-//! The word need not be the one that trapped: another vCPU may have rewritten it since, and
-//! a data side that the guest did not keep coherent may hold another. So it is believed only
-//! as far as it agrees with what the CPU reported: the direction, and the address within the
-//! page. Whatever it says beyond that moves values between the guest's own registers and a
-//! device that it may reach anyway. The address itself is always the CPU's.
+//! The word need not be the one that trapped: another vCPU may have rewritten it since, and if the
+//! guest did not keep its caches coherent, data reads may find another word. So the word is used
+//! only as far as it agrees with what the CPU reported: the direction, and the address in the page.
+//! Whatever else it says only moves values between the guest's own registers and a device that it
+//! may access anyway. The address itself is always the CPU's.
 
 use crate::partial::{Activation, Values};
 use crate::{Action, DataAbort, Guest, GuestFault, Machine, StackPointer};
@@ -29,12 +29,12 @@ use hanok_decode::{Data, LoadStore, SysReg, Transfer, decode_load_store};
 use hanok_hal::ListRegisters;
 use hanok_types::{Address, Ipa, PAGE_SIZE, Width};
 
-/// The stack pointer as a base register, the zero register elsewhere.
+/// Register 31: the stack pointer as a base register, the zero register elsewhere.
 const R31: u8 = 31;
-/// Pieces of at most 8 bytes in the largest transfer, a pair of Q registers.
+/// The largest number of pieces of at most 8 bytes: those of a pair of Q registers.
 const MAX_PIECES: usize = 4;
 
-/// A transfer as a row of accesses of one width, lowest address first.
+/// A transfer as a series of accesses of one width, lowest address first.
 #[derive(Clone, Copy, Debug)]
 struct Pieces {
     width: Width,
@@ -53,7 +53,7 @@ impl Pieces {
         }
     }
 
-    /// The value of register `nth` of the transfer, in as many pieces as it takes.
+    /// The value of register `nth` of the transfer, joined from its pieces.
     fn register(&self, nth: usize, data: Data) -> u128 {
         let each = if matches!(data, Data::Vector(4)) {
             2
@@ -68,7 +68,7 @@ impl Pieces {
         }
     }
 
-    /// Sets the value of register `nth`.
+    /// Sets the pieces of register `nth` of the transfer from its value.
     fn set_register(&mut self, nth: usize, data: Data, value: u128) {
         let each = if matches!(data, Data::Vector(4)) {
             2
@@ -83,7 +83,7 @@ impl Pieces {
 }
 
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
-    /// As [`Self::by_instruction`].
+    /// [`Self::by_instruction`] for AArch64 code.
     pub(crate) fn by_aarch64_instruction(
         &mut self,
         abort: DataAbort,
@@ -98,7 +98,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
         match decode_load_store(word) {
             Some(LoadStore::Transfer(transfer)) => self.transfer(abort, &transfer).ok_or(nothing),
-            // Where there is a device at all; where nothing is, nothing answers.
+            // An exclusive access is refused if there is a device at the address; else nothing
+            // answers.
             Some(LoadStore::Exclusive(_) | LoadStore::Atomic(_))
                 if self.is_device(abort.ipa, 1) =>
             {
@@ -108,8 +109,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// Does the piece whose turn it is. `None` where nothing answers, or the instruction is not the one
-    /// that trapped.
+    /// Does the next piece. `None` if nothing answers, or if the instruction is not the one that
+    /// trapped.
     fn transfer(&mut self, abort: DataAbort, transfer: &Transfer) -> Option<Action> {
         let addressing = transfer.address;
         let base = addressing.base().map_or(0, |base| self.base(base));
@@ -117,7 +118,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         let resolved = addressing.resolve(self.regs.pc, base, index);
 
         let offset = abort.ipa.get() % PAGE_SIZE;
-        // Beyond the page, stage 1 may lead anywhere.
+        // Beyond the page, stage 1 may translate to any address.
         let inside = offset + transfer.bytes() <= PAGE_SIZE;
         let agrees = transfer.load != abort.write && resolved.address % PAGE_SIZE == offset;
         let mut pieces = Pieces::of(transfer);
@@ -161,7 +162,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         Some(Action::Next)
     }
 
-    /// Loads or stores piece `nth`; its value.
+    /// Loads or stores piece `nth`. The answer is its value.
     fn move_piece(
         &mut self,
         ipa: Ipa,
@@ -185,7 +186,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.store(at, width, value).then_some(value)
     }
 
-    /// Sets the registers of a load whose pieces all are there.
+    /// Sets the registers of a load once all its pieces are loaded.
     fn fill(&mut self, transfer: &Transfer, pieces: &mut Pieces, values: &Values) {
         for (piece, value) in pieces.values.iter_mut().zip(values) {
             *piece = *value;
@@ -199,7 +200,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// Whether a device answers to every piece: none is touched if not.
+    /// Whether a device answers every piece. Otherwise none of them is accessed.
     fn all_answered(&self, ipa: Ipa, pieces: &Pieces) -> bool {
         let bytes = pieces.width.bytes();
         let mut offsets = (0..pieces.count as u64).map(|n| n * bytes);
@@ -209,7 +210,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         })
     }
 
-    /// A register as a base address.
+    /// The value of a register as a base address.
     fn base(&self, register: u8) -> u64 {
         if register == R31 {
             self.machine
@@ -229,7 +230,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 }
 
-/// The registers of a transfer, that at the lower address first.
+/// The registers of a transfer, the one at the lower address first.
 fn registers(transfer: &Transfer) -> impl Iterator<Item = (usize, u8)> + use<> {
     [Some(transfer.register), transfer.second]
         .into_iter()
@@ -237,8 +238,8 @@ fn registers(transfer: &Transfer) -> impl Iterator<Item = (usize, u8)> + use<> {
         .enumerate()
 }
 
-/// Whether `word` is a cache instruction by address: SYS with op0 1, CRn 7, op2 1 (DDI 0487,
-/// C5.3). DC ZVA is none: it stores.
+/// Whether `word` is cache maintenance by address: SYS with op0 1, CRn 7, op2 1 (DDI 0487, C5.3).
+/// DC ZVA is none, because it stores.
 fn is_cache_maintenance(word: u32) -> bool {
     const SYS: u32 = 0xd508_0000;
     const SYS_MASK: u32 = 0xfff8_0000;

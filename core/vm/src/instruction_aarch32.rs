@@ -1,28 +1,29 @@
-//! What `instruction.rs` does, in AArch32 code.
+//! AArch32 loads and stores to a device that the syndrome does not describe, as `instruction.rs`
+//! for AArch64.
 //!
-//! The CPU describes a load or store of one core register without write-back that is not the PC
-//! (DDI 0406C, B3.13.6, HSR.ISV = 1). The rest is finished from the instruction: write-back,
-//! LDRD and STRD, LDM and STM, PUSH and POP, the PC as what is moved, VFP registers. The pieces
-//! are words at most, as the architecture's own pseudocode has them, lowest address first, and
-//! each is an access to the device for itself. Cache maintenance by address is done at once.
+//! The CPU describes a load or store of one core register, except the PC, without write-back (DDI
+//! 0406C, B3.13.6, HSR.ISV = 1). All others are finished from the instruction: write-back, LDRD and
+//! STRD, LDM and STM, PUSH and POP, transfers of the PC, VFP registers. The pieces are at most
+//! words, as in the architecture's own pseudocode, lowest address first, and each is one access to
+//! the device. Cache maintenance by address is done without an effect.
 //!
-//! What the guest gets for the rest is what a 64-bit guest gets:
+//! Other instructions give the guest the same exceptions as a 64-bit guest:
 //!
-//! - exclusives, SWP: "unsupported exclusive or atomic access" where a device is;
-//! - VLD1 to VLD4, VST1 to VST4, RFE, SRS, LDM as an exception return, TBB and TBH, and what
-//!   crosses a page: an external abort, as from an address where nothing is. To Device memory
-//!   the number and order of the accesses of the first, and all of the last, are nothing that a
-//!   driver can count on (A3.5.6 and A3.5.7).
+//! - exclusives, SWP: "unsupported exclusive or atomic access" if there is a device;
+//! - VLD1 to VLD4, VST1 to VST4, RFE, SRS, LDM as an exception return, TBB and TBH, and accesses
+//!   that cross a page: an external abort, as at an address where there is nothing. No driver can
+//!   rely on these: for Device memory, the architecture defines neither the number and order of the
+//!   accesses of the first, nor any of the accesses that cross a page (A3.5.6 and A3.5.7).
 //!
-//! The instruction need not be the one that trapped, which `instruction.rs` says more about. It
-//! is believed as far as it agrees with what the CPU reported: the condition holds, the direction
-//! is right, and what it moves contains the address within the page. Which of several words the
-//! CPU reports is its affair; all lie in the page that the guest reached.
+//! The instruction need not be the one that trapped; `instruction.rs` says more about that. It is
+//! used as far as it agrees with what the CPU reported: its condition passes, its direction is
+//! right, and its transfer contains the address in the page. Which of several words a CPU reports
+//! is left to the CPU; all are in the page that the guest accessed.
 //!
-//! Of several pieces each is an exit of its own (`partial.rs`).
+//! Of several pieces, each is an exit of its own (`partial.rs`).
 //!
-//! The syndrome does not tell the instruction's length either (HSR.IL is not valid), so that the
-//! program counter is moved here.
+//! The syndrome does not tell the instruction's length either (HSR.IL is not valid), so this code
+//! moves the program counter.
 
 use crate::partial::{Activation, Values};
 use crate::{Action, DataAbort, Guest, GuestFault, Machine, MmioAccess};
@@ -34,19 +35,20 @@ use hanok_decode::{Condition, General, Psr, banked_register, mode};
 use hanok_hal::ListRegisters;
 use hanok_types::{Ipa, PAGE_SIZE, Width};
 
-/// Words in a Q register.
+/// The number of words in a Q register.
 const LANES: u8 = 4;
 
 /// A transfer that is to be done.
 struct Transfer<'a> {
     access: &'a LoadStore,
     psr: Psr,
-    /// Of its first byte.
+    /// The address of its first byte.
     ipa: Ipa,
     resolved: Resolved,
 }
 
-/// As the bus has `value`, where a register has it so, and the other way round.
+/// `value` with its bytes swapped, if data is big-endian: it converts from the bus to a register,
+/// and back.
 fn swapped(big_endian: bool, width: Width, value: u64) -> u64 {
     if big_endian {
         value.swap_bytes() >> (u64::BITS - width.bits())
@@ -55,7 +57,7 @@ fn swapped(big_endian: bool, width: Width, value: u64) -> u64 {
     }
 }
 
-/// The encoding, `word` being in the form of [`DataAbort::instruction`].
+/// The encoding of `word`, which is in the form of [`DataAbort::instruction`].
 fn encoding(psr: Psr, word: u32) -> Encoding {
     if psr.thumb() {
         Encoding::t32((word >> 16) as u16, word as u16)
@@ -69,12 +71,12 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         Psr::from_bits(self.regs.pstate as u32)
     }
 
-    /// Whether it is AArch32 code with big-endian data.
+    /// Whether the vCPU runs AArch32 code with big-endian data.
     pub(crate) fn is_big_endian(&self) -> bool {
         self.regs.is_aarch32() && self.psr().big_endian()
     }
 
-    /// [`Self::by_register`] with data of either order of bytes.
+    /// [`Self::by_register`] for data in either byte order.
     pub(crate) fn by_register_in_order(
         &mut self,
         big_endian: bool,
@@ -95,7 +97,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         Some(())
     }
 
-    /// As [`Self::by_instruction`]; the program counter has moved.
+    /// [`Self::by_instruction`] for AArch32 code. On success the program counter has moved.
     pub(crate) fn by_aarch32_instruction(
         &mut self,
         abort: DataAbort,
@@ -115,7 +117,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             .filter(|access| psr.passes(Condition::Code(access.condition.into_bits())))
             .ok_or(nothing)?;
         match access.contents {
-            // Where there is a device at all; where nothing is, nothing answers.
+            // An exclusive access is refused if there is a device at the address; else nothing
+            // answers.
             Contents::Exclusive(_) | Contents::Swap(_) if self.is_device(abort.ipa, 1) => {
                 Err(GuestFault::UnsupportedAtomic { write: abort.write })
             }
@@ -123,8 +126,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// `None`, and nothing is changed, where nothing answers, or the instruction is not the one
-    /// that trapped.
+    /// Does the next piece of a transfer. `None`, and nothing has changed, if nothing answers, or
+    /// if the instruction is not the one that trapped.
     fn aarch32_transfer(
         &mut self,
         abort: DataAbort,
@@ -165,7 +168,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         Some(Action::Resume)
     }
 
-    /// Loads or stores the piece whose turn it is. What was loaded for a core register.
+    /// Loads or stores the next piece. The answer is the value that was loaded for a core register.
     fn one_piece(
         &mut self,
         transfer: &Transfer<'_>,
@@ -187,13 +190,13 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// Where it goes, as far as the instruction agrees with what the CPU reported.
+    /// The transfer, if the instruction agrees with what the CPU reported.
     fn place<'a>(&self, abort: DataAbort, access: &'a LoadStore, psr: Psr) -> Option<Transfer<'a>> {
         let resolved = self.resolve(access, psr);
         let first = u64::from(resolved.address) % PAGE_SIZE;
         let end = first + u64::from(access.bytes());
         let reported = abort.ipa.get() % PAGE_SIZE;
-        // Beyond the page, stage 1 may lead anywhere.
+        // Beyond the page, stage 1 may translate to any address.
         let inside = end <= PAGE_SIZE && (first..end).contains(&reported);
         (inside && access.load != abort.write).then(|| Transfer {
             access,
@@ -203,9 +206,10 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         })
     }
 
-    /// Whether a device is there for each piece, and registers, which can be what trapped; `None`
-    /// where nothing is moved. A device has whole pages, or shares them with others of its kind, and
-    /// all pieces lie in one: so it is there for all, if for the first and the last.
+    /// Whether a device answers every piece, and the transfer can be the one that trapped; `None`
+    /// if it has no pieces. A device has whole pages, or shares them with others of its kind, and
+    /// all pieces are in one page. So if a device answers the first and the last piece, one answers
+    /// all of them.
     fn answers(&self, transfer: &Transfer<'_>) -> Option<bool> {
         let (piece, at) = transfer.piece(0)?;
         let width = piece.general.width.bytes();
@@ -214,7 +218,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             Slot::Extension(word) => self.machine.vector(word / LANES).is_some(),
         };
         let moved = u64::from(transfer.access.bytes());
-        // They lie in one page.
+        // All pieces are in one page.
         let last = Ipa::new(at.get().wrapping_add(moved.saturating_sub(width)));
         let there = |at| self.is_device(at, width);
         Some(register && there(at) && there(last))
@@ -270,7 +274,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.store(at, width, value).then_some(())
     }
 
-    /// A word of the extension registers, of which Q registers are the machine's vectors.
+    /// A word of the extension registers, which are parts of the machine's vector registers.
     fn extension(&self, word: u8) -> Option<u32> {
         let vector = self.machine.vector(word / LANES)?;
         Some((vector >> lane(word)) as u32)
@@ -285,7 +289,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.machine.set_vector(word / LANES, vector);
     }
 
-    /// LoadWritePC (A2.3): bit 0 says which instruction set. A branch ends an IT block.
+    /// LoadWritePC (A2.3): bit 0 selects the instruction set. A branch ends an IT block.
     fn branch(&mut self, target: u32) {
         let thumb = target & 1 != 0;
         let psr = self.psr().with_thumb(thumb).with_it_high(0).with_it_low(0);
@@ -295,15 +299,15 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 }
 
 impl Transfer<'_> {
-    /// One of the accesses, and where it goes.
+    /// A piece and its address.
     fn piece(&self, nth: u32) -> Option<(Piece, Ipa)> {
         let piece = self.access.piece(nth, self.psr.big_endian())?;
-        // All of them lie in one page.
+        // All pieces are in one page.
         let at = self.ipa.get().wrapping_add(piece.offset.into());
         Some((piece, Ipa::new(at)))
     }
 
-    /// Whose registers are moved.
+    /// The mode whose registers are transferred.
     fn mode(&self) -> u8 {
         match self.access.contents {
             Contents::Block { user: true, .. } => mode::USER,
@@ -312,13 +316,13 @@ impl Transfer<'_> {
     }
 }
 
-/// How far a word is shifted in its Q register.
+/// The number of bits by which a word is shifted in its Q register.
 fn lane(word: u8) -> u32 {
     u32::from(word % LANES) * u32::BITS
 }
 
 impl MmioAccess {
-    /// How the register is filled or emptied.
+    /// How the access fills the register, or what it stores of it.
     pub(crate) const fn general(&self) -> General {
         General {
             width: self.width,
@@ -328,7 +332,7 @@ impl MmioAccess {
     }
 }
 
-/// MCR, whose fields stand in the same places in both sets (DDI 0406C, A8.8.98).
+/// MCR, whose fields stand in the same places in both instruction sets (DDI 0406C, A8.8.98).
 #[bitfield(u32)]
 struct Mcr {
     #[bits(4)]
@@ -347,12 +351,12 @@ struct Mcr {
     opc1: u8,
     #[bits(4)]
     group: u8,
-    /// Of A32; of T32, which has it from its IT block, 0b1110.
+    /// The condition of A32. T32 has 0b1110 here, and its condition in ITSTATE.
     #[bits(4)]
     condition: u8,
 }
 
-/// Whether it is a cache operation by address: ICIMVAU, DCIMVAC, DCCMVAC, DCCMVAU and DCCIMVAC
+/// Whether this is a cache operation by address: ICIMVAU, DCIMVAC, DCCMVAC, DCCMVAU or DCCIMVAC
 /// (B4.2.1, B4.2.2).
 fn is_cache_maintenance(encoding: Encoding) -> bool {
     const ALWAYS: u8 = 0b1110;
@@ -376,7 +380,7 @@ mod tests {
     use hanok_decode::aarch32::{Access, Coprocessor, Operation, sensitive};
     use proptest::prelude::*;
 
-    /// What the decoder of all sensitive instructions says.
+    /// The answer of the decoder of all sensitive instructions.
     fn by_decoder(encoding: Encoding) -> bool {
         let found = sensitive(encoding, ItState::from_bits(0));
         matches!(

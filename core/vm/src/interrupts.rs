@@ -6,7 +6,7 @@ use hanok_hal::sync::atomic::Ordering;
 use hanok_types::{Deadline, IntId, VcpuId, VcpuSet, platform};
 use hanok_vgic::Vgic;
 
-/// The list registers of a vCPU that is in no pCPU: there are none.
+/// The list registers of a vCPU that is in no pCPU: none.
 struct NoLists;
 
 impl ListRegisters for NoLists {
@@ -30,25 +30,25 @@ impl ListRegisters for NoLists {
 }
 
 impl Vm {
-    /// Makes a vCPU's pCPU look at it, unless it is `caller`, which is about to. They may
-    /// have one pCPU: then it kicks itself.
+    /// Makes a vCPU's pCPU check the vCPU's requests, unless the vCPU is `caller`, whose pCPU is
+    /// about to. Both may have the same pCPU: then that pCPU kicks itself.
     pub fn wake(&self, machine: &impl Machine, vcpu: VcpuId, caller: VcpuId) {
         if let Some(home) = self.home_of(vcpu).filter(|_| vcpu != caller) {
             machine.kick(home);
         }
     }
 
-    /// Makes a vCPU's pCPU look at its interrupts, unless it is about to.
+    /// Makes a vCPU's pCPU check the vCPU's interrupts, unless that is about to happen.
     pub(crate) fn attract(&self, machine: &impl Machine, vcpu: VcpuId) {
         self.kick_if_needed(machine, vcpu, self.requests(vcpu).ask_interrupts());
     }
 
-    /// Makes a vCPU's pCPU look at its interrupts and timers, unless it is about to.
+    /// Makes a vCPU's pCPU check the vCPU's interrupts and timers, unless that is about to happen.
     pub(crate) fn attract_to_timers(&self, machine: &impl Machine, vcpu: VcpuId) {
         self.kick_if_needed(machine, vcpu, self.requests(vcpu).ask_timers());
     }
 
-    /// Kept out of line, as kicks are long, and this is called in many places.
+    /// Kept out of line: a kick is long code, and this is called in many places.
     #[inline(never)]
     fn kick_if_needed(&self, machine: &impl Machine, vcpu: VcpuId, kick: Kick) {
         if let Some(home) = self.home_of(vcpu).filter(|_| kick == Kick::Needed) {
@@ -56,7 +56,7 @@ impl Vm {
         }
     }
 
-    /// Tells vCPUs other than `caller` that their interrupts changed.
+    /// Makes the pCPUs of the vCPUs of `set`, except `caller`, check their interrupts.
     pub(crate) fn notify(&self, machine: &impl Machine, set: VcpuSet, caller: Option<VcpuId>) {
         if set.is_empty() {
             return;
@@ -66,7 +66,7 @@ impl Vm {
         }
     }
 
-    /// Whether an interrupt waits for a vCPU that sleeps, its interrupts in `lists`.
+    /// Whether an interrupt is pending for a vCPU that sleeps; its interrupts are in `lists`.
     pub fn interrupt_waits(
         &self,
         machine: &impl Machine,
@@ -80,8 +80,8 @@ impl Vm {
         if !waits {
             freed = freed.union(gic.enter(vcpu, lists));
         } else if gic.needs_entry(vcpu) {
-            // As it goes on, which may be after somebody else's turn.
-            // No kick: this is the vCPU's own pCPU.
+            // It is served when the vCPU goes on, which may be after another vCPU's turn. No kick:
+            // this is the vCPU's own pCPU.
             let _ = self.requests(vcpu).ask_interrupts();
         }
         self.release(machine, &mut gic, vcpu);
@@ -90,14 +90,14 @@ impl Vm {
         waits
     }
 
-    /// Whether a vCPU that is in this pCPU may sleep until a physical interrupt: it may run, and certainly no
-    /// virtual interrupt is pending for it. A few instructions; where it is `false`,
-    /// [`Self::interrupt_waits`] finds out.
+    /// Whether a vCPU that is in this pCPU may sleep until a physical interrupt: it may run, and
+    /// certainly no virtual interrupt is pending for it. It takes a few instructions; if it is
+    /// `false`, [`Self::interrupt_waits`] finds out.
     pub fn nothing_is_pending(&self, vcpu: VcpuId, lists: &impl ListRegisters) -> bool {
         self.may_run(vcpu) && self.gic.lock().is_drained(vcpu, lists)
     }
 
-    /// Whether an interrupt waits for a vCPU that is in no pCPU.
+    /// Whether an interrupt is pending for a vCPU that is in no pCPU.
     pub fn interrupt_waits_absent(&self, machine: &impl Machine, vcpu: VcpuId) -> bool {
         let mut gic = self.gic.lock();
         self.deliver_posted_sgis(&mut gic, vcpu);
@@ -132,7 +132,7 @@ impl Vm {
     pub fn switch_in(&self, vcpu: VcpuId) -> bool {
         let irq = platform::TIMER_VIRTUAL_IRQ;
         let gic = self.gic.lock();
-        // What was sent to it before it came.
+        // Interrupts that became pending before it came.
         if gic.needs_entry(vcpu) {
             // No kick: this is the vCPU's own pCPU.
             let _ = self.requests(vcpu).ask_interrupts();
@@ -154,23 +154,23 @@ impl Vm {
         gic.show_again(vcpu, irq, physical, lists).is_some()
     }
 
-    /// Whether the virtual timer's interrupt is pending or active for a vCPU with the
-    /// physical one behind it, which is then to be active while the vCPU is in a pCPU: the
+    /// Whether the virtual timer's interrupt is pending or active for a vCPU with the physical
+    /// interrupt behind it. Then the physical one must be active while the vCPU is in a pCPU: the
     /// guest ends it, and until then its timer does not interrupt again.
     pub fn holds_virtual_timer(&self, vcpu: VcpuId) -> bool {
         let irq = platform::TIMER_VIRTUAL_IRQ;
         self.gic.lock().holds_hardware(vcpu, irq)
     }
 
-    /// The virtual timer of a vCPU that is in no pCPU has come to its time: it is as if
-    /// `physical` had fired. For the vCPU's own pCPU.
+    /// The virtual timer of a vCPU that is in no pCPU is due: the same happens as if `physical` had
+    /// fired. For the vCPU's own pCPU.
     pub fn virtual_timer_absent(&self, machine: &impl Machine, vcpu: VcpuId, physical: IntId) {
         let irq = platform::TIMER_VIRTUAL_IRQ;
         let set = self.gic.lock().inject_hardware(vcpu, irq, physical);
         self.notify(machine, set, Some(vcpu));
     }
 
-    /// Brings the emulated timers' lines of a vCPU up to date that is in no pCPU.
+    /// Brings the lines of a vCPU's emulated timers up to date. The vCPU is in no pCPU.
     pub fn timers_absent(&self, machine: &impl Machine, vcpu: &mut Vcpu) {
         let mut set = self.physical_timer_line(machine, vcpu);
         if self.alarm_has_come(machine, vcpu.id) {
@@ -179,36 +179,38 @@ impl Vm {
         self.notify(machine, set, Some(vcpu.id));
     }
 
-    /// When an emulated timer of `vcpu` is next due.
+    /// The instant at which an emulated timer of `vcpu` is next due.
     #[inline]
     pub fn deadline(&self, vcpu: &Vcpu) -> Deadline {
         let alarm = self.alarm_deadline().when(vcpu.id.index() == 0);
         vcpu.timer.deadline().or(alarm)
     }
 
-    /// The emulated physical timer's line; the vCPUs that are to look at their interrupts.
+    /// Brings the line of the emulated physical timer up to date. The answer is the set of vCPUs
+    /// whose interrupts changed.
     pub(crate) fn physical_timer_line(&self, machine: &impl Machine, vcpu: &mut Vcpu) -> VcpuSet {
         let level = vcpu.timer.sample(machine.counter());
         let irq = platform::TIMER_PHYSICAL_IRQ;
         self.gic.lock().set_level(Some(vcpu.id), irq, level)
     }
 
-    /// A device of the board that this VM has raised `physical`, which was acknowledged and
-    /// had its priority dropped: `irq` becomes pending. Called on any pCPU.
+    /// Handles `physical`, the interrupt of a real device that this VM has, which was acknowledged
+    /// and whose priority was dropped: `irq` becomes pending. To be called on any pCPU.
     pub fn device_interrupt(&self, machine: &impl Machine, irq: IntId, physical: IntId) {
         let first = VcpuId::new(0);
         let set = self.gic.lock().inject_hardware(first, irq, physical);
         self.notify(machine, set, None);
     }
 
-    /// Accesses that nothing answered, and those to registers that no device has.
+    /// The number of accesses that nothing answered, and of those to registers that a device does
+    /// not have.
     pub fn unhandled_accesses(&self) -> (u64, u64) {
         let holes = self.holes.load(Ordering::Relaxed);
         (holes, self.gic.lock().unknown_accesses())
     }
 
-    /// A vCPU leaves its pCPU: its interrupts go back from `lists` into the model, and
-    /// physical ones that nobody holds any more are let go.
+    /// Takes the interrupts of a vCPU that leaves its pCPU from `lists` back into the model, and
+    /// releases physical interrupts that no virtual one holds any more.
     pub fn take_back_interrupts(
         &self,
         machine: &impl Machine,
@@ -218,9 +220,8 @@ impl Vm {
         self.take_back(machine, vcpu, lists, |_| true);
     }
 
-    /// [`Self::take_back_interrupts`] of a vCPU that is in no pCPU. Its private interrupts are
-    /// active in none on its behalf: those of its pCPU are of whoever is there now, and stay as
-    /// they are.
+    /// [`Self::take_back_interrupts`] for a vCPU that is in no pCPU. It holds no private physical
+    /// interrupt of its pCPU: those belong to the vCPU that is there now, and stay as they are.
     pub fn forget_interrupts(&self, machine: &impl Machine, vcpu: VcpuId) {
         self.take_back(machine, vcpu, &mut NoLists, |physical| {
             !physical.is_private()
@@ -236,7 +237,7 @@ impl Vm {
     ) {
         let mut gic = self.gic.lock();
         let mut freed = gic.leave(vcpu, lists);
-        // The virtual timer goes off with its vCPU: what it raised is no longer true.
+        // The virtual timer is turned off with its vCPU, so its interrupt is no longer pending.
         let irq = platform::TIMER_VIRTUAL_IRQ;
         freed = freed.union(gic.clear_pending(Some(vcpu), irq));
         while let Some(physical) = gic.take_released(vcpu) {
@@ -248,11 +249,12 @@ impl Vm {
         self.notify(machine, freed, Some(vcpu));
     }
 
-    /// Deactivates the physical interrupts that no virtual one stands for any more: they may
+    /// Deactivates the physical interrupts that no virtual one holds any more, so that they can
     /// fire again. On the pCPU of `vcpu`.
     ///
-    /// Those of devices wait while a sibling is looked at too often in vain: its core would be
-    /// interrupted again at once, in somebody else's turn.
+    /// Those of devices wait while another vCPU of the VM is quiet because it was checked in vain
+    /// too often: the device would at once interrupt that vCPU's pCPU again, in another vCPU's
+    /// turn.
     #[inline(always)]
     pub(crate) fn release(&self, machine: &impl Machine, gic: &mut Vgic, vcpu: VcpuId) {
         if !gic.has_released() {

@@ -1,14 +1,14 @@
-//! VMs and vCPUs, and what an exit leads to.
+//! VMs and vCPUs, and the handling of exits.
 //!
-//! A backend turns what made a guest stop into an architecture-neutral [`Exit`]; this crate
-//! answers with an [`Action`], which the backend carries out. All that a guest can reach by
-//! a hypercall, an access to a device or a trapped register is decided here, without unsafe
-//! code and on a PC as well as on the board.
+//! A backend turns the cause of an exit into an [`Exit`], which has words of no architecture. This
+//! crate answers with an [`Action`], which the backend carries out. Everything that a guest can
+//! reach by a hypercall, an access to a device or a trapped register is decided here, without
+//! unsafe code, and on a PC as well as on the board.
 //!
-//! What it keeps true: a vCPU's private parts ([`Vcpu`]) belong to the pCPU that runs it
-//! and are never touched from another; what several pCPUs reach is in [`Vm`], atomic or
-//! behind a lock. Lock order: one device, then the VM's alarms, the console, or the
-//! interrupt controller; never two devices, and never one of these three inside another.
+//! Kept true: a vCPU's private part ([`Vcpu`]) belongs to the pCPU that runs the vCPU, and no other
+//! pCPU accesses it. What several pCPUs access is in [`Vm`], in atomics or behind a lock. Lock
+//! order: one device, then the VM's alarms, the console, or the interrupt controller; never two
+//! devices, and never one of these three inside another.
 
 #![no_std]
 #![forbid(unsafe_code)]

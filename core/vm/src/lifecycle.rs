@@ -16,39 +16,39 @@
 //!
 //! `-`: the event is refused and the state stays. [`leave`](Lifecycle::leave) changes no state.
 //!
-//! Who may cause which event: the pCPU of the first vCPU calls `run`, as it makes the memory.
-//! A guest, or a fault that befell it, calls `begin_end`; a person at the prompt calls
-//! `turn_off` and `start_anew`. A vCPU's own pCPU calls `enter` and `leave` for that vCPU. The
-//! pCPU whose vCPU left last, or whoever was answered [`Wish::Deserted`] by `begin_end` or `turn_off`,
-//! carries the ending out: it alone calls `load_after_reset` and `end`.
+//! Who may cause which event: the pCPU of the first vCPU calls `run` after it has loaded the
+//! memory. A guest, or a fault of it, causes `begin_end`; a person at the prompt causes `turn_off`
+//! and `start_anew`. A vCPU's own pCPU calls `enter` and `leave` for that vCPU. The pCPU whose vCPU
+//! left last, or the caller whose `begin_end` or `turn_off` was answered with [`Wish::Deserted`],
+//! carries the ending out: only it calls `load_after_reset` and `end`.
 //!
-//! The number of vCPUs that are in the VM and the state share one word, so that a vCPU can never
-//! come in while the last one leaves. The word also counts how often a vCPU came in: a caller that
-//! reads the vCPUs' power states one by one thereby sees whether a vCPU came in meanwhile and may
-//! have changed them.
+//! The number of vCPUs in the VM and the state share one word, so that no vCPU can enter while the
+//! last one leaves. The word also counts the entries of vCPUs: a caller that reads the vCPUs' power
+//! states one by one can thereby see whether a vCPU entered meanwhile and may have changed them.
 
 use hanok_hal::sync::atomic::{AtomicU32, Ordering};
 
-/// What becomes of a VM once its last vCPU has left it.
+/// What happens to a VM once its last vCPU has left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It starts afresh.
+    /// It boots again.
     Reset,
-    /// It is off (the guest's own wish).
+    /// It is off, because the guest asked for that.
     Off,
-    /// It is stopped for what it did, or for what befell it.
+    /// It is stopped, because of a fault of the guest or in its memory.
     Stopped,
 }
 
-/// What came of a wish for the end.
+/// The outcome of a wish that the VM ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// Nothing: another ending is under way, or no boot is there to end.
+    /// Nothing changes: another ending is under way, or no boot is there to end.
     Refused,
-    /// The vCPUs that are in the VM leave, and the last one carries it out. Or that one is about to
-    /// carry out a reset, and finds in [`Lifecycle::load_after_reset`] that it is to be an end.
+    /// The vCPUs that are in the VM leave, and the last one carries the ending out. Or the last one
+    /// is about to carry out a reset, and finds in [`Lifecycle::load_after_reset`] that it must
+    /// carry out an end.
     Taken,
-    /// Nobody is in the VM, and nobody comes in any more: who asked carries it out.
+    /// No vCPU is in the VM, and none can enter any more: the caller carries the ending out.
     Deserted,
 }
 
@@ -62,11 +62,11 @@ const LOADING: u32 = 5 << 8;
 const STATE: u32 = 0xff00;
 const ENTRANCE: u32 = 1 << 16;
 
-/// The state of a VM, and how many vCPUs are in the VM.
+/// The state of a VM, and the number of vCPUs in it.
 #[derive(Debug)]
 pub struct Lifecycle {
     word: AtomicU32,
-    /// How many boots were begun, one that still loads included.
+    /// The number of boots that were begun, including one that is still loading.
     number: AtomicU32,
 }
 
@@ -86,18 +86,18 @@ impl Lifecycle {
     }
 
     /// The number of this boot, counted from 1; 0 before the first. A loading that was given up
-    /// counts, so that the pCPU that loads notices that another boot was begun.
+    /// counts, so that the pCPU that loads notices when another boot has begun.
     pub fn number(&self) -> u32 {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Whether its memory is being made.
+    /// Whether the VM's memory is being loaded.
     pub fn is_loading(&self) -> bool {
         self.word.load(Ordering::Acquire) & STATE == LOADING
     }
 
-    /// Begins a boot of a VM that has ended or never booted: the VM's memory is to be made. Returns
-    /// `false` where a boot is under way.
+    /// Begins a boot of a VM that has ended or never booted: its memory is to be loaded. Refused if
+    /// a boot is under way.
     pub fn begin(&self) -> bool {
         let begun = self.turn(ENDED, LOADING);
         if begun {
@@ -106,8 +106,8 @@ impl Lifecycle {
         begun
     }
 
-    /// Begins the next boot; for the pCPU that carries a reset out. Returns `false` where a person turned
-    /// the VM off meanwhile: then the caller carries out the VM's end instead. The boot that was to
+    /// Begins the next boot; for the pCPU that carries a reset out. Refused if a person turned the
+    /// VM off meanwhile: then the caller carries out the VM's end instead. The boot that was to
     /// begin counts.
     #[must_use]
     pub fn load_after_reset(&self) -> bool {
@@ -115,17 +115,17 @@ impl Lifecycle {
         self.turn(RESET, LOADING)
     }
 
-    /// The memory is made: vCPUs may come in. `false` where the loading was given up.
+    /// The memory is loaded, and vCPUs may enter. Refused if the loading was given up.
     pub fn run(&self) -> bool {
         self.turn(LOADING, RUNNING)
     }
 
-    /// Gives a loading up: the VM is over. `false` where it does not load.
+    /// Gives a loading up: the VM has ended. Refused if it is not loading.
     pub fn give_up(&self) -> bool {
         self.turn(LOADING, ENDED)
     }
 
-    /// From one state to another; `false` where it is not in the first.
+    /// Changes the state from `from` to `to`. Refused if the state is not `from`.
     fn turn(&self, from: u32, to: u32) -> bool {
         self.word
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
@@ -134,17 +134,17 @@ impl Lifecycle {
             .is_ok()
     }
 
-    /// Whether it runs: no end asked for.
+    /// Whether the VM runs, and no end is asked for.
     pub fn is_running(&self) -> bool {
         self.word.load(Ordering::Acquire) & STATE == RUNNING
     }
 
-    /// Whether it is over for good.
+    /// Whether the VM has ended and no reset follows.
     pub fn is_ended(&self) -> bool {
         self.word.load(Ordering::Acquire) & STATE == ENDED
     }
 
-    /// A vCPU comes in; `false` where the VM is ending or ended.
+    /// A vCPU enters. Refused if the VM does not run.
     pub fn enter(&self) -> bool {
         self.word
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
@@ -153,7 +153,7 @@ impl Lifecycle {
             .is_ok()
     }
 
-    /// A guest, or what befell it, asks for the end; the first to ask decides.
+    /// A guest, or a fault of it, asks for the end. The first one to ask decides.
     pub fn begin_end(&self, ending: Ending) -> Wish {
         let wanted = match ending {
             Ending::Reset => RESET,
@@ -163,14 +163,14 @@ impl Lifecycle {
         self.ask(|state, _| (state == RUNNING).then_some(wanted))
     }
 
-    /// A person wants it off, which overrules a reset and a loading: a guest that resets in a loop
-    /// cannot hide in its resets.
+    /// A person wants the VM off. This overrules a reset and a loading, so that a guest that resets
+    /// in a loop cannot avoid it.
     pub fn turn_off(&self) -> Wish {
         self.ask(|state, _| matches!(state, RUNNING | RESET | LOADING).then_some(OFF))
     }
 
-    /// A person wants a new boot, which overrules a power-off that is not carried out yet, and
-    /// nothing that stopped the VM. [`Wish::Deserted`]: it loads.
+    /// A person wants a new boot. This overrules a power-off that is not carried out yet, but not a
+    /// stop. After [`Wish::Deserted`] the VM is loading.
     pub fn start_anew(&self) -> Wish {
         let wish = self.ask(|state, somebody| match (state, somebody) {
             (RUNNING | OFF, true) | (RESET, _) => Some(RESET),
@@ -183,8 +183,8 @@ impl Lifecycle {
         wish
     }
 
-    /// Goes to the state that `next` makes of the one that it is in, and of whether somebody is in
-    /// the VM.
+    /// Changes the state to the one that `next` makes of the current one, and of whether a vCPU is
+    /// in the VM.
     fn ask(&self, next: impl Fn(u32, bool) -> Option<u32>) -> Wish {
         let asked = self
             .word
@@ -199,9 +199,9 @@ impl Lifecycle {
         }
     }
 
-    /// Stops a VM that is deserted: it runs, nobody is in it, and `all_off` finds that nobody
-    /// can come in any more. Returns whether it was so, and the caller carries the ending
-    /// out. If somebody came in while `all_off` looked, it was not.
+    /// Stops a VM that runs, if no vCPU is in it and `all_off` finds that none can enter any more.
+    /// Then the caller carries the ending out. Refused if that is not so, or if a vCPU entered
+    /// while `all_off` read the power states.
     pub fn stop_deserted(&self, all_off: impl FnOnce() -> bool) -> bool {
         let state = self.word.load(Ordering::Acquire);
         let empty = state & (STATE | COUNT) == RUNNING;
@@ -213,8 +213,8 @@ impl Lifecycle {
                 .is_ok()
     }
 
-    /// A vCPU that was in leaves. Answers with how many are left, and the ending that is
-    /// asked for, if any: who gets `(0, Some(_))` carries it out.
+    /// A vCPU leaves. The answer is the number of vCPUs that are left, and the ending that is asked
+    /// for, if there is one. The caller that gets `(0, Some(_))` carries it out.
     pub fn leave(&self) -> (u32, Option<Ending>) {
         let state = self.word.fetch_sub(1, Ordering::AcqRel) - 1;
         let ending = match state & STATE {
@@ -226,7 +226,7 @@ impl Lifecycle {
         (state & COUNT, ending)
     }
 
-    /// It is over; for who carried the ending out.
+    /// The VM has ended. For the pCPU that has carried the ending out.
     pub fn end(&self) {
         self.word.store(ENDED, Ordering::Release);
     }
@@ -311,7 +311,7 @@ mod tests {
         let lifecycle = running();
         assert!(!lifecycle.stop_deserted(|| false));
         let meanwhile = || {
-            // Somebody comes, starts another and goes, while the power states are looked at.
+            // A vCPU enters, starts another one and leaves, while the power states are read.
             assert!(lifecycle.enter());
             lifecycle.leave();
             true
@@ -352,8 +352,9 @@ mod tests {
 
     const STATES: [u32; 6] = [ENDED, LOADING, RUNNING, RESET, OFF, STOPPED];
 
-    /// One row of the table in the module's documentation: an event, and the state after it for
-    /// each of [`STATES`] without a vCPU in the VM, then with one. `None`: the state stays.
+    /// A row of the table in the module's documentation: an event, and the state after it for each
+    /// of [`STATES`], first with no vCPU in the VM, then with one. `None` means that the state
+    /// stays.
     type Row = (fn(&Lifecycle), [Option<u32>; 6], [Option<u32>; 6]);
 
     fn rows() -> [Row; 12] {
@@ -387,7 +388,7 @@ mod tests {
         ]
     }
 
-    /// `end` alone forgets how many vCPUs are in the VM: there is none where it may be called.
+    /// `end` alone clears the number of vCPUs in the VM: where it may be called, there is none.
     #[test]
     fn every_event_in_every_state_leads_where_the_table_says() {
         for (row, (event, empty, inhabited)) in rows().into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What the core asks of the machine while it handles an exit.
+//! What the core needs of the machine while it handles an exit.
 
 use hanok_decode::SysReg;
 use hanok_hal::SerialPort;
@@ -14,7 +14,7 @@ pub enum StackPointer {
 }
 
 impl StackPointer {
-    /// The one that register 31 as a base address means, by a PSTATE in the format of
+    /// The stack pointer that register 31 means as a base address, for a PSTATE in the format of
     /// SPSR_EL2 of an AArch64 guest (DDI 0487, D1.2.2 and C5.2.19: M[3:0]).
     pub const fn of(pstate: u64) -> Self {
         if pstate & 0xf == 0b0101 {
@@ -27,35 +27,35 @@ impl StackPointer {
 
 /// The system counter.
 pub trait Clock {
-    /// CNTPCT_EL0, in ticks of [`Self::counter_frequency`].
+    /// The value of CNTPCT_EL0, in ticks of [`Self::counter_frequency`].
     fn counter(&self) -> u64;
 
-    /// Ticks a second.
+    /// The frequency of the counter, in ticks per second.
     fn counter_frequency(&self) -> u64;
 }
 
-/// Where a vCPU belongs.
+/// The pCPU of a vCPU, and the vCPU's place there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Home {
     /// Its pCPU.
     pub cpu: CpuId,
-    /// Its bit among that pCPU's vCPUs; zero where it is alone there.
+    /// The vCPU's bit in its pCPU's mask of pending updates; zero if it is alone there.
     pub bit: u64,
 }
 
 /// Physical interrupts.
 pub trait Interrupts {
-    /// Makes the pCPU of a vCPU leave its guest, or wake, and look at what was asked of that vCPU
-    /// before. Kicking the calling pCPU itself is allowed and wasteful: it leaves its guest once more.
+    /// Makes the pCPU of a vCPU leave its guest, or wake up, and check the requests that were made
+    /// to that vCPU before. A pCPU may kick itself, and then leaves its guest once more.
     fn kick(&self, home: Home);
 
-    /// Deactivates a physical interrupt that a guest holds no longer.
+    /// Deactivates a physical interrupt that no guest holds any more.
     fn deactivate(&self, interrupt: IntId);
 }
 
 /// The lines behind VMs' serial ports.
 pub trait SerialLines {
-    /// One of them.
+    /// The sending end of such a line.
     type Port<'a>: SerialPort
     where
         Self: 'a;
@@ -63,24 +63,24 @@ pub trait SerialLines {
     /// The line behind the serial port of `vm`.
     fn port(&self, vm: VmId) -> Self::Port<'_>;
 
-    /// After an access to the serial port of `vm`: whether it has `room` for received bytes,
-    /// and whether bytes to be sent are `waiting` for the line.
+    /// To be called after an access to the serial port of `vm`: `room` says whether it has room for
+    /// received bytes, and `waiting` whether bytes wait to be sent.
     fn line_state(&self, vm: VmId, room: bool, waiting: bool);
 }
 
-/// Registers of this CPU that a guest reaches by exits alone.
+/// Registers of this CPU that a guest reaches only by exits.
 pub trait CpuRegisters {
-    /// Sets MDSCR_EL1 of this CPU, for the vCPU that is in it.
+    /// Sets MDSCR_EL1 of this CPU for the resident vCPU.
     fn set_debug_control(&self, value: u64);
 
-    /// A breakpoint or watchpoint register of this CPU (DBGBVR, DBGBCR, DBGWVR, DBGWCR), one that
-    /// it has.
+    /// The value of a breakpoint or watchpoint register of this CPU (DBGBVR, DBGBCR, DBGWVR,
+    /// DBGWCR). The register must exist.
     fn debug_register(&self, id: SysReg) -> u64;
 
-    /// Sets one.
+    /// Sets a breakpoint or watchpoint register. The register must exist.
     fn set_debug_register(&self, id: SysReg, value: u64);
 
-    /// Sets all of them to zero.
+    /// Sets all breakpoint and watchpoint registers to zero.
     fn clear_debug_registers(&self);
 
     /// The CPU's own value of an ID register (op0 3, op1 0, CRn 0).
@@ -92,13 +92,11 @@ pub trait CpuRegisters {
     /// Sets a stack pointer of the vCPU that is in this pCPU.
     fn set_stack_pointer(&self, which: StackPointer, value: u64);
 
-    /// SIMD and FP register `index`, below 32, of the vCPU that is in this pCPU; `None`
-    /// where that vCPU has not touched any since it came, so that no instruction of its can
-    /// have used one.
+    /// SIMD and FP register `index`, below 32, of the resident vCPU; `None` if that vCPU has not
+    /// accessed any since it came, so that none of its instructions can have used one.
     fn vector(&self, index: u8) -> Option<u128>;
 
-    /// Sets all 128 bits of a SIMD and FP register; without effect where [`Self::vector`]
-    /// gives `None`.
+    /// Sets all 128 bits of a SIMD and FP register; it has no effect if [`Self::vector`] is `None`.
     fn set_vector(&self, index: u8, value: u128);
 }
 

@@ -1,32 +1,33 @@
-//! Instructions that move several registers to or from a device: one piece in each exit.
+//! Instructions that transfer several registers to or from a device: one piece in each exit.
 //!
-//! All pieces together would keep interrupts waiting: the guest is resumed at the same instruction until
-//! the last one is done. An interrupt that it takes meanwhile does no harm: how far it is, is known by
-//! the instruction, the stack and the device ([`Activation`]); what another one has in between makes
-//! it begin anew, as the architecture lets an interrupted instruction of several accesses do (DDI 0406C,
-//! A3.5.7; DDI 0487, D1.3.6).
+//! All pieces in one exit would keep interrupts waiting. So the guest is resumed at the same
+//! instruction until the last piece is done. An interrupt that the guest takes meanwhile does no
+//! harm: an [`Activation`] identifies the execution of the instruction, by its address, the stack
+//! and the device. If another such instruction executes in between, this one begins again, as the
+//! architecture allows for an interrupted instruction with several accesses (DDI 0406C, A3.5.7; DDI
+//! 0487, D1.3.6).
 
 use hanok_types::Ipa;
 
-/// The most pieces: an LDM may load all core registers.
+/// The largest number of pieces: an LDM may load all core registers.
 pub(crate) const MAX_PIECES: usize = 16;
 
-/// What a load to general registers has loaded, in the order of its pieces. They are filled at its
-/// end, as the base may be one of them.
+/// The values that a load to general registers has loaded, in the order of its pieces. The
+/// registers are written at its end, since the base may be one of them.
 pub(crate) type Values = [u64; MAX_PIECES];
 
-/// Which execution of an instruction with several pieces it is.
+/// One execution of an instruction with several pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Activation {
     pub pc: u64,
     pub pstate: u64,
     pub stack: u64,
-    /// Of the first byte.
+    /// The address of the first byte.
     pub ipa: Ipa,
     pub load: bool,
 }
 
-/// How far an instruction with several pieces is.
+/// The progress of an instruction with several pieces.
 #[derive(Clone, Copy, Debug)]
 pub struct Partial {
     of: Option<Activation>,
@@ -35,30 +36,30 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// None is under way.
+    /// No instruction is under way.
     pub(crate) const NONE: Self = Self {
         of: None,
         done: 0,
         values: [0; MAX_PIECES],
     };
 
-    /// Whether it is this one that is under way.
+    /// Whether this execution is under way.
     pub(crate) fn is(&self, activation: Activation) -> bool {
         self.of == Some(activation)
     }
 
-    /// This one is, and nothing of it is done.
+    /// Begins this execution, with no piece done.
     pub(crate) fn begin(&mut self, activation: Activation) {
         self.of = Some(activation);
         self.done = 0;
     }
 
-    /// How many pieces are done.
+    /// The number of pieces that are done.
     pub(crate) fn done(&self) -> u32 {
         self.done
     }
 
-    /// One more is; what it loaded, where that goes to a register at the end.
+    /// Counts a piece as done. `value` is what it loaded, if that goes to a register at the end.
     pub(crate) fn advance(&mut self, value: Option<u64>) {
         let place = self.values.get_mut(self.done as usize);
         if let (Some(place), Some(value)) = (place, value) {
@@ -67,7 +68,7 @@ impl Partial {
         self.done += 1;
     }
 
-    /// None is under way any more; what was loaded.
+    /// Ends the execution. The answer is the loaded values.
     pub(crate) fn end(&mut self) -> Values {
         self.of = None;
         self.values

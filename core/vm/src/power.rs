@@ -1,4 +1,4 @@
-//! Which vCPUs run (PSCI's view of CPUs, DEN0022F 5).
+//! The power states of vCPUs (PSCI's view of CPUs, DEN0022F 5).
 
 use hanok_hal::Entry;
 use hanok_hal::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -8,7 +8,7 @@ const CLAIMED: u8 = 1;
 const PENDING: u8 = 2;
 const ON: u8 = 3;
 
-/// Why a vCPU is not started.
+/// The reason why a vCPU is not started.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartRefused {
@@ -18,10 +18,10 @@ pub enum StartRefused {
     OnPending,
 }
 
-/// One vCPU's power state, reached from any pCPU.
+/// The power state of one vCPU, which any pCPU may read and change.
 ///
-/// Off -> claimed (by a CPU_ON that writes the entry) -> pending (entry valid) -> on (its own
-/// pCPU took the entry) -> off (its own CPU_OFF, or the VM's end).
+/// Off -> claimed (by a CPU_ON that writes the entry) -> pending (the entry is valid) -> on (the
+/// vCPU's own pCPU took the entry) -> off (by the vCPU's own CPU_OFF, or the VM's end).
 #[derive(Debug)]
 pub struct Power {
     state: AtomicU8,
@@ -30,7 +30,7 @@ pub struct Power {
 }
 
 impl Power {
-    /// Off.
+    /// The state off.
     pub const fn new() -> Self {
         Self {
             state: AtomicU8::new(OFF),
@@ -39,7 +39,7 @@ impl Power {
         }
     }
 
-    /// Asks the vCPU's own pCPU to start the vCPU at `entry`. A vCPU that is not off is not started.
+    /// Asks the vCPU's own pCPU to start the vCPU at `entry`. Refused if the vCPU is not off.
     pub fn start(&self, entry: Entry) -> Result<(), StartRefused> {
         let claim = self
             .state
@@ -57,8 +57,7 @@ impl Power {
         Ok(())
     }
 
-    /// Takes the entry of a start that was asked for; the vCPU is on from then. For the
-    /// vCPU's own pCPU.
+    /// Takes the entry of a requested start. The vCPU is on from then. For the vCPU's own pCPU.
     pub fn take_start(&self) -> Option<Entry> {
         if self.state.load(Ordering::Acquire) != PENDING {
             return None;
@@ -71,22 +70,22 @@ impl Power {
         Some(entry)
     }
 
-    /// Turns it off, whatever it was.
+    /// Turns the vCPU off, whatever its state.
     pub fn turn_off(&self) {
         self.state.store(OFF, Ordering::Release);
     }
 
-    /// Whether its pCPU runs it.
+    /// Whether the vCPU is on.
     pub fn is_on(&self) -> bool {
         self.state.load(Ordering::Acquire) == ON
     }
 
-    /// Whether a start was asked for that its pCPU has not taken yet.
+    /// Whether a start was requested that the vCPU's pCPU has not taken yet.
     pub fn is_pending(&self) -> bool {
         self.state.load(Ordering::Acquire) == PENDING
     }
 
-    /// Whether it is off and nobody is starting it.
+    /// Whether the vCPU is off and no start is under way.
     pub fn is_off(&self) -> bool {
         self.state.load(Ordering::Acquire) == OFF
     }
@@ -131,7 +130,7 @@ mod tests {
         assert_eq!(states(&power), ([true, false, false], 0));
         power.turn_off();
         assert_eq!(states(&power), ([false, true, false], 1));
-        // Somebody writes its entry still: a start is under way that cannot be taken yet.
+        // Another vCPU is still writing its entry: this start cannot be taken yet.
         power.state.store(CLAIMED, Ordering::Relaxed);
         assert_eq!(states(&power), ([false; 3], 2));
         assert_eq!(power.take_start(), None);

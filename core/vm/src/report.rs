@@ -1,4 +1,4 @@
-//! What a VM looks like to a person.
+//! What a person is told about a VM.
 
 use crate::{Cause, Vm};
 use core::fmt::{self, Write};
@@ -6,25 +6,25 @@ use hanok_types::{CpuId, VcpuId, VcpuSet};
 use hanok_vgic::Snapshot;
 use heapless::{String, Vec};
 
-/// Interrupts of one vCPU that are not idle, as many as are shown.
+/// The interrupts of one vCPU that are not idle, as many as are shown.
 pub type Pending = Vec<Snapshot, 32>;
 
-/// What a VM does, in a word.
+/// The state of a VM, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It waits for somebody to begin its first boot.
+    /// It waits until a person begins its first boot.
     Waiting,
-    /// Its memory is being made.
+    /// Its memory is being loaded.
     Loading,
     /// It runs.
     Running,
-    /// It stands still by somebody's wish.
+    /// A person has paused it.
     Paused,
-    /// Its vCPUs leave it.
+    /// Its vCPUs are leaving it.
     Ending,
-    /// It is off by its own or somebody's wish.
+    /// It is off, because the guest or a person turned it off.
     Off,
-    /// It was stopped for what it did.
+    /// It was stopped because of a fault.
     Stopped,
 }
 
@@ -42,7 +42,8 @@ impl fmt::Display for State {
     }
 }
 
-/// The pCPUs of a VM's vCPUs, in the vCPUs' order; three and more that follow each other as `0-3`.
+/// The pCPUs of a VM's vCPUs, in the order of the vCPUs. Three or more consecutive numbers are
+/// shown as `0-3`.
 #[derive(Clone, Copy, Debug)]
 struct Places<'a>(&'a [CpuId]);
 
@@ -71,19 +72,19 @@ impl fmt::Display for Places<'_> {
     }
 }
 
-/// What a VM's name has in a list before it needs a line of its own.
+/// The columns for a VM's name in the list; a longer name has a line of its own.
 const NAME: usize = 16;
-/// What is left of 80 columns behind `[hanok] ` with a mark before it, name and state.
+/// The columns that are left of 80 after `[hanok] ` with a mark before it, the name and the state.
 const REST: usize = 80 - 9 - (NAME + 1) - (7 + 1);
 
-/// A VM in the list of all: one line of 80 columns, or two where it has more to say than fits.
+/// A VM in the list of all VMs: one line of 80 columns, or two lines if that is too short.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed<'a> {
     vm: &'a str,
     state: State,
     on: u32,
     cpus: &'a [CpuId],
-    /// Its memory.
+    /// The size of its memory.
     mib: u64,
     boot: u32,
 }
@@ -91,7 +92,7 @@ pub struct Listed<'a> {
 impl fmt::Display for Listed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest: String<112> = String::new();
-        // As long as it can be, it is shorter than that.
+        // The text is always shorter than the buffer.
         let _ = write!(
             rest,
             "{} of {} vCPUs on, pCPUs {}, {} MiB, boot {}",
@@ -111,7 +112,7 @@ impl fmt::Display for Listed<'_> {
 }
 
 impl Vm {
-    /// What it does now.
+    /// The VM's current state.
     pub fn state(&self) -> State {
         let lifecycle = self.lifecycle();
         match () {
@@ -125,10 +126,10 @@ impl Vm {
         }
     }
 
-    /// What the list of all VMs says of it; it has so many MiB of memory.
+    /// The VM's entry in the list of all VMs; it has `mib` MiB of memory.
     pub fn listed(&self, mib: u64) -> Listed<'_> {
         let powered = |vcpu: &VcpuId| self.power(*vcpu).is_on();
-        // Where it ended, its vCPUs keep their states until the next boot.
+        // If the VM has ended, its vCPUs keep their states until the next boot.
         let on = if self.lifecycle().is_ended() {
             0
         } else {
@@ -144,8 +145,8 @@ impl Vm {
         }
     }
 
-    /// Calls `show` for each vCPU and each cause of which there were exits: how many, and
-    /// how many instructions of the hypervisor's they took.
+    /// Calls `show` for each vCPU and each cause that had exits, with the number of exits and the
+    /// number of instructions that the hypervisor executed for them.
     pub fn each_count(&self, mut show: impl FnMut(VcpuId, Cause, u64, u64)) {
         for vcpu in VcpuSet::first(self.vcpus()).iter() {
             let counters = self.counters(vcpu);
@@ -158,8 +159,8 @@ impl Vm {
         }
     }
 
-    /// The interrupts of a vCPU that are not idle, as of their last fold; the lowest ids
-    /// where they are more than fit.
+    /// The interrupts of a vCPU that are not idle, as of their last fold. If there are more than
+    /// fit, those with the lowest ids.
     pub fn pending_interrupts(&self, vcpu: VcpuId) -> Pending {
         let mut gic = self.gic.lock();
         self.deliver_posted_sgis(&mut gic, vcpu);
@@ -210,7 +211,8 @@ mod tests {
         }
     }
 
-    /// In 80 columns, behind the mark that the tool puts before it, whatever it says.
+    /// Each line fits into 80 columns after the mark that the tool puts before it, whatever it
+    /// says.
     #[test]
     fn a_line_of_the_list_fits_a_terminal() {
         let states = [
@@ -252,7 +254,7 @@ mod tests {
                 }
             }
         }
-        // It is one line exactly where that fits.
+        // The entry has one line exactly if that fits.
         let mut counts = std::vec![];
         for digits in 1..=18 {
             let mib = 10_u64.pow(digits - 1);
@@ -278,7 +280,7 @@ mod tests {
             assert_eq!(line.to_string(), wanted);
         }
         assert!(counts.contains(&80) && counts.contains(&81), "{counts:?}");
-        // What people have is one line.
+        // Usual entries have one line.
         let [_, three, eight, _] = &lists;
         for (cpus, vm) in [(three, "linux"), (eight, "sixteen-letters-")] {
             let (state, mib, boot) = (State::Running, 4096, 1);

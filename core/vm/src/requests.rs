@@ -1,4 +1,4 @@
-//! What other pCPUs ask a vCPU's own pCPU to look at.
+//! Requests of other pCPUs to a vCPU's own pCPU.
 //!
 //! Each vCPU has one word, so that a pCPU that asks needs no lock, and knows at once whether a
 //! kick is on its way already. The word also carries the *posted SGIs*: software generated
@@ -9,20 +9,21 @@
 use hanok_hal::sync::atomic::{AtomicU64, Ordering};
 use hanok_types::VcpuId;
 
-/// SGIs that exist.
+/// The number of SGIs.
 const SGIS: u32 = 16;
 
-/// What other pCPUs ask a vCPU's own pCPU to look at.
+/// The requests to the pCPU of one vCPU.
 #[derive(Debug, Default)]
 pub struct Requests(AtomicU64);
 
-/// Whether the pCPU of a vCPU that was asked for something is to be kicked.
+/// Whether the pCPU of a vCPU must be kicked after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Kick {
-    /// Nothing else makes it read the request soon.
+    /// Without a kick, the pCPU would not read the request soon.
     Needed,
-    /// It was asked already, and a kick is on its way; or it reads its requests by itself in a while.
+    /// The request was made before, and a kick is on its way; or the pCPU will read its requests by
+    /// itself in a while.
     UnderWay,
 }
 
@@ -35,33 +36,34 @@ impl Kick {
 
 impl Requests {
     const INTERRUPTS: u64 = 1;
-    /// Its pCPU has looked in vain too often: it looks by itself in a while ([`Checks`]).
+    /// The pCPU has checked the vCPU in vain too often: it checks by itself in a while
+    /// ([`Checks`]).
     const QUIET: u64 = 2;
     const TIMERS: u64 = 4;
     const DUMP: u64 = 8;
     const ATTENTION: u64 = 16;
     const LOOK: u64 = 32;
-    /// Whoever asks for a look at its interrupts need not kick.
+    /// If one of these is set, a request to check interrupts needs no kick.
     const NO_KICK: u64 = Self::INTERRUPTS | Self::QUIET;
-    /// The requests; the bits from here on are posted SGIs.
+    /// The bits of requests. The bits above them are posted SGIs.
     const FLAGS: u64 = 0xffff;
 
-    /// Somebody wants to see its state.
+    /// Requests a dump of the vCPU.
     pub fn ask_dump(&self) {
         self.0.fetch_or(Self::DUMP, Ordering::Release);
     }
 
-    /// Whether somebody asked to see its state since the last call.
+    /// Whether a dump was requested since the last call.
     pub fn take_dump(&self) -> bool {
         self.take(Self::DUMP)
     }
 
-    /// Somebody wants to know whether it is lost in its exceptions.
+    /// Requests to find out whether the vCPU is in an exception storm.
     pub fn ask_look(&self) {
         self.0.fetch_or(Self::LOOK, Ordering::Release);
     }
 
-    /// Whether somebody asked for that since the last call.
+    /// Whether that was requested since the last call.
     pub fn take_look(&self) -> bool {
         self.take(Self::LOOK)
     }
@@ -88,33 +90,33 @@ impl Requests {
         PostedSgis(self.0.fetch_and(Self::FLAGS, Ordering::Acquire) >> SGIS)
     }
 
-    /// One of the vCPU's timers changed: when it is due must be found out anew.
+    /// One of the vCPU's timers changed: its deadline must be computed again.
     pub fn ask_timers(&self) -> Kick {
         let both = Self::INTERRUPTS | Self::TIMERS;
         let before = self.0.fetch_or(both, Ordering::AcqRel);
         Kick::needed(before & both != both && before & Self::QUIET == 0)
     }
 
-    /// Whether somebody changed its timers since the last call.
+    /// Whether its timers changed since the last call.
     pub fn take_timers(&self) -> bool {
         self.take(Self::TIMERS)
     }
 
-    /// Whether it may run on may have changed: its VM ends, stands still or goes on.
+    /// Whether the vCPU may run may have changed, because its VM ends, is paused or is resumed.
     pub(crate) fn ask_attention(&self) {
         self.0.fetch_or(Self::ATTENTION, Ordering::AcqRel);
     }
 
-    /// Whether that was asked since the last call. Before the answer is looked for.
+    /// Whether that was requested since the last call. To be called before the answer is computed.
     pub fn take_attention(&self) -> bool {
         self.take(Self::ATTENTION)
     }
 
-    /// Where its interrupts changed since the last call and nothing else is asked, that
-    /// request, with its posted SGIs; `None`, and all stays as it is, otherwise.
+    /// If interrupts changed since the last call and nothing else is requested, takes that request
+    /// with its posted SGIs; otherwise the answer is `None`, and all requests stay.
     #[inline(always)]
     pub fn take_interrupts_alone(&self) -> Option<PostedSgis> {
-        // Nobody but the caller takes anything meanwhile.
+        // Only the caller takes requests, so none disappears meanwhile.
         let all = self.0.swap(0, Ordering::AcqRel);
         if all & Self::FLAGS == Self::INTERRUPTS {
             return Some(PostedSgis(all >> SGIS));
@@ -123,13 +125,13 @@ impl Requests {
         None
     }
 
-    /// Whether its interrupts changed since the last call.
+    /// Whether the vCPU's interrupts changed since the last call.
     pub fn take_interrupts(&self) -> bool {
         self.take(Self::INTERRUPTS)
     }
 
-    /// Whoever asks from now on kicks nobody, or does again. On the vCPU's own pCPU, which looks at
-    /// what was asked after it has said that it is quiet no more.
+    /// Sets whether requests are made without kicks from now on. On the vCPU's own pCPU, which
+    /// checks the requests after it has ended the quiet state.
     pub fn set_quiet(&self, quiet: bool) {
         if quiet {
             self.0.fetch_or(Self::QUIET, Ordering::AcqRel);
@@ -138,23 +140,23 @@ impl Requests {
         }
     }
 
-    /// Whether those who ask kick nobody.
+    /// Whether requests are made without kicks.
     pub fn is_quiet(&self) -> bool {
         self.0.load(Ordering::Relaxed) & Self::QUIET != 0
     }
 
-    /// A new life begins: what was asked in the former one is void, but for a look at it.
+    /// Drops the requests of the former boot, except the request for a dump.
     pub(crate) fn forget(&self) {
         self.0.fetch_and(Self::DUMP, Ordering::Acquire);
     }
 
-    /// Whether there is anything to look at.
+    /// Whether there is any request.
     pub fn any(&self) -> bool {
         self.0.load(Ordering::Relaxed) & Self::FLAGS != 0
     }
 
-    /// Whether there is anything to look at but its interrupts and timers: these concern nobody while
-    /// it is off, and are looked at as it goes on where it has work anyway.
+    /// Whether there is any request but those about interrupts and timers. These do not matter
+    /// while the vCPU is off, and are served when it goes on if it has work anyway.
     pub(crate) fn any_but_interrupts(&self) -> bool {
         let others = Self::FLAGS & !(Self::INTERRUPTS | Self::TIMERS | Self::QUIET);
         self.0.load(Ordering::Relaxed) & others != 0
@@ -166,32 +168,35 @@ impl Requests {
     }
 }
 
-/// What may be done for somebody at another one's expense: so often in each [`Self::period`].
+/// An allowance for work that is done for one VM in another one's time: so many times in each
+/// [`Self::period`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allowance<const AT_ONCE: u8> {
     left: u8,
     end: u64,
 }
 
-/// How often a pCPU looked at a vCPU that waits because others asked for it, and found nothing that
-/// would wake it. What a sibling on another core asks for is done in the turn of whoever shares the
-/// vCPU's core, so there is an end to it.
+/// The number of times that a pCPU checked a waiting vCPU because of a request and found nothing
+/// that would wake the vCPU. Another vCPU of the VM can cause such checks from another pCPU, and
+/// they are made in the turn of whichever vCPU shares the pCPU. So they are limited.
 pub type Checks = Allowance<4>;
 
-/// How often a device of a VM interrupted another VM's turn. Its end of an interrupt is the VM's own
-/// business, which a sibling on another core may do at once and for ever while the line is high.
+/// The number of times that a device of a VM interrupted another VM's turn. Only the VM decides
+/// when it ends the device's interrupt, and a vCPU of it on another pCPU could do that at once and
+/// for ever while the line is high. So they are limited.
 pub type Interruptions = Allowance<16>;
 
 impl<const AT_ONCE: u8> Allowance<AT_ONCE> {
-    /// So many of them in a period.
+    /// The number that is allowed in a period.
     pub const AT_ONCE: u8 = AT_ONCE;
 
-    /// Of how many counter ticks a period is, at so many a second: eight milliseconds.
+    /// The length of a period in ticks of a counter with this frequency: eight milliseconds.
     pub const fn period(frequency: u64) -> u64 {
         frequency / 128
     }
 
-    /// One more, at `now`. Until when there is to be none, if that was the last of its period.
+    /// Uses the allowance once, at `now`. If that was the last time in its period, the answer is
+    /// the instant until which it may not be used again.
     pub fn spend(&mut self, now: u64, frequency: u64) -> Option<u64> {
         if now >= self.end {
             self.left = AT_ONCE;
@@ -202,44 +207,46 @@ impl<const AT_ONCE: u8> Allowance<AT_ONCE> {
     }
 }
 
-/// SGIs on their way to one vCPU, a bit each, in one set of sixteen for each *lane*. A lane is
-/// who sent it, by its place among the VM's other vCPUs, which a GICv2's SGI tells; a GICv3's
-/// do not, and all take lane 0.
+/// SGIs on their way to one vCPU, one bit each, in a set of sixteen for each *lane*. A lane is the
+/// sender, by its place among the VM's other vCPUs: an SGI of a GICv2 tells its sender. Those of a
+/// GICv3 do not, and all use lane 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PostedSgis(u64);
 
 impl PostedSgis {
-    /// How many lanes there are.
+    /// The number of lanes.
     const LANES: u32 = 3;
 
-    /// SGI `id`, below 16, to a GICv3's vCPU.
+    /// SGI `id`, below 16, to a vCPU with a GICv3.
     #[inline(always)]
     pub(crate) const fn anonymous(id: u32) -> Self {
         Self(1 << (id % SGIS))
     }
 
-    /// SGI `id`, below 16, of a GICv2 to `to`; `None` where there is no lane for its sender.
+    /// SGI `id`, below 16, of a GICv2, from `from` to `to`; `None` if there is no lane for the
+    /// sender.
     #[inline(always)]
     pub(crate) fn signed(id: u32, from: VcpuId, to: VcpuId) -> Option<Self> {
         let lane = lane(from, to);
         (lane < Self::LANES).then(|| Self(1 << (id % SGIS + lane * SGIS)))
     }
 
-    /// The only one there is, with who sent it, should that matter; `None` where there is none,
-    /// or several. `to` is the receiver.
+    /// The only posted SGI, with its sender (which matters on a GICv2 only); `None` if there is
+    /// none, or several. `to` is the receiver.
     #[inline(always)]
     pub(crate) fn single(self, to: VcpuId) -> Option<(u32, VcpuId)> {
         let bit = self.single_bit()?;
         Some((bit % SGIS, sender(bit / SGIS, to)))
     }
 
-    /// The bit of the only one there is, of a GICv3; `None` where there is none, or several.
+    /// The bit of the only posted SGI of a GICv3; `None` if there is none, or several.
     #[inline(always)]
     pub(crate) fn single_anonymous(self) -> Option<u32> {
         self.0.is_power_of_two().then_some(self.0 as u32)
     }
 
-    /// The lanes in which there is any: a bit for each SGI, and who sent these, should that matter.
+    /// The lanes that have SGIs: a bit for each SGI, and their sender (which matters on a GICv2
+    /// only).
     pub(crate) fn lanes(self, to: VcpuId) -> impl Iterator<Item = (u16, VcpuId)> {
         let lanes = (0..Self::LANES).map(move |lane| {
             let sgis = (self.0 >> (lane * SGIS)) as u16;
@@ -248,13 +255,13 @@ impl PostedSgis {
         lanes.filter(|(sgis, _)| *sgis != 0)
     }
 
-    /// The number of the only bit that is set; `None` where none is, or several.
+    /// The number of the only bit that is set; `None` if none is set, or several.
     #[inline(always)]
     fn single_bit(self) -> Option<u32> {
         if usize::BITS == u64::BITS {
             return self.0.is_power_of_two().then(|| self.0.trailing_zeros());
         }
-        // By halves, which is half the work of a CPU whose registers have 32 bits.
+        // By halves, which is half the work on a CPU whose registers have 32 bits.
         let (half, below) = match (self.0 as u32, (self.0 >> 32) as u32) {
             (low, 0) => (low, 0),
             (0, high) => (high, 32),
@@ -271,7 +278,7 @@ fn lane(from: VcpuId, to: VcpuId) -> u32 {
     from - u32::from(from > to)
 }
 
-/// Whose lane it is.
+/// The sender that this lane means.
 #[inline(always)]
 fn sender(lane: u32, to: VcpuId) -> VcpuId {
     let skipped = lane >= to.index() as u32;
@@ -323,13 +330,13 @@ mod tests {
         const SECOND: u64 = 62_500_000;
         let (requests, mut checks) = (Requests::default(), Checks::default());
         let (mut kicks, mut now, mut quiet_until) = (0, 1000, None);
-        // A million requests in a second, by every way there is.
+        // A million requests in a second, by every method.
         for n in 0..1_000_000_u64 {
             now += SECOND / 1_000_000;
             if quiet_until.is_some_and(|end| now >= end) {
                 quiet_until = None;
                 requests.set_quiet(false);
-                // What came meanwhile is seen now.
+                // The request that was made meanwhile is seen now.
                 assert!(requests.take_interrupts());
                 requests.take_timers();
                 requests.take_posted_sgis();
@@ -365,8 +372,8 @@ mod tests {
         assert_eq!(requests.take_posted_sgis(), PostedSgis::anonymous(1));
     }
 
-    /// All sets of what can be asked: what concerns a vCPU that is off, or has work anyway, is what is no
-    /// interrupt and no timer; being quiet is nothing that was asked.
+    /// All sets of requests: all but those about interrupts and timers matter for a vCPU that is
+    /// off, or that has work anyway; the quiet state is no request.
     #[test]
     fn what_was_asked_is_told_apart() {
         let ask: [fn(&Requests); 6] = [

@@ -1,8 +1,9 @@
 //! Software generated interrupts, from vCPU to vCPU.
 //!
-//! The frequent one goes to a single other vCPU. It is left as posted SGIs ([`PostedSgis`]) for the pCPU
-//! of that vCPU, which is kicked: the sender takes no lock, and the receiver takes the one of
-//! the interrupt controller once. All others are put in by the sender.
+//! The frequent SGI goes to a single other vCPU. It is left as posted SGIs ([`PostedSgis`]) for the
+//! pCPU of that vCPU, which is kicked. So the sender takes no lock, and the receiver takes that of
+//! the interrupt controller once. The sender puts all other SGIs into the interrupt controller
+//! itself.
 //!
 //! Posted SGIs are put into the interrupt controller before the state of their vCPU's private interrupts is
 //! read or changed. In one moment they are neither posted nor in the interrupt controller: after the receiver
@@ -16,8 +17,8 @@ use hanok_types::{GicVersion, VcpuId};
 use hanok_vgic::{SgiRegister, Sgir, Vgic};
 
 impl Vm {
-    /// The guest's vCPU `from` wrote `value` to ICC_SGI1R_EL1: sends the SGI, if it is for one
-    /// other vCPU.
+    /// Handles a guest's write of `value` to ICC_SGI1R_EL1 by vCPU `from`: posts the SGI, if it is
+    /// for one other vCPU.
     #[inline(always)]
     pub fn post_group1_sgi(&self, machine: &impl Machine, from: VcpuId, value: u64) -> Attempt {
         match SgiRegister::single_target(value) {
@@ -26,7 +27,8 @@ impl Vm {
         }
     }
 
-    /// The same of what was written to GICD_SGIR, which only a GICv2 has.
+    /// Handles a guest's write of `value` to GICD_SGIR, which only a GICv2 has, by vCPU `from`:
+    /// posts the SGI, if it is for one other vCPU.
     #[inline(always)]
     pub fn post_sgir(&self, machine: &impl Machine, from: VcpuId, value: u32) -> Attempt {
         match Sgir::single_target(value) {
@@ -37,8 +39,8 @@ impl Vm {
         }
     }
 
-    /// Sends SGI `id`, below 16, from one vCPU to another; [`Attempt::Untouched`] where that is none, or
-    /// itself, or needs more than posted SGIs can carry.
+    /// Posts SGI `id`, below 16, from one vCPU to another. [`Attempt::Untouched`] if the target
+    /// does not exist or is the sender, or if the SGI needs more than posted SGIs can carry.
     #[inline(always)]
     fn post(&self, machine: &impl Machine, from: VcpuId, id: u32, target: VcpuId) -> Attempt {
         let Some(home) = self.home_of(target).filter(|_| target != from) else {
@@ -62,9 +64,9 @@ impl Vm {
         put_in(gic, self.requests(to).take_posted_sgis(), to);
     }
 
-    /// Shows posted SGIs that were taken at once, where they are a single SGI that was shown before and
-    /// nothing else is new. `version` is
-    /// [`Self::gic_version`], which the caller may know beforehand.
+    /// Shows posted SGIs, which the caller has taken, if they are a single SGI that was shown
+    /// before and nothing else has changed. `version` is [`Self::gic_version`], which the caller
+    /// may know at compile time.
     #[inline(always)]
     pub fn show_posted_sgis(
         &self,
@@ -91,7 +93,7 @@ impl Vm {
     }
 }
 
-/// All of a sender's at once, so that this takes about as long for sixteen as for one.
+/// Puts all SGIs of a sender in at once, so that sixteen take about as long as one.
 fn put_in(gic: &mut Vgic, posted: PostedSgis, to: VcpuId) {
     for (sgis, from) in posted.lanes(to) {
         gic.send_sgis_to(from, sgis, to);
@@ -99,13 +101,14 @@ fn put_in(gic: &mut Vgic, posted: PostedSgis, to: VcpuId) {
 }
 
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
-    /// Serves a request to look at its interrupts, which was taken with its posted SGIs.
+    /// Serves a request about changed interrupts, which was taken with its posted SGIs.
     pub fn interrupts_changed(&mut self, posted: PostedSgis) {
         put_in(&mut self.vm.gic.lock(), posted, self.vcpu.id);
         self.sync_lists();
     }
 
-    /// The guest wrote `value` to a GICv2's GICD_SGIR: sends the SGI, if it is for one vCPU.
+    /// Handles a guest's write of `value` to a GICv2's GICD_SGIR: sends the SGI, if it is for one
+    /// vCPU.
     #[inline(always)]
     pub(crate) fn send_sgir(&mut self, value: u32) -> Attempt {
         let Some((id, target)) = Sgir::single_target(value) else {

@@ -1,4 +1,4 @@
-//! Numbers of the SMC Calling Convention (DEN0028G) and of what is called by it.
+//! Numbers of the SMC Calling Convention (DEN0028G) and of the functions that use it.
 
 /// Function identifiers (DEN0028G 6, DEN0022F 5).
 pub mod function {
@@ -32,7 +32,7 @@ pub mod function {
     pub const TRNG_GET_UUID: u32 = 0x8400_0052;
     /// TRNG_RND32; with [`SMC64`] TRNG_RND64.
     pub const TRNG_RND: u32 = 0x8400_0053;
-    /// The bit that tells a call with 64-bit arguments from one with 32-bit arguments.
+    /// The bit that distinguishes calls with 64-bit arguments from those with 32-bit arguments.
     pub const SMC64: u32 = 1 << 30;
 }
 

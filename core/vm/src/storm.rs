@@ -1,10 +1,10 @@
-//! A guest that is lost in its own exceptions.
+//! Exception storms: a guest that takes one exception after another.
 
-/// Whether a vCPU takes one exception after the other at one vector: it is about to execute the
-/// vector at `pc`, and the exception that brought it there was taken from the same vector, whose
-/// code cannot be fetched or is none. `link` is where the exception was taken from: ELR_EL1, or
-/// for AArch32 the link register of its mode, which lies 2 to 8 bytes further (DDI 0406C,
-/// B1.8.3); `vectors` is where they begin. Nobody sees such exceptions: they are the guest's own.
+/// Whether a vCPU takes one exception after another at one vector: it is about to execute the
+/// vector at `pc`, and took the last exception at the same vector, whose code cannot be fetched or
+/// is undefined. `link` is the address at which that exception was taken: ELR_EL1, or for AArch32
+/// the link register of its mode, which is 2 to 8 bytes further (DDI 0406C, B1.8.3). `vectors` is
+/// the address of the vector table. Such exceptions cause no exits, since they are the guest's own.
 pub fn exception_storm(pc: u64, link: u64, vectors: u64, aarch32: bool) -> bool {
     // DDI 0487, D1.3.1.1: sixteen vectors of 128 bytes; DDI 0406C, B1.8.1: eight of 4.
     let (all, each, further) = if aarch32 {
@@ -23,7 +23,7 @@ mod tests {
 
     #[test]
     fn a_vector_that_faults_is_a_storm() {
-        // A64 code that is none, at the vector of synchronous exceptions of EL1.
+        // Undefined A64 code at the vector of synchronous exceptions of EL1.
         assert!(exception_storm(0x200, 0x200, 0, false));
         assert!(exception_storm(
             0xffff_8000_0204,
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn a_handler_at_work_is_none() {
-        // An interrupt that was just taken, a handler behind the vector, another vector's fault.
+        // An interrupt that was just taken, a handler behind the vector, a fault of another vector.
         assert!(!exception_storm(0x8280, 0x9000, 0x8000, false));
         assert!(!exception_storm(0x9000, 0x9000, 0x8000, false));
         assert!(!exception_storm(0x8200, 0x8280, 0x8000, false));

@@ -1,7 +1,7 @@
 //! Trapped system registers.
 //!
-//! Closed by default: what is not named here is undefined for the guest, as an encoding
-//! that its CPU does not have.
+//! A register that is not named here is undefined for the guest, like an encoding that its CPU does
+//! not have.
 
 use crate::id_registers::id_register;
 use crate::{Action, Guest, GuestFault, Machine, SystemRegister};
@@ -34,8 +34,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         Answer::Value(match id {
             _ if id.is_feature_id() => id_register(id, self.machine.id_register(id)),
             SysReg::CNTP_CTL_EL0 => {
-                // Who reads that it is due finds its line high, too, not only once the
-                // hypervisor's own timer has come.
+                // A guest that reads that its timer is due must also find the line high, even
+                // before the hypervisor's own timer has interrupted.
                 if self.vcpu.timer.deadline().has_come(now) {
                     self.physical_timer_line();
                     self.vcpu.rearm = true;
@@ -46,8 +46,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             SysReg::CNTP_TVAL_EL0 => self.vcpu.timer.value(now),
             SysReg::MDSCR_EL1 => self.vcpu.debug.control(),
             SysReg::OSLSR_EL1 => self.vcpu.debug.lock_status(),
-            // No auxiliary control, no LORegions, no debug ROM, no external debug
-            // communication, no power-down request.
+            // No auxiliary control, no LORegions, no debug ROM, no external debug communication, no
+            // power-down request.
             SysReg::ACTLR_EL1
             | SysReg::LORID_EL1
             | SysReg::LORSA_EL1
@@ -107,7 +107,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// Serves one of the three registers by which SGIs are sent.
+    /// Handles a write to one of the three registers by which SGIs are sent.
     #[inline(never)]
     pub(crate) fn send_sgi(&mut self, kind: SgiRegister, value: u64) {
         let set = self.vm.gic.lock().send_sgi(self.vcpu.id, value, kind);

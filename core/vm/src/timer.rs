@@ -1,8 +1,8 @@
 //! The EL1 physical timer, emulated (DDI 0487, D12.2).
 //!
-//! The virtual timer is the guest's own, in hardware. The physical one belongs to the
-//! hypervisor's scheduling, so a guest gets a model of it: the same registers, a compare
-//! value against the same counter, a level.
+//! The guest has the virtual timer in hardware. The hypervisor uses the physical one itself, so a
+//! guest gets a model of it: the same registers, a compare value for the same counter, and an
+//! interrupt line with a level.
 
 use hanok_types::Deadline;
 
@@ -15,12 +15,12 @@ const ISTATUS: u64 = 1 << 2;
 pub struct PhysicalTimer {
     control: u64,
     compare: u64,
-    /// The line as [`Self::sample`] last saw it.
+    /// The level of the line at the last [`Self::sample`].
     line: bool,
 }
 
 impl PhysicalTimer {
-    /// CNTP_CTL_EL0 at `now`. ISTATUS reads as zero while the timer is off.
+    /// The value of CNTP_CTL_EL0 at `now`. ISTATUS reads as zero while the timer is off.
     pub fn control(&self, now: u64) -> u64 {
         self.control | if self.condition(now) { ISTATUS } else { 0 }
     }
@@ -30,7 +30,7 @@ impl PhysicalTimer {
         self.control = value & (ENABLE | IMASK);
     }
 
-    /// CNTP_CVAL_EL0.
+    /// The value of CNTP_CVAL_EL0.
     pub fn compare(&self) -> u64 {
         self.compare
     }
@@ -40,7 +40,8 @@ impl PhysicalTimer {
         self.compare = value;
     }
 
-    /// CNTP_TVAL_EL0 at `now`: the low 32 bits of what is left, negative once past.
+    /// The value of CNTP_TVAL_EL0 at `now`: the low 32 bits of the time that is left, negative once
+    /// it is past.
     pub fn value(&self, now: u64) -> u64 {
         self.compare.wrapping_sub(now) & 0xffff_ffff
     }
@@ -54,25 +55,26 @@ impl PhysicalTimer {
         self.control & ENABLE != 0 && now >= self.compare
     }
 
-    /// The level of its interrupt line at `now`.
+    /// The level of the interrupt line at `now`.
     pub fn interrupt(&self, now: u64) -> bool {
         self.condition(now) && self.control & IMASK == 0
     }
 
-    /// The level of its interrupt line at `now`, of which the interrupt controller is told.
+    /// The level of the interrupt line at `now`, which the caller passes to the interrupt
+    /// controller.
     pub fn sample(&mut self, now: u64) -> bool {
         self.line = self.interrupt(now);
         self.line
     }
 
-    /// Whether its line is low, as of the last [`Self::sample`], and will stay so.
+    /// Whether the line was low at the last [`Self::sample`] and will stay low.
     #[inline]
     pub fn rests(&self) -> bool {
         self.control & (ENABLE | IMASK) != ENABLE && !self.line
     }
 
-    /// When its line will rise above what [`Self::sample`] last gave, if it is going to.
-    /// That may be past already: time goes on between the two.
+    /// The instant at which the line will rise, if it was low at the last [`Self::sample`] and is
+    /// going to. It may be past already, since time goes on between the two.
     #[inline]
     pub fn deadline(&self) -> Deadline {
         let armed = self.control & (ENABLE | IMASK) == ENABLE;
@@ -124,7 +126,7 @@ mod tests {
             (30, Some(150))
         );
         assert!(!timer.sample(149));
-        // Whoever sets a timer by it a little later still has to get the past time.
+        // A caller that sets a timer by this a little later must still get the past instant.
         assert_eq!(timer.deadline().ticks(), Some(150));
         assert!(timer.sample(150));
         assert_eq!(timer.deadline().ticks(), None);

@@ -1,10 +1,10 @@
-//! Random numbers of a VM: for the seeds in its device tree, and by the firmware's calls
-//! (TRNG Firmware Interface 1.0, DEN0098).
+//! Random numbers of a VM: for the seeds in its device tree, and for the firmware's calls (TRNG
+//! Firmware Interface 1.0, DEN0098).
 //!
-//! A call takes one block of a cipher, some two thousand instructions. They are the VM's own time,
-//! but the numbers are made under a lock that its vCPUs share; so there are only so many of them
-//! in a period, over all lives of the VM, and whoever asks for more gets NO_ENTROPY, which the
-//! interface provides for a source that has to gather anew.
+//! A call computes one block of a cipher, some two thousand instructions. They are at the expense
+//! of the VM, but the numbers are made under a lock that its vCPUs share. So the number of calls in
+//! a period is limited, over all boots of the VM, and further calls get NO_ENTROPY, which the
+//! specification provides for a source that must gather more.
 
 use crate::smccc::{INVALID_PARAMETERS, NOT_SUPPORTED, SUCCESS, function};
 use crate::{Action, Guest, Machine, Vm};
@@ -12,31 +12,31 @@ use core::fmt;
 use hanok_hal::ListRegisters;
 use hanok_random::{OUTPUT, Stream};
 
-/// Calls that are answered in a period.
+/// The number of calls that are answered in a period.
 pub(crate) const CALLS: u32 = 64;
-/// Periods in a second.
+/// The number of periods in a second.
 pub(crate) const PERIODS: u64 = 10;
 
 const NO_ENTROPY: i64 = -3;
 /// Version 1.0 (DEN0098, 2.1).
 const VERSION: i64 = 0x1_0000;
-/// Of this source, in the order of W0 to W3. W0 must not be that of NOT_SUPPORTED.
+/// The UUID of this source, in the order of W0 to W3. W0 must not be the value of NOT_SUPPORTED.
 const UUID: [u32; 4] = [0x4b0e_61d2, 0x4f2c_9a37, 0x1c5e_83b4, 0x7da6_0f92];
-/// Registers that a random number may take (X1 to X3).
+/// The number of registers that a random number may take (X1 to X3).
 const WORDS: u64 = 3;
 
 /// A VM's random numbers.
 #[derive(Default)]
 pub(crate) struct Random {
     stream: Option<Stream>,
-    /// Whether they rest on something that cannot be guessed.
+    /// Whether the numbers come from a source that cannot be guessed.
     suffice: bool,
     period: u64,
     calls: u32,
 }
 
 impl fmt::Debug for Random {
-    /// Without the key.
+    /// Without the key, so that it never gets to the console.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Random").finish_non_exhaustive()
     }
@@ -55,8 +55,8 @@ impl Random {
 }
 
 impl Vm {
-    /// The random numbers of its next life; whether they `suffice` for guests that ask for true
-    /// ones. For who begins that life.
+    /// Sets the stream of the VM's next boot. `suffice` says whether it is good enough for guests
+    /// that ask for true random numbers. For the pCPU that begins that boot.
     pub fn set_random(&self, stream: Stream, suffice: bool) {
         let mut random = self.random.lock();
         random.stream = Some(stream);
@@ -88,7 +88,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.answer_words(&UUID)
     }
 
-    /// TRNG_RND32 and TRNG_RND64: so many bits, the lowest in X3, those above them zero.
+    /// TRNG_RND32 and TRNG_RND64: the requested number of bits, the lowest in X3; the bits above
+    /// them are zero.
     pub(crate) fn trng_numbers(&mut self, id: u32) -> Action {
         let width = if id & function::SMC64 != 0 { 64 } else { 32 };
         let bits = self.argument(id, 1);
@@ -124,7 +125,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 }
 
-/// TRNG_FEATURES: of those functions that the caller may call.
+/// TRNG_FEATURES, about the functions that the caller may call.
 pub(crate) fn features(asked: u32) -> i64 {
     match asked {
         function::TRNG_VERSION

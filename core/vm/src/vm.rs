@@ -35,30 +35,33 @@ pub struct Vm {
     pub(crate) random: Mutex<Random>,
 }
 
-/// A vCPU's part of the core: touched by the pCPU that runs it alone.
+/// The private part of a vCPU, which only the pCPU that runs it accesses.
 #[derive(Clone, Copy, Debug)]
 pub struct Vcpu {
-    /// Which vCPU of its VM.
+    /// The vCPU's id in its VM.
     pub id: VcpuId,
     /// The emulated physical timer.
     pub timer: PhysicalTimer,
-    /// Its debug registers that are no breakpoints.
+    /// Its debug registers, without breakpoints and watchpoints.
     pub debug: DebugControl,
-    /// How far an instruction with several registers at a device is.
+    /// The progress of an instruction that accesses a device with several registers.
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     pub partial: crate::Partial,
-    /// How often it was looked at in vain while it waited.
+    /// The number of times that it was checked in vain while it waited.
     pub checks: Checks,
-    /// Its list registers are to be brought up to date in an exit of their own, as that is long.
+    /// Whether its list registers must be brought up to date in an exit of their own, since that is
+    /// long.
     pub entry_due: bool,
-    /// This exit does something already beside which nothing long is done: it came to its pCPU, say.
+    /// Whether this exit already does something that leaves no time for other long work, such as a
+    /// switch.
     pub busy: bool,
-    /// Its next deadline may have changed: the backend sets the hypervisor's timer anew.
+    /// Whether its next deadline may have changed: then the backend sets the hypervisor's timer
+    /// again.
     pub rearm: bool,
 }
 
 impl Vcpu {
-    /// A vCPU as it comes out of reset.
+    /// A vCPU after a reset.
     pub fn new(id: VcpuId) -> Self {
         let timer = PhysicalTimer::default();
         Self {
@@ -192,8 +195,8 @@ impl Vm {
         changed
     }
 
-    /// Whether a vCPU that runs may go on: no end is asked for, it is not off and not
-    /// paused, and nobody asks to look at it.
+    /// Whether a vCPU that runs may go on: no end is asked for, it is on and not paused, and there
+    /// is no request to it.
     #[inline]
     pub fn may_run(&self, vcpu: VcpuId) -> bool {
         self.lifecycle.is_running()
@@ -202,8 +205,8 @@ impl Vm {
             && !self.requests(vcpu).any()
     }
 
-    /// Whether a vCPU that has work goes on having it: as [`Self::may_run`], but what changed of its
-    /// interrupts is looked at as its turn comes.
+    /// Whether a vCPU that has work keeps it: as [`Self::may_run`], but requests about interrupts
+    /// are served when its turn comes.
     #[inline]
     pub fn keeps_on(&self, vcpu: VcpuId) -> bool {
         self.lifecycle.is_running()
@@ -212,24 +215,26 @@ impl Vm {
             && !self.requests(vcpu).any_but_interrupts()
     }
 
-    /// Whether there is nothing to do for a vCPU that is not in the VM: nobody starts it, asks to look
-    /// at it, or makes the VM's memory, which is the first one's work.
+    /// Whether there is nothing to do for a vCPU that is not in the VM: no start is requested, no
+    /// dump or other attention, and it has not to load the VM's memory, which is the first vCPU's
+    /// work.
     #[inline]
     pub fn is_left_alone(&self, vcpu: VcpuId) -> bool {
         let loads = vcpu.index() == 0 && self.lifecycle.is_loading();
         !loads && self.power(vcpu).is_off() && !self.requests(vcpu).any_but_interrupts()
     }
 
-    /// Boots the VM anew, whatever its state: begins a boot if it has ended, resets it if it runs or is about
-    /// to turn itself off. The VM does not stay paused. Returns what came of it; with [`Wish::Deserted`] no
-    /// vCPU was in the VM, which loads already.
+    /// Boots the VM again, whatever its state: begins a boot if it has ended, and resets it if it
+    /// runs or is about to turn itself off. A paused VM is resumed. After [`Wish::Deserted`] no
+    /// vCPU was in the VM, and it is already loading.
     pub fn restart(&self, machine: &impl Machine) -> Wish {
-        // All pCPUs are told, the first vCPU's among them, which loads.
+        // All pCPUs are kicked, including the first vCPU's, which loads.
         self.order(machine, Lifecycle::start_anew)
     }
 
-    /// Turns the VM off, whatever its state. With [`Wish::Deserted`] no vCPU is in the VM, as it was still
-    /// loading or its first vCPU had not come yet; then the caller carries the ending out.
+    /// Turns the VM off, whatever its state. After [`Wish::Deserted`] no vCPU is in the VM, since
+    /// it was still loading or its first vCPU had not entered yet; then the caller carries the
+    /// ending out.
     pub fn stop(&self, machine: &impl Machine) -> Wish {
         self.order(machine, Lifecycle::turn_off)
     }
@@ -257,30 +262,30 @@ impl Vm {
         }
     }
 
-    /// Begins a life: devices and interrupts as after a reset, the first vCPU to be started
-    /// at the description's entry. Memory is the backend's part, and done before. Nobody is
-    /// in the VM. The caller wakes the first vCPU's pCPU. `false` where the life was given
-    /// up meanwhile.
+    /// Begins to run a boot: devices and interrupts are reset, and the first vCPU is to start at
+    /// the description's entry. The memory must be loaded already, and no vCPU is in the VM. The
+    /// caller wakes the first vCPU's pCPU. Refused if the boot was given up meanwhile.
     pub fn begin(&self) -> bool {
         self.reset_devices();
         let entry = Entry {
             pc: self.config.entry.get(),
             argument: self.config.argument,
         };
-        // It was turned off a moment ago, and nobody is in the VM who could start it.
+        // It was turned off just before, and no vCPU is in the VM that could start it.
         let _ = self.power(VcpuId::new(0)).start(entry);
         *self.stop_reason.lock() = None;
         self.lifecycle.run()
     }
 
-    /// Makes what is `vcpu`'s own new for the VM's next life. By itself, as all of them together take
-    /// too long to be one piece of work.
+    /// Resets the state of `vcpu` for the VM's next boot. One vCPU in a call, because all of them
+    /// would take too long for one piece of work.
     pub fn reset_vcpu(&self, vcpu: VcpuId) {
         self.power(vcpu).turn_off();
         self.requests(vcpu).forget();
         let mut gic = self.gic.lock();
         gic.reset_private(vcpu);
-        // The line kept its level of the former life. Nobody is there to be kicked.
+        // The line still has the level of the former boot. No vCPU is in the VM that could be
+        // kicked.
         gic.set_level(Some(vcpu), platform::TIMER_PHYSICAL_IRQ, false);
     }
 
@@ -328,12 +333,12 @@ impl Vm {
         wish == Wish::Deserted
     }
 
-    /// Notes why it is stopped; for who carries the ending out.
+    /// Sets the reason why the VM is stopped. For the pCPU that carries the ending out.
     pub fn set_stop_reason(&self, reason: StopReason) {
         *self.stop_reason.lock() = Some(reason);
     }
 
-    /// Why it was stopped.
+    /// The reason why the VM was stopped.
     pub fn stop_reason(&self) -> Option<StopReason> {
         *self.stop_reason.lock()
     }

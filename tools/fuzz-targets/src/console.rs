@@ -45,7 +45,7 @@ fn output(input: &mut Bytes<'_>, board: &mut Board<'_>) {
         match input.byte() {
             0..=199 => {
                 let (who, byte) = (vm(input.byte()), input.byte());
-                if board.try_send(who, byte) {
+                if board.try_send(who, byte).is_ok() {
                     taken[who.index()].push(byte);
                 }
             }
@@ -100,7 +100,7 @@ fn anything(input: &mut Bytes<'_>, buffers: &mut Buffers) {
                 Input::Vm(vm) => assert!(vm.index() < VMS && board.has_input(vm)),
                 Input::Command(command) => carry_out(&mut board, command),
             },
-            200..=219 => drop(board.try_send(vm(input.byte()), input.byte())),
+            200..=219 => _ = board.try_send(vm(input.byte()), input.byte()),
             220..=239 => board.port().room = usize::from(input.byte()),
             240..=249 => drop(board.take_input(vm(input.byte()))),
             _ => board.command_done(),
@@ -133,7 +133,7 @@ fn prompt(input: &mut Bytes<'_>, board: &mut Board<'_>) {
                 assert!(asked.ends_with(&[true]), "{line:?}");
                 board.command_done();
                 board.received(0x03);
-                board.drain();
+                let _ = board.drain();
                 board.port().sent.clear();
             }
             PromptRequest::Attach(vm) => assert!(vm < VMS),
@@ -158,7 +158,7 @@ fn conversation(input: &mut Bytes<'_>, board: &mut Board<'_>) {
     board.port().room = usize::MAX;
     let mut exchange = |board: &mut Board<'_>, outbox: &mut Outbox| {
         loop {
-            board.drain();
+            let _ = board.drain();
             for piece in demux.feed(&std::mem::take(&mut board.port().sent)) {
                 match piece {
                     Piece::KeysGoTo(receiver) => outbox.keys_go_to(receiver),

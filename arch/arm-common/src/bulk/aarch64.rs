@@ -98,7 +98,7 @@ pub fn clean_to_coherency(start: u64, len: u64) {
 }
 
 /// Code may have been written: no CPU fetches what was there before.
-pub fn forget_instructions() {
+pub fn invalidate_instruction_caches() {
     // SAFETY: instruction cache maintenance changes no value.
     unsafe {
         asm!(

@@ -111,7 +111,7 @@ fn clean_lines(at: u32, line: u32) -> u32 {
 }
 
 /// Code may have been written: no CPU fetches what was there before.
-pub fn forget_instructions() {
+pub fn invalidate_instruction_caches() {
     // ICIALLUIS, BPIALLIS.
     maintain!(0 7 1 0, 0);
     maintain!(0 7 1 6, 0);

@@ -1,16 +1,15 @@
-//! What the instructions that have trampolines do to a virtual CPU, by the manual: what a
-//! trampoline has to come out as. Tests set both side by side, on a PC with an interpreter and on
-//! a CPU in User mode.
+//! What the instructions that have trampolines do to a virtual CPU, by the manual. Tests compare
+//! trampolines with this model, on a PC with an interpreter and on a CPU in User mode.
 
 use super::{Field, MASKED};
 
-/// What a program sees of the CPSR: N to Q, and GE.
+/// The bits of the CPSR that a program sees: N to Q, and GE.
 pub const FLAGS: u32 = 0xf80f_0000;
-/// Mode and F: what MSR of CPSR_c changes beside I (T cannot be written).
+/// Mode and F: what MSR of CPSR_c changes besides I (T cannot be written).
 const CONTROL: u32 = 0x5f;
 const CPSID_I: u32 = 0xf10c_0080;
 const CPSIE_I: u32 = 0xf108_0080;
-/// Words from the page's start that are fields.
+/// The number of words at the start of the page that are fields.
 const WORDS: usize = Field::FPEXC.offset() as usize / 4 + 1;
 
 /// The fields of a virtual CPU's page.
@@ -21,7 +20,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// A field's word.
+    /// The value of a field.
     pub fn get(&self, field: Field) -> u32 {
         match field {
             Field::MASK => self.mask,
@@ -33,7 +32,7 @@ impl Page {
         }
     }
 
-    /// Writes it.
+    /// Sets a field.
     pub fn put(&mut self, field: Field, value: u32) {
         match field {
             Field::MASK => self.mask = value,
@@ -45,18 +44,18 @@ impl Page {
         }
     }
 
-    /// Whether both say the same: of the mask one bit counts.
+    /// Whether both pages have the same fields; of the mask, one bit is compared.
     pub fn same(&self, other: &Self) -> bool {
         self.words == other.words && (self.mask ^ other.mask) & MASKED == 0
     }
 }
 
-/// A virtual CPU: registers, flags, which are the real ones, and its page.
+/// A virtual CPU: registers, flags (which are the real ones), and its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cpu {
     /// R0 to R12, SP and LR.
     pub registers: [u32; 15],
-    /// As in the CPSR.
+    /// The flags, at their places in the CPSR.
     pub flags: u32,
     /// The page.
     pub page: Page,
@@ -68,7 +67,7 @@ impl Cpu {
         self.flags | self.page.get(Field::PSR) | self.page.get(Field::MASK) & MASKED
     }
 
-    /// Whether an instruction with this condition is executed (DDI 0406C A8.3).
+    /// Whether an instruction with this condition executes (DDI 0406C A8.3).
     pub fn holds(&self, condition: u32) -> bool {
         let [n, z, c, v] = [31, 30, 29, 28].map(|flag| self.flags >> flag & 1 == 1);
         let positive = match condition >> 1 {
@@ -84,7 +83,7 @@ impl Cpu {
         positive == (condition & 1 == 0)
     }
 
-    /// What the A32 instruction `word` does; false where it is none of those.
+    /// Does what the A32 instruction `word` does; `false` if the instruction is not one of those.
     pub fn emulate(&mut self, word: u32) -> bool {
         match word {
             CPSID_I => self.page.put(Field::MASK, MASKED),
@@ -119,7 +118,7 @@ impl Cpu {
         Some(())
     }
 
-    /// MSR of CPSR_c; A and E are not its.
+    /// MSR of CPSR_c, which does not write A and E.
     fn control(&mut self, value: u32) {
         let psr = self.page.get(Field::PSR) & !CONTROL | value & CONTROL;
         self.page.put(Field::PSR, psr);

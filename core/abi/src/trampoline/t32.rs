@@ -1,33 +1,34 @@
-//! Trampolines of T32's instructions of two halfwords.
+//! Trampolines for T32 instructions of two halfwords.
 //!
-//! BX PC at a word's address goes on in A32 behind that word, and changes nothing else (DDI 0406C
-//! A8.8.27). So the site's branch leads to a word with BX PC; behind it are the same A32
-//! instructions as for the A32 instruction that does the same ([`as_a32`]), but that they end in
-//! a load of the PC, which goes back to T32 by bit 0 of what it loads (A2.3.1), from a literal
-//! that is the trampoline's last word.
+//! BX PC at the address of a word goes on in A32 behind that word, and changes nothing else (DDI
+//! 0406C A8.8.27). So the site's branch leads to a word with BX PC. Behind it are the same A32
+//! instructions as for the A32 instruction that does the same ([`as_a32`]), except that they end in
+//! a load of the PC from a literal, which is the trampoline's last word. Bit 0 of the loaded
+//! address returns to T32 (A2.3.1).
 //!
-//! Instructions of one halfword (CPS mostly) have no room for a branch that reaches a trampoline.
-//! To take the next instruction along would mean two steps where only one may commit, so they
-//! trap.
+//! Instructions of one halfword (mostly CPS) have no room for a branch that reaches a trampoline.
+//! If the next instruction were replaced along with them, two steps would have to commit where only
+//! one may. So they trap.
 
 use super::PIPELINE;
 
-/// Words that a trampoline of T32 has besides: the first, and the literal.
+/// The number of words that a T32 trampoline has in addition: the first word, and the literal.
 pub(super) const MORE: usize = 2;
-/// BX PC, and NOP above it, which is never executed.
+/// BX PC in the lower half, and in the upper half a NOP that never executes.
 pub(super) const ENTRY: u32 = 0xbf00_4778;
-/// Bytes of [`ENTRY`].
+/// The size of [`ENTRY`] in bytes.
 pub(super) const ENTRY_BYTES: u32 = 4;
-/// Bit 0 of an address to branch to: it is T32.
+/// Bit 0 of a branch target: the target is T32 code.
 pub const THUMB: u32 = 1;
 
-/// LDR of the PC by the PC, but for U and the distance (DDI 0406C A8.8.64).
+/// LDR of the PC relative to the PC, without U and the distance (DDI 0406C A8.8.64).
 const LDR_PC: u32 = 0xe51f_f000;
 const U: u32 = 1 << 23;
 const DISTANCE: u32 = 0xfff;
 
-/// The A32 instruction, always executed, that does the same as a T32 instruction of two halfwords,
-/// the first one above; `None` where no trampoline is for such ones.
+/// The A32 instruction, without a condition, that does the same as a T32 instruction of two
+/// halfwords, the first one in the upper half; `None` if there is no trampoline for such an
+/// instruction.
 pub const fn as_a32(both: u32) -> Option<u32> {
     // MRC, MCR and VMRS have the same bits (A6.3.18).
     if both & 0xff00_0010 == 0xee00_0010 {
@@ -42,14 +43,14 @@ pub const fn as_a32(both: u32) -> Option<u32> {
         let (mask, register) = ((both & 0xf00) << 8, both >> 16 & 0xf);
         return Some(0xe120_f000 | (both & 1 << 20) << 2 | mask | register);
     }
-    // CPS that sets or clears masks alone (B9.3.2); with imod 0 they are hints.
+    // CPS that only sets or clears masks (B9.3.2); with imod 0 the words are hints.
     if both & 0xffff_fd1f == 0xf3af_8400 {
         return Some(0xf100_0000 | (both & 0x600) << 9 | (both & 0xe0) << 1);
     }
     None
 }
 
-/// LDR of the PC at `here` from the literal at `literal`.
+/// The LDR of the PC at `here` from the literal at `literal`.
 pub(super) fn back(here: u32, literal: u32) -> Option<u32> {
     let from = here.wrapping_add(PIPELINE);
     let ahead = literal.wrapping_sub(from);
@@ -61,7 +62,7 @@ pub(super) fn back(here: u32, literal: u32) -> Option<u32> {
     (distance <= DISTANCE).then_some(LDR_PC | add | distance)
 }
 
-/// Where the literal is that `word` at `at` loads into the PC, if it does so.
+/// The address of the literal that `word` at `at` loads into the PC, if it is such a load.
 pub(super) const fn literal(word: u32, at: u32) -> Option<u32> {
     if word & !(U | DISTANCE) != LDR_PC {
         return None;
@@ -74,8 +75,8 @@ pub(super) const fn literal(word: u32, at: u32) -> Option<u32> {
     })
 }
 
-/// B.W that takes the place of the instruction at `site`, to a trampoline at `at`; its first
-/// halfword is above (DDI 0406C A8.8.18, encoding T4).
+/// B.W that replaces the instruction at `site`, to a trampoline at `at`. Its first halfword is in
+/// the upper half (DDI 0406C A8.8.18, encoding T4).
 pub fn enter(site: u32, at: u32) -> Option<u32> {
     let distance = at.wrapping_sub(site.wrapping_add(4)) as i32;
     if distance & 1 != 0 || distance >> 24 != distance >> 31 {
@@ -88,7 +89,7 @@ pub fn enter(site: u32, at: u32) -> Option<u32> {
     Some(first << 16 | 0x9000 | j1 << 13 | j2 << 11 | bits >> 1 & 0x7ff)
 }
 
-/// Where the B.W `both` at `site` goes.
+/// The target of the B.W `both` at `site`.
 pub fn entered(both: u32, site: u32) -> Option<u32> {
     if both & 0xf800_d000 != 0xf000_9000 {
         return None;

@@ -136,7 +136,7 @@ fn of_t32_it_is_longer_by_entry_and_literal() {
     }
 }
 
-/// Of a code page from the first instruction to the last that can reach a field.
+/// Fields are reached from the first to the last instruction of a code page that can reach one.
 #[test]
 fn as_far_is_reached_as_the_instruction_has_bits() {
     for field in Field::all() {
@@ -165,7 +165,7 @@ fn the_fields_are_all_there() {
     assert_eq!(found, expected);
 }
 
-/// Where the condition would be 0b1111 it is another instruction (DDI 0406C A5.7): MRC2, SETEND, BLX.
+/// With the condition 0b1111 the word is another instruction (DDI 0406C A5.7): MRC2, SETEND, BLX.
 #[test]
 fn without_a_condition_nothing_but_cps_is_known() {
     let free = Free {
@@ -189,7 +189,7 @@ fn without_a_condition_nothing_but_cps_is_known() {
     assert_eq!(branch_target(0xea00_0000, 0), Some(8));
 }
 
-/// Both ways to write I where mode and F stay, instruction by instruction.
+/// Both ways to write I while mode and F stay, instruction by instruction.
 #[test]
 fn msr_is_done_by_these_instructions() {
     let words = |word, flags| {
@@ -228,11 +228,11 @@ fn msr_is_done_by_these_instructions() {
         0xea00_03d5, // b 0x12004
     ];
     assert_eq!(words(0xe121_f005, false), expected);
-    // With a condition, which looks at the flags: they stay.
+    // With a condition, which depends on the flags, the flags stay.
     assert_eq!(words(0x0121_f005, true), expected);
 }
 
-/// The table of conditions (DDI 0406C A8.3), for all of the flags.
+/// The table of conditions (DDI 0406C A8.3), for all values of the flags.
 #[test]
 fn conditions_hold_as_the_manual_says() {
     for flags in 0..16u32 {
@@ -268,7 +268,7 @@ fn conditions_hold_as_the_manual_says() {
     }
 }
 
-/// Every field is a word of its own; of the mask one bit counts where two pages are compared.
+/// Every field is a word of its own; when pages are compared, one bit of the mask is used.
 #[test]
 fn a_page_s_fields_are_words_of_their_own() {
     let mut page = Page::default();

@@ -1,6 +1,6 @@
 use super::*;
 
-/// No number is of two formats, and none of a format's bits tells the kind and is kept.
+/// No number belongs to two formats, and no bit of a format both tells the kind and is kept.
 fn sound(formats: &[Format], bits: u8) {
     for (n, one) in formats.iter().enumerate() {
         let kept = one.fields.iter().fold(0, |all, (at, len)| {
@@ -141,8 +141,8 @@ fn what_t32_has_comes_back() {
     }
 }
 
-/// Other instructions stand for nothing: neither those that are not SVC or UDF.W, nor their
-/// other numbers.
+/// Other instructions stand for nothing: neither those that are no SVC or UDF.W, nor SVC and UDF.W
+/// with other numbers.
 #[test]
 fn only_those_that_trap_stand_for_another() {
     for high in 0..=0xffff_u32 {
@@ -165,7 +165,7 @@ fn without_a_condition_the_table_s_number_is_always_reached() {
     }
 }
 
-/// How many words `formats` can hold.
+/// The number of words that `formats` can hold.
 fn words(formats: &[Format]) -> u32 {
     let kinds = formats.iter().filter(|format| format.mask != 0);
     kinds.map(|format| 1 << format.bits()).sum()

@@ -1,25 +1,26 @@
 //! The PL011 serial port (ARM DDI 0183G), as QEMU's `virt` board has it.
 //!
-//! Bytes that the guest sends wait in the transmit FIFO until the line behind takes them;
-//! a guest that waits for room (UARTFR.TXFF, or the transmit interrupt) loses none. Nothing
-//! but a read by the guest takes a byte out of the receive FIFO, and [`Pl011::receive`]
-//! leaves a byte that does not fit with the caller.
+//! Bytes that the guest sends wait in the transmit FIFO until the line takes them. A guest that
+//! waits for room (UARTFR.TXFF, or the transmit interrupt) loses none. Only a read by the guest
+//! takes a byte out of the receive FIFO, and [`Pl011::receive`] refuses a byte for which there is
+//! no room.
 //!
 //! Where the manual and QEMU differ:
 //!
-//! - Bytes are sent and received whether or not UARTCR enables it, as on QEMU: an early
-//!   console writes before anyone set up the port.
-//! - The manual raises the receive interrupt at a watermark and the receive timeout after
-//!   32 bit periods of silence. QEMU has no timeout, and raises the receive interrupt for
-//!   the first byte. Here the receive interrupt is raised by each byte that arrives,
-//!   so a driver that asks for it alone works as on QEMU, and UARTIFLS.RXIFLSEL has no
-//!   effect; and the timeout is raised while the receive FIFO holds a byte, as on a line
-//!   that falls silent after each, so that no order of reads and clears strands a byte.
-//! - The transmit interrupt is raised when a byte went out and the transmit FIFO is at or
-//!   below its watermark. While the line takes every byte at once, that is after each
-//!   write, as on QEMU; the manual wants the watermark crossed, which then never happens.
-//! - A change of UARTLCR_H.FEN drops nothing. The manual flushes the transmit FIFO, QEMU
-//!   both; a guest cannot tell for what is sent, and typed bytes are worth keeping.
+//! - Bytes are sent and received whether or not UARTCR enables that, as on QEMU: an early console
+//!   writes before any driver has set up the port.
+//! - The manual raises the receive interrupt at a watermark, and the receive timeout after 32 bit
+//!   periods of silence. QEMU has no timeout, and raises the receive interrupt for the first byte.
+//!   Here each byte that arrives raises the receive interrupt, so that a driver which uses only
+//!   that interrupt works as on QEMU, and UARTIFLS.RXIFLSEL has no effect. The timeout is raised
+//!   while the receive FIFO holds a byte, as on a line that falls silent after each byte, so that
+//!   no order of reads and clears leaves a byte unnoticed.
+//! - The transmit interrupt is raised when a byte was sent and the transmit FIFO is at or below its
+//!   watermark. While the line takes every byte at once, that is after each write, as on QEMU. The
+//!   manual requires that the FIFO crosses the watermark, which then never happens.
+//! - A change of UARTLCR_H.FEN drops no byte. The manual flushes the transmit FIFO, QEMU flushes
+//!   both. A guest cannot notice that for bytes that it sends, and received bytes are worth
+//!   keeping.
 
 mod registers;
 #[cfg(test)]
@@ -29,13 +30,17 @@ use crate::device::{Model, Notice, World};
 use crate::lanes::{read_words, write_words};
 use crate::primecell;
 use crate::{Access, Unknown};
-use hanok_hal::SerialPort;
+use hanok_hal::{LineFull, SerialPort};
 use hanok_types::Width;
 use heapless::Deque;
 use registers::{Control, FifoLevels, Flags, Interrupts, LineControl, errors};
 
-/// Bytes in a FIFO, of the revision r1p4 that the identification registers name.
+/// The number of bytes in a FIFO of revision r1p4, which the identification registers name.
 const DEPTH: usize = 16;
+
+/// The receive FIFO has no room for a byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FifoFull;
 
 /// The port's registers and FIFOs.
 #[derive(Clone, Debug)]
@@ -46,9 +51,10 @@ pub struct Pl011 {
     line_control: LineControl,
     levels: FifoLevels,
     mask: Interrupts,
-    /// Raised and not yet cleared; the receive timeout is a level and never in here.
+    /// The interrupts that were raised and not yet cleared. The receive timeout is a level and is
+    /// never in here.
     latched: Interrupts,
-    /// Whether the newest received byte found no room (UARTDR.OE).
+    /// Whether there was no room for the newest received byte (UARTDR.OE).
     overrun: bool,
     receive_status: u32,
     low_power: u32,
@@ -90,8 +96,8 @@ impl Pl011 {
         }
     }
 
-    /// Back to the state after a reset. What the guest sent goes out still: the last words
-    /// before a reboot are worth reading. What it did not read is gone.
+    /// Resets the port. Bytes that the guest has sent are still transmitted: its last words before
+    /// a reboot are worth reading. Bytes that it has not read are dropped.
     pub fn reset(&mut self) {
         let former = core::mem::take(self);
         self.transmit = former.transmit;
@@ -99,30 +105,35 @@ impl Pl011 {
         self.unknown = former.unknown;
     }
 
-    /// Reads at `offset`.
+    /// Reads the register at `offset`.
     pub fn read(&mut self, offset: u64, width: Width, port: &mut impl SerialPort) -> u64 {
-        self.transmit_ready(port);
+        // What is left waits for the line.
+        let _ = self.transmit_ready(port);
         read_words(offset, width, |offset| self.read_register(offset))
     }
 
-    /// Writes at `offset`; what the guest sends goes to `port` as far as that takes it.
+    /// Writes the register at `offset`. Bytes that the guest sends go to `port` as far as `port`
+    /// takes them.
     pub fn write(&mut self, offset: u64, width: Width, value: u64, port: &mut impl SerialPort) {
-        self.transmit_ready(port);
+        // What is left waits for the line.
+        let _ = self.transmit_ready(port);
         write_words(offset, width, value, |offset, value| {
             self.write_register(offset, value, port);
         });
     }
 
-    /// Hands the guest one byte; `false` where there is no room (the caller keeps it).
-    pub fn receive(&mut self, byte: u8) -> bool {
-        let taken = self.room() > 0;
-        if taken {
-            self.put_received(byte);
+    /// Puts a byte for the guest into the receive FIFO. If the FIFO is full, the caller keeps the
+    /// byte.
+    pub fn receive(&mut self, byte: u8) -> Result<(), FifoFull> {
+        if self.room() == 0 {
+            return Err(FifoFull);
         }
-        taken
+        self.put_received(byte);
+        Ok(())
     }
 
-    /// How many bytes [`Self::receive`] takes now. None in loopback, which cuts the line.
+    /// The number of bytes that [`Self::receive`] accepts now. It is zero in loopback, which
+    /// disconnects the line.
     pub fn room(&self) -> usize {
         if self.control.contains(Control::LBE) {
             return 0;
@@ -130,12 +141,12 @@ impl Pl011 {
         self.depth().saturating_sub(self.receive.len())
     }
 
-    /// Hands `port` what it takes of the transmit FIFO; to be called when the line takes
-    /// bytes again. Returns whether all is sent.
-    pub fn transmit_ready(&mut self, port: &mut impl SerialPort) -> bool {
+    /// Sends as much of the transmit FIFO as `port` takes. It is to be called when the line takes
+    /// bytes again. Some bytes are left if the line becomes full.
+    pub fn transmit_ready(&mut self, port: &mut impl SerialPort) -> Result<(), LineFull> {
         let before = self.transmit.len();
         while let Some(byte) = self.transmit.front() {
-            if !port.try_send(*byte) {
+            if port.try_send(*byte).is_err() {
                 break;
             }
             self.transmit.pop_front();
@@ -144,10 +155,10 @@ impl Pl011 {
         if left < before && left <= self.transmit_watermark() {
             self.latched |= Interrupts::TX;
         }
-        left == 0
+        if left == 0 { Ok(()) } else { Err(LineFull) }
     }
 
-    /// Whether bytes wait for the line, so that [`Self::transmit_ready`] has work to do.
+    /// Whether bytes wait for the line.
     pub fn transmit_pending(&self) -> bool {
         !self.transmit.is_empty()
     }
@@ -157,12 +168,12 @@ impl Pl011 {
         !self.masked_status().is_empty()
     }
 
-    /// How many accesses went to registers that are not there.
+    /// The counts of accesses to registers that do not exist.
     pub fn unknown(&self) -> Unknown {
         self.unknown
     }
 
-    /// How many bytes were lost because the guest sent them against UARTFR.TXFF.
+    /// The number of bytes that were lost because the guest sent them while UARTFR.TXFF was set.
     pub fn dropped(&self) -> u32 {
         self.dropped
     }
@@ -218,10 +229,11 @@ impl Pl011 {
         if self.control.contains(Control::LBE) {
             self.loop_back(byte);
         }
-        self.transmit_ready(port);
+        // What is left waits for the line.
+        let _ = self.transmit_ready(port);
     }
 
-    /// What is sent in loopback comes in again, besides going out.
+    /// In loopback, a byte that is sent is also received.
     fn loop_back(&mut self, byte: u8) {
         if self.receive.len() < self.depth() {
             self.put_received(byte);
@@ -252,7 +264,8 @@ impl Pl011 {
         self.line_control = LineControl::from_bits(value as u8);
     }
 
-    /// In loopback the modem's outputs are its inputs, and a change of one interrupts.
+    /// In loopback the modem's outputs are its inputs, and a change of an input raises an
+    /// interrupt.
     fn set_control(&mut self, control: Control) {
         let before = self.modem();
         self.control = control;
@@ -269,7 +282,7 @@ impl Pl011 {
         }
     }
 
-    /// The modem's inputs: none is connected but by loopback (DDI 0183G, 3.3.8).
+    /// The modem's inputs. They are connected only in loopback (DDI 0183G, 3.3.8).
     fn modem(&self) -> Flags {
         if !self.control.contains(Control::LBE) {
             return Flags::empty();

@@ -1,4 +1,4 @@
-//! The PL011's registers: offsets, and the bits that mean something to the model.
+//! The PL011's registers: their offsets, and the bits that the model uses.
 
 use bitfield_struct::bitfield;
 use bitflags::bitflags;
@@ -21,7 +21,7 @@ pub(super) const LCR_H: u64 = 0x2c;
 pub(super) const CR: u64 = 0x30;
 /// Interrupt FIFO level select.
 pub(super) const IFLS: u64 = 0x34;
-/// Interrupt mask: a set bit lets the interrupt through.
+/// Interrupt mask: a set bit enables the interrupt.
 pub(super) const IMSC: u64 = 0x38;
 /// Raw interrupt status.
 pub(super) const RIS: u64 = 0x3c;
@@ -92,13 +92,13 @@ bitflags! {
     }
 }
 
-/// UARTLCR_H (DDI 0183G, 3.3.7): the format of a character matters to a wire alone.
+/// UARTLCR_H (DDI 0183G, 3.3.7). The format of a character matters only on a wire.
 #[bitfield(u8)]
 pub(super) struct LineControl {
     pub brk: bool,
     #[bits(3)]
     parity_and_stop: u8,
-    /// Whether the FIFOs are FIFOs, or holding registers of one byte.
+    /// Whether the FIFOs are enabled; else they are holding registers of one byte.
     pub fen: bool,
     #[bits(3)]
     length_and_stick: u8,
@@ -107,7 +107,7 @@ pub(super) struct LineControl {
 /// UARTIFLS (DDI 0183G, 3.3.9).
 #[bitfield(u8)]
 pub(super) struct FifoLevels {
-    /// At or below what level of the transmit FIFO its interrupt is raised.
+    /// The level of the transmit FIFO at or below which its interrupt is raised.
     #[bits(3)]
     pub transmit: u8,
     #[bits(3)]
@@ -117,11 +117,11 @@ pub(super) struct FifoLevels {
 }
 
 impl FifoLevels {
-    /// After a reset both watermarks are at half.
+    /// After a reset both watermarks are half of the FIFO.
     pub(super) const RESET: Self = Self::from_bits(0x12);
 
-    /// Bytes in the transmit FIFO at its watermark: 1/8, 1/4, 1/2, 3/4 or 7/8 of 16.
-    /// Reserved values count as the highest.
+    /// The number of bytes in the transmit FIFO at its watermark: 1/8, 1/4, 1/2, 3/4 or 7/8 of 16.
+    /// Reserved values count as 7/8.
     pub(super) fn transmit_watermark(self) -> usize {
         match self.transmit() {
             0 => 2,
@@ -133,7 +133,7 @@ impl FifoLevels {
     }
 }
 
-/// UARTDR and UARTRSR: the error bits of a character; only overruns happen here.
+/// UARTDR and UARTRSR: the error bits of a character. Of these errors, only overruns occur.
 pub(super) mod errors {
     /// The overrun bit in UARTDR (DDI 0183G, 3.3.1).
     pub(in super::super) const DR_OVERRUN: u32 = 1 << 11;

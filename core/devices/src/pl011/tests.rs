@@ -4,7 +4,7 @@ use super::registers::*;
 use super::*;
 use hanok_hal::fake::FakeSerialPort;
 
-/// A port with its line.
+/// A port and its line.
 struct Bench {
     uart: Pl011,
     line: FakeSerialPort,
@@ -20,7 +20,7 @@ impl Bench {
         Self { uart, line }
     }
 
-    /// With FIFOs on, and a line that takes `room` bytes.
+    /// A port with FIFOs enabled, and a line that takes `room` bytes.
     fn fifo(room: usize) -> Self {
         let mut bench = Self::new();
         bench.line.room = room;
@@ -123,7 +123,7 @@ fn a_full_transmit_fifo_says_so_and_loses_nothing() {
     bench.set(DR, 99);
     assert_eq!(bench.uart.dropped(), 1);
     bench.line.room = usize::MAX;
-    assert!(bench.uart.transmit_ready(&mut bench.line));
+    assert_eq!(bench.uart.transmit_ready(&mut bench.line), Ok(()));
     assert!(bench.line.sent.iter().copied().eq(0..16));
 }
 
@@ -136,8 +136,8 @@ fn without_fifos_one_byte_waits() {
     bench.line.room = 1;
     assert!(bench.flag(Flags::TXFE), "a look at the flags sends");
     assert!(bench.raw(Interrupts::TX));
-    assert!(bench.uart.receive(1));
-    assert!(!bench.uart.receive(2));
+    assert_eq!(bench.uart.receive(1), Ok(()));
+    assert_eq!(bench.uart.receive(2), Err(FifoFull));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn filling_the_transmit_fifo_takes_its_interrupt_back() {
     assert!(!bench.raw(Interrupts::TX));
 }
 
-/// DDI 0183G, 3.4: the interrupt is there while the FIFO holds the watermark or less.
+/// DDI 0183G, 3.4: the interrupt is raised while the FIFO holds the watermark or less.
 #[test]
 fn a_byte_beyond_the_watermark_takes_the_transmit_interrupt_back() {
     for (select, watermark) in [(0, 2), (1, 4), (2, 8), (3, 12), (4, 14)] {
@@ -188,7 +188,8 @@ fn a_byte_beyond_the_watermark_takes_the_transmit_interrupt_back() {
 fn a_received_byte_interrupts_until_it_is_read() {
     let mut bench = Bench::fifo(0);
     bench.set(IMSC, Interrupts::RT.bits().into());
-    assert!(bench.uart.receive(b'a') && bench.uart.receive(b'b'));
+    assert_eq!(bench.uart.receive(b'a'), Ok(()));
+    assert_eq!(bench.uart.receive(b'b'), Ok(()));
     assert!(bench.uart.interrupt());
     bench.clear(Interrupts::all());
     assert!(bench.uart.interrupt(), "a byte is never stranded");
@@ -203,11 +204,11 @@ fn a_received_byte_interrupts_until_it_is_read() {
 fn the_receive_interrupt_alone_serves_too() {
     let mut bench = Bench::fifo(0);
     bench.set(IMSC, Interrupts::RX.bits().into());
-    bench.uart.receive(1);
+    assert_eq!(bench.uart.receive(1), Ok(()));
     assert!(bench.uart.interrupt());
     bench.clear(Interrupts::RX);
     assert!(!bench.uart.interrupt());
-    bench.uart.receive(2);
+    assert_eq!(bench.uart.receive(2), Ok(()));
     assert!(bench.uart.interrupt());
     bench.get(DR);
     bench.get(DR);
@@ -218,9 +219,9 @@ fn the_receive_interrupt_alone_serves_too() {
 fn a_full_receive_fifo_leaves_the_byte_with_the_caller() {
     let mut bench = Bench::fifo(0);
     assert_eq!(bench.uart.room(), 16);
-    assert!((0..16).all(|byte| bench.uart.receive(byte)));
+    assert!((0..16).all(|byte| bench.uart.receive(byte).is_ok()));
     assert!(bench.flag(Flags::RXFF));
-    assert!(!bench.uart.receive(16));
+    assert_eq!(bench.uart.receive(16), Err(FifoFull));
     assert!(!bench.raw(Interrupts::OE));
     bench.set(LCR_H, 0);
     assert!(bench.flag(Flags::RXFF), "smaller now, and nothing is lost");
@@ -232,7 +233,11 @@ fn a_full_receive_fifo_leaves_the_byte_with_the_caller() {
 fn loopback_receives_what_it_sends_and_overruns() {
     let mut bench = Bench::fifo(usize::MAX);
     bench.set(CR, 0x381);
-    assert!(!bench.uart.receive(0), "the line is cut");
+    assert_eq!(
+        bench.uart.receive(0),
+        Err(FifoFull),
+        "the line is disconnected"
+    );
     (0..17).for_each(|byte| bench.set(DR, byte));
     assert!(bench.raw(Interrupts::OE));
     assert_eq!(bench.get(RSR), 8);
@@ -267,12 +272,12 @@ fn a_reset_sends_what_waits_and_forgets_what_came() {
     let mut bench = Bench::fifo(0);
     bench.set(DR, 5);
     bench.set(IMSC, 0x7ff);
-    bench.uart.receive(6);
+    assert_eq!(bench.uart.receive(6), Ok(()));
     bench.uart.reset();
     assert!(!bench.uart.interrupt());
     assert!(bench.flag(Flags::RXFE));
     bench.line.room = 1;
-    bench.uart.transmit_ready(&mut bench.line);
+    assert_eq!(bench.uart.transmit_ready(&mut bench.line), Ok(()));
     assert_eq!(bench.line.sent, [5]);
 }
 
@@ -300,7 +305,7 @@ fn unknown_registers_are_counted() {
         assert_eq!(bench.get(offset), 0);
         bench.set(offset, 1);
     }
-    // These are there, and cannot be written.
+    // These registers exist, and cannot be written.
     for offset in [FR, RIS, MIS, 0xfe0, 0xff0, 0xffc] {
         bench.set(offset, 1);
     }

@@ -1,49 +1,49 @@
-//! What can be asked for at the prompt, and how a typed line is understood: by whole words, and by
-//! beginnings that only one word has.
+//! The commands of the prompt, and the rules by which a typed line is understood: each word may be
+//! typed in full, or as a beginning that only one word has.
 //!
-//! That is all the board needs. What helps a person who types (what a line may become, which word
-//! was meant, what each command is for) is decided on the PC, from this table (`tools/console`).
+//! The board needs no more than that. What helps a person to type (completion, suggestions,
+//! explanations of commands) is decided on the PC, from this table (`tools/console`).
 
 use core::fmt;
 use hanok_types::{MAX_VMS, VmId};
 use heapless::{String, Vec};
 
-/// Names of the VMs, in the description's order.
+/// The names of the VMs, in the description's order.
 pub type Names = Vec<String<32>, MAX_VMS>;
 
-/// What the person at the prompt wants done.
+/// A command, with its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// A line about each VM.
+    /// Prints a line about each VM.
     List,
-    /// Lets none of its vCPUs run.
+    /// Pauses the VM: none of its vCPUs runs.
     Pause(VmId),
-    /// Lets them run again.
+    /// Resumes a paused VM.
     Resume(VmId),
-    /// Begins a new life.
+    /// Begins a new boot of the VM.
     Restart(VmId),
-    /// Turns it off.
+    /// Turns the VM off.
     Stop(VmId),
-    /// Shows registers, last exits, pending interrupts.
+    /// Prints registers, last exits and pending interrupts of the VM.
     Dump(VmId),
-    /// Shows counters: of one VM, or of all.
+    /// Prints counters of one VM or of all.
     Stats(Option<VmId>),
     /// Turns the board off.
     Quit,
 }
 
-/// What a line asks for.
+/// What a typed line asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Of the multiplexer: show another VM.
+    /// Show another VM; the multiplexer does that.
     Attach(VmId),
-    /// Of the multiplexer: show the commands.
+    /// Show the commands; the multiplexer does that.
     Help,
-    /// Of everybody else.
+    /// A command for the caller of the multiplexer.
     Command(Command),
 }
 
-/// What stands behind a command's word.
+/// The operand of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     /// Nothing.
@@ -54,7 +54,7 @@ pub enum Takes {
     PerhapsVm,
 }
 
-/// How a request is made of the VM that a line names.
+/// How a request is made from the VM that a line names.
 #[derive(Clone, Copy, Debug)]
 enum Make {
     Plain(Request),
@@ -62,7 +62,7 @@ enum Make {
     OfAny(fn(Option<VmId>) -> Request),
 }
 
-/// A command's word, and what it asks for.
+/// A command's word, its operand and its request.
 #[derive(Debug)]
 pub struct Word {
     /// The word.
@@ -93,7 +93,7 @@ pub const WORDS: [Word; 10] = {
 };
 
 impl Word {
-    /// What the word takes behind it.
+    /// The operand that follows the word.
     pub const fn takes(&self) -> Takes {
         match self.make {
             Make::Plain(_) => Takes::Nothing,
@@ -103,7 +103,7 @@ impl Word {
     }
 }
 
-/// The word and what it takes, as a line of `help` begins.
+/// The word and its operand, as in a line of `help`.
 impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)?;
@@ -115,22 +115,22 @@ impl fmt::Display for Word {
     }
 }
 
-/// Why a line is not understood, in words for the person who typed it.
+/// The reason why a line is not understood, in words for the person who typed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem<'a> {
-    /// No command begins so.
+    /// No command begins with this.
     NoCommand(&'a str),
-    /// No VM's name begins so.
+    /// No VM's name begins with this.
     NoVm(&'a str),
-    /// Several commands begin so.
+    /// Several commands begin with this.
     SeveralCommands(&'a str),
-    /// Several VMs' names begin so.
+    /// The names of several VMs begin with this.
     SeveralVms(&'a str),
-    /// `quit`, but not in full.
+    /// `quit` was not typed in full.
     NotInFull,
-    /// A VM's name is missing behind this command.
+    /// This command needs a VM's name.
     WhichVm(&'static str),
-    /// More words than this command takes.
+    /// There are more words than this command takes.
     TooMuch(&'static str),
 }
 
@@ -174,7 +174,7 @@ pub fn parse<'a>(line: &'a str, names: &Names) -> Result<Request, Problem<'a>> {
     }
 }
 
-/// The command that a word, or its beginning, names.
+/// The command that a word or its beginning names.
 pub fn command(typed: &str) -> Result<&'static Word, Problem<'_>> {
     match find(typed, WORDS.iter().map(|word| word.name)) {
         Found::One(at) => WORDS.get(at).ok_or(Problem::NoCommand(typed)),
@@ -191,7 +191,7 @@ fn vm<'a>(typed: &'a str, names: &Names) -> Result<VmId, Problem<'a>> {
     }
 }
 
-/// What a typed word is among those that there are.
+/// The result of a search for a typed word.
 enum Found {
     One(usize),
     Several,
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(problem("list all"), "list takes nothing more");
     }
 
-    /// `rtos` is the beginning of `rtos-b`, too.
+    /// `rtos` is also the beginning of `rtos-b`.
     #[test]
     fn a_whole_word_is_that_word_wherever_it_stands() {
         let name = |text| String::try_from(text).unwrap();

@@ -1,11 +1,11 @@
-//! The line that is typed at the prompt, where the board itself reads the keys.
+//! The line that is typed at the prompt, when the board itself reads the keys.
 //!
-//! It can be taken back, and no more: a cursor that moves, former lines and completion are what the
-//! prompt on the PC has (`tools/console`).
+//! It can be erased from its end, and nothing else: a movable cursor, former lines and completion
+//! are in the prompt on the PC (`tools/console`).
 
 use heapless::String;
 
-/// Characters of a line.
+/// The number of characters of a line.
 const LENGTH: usize = 80;
 
 /// A typed line.
@@ -19,32 +19,32 @@ const KILL: u8 = 0x15;
 const ESCAPE: u8 = 0x1b;
 const DELETE: u8 = 0x7f;
 
-/// What a key did, or asks for.
+/// What a key did, or what it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edit {
-    /// Nothing to be seen.
+    /// Nothing changes on the screen.
     Nothing,
-    /// This character came to the end.
+    /// This character was added at the end.
     Typed(u8),
-    /// The last character went.
+    /// The last character was erased.
     Erased,
-    /// All of the line went.
+    /// The whole line was erased.
     Emptied,
-    /// The line is to be carried out.
+    /// The command on the line is to be carried out.
     Enter,
-    /// Back to the VM.
+    /// The prompt is to be closed.
     Leave,
-    /// Back to the VM, and the key is for it.
+    /// The prompt is to be closed, and the key is for the VM.
     Literal,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Editor {
     text: Text,
-    /// The last key was CR: an LF now is of the same line's end.
+    /// The last key was CR. An LF after it belongs to the same end of a line.
     returned: bool,
-    /// Characters of this line that were not taken: not of ASCII, or too many. ESC, with which the
-    /// names of cursor keys begin, is one.
+    /// The number of characters of this line that were dropped because they are not ASCII or there
+    /// are too many. ESC, with which the codes of cursor keys begin, is one of them.
     dropped: u32,
 }
 
@@ -53,13 +53,13 @@ impl Editor {
         &self.text
     }
 
-    /// Begins with an empty line.
+    /// Begins an empty line.
     pub(super) fn begin(&mut self) {
         self.text.clear();
         self.dropped = 0;
     }
 
-    /// Takes the line, and how many characters it lacks.
+    /// Takes the line, and the number of characters that were dropped.
     pub(super) fn finish(&mut self) -> (Text, u32) {
         let line = core::mem::take(&mut self.text);
         (line, core::mem::take(&mut self.dropped))
@@ -78,7 +78,7 @@ impl Editor {
                 Edit::Emptied
             }
             b' '..=b'~' if self.text.push(char::from(key)).is_ok() => Edit::Typed(key),
-            // One of UTF-8's characters has one byte that does not go on.
+            // Of each character in UTF-8, exactly one byte is no continuation byte.
             b' '..=b'~' | ESCAPE | 0xc0.. => {
                 self.dropped = self.dropped.saturating_add(1);
                 Edit::Nothing
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(editor.text(), "");
     }
 
-    /// What is left of a cursor key's name is text; it must not become a part of a command.
+    /// The rest of a cursor key's code is text; it must not become a part of a command.
     #[test]
     fn a_line_with_a_cursor_key_in_it_is_not_carried_out() {
         let mut editor = Editor::default();
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(editor.finish().1, 120, "and that is known");
     }
 
-    /// What is not taken makes another line of what was typed.
+    /// Dropped characters make the line another one than the one that was typed.
     #[test]
     fn characters_that_are_dropped_are_counted() {
         let mut editor = Editor::default();

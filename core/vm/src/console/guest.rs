@@ -1,21 +1,22 @@
-//! What the multiplexer keeps of each VM: output that is not shown yet, input not fetched.
+//! What the multiplexer keeps of each VM: output that is not shown yet, and input that is not
+//! fetched yet.
 
 use hanok_types::MAX_VMS;
 use heapless::Deque;
 
-/// Bytes of a VM's output that are kept while another one is shown.
+/// The number of bytes of a VM's output that are kept while another VM is shown.
 const HELD: usize = 4096;
-/// Bytes typed for a VM that it has not fetched.
+/// The number of bytes of input that a VM has not fetched yet.
 const INPUT: usize = 2048;
-/// Bytes of the hypervisor's own text that wait for the line.
+/// The number of bytes of the hypervisor's text that wait for the line.
 const SAID: usize = 16384;
-/// After how many consumed bytes of input the other end is told.
+/// The number of consumed bytes of input after which the other end gets an acknowledgement.
 const ACKNOWLEDGED: u32 = 256;
 
 pub(super) type Said = Deque<u8, SAID>;
 
-/// The queues of a [`Multiplexer`](super::Multiplexer), about 64 KiB: too much for a stack,
-/// so they are the caller's, in a static (a lock's guard of it, leaked).
+/// The queues of a [`Multiplexer`](super::Multiplexer), about 64 KiB: too large for a stack. So the
+/// caller provides them, in a static (a leaked guard of a lock around it).
 #[derive(Debug)]
 pub struct Buffers {
     pub(super) said: Said,
@@ -42,9 +43,9 @@ pub(super) struct Guest {
     held: Deque<u8, HELD>,
     overwritten: u32,
     input: Deque<u8, INPUT>,
-    /// Bytes of input that were dropped, since the board started.
+    /// The number of bytes of input that were dropped since the board started.
     pub(super) dropped: u32,
-    /// Input has been dropped, and none taken since.
+    /// Whether input was dropped, and none fetched since.
     overrun: bool,
     consumed: u32,
 }
@@ -61,7 +62,7 @@ impl Guest {
         }
     }
 
-    /// Keeps a byte of output, at the cost of the oldest one.
+    /// Keeps a byte of output. If there is no room, the oldest byte is overwritten.
     pub(super) fn hold(&mut self, byte: u8) {
         if self.held.is_full() {
             self.held.pop_front();
@@ -75,25 +76,28 @@ impl Guest {
         self.held.front().copied()
     }
 
-    /// Forgets that byte: it was sent.
+    /// Removes that byte after it was sent.
     pub(super) fn release(&mut self) {
         self.held.pop_front();
     }
 
-    /// How many bytes of output were overwritten since this was last asked.
+    /// The number of bytes of output that were overwritten since the last call.
     pub(super) fn take_overwritten(&mut self) -> u32 {
         core::mem::take(&mut self.overwritten)
     }
 
-    /// Keeps a byte of input, or drops it where there is no room; whether that is worth a
-    /// word: the first one dropped after one that was taken.
-    pub(super) fn give(&mut self, byte: u8) -> bool {
+    /// Queues a byte of input, or drops it if there is no room.
+    pub(super) fn give(&mut self, byte: u8) -> Given {
         if self.input.push_back(byte).is_ok() {
-            return false;
+            return Given::Queued;
         }
         self.dropped = self.dropped.saturating_add(1);
         self.consumed = self.consumed.saturating_add(1);
-        !core::mem::replace(&mut self.overrun, true)
+        if core::mem::replace(&mut self.overrun, true) {
+            Given::Lost
+        } else {
+            Given::FirstLost
+        }
     }
 
     /// The next byte of input.
@@ -114,8 +118,20 @@ impl Guest {
         self.consumed >= ACKNOWLEDGED
     }
 
-    /// It has been sent.
+    /// Takes note of an acknowledgement that was sent.
     pub(super) fn acknowledged(&mut self) {
         self.consumed = self.consumed.saturating_sub(ACKNOWLEDGED);
     }
+}
+
+/// What [`Guest::give`] did with a byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Given {
+    /// It is queued.
+    Queued,
+    /// It was dropped, as the first byte since one was queued.
+    FirstLost,
+    /// It was dropped, as others before it.
+    Lost,
 }

@@ -1,18 +1,18 @@
-//! Bytes of several speakers on one serial port: who speaks, and where a line begins.
+//! Bytes of several channels on one serial port.
 
 use super::Channel;
-use hanok_hal::SerialPort;
+use hanok_hal::{LineFull, SerialPort};
 use heapless::Deque;
 
 pub(super) const DLE: u8 = 0x10;
 
-/// The port and what stands on it.
+/// The port, and the state of the line.
 #[derive(Debug)]
 pub(super) struct Line<P> {
     pub(super) port: P,
     pub(super) framed: bool,
     speaking: Option<Channel>,
-    /// Bytes between texts that the port has not taken yet.
+    /// Bytes between two channels' texts that the port has not taken yet.
     between: Deque<u8, 4>,
     /// In plain form, whether the line is at its beginning.
     at_start: bool,
@@ -29,69 +29,64 @@ impl<P: SerialPort> Line<P> {
         }
     }
 
-    /// Sends what an earlier byte left over; `false` where some is left still.
-    pub(super) fn flush(&mut self) -> bool {
+    /// Sends the bytes that an earlier call left waiting.
+    pub(super) fn flush(&mut self) -> Result<(), LineFull> {
         while let Some(byte) = self.between.front() {
-            if !self.port.try_send(*byte) {
-                return false;
-            }
+            self.port.try_send(*byte)?;
             self.between.pop_front();
         }
-        true
+        Ok(())
     }
 
-    /// Whether [`Self::flush`] has something to do.
+    /// Whether bytes wait for [`Self::flush`].
     pub(super) fn is_waiting(&self) -> bool {
         !self.between.is_empty()
     }
 
-    /// Takes one byte of `channel`'s text; `false` where the port takes none now. What was
-    /// taken is on the port, but for the second half of a doubled byte, which may wait.
-    pub(super) fn try_send(&mut self, channel: Channel, byte: u8) -> bool {
-        if !self.flush() {
-            return false;
-        }
+    /// Sends one byte of `channel`'s text. After a success it is on the port, except the second half
+    /// of a doubled byte, which may wait.
+    pub(super) fn try_send(&mut self, channel: Channel, byte: u8) -> Result<(), LineFull> {
+        self.flush()?;
         let former = self.speaking.replace(channel);
-        if former != Some(channel) && !self.change_over(channel) {
-            return false;
+        if former != Some(channel) {
+            self.change_over(channel)?;
         }
-        let taken = if self.framed && byte == DLE {
-            self.send_both([DLE, DLE]);
-            true
+        if self.framed && byte == DLE {
+            // What does not go out now waits, and counts as sent.
+            let _ = self.send_both([DLE, DLE]);
         } else {
-            self.port.try_send(byte)
-        };
-        if taken {
-            self.at_start = byte == b'\n';
+            self.port.try_send(byte)?;
         }
-        taken
+        self.at_start = byte == b'\n';
+        Ok(())
     }
 
-    /// Sends an announcement of the protocol's; `false` where it was not taken.
-    pub(super) fn try_announce(&mut self, code: u8) -> bool {
-        let ready = self.flush();
-        if ready {
-            self.send_both([DLE, code]);
-        }
-        ready
+    /// Sends an announcement of the protocol.
+    pub(super) fn try_announce(&mut self, code: u8) -> Result<(), LineFull> {
+        self.flush()?;
+        // What does not go out now waits, and counts as sent.
+        let _ = self.send_both([DLE, code]);
+        Ok(())
     }
 
-    /// What stands between two speakers: framed, the new one's name; in plain form, the
-    /// hypervisor begins on a line of its own. Whether all of it is out.
-    fn change_over(&mut self, channel: Channel) -> bool {
+    /// Sends what separates the text of two channels. In framed form that is the code of the new
+    /// channel; in plain form the hypervisor's text begins on a line of its own. An error means that
+    /// some of it waits.
+    fn change_over(&mut self, channel: Channel) -> Result<(), LineFull> {
         if self.framed {
             self.send_both([DLE, channel.code()])
         } else if channel == Channel::Hypervisor && !self.at_start {
             self.at_start = true;
             self.send_both(*b"\r\n")
         } else {
-            true
+            Ok(())
         }
     }
 
-    fn send_both(&mut self, bytes: [u8; 2]) -> bool {
+    /// Sends two bytes. An error means that some of them wait.
+    fn send_both(&mut self, bytes: [u8; 2]) -> Result<(), LineFull> {
         for byte in bytes {
-            // Never full: it was empty before.
+            // The queue is never full here: it was empty before.
             let _ = self.between.push_back(byte);
         }
         self.flush()

@@ -1,20 +1,19 @@
-//! The multiplexer itself: which bytes go where, in which order.
+//! The multiplexer: it decides which bytes go where, and in which order.
 //!
-//! What it keeps true: nobody ever waits for somebody else. A guest's byte is taken, or its
-//! own FIFO keeps it; the hypervisor's text goes into a queue; what is typed for a VM that
-//! does not fetch it is dropped at last. On the line come, in this order: acknowledgements,
-//! the hypervisor's text, announcements, and then guests' bytes. So a guest's byte is never
-//! inside a line of the hypervisor's, and the other end knows who is spoken to before the
-//! first answer.
+//! Kept true: no part of it waits for another. A guest's byte is accepted, or the guest's own FIFO
+//! keeps it. The hypervisor's text goes into a queue. Input for a VM that does not fetch it is
+//! dropped in the end. The line carries, in this order: acknowledgements, the hypervisor's text,
+//! announcements, and then guests' bytes. So a guest's byte is never inside one of the hypervisor's
+//! lines, and the other end knows the receiver of keys before the first answer.
 
 use super::Channel;
 use super::command::{self, Command, Names, Request, WORDS};
 use super::editor::{ATTENTION, Edit, INTERRUPT};
-use super::guest::{Buffers, Guest};
+use super::guest::{Buffers, Given, Guest};
 use super::line::{DLE, Line};
-use super::voice::{Prompt, Voice};
+use super::voice::{CatchUp, Prompt, Voice};
 use core::fmt;
-use hanok_hal::SerialPort;
+use hanok_hal::{LineFull, SerialPort};
 use hanok_types::{MAX_VMS, VmId};
 
 /// Codes after DLE, see [`super`].
@@ -24,24 +23,24 @@ const KEYS_TO_PROMPT: u8 = 0x50;
 const KEYS_TO_VM: u8 = 0x51;
 const CONSUMED: u8 = 0x61;
 
-/// What a received byte asks of the caller.
+/// What the caller has to do after a received byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// Nothing.
     None,
     /// This VM has bytes to fetch ([`Multiplexer::take_input`]).
     Vm(VmId),
-    /// Carry this out, say what there is to say, then call [`Multiplexer::command_done`].
+    /// Carry out this command, say its result, then call [`Multiplexer::command_done`].
     Command(Command),
 }
 
-/// Whom bytes from the other end are for.
+/// The receiver of bytes from the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Addressee {
     /// Keys: for the attached VM or the prompt.
     Keys,
     Vm(VmId),
-    /// A VM that is not there.
+    /// A VM that does not exist.
     Nobody,
 }
 
@@ -55,17 +54,18 @@ pub struct Multiplexer<'b, P> {
     attached: VmId,
     addressee: Addressee,
     escaped: bool,
-    /// Who the other end was told that keys go to.
+    /// The receiver of keys that the other end was last told.
     announced: Option<u8>,
-    /// A key came whose sender waits to be told.
+    /// Whether a key came whose sender waits for an announcement.
     answer_is_due: bool,
     acknowledgement_is_due: bool,
-    /// Whether the last [`Self::drain`] left nothing. All that gives it something to do calls it.
+    /// Whether the last [`Self::drain`] sent everything. All that queues something calls it.
     drained: bool,
 }
 
 impl<'b, P: SerialPort> Multiplexer<'b, P> {
-    /// The line behind `port`, with the first of the VMs of these names attached.
+    /// The multiplexer of the line behind `port`. The first of the VMs with these names is
+    /// attached.
     pub fn new(port: P, framed: bool, names: Names, buffers: &'b mut Buffers) -> Self {
         Self {
             line: Line::new(port, framed),
@@ -97,38 +97,51 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
         self.voice.prompt != Prompt::Closed
     }
 
-    /// Says a line of the hypervisor's own (or several, with `\n` between them). Never
-    /// waits: what the port does not take now is for [`Self::drain`].
+    /// Says a line of the hypervisor's (or several, separated by `\n`). It never waits:
+    /// [`Self::drain`] sends what the port does not take now.
     pub fn say(&mut self, text: fmt::Arguments<'_>) {
         self.voice.say(text);
-        self.drain();
+        self.drain_some();
     }
 
-    /// Takes one byte of a VM's; `false` where the line takes none now (the guest's FIFO
-    /// keeps it). In plain form, always taken while the VM is not shown.
-    pub fn try_send(&mut self, vm: VmId, byte: u8) -> bool {
+    /// Sends one byte of a VM's. If the line is full, the guest's FIFO keeps the byte. In plain form,
+    /// bytes are always accepted while the VM's output is hidden.
+    pub fn try_send(&mut self, vm: VmId, byte: u8) -> Result<(), LineFull> {
         let hidden = self.is_hidden(vm);
         let Some(guest) = self.guests.get_mut(vm.index()) else {
-            return true;
+            return Ok(());
         };
         if hidden {
             guest.hold(byte);
-            return true;
+            return Ok(());
         }
-        (self.drained || self.drain()) && self.line.try_send(Channel::Vm(vm), byte)
+        if !self.drained {
+            self.drain()?;
+        }
+        self.line.try_send(Channel::Vm(vm), byte)
     }
 
-    /// Sends what is queued as far as the port takes it; whether nothing is left.
-    pub fn drain(&mut self) -> bool {
-        self.drained = self.acknowledge()
-            && self.send_said()
-            && self.announce()
-            && self.replay()
-            && self.line.flush();
-        self.drained
+    /// Sends what is queued, as far as the port takes it.
+    pub fn drain(&mut self) -> Result<(), LineFull> {
+        let sent = self.send_queues();
+        self.drained = sent.is_ok();
+        sent
     }
 
-    /// Whether [`Self::drain`] has something to send.
+    fn send_queues(&mut self) -> Result<(), LineFull> {
+        self.acknowledge()?;
+        self.send_said()?;
+        self.announce()?;
+        self.replay()?;
+        self.line.flush()
+    }
+
+    /// As [`Self::drain`]; what the port does not take waits for the next call.
+    fn drain_some(&mut self) {
+        let _ = self.drain();
+    }
+
+    /// Whether something waits for [`Self::drain`].
     pub fn pending(&self) -> bool {
         self.line.is_waiting()
             || self.acknowledgement_is_due
@@ -137,9 +150,10 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
             || self.held().is_some()
     }
 
-    /// Sends all that is queued, waiting for the port however long that takes: for the end.
+    /// Sends all that is queued, and waits for the port as long as that takes. For the end of the
+    /// run.
     pub fn flush_blocking(&mut self) {
-        while !self.drain() {
+        while self.drain().is_err() {
             core::hint::spin_loop();
         }
     }
@@ -154,7 +168,7 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
             Addressee::Vm(vm) => self.give(vm, byte),
             Addressee::Keys => self.key(byte),
         };
-        self.drain();
+        self.drain_some();
         input
     }
 
@@ -164,7 +178,7 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
         let byte = guest.take();
         if self.line.framed && guest.acknowledgement_is_due() {
             self.acknowledgement_is_due = true;
-            self.drain();
+            self.drain_some();
         }
         byte
     }
@@ -174,34 +188,35 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
         self.guests.get(vm.index()).is_some_and(Guest::has_input)
     }
 
-    /// Forgets the bytes for a VM: its next life is to begin without them.
+    /// Drops the input of a VM, so that its next boot begins without it.
     pub fn clear_input(&mut self, vm: VmId) {
         while self.take_input(vm).is_some() {}
     }
 
-    /// How many bytes for a VM were dropped because it did not fetch them.
+    /// The number of bytes of input for a VM that were dropped because the VM did not fetch them.
     pub fn dropped_input(&self, vm: VmId) -> u32 {
         self.guests.get(vm.index()).map_or(0, |guest| guest.dropped)
     }
 
-    /// The command that [`Self::received`] gave was carried out: shows the next prompt.
+    /// To be called when the command that [`Self::received`] answered was carried out. It shows the
+    /// next prompt.
     pub fn command_done(&mut self) {
         if self.voice.prompt == Prompt::Busy {
             self.voice.open();
         }
-        self.drain();
+        self.drain_some();
     }
 }
 
 /// Output.
 impl<P: SerialPort> Multiplexer<'_, P> {
-    /// Whether a VM's output is kept back: in plain form, while another one is attached or
-    /// somebody types at the prompt.
+    /// Whether a VM's output is held: in plain form, while another VM is attached or the prompt is
+    /// open.
     fn is_hidden(&self, vm: VmId) -> bool {
         !self.line.framed && (vm != self.attached || self.prompt_is_open())
     }
 
-    /// The byte of the attached VM's that was kept back and is to be shown now.
+    /// The oldest held byte of the attached VM, if it may be shown now.
     fn held(&self) -> Option<u8> {
         if self.is_hidden(self.attached) {
             return None;
@@ -209,86 +224,76 @@ impl<P: SerialPort> Multiplexer<'_, P> {
         self.guests.get(self.attached.index())?.held()
     }
 
-    fn send_said(&mut self) -> bool {
+    fn send_said(&mut self) -> Result<(), LineFull> {
         loop {
             while let Some(byte) = self.voice.next() {
-                if !self.line.try_send(Channel::Hypervisor, byte) {
-                    return false;
-                }
+                self.line.try_send(Channel::Hypervisor, byte)?;
                 self.voice.sent();
             }
-            if !self.voice.catch_up() {
-                return true;
+            if self.voice.catch_up() == CatchUp::Nothing {
+                return Ok(());
             }
         }
     }
 
-    fn replay(&mut self) -> bool {
+    fn replay(&mut self) -> Result<(), LineFull> {
         let attached = self.attached;
         if self.held().is_some()
             && let Some(guest) = self.guests.get_mut(attached.index())
             && let lost @ 1.. = guest.take_overwritten()
         {
             self.voice.note(format_args!("[{lost} bytes lost]"));
-            if !self.send_said() {
-                return false;
-            }
+            self.send_said()?;
         }
         while let Some(byte) = self.held() {
-            if !self.line.try_send(Channel::Vm(attached), byte) {
-                return false;
-            }
+            self.line.try_send(Channel::Vm(attached), byte)?;
             if let Some(guest) = self.guests.get_mut(attached.index()) {
                 guest.release();
             }
         }
-        true
+        Ok(())
     }
 
-    fn acknowledge(&mut self) -> bool {
+    fn acknowledge(&mut self) -> Result<(), LineFull> {
         if !self.acknowledgement_is_due {
-            return true;
+            return Ok(());
         }
         for (code, guest) in (CONSUMED..).zip(self.guests.iter_mut()) {
             while guest.acknowledgement_is_due() {
-                if !self.line.try_announce(code) {
-                    return false;
-                }
+                self.line.try_announce(code)?;
                 guest.acknowledged();
             }
         }
         self.acknowledgement_is_due = false;
-        true
+        Ok(())
     }
 
-    /// What the other end is to be told about where keys go.
+    /// The announcement of the receiver of keys, if one is due.
     fn announcement(&self) -> Option<u8> {
         let code = if self.prompt_is_open() {
             KEYS_TO_PROMPT
         } else {
             KEYS_TO_VM + self.attached.index() as u8
         };
-        let news = self.announced != Some(code) || self.answer_is_due;
-        // While a command is carried out, nobody knows yet.
-        (self.line.framed && news && self.voice.prompt != Prompt::Busy).then_some(code)
+        let is_due = self.announced != Some(code) || self.answer_is_due;
+        // While a command is carried out, that is not decided.
+        (self.line.framed && is_due && self.voice.prompt != Prompt::Busy).then_some(code)
     }
 
-    fn announce(&mut self) -> bool {
+    fn announce(&mut self) -> Result<(), LineFull> {
         let Some(code) = self.announcement() else {
-            return true;
+            return Ok(());
         };
-        let told = self.line.try_announce(code);
-        if told {
-            self.announced = Some(code);
-            self.answer_is_due = false;
-        }
-        told
+        self.line.try_announce(code)?;
+        self.announced = Some(code);
+        self.answer_is_due = false;
+        Ok(())
     }
 }
 
 /// Input.
 impl<P: SerialPort> Multiplexer<'_, P> {
-    /// A byte that is for somebody; `None` where it belongs to the framing.
+    /// Removes the framing. The answer is a byte of contents; `None` for a byte of the framing.
     fn unframed(&mut self, byte: u8) -> Option<u8> {
         if !self.line.framed {
             return Some(byte);
@@ -306,7 +311,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
                 };
             }
             (true, DLE) | (false, _) => return Some(byte),
-            // Not of the protocol: a line that lost a byte.
+            // No code of the protocol: the line has lost a byte.
             (true, _) => {}
         }
         None
@@ -318,7 +323,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
         else {
             return Input::None;
         };
-        if guest.give(byte) {
+        if guest.give(byte) == Given::FirstLost {
             self.voice.say(format_args!(
                 "vm {name}: input lost: it does not read its serial port"
             ));
@@ -339,7 +344,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
             }
             (Prompt::Closed, _) => self.give(self.attached, key),
             (Prompt::Open { .. }, _) => self.edit(key),
-            // Nothing more is known of the command: the person has had enough.
+            // The person does not want to wait for the rest of the command.
             (Prompt::Busy, ATTENTION | INTERRUPT) => {
                 self.voice.prompt = Prompt::Closed;
                 Input::None
@@ -368,7 +373,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
         self.voice.end_prompt(Prompt::Busy);
         let (line, dropped) = self.voice.editor.finish();
         if dropped > 0 {
-            // What is left may be another command than the one that was meant.
+            // What is left may be another command than the person meant.
             self.voice.say(format_args!(
                 "not done: {dropped} characters of that line were dropped; it takes 80, of ASCII"
             ));
@@ -391,7 +396,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
     fn attach(&mut self, vm: VmId) {
         self.attached = vm;
         self.voice.prompt = Prompt::Closed;
-        // The framed line's other end says so itself.
+        // In framed form the other end says so itself.
         if let (false, Some(name)) = (self.line.framed, self.names.get(vm.index())) {
             self.voice.note(format_args!("--- {name} ---"));
         }
@@ -403,12 +408,12 @@ fn key_text(key: &[u8; 1]) -> &str {
     core::str::from_utf8(key).unwrap_or("")
 }
 
-/// The commands alone: what each is for is told on the PC, and in docs/console.md.
+/// Says the commands only: the PC and docs/console.md explain them.
 fn help(voice: &mut Voice<'_>) {
     voice.say(format_args!("{Commands}; words may be cut short"));
 }
 
-/// All commands, in one line.
+/// All commands in one line.
 struct Commands;
 
 impl fmt::Display for Commands {

@@ -1,4 +1,5 @@
 use super::*;
+use hanok_hal::LineFull;
 use hanok_hal::fake::FakeSerialPort;
 use proptest::prelude::*;
 use std::boxed::Box;
@@ -27,9 +28,9 @@ fn with<T>(framed: bool, test: impl FnOnce(&mut Multiplexer<'_, FakeSerialPort>)
 
 type Mux<'b> = Multiplexer<'b, FakeSerialPort>;
 
-/// What came on the line since this was last asked.
+/// The bytes on the line since the last call.
 fn sent(mux: &mut Mux<'_>) -> Vec<u8> {
-    mux.drain();
+    let _ = mux.drain();
     core::mem::take(&mut mux.port().sent)
 }
 
@@ -39,11 +40,11 @@ fn shown(mux: &mut Mux<'_>) -> String {
 
 fn send(mux: &mut Mux<'_>, vm: VmId, text: &str) {
     for byte in text.bytes() {
-        assert!(mux.try_send(vm, byte));
+        assert_eq!(mux.try_send(vm, byte), Ok(()));
     }
 }
 
-/// Types; the last answer that is one.
+/// Types keys, and answers the last input that is not `None`.
 fn keys(mux: &mut Mux<'_>, keys: &str) -> Input {
     let answers = keys.bytes().map(|key| mux.received(key));
     let last = answers.filter(|input| *input != Input::None).last();
@@ -70,24 +71,29 @@ fn a_full_line_loses_nothing() {
         sent(mux);
         for room in [0, 1, 1] {
             mux.port().room = room;
-            assert!(!mux.try_send(B, b'a'), "not taken");
+            assert_eq!(mux.try_send(B, b'a'), Err(LineFull), "not taken");
         }
         mux.port().room = 1;
-        assert!(mux.try_send(B, b'a'));
+        assert_eq!(mux.try_send(B, b'a'), Ok(()));
         assert_eq!(sent(mux), b"\x10\x42a");
         mux.port().room = 1;
-        assert!(mux.try_send(B, 0x10), "its second half waits");
+        assert_eq!(mux.try_send(B, 0x10), Ok(()), "its second half waits");
         assert!(mux.pending());
         mux.say(format_args!("h"));
-        assert!(!mux.try_send(B, b'b'), "after the hypervisor's line");
+        assert_eq!(
+            mux.try_send(B, b'b'),
+            Err(LineFull),
+            "after the hypervisor's line"
+        );
         mux.port().room = 10;
-        assert!(mux.try_send(B, b'b'));
+        assert_eq!(mux.try_send(B, b'b'), Ok(()));
         assert!(!mux.pending());
         assert_eq!(sent(mux), b"\x10\x10\x10\x40h\n\x10\x42b");
     });
 }
 
-/// Whatever waits for the line, says so; once there is room, all of it is sent, and nothing waits.
+/// Whatever waits for the line is pending. Once there is room, all of it is sent, and nothing is
+/// pending.
 #[test]
 fn what_waits_is_pending_until_it_is_sent() {
     for framed in [true, false] {
@@ -153,7 +159,7 @@ fn a_vm_that_is_not_attached_is_kept_and_shown_later() {
         send(mux, A, "a");
         mux.port().room = 0;
         send(mux, B, "booted\n");
-        assert!(!mux.try_send(A, b'a'), "its FIFO waits");
+        assert_eq!(mux.try_send(A, b'a'), Err(LineFull), "its FIFO waits");
         mux.port().room = usize::MAX;
         assert_eq!(shown(mux), "a");
         keys(mux, "\x1datt r\r");
@@ -218,7 +224,7 @@ fn commands_are_carried_out_by_the_caller() {
     });
 }
 
-/// On a real board's terminal: what is left of a line may be nothing, or another command.
+/// On a real board's terminal, what is left of a line may be nothing, or another command.
 #[test]
 fn a_line_that_lost_characters_is_told_and_not_carried_out() {
     with(false, |mux| {
@@ -236,7 +242,7 @@ fn a_line_that_lost_characters_is_told_and_not_carried_out() {
                 std::format!("hanok: not done: {count} characters of that line were dropped");
             assert!(text.contains(&told) && text.ends_with("hanok> "), "{text}");
             assert!(mux.prompt_is_open());
-            // The next line is as always.
+            // The next line is as usual.
             assert_eq!(keys(mux, "list\r"), Input::Command(Command::List));
             mux.command_done();
             keys(mux, "\x03");
@@ -260,7 +266,7 @@ fn a_command_without_end_can_be_left() {
     });
 }
 
-/// A VM's code is that of the first one and its number.
+/// The code of a VM is that of the first one plus its number.
 #[test]
 fn the_other_end_is_told_which_vm_has_the_keys() {
     with(true, |mux| {
@@ -336,7 +342,7 @@ fn ids_that_no_vm_has_do_no_harm() {
     for framed in [false, true] {
         with(framed, |mux| {
             let nobody = VmId::new(200);
-            assert!(mux.try_send(nobody, b'x'));
+            assert_eq!(mux.try_send(nobody, b'x'), Ok(()));
             assert_eq!(mux.take_input(nobody), None);
             assert!(!mux.has_input(nobody));
             mux.clear_input(nobody);
@@ -344,8 +350,8 @@ fn ids_that_no_vm_has_do_no_harm() {
     }
 }
 
-/// What a program at the other end makes of the framed line: each channel's text, and each
-/// piece of the line that one speaker has at a time.
+/// The framed line as a program at the other end reads it: each channel's text, and the pieces of
+/// the line that each channel has at a time.
 fn demultiplexed(line: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut pieces: Vec<(u8, Vec<u8>)> = vec![];
     let mut speaking = HYPERVISOR;
@@ -397,7 +403,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event, 0..400)
 }
 
-/// Whether `text` is whole lines, the last one a prompt perhaps.
+/// Whether `text` consists of whole lines, except perhaps a prompt at its end.
 fn is_whole(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     let last = text.rsplit(['\n', '\r']).next().unwrap_or("");
@@ -412,7 +418,7 @@ proptest! {
             for event in events {
                 match event {
                     Event::Send(vm, byte) => {
-                        if mux.try_send(VmId::new(vm), byte) {
+                        if mux.try_send(VmId::new(vm), byte).is_ok() {
                             taken[usize::from(vm)].push(byte);
                         }
                     }
@@ -442,7 +448,7 @@ proptest! {
     }
 }
 
-/// Whether it is an echo of what was typed at the prompt, without the prompt itself.
+/// Whether the text is an echo of keys at the prompt, without the prompt itself.
 fn typed_at(text: &[u8]) -> bool {
     !text.windows(4).any(|word| word == b"said")
 }

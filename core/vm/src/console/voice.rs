@@ -1,25 +1,25 @@
-//! The hypervisor's own text: whole lines in a queue, and the prompt below them.
+//! The hypervisor's own text: a queue of whole lines, and the prompt below them.
 //!
-//! Nobody waits here. A text that does not fit is left out whole and counted; what is in the
-//! queue is on the line before any guest's next byte, so that no guest gets into a line.
+//! Nothing waits here. A text that does not fit into the queue is left out as a whole and counted.
+//! The queue is sent before any guest's next byte, so that no guest's byte gets into a line.
 
 use super::editor::Editor;
 use super::guest::Said;
 use core::fmt::{self, Write};
 
-/// What stands before what is typed at the prompt.
+/// The text before what is typed at the prompt.
 pub(super) const PROMPT: &str = "hanok> ";
-/// What stands before each line where the line is not framed.
+/// The mark before each line in plain form.
 const MARK: &str = "hanok: ";
-/// To the line's beginning, and empties it (ECMA-48: CR, and EL).
+/// Moves to the beginning of the line and erases it (ECMA-48: CR, and EL).
 const ERASE: &str = "\r\x1b[K";
 
-/// Whether somebody is at the prompt.
+/// The state of the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prompt {
-    /// Nobody: keys are for the VM.
+    /// Closed: keys are for the VM.
     Closed,
-    /// Somebody; whether the line that is typed can be seen.
+    /// Open. `shown` says whether the line that is typed is on the screen.
     Open { shown: bool },
     /// A command is being carried out.
     Busy,
@@ -50,46 +50,52 @@ impl<'b> Voice<'b> {
         self.said.front().copied()
     }
 
-    /// It was sent.
+    /// Removes that byte after it was sent.
     pub(super) fn sent(&mut self) {
         self.said.pop_front();
     }
 
-    /// Says a line, or several, above the prompt.
+    /// Says one or several lines above the prompt.
     pub(super) fn say(&mut self, text: fmt::Arguments<'_>) {
-        if !(self.say_lost() && self.try_say(text)) {
+        if self.say_lost().is_err() || self.try_say(text).is_err() {
             self.lost = self.lost.saturating_add(1);
         }
     }
 
-    /// Once the queue is empty: says what there was no room for; whether there was anything.
-    pub(super) fn catch_up(&mut self) -> bool {
+    /// Queues what there was no room for earlier. The queue must be empty.
+    pub(super) fn catch_up(&mut self) -> CatchUp {
         let owed = self.lost > 0;
         if owed {
-            self.say_lost();
+            // The queue is empty, and has room.
+            let _ = self.say_lost();
         }
         if self.prompt == (Prompt::Open { shown: false }) {
             self.redraw();
-            return true;
+            return CatchUp::Queued;
         }
-        owed
+        if owed {
+            CatchUp::Queued
+        } else {
+            CatchUp::Nothing
+        }
     }
 
-    /// Says how many lines were lost, if any; whether none is left to be told.
-    fn say_lost(&mut self) -> bool {
+    /// Says how many lines were lost, if any.
+    fn say_lost(&mut self) -> Result<(), QueueFull> {
         let lost = self.lost;
-        if lost > 0 && self.try_say(format_args!("{lost} lines of the hypervisor's were lost")) {
+        if lost > 0 {
+            self.try_say(format_args!("{lost} lines of the hypervisor's were lost"))?;
             self.lost = 0;
         }
-        self.lost == 0
+        Ok(())
     }
 
-    fn try_say(&mut self, text: fmt::Arguments<'_>) -> bool {
+    fn try_say(&mut self, text: fmt::Arguments<'_>) -> Result<(), QueueFull> {
         let mark = if self.framed { "" } else { MARK };
         let newline = self.newline();
         let below = self.prompt == (Prompt::Open { shown: true });
         let (said, editor) = (&mut *self.said, &self.editor);
-        whole(said, |said| {
+        queue_whole(said, |said| {
             if below {
                 said.write_str(ERASE)?;
             }
@@ -113,36 +119,38 @@ impl<'b> Voice<'b> {
         self.draw("");
     }
 
-    /// Shows the prompt and what has been typed in place of what is on its line.
+    /// Replaces what is on the prompt's line by the prompt and what has been typed.
     pub(super) fn redraw(&mut self) {
         self.draw(ERASE);
     }
 
     fn draw(&mut self, erase: &str) {
         let (said, text) = (&mut *self.said, self.editor.text());
-        let shown = whole(said, |said| write!(said, "{erase}{PROMPT}{text}"));
+        let queued = queue_whole(said, |said| write!(said, "{erase}{PROMPT}{text}"));
+        let shown = queued.is_ok();
         self.prompt = Prompt::Open { shown };
     }
 
-    /// Shows what a key did to the line that is typed.
+    /// Shows what a key did to the typed line.
     pub(super) fn echo(&mut self, text: &str) {
         if self.prompt == (Prompt::Open { shown: true }) {
-            let shown = whole(self.said, |said| said.write_str(text));
+            let shown = queue_whole(self.said, |said| said.write_str(text)).is_ok();
             self.prompt = Prompt::Open { shown };
         }
     }
 
-    /// Ends the line that is typed.
+    /// Ends the typed line.
     pub(super) fn end_prompt(&mut self, next: Prompt) {
         let newline = self.newline();
         self.echo(newline);
         self.prompt = next;
     }
 
-    /// Text for the person at a plain terminal, which is of no line of the hypervisor's.
+    /// Shows text to the person at a plain terminal, outside the hypervisor's lines.
     pub(super) fn note(&mut self, text: fmt::Arguments<'_>) {
         let newline = self.newline();
-        whole(self.said, |said| write!(said, "{text}{newline}"));
+        // Without room the note is left out.
+        let _ = queue_whole(self.said, |said| write!(said, "{text}{newline}"));
     }
 
     fn newline(&self) -> &'static str {
@@ -150,14 +158,30 @@ impl<'b> Voice<'b> {
     }
 }
 
-/// Puts a whole text into the queue, or nothing of it; whether it did.
-fn whole(said: &mut Said, text: impl FnOnce(&mut Queue<'_>) -> fmt::Result) -> bool {
+/// What [`Voice::catch_up`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum CatchUp {
+    /// It queued some text.
+    Queued,
+    /// There was nothing to queue.
+    Nothing,
+}
+
+/// The queue of the hypervisor's text has no room for a whole text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct QueueFull;
+
+/// Puts a whole text into the queue, or nothing of it.
+fn queue_whole(
+    said: &mut Said,
+    text: impl FnOnce(&mut Queue<'_>) -> fmt::Result,
+) -> Result<(), QueueFull> {
     let before = said.len();
-    let done = text(&mut Queue(said)).is_ok();
-    if !done {
+    text(&mut Queue(said)).map_err(|fmt::Error| {
         said.truncate(before);
-    }
-    done
+        QueueFull
+    })
 }
 
 struct Queue<'a>(&'a mut Said);
@@ -169,8 +193,8 @@ impl Write for Queue<'_> {
     }
 }
 
-/// Lines with their marks and ends. A control character in one is shown as a dot, so that
-/// no name or word in it can pretend to be another line.
+/// Lines with their marks and ends. A control character in a line is shown as a dot, so that no
+/// name or word in it can look like another line.
 struct Lines<'a, 'q> {
     said: &'a mut Queue<'q>,
     mark: &'static str,

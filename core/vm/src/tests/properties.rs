@@ -188,7 +188,7 @@ impl Run {
             }
             Event::Line(room) => {
                 self.vm.machine.line.borrow_mut().room = room;
-                self.vm.vm.transmit(&self.vm.machine);
+                let _ = self.vm.vm.transmit(&self.vm.machine);
             }
             _ => {}
         }

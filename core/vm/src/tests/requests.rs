@@ -4,6 +4,7 @@ use super::{load, received, store, write};
 use crate::fake::{ENTRY, FIRST_CPU, Fixture};
 use crate::{Action, Attempt, Entry, Exit, GuestFault, Wait, function};
 use hanok_decode::SysReg;
+use hanok_hal::LineFull;
 use hanok_types::{CpuId, GicVersion, IntId, Ipa, VcpuId, Width, platform};
 
 const GICD: u64 = platform::GIC_DIST.get();
@@ -145,9 +146,9 @@ fn a_full_line_holds_bytes_back_until_it_takes_them() {
     assert_eq!(vm.machine.line_state.get(), Some((true, false)));
     put(&mut vm, 0, UART, b'b'.into());
     assert_eq!(vm.machine.line_state.get(), Some((true, true)), "one waits");
-    assert!(!vm.vm.transmit(&vm.machine));
+    assert_eq!(vm.vm.transmit(&vm.machine), Err(LineFull));
     vm.machine.line.borrow_mut().room = 10;
-    assert!(vm.vm.transmit(&vm.machine));
+    assert_eq!(vm.vm.transmit(&vm.machine), Ok(()));
     assert_eq!(vm.machine.line.borrow().sent, b"ab");
 }
 

@@ -308,7 +308,7 @@ impl World {
                 assert_eq!(taken, room > 0);
                 assert_eq!(vm.receive_room(), room - usize::from(taken));
             }
-            28 => drop(vm.transmit(board)),
+            28 => _ = vm.transmit(board),
             29 => {
                 let number = input.byte();
                 let (irq, physical) = (IntId::spi(112 + u32::from(number % 64)), number);

@@ -195,7 +195,7 @@ pub fn refused(error: &SimError) -> Failure {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
             format!(": {}", faults.join("; "))
         }
-        SimError::ResourceInterface(..) => {
+        SimError::Interface(..) => {
             "; --server periodic keeps every interface that there can be".to_owned()
         }
         _ => String::new(),

@@ -205,6 +205,8 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     tell_sources(board);
     let mut cpus = smp::prepare(tree, board, &system, &mut arena);
     system::place_vcpus(board, &system, &mut cpus, &mut arena);
+    let free = layout.free.free_bytes() >> 10;
+    wiring::say(board, format_args!("{free} KiB of RAM free"));
     smp::set_up_first(board, &mut cpus);
     image::check_boot_stack();
     let cpus = smp::start_others(tree, board, cpus, layout.table.root(), image.start());

@@ -15,6 +15,7 @@ use hanok_system::Architecture;
 use super::counting::{Counting, What};
 use super::materials::{self, Materials, VMM_PROGRAM};
 use super::plan::{Job, Load, Plan};
+use super::xen::Domains;
 use hanok_artifacts::Store;
 use hanok_artifacts::initramfs;
 use hanok_artifacts::qemu::{PROGRAM, PROGRAM_32};
@@ -238,10 +239,8 @@ impl Boards<'_> {
         Ok(tools.ready(&system, &image, &start))
     }
 
-    /// Xen, with the guest as dom0: QEMU's guest loader puts it into memory and names it in
-    /// the tree, as Xen's boot protocol wants (Xen, docs/misc/arm/device-tree/booting.txt).
-    fn xen(&self, job: &Job) -> Outcome<Ready> {
-        let guest = self.guest(job, "hvc0")?;
+    /// QEMU with Xen, which gives its first domain the guest's memory.
+    fn xen_alone(&self, gic: Gic) -> Outcome<Command> {
         let xen = self.materials.xen.clone();
         let xen = Guest {
             kernel: xen.ok_or_else(|| failure(Code::Setup, "there is no Xen"))?,
@@ -249,8 +248,37 @@ impl Boards<'_> {
             cmdline: format!("dom0_mem={}M dom0_max_vcpus=1", GUEST_MEMORY >> 20),
         };
         let mut command = self.qemu();
-        let machine = self.machine("on", job.gic);
+        let machine = self.machine("on", gic);
         machine::native(&mut command, &self.of(&xen, &machine, BOARD_MEMORY));
+        Ok(command)
+    }
+
+    /// Xen with the payload, told `cmdline`, as dom0, beside `idle` domains that Xen begins itself.
+    pub fn xen_beside(&self, name: &str, gic: Gic, cmdline: &str, idle: usize) -> Outcome<Ready> {
+        let found = self.materials;
+        let payload = found.payload_in_xen.as_ref().or(found.payload.as_ref());
+        let payload = payload.ok_or_else(|| failure(Code::Refused, "no payload was built"))?;
+        let path = self.dir.join(name);
+        let domains = Domains {
+            payload: (payload, XEN_KERNEL),
+            cmdline,
+            idle: (path.with_extension("idle"), XEN_INITRAMFS),
+            count: idle,
+            architecture: self.plan.architecture,
+        };
+        let mut draft = self.xen_alone(gic)?;
+        let tree = domains.tree(&mut draft, &path.with_extension("dtb"));
+        let tree = tree.blame(Code::Qemu)?;
+        let mut command = self.xen_alone(gic)?;
+        domains.put(&mut command, &tree).blame(Code::Output)?;
+        Ok(plain(command))
+    }
+
+    /// Xen, with the guest as dom0: QEMU's guest loader puts it into memory and names it in
+    /// the tree, as Xen's boot protocol wants (Xen, docs/misc/arm/device-tree/booting.txt).
+    fn xen(&self, job: &Job) -> Outcome<Ready> {
+        let guest = self.guest(job, "hvc0")?;
+        let mut command = self.xen_alone(job.gic)?;
         let kernel = machine::escaped(&guest.kernel);
         let words = guest.cmdline.replace(',', ",,");
         command.arg("-device").arg(format!(

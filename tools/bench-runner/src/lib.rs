@@ -23,6 +23,7 @@ mod progress;
 mod report;
 mod rows;
 mod scaling;
+mod xen;
 
 use std::fs;
 use std::path::Path;

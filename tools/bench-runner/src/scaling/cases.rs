@@ -6,6 +6,9 @@ use hanok_bench::Side;
 /// How many vCPUs the other VMs have together: with seven VMs, up to what the limits allow.
 pub const BESIDE: [(usize, usize); 5] = [(1, 1), (7, 1), (7, 2), (7, 4), (7, 8)];
 
+/// How many idle domains Xen has beside the one that measures: eight in all at most.
+pub const IDLE_DOMAINS: std::ops::RangeInclusive<usize> = 0..=7;
+
 /// Words for Linux.
 const SLEEPS: &str = "console=ttyAMA0 quiet panic=-1 norandmaps nokaslr kpti=off mitigations=off \
                       rdinit=/bench/init bench.rounds=1 bench.rows=nanosleep";
@@ -35,6 +38,8 @@ pub enum Case {
     },
     /// Bytes in.
     Receive,
+    /// What Xen has for it, beside so many idle domains.
+    Xen(usize),
 }
 
 /// Who runs the guest.
@@ -71,6 +76,7 @@ impl Case {
             [(MEMORY_MIB, 7), (MEMORY_MIB, 0), (LARGE_MIB, 0)]
                 .map(|(mib, others)| Self::Start { mib, others }),
         );
+        all.extend(IDLE_DOMAINS.rev().map(Self::Xen));
         all.extend([
             Self::Receive,
             Self::Alone(Who::Hanok),
@@ -91,6 +97,7 @@ impl Case {
             Self::Sleep(who) => format!("sleep-{}", who.side().id()),
             Self::Start { mib, others } => format!("start-{mib}-{others}"),
             Self::Receive => "receive".to_owned(),
+            Self::Xen(idle) => format!("xen-beside-{idle}"),
         }
     }
 
@@ -131,11 +138,12 @@ impl Case {
             Self::Beside { .. } => "wake,physical-timer",
             Self::Start { .. } => "start",
             Self::Receive => "receive",
+            Self::Xen(_) => "timer-interrupt,wake,physical-timer",
         };
         format!("bench.repeat=4 bench.figures={figures}")
     }
 
-    /// The system of a case that is not native.
+    /// The system of a case in Hanok.
     pub fn system<'a>(
         self,
         (board, cpu): (&'a str, &'a str),
@@ -182,7 +190,7 @@ impl Case {
                 each: 8,
                 ..alone
             },
-            Self::Receive => alone,
+            Self::Receive | Self::Xen(_) => alone,
         }
     }
 }

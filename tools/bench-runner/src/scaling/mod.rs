@@ -2,6 +2,7 @@
 
 mod cases;
 mod found;
+mod image;
 mod picture;
 mod systems;
 
@@ -27,7 +28,7 @@ use crate::materials::{self, Materials};
 use crate::plan::Plan;
 use crate::{BESIDE, output_is_ours, report, rows};
 use cases::Case;
-use found::{Found, Row};
+use found::{FREE, Found, IMAGE, Row};
 use hanok_artifacts::Store;
 use hanok_base::exit::{Blame, Code, Outcome, failure};
 use hanok_base::{repo, ui};
@@ -44,7 +45,7 @@ const PATIENCE: Duration = Duration::from_secs(60 * 60);
 /// `hanok bench --scaling`.
 pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
     let plan = Plan {
-        sides: vec![Side::Native, Side::Hanok],
+        sides: vec![Side::Native, Side::Hanok, Side::Xen],
         figures: ["nanosleep", "timer-interrupt"]
             .into_iter()
             .filter_map(Figure::find)
@@ -71,13 +72,14 @@ pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
     // By this the folder is known as ours from now on.
     report::write_so_far(&mut report::started(root), &boards, &[], &args.output)?;
     fresh(&consoles).blame(Code::Output)?;
-    let (found, failed) = measure(&boards, &consoles)?;
+    let (mut found, failed) = measure(&boards, &consoles)?;
+    found.images = Some(image::measure(&boards)?);
     let rows = found::rows(&found);
     let tsv = rows.iter().map(separated).collect::<String>();
     let write = |name, text: &str| repo::write_whole(&args.output.join(name), text.as_bytes());
     write(TABLE, &tsv).blame(Code::Output)?;
     write(PICTURE, &picture::draw(&found)).blame(Code::Output)?;
-    ui::line(format_args!("{}", table(&rows)));
+    ui::line(format_args!("{}{}", table(&rows), found::NOT_HAD));
     ui::line(format_args!(
         "The plot: {}",
         args.output.join(PICTURE).display()
@@ -97,7 +99,10 @@ fn measure(boards: &Boards, consoles: &Path) -> Outcome<(Found, Vec<String>)> {
     }
     ready.reverse();
     eprintln!("{} boots, {BESIDE} side by side ...", ready.len());
-    let (waiting, done) = (Mutex::new(ready), Mutex::new((Found::new(), Vec::new())));
+    let (waiting, done) = (
+        Mutex::new(ready),
+        Mutex::new((Found::default(), Vec::new())),
+    );
     thread::scope(|scope| {
         for _ in 0..BESIDE {
             scope.spawn(|| {
@@ -106,7 +111,7 @@ fn measure(boards: &Boards, consoles: &Path) -> Outcome<(Found, Vec<String>)> {
                     let given = boot(case, prepared, consoles);
                     let (found, failed) = &mut *done.lock().unwrap_or_else(PoisonError::into_inner);
                     match given {
-                        Ok(values) => drop(found.insert(case, values)),
+                        Ok(values) => drop(found.boots.insert(case, values)),
                         Err(error) => failed.push(format!("{}: {error:#}", case.name())),
                     }
                     eprintln!("{} ...", case.name());
@@ -114,7 +119,13 @@ fn measure(boards: &Boards, consoles: &Path) -> Outcome<(Found, Vec<String>)> {
             });
         }
     });
-    Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (case, values) in &mut done.0.boots {
+        let image = boards.dir.join(case.name()).with_extension("img");
+        let bytes = fs::metadata(image).ok().map(|data| data.len() as f64);
+        values.extend(bytes.map(|bytes| (IMAGE.to_owned(), bytes)));
+    }
+    Ok(done)
 }
 
 /// A board, and where the plugin writes what it counts.
@@ -127,6 +138,9 @@ fn prepare(boards: &Boards, case: Case) -> Outcome<Prepared> {
     let words = case.words(board != "qemu-virt-arm");
     if case.is_native() {
         return Ok((boards.native_of(gic, case.is_linux(), words)?, None));
+    }
+    if let Case::Xen(idle) = case {
+        return Ok((boards.xen_beside(&case.name(), gic, &words, idle)?, None));
     }
     let kernel = materials::kernel(plan.architecture);
     let system = case.system((board, &plan.cpu), &words, kernel);
@@ -176,6 +190,8 @@ fn boot(case: Case, (ready, counts): Prepared, dir: &Path) -> Result<BTreeMap<St
     }
     let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
     let mut values = values(&text);
+    let log = fs::read_to_string(path.with_extension("log"))?;
+    values.extend(free(&log).map(|bytes| (FREE.to_owned(), bytes)));
     if let Some(path) = counts {
         let counted = counting::read(&path, &text, What::Stretches)?;
         let each = |one: Counted| Some((one.figure.clone(), one.a_round()?));
@@ -210,24 +226,33 @@ fn values(console: &str) -> BTreeMap<String, f64> {
     values
 }
 
+/// The bytes of RAM that nobody has, as the hypervisor says it at its start.
+fn free(log: &str) -> Option<f64> {
+    let mut lines = log.lines();
+    let kibibytes = lines.find_map(|line| line.strip_suffix(" KiB of RAM free"))?;
+    Some(kibibytes.trim().parse::<f64>().ok()? * 1024.0)
+}
+
 /// The rows for people.
 fn table(rows: &[Row]) -> String {
     let mut text = format!(
-        "{:<38} {:>10} {:>10} {:>10}  {}\n",
-        "cost", "before", "now", "to reach", "unit"
+        "{:<38} {:>10} {:>10} {:>10} {:>10}  {}\n",
+        "cost", "before", "now", "to reach", "Xen", "unit"
     );
     for row in rows {
         let mark = match row.is_reached() {
             Some(true) => "reached",
             Some(false) => "short",
+            None if row.now.is_some() => "",
             None => "not measured",
         };
         text += &format!(
-            "{:<38} {:>10} {:>10} {:>10}  {:<22} {mark}\n",
+            "{:<38} {:>10} {:>10} {:>10} {:>10}  {:<22} {mark}\n",
             row.what,
             shown(row.before),
             shown(row.now),
-            shown(Some(row.wanted)),
+            shown(row.wanted),
+            shown(row.xen),
             row.unit
         );
     }
@@ -236,11 +261,8 @@ fn table(rows: &[Row]) -> String {
 
 /// The same for programs.
 fn separated(row: &Row) -> String {
-    let (before, now) = (shown(row.before), shown(row.now));
-    format!(
-        "{}\t{before}\t{now}\t{}\t{}\n",
-        row.what, row.wanted, row.unit
-    )
+    let values = [row.before, row.now, row.wanted, row.xen].map(shown);
+    format!("{}\t{}\t{}\n", row.what, values.join("\t"), row.unit)
 }
 
 /// A value as it is worth looking at: small ones to a hundredth.
@@ -261,6 +283,10 @@ mod tests {
 
     #[test]
     fn a_console_s_values_are_read_whatever_their_names() {
+        assert_eq!(
+            free("vm a: x\n2 KiB of RAM free\nvm a: started\n"),
+            Some(2048.0)
+        );
         let console = "bench-info: x\r\nbench: wake 312.5 instructions\r\nbench: done\r\n";
         assert_eq!(values(console), [("wake".to_owned(), 312.5)].into());
         assert_eq!(

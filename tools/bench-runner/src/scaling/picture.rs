@@ -1,6 +1,6 @@
 //! What a pass of the scheduler and a wake cost over the number of neighbours, as SVG.
 
-use super::found::{Found, Point, course};
+use super::found::{Found, Point, course, domains};
 use super::systems::Neighbours;
 use hanok_draw::axis::{Axis, Scale};
 use hanok_draw::markup::{Element, el};
@@ -16,7 +16,9 @@ const BOTTOM: f64 = 290.0;
 const STYLE: &str = "\
 text{font:13px 'DejaVu Sans','Segoe UI',sans-serif;fill:#22272e}.tick{fill:#59626d}.end{text-anchor:end}\
 .grid{stroke:#e4e7eb}.course{fill:none;stroke-width:2}\
-.a{stroke:#0b62a4}.b{stroke:#b4530a;stroke-dasharray:7 4}.c{stroke:#2d7a46;stroke-dasharray:2 4}.d{stroke:#7a3a9a}\
+.a{stroke:#0b62a4}.b{stroke:#b4530a}.c{stroke:#2d7a46}.d{stroke:#7a3a9a}.e,.f{stroke:#6b7280}\
+.course.b{stroke-dasharray:7 4}.course.c{stroke-dasharray:2 4}.course.e{stroke-dasharray:9 3 2 3}\
+.course.f{stroke-dasharray:4 2}.middle{text-anchor:middle}\
 circle{fill:#fff;stroke-width:2}";
 
 /// One curve: its class, what it is, its points.
@@ -25,7 +27,7 @@ type Curve = (&'static str, &'static str, Vec<Point>);
 /// The drawing.
 pub fn draw(found: &Found) -> String {
     let pass = |neighbours| course(found, neighbours, "physical-timer");
-    let curves: [Curve; 4] = [
+    let curves: [Curve; 6] = [
         (
             "a",
             "emulated timer's interrupt, idle",
@@ -37,6 +39,12 @@ pub fn draw(found: &Found) -> String {
             "d",
             "wake from WFI, idle",
             course(found, Neighbours::Idle, "wake"),
+        ),
+        ("e", "Xen: wake, idle domains", domains(found, "wake")),
+        (
+            "f",
+            "Xen: timer, idle domains",
+            domains(found, "physical-timer"),
         ),
     ];
     let points = || curves.iter().flat_map(|(_, _, points)| points);
@@ -68,7 +76,7 @@ fn ground(across: &Axis, up: &Axis) -> Element {
     }
     for tick in across.ticks(40.0) {
         let x = across.place(tick);
-        group = group.child(text(x, BOTTOM + 20.0, tick.to_string()).class("tick end"));
+        group = group.child(text(x, BOTTOM + 20.0, tick.to_string()).class("tick middle"));
     }
     group.child(text(LEFT, BOTTOM + 40.0, "further vCPUs on the core").class("tick"))
 }

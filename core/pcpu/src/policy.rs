@@ -42,6 +42,14 @@ impl PcpuPolicy {
         }
     }
 
+    /// What [`Policy::pick`] would do at `now` if `entity`, for which [`Self::has_only`] is true, had slept
+    /// until then: what it slept is no part of its turn.
+    pub(crate) fn begin_turn(&mut self, entity: Entity, now: u64) {
+        if let Self::RoundRobin(policy) = self {
+            policy.begin_turn(entity, now);
+        }
+    }
+
     /// What passed since the last [`Policy::pick`] went into the switch that it asked for, which is done.
     #[inline(always)]
     pub(crate) fn excuse_until(&mut self, clock: &impl Clock) {

@@ -83,7 +83,7 @@ impl<B: Host> Pcpu<B> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use crate::fake::FakeBoard;
     use crate::{Pcpu, begin_all, guest};
     use hanok_hal::fake::{FakeBackend, Settings, VIRTUAL_TIMER};
@@ -104,7 +104,7 @@ mod tests {
     }
 
     /// The resident vCPU lets its virtual timer's interrupt through.
-    fn let_timer_through(pcpu: &mut Pcpu<FakeBackend>) {
+    pub(crate) fn let_timer_through(pcpu: &mut Pcpu<FakeBackend>) {
         // GICD_CTLR and GICD_ISENABLER0 (IHI 0048B, 4.3.1 and 4.3.5).
         for (offset, value) in [(0, 1), (0x100, 1 << VIRTUAL_TIMER)] {
             let (Some(vcpu), local) = pcpu.resident_and_local() else {

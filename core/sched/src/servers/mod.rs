@@ -186,7 +186,7 @@ impl<const N: usize> Servers<N> {
 
     /// Takes what was used since the last look from the budget of the one that pays.
     #[inline]
-    fn charge_until(&mut self, now: u64) {
+    pub fn charge_until(&mut self, now: u64) {
         let since = core::mem::replace(&mut self.since, now);
         if let Some(charged) = self.charged
             && now > since

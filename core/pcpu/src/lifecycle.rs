@@ -168,16 +168,17 @@ impl<B: Host> Board<B> {
 
 impl<B: Host> Pcpu<B> {
     /// Makes a piece of the memory of the VM of the vCPU at `entity`. Pending interrupts are served before,
-    /// as it took some time to come here, and after.
+    /// as it took some time to come here, and after. One that is served before may have woken another vCPU,
+    /// or been the end of the turn, and no interrupt says so again: then the piece is a part.
     #[inline(never)]
     pub(crate) fn load(&mut self, entity: Entity) {
         // The end of this turn is an interrupt, too.
         self.program_timer();
-        self.serve_pending();
+        let due = self.serve_pending();
         let (Some(vcpu), local) = self.vcpu_and_local(entity) else {
             return;
         };
-        let begun = load_some(vcpu, local);
+        let begun = load_some(vcpu, local, due);
         local.note_update(vcpu);
         self.serve_pending();
         if let Some(unit) = begun {
@@ -188,10 +189,14 @@ impl<B: Host> Pcpu<B> {
     }
 }
 
-/// Makes a piece of a VM's memory, and lets its first vCPU start after the last piece. Returns the VM if
-/// its first boot began by that, which the caller is to say.
+/// Makes a piece of a VM's memory, a part if a decision is `due`, and lets its first vCPU start after the last
+/// piece. Returns the VM if its first boot began by that, which the caller is to say.
 #[must_use]
-fn load_some<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>) -> Option<&'static VmUnit<B>> {
+fn load_some<B: Host>(
+    vcpu: &mut Vcpu<B>,
+    local: &mut Local<B>,
+    due: bool,
+) -> Option<&'static VmUnit<B>> {
     let (unit, board) = (vcpu.unit, local.board);
     let boot = unit.vm.lifecycle().number();
     let loading = match &mut vcpu.loading {
@@ -202,7 +207,7 @@ fn load_some<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>) -> Option<&'stat
         }
     };
     board.note_moment();
-    match loading.go_on(unit, board) {
+    match loading.go_on(unit, board, due) {
         Ok(Progress::More) => return None,
         Ok(Progress::Done) => {
             vcpu.loading = None;

@@ -67,14 +67,16 @@ impl Loading {
         Self { boot, stage }
     }
 
-    /// Does a piece: at least a part, and all that comes before an interrupt is pending.
+    /// Does a piece: at least a part, and unless a decision is `due`, all that comes before an interrupt is
+    /// pending.
     pub fn go_on<B: Host>(
         &mut self,
         unit: &VmUnit<B>,
         board: &Board<B>,
+        due: bool,
     ) -> Result<Progress, Damaged> {
         while self.part(unit, board)? == Progress::More {
-            if board.machine.interrupt_is_pending() {
+            if board.machine.interrupt_is_pending() || due {
                 return Ok(Progress::More);
             }
         }
@@ -281,4 +283,99 @@ fn fill_seed<B: Host>(
     let at = Ipa::new(blob.load.get().checked_add(u64::from(*offset))?);
     unit.write(at, random).ok()?;
     Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::begin_all;
+    use crate::fake::{FakeBoard, FakePromise, UART};
+    use core::cell::Cell;
+    use hanok_hal::Backend;
+    use hanok_hal::fake::{FakeBackend, Settings};
+    use hanok_types::GicVersion;
+    use hanok_vm::{Action, Cause, Wait};
+    use std::vec;
+
+    /// What a part of a loading takes, in ticks.
+    const PART: u64 = 10;
+
+    std::thread_local! {
+        static MACHINE: Cell<Option<&'static FakeBackend>> = const { Cell::new(None) };
+        /// Interrupts that come with each part.
+        static FLOOD: Cell<&'static [u32]> = const { Cell::new(&[]) };
+    }
+
+    fn settings() -> Settings {
+        Settings {
+            cpus: 1,
+            this_cpu: || 0,
+            pause: || {
+                if let Some(machine) = MACHINE.get() {
+                    machine.advance(PART);
+                    FLOOD.get().iter().for_each(|id| machine.raise(0, *id));
+                }
+            },
+            asleep: || {},
+            lists: 4,
+        }
+    }
+
+    /// The serial line is served at nobody's expense, and the loading that goes on after it is not.
+    #[test]
+    fn a_vm_that_loads_while_the_line_is_busy_gets_its_budget_and_no_more() {
+        let promise = FakePromise {
+            cpu: 0,
+            vm: 0,
+            period: 10_000,
+            budget: 1_000,
+        };
+        let FakeBoard {
+            board, mut pcpus, ..
+        } = FakeBoard::with_promises(settings(), &[vec![0]], GicVersion::V2, &[promise]);
+        MACHINE.set(Some(&board.machine));
+        // Of two devices the first one is served after a part, and the line before the next one.
+        FLOOD.set(&[UART - 1, UART]);
+        begin_all(board);
+        pcpus[0].schedule();
+        assert!(pcpus[0].resident().is_some_and(|vcpu| vcpu.is_on()));
+        let parts = board.vms[0].vm.config().memory.len() / 4096;
+        let least = parts * PART / promise.budget * promise.period;
+        assert!(
+            board.machine.counter() >= least,
+            "{:?}",
+            board.machine.counter()
+        );
+    }
+
+    /// Whenever its timer fires, a vCPU has its turn soon, and not when the neighbour's loading is done.
+    #[test]
+    fn who_is_woken_just_before_a_neighbour_s_loading_goes_on_has_its_turn() {
+        const BEGIN: u64 = 20_000;
+        FLOOD.set(&[]);
+        for alarm in BEGIN..BEGIN + 200 {
+            MACHINE.set(None);
+            let FakeBoard {
+                board, mut pcpus, ..
+            } = FakeBoard::new(settings(), &[vec![0], vec![0]], GicVersion::V2);
+            let (machine, pcpu) = (&board.machine, &mut pcpus[0]);
+            assert!(board.vms[1].vm.lifecycle().begin());
+            board.vms[1].vm.kick_first(board);
+            pcpu.schedule();
+            crate::sleep::tests::let_timer_through(pcpu);
+            machine.advance(BEGIN - machine.counter());
+            MACHINE.set(Some(machine));
+            assert!(board.vms[0].vm.lifecycle().begin());
+            board.vms[0].vm.kick_first(board);
+            machine.here().set_virtual_timer(Some(alarm));
+            let (Some(vcpu), local) = pcpu.resident_and_local() else {
+                panic!("nobody is resident");
+            };
+            let after = vcpu.act(local, 0, Action::NextThenBlock(Wait::Interrupt));
+            pcpu.finish(Cause::Wait, after);
+            let late = machine.counter() - alarm;
+            assert!(late < 200, "{alarm}: {late} ticks late");
+            let vcpu = pcpu.resident().expect("a vCPU runs");
+            assert_eq!(vcpu.unit.vm.id().index(), 1);
+        }
+    }
 }

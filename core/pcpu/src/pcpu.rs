@@ -26,7 +26,7 @@ pub struct Local<B: Backend> {
     shared: bool,
     /// Not zero if the CPU counts the hypervisor's own instructions. Every exit tests this; a bool would
     /// take one instruction more, as the compiler compares it with one.
-    counts_instructions: u8,
+    pub(crate) counts_instructions: u8,
     /// What the counter of these instructions showed when it was read last.
     instructions: u32,
     /// The policy that says which vCPU runs.

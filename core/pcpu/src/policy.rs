@@ -42,7 +42,24 @@ impl PcpuPolicy {
         }
     }
 
-    /// What passed since the last [`Policy::pick`] went into the switch that it asked for, which is done.
+    /// What [`Policy::pick`] would do at `now` if `entity`, for which [`Self::has_only`] is true, had slept
+    /// until then: what it slept is no part of its turn.
+    pub(crate) fn begin_turn(&mut self, entity: Entity, now: u64) {
+        if let Self::RoundRobin(policy) = self {
+            policy.begin_turn(entity, now);
+        }
+    }
+
+    /// Does `what` at nobody's expense. What follows is at the expense of whom the last [`Policy::pick`] said.
+    pub(crate) fn at_nobodys_expense(&mut self, clock: &impl Clock, what: impl FnOnce()) {
+        if let Self::Servers(servers) = self {
+            servers.charge_until(clock.counter());
+        }
+        what();
+        self.excuse_until(clock);
+    }
+
+    /// What passed since the last [`Policy::pick`], or since something was charged, is at nobody's expense.
     #[inline(always)]
     pub(crate) fn exempt_switch_until(&mut self, clock: &impl Clock) {
         #[cold]
@@ -83,12 +100,6 @@ mod servers {
     pub fn pick(policy: &mut Servers, now: u64) -> Decision {
         policy.pick(now)
     }
-
-    #[cold]
-    #[inline(never)]
-    pub fn suspend(policy: &mut Servers, now: u64) {
-        policy.suspend(now);
-    }
 }
 
 impl Policy for PcpuPolicy {
@@ -128,13 +139,6 @@ impl Policy for PcpuPolicy {
         match self {
             Self::RoundRobin(policy) => policy.spends(),
             Self::Servers(policy) => policy.spends(),
-        }
-    }
-
-    fn suspend(&mut self, now: u64) {
-        match self {
-            Self::RoundRobin(policy) => policy.suspend(now),
-            Self::Servers(policy) => servers::suspend(policy, now),
         }
     }
 }

@@ -155,18 +155,22 @@ impl<B: Host> Pcpu<B> {
     }
 
     /// Serves pending interrupts: all that are private to this pCPU, and one of a device. Further ones
-    /// of devices are exits of their own, as there may be many, and some come again at once.
+    /// of devices are exits of their own, as there may be many, and some come again at once. Returns whether
+    /// there was any.
     #[inline(never)]
-    pub(crate) fn serve_pending(&mut self) {
+    pub(crate) fn serve_pending(&mut self) -> bool {
         let machine = &self.local.board.machine;
+        let mut any = false;
         while let Some(taken) = machine.acknowledge() {
+            any = true;
             machine.drop_priority(taken);
             self.local.record(Event::Interrupt(taken.id()));
             self.serve(taken);
             if !taken.id().is_private() {
-                return;
+                break;
             }
         }
+        any
     }
 }
 

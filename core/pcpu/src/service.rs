@@ -2,9 +2,8 @@
 
 use crate::{Board, Host, Local, Pcpu, Vcpu};
 use hanok_hal::{Backend, Context, Taken};
-use hanok_sched::Policy;
 use hanok_types::Deadline;
-use hanok_vm::{Clock, Guest};
+use hanok_vm::Guest;
 
 /// The core's handler for this vCPU, on whose CPU the list registers `lists` are.
 #[inline(always)]
@@ -45,9 +44,9 @@ impl<B: Host> Pcpu<B> {
                 guest(vcpu, board, &mut board.machine.lists()).maintenance();
             }
         } else if Some(interrupt) == lines.uart {
-            // At nobody's expense: the line is the board's.
-            self.local.policy.suspend(board.counter());
-            board.serve_console();
+            // The line is the board's.
+            let policy = &mut self.local.policy;
+            policy.at_nobodys_expense(board, || board.serve_console());
         } else if self.hand_on(interrupt) {
             // The guest deactivates it, through the list register.
             return;

@@ -35,7 +35,9 @@ impl RoundRobin {
         self.ready == EntitySet::from_bits(1 << entity.index())
     }
 
-    fn begin_turn(&mut self, entity: Entity, now: u64) {
+    /// The turn of `entity`, which has work, begins at `now`.
+    #[inline]
+    pub fn begin_turn(&mut self, entity: Entity, now: u64) {
         self.current = entity;
         self.end = now.saturating_add(self.slice);
     }

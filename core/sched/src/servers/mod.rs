@@ -187,7 +187,7 @@ impl<const N: usize> Servers<N> {
 
     /// Charges the entity that pays for the time since the last call.
     #[inline]
-    fn charge_until(&mut self, now: u64) {
+    pub fn charge_until(&mut self, now: u64) {
         let since = core::mem::replace(&mut self.since, now);
         if let Some(charged) = self.charged
             && now > since

@@ -180,7 +180,7 @@ impl Context<Host> for El2Context {
             owner.fp.save();
         }
         next.fp.load();
-        FpGiven::Yes
+        FpGiven::Loaded
     }
 
     fn virtual_timer_due(&self) -> Deadline {

@@ -46,7 +46,7 @@ fn end(vm: &mut Fixture, n: usize, slot: usize) {
 }
 
 #[test]
-fn a_switch_tells_who_holds_the_virtual_timer() {
+fn a_switch_tells_whether_the_vcpu_holds_the_virtual_timer() {
     for (timer, other) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut vm = running(2);
         if timer {
@@ -337,7 +337,7 @@ fn the_alarm_has_come_for_the_first_vcpu_alone_and_if_there_is_one() {
 }
 
 #[test]
-fn who_sets_the_clock_tells_the_first_vcpu() {
+fn an_alarm_that_changes_is_told_to_the_first_vcpu() {
     let mut vm = running(3);
     for n in 0..3 {
         for (write, exit) in [

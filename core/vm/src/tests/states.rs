@@ -145,7 +145,7 @@ fn a_state_is_told_in_a_word() {
 }
 
 #[test]
-fn who_is_paused_or_goes_on_is_told_once() {
+fn a_pause_or_resume_is_requested_once() {
     let vm = Fixture::new(3);
     for (paused, changes) in [
         (false, false),
@@ -168,7 +168,7 @@ fn who_is_paused_or_goes_on_is_told_once() {
 
 /// Its memory is made by the first vCPU's pCPU, which so has to be woken, whoever restarts it.
 #[test]
-fn who_restarts_a_vm_wakes_its_first_vcpu() {
+fn a_restart_wakes_the_first_vcpu() {
     let vm = Fixture::new(2);
     for phase in PHASES {
         let restarted = vm_in(phase);

@@ -1,9 +1,9 @@
-//! Things that live for ever, in memory taken once at boot.
+//! Memory that is taken once at boot for values that live for ever.
 
 use core::ptr;
 use hanok_types::{Hpa, Span};
 
-/// A block of mapped memory that is handed out from its start and never taken back.
+/// A block of mapped memory that is allocated from its start and never freed.
 #[derive(Debug)]
 pub struct Arena {
     next: u64,
@@ -11,10 +11,11 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Over `block`.
+    /// An arena of `block`.
     ///
     /// # Safety
-    /// The block is mapped one to one, writable, zeroed or not, for ever, and nobody else's.
+    /// The block is mapped at its physical address and writable, for ever, and is used by nothing
+    /// else.
     pub unsafe fn new(block: Span<Hpa>) -> Self {
         Self {
             next: block.start().get(),
@@ -22,7 +23,7 @@ impl Arena {
         }
     }
 
-    /// `bytes` bytes aligned to `align`, a power of two; `None` where they do not fit.
+    /// The address of `bytes` bytes aligned to `align`, a power of two; `None` if they do not fit.
     fn take(&mut self, bytes: usize, align: usize) -> Option<u64> {
         let start = self.next.next_multiple_of(align as u64);
         let end = start
@@ -32,7 +33,7 @@ impl Arena {
         Some(start)
     }
 
-    /// Moves `value` to its place.
+    /// Moves `value` into the arena.
     pub fn put<T>(&mut self, value: T) -> Option<&'static mut T> {
         let at = self.take(size_of::<T>(), align_of::<T>())? as *mut T;
         // SAFETY: in the block, aligned, handed out to nobody before or after.
@@ -42,7 +43,7 @@ impl Arena {
         }
     }
 
-    /// Moves `values` to their place, one beside the other. Not all of them have to come.
+    /// Moves `values` into the arena, one after the other. There may be fewer than `count`.
     pub fn put_all<T>(
         &mut self,
         count: usize,

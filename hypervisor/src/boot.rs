@@ -1,4 +1,4 @@
-//! The boot CPU's way from the assembly to its guest.
+//! The path of the boot CPU from the assembly to its guest.
 
 use crate::Board;
 use crate::arena::Arena;
@@ -20,10 +20,11 @@ use hanok_random::Source;
 use hanok_types::{CpuId, Hpa, Hva, IntId, Span};
 use hanok_vm::{Buffers, Multiplexer};
 
-/// The longest device tree (arm64 boot protocol), and so all of one that is mapped at first.
+/// The largest device tree of the arm64 boot protocol, and the part of a tree that is mapped at
+/// first.
 const TREE_MAX: u64 = 2 << 20;
 
-/// Until CPUs have their own stacks, faults of the boot CPU use this one.
+/// The stack for faults of the boot CPU, until CPUs have their own.
 static mut BOOT_EMERGENCY_STACK: [u64; 1024] = [0; 1024];
 
 /// Called by the assembly, on the boot stack.
@@ -59,7 +60,7 @@ extern "C" fn hanok_boot_main(tree: u64, image: u64) -> ! {
     start(&board, image, layout)
 }
 
-/// What is mapped of the board's device tree: its own length is checked by the parser.
+/// The mapped bytes of the board's device tree. The parser checks the tree's own length.
 fn tree_bytes(at: u64) -> &'static [u8] {
     if at == 0 || !at.is_multiple_of(8) {
         refuse(format_args!(
@@ -70,13 +71,13 @@ fn tree_bytes(at: u64) -> &'static [u8] {
     // SAFETY: the assembly mapped the two blocks from the one that holds `at`; the tree stays
     // untouched, as its memory is reserved.
     let header = unsafe { core::slice::from_raw_parts(at as *const u8, 8) };
-    // No more than the tree itself becomes a reference: the rest is free memory.
+    // Only the tree itself becomes a reference: the memory after it is free.
     let len = tree_len(header).clamp(8, mapped);
     // SAFETY: as above.
     unsafe { core::slice::from_raw_parts(at as *const u8, len as usize) }
 }
 
-/// The tree's own length, as it says (FDT header, totalsize).
+/// The length of the tree by its header (FDT header, totalsize).
 fn tree_len(tree: &[u8]) -> u64 {
     let field = tree
         .get(4..8)
@@ -84,7 +85,7 @@ fn tree_len(tree: &[u8]) -> u64 {
     u64::from(field.map_or(0, u32::from_be_bytes))
 }
 
-/// From now on the tree's own serial port is the panic console, where it is mapped yet.
+/// Makes the serial port of the tree the panic console, if it is mapped already.
 fn adopt_console(board: &BoardTree<'_>, early: u64) {
     fatal::set_framed(
         board
@@ -100,7 +101,7 @@ fn adopt_console(board: &BoardTree<'_>, early: u64) {
     if early == console.registers.start().get() {
         fatal::set_console(early);
     }
-    // Not before: a board on which nobody may have heard the refusal above is not turned off.
+    // Only now: a board whose console may have shown no refusal so far must not be turned off.
     if let Some(method) = board.psci {
         fatal::set_conduit(conduit(method));
     }
@@ -113,7 +114,7 @@ fn conduit(method: PsciMethod) -> Conduit {
     }
 }
 
-/// With the final translation in place: the shared data, the VMs, the CPUs.
+/// Continues with the final translation in place: it sets up the shared data, the VMs and the CPUs.
 fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     // SAFETY: taken from free RAM for this, mapped in place for ever.
     let mut arena = unsafe { Arena::new(layout.place) };
@@ -122,7 +123,8 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     };
     let base = console.registers.start().get();
     fatal::set_console(base);
-    // SAFETY: the board's PL011, mapped for ever; the panic console cuts in only at the end.
+    // SAFETY: the board's PL011, mapped for ever; the panic console uses it only at the end of the
+    // run.
     let Some(mut uart) = (unsafe { HostUart::new(Hva::new(base)) }) else {
         refuse(format_args!("the PL011's address {base:#x} cannot be used"));
     };
@@ -213,8 +215,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     smp::enter_first(cpus)
 }
 
-/// The wall clock's time when the counter was zero, in seconds since 1970; without a clock,
-/// the guests' clocks begin there.
+/// The time of day when the counter was zero, in seconds since 1970. Without a clock it is zero.
 fn epoch(tree: &BoardTree<'_>) -> u32 {
     let Some(clock) = tree.rtc else { return 0 };
     // SAFETY: the board's PL031, mapped as a device with the final translation.
@@ -222,8 +223,8 @@ fn epoch(tree: &BoardTree<'_>) -> u32 {
     now.wrapping_sub((read!("cntpct_el0") / read!("cntfrq_el0").max(1)) as u32)
 }
 
-/// Interrupts that the hypervisor serves; the architecture's own numbers where the tree
-/// names none (BSA recommends these PPIs).
+/// The interrupts of the hypervisor. If the tree names none, those are the architecture's numbers
+/// (which BSA recommends for these PPIs).
 fn interrupts(tree: &BoardTree<'_>, uart: Option<IntId>) -> BoardInterrupts {
     BoardInterrupts {
         virtual_timer: tree.timer.virt.unwrap_or(IntId::new(27)),
@@ -249,7 +250,7 @@ fn greet(board: &Board, tree: &BoardTree<'_>) {
     );
 }
 
-/// Says what guests' random numbers rest on.
+/// Says which sources guests' random numbers come from.
 fn tell_sources(board: &Board) {
     let sources = board.random.lock().sources();
     let has = |source, text| if sources.contains(source) { text } else { "" };

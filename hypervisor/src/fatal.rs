@@ -1,9 +1,9 @@
 //! The end of a run that cannot go on: a refusal to start, or a panic.
 //!
-//! A refusal names the configuration's fault and its remedy. A panic is our own fault; it
-//! shows the place, the registers and the state of each VM. Both go straight to the serial
-//! port, whatever state the console is in, and end with the board turned off, so that
-//! whoever started the run sees a failing exit code and no silence.
+//! A refusal names the fault of the configuration and its remedy. A panic is a fault of the
+//! hypervisor; it shows the place, the registers and the state of each VM. Both are sent directly
+//! to the serial port, whatever state the console is in, and then turn the board off, so that
+//! whoever started the run gets a failing exit code.
 
 use crate::VmUnit;
 use core::fmt::{self, Write};
@@ -15,35 +15,35 @@ use hanok_arm_common::sysreg::wait_for_interrupt;
 use hanok_arm_common::{Conduit, Firmware, HostUart};
 use hanok_types::{Hva, VcpuSet};
 
-/// The panic console: where its PL011 is (0 for nowhere).
+/// The address of the panic console's PL011; 0 if there is none.
 static UART: AtomicU64 = AtomicU64::new(0);
-/// Where the image tool says that a PL011 is (0 for nowhere), until it has been tried.
+/// The address of the PL011 that the image tool names, until it has been tried; 0 if there is none.
 static EARLY_UART: AtomicU64 = AtomicU64::new(0);
 /// Whether the line is framed (see `hanok_vm::Multiplexer`).
 static FRAMED: AtomicBool = AtomicBool::new(false);
-/// How to turn the board off: 0 unknown, 1 SMC, 2 HVC.
+/// The way to turn the board off: 0 unknown, 1 SMC, 2 HVC.
 static CONDUIT: AtomicU64 = AtomicU64::new(0);
-/// The CPU that fails, once one does: its MPIDR with bit 63 set. Another that fails says
-/// nothing and stops, and so does a failure while one is told.
+/// The CPU that fails, once one does: its MPIDR with bit 63 set. Another CPU that fails then says
+/// nothing and stops, and so does a failure while one is reported.
 static FATAL: AtomicU64 = AtomicU64::new(0);
 
-/// Names the panic console's PL011, mapped at `base`.
+/// Sets the panic console's PL011, which is mapped at `base`.
 pub fn set_console(base: u64) {
     UART.store(base, Ordering::Relaxed);
 }
 
-/// Names the PL011 that the image tool knows of, to be tried where the other does not answer.
+/// Sets the PL011 that the image tool names, which is tried if the other one does not answer.
 pub fn set_early_console(base: u64) {
     EARLY_UART.store(base, Ordering::Relaxed);
     set_console(base);
 }
 
-/// Whether the line is framed.
+/// Sets whether the line is framed.
 pub fn set_framed(framed: bool) {
     FRAMED.store(framed, Ordering::Relaxed);
 }
 
-/// How the board is turned off.
+/// Sets the way to turn the board off.
 pub fn set_conduit(conduit: Conduit) {
     CONDUIT.store(
         if conduit == Conduit::Smc { 1 } else { 2 },
@@ -114,7 +114,7 @@ fn refuse_now(reason: fmt::Arguments<'_>) -> ! {
     power_off()
 }
 
-/// Lets the first CPU that fails have its say; others wait for the end.
+/// Lets the first CPU that fails go on; others wait for the end.
 fn claim_failure() {
     let me = hanok_arch::read!("mpidr_el1") | 1 << 63;
     match FATAL.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
@@ -126,7 +126,7 @@ fn claim_failure() {
     }
 }
 
-/// Telling of a failure failed: says so on the console that the image tool knows of, once.
+/// Reporting a failure has failed: says so once on the console that the image tool names.
 #[cold]
 fn speak_elsewhere() -> ! {
     let early = EARLY_UART.swap(0, Ordering::Relaxed);
@@ -138,11 +138,11 @@ fn speak_elsewhere() -> ! {
     power_off()
 }
 
-/// The address at which nothing answered to the hypervisor, if this exception tells of one: a
-/// synchronous external abort of its own load or store, or of a walk for it (DDI 0487, D24.2
-/// "ESR_EL2", ISS of a Data Abort; DDI 0406C, B3.13.6).
+/// The address at which nothing answered the hypervisor, if this exception is a synchronous
+/// external abort of its own load or store, or of a table walk for it (DDI 0487, D24.2 "ESR_EL2",
+/// ISS of a Data Abort; DDI 0406C, B3.13.6).
 fn unanswered(vector: u64) -> Option<u64> {
-    /// A data abort that EL2, or Hyp mode, took of its own.
+    /// A data abort taken from EL2 or Hyp mode to itself.
     const DATA_ABORT: u64 = 0x25;
     let syndrome = hanok_arch::read!("esr_el2");
     let is_own = vector.is_multiple_of(4) && syndrome >> 26 & 0x3f == DATA_ABORT;
@@ -150,7 +150,8 @@ fn unanswered(vector: u64) -> Option<u64> {
     (is_own && is_external).then(|| hanok_arch::read!("far_el2"))
 }
 
-/// Whether no VM has ever run: what the bus refuses until then is what the board's tree named.
+/// Whether no VM has run yet: until then, an address that nothing answers is one that the board's
+/// tree named.
 fn is_booting() -> bool {
     let here: *mut Cpu<Host> = cpu::current();
     // SAFETY: null, or installed: this CPU's own data, live for ever.
@@ -179,8 +180,8 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     power_off()
 }
 
-/// An exception that the hypervisor itself took: `vector` counts the entries of its own part of
-/// the table.
+/// An exception that the hypervisor itself took. `vector` is the number of its entry among those
+/// for the current exception level.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_el2_fault(vector: u64, frame: &FaultFrame) -> ! {
     claim_failure();
@@ -196,7 +197,7 @@ extern "C" fn hanok_on_el2_fault(vector: u64, frame: &FaultFrame) -> ! {
     power_off()
 }
 
-/// The registers of the vCPU that this CPU ran, and each VM's state.
+/// Shows the registers of the vCPU that this CPU ran, and the state of each VM.
 fn show_state(line: &mut Line) {
     let here: *mut Cpu<Host> = cpu::current();
     if here.is_null() {
@@ -234,7 +235,7 @@ fn show_state(line: &mut Line) {
     }
 }
 
-/// The vCPU of the CPU that failed.
+/// Shows the vCPU of the CPU that failed.
 fn show_vcpu(line: &mut Line, vcpu: &Vcpu) {
     let (name, id, regs) = (
         &vcpu.unit.vm.config().name,

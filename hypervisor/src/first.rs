@@ -1,5 +1,5 @@
-//! The boot CPU on its own stack: every VM is introduced and begun, and this CPU's first vCPU
-//! runs.
+//! The boot CPU on its own stack: it says what every VM was given, begins the VMs, and runs its
+//! first vCPU.
 
 use crate::selftest;
 use crate::{Board, VmUnit};
@@ -20,7 +20,7 @@ fn introduce(unit: &VmUnit, board: &Board) {
     {
         if *count > 0 {
             let comma = if blocks.is_empty() { "" } else { ", " };
-            // Three counts of ten digits and their words fit.
+            // There is room for three counts of ten digits with their words.
             let _ = write!(blocks, "{comma}{count} x {size}");
         }
     }
@@ -37,7 +37,7 @@ fn introduce(unit: &VmUnit, board: &Board) {
     );
 }
 
-/// On the boot CPU's own stack: begins every VM's first life, and runs this CPU's vCPU.
+/// Runs on the boot CPU's own stack: begins every VM's first boot, and runs this CPU's vCPU.
 pub fn run(board: &'static Board) -> ! {
     selftest::late(board.bootargs);
     for unit in board.vms {

@@ -1,4 +1,4 @@
-//! Where everything is on the board, and the hypervisor's final translation.
+//! The addresses of everything on the board, and the hypervisor's final translation.
 
 use crate::fatal::refuse;
 use hanok_arm_common::frames::Frames;
@@ -18,9 +18,9 @@ unsafe extern "C" {
     static mut hanok_table_frames: [u8; 0];
 }
 
-/// Frames for the hypervisor's own tables, in its image.
+/// The number of frames for the hypervisor's own tables, which are in its image.
 const TABLE_FRAMES: u64 = 64;
-/// Bytes for what lives for ever: CPUs, VMs, vCPUs.
+/// The number of bytes for values that live for ever: CPUs, VMs, vCPUs.
 const PLACE: u64 = 4 << 20;
 
 core::arch::global_asm!(
@@ -34,20 +34,20 @@ hanok_table_frames:
     frames = const TABLE_FRAMES
 );
 
-/// The image's parts.
+/// The parts of the image.
 #[derive(Clone, Copy, Debug)]
 pub struct Image {
-    /// Physical address of its first byte.
+    /// The physical address of its first byte.
     start: u64,
-    /// Bytes it takes in memory, without the payload.
+    /// Its size in memory in bytes, without the payload.
     size: u64,
-    /// Physical address and length of the payload.
+    /// The physical addresses of the payload.
     pub payload: Span<Hpa>,
-    /// The PL011 that the image tool knows of; zero for none.
+    /// The PL011 that the image tool names; zero if there is none.
     pub early_console: Hpa,
     /// [`hanok_config::sum`] of the system's tree.
     pub system_sum: u64,
-    /// The image tool's own random key, or zeros.
+    /// The image tool's random key, or zeros.
     pub key: [u8; 32],
 }
 
@@ -56,9 +56,9 @@ pub struct Image {
 pub struct Layout {
     /// Free RAM.
     pub free: FrameMap,
-    /// The translation in use from now on.
+    /// The final translation, which is in use.
     pub table: OwnTable,
-    /// For what lives for ever.
+    /// The memory for values that live for ever.
     pub place: Span<Hpa>,
 }
 
@@ -67,7 +67,7 @@ fn symbol(of: *const u8) -> u64 {
 }
 
 impl Image {
-    /// From what the boot loader and the image tool said.
+    /// The image by the words of the boot loader and of the image tool.
     pub fn new(boot: &BootArguments, info: &ImageInfo) -> Self {
         if info.magic != *b"HANOKIMG" {
             refuse(format_args!(
@@ -93,24 +93,24 @@ impl Image {
         }
     }
 
-    /// Physical address of its first byte.
+    /// The physical address of its first byte.
     pub fn start(&self) -> Hpa {
         Hpa::new(self.start)
     }
 
-    /// The image's own memory.
+    /// The physical addresses of the image without the payload.
     fn own(&self) -> Span<Hpa> {
         span(self.start, self.size)
     }
 }
 
-/// A span that is known not to wrap.
+/// A span that cannot wrap around.
 fn span(start: u64, len: u64) -> Span<Hpa> {
     Span::new(Hpa::new(start), len).unwrap_or_default()
 }
 
-/// Makes the final translation and goes over to it. Stacks are mapped for every CPU; the
-/// caller is still on the boot stack.
+/// Builds the final translation and changes to it. The stacks of every CPU are mapped; the caller
+/// is still on the boot stack.
 pub fn establish(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Layout {
     let kept = kept(board, image, tree);
     if let Some(conflict) = kept.conflict(&board.ram) {
@@ -138,7 +138,7 @@ pub fn establish(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Layou
     Layout { free, table, place }
 }
 
-/// What of RAM is not simply data.
+/// The ranges of RAM that are not plain data.
 fn kept<'a>(board: &'a BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Kept<'a> {
     Kept {
         own: image.own(),
@@ -148,10 +148,11 @@ fn kept<'a>(board: &'a BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Kept<'a
     }
 }
 
-// Each reserved range of a tree has its place in the plan.
+// The plan has room for each reserved range of a tree.
 const _: () = assert!(MAX_RESERVED <= MAX_KEPT);
 
-/// `len` bytes of free memory, page aligned, for `what`.
+/// Allocates `len` bytes of free memory, page aligned; refuses to start for lack of memory for
+/// `what`.
 pub fn take(free: &mut FrameMap, len: u64, what: &str) -> Span<Hpa> {
     match free.allocate(len, PAGE_SIZE) {
         Ok(block) => block,
@@ -182,7 +183,8 @@ fn map_all(
     Ok(())
 }
 
-/// The image where it is linked: code, constants, data, each with its rights.
+/// Maps the image at the addresses at which it is linked: code, constants and data, each with its
+/// rights.
 fn map_image(table: &mut OwnTable, image: &Image) -> Result<(), OwnMapError> {
     let parts = [
         (
@@ -214,7 +216,7 @@ fn map_image(table: &mut OwnTable, image: &Image) -> Result<(), OwnMapError> {
 
 fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>, early: Hpa) -> Result<(), OwnMapError> {
     let device = Stage1Attributes::DEVICE;
-    // To speak on where the one that the tree names does not answer.
+    // For the console, if the port that the tree names does not answer.
     let early = span(early.align_down(PAGE_SIZE).get(), PAGE_SIZE);
     if early.start() != Hpa::new(0) && board.owner(&early).is_none() {
         table.map_in_place(early, device)?;
@@ -247,7 +249,7 @@ fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>, early: Hpa) -> Resul
         } => {
             table.map_in_place(*distributor, device)?;
             table.map_in_place(*cpu, device)?;
-            // GICV is mapped for guests alone.
+            // GICV is mapped only for guests.
             virtualization.map_or(Ok(()), |(control, _)| table.map_in_place(control, device))
         }
     }

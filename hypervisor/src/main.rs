@@ -1,13 +1,13 @@
 //! The image: from the boot loader to the first guest.
 //!
-//! This crate is wiring. It reads the board's device tree and the system's, puts memory,
-//! interrupts and VMs in place, starts the other CPUs, and hands each CPU to its vCPU.
-//! Nothing here runs again afterwards but the panic.
+//! This crate connects the others. It reads the device trees of the board and of the system, sets
+//! up memory, interrupts and VMs, starts the other CPUs, and lets each CPU run its vCPU. After that
+//! only the panic code of this crate runs again.
 
 #![no_std]
 #![no_main]
 
-// The backend of the target, by one name.
+// The backend of the target, with one name for both.
 #[cfg(target_arch = "aarch64")]
 extern crate hanok_aarch64 as hanok_arch;
 #[cfg(target_arch = "arm")]

@@ -1,7 +1,7 @@
 //! Faults on demand, so that a test can see what protects the hypervisor from itself:
-//! `hanok.selftest=NAME` among the boot loader's arguments. Only who starts the board can
-//! ask for one; no guest can. Only an image built with the feature `selftest` has any of this
-//! (`no_selftest.rs` is what others have).
+//! `hanok.selftest=NAME` among the boot loader's arguments. Only whoever starts the board can ask
+//! for one; no guest can. Only an image built with the feature `selftest` has this code (others
+//! have `no_selftest.rs`).
 
 use crate::arena::Arena;
 use crate::fatal::refuse;
@@ -31,7 +31,7 @@ fn wanted(bootargs: &str) -> Option<&str> {
         .find_map(|word| word.strip_prefix("hanok.selftest="))
 }
 
-/// Faults before the final translation.
+/// Causes faults before the final translation is in place.
 pub fn early(bootargs: &str) {
     if wanted(bootargs) == Some("panic-early") {
         panic!("asked for by hanok.selftest");
@@ -52,7 +52,7 @@ pub unsafe fn running(bootargs: &str, vcpu: *mut Vcpu) -> *mut Vcpu {
     }
 }
 
-/// What the backend is to do wrong.
+/// The faults that the backend is to make.
 pub fn planted(bootargs: &str) -> Planted {
     let wanted = wanted(bootargs);
     Planted::new(
@@ -61,11 +61,11 @@ pub fn planted(bootargs: &str) -> Planted {
     )
 }
 
-/// Lets each VM but the first see 2 MiB of the memory of the one before it, where nothing should be:
-/// what a test of their isolation must find.
+/// Lets each VM but the first access 2 MiB of the memory of the VM before it: a test of isolation
+/// must find that.
 pub struct Leak {
     is_wanted: bool,
-    /// The memory of the VM before.
+    /// The memory of the VM before this one.
     before: Option<Hpa>,
 }
 
@@ -78,7 +78,8 @@ impl Leak {
         }
     }
 
-    /// Maps memory of the VM before into this one's stage 2, whose memory is at `own`.
+    /// Maps memory of the VM before this one into the stage 2 of this one, whose memory is at
+    /// `own`.
     pub fn apply(&mut self, stage_2: &mut Table<Stage2, Frames>, own: Hpa) {
         const HOLE: Ipa = Ipa::new(0x0b00_0000);
         let Some(other) = self.before.replace(own).filter(|_| self.is_wanted) else {
@@ -96,7 +97,7 @@ impl Leak {
     }
 }
 
-/// Whether pages of VMs are to be taken at random, and given back elsewhere.
+/// Whether pages of VMs are to be taken at random and given back in other frames.
 fn wants_stir(bootargs: &str) -> bool {
     wanted(bootargs) == Some("pages")
 }
@@ -108,7 +109,7 @@ pub fn stir(bootargs: &str, free: &mut FrameMap) -> Stir {
     Stir::new(frames)
 }
 
-/// Room for pages of VMs that are elsewhere.
+/// Slots for pages of VMs that are not at their homes.
 pub struct Slots(Option<&'static mut [Option<Slot>]>);
 
 impl Slots {
@@ -121,7 +122,7 @@ impl Slots {
         Self(all)
     }
 
-    /// A VM's; none of a VM whose devices reach its memory themselves.
+    /// The slots of a VM; none for a VM whose devices access its memory themselves.
     pub fn of(&mut self, config: &VmConfig) -> &'static mut [Option<Slot>] {
         if config.trusted {
             return &mut [];
@@ -138,7 +139,7 @@ impl Slots {
     }
 }
 
-/// Faults once everything is in place.
+/// Causes faults once everything is in place.
 pub fn late(bootargs: &str) {
     match wanted(bootargs) {
         Some("panic") => panic!("asked for by hanok.selftest"),
@@ -164,9 +165,9 @@ pub fn late(bootargs: &str) {
             black_box(unsafe { hole.read_volatile() });
             panic!("hanok.selftest: a hole could be read");
         }
-        // Done by the first vCPU that runs.
+        // The first vCPU that runs does it.
         Some("serror" | "late-serror" | "panic-running") => {}
-        // Done where the VMs were made, and by each vCPU.
+        // Done where the VMs are created, and by each vCPU.
         Some("leak" | "unsteady-ids" | "pages") => {}
         Some(other) => refuse(format_args!(
             "hanok.selftest={other} is none of panic-early, panic, stack, write-code, run-data, hole, \
@@ -176,7 +177,7 @@ pub fn late(bootargs: &str) {
     }
 }
 
-/// Recursion without an end, that no optimizer may turn into a loop.
+/// Endless recursion that no optimizer may turn into a loop.
 #[inline(never)]
 #[expect(unconditional_recursion, reason = "it is to run over its stack")]
 fn run_over(depth: usize) -> usize {

@@ -1,4 +1,4 @@
-//! The CPUs: each gets its record, its stacks and its part of the interrupt controller.
+//! The CPUs: each one gets its record, its stacks and its part of the interrupt controller.
 
 use crate::Board;
 use crate::arena::Arena;
@@ -35,7 +35,7 @@ pub struct Starting {
     state: &'static AtomicU32,
 }
 
-/// Where the interrupt controller is.
+/// The addresses of the interrupt controller.
 #[derive(Clone, Debug)]
 enum GicFrames {
     #[cfg(target_arch = "aarch64")]
@@ -54,7 +54,7 @@ const WAITING: u32 = 0;
 const ONLINE: u32 = 1;
 const FAILED: u32 = 2;
 
-/// How CPUs take their interrupts on this board.
+/// The interrupt controller of this board.
 pub fn interface(tree: &BoardTree<'_>) -> BoardGic {
     match &tree.gic {
         #[cfg(target_arch = "aarch64")]
@@ -68,7 +68,7 @@ pub fn interface(tree: &BoardTree<'_>) -> BoardGic {
     }
 }
 
-/// A GICv3 is system registers, of which no CPU of ARMv7 has any.
+/// Refuses a GICv3: it needs system registers, which no ARMv7 CPU has.
 #[cfg(not(target_arch = "aarch64"))]
 fn no_gicv3() -> ! {
     refuse(format_args!(
@@ -77,7 +77,7 @@ fn no_gicv3() -> ! {
     ))
 }
 
-/// The GIC's maintenance interrupt; the architecture's own number where the tree names none.
+/// The GIC's maintenance interrupt; if the tree names none, the architecture's number.
 pub fn maintenance(tree: &BoardTree<'_>) -> IntId {
     let (Gic::V3 { maintenance, .. } | Gic::V2 { maintenance, .. }) = &tree.gic;
     maintenance.unwrap_or(IntId::new(25))
@@ -108,8 +108,9 @@ fn gicv2(tree: &BoardTree<'_>) -> HostGicV2 {
     }
 }
 
-/// Refuses a CPU interface that is not two pages, the second one with GICC_DIR: a shorter one
-/// lacks it, and on a board that repeats each page sixteen times it is elsewhere.
+/// Refuses a CPU interface that is not two pages, the second of which has GICC_DIR. A shorter one
+/// lacks that register, and on a board that repeats each page sixteen times it is at another
+/// address.
 fn check_cpu_interface(name: &str, span: &Span<Hpa>) {
     const REPEATED: u64 = 0x2_0000;
     let sound = span.len() >= platform::GIC_V2_CPU_SIZE
@@ -124,7 +125,7 @@ fn check_cpu_interface(name: &str, span: &Span<Hpa>) {
     }
 }
 
-/// A GICv2's virtual CPU interface, which a guest sees in place of the CPU interface.
+/// A GICv2's virtual CPU interface, which a guest has in place of the CPU interface.
 pub fn virtual_cpu_interface(tree: &BoardTree<'_>) -> Option<Hpa> {
     match &tree.gic {
         Gic::V2 { virtualization, .. } => virtualization.map(|(_, gicv)| gicv.start()),
@@ -154,7 +155,7 @@ fn frames(tree: &BoardTree<'_>) -> GicFrames {
     }
 }
 
-/// A record for every CPU of the tree.
+/// Creates a record for every CPU of the tree.
 pub fn prepare(
     tree: &BoardTree<'_>,
     board: &'static Board,
@@ -182,7 +183,7 @@ pub fn prepare(
     records
 }
 
-/// Sets up what is this CPU's own. `Err` with the reason where that fails.
+/// Sets up this CPU's own part; the error says why that failed.
 fn set_up(starting: &mut Starting, board: &'static Board) -> Result<CpuGic, GicError> {
     vectors::install();
     state::check(board, starting.cpu.id);
@@ -217,7 +218,7 @@ fn set_up(starting: &mut Starting, board: &'static Board) -> Result<CpuGic, GicE
     ] {
         gic.enable(line, true);
     }
-    // A GICv2's turn the maintenance interrupt off again, until there is something to report.
+    // A GICv2's CPUs turn the maintenance interrupt off again, until there is something to report.
     machine.gic.lists().clear();
     traps::install(machine.vtcr, machine.empty_space, machine.features);
     if let Some(pcpu) = &mut starting.cpu.pcpu {
@@ -226,8 +227,8 @@ fn set_up(starting: &mut Starting, board: &'static Board) -> Result<CpuGic, GicE
     Ok(gic)
 }
 
-/// Starts every CPU but this one, and waits until each answers. Gives back this one's
-/// record, alone.
+/// Starts every CPU but this one, and waits until each of them answers. The answer is this CPU's
+/// record.
 pub fn start_others(
     tree: &BoardTree<'_>,
     board: &'static Board,
@@ -249,7 +250,7 @@ pub fn start_others(
     cpus
 }
 
-/// Starts one CPU, whose record is its own from then on.
+/// Starts one CPU, which owns its record from then on.
 fn start(
     starting: &'static mut Starting,
     cpu: &BoardCpu,
@@ -281,7 +282,8 @@ fn start(
         #[cfg(target_arch = "arm")]
         (Enable::SystemFlags(registers), _) => {
             let entry = name_record(&start, cpu, image);
-            // All CPUs wait for the same word: those that are not named go on waiting in the image.
+            // All CPUs wait for the same word: those that are not named go on waiting, in the
+            // image.
             set_flags(registers, entry as u32);
             board.machine.gic.wake_others();
             wake_all();
@@ -293,7 +295,8 @@ fn start(
     wait_for(state, id, cpu.mpidr);
 }
 
-/// Leaves word in the image of who is released and with which record; its entry.
+/// Writes into the image which CPU is released and with which record. The answer is the entry
+/// address.
 fn name_record(start: &SecondaryStart, cpu: &BoardCpu, image: Hpa) -> u64 {
     image::released_record().store(physical(start, image), Ordering::Release);
     clean(image::released_record());
@@ -322,7 +325,7 @@ fn set_flags(registers: Hpa, value: u32) {
     }
 }
 
-/// Physical address of a value on the boot stack, which is in the image.
+/// The physical address of a value on the boot stack, which is in the image.
 fn physical<T>(value: &T, image: Hpa) -> u64 {
     core::ptr::from_ref(value) as u64 - IMAGE_BASE + image.get()
 }
@@ -333,8 +336,8 @@ fn clean<T>(value: &T) {
     hanok_arm_common::bulk::clean_to_coherency(start, size_of::<T>() as u64);
 }
 
-/// Waits until a CPU answers, at most about ten seconds of the system counter: on an emulator
-/// that follows the PC's clock, while the PC is busy.
+/// Waits until a CPU answers, for at most about ten seconds of the system counter: an emulator's
+/// counter may follow the PC's clock, while the PC is busy.
 fn wait_for(state: &AtomicU32, id: CpuId, mpidr: u64) {
     let until = read!("cntpct_el0").wrapping_add(10 * read!("cntfrq_el0"));
     loop {
@@ -351,7 +354,7 @@ fn wait_for(state: &AtomicU32, id: CpuId, mpidr: u64) {
     }
 }
 
-/// Another CPU, on its own stack, in the final translation.
+/// The entry of another CPU, on its own stack, in the final translation.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_secondary_main(starting: *mut Starting) -> ! {
     mmu::forbid_writable_code();
@@ -372,7 +375,7 @@ extern "C" fn hanok_secondary_main(starting: *mut Starting) -> ! {
     unsafe { vectors::enter(vcpu) }
 }
 
-/// Sets up the boot CPU, and with it what is the whole board's.
+/// Sets up the boot CPU, and with it all that belongs to the whole board.
 pub fn set_up_first(board: &'static Board, cpus: &mut Records) {
     let Some(first) = cpus.first_mut() else {
         refuse(format_args!("the board has no CPU"))
@@ -388,7 +391,7 @@ pub fn set_up_first(board: &'static Board, cpus: &mut Records) {
     }
 }
 
-/// Goes over to the boot CPU's own stack, and runs its vCPU from there.
+/// Changes to the boot CPU's own stack, and runs its vCPU there.
 pub fn enter_first(mut cpus: Records) -> ! {
     let Some(first) = cpus.pop() else {
         refuse(format_args!("the board has no CPU"))

@@ -1,4 +1,4 @@
-//! Whether the CPUs can be in the Execution states that the VMs need.
+//! Checks that the CPUs support the Execution states that the VMs need.
 
 use crate::Board;
 use crate::fatal::refuse;
@@ -6,8 +6,8 @@ use crate::fatal::refuse;
 use hanok_arch::traps;
 use hanok_types::CpuId;
 
-/// Refuses a VM whose Execution state a CPU of its own cannot be in. To be called on each CPU: in
-/// a system of several kinds of them, AArch32 at EL1 is each one's own matter.
+/// Refuses a VM whose Execution state one of its CPUs does not support. To be called on each CPU:
+/// in a system with several kinds of CPUs, only some may support AArch32 at EL1.
 #[cfg(target_arch = "aarch64")]
 pub fn check(board: &Board, cpu: CpuId) {
     if traps::has_aarch32_guests() {
@@ -23,7 +23,7 @@ pub fn check(board: &Board, cpu: CpuId) {
     }
 }
 
-/// Refuses a VM whose Execution state a CPU of its own cannot be in.
+/// Refuses a VM whose Execution state one of its CPUs does not support.
 #[cfg(target_arch = "arm")]
 pub fn check(board: &Board, _: CpuId) {
     let mut configs = board.vms.iter().map(|unit| unit.vm.config());

@@ -20,16 +20,16 @@ use hanok_pcpu::{AdoptError, Notices, PcpuPolicy, regions_of};
 use hanok_sched::{InterfaceError, Reservation, RoundRobin, Servers};
 use hanok_types::{CpuId, Hpa, PAGE_SIZE, Span, VcpuId, VmId, platform};
 
-/// The geometry of every VM's stage 2: 40 bits, the least that every Armv8-A CPU with a
-/// 40-bit bus has, and all that QEMU virt's RAM needs.
+/// The geometry of every VM's stage 2: 40 bits, the least that every Armv8-A CPU with a 40-bit bus
+/// supports, and enough for QEMU virt's RAM.
 const STAGE_2: Geometry = Geometry::BITS_40;
 
-/// VTCR_EL2 for it on this CPU.
+/// The value of VTCR_EL2 for this geometry on this CPU.
 pub fn vtcr() -> u64 {
     traps::vtcr(&STAGE_2)
 }
 
-/// The system in the image's payload, whose tree has this sum.
+/// Parses the system in the image's payload, whose tree has this sum.
 pub fn parse(payload: &[u8], sum: u64) -> System {
     if payload.is_empty() {
         refuse(format_args!(
@@ -44,22 +44,22 @@ pub fn parse(payload: &[u8], sum: u64) -> System {
     }
 }
 
-/// What every VM's making depends on.
+/// What the creation of every VM depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The system.
     pub system: &'a System,
-    /// Bits of priority of the CPUs' virtual interface.
+    /// The number of bits of priority of the CPUs' virtual CPU interfaces.
     pub priority_bits: u32,
-    /// The wall clock's time at counter zero, in seconds.
+    /// The time of day at counter zero, in seconds since 1970.
     pub epoch: u32,
-    /// A GICv2's virtual CPU interface, which guests have for theirs.
+    /// A GICv2's virtual CPU interface, which guests use as their CPU interface.
     pub gicv: Option<Hpa>,
-    /// The boot loader's words.
+    /// The boot loader's arguments.
     pub bootargs: &'a str,
 }
 
-/// Every VM with its memory and its stage 2.
+/// Creates every VM with its memory and its stage 2.
 pub fn place_units(facts: &Facts<'_>, free: &mut FrameMap, arena: &mut Arena) -> &'static [VmUnit] {
     let mut leak = selftest::Leak::new(facts.bootargs);
     let mut slots = selftest::Slots::new(facts, arena);
@@ -116,7 +116,7 @@ fn unit(
     }
 }
 
-/// Memory for a VM's firmware, which it sees as its first bank of flash.
+/// Memory for a VM's firmware, which the guest has as its first bank of flash.
 fn flash(config: &VmConfig, free: &mut FrameMap) -> Option<GuestRam> {
     let span = config.firmware()?.span()?;
     let len = span.end().get().next_multiple_of(PAGE_SIZE);
@@ -126,7 +126,7 @@ fn flash(config: &VmConfig, free: &mut FrameMap) -> Option<GuestRam> {
     Some(unsafe { GuestRam::new(ipa, block.start()) })
 }
 
-/// VTTBR_EL2 of a stage 2 that maps nothing, with the VMID that no VM has.
+/// The VTTBR_EL2 of the empty stage 2, with the VMID that no VM has.
 pub fn empty_space(free: &mut FrameMap) -> u64 {
     let block = take_frames(free, 4);
     // SAFETY: free RAM, mapped in place, taken for this table alone.

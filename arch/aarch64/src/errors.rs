@@ -6,14 +6,15 @@
 //! unmasked for a moment, and what is taken then is given to the guest that leaves.
 
 use core::arch::asm;
+use hanok_hal::LateError;
 
-/// Waits until all stores of this CPU have been answered, and takes a pending SError. Returns
-/// whether there was one. `planted` makes a test's SError pending before.
+/// Waits until all stores of this CPU have been answered, and takes a pending SError, if there is one.
+/// `planted` makes a test's SError pending before.
 ///
 /// An answer that a bus gives to no barrier (a store that was acknowledged on its way,
 /// Device-nGnRE) can still come later (docs/architecture-review.md).
 #[inline(always)]
-pub fn take(planted: bool) -> bool {
+pub fn take(planted: bool) -> LateError {
     let seen: u64;
     // SAFETY: an SError is taken to the vector of SP_EL0 (`vectors.rs`, `expected`), which changes
     // X16 and X17 and goes on at label 2. ELR_EL2 and SPSR_EL2 hold nothing of value meanwhile: the
@@ -36,5 +37,9 @@ pub fn take(planted: bool) -> bool {
             options(nostack, preserves_flags)
         );
     }
-    seen != 0
+    if seen != 0 {
+        LateError::Pending
+    } else {
+        LateError::None
+    }
 }

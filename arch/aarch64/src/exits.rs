@@ -4,7 +4,7 @@ use crate::{Host, Vcpu, read};
 use hanok_arm_common::{aborts, cpu};
 use hanok_decode::{Class, Syndrome};
 use hanok_hal::Backend;
-use hanok_pcpu::{After, Pcpu, guest};
+use hanok_pcpu::{After, FpAccess, Pcpu, guest};
 use hanok_vm::{Cause, CoprocessorAccess, Exit, SystemRegister};
 
 /// PSTATE.M[4]: AArch32.
@@ -43,13 +43,16 @@ fn on_sync(pcpu: &mut Pcpu<Host>) -> (Cause, After) {
 #[inline(never)]
 fn on_other(pcpu: &mut Pcpu<Host>, esr: u64) -> (Cause, After) {
     let syndrome = Syndrome::decode(esr);
-    if syndrome == Syndrome::FpAccess && !is_skipped(pcpu, syndrome, esr) && pcpu.give_fp() {
+    if syndrome == Syndrome::FpAccess
+        && !is_skipped(pcpu, syndrome, esr)
+        && pcpu.give_fp() == FpAccess::Given
+    {
         return (Cause::Fp, After::Resume);
     }
     let (Some(vcpu), local) = pcpu.resident_and_local() else {
         return (Cause::Denied, After::Reconsider);
     };
-    if passes_over(vcpu, syndrome, esr) {
+    if condition_fails(vcpu, syndrome, esr) {
         vcpu.advance(esr);
         return (Cause::Denied, After::Resume);
     }
@@ -65,15 +68,15 @@ fn on_other(pcpu: &mut Pcpu<Host>, esr: u64) -> (Cause, After) {
 
 /// Whether the instruction's condition fails, so that it does nothing: the CPU may trap such an
 /// instruction nevertheless (DDI 0487, G1.20.2).
-fn passes_over(vcpu: &Vcpu, syndrome: Syndrome, esr: u64) -> bool {
+fn condition_fails(vcpu: &Vcpu, syndrome: Syndrome, esr: u64) -> bool {
     let context = &vcpu.context;
     context.regs.is_aarch32() && !context.psr().passes(syndrome.condition(esr))
 }
 
-/// [`passes_over`] for the resident vCPU.
+/// [`condition_fails`] for the resident vCPU.
 fn is_skipped(pcpu: &mut Pcpu<Host>, syndrome: Syndrome, esr: u64) -> bool {
     pcpu.resident()
-        .is_some_and(|vcpu| passes_over(vcpu, syndrome, esr))
+        .is_some_and(|vcpu| condition_fails(vcpu, syndrome, esr))
 }
 
 /// The exit as the core knows it; `None` where the guest is to try the instruction again.

@@ -108,8 +108,9 @@ fn device(exited: Exited, esr: u64) -> Option<Exited> {
     exited.handle(|vcpu, local| access_device(vcpu, local, esr))
 }
 
-/// A load of a word of the distributor's, of which no list register knows anything: the register that a driver
-/// reads most. The rest of this path would do the same, and takes longer to find out where the load goes.
+/// Does a load of a word of the distributor that does not depend on list registers: drivers read such
+/// registers most. The rest of this path would do the same, but takes longer to find out where the load
+/// goes. `None` for any other access, and then nothing has been done.
 #[inline(always)]
 fn distributor_load(vcpu: &mut Vcpu, esr: u64) -> Option<()> {
     // HPFAR_EL2.FIPA.
@@ -146,7 +147,7 @@ fn access_device(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
     let lists = &mut board.machine.lists();
     if guest(vcpu, board, lists)
         .by_register(ipa, write, access)
-        .is_none()
+        .is_err()
     {
         return Fast::Slow;
     }

@@ -115,7 +115,7 @@ impl Context<Host> for El2Context {
             owner.fp.save();
         }
         next.fp.load();
-        FpGiven::Yes
+        FpGiven::Loaded
     }
 
     fn virtual_timer_due(&self) -> Deadline {

@@ -132,7 +132,7 @@ fn show_timer<K: Kind>(
     mut lists: impl ListRegisters,
 ) -> Fast {
     let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
-    if !vm.virtual_timer_again(id, taken.id(), &mut lists) {
+    if vm.virtual_timer_fast(id, taken.id(), &mut lists) == Attempt::Untouched {
         return Fast::Slow;
     }
     local.handled(vcpu, Cause::Timer);
@@ -189,7 +189,8 @@ fn interrupts_changed<K: Kind>(
 fn end_reported<K: Kind>(exited: Exited<Machine<K>>, taken: Taken) -> Option<Exited<Machine<K>>> {
     exited.handle(|vcpu, local| {
         let board = local.board;
-        if !guest(vcpu, board, &mut board.machine.lists()).hardware_ended() {
+        let mut lists = board.machine.lists();
+        if guest(vcpu, board, &mut lists).maintenance_fast() == Attempt::Untouched {
             local.taken = Some(taken);
             return Fast::Slow;
         }

@@ -51,14 +51,12 @@ pub struct Machine<K: Kind> {
 }
 
 impl<K: Kind> Machine<K> {
-    /// The answer for an error that came late, if one was `seen`.
-    pub fn reported(&self, seen: bool) -> LateError {
-        if seen {
+    /// Counts a planted error that came late as reported, and answers `late`.
+    pub fn reported(&self, late: LateError) -> LateError {
+        if late == LateError::Pending {
             self.planted.late_error_came();
-            LateError::Pending
-        } else {
-            LateError::None
         }
+        late
     }
 }
 

@@ -1,11 +1,12 @@
 //! Asynchronous aborts that arrive late: whose they are. As in the 64-bit backend.
 
 use core::arch::asm;
+use hanok_hal::LateError;
 
-/// Waits until all stores of this CPU have been answered, and takes a pending asynchronous abort.
-/// Returns whether there was one. `planted` makes a test's abort pending before.
+/// Waits until all stores of this CPU have been answered, and takes a pending asynchronous abort,
+/// if there is one. `planted` makes a test's abort pending before.
 #[inline(always)]
-pub fn take(planted: bool) -> bool {
+pub fn take(planted: bool) -> LateError {
     let seen: u32;
     // SAFETY: an abort of Hyp mode while its stack pointer is zero (`vectors.rs`, `hyp_expected`)
     // changes R0 and goes on behind the instructions that let it through. ELR_hyp and SPSR_hyp hold
@@ -29,5 +30,9 @@ pub fn take(planted: bool) -> bool {
             options(nostack)
         );
     }
-    seen != 0
+    if seen != 0 {
+        LateError::Pending
+    } else {
+        LateError::None
+    }
 }

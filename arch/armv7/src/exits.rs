@@ -5,7 +5,7 @@ use hanok_arm_common::exited::Exited;
 use hanok_arm_common::{aborts, cpu};
 use hanok_decode::{Coprocessor, CoprocessorPair, Psr, Syndrome, banked_register};
 use hanok_hal::Backend;
-use hanok_pcpu::{After, Pcpu, guest};
+use hanok_pcpu::{After, FpAccess, Pcpu, guest};
 use hanok_vm::{Cause, CoprocessorAccess, Exit};
 
 /// DFSC of an asynchronous external abort (DDI 0406C, B3.13.3), which in AArch64 is a class of
@@ -55,7 +55,7 @@ fn on_sync(pcpu: &mut Pcpu<Host>) -> (Cause, After) {
         vcpu.advance(esr);
         return (Cause::Denied, After::Resume);
     }
-    if syndrome == Syndrome::FpAccess && is_fp(esr) && pcpu.give_fp() {
+    if syndrome == Syndrome::FpAccess && is_fp(esr) && pcpu.give_fp() == FpAccess::Given {
         return (Cause::Fp, After::Resume);
     }
     let (Some(vcpu), local) = pcpu.resident_and_local() else {

@@ -96,7 +96,7 @@ fn access_device(vcpu: &mut Vcpu, local: &mut Local, esr: u32) -> Fast {
     let lists = &mut board.machine.lists();
     if guest(vcpu, board, lists)
         .by_register(ipa, write, wanted)
-        .is_none()
+        .is_err()
     {
         return Fast::Slow;
     }

@@ -166,7 +166,7 @@ pub fn close() {
 pub fn hand_over(owner: Option<&mut FpState>, next: &FpState) -> FpGiven {
     open_trap();
     if is_closed() {
-        return FpGiven::No;
+        return FpGiven::Absent;
     }
     // Not to be seen otherwise where the emulator finds the trap first.
     assert!(control() & ENABLE != 0, "FP was closed with FPEXC.EN clear");
@@ -174,7 +174,7 @@ pub fn hand_over(owner: Option<&mut FpState>, next: &FpState) -> FpGiven {
         owner.save();
     }
     next.load();
-    FpGiven::Yes
+    FpGiven::Loaded
 }
 
 /// MVFR0 or, where `second`, MVFR1, whatever the trap is.

@@ -1,73 +1,73 @@
-//! What can be wrong with the bytes of a system's tree.
+//! The errors in the bytes of a system's tree.
 
 use crate::check::Fault;
 use core::fmt;
 use thiserror::Error;
 
-/// A tree that is no system.
+/// The reasons why a tree is no system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TreeError {
     /// The bytes are no flattened device tree.
     #[error("not a sound device tree: {0}")]
     Structure(#[from] Structure),
-    /// Not the bytes that the image tool wrote.
+    /// The bytes differ from those that the image tool wrote.
     #[error("it is damaged (its checksum is not that of the image tool)")]
     Damaged,
-    /// A sound tree, of something else.
+    /// The tree is sound, but of something else.
     #[error("the root is not compatible with \"hanok,system\": this is another device tree")]
     NotASystem,
-    /// Made by another version of the tool.
+    /// Another version of the tool made it: this one.
     #[error("the system's tree has version {0}, this hypervisor reads version 5")]
     Version(u32),
-    /// A property that must be there.
+    /// A property is missing.
     #[error("{place}: property {name} is missing")]
     Missing {
-        /// Where.
+        /// The node.
         place: TreeNode,
         /// The property.
         name: &'static str,
     },
-    /// A property whose value makes no sense.
+    /// The value of a property is invalid.
     #[error("{place}: property {name} has a value of the wrong form")]
     Malformed {
-        /// Where.
+        /// The node.
         place: TreeNode,
         /// The property.
         name: &'static str,
     },
-    /// More of something than the hypervisor has room for.
+    /// There is more of something than the hypervisor has room for.
     #[error("{place}: more than {most} {what}")]
     TooMany {
-        /// Where.
+        /// The node.
         place: TreeNode,
-        /// Of what.
+        /// What there is too much of.
         what: &'static str,
-        /// The most there can be.
+        /// The largest number.
         most: usize,
     },
-    /// Well formed, but it breaks a rule.
+    /// The tree is well-formed, but breaks a rule.
     #[error("{0}")]
     Rule(#[from] Fault),
 }
 
-/// What is wrong with a flattened tree itself.
+/// The errors of a flattened tree itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Structure {
     /// The magic number is missing.
     #[error("it does not begin with the magic number 0xd00dfeed")]
     Magic,
-    /// Fewer bytes than its header claims, or than a header has.
+    /// There are fewer bytes than the header says, or than a header has.
     #[error("it is cut short")]
     Short,
-    /// A version other than 17, or one that 17 cannot read.
+    /// The version is not 17, or 17 cannot read it.
     #[error("its format's version is not 17")]
     Version,
-    /// A block, name or token that cannot be.
+    /// A block, name or token is invalid.
     #[error("its blocks, names or tokens are damaged")]
     Damaged,
 }
 
-/// A node of the system's tree, by its place.
+/// A node of the system's tree, by its indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeNode {
     /// `/`.

@@ -1,33 +1,33 @@
-//! The devices of the virtual platform that a VM has: which kind of device answers where.
+//! The devices of the virtual platform that a VM has: the kind, address and interrupt of each.
 //!
-//! The interrupt controller is none of them, nor is a device of the board that is passed
-//! through. The tool writes the slots of each VM into the system's tree; the board makes a model
-//! for each (`hanok_devices`), and knows no place of a device but from here.
+//! The interrupt controller is none of them, nor is a real device that the VM has for itself. The
+//! tool writes the slots of each VM into the system's tree. The board makes a model for each slot
+//! (`hanok_devices`), and knows the devices' addresses only from here.
 
 use hanok_types::{IntId, Ipa, Span, platform};
 use heapless::Vec;
 
-/// The most devices of the virtual platform that one VM can have.
+/// The largest number of devices of the virtual platform that a VM can have.
 pub const MAX_SLOTS: usize = 8;
 
-/// A kind of device, of which `hanok_devices` has a model.
+/// A kind of device. `hanok_devices` has a model for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
-    /// The PL011 serial port; at most one, as a VM has one line on the console.
+    /// The PL011 serial port. A VM has at most one, since it has one channel on the console.
     Pl011,
     /// The PL031 real-time clock.
     Pl031,
-    /// Transports of virtio-mmio, one after the other, with no device behind them.
+    /// The virtio-mmio transports, one after the other, which have no device behind them.
     EmptyTransports,
     /// Flash that reads as erased.
     Flash,
 }
 
 impl DeviceKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Pl011, Self::Pl031, Self::EmptyTransports, Self::Flash];
 
-    /// Its word in the system's tree.
+    /// The kind's word in the system's tree.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Pl011 => "pl011",
@@ -37,28 +37,28 @@ impl DeviceKind {
         }
     }
 
-    /// From its word in the system's tree.
+    /// The kind with this word in the system's tree.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 }
 
-/// One device of a VM: what it is, where its registers are, and its interrupt.
+/// A device of a VM: its kind, its registers, and its interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceSlot {
-    /// What it is.
+    /// The kind of the device.
     pub kind: DeviceKind,
-    /// Where its registers are for the guest.
+    /// The guest's addresses of its registers.
     pub region: Span<Ipa>,
-    /// The interrupt that its line raises, a shared one (SPI); `None`: it has no line.
+    /// The interrupt of its line, a shared one (SPI); `None` if it has no line.
     pub interrupt: Option<IntId>,
 }
 
-/// The devices of a VM. Where they are looked up, the first one is found soonest.
+/// The devices of a VM. A lookup finds the first one fastest.
 pub type DeviceSlots = Vec<DeviceSlot, MAX_SLOTS>;
 
-/// The devices that every VM has, where QEMU's `virt` has them. The serial port, which a guest
-/// uses most, comes first.
+/// The devices that every VM has, at the addresses of QEMU's `virt`. The serial port comes first,
+/// since guests use it most.
 pub fn platform_slots() -> DeviceSlots {
     let transports = platform::VIRTIO_SLOTS * platform::VIRTIO_STRIDE;
     let uart = Some(platform::UART_IRQ);

@@ -1,21 +1,21 @@
-//! Whether bytes are a sound flattened tree (Devicetree Specification v0.4, chapter 5).
+//! Checks that bytes are a sound flattened tree (Devicetree Specification v0.4, chapter 5).
 //!
-//! The library has this check too, but refuses every tree with a node or property name
-//! above the specification's 31 characters, which is most trees of real boards: 600 of the
-//! 1,000 that Debian's arm64 kernel brings. So the check is made here, and the library gets
-//! the bytes unchecked. It then reads without a panic if every offset, length and string
-//! that it follows is sound, and that is what is proved here, in checked arithmetic.
+//! The library has this check, too, but refuses every tree with a node or property name above the
+//! specification's 31 characters. Most trees of real boards have such names: 600 of the 1,000 that
+//! come with Debian's arm64 kernel. So the check is made here, and the library gets the bytes
+//! unchecked. It then reads without a panic if every offset, length and string that it follows is
+//! sound, and exactly that is checked here, in checked arithmetic.
 
 use crate::error::Structure;
 
-/// Nodes inside each other; real trees have under ten.
+/// The largest depth of nodes; real trees have less than ten.
 const MAX_DEPTH: u32 = 32;
 const HEADER: usize = 40;
 
 type Checked<T> = Result<T, Structure>;
 
-/// The tree at the start of `data`, without what follows it; no more than its magic number
-/// and length are looked at.
+/// The tree at the start of `data`, without what follows it. Only its magic number and its length
+/// are checked.
 pub fn flattened(data: &[u8]) -> Checked<&[u8]> {
     let short = Structure::Short;
     let word = |at| word(data, at).map_err(|_| short);
@@ -26,7 +26,7 @@ pub fn flattened(data: &[u8]) -> Checked<&[u8]> {
     data.get(..len).filter(|_| len >= HEADER).ok_or(short)
 }
 
-/// Whether `tree`, from [`flattened`], is sound from end to end.
+/// Checks that `tree`, from [`flattened`], is completely sound.
 pub(crate) fn check(tree: &[u8]) -> Checked<()> {
     let field = |at| word(tree, at).map(|value| value as usize);
     let (nodes, strings, reserved) = (field(8)?, field(12)?, field(16)?);
@@ -57,7 +57,7 @@ fn word(data: &[u8], at: usize) -> Checked<u32> {
         .ok_or(Structure::Damaged)
 }
 
-/// The memory reservation block must have its end mark.
+/// Checks that the memory reservation block has its end mark.
 fn reservations(block: &[u8]) -> Checked<()> {
     let (entries, _) = block.as_chunks::<16>();
     if entries.contains(&[0; 16]) {
@@ -67,7 +67,7 @@ fn reservations(block: &[u8]) -> Checked<()> {
     }
 }
 
-/// The text up to the first NUL, which must be there.
+/// The text up to the first NUL, which must exist.
 fn text(bytes: &[u8]) -> Checked<&str> {
     let text = core::ffi::CStr::from_bytes_until_nul(bytes).ok();
     text.and_then(|text| text.to_str().ok())
@@ -82,9 +82,9 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// From the root's beginning to its end. A node's properties come before its children. A NOP
-    /// before the root, which the format allows, is refused: the library takes the block's first
-    /// word for the root.
+    /// Walks from the root's beginning to its end. The properties of a node come before its
+    /// children. A NOP before the root, which the format allows, is refused, because the library
+    /// takes the first word of the block for the root.
     fn whole(mut self) -> Checked<()> {
         let mut depth = 0;
         let mut properties = false;
@@ -113,7 +113,7 @@ impl Walk<'_> {
         Ok(word)
     }
 
-    /// Goes on by `len` bytes and to the next multiple of four.
+    /// Skips `len` bytes, and to the next multiple of four.
     fn skip(&mut self, len: usize) -> Checked<()> {
         let end = self.at.checked_add(len);
         let end = end.and_then(|end| end.checked_next_multiple_of(4));
@@ -148,8 +148,8 @@ mod tests {
     const NOP: u32 = 4;
     const LAST: u32 = 9;
 
-    /// A tree with these tokens, the reservations and the structure block at these offsets: nodes
-    /// without a name, properties that are called "a" and have six bytes.
+    /// A tree with these tokens, with the reservations and the structure block at these offsets.
+    /// Nodes have no names; properties are called "a" and have six bytes.
     fn tree(reserved: usize, nodes: usize, tokens: &[u32]) -> Vec<u8> {
         let mut block = Vec::new();
         for token in tokens {
@@ -178,8 +178,8 @@ mod tests {
         check(flattened(&tree).unwrap()).is_ok()
     }
 
-    /// What is behind the node with which `tokens` begin, as the specification's grammar has it
-    /// (5.4.2), without NOPs before the root; how many nodes and properties it has is added.
+    /// The tokens after the node that `tokens` begin with, by the specification's grammar (5.4.2),
+    /// without NOPs before the root. The numbers of its nodes and properties are added to `count`.
     fn node<'a>(tokens: &'a [u32], count: &mut (usize, usize)) -> Option<&'a [u32]> {
         let mut rest = tokens.strip_prefix(&[BEGIN])?;
         count.0 += 1;
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// What the library finds.
+    /// The numbers of nodes and properties that the library finds.
     fn found(node: FdtNode<'_>) -> (usize, usize) {
         let own = (1, node.properties().count());
         let children = node.children().map(found);
@@ -233,8 +233,8 @@ mod tests {
         assert!(!is_sound(40, 56, &nested(most + 1)));
     }
 
-    /// Where the reservations and the nodes may begin: at their alignments (5.6), behind the header,
-    /// and with the reservations' end mark between them.
+    /// Reservations and nodes may begin at their alignments (5.6) after the header, with the
+    /// reservations' end mark between them.
     #[test]
     fn blocks_are_aligned_and_behind_the_header() {
         let is_sound = |reserved, nodes| is_sound(reserved, nodes, &[BEGIN, PROP, END, LAST]);

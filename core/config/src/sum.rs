@@ -1,15 +1,15 @@
-//! The sum by which the board notices a damaged image.
+//! The sum by which the board recognises a damaged image.
 //!
-//! It guards against accidents (a bad flash, a transfer cut short), not against an
-//! attacker: whoever can change a blob can change its sum too. Each word is XORed into the
-//! rotated state, and the state multiplied by an odd number. For a given word that maps the
-//! states one to one, and for a given state the words one to one: a change of a single word
-//! always changes the result. Rotation lets high bits act on low ones, so that swapped
-//! words are noticed too. Fletcher's two running sums were tried first: they miss words
-//! that are swapped at an even distance and differ in their top bit alone.
+//! It protects against accidents (bad flash, an incomplete transfer), not against an attacker, who
+//! could change the sum together with the blob. Each word is XORed into the rotated state, and the
+//! state is multiplied by an odd number. For a given word this maps states one to one, and for a
+//! given state it maps words one to one. So a change of a single word always changes the result.
+//! Because of the rotation high bits influence low ones, so that swapped words are recognised, too.
+//! Fletcher's two running sums were tried first: they miss words that are swapped at an even
+//! distance and differ only in their top bit.
 //!
-//! Tens of megabytes pass through it at boot: aligned data costs one load, one XOR with
-//! rotation and one multiplication for eight bytes.
+//! Tens of megabytes are summed at boot: for aligned data, eight bytes cost one load, one XOR with
+//! a rotation and one multiplication.
 
 use zerocopy::FromBytes;
 
@@ -24,17 +24,17 @@ pub fn sum(data: &[u8]) -> u64 {
     sum.finish()
 }
 
-/// The same sum over data that comes in pieces, of any length.
+/// The same sum, for data in pieces of any length.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum {
     state: u64,
     len: u64,
-    /// Bytes not yet summed, `len % 8` of them.
+    /// The bytes that are not summed yet, `len % 8` of them.
     rest: [u8; 8],
 }
 
 impl Sum {
-    /// The sum of nothing yet.
+    /// The sum of no data.
     pub const fn new() -> Self {
         Self {
             state: 0,
@@ -43,8 +43,8 @@ impl Sum {
         }
     }
 
-    /// Goes on with `data`. Fastest where it begins at a multiple of 8 bytes in memory and
-    /// every earlier piece was a multiple of 8 bytes long.
+    /// Adds `data`. This is fastest if `data` begins at a multiple of 8 bytes in memory and the
+    /// length of every earlier piece was a multiple of 8 bytes.
     pub fn update(&mut self, data: &[u8]) {
         let data = self.fill_rest(data);
         let (whole, tail) = data.split_at(whole_words(data.len()));
@@ -56,13 +56,14 @@ impl Sum {
         self.fill_rest(tail);
     }
 
-    /// Goes on with `data`, and copies it to `to`, which is as long, on the way. Fast in the
-    /// same case as [`Self::update`], if `to` begins at a multiple of 8 bytes, too.
+    /// Adds `data` and copies it to `to`, which has the same length. It is fast in the same case as
+    /// [`Self::update`], if `to` begins at a multiple of 8 bytes, too.
     ///
     /// # Panics
-    /// Where `to` has another length.
-    // Always: this crate is built for size, its caller for speed, and what is inlined is built as
-    // its caller is. By itself the loop would be taken apart to share what repeats in it.
+    /// If `to` has another length.
+    // Always inlined: this crate is optimized for size and its caller for speed, and inlined code
+    // is optimized as the caller is. Out of line, the compiler would merge the repetitions in the
+    // loop.
     #[inline(always)]
     pub fn update_copying(&mut self, data: &[u8], to: &mut [u8]) {
         let whole = whole_words(data.len());
@@ -83,7 +84,7 @@ impl Sum {
         }
     }
 
-    /// The sum of all that was given.
+    /// The sum of all data.
     pub fn finish(mut self) -> u64 {
         let len = self.len;
         while !self.len.is_multiple_of(8) {
@@ -92,8 +93,8 @@ impl Sum {
         step(self.state, len)
     }
 
-    /// Completes a word begun earlier, or begins one that `data` does not fill; what of
-    /// `data` is left.
+    /// Completes a word that was begun earlier, or begins one that `data` does not fill. The answer
+    /// is the rest of `data`.
     fn fill_rest<'a>(&mut self, data: &'a [u8]) -> &'a [u8] {
         let begun = (self.len % 8) as usize;
         if begun == 0 && data.len() >= 8 {
@@ -112,13 +113,13 @@ impl Sum {
     }
 }
 
-/// As many of `len` bytes as make whole words.
+/// The part of `len` bytes that consists of whole words.
 #[inline(always)]
 fn whole_words(len: usize) -> usize {
     len & !7
 }
 
-/// In blocks, so that the loop itself costs little.
+/// Adds whole words, in blocks, so that the loop itself costs little.
 fn aligned(state: u64, words: &[u64]) -> u64 {
     let (blocks, rest) = words.as_chunks::<16>();
     let one = |state, word: &u64| step(state, u64::from_le(*word));
@@ -128,7 +129,7 @@ fn aligned(state: u64, words: &[u64]) -> u64 {
     rest.iter().fold(state, one)
 }
 
-/// As [`aligned`], and copies, in blocks that a CPU has the registers for.
+/// As [`aligned`], and copies, in blocks for which a CPU has enough registers.
 #[inline(always)]
 fn copying(state: u64, from: &[u64], to: &mut [u64]) -> u64 {
     if usize::BITS < u64::BITS {
@@ -137,7 +138,7 @@ fn copying(state: u64, from: &[u64], to: &mut [u64]) -> u64 {
     copying_eights(state, from, to)
 }
 
-/// Eight words at a time, each by its name, so that the compiler loads and stores them in pairs.
+/// Eight words at a time, each with a name, so that the compiler loads and stores them in pairs.
 #[inline(always)]
 fn copying_eights(mut state: u64, from: &[u64], to: &mut [u64]) -> u64 {
     let (blocks, rest) = from.as_chunks::<8>();
@@ -145,7 +146,7 @@ fn copying_eights(mut state: u64, from: &[u64], to: &mut [u64]) -> u64 {
     for (block, to) in blocks.iter().zip(to_blocks) {
         let [a, b, c, d, e, f, g, h] = *block;
         *to = [a, b, c, d, e, f, g, h];
-        // Written out: built for size, a loop stays one, and costs twice as much.
+        // Written out: with optimization for size a loop would stay a loop, and cost twice as much.
         let four = |state, [a, b, c, d]: [u64; 4]| {
             let state = step(step(state, u64::from_le(a)), u64::from_le(b));
             step(step(state, u64::from_le(c)), u64::from_le(d))
@@ -155,8 +156,8 @@ fn copying_eights(mut state: u64, from: &[u64], to: &mut [u64]) -> u64 {
     copying_pairs(state, rest, to_rest)
 }
 
-/// Two words at a time: on a CPU of 32 bits that is four registers, beside the state's and the
-/// factor's.
+/// Two words at a time: on a CPU of 32 bits these are four registers, besides those of the state
+/// and the factor.
 #[inline(always)]
 fn copying_pairs(mut state: u64, from: &[u64], to: &mut [u64]) -> u64 {
     let (blocks, rest) = from.as_chunks::<2>();

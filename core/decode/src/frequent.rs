@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_frequent_is_found() {
+    fn frequent_exits_are_recognised() {
         // LDR W3 from a device, at level 3; HVC #5; MSR ICC_SGI1R_EL1, X7.
         assert!(matches!(
             Frequent::decode(0x9383_0007),

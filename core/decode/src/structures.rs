@@ -83,7 +83,7 @@ mod tests {
     /// With bit 25 set, the word is data processing of Advanced SIMD (DDI 0487, C4.1); with bit 31
     /// set, it is unallocated.
     #[test]
-    fn what_is_beside_them_is_none() {
+    fn encodings_beside_structures_are_no_structures() {
         // ld1 {v0.16b}, [x1]; with write-back by x2; ld1 {v0.b}[0], [x1]
         for word in [0x4c40_7020, 0x4cc2_7020, 0x0d40_0020] {
             assert!(decode(word).is_some(), "{word:#x}");

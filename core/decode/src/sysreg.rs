@@ -87,7 +87,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn names_and_the_generic_form() {
+    fn registers_have_names_or_the_generic_form() {
         assert_eq!(SysReg::ICC_SGI1R_EL1.to_string(), "ICC_SGI1R_EL1");
         assert_eq!(
             SysReg::from_fields(2, 0, 0, 3, 4).to_string(),

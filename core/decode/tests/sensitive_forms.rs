@@ -368,7 +368,7 @@ fn a_register_of_cp15_is_known_by_its_four_numbers() {
 
 /// What User mode makes of it, and what a hypervisor does about that.
 #[test]
-fn what_is_wrong_without_a_word_must_be_rewritten() {
+fn instructions_that_silently_differ_must_be_rewritten() {
     use UserMode::{Configured, Different, Legal, Undefined, Unpredictable, Waits};
     for (user, trapped, rewritten) in [
         (Legal, false, false),

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_stays_erased() {
+    fn flash_stays_erased() {
         let mut flash = Flash::new();
         flash.write();
         assert_eq!(flash.read(Width::Half), 0xffff);

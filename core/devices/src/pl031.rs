@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn it_identifies_itself() {
+    fn the_identification_registers_are_qemu_s() {
         let mut rtc = Pl031::new(0);
         let ids = [0x31, 0x10, 0x14, 0x00, 0x0d, 0xf0, 0x05, 0xb1];
         for (index, id) in (0..).zip(ids) {

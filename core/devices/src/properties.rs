@@ -157,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn what_the_slots_find_holds_the_access(ipa: u64, near in 0..0x4100_0000u64, bytes in 1..256u64) {
+    fn the_slot_that_is_found_contains_the_access(ipa: u64, near in 0..0x4100_0000u64, bytes in 1..256u64) {
         let slots = Slots::new(&platform_slots(), 0);
         let find = |at, bytes| {
             let access = Span::new(Ipa::new(at), bytes)?;

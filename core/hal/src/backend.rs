@@ -85,9 +85,9 @@ pub enum LateError {
 #[must_use]
 pub enum FpGiven {
     /// They are in the CPU now.
-    Yes,
+    Loaded,
     /// The CPU has no FP registers.
-    No,
+    Absent,
 }
 
 /// The beginning of a vCPU's program.

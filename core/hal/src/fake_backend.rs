@@ -375,7 +375,7 @@ impl Context<FakeBackend> for FakeContext {
     }
 
     fn hand_over_fp(_owner: Option<&mut Self>, _next: &mut Self) -> FpGiven {
-        FpGiven::Yes
+        FpGiven::Loaded
     }
 
     fn virtual_timer_due(&self) -> Deadline {

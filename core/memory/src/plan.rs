@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_not_free_and_what_is_out_of_reach_neither() {
+    fn kept_and_unreachable_memory_is_not_free() {
         let span = |page: u64, pages: u64| {
             Span::new(Hpa::new(page * PAGE_SIZE), pages * PAGE_SIZE).unwrap()
         };

@@ -66,7 +66,7 @@ fn a_space_without_slots_keeps_its_blocks() {
 }
 
 #[test]
-fn what_is_no_page_to_take_or_give_is_an_error() {
+fn a_page_that_cannot_be_taken_or_given_is_an_error() {
     let mut space = space(2, 16);
     let mut tlb = FakeTlb::default();
     let frame = Hpa::new(SPARE);

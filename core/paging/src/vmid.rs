@@ -85,7 +85,7 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn all_in_use_is_an_end() {
+    fn no_vmid_is_allocated_while_all_are_in_use() {
         let mut pool = VmidPool::new();
         for expected in 1..=255u8 {
             let fresh = pool.allocate().unwrap();
@@ -101,7 +101,7 @@ mod tests {
         /// An allocated VMID is in use by no other boot, and is clean: there was a rollover since
         /// it was last freed.
         #[test]
-        fn nobody_meets_another_s_entries(frees in proptest::collection::vec(0..8usize, 1..2000)) {
+        fn no_boot_meets_entries_of_another(frees in proptest::collection::vec(0..8usize, 1..2000)) {
             let mut pool = VmidPool::new();
             let (mut live, mut dirty) = (Vec::new(), BTreeSet::new());
             for which in frees {

@@ -3,7 +3,7 @@
 use crate::{Board, Host, VmUnit};
 use hanok_hal::VmMemory;
 use hanok_types::{VcpuSet, VmId};
-use hanok_vm::{Command, Ending, Interrupts, Requests, Wish};
+use hanok_vm::{Command, Ending, Interrupts, PauseChange, Requests, Wish};
 
 impl<B: Host> Board<B> {
     /// Carries a command out. A vCPU's state is shown by its own pCPU, some time after this has returned.
@@ -63,9 +63,11 @@ impl<B: Host> Board<B> {
             return self.say(format_args!("vm {name} is off"));
         }
         match unit.vm.set_paused(self, paused) {
-            true => self.say(format_args!("vm {name}: {word}")),
-            false if paused => self.say(format_args!("vm {name} is paused already")),
-            false => self.say(format_args!("vm {name} is not paused")),
+            PauseChange::Changed => self.say(format_args!("vm {name}: {word}")),
+            PauseChange::AsBefore if paused => {
+                self.say(format_args!("vm {name} is paused already"));
+            }
+            PauseChange::AsBefore => self.say(format_args!("vm {name} is not paused")),
         }
     }
 

@@ -45,7 +45,7 @@ pub use console::begin_all;
 pub use devices::{OwnDevice, lines_of, set_triggers};
 pub use memory::{PageFault, regions_of};
 pub use notices::Notices;
-pub use outcome::After;
+pub use outcome::{After, FpAccess};
 pub use pcpu::{AdoptError, Local, Pcpu};
 pub use policy::PcpuPolicy;
 pub use random::gather;

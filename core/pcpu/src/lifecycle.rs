@@ -10,7 +10,7 @@ use hanok_hal::{Context, LateError, VirtualCpuInterface};
 use hanok_paging::{Vmid, vttbr_el2};
 use hanok_sched::Entity;
 use hanok_trace::Event;
-use hanok_vm::{Ending, StopReason};
+use hanok_vm::{Ending, StopReason, Transition};
 
 impl<B: Host> Vcpu<B> {
     /// Lets a vCPU whose start was requested come into its VM, unless the request is gone.
@@ -65,7 +65,7 @@ impl<B: Host> Local<B> {
     /// asks for, after it has served pending interrupts.
     pub(crate) fn leave(&mut self, unit: &'static VmUnit<B>) {
         let ending = match unit.vm.lifecycle().leave() {
-            (0, None) if unit.vm.stop_if_all_off() => Ending::Stopped,
+            (0, None) if unit.vm.stop_if_all_off().is_made() => Ending::Stopped,
             (0, Some(ending)) => ending,
             _ => return,
         };
@@ -83,7 +83,7 @@ impl<B: Host> Board<B> {
         if ending == Ending::Reset {
             self.notice(unit, format_args!("reset"));
             // A person may have turned the VM off meanwhile.
-            if unit.vm.lifecycle().load_after_reset() {
+            if unit.vm.lifecycle().load_after_reset().is_made() {
                 return unit.vm.kick_first(self);
             }
         }
@@ -95,7 +95,7 @@ impl<B: Host> Board<B> {
                 Ending::Stopped => self.tell_stopped(unit, reason),
                 _ => self.say(format_args!("vm {name}: off")),
             }
-            true
+            Transition::Made
         });
     }
 
@@ -112,7 +112,7 @@ impl<B: Host> Board<B> {
     fn refuse_damaged(&self, unit: &VmUnit<B>, damaged: Damaged) {
         self.end_if_last(|| {
             let given_up = unit.vm.lifecycle().give_up();
-            if given_up {
+            if given_up.is_made() {
                 let blob = unit.vm.config().blobs.get(damaged.blob);
                 let kind = blob.map_or("image", |blob| blob.kind.word());
                 let reason = StopReason::Damaged { kind };
@@ -142,9 +142,9 @@ impl<B: Host> Board<B> {
 
     /// Ends a VM by `end`, and with the last one the run. Two VMs may end at once, on two pCPUs, of
     /// which one ends the run.
-    fn end_if_last(&self, end: impl FnOnce() -> bool) {
+    fn end_if_last(&self, end: impl FnOnce() -> Transition) {
         let turn = self.endings.lock();
-        let last = end() && self.vms.iter().all(|unit| unit.vm.lifecycle().is_ended());
+        let last = end().is_made() && self.vms.iter().all(|unit| unit.vm.lifecycle().is_ended());
         drop(turn);
         if !last {
             return;
@@ -212,7 +212,7 @@ fn load_some<B: Host>(
         Ok(Progress::Done) => {
             vcpu.loading = None;
             local.connect(unit);
-            if unit.vm.begin() {
+            if unit.vm.begin().is_made() {
                 return (boot == 1).then_some(unit);
             }
             // The loading was given up meanwhile.

@@ -22,11 +22,11 @@ pub struct Damaged {
     pub blob: usize,
 }
 
-/// Whether the memory is made.
+/// Whether a piece of work is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Progress {
-    /// More is to be done.
+    /// More of it is to be done.
     More,
     /// All of it is done.
     Done,
@@ -118,7 +118,8 @@ impl Loading {
                     self.stage = Stage::Clean { blob: 0, done: 0 };
                     return Ok(Progress::More);
                 };
-                if copy(unit, wanted, board.payload, done, sum).ok_or(damaged)? {
+                let copied = copy(unit, wanted, board.payload, done, sum).ok_or(damaged)?;
+                if copied == Progress::Done {
                     finish(unit, wanted, *sum).ok_or(damaged)?;
                     let (blob, seed) = (index, 0);
                     self.stage = Stage::Seed { blob, seed };
@@ -126,10 +127,10 @@ impl Loading {
             }
             Stage::Seed { blob, seed } => {
                 let index = *blob;
-                if fill_seed(unit, index, *seed, board).ok_or(Damaged { blob: index })? {
-                    *seed += 1;
-                } else {
-                    self.stage = begin_blob(index + 1);
+                let damaged = Damaged { blob: index };
+                match fill_seed(unit, index, *seed, board).ok_or(damaged)? {
+                    Progress::More => *seed += 1,
+                    Progress::Done => self.stage = begin_blob(index + 1),
                 }
             }
             Stage::Clean { blob, done } => match unit.vm.config().blobs.get(*blob) {
@@ -214,15 +215,15 @@ fn clean<B: Host>(unit: &VmUnit<B>, blob: &Blob, done: u64) -> u64 {
     }
 }
 
-/// Copies and sums a part of a blob. Returns whether the blob is whole. A part that does not begin at a
-/// multiple of 8 takes longer, and is shorter therefore.
+/// Copies and sums a part of a blob, from `done` on; `None` if the blob is damaged. A part that does not
+/// begin at a multiple of 8 takes longer, and is shorter therefore.
 fn copy<B: Host>(
     unit: &VmUnit<B>,
     blob: &Blob,
     payload: &[u8],
     done: &mut u64,
     sum: &mut Sum,
-) -> Option<bool> {
+) -> Option<Progress> {
     let from = usize::try_from(blob.offset.checked_add(*done)?).ok()?;
     let most = match blob.offset | blob.load.get() {
         at if at.is_multiple_of(8) => B::Memory::COPIED,
@@ -236,13 +237,17 @@ fn copy<B: Host>(
     let (memory, part) = match unit.part(span) {
         Ok(found) => found,
         // It is waited for.
-        Err(AccessError::Absent(_)) => return Some(false),
+        Err(AccessError::Absent(_)) => return Some(Progress::More),
         Err(AccessError::NoMemory(_)) => return None,
     };
     let bytes = bytes.get(..part.len() as usize)?;
     memory.overwrite(part.start(), part.len(), |to| sum_and_copy(sum, bytes, to))?;
     *done += part.len();
-    Some(*done == blob.len)
+    Some(if *done == blob.len {
+        Progress::Done
+    } else {
+        Progress::More
+    })
 }
 
 /// Kept out of line: inlined, the loop would share registers with the code around it.
@@ -265,24 +270,24 @@ fn finish<B: Host>(unit: &VmUnit<B>, blob: &Blob, sum: Sum) -> Option<()> {
     Some(())
 }
 
-/// Fills the seed with this number in a blob that is in place; `Some(false)` where the blob has no such
-/// seed.
+/// Fills the seed with this number in a blob that is in place; [`Progress::Done`] if the blob has no such
+/// seed, and `None` if the seed is not inside the blob's memory.
 fn fill_seed<B: Host>(
     unit: &VmUnit<B>,
     blob: usize,
     seed: usize,
     board: &Board<B>,
-) -> Option<bool> {
+) -> Option<Progress> {
     let blob = unit.vm.config().blobs.get(blob)?;
     let Some((offset, len)) = blob.seeds.get(seed) else {
-        return Some(false);
+        return Some(Progress::Done);
     };
     let mut random = [0; 64];
     let random = random.get_mut(..*len as usize)?;
     board.fill_seed(unit, random);
     let at = Ipa::new(blob.load.get().checked_add(u64::from(*offset))?);
     unit.write(at, random).ok()?;
-    Some(true)
+    Some(Progress::More)
 }
 
 #[cfg(test)]

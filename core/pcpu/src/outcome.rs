@@ -2,7 +2,7 @@
 
 use crate::{Board, Host, Local, Pcpu, Vcpu};
 use hanok_decode::Esr;
-use hanok_hal::Context;
+use hanok_hal::{Context, FpGiven};
 use hanok_vm::{Action, Cause, Exit, Wait};
 
 /// How a vCPU goes on after its exit.
@@ -17,6 +17,16 @@ pub enum After {
     Reconsider,
     /// After the others that are ready.
     Yield,
+}
+
+/// What became of a vCPU's first access to FP registers since it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum FpAccess {
+    /// The vCPU has its FP registers now, and tries the instruction again.
+    Given,
+    /// The vCPU has them already, or the CPU has none: the exit has another cause.
+    Refused,
 }
 
 impl<B: Host> Pcpu<B> {
@@ -59,33 +69,34 @@ impl<B: Host> Pcpu<B> {
         }
     }
 
-    /// Gives the FP registers to the resident vCPU, whose first access since it came exited;
-    /// `false` where it has them, or there are none.
-    pub fn give_fp(&mut self) -> bool {
+    /// Loads the FP registers of the resident vCPU, whose first access to one since it came exited.
+    pub fn give_fp(&mut self) -> FpAccess {
         let (Some(next), owner) = (self.local.resident, self.local.fp_owner) else {
-            return false;
+            return FpAccess::Refused;
         };
         if owner == Some(next) {
-            return false;
+            return FpAccess::Refused;
         }
         let given = match owner {
             None => match self.resident() {
                 Some(vcpu) => B::Context::hand_over_fp(None, &mut vcpu.context),
-                None => return false,
+                None => return FpAccess::Refused,
             },
             Some(owner) => {
                 let pair = [owner.index(), next.index()];
                 let Ok([owner, next]) = self.vcpus.get_disjoint_mut(pair) else {
-                    return false;
+                    return FpAccess::Refused;
                 };
                 B::Context::hand_over_fp(Some(&mut owner.context), &mut next.context)
             }
         };
-        let given = given == hanok_hal::FpGiven::Yes;
-        if given {
-            self.local.fp_owner = Some(next);
+        match given {
+            FpGiven::Loaded => {
+                self.local.fp_owner = Some(next);
+                FpAccess::Given
+            }
+            FpGiven::Absent => FpAccess::Refused,
         }
-        given
     }
 }
 

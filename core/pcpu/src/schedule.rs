@@ -206,7 +206,7 @@ fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update
         vcpu.go_out(local);
         local.leave(vcpu.unit);
     }
-    if !vcpu.on && vm.power(id).is_pending() && vm.lifecycle().enter() {
+    if !vcpu.on && vm.power(id).is_pending() && vm.lifecycle().enter().is_made() {
         vcpu.come_in(local);
         if vcpu.on {
             done = Update::Moved;

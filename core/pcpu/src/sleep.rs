@@ -6,7 +6,7 @@ use hanok_hal::sync::atomic::Ordering;
 use hanok_sched::Policy;
 use hanok_trace::Event;
 use hanok_types::Deadline;
-use hanok_vm::Clock;
+use hanok_vm::{Attempt, Clock};
 
 /// What became of a vCPU that was to sleep.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl<B: Host> Pcpu<B> {
             machine.drop_priority(taken);
             local.record(Event::Interrupt(taken.id()));
             if taken.id() == board.interrupts.virtual_timer
-                && vm.virtual_timer_again(id, taken.id(), &mut lists)
+                && vm.virtual_timer_fast(id, taken.id(), &mut lists) == Attempt::Done
             {
                 local.emit(vcpu, Event::Wake);
                 let until = Deadline::NEVER;

@@ -6,6 +6,7 @@ use hanok_hal::{Arrival, Context, HostGic, LateError, VirtualCpuInterface};
 use hanok_sched::Entity;
 use hanok_trace::Event;
 use hanok_types::Deadline;
+use hanok_vm::TimerInterrupt;
 
 impl<B: Host> Pcpu<B> {
     /// Makes the vCPU at `entity`, which is in its VM, the one whose state is in the CPU.
@@ -59,7 +60,7 @@ impl<B: Host> Vcpu<B> {
         }
         let vm = &self.unit.vm;
         let mut lists = board.machine.lists();
-        if vm.switch_out(board, self.core.id, &mut lists) {
+        if vm.switch_out(board, self.core.id, &mut lists) == TimerInterrupt::Held {
             // It is active for this vCPU's timer: the next vCPU's timer must be able to fire.
             board.machine.deactivate(board.interrupts.virtual_timer);
         }
@@ -90,7 +91,7 @@ impl<B: Host> Vcpu<B> {
     #[inline(always)]
     fn enter(&mut self, local: &mut Local<B>) {
         let (unit, id, board) = (self.unit, self.core.id, local.board);
-        if unit.vm.switch_in(id)
+        if unit.vm.switch_in(id) == TimerInterrupt::Held
             && let Some(gic) = &local.gic
         {
             gic.set_active(board.interrupts.virtual_timer, true);

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn going_round_ends_at_oneself() {
+    fn a_walk_round_the_set_ends_at_its_start() {
         let mut set = EntitySet::EMPTY;
         assert_eq!(set.after(entity(5)), None);
         set.insert(entity(5));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_and_comes_back_lines_up_again() {
+    fn an_entity_that_blocks_and_wakes_waits_for_its_turn_again() {
         let mut policy = RoundRobin::new(10);
         policy.wake(A, 0);
         policy.wake(entity(1), 0);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_work() {
+    fn without_work_nobody_runs() {
         let mut policy = RoundRobin::new(10);
         let nobody = Decision {
             run: None,
@@ -160,7 +160,7 @@ mod tests {
         /// while one is ready, and none that stays ready waits for more than every other one's
         /// slice.
         #[test]
-        fn everybody_s_turn_comes(events in proptest::collection::vec(event(), 1..200)) {
+        fn every_entity_gets_its_turn(events in proptest::collection::vec(event(), 1..200)) {
             const SLICE: u64 = 10;
             let mut policy = RoundRobin::new(SLICE);
             let (mut now, mut ready, mut ran): (u64, [bool; 6], [u64; 6]) = (0, [false; 6], [0; 6]);

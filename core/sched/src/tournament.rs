@@ -184,7 +184,7 @@ mod tests {
     proptest! {
         /// Against a search of the whole table.
         #[test]
-        fn it_finds_what_a_search_finds(
+        fn a_tournament_finds_what_a_search_finds(
             steps in proptest::collection::vec((0..32usize, proptest::option::of(0..20u64)), 1..300),
         ) {
             let mut tree = Tournament::<32>::new();

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_a_count_in_halves_sees_it_grow() {
+    fn a_reader_of_a_count_in_halves_never_sees_it_shrink() {
         const STEP: u64 = 0x7fff_ffff;
         const STEPS: u64 = 200_000;
         let halves = Halves::default();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_finds_a_count_while_both_halves_change() {
+    fn no_reader_gets_a_count_while_both_halves_change() {
         let halves = Halves::default();
         for count in [0, 7 << 32 | 5] {
             halves.add(count);

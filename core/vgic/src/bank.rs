@@ -1,27 +1,28 @@
-//! The state of 32 interrupts, a bit or a byte each, so that "pending, enabled and not yet
-//! listed" is a few operations on words for all 32 together.
+//! The state of 32 interrupts, a bit or a byte each, so that a question such as "pending, enabled
+//! and not listed" is a few operations on words for all 32 together.
 
 use hanok_types::GicVersion;
 use hanok_types::platform::SPIS;
 
-/// Words of 32 SPIs.
+/// The number of words of 32 SPIs.
 pub(crate) const SPI_BANKS: usize = SPIS as usize / 32;
-/// Words of 32 interrupts that concern one vCPU: its private ones', then the SPIs'.
+/// The number of words of 32 interrupts that concern one vCPU: that of its private ones, then those
+/// of the SPIs.
 pub(crate) const WORDS: usize = 1 + SPI_BANKS;
 
-/// What of one word may be listed, a mask for each kind.
+/// The interrupts of one word that may be listed, as a mask for each reason.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Offer {
-    /// Acknowledged by the guest, and in no list register.
+    /// The guest has acknowledged them, and they are in no list register.
     pub acknowledged: u32,
-    /// Not seen by it yet.
+    /// They are pending, and in no list register.
     pub pending: u32,
-    /// Declared active by it.
+    /// The guest has declared them active, by ISACTIVER.
     pub forced: u32,
 }
 
 impl Offer {
-    /// How many there are.
+    /// The number of interrupts in the offer.
     pub fn number(self) -> u32 {
         (self.acknowledged | self.pending | self.forced).count_ones()
     }
@@ -30,7 +31,7 @@ impl Offer {
 /// The SGIs among the private interrupts.
 const SGIS: u32 = 0xffff;
 
-/// Which groups GICD_CTLR forwards, as masks.
+/// The groups that GICD_CTLR forwards, as masks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Groups {
     pub group0: u32,
@@ -46,30 +47,31 @@ impl Groups {
         }
     }
 
-    /// Those of 32 interrupts, of which `group1` are of group 1, that are forwarded.
+    /// The forwarded ones of 32 interrupts, of which `group1` are of group 1.
     pub fn forwarded(self, group1: u32) -> u32 {
         group1 & self.group1 | !group1 & self.group0
     }
 }
 
-/// State of the 32 interrupts of one register word (`INTID / 32`).
+/// The state of the 32 interrupts of one register word (`INTID / 32`).
 #[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub(crate) struct Bank {
     /// ISENABLER.
     pub enabled: u32,
-    /// IGROUPR: of group 1.
+    /// IGROUPR: in group 1.
     pub group1: u32,
     /// ICFGR: edge-triggered.
     pub edge: u32,
-    /// Pending, and not in a list register: an edge, a write to ISPENDR, an SGI, or a
-    /// physical interrupt. A level line is not latched.
+    /// Pending, and not in a list register, because of an edge, a write to ISPENDR, an SGI, or a
+    /// physical interrupt. The level of a line is not latched.
     pub latch: u32,
     /// The input line is high.
     pub line: u32,
-    /// Active; of a listed one as of the last fold.
+    /// Active; for a listed interrupt, as of the last fold.
     pub active: u32,
-    /// Active because the guest wrote ISACTIVER, not because it acknowledged: may give way.
+    /// Active because the guest wrote ISACTIVER, not because it acknowledged the interrupt. Its
+    /// list register may be used for another interrupt.
     pub forced: u32,
     /// In a list register.
     pub listed: u32,
@@ -77,24 +79,25 @@ pub(crate) struct Bank {
     pub shown: u32,
     /// Pending in the list register by latch, so that a falling line does not end it.
     pub soft: u32,
-    /// A physical interrupt stands behind what is in `latch` or, if unlisted, `active`.
+    /// There is a physical interrupt behind the state in `latch` or, if it is not listed, in
+    /// `active`.
     pub hardware: u32,
-    /// A physical interrupt stands behind what is listed.
+    /// There is a physical interrupt behind the listed state.
     pub hardware_listed: u32,
-    /// Listed ones whose list register is to lose its pending state at the next fold.
+    /// Listed, and the list register must lose its pending state at the next fold.
     pub unpend: u32,
-    /// Listed ones whose list register is to lose its active state at the next fold.
+    /// Listed, and the list register must lose its active state at the next fold.
     pub deactivate: u32,
-    /// Listed ones whose list register is to become active at the next fold.
+    /// Listed, and the list register must become active at the next fold.
     pub activate: u32,
-    /// Ones whose physical interrupt is to be deactivated by software.
+    /// The physical interrupt must be deactivated by software.
     pub released: u32,
     /// IPRIORITYR.
     pub priorities: Priorities,
-    /// The physical interrupt behind each, once there was one.
+    /// The physical interrupt behind each interrupt, once there was one.
     pub physical: [u16; 32],
-    /// SGIs that are pending once for each sender, which is a GICv2's: always enabled, and
-    /// pending by registers of their own alone (`sgi.rs`).
+    /// SGIs that are pending once for each sender, as a GICv2's are: they are always enabled, and
+    /// only registers of their own change their pending state (`sgi.rs`).
     pub sourced: u32,
 }
 
@@ -123,13 +126,13 @@ impl Bank {
         }
     }
 
-    /// 32 SPIs.
+    /// A bank of 32 SPIs.
     pub const fn spis() -> Self {
         Self::new(0, 0)
     }
 
-    /// A vCPU's SGIs and PPIs. SGIs are edge-triggered and cannot be set otherwise (IHI 0069,
-    /// GICR_ICFGR0; IHI 0048B, 4.3.13).
+    /// The bank of a vCPU's SGIs and PPIs. SGIs are always edge-triggered (IHI 0069, GICR_ICFGR0;
+    /// IHI 0048B, 4.3.13).
     pub const fn private(version: GicVersion) -> Self {
         match version {
             GicVersion::V2 => Self::new(SGIS, SGIS),
@@ -137,9 +140,10 @@ impl Bank {
         }
     }
 
-    /// Back to the state of a bank with these `edge` and `sourced`. Lines keep their level, as their
-    /// devices do not change by it; every physical interrupt held is released. Field by field: a
-    /// whole bank is a hundred instructions to copy, and there are sixteen.
+    /// Resets the bank to the `edge` and `sourced` of `fresh`. Lines keep their levels, since a
+    /// reset does not change their devices; every physical interrupt that is held is released. Each
+    /// field is set alone: copying a whole bank takes a hundred instructions, and there are sixteen
+    /// banks.
     pub fn reset(&mut self, fresh: &Self) {
         let Self {
             enabled,
@@ -173,35 +177,35 @@ impl Bank {
         *priorities = Priorities([0; 8]);
     }
 
-    /// Pending by latch or line, whether or not a list register shows it too.
+    /// Pending by latch or line, whether or not a list register also shows that.
     pub fn due(&self) -> u32 {
         self.latch | self.line & !self.edge
     }
 
-    /// What ISPENDR reads.
+    /// The value of ISPENDR.
     pub fn pending(&self) -> u32 {
         self.due() | self.shown
     }
 
-    /// Enabled, and of a group that is forwarded.
+    /// Enabled, and in a group that is forwarded.
     #[inline(always)]
     pub fn delivered(&self, groups: Groups) -> u32 {
         self.enabled & groups.forwarded(self.group1)
     }
 
-    /// Pending and free to be listed.
+    /// Pending, and may be listed.
     #[inline(always)]
     pub fn candidates(&self, groups: Groups) -> u32 {
         self.due() & self.delivered(groups) & !self.active & !self.listed
     }
 
-    /// Active, or put there by ISACTIVER, and in no list register.
+    /// Active because of an acknowledgement or of ISACTIVER, and in no list register.
     pub fn stranded(&self) -> u32 {
         self.active & !self.listed
     }
 
-    /// What of these may be listed for a vCPU: of the `routed` ones that go to it, and those that had
-    /// it as their home.
+    /// The interrupts that may be listed for a vCPU: among those `routed` to it, and those whose
+    /// home it is.
     #[inline(always)]
     pub fn offer(&self, groups: Groups, routed: u32, homed: u32) -> Offer {
         let stranded = self.stranded() & homed;
@@ -212,7 +216,7 @@ impl Bank {
         }
     }
 
-    /// Those that are not as after reset with nothing going on.
+    /// The interrupts whose state is not that after a reset.
     pub fn busy(&self) -> u32 {
         self.pending() | self.active | self.line | self.listed
     }
@@ -225,7 +229,7 @@ impl Bank {
         self.physical.get(bit as usize).copied().unwrap_or(0)
     }
 
-    /// Marks for software deactivation those of `mask` whose unlisted state has a physical
+    /// Marks for deactivation by software those of `mask` whose unlisted state had a physical
     /// interrupt behind it and has ended.
     pub fn release_ended(&mut self, mask: u32) {
         let ended = mask & self.hardware & !self.latch & !(self.active & !self.listed);
@@ -234,27 +238,28 @@ impl Bank {
     }
 }
 
-/// The priorities of 32 interrupts, as a word for each bit of a priority, the most significant
-/// first: so the most urgent of any set of them is found in a few operations on whole words.
+/// The priorities of 32 interrupts, as a word for each bit of a priority, the most significant bit
+/// first. So the most urgent of any set of them is found in a few operations on whole words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Priorities([u32; 8]);
 
 impl Priorities {
-    /// That of interrupt `bit`, below 32.
+    /// The priority of interrupt `bit`, below 32.
     pub fn get(&self, bit: u32) -> u8 {
         let of = |words: &[u32]| {
             let all = words.iter();
             all.fold(0, |value, word| value << 1 | (word >> bit & 1) as u8)
         };
         let (high, low) = self.0.split_at(5);
-        // Most CPUs have five bits.
+        // Most CPUs have five bits of priority.
         match low {
             [0, 0, 0] => of(high) << 3,
             _ => of(high) << 3 | of(low),
         }
     }
 
-    /// Sets that of interrupt `bit`; its bit, if that changed anything.
+    /// Sets the priority of interrupt `bit`. The answer is its bit if that changed anything, else
+    /// zero.
     pub fn set(&mut self, bit: u32, priority: u8) -> u32 {
         let mut changed = 0;
         for (n, word) in self.0.iter_mut().enumerate() {
@@ -265,11 +270,11 @@ impl Priorities {
         changed
     }
 
-    /// The most urgent ones of the interrupts `mask`, and their priority.
+    /// The most urgent interrupts of `mask`, and their priority.
     #[inline(always)]
     pub fn most_urgent(&self, mut mask: u32) -> (u32, u32) {
         let mut priority = 0;
-        // Written out, as a loop takes twice as long.
+        // Written out: a loop would take twice as long.
         macro_rules! narrow {
             ($($n:literal)*) => {$(
                 let lower = mask & !self.0[$n];
@@ -281,7 +286,7 @@ impl Priorities {
             )*};
         }
         narrow!(0 1 2 3 4);
-        // Most CPUs have five bits.
+        // Most CPUs have five bits of priority.
         if self.0[5] | self.0[6] | self.0[7] != 0 {
             narrow!(5 6 7);
         }

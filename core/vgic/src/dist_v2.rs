@@ -1,9 +1,9 @@
-//! A GICv2's distributor (IHI 0048B, chapter 4.3), as one vCPU sees it: what belongs to
-//! private interrupts is banked.
+//! A GICv2's distributor (IHI 0048B, chapter 4.3), as one vCPU sees it: registers of private
+//! interrupts are banked.
 //!
-//! It has no security extensions, and two groups, which every GICv2 has; after reset all is
-//! of group 0. The CPU interface is not here: the guest has the CPU's own virtual one, of the
-//! same registers, mapped in its place.
+//! It has no security extensions, and the two groups that every GICv2 has; after a reset all
+//! interrupts are in group 0. The CPU interface is not here: the CPU's own virtual interface, which
+//! has the same registers, is mapped in its place.
 
 use crate::bank::Groups;
 use crate::bank::SPI_BANKS;
@@ -18,7 +18,7 @@ const TYPER: u64 = 0x004;
 const IIDR: u64 = 0x008;
 const TARGETS: u64 = 0x800;
 const TARGETS_END: u64 = 0xbfc;
-/// Of GICD_PPISR, GICD_SPISR and the like, which are up to the implementation.
+/// The offsets of GICD_PPISR, GICD_SPISR and others that are implementation defined.
 const IMPLEMENTATION: core::ops::Range<u64> = 0xd00..0xe00;
 const SGIR: u64 = 0xf00;
 const CLEAR_SENDERS: u64 = 0xf10;
@@ -39,10 +39,10 @@ struct Ctlr {
 /// GICD_TYPER (IHI 0048B, 4.3.2).
 #[bitfield(u32)]
 struct Typer {
-    /// Words of 32 ids, less one.
+    /// The number of words of 32 ids, minus one.
     #[bits(5)]
     id_words: u32,
-    /// CPU interfaces, less one.
+    /// The number of CPU interfaces, minus one.
     #[bits(3)]
     cpus: u32,
     #[bits(24)]
@@ -57,9 +57,10 @@ fn id_register(offset: u64) -> Option<u64> {
     VALUES.get(index as usize).map(|value| u64::from(*value))
 }
 
-/// What lies at an offset, where the width fits it.
+/// What is at an offset, if the width of the access is allowed there.
 enum Register {
-    /// With a bit, two bits or a byte an interrupt; one at no place reads as zero.
+    /// A register with a bit, two bits or a byte for each interrupt. Without a bank it reads as
+    /// zero.
     Shared(InterruptPlace, Shared),
     /// GICD_ITARGETSR, from this interrupt on.
     Targets(u32),
@@ -67,12 +68,13 @@ enum Register {
     ClearSenders(u32),
     /// GICD_SPENDSGIR, from this SGI on.
     SetSenders(u32),
-    /// All others, of a word each.
+    /// Any other register, of one word.
     Word,
 }
 
 impl Register {
-    /// IHI 0048B, 4.1.4: words everywhere, bytes where a register has one for an interrupt.
+    /// IHI 0048B, 4.1.4: words are allowed everywhere, bytes where a register has one for each
+    /// interrupt.
     fn at(vcpu: VcpuId, offset: u64, width: Width) -> Option<Self> {
         let from = |start: u64| (offset - start) as u32;
         let (register, bytes) = match offset {
@@ -166,8 +168,8 @@ impl Vgic {
         }
     }
 
-    /// GICD_ITARGETSR (IHI 0048B, 4.3.12): of a private interrupt the reader's own bit, and
-    /// with a single CPU nothing.
+    /// GICD_ITARGETSR (IHI 0048B, 4.3.12): for a private interrupt the reader's own bit; with a
+    /// single CPU, zero.
     fn read_targets(&self, vcpu: VcpuId, first: u32, width: Width) -> u64 {
         if self.vcpus == 1 {
             return 0;
@@ -188,7 +190,7 @@ impl Vgic {
         if self.vcpus == 1 {
             return VcpuSet::EMPTY;
         }
-        // All of one register are in one word.
+        // All interrupts of one register are in one word.
         let mut moved = 0;
         let bytes = value.to_le_bytes();
         for (id, targets) in (first..).zip(bytes.iter().take(width.bytes() as usize)) {

@@ -1,17 +1,18 @@
-//! The CPU interface in software, for a vCPU on a pCPU that has no virtual one: the guest's accesses
-//! to it trap, and are answered here.
+//! The software CPU interface, for a vCPU on a pCPU that has no virtual CPU interface: the guest's
+//! accesses to the CPU interface trap, and are answered here.
 //!
-//! It is what a CPU's virtual interface is (IHI 0069H, chapter 12.4; IHI 0048B, chapters 4.4 and 5): a
-//! state machine over list registers, which here are in memory. So it takes interrupts from the
-//! distributor and gives them back in the way that list registers do, by the same code, and a guest
-//! cannot tell the two apart. Rejected: an interface that works on the distributor's state itself. It
-//! would need rules of its own for each way in which that state changes under what is acknowledged.
+//! It is what a CPU's virtual CPU interface is (IHI 0069H, chapter 12.4; IHI 0048B, chapters 4.4
+//! and 5): a state machine over list registers, which are in memory here. So the same code moves
+//! interrupts between the distributor and list registers, and a guest cannot tell the two
+//! interfaces apart. Rejected: an interface that works on the distributor's state itself. It would
+//! need rules of its own for each way in which that state changes while an interrupt is
+//! acknowledged.
 //!
 //! One state machine serves both versions. A GICv2's guest reaches it by the frame GICC
-//! ([`InterfaceRegister::of_frame`]), a GICv3's by system registers. An access looks at the
-//! [`MAX_LRS`] list registers once or twice, and brings them up to date where one became free.
+//! ([`InterfaceRegister::of_frame`]), a GICv3's by system registers. An access reads the
+//! [`MAX_LRS`] list registers once or twice, and brings them up to date if one became free.
 //!
-//! There are five bits of priority, and as many of preemption, as in the CPUs' own.
+//! There are five bits of priority, all of which can preempt, as in the CPUs' own interfaces.
 
 use crate::lr::{Lr, LrState};
 use crate::state::{MAX_LRS, Vgic};
@@ -19,15 +20,15 @@ use bitfield_struct::bitfield;
 use hanok_hal::ListRegisters;
 use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet};
 
-/// Nothing that may be taken.
+/// The id that means that there is no interrupt.
 const NONE: u32 = 1023;
-/// GICv2: what may be taken is of group 1, and the register is for group 0.
+/// GICv2: the interrupt is in group 1, and the register is for group 0.
 const OTHER_GROUP: u32 = 1022;
 /// The running priority while nothing is active.
 const IDLE: u8 = 0xff;
-/// The bits of a priority that there are.
+/// The implemented bits of a priority.
 const PRIORITY_MASK: u8 = 0xf8;
-/// The least binary points, for which all of these bits preempt; group 1's counts one more.
+/// The smallest binary points, for which all implemented bits preempt; that of group 1 is one more.
 const LEAST_POINTS: [u8; 2] = [2, 3];
 /// GICC_IIDR: a GICv2's interface of Arm, as QEMU has it.
 const IIDR: u32 = 0x0002_043b;
@@ -104,14 +105,14 @@ impl InterfaceRegister {
 struct Control {
     group0: bool,
     group1: bool,
-    /// GICC_IAR acknowledges group 1, too.
+    /// GICC_IAR also acknowledges interrupts of group 1.
     ack_ctl: bool,
     fiq: bool,
-    /// Group 1 has group 0's binary point.
+    /// Group 1 uses group 0's binary point.
     common_point: bool,
     #[bits(4)]
     __: u8,
-    /// An end drops the priority alone.
+    /// An end only drops the priority.
     eoi_mode: bool,
     #[bits(22)]
     __: u32,
@@ -124,22 +125,22 @@ struct IccControl {
     eoi_mode: bool,
     #[bits(6)]
     __: u8,
-    /// Bits of priority, less one.
+    /// The number of bits of priority, minus one.
     #[bits(3, default = 4)]
     priority_bits: u8,
     #[bits(21)]
     __: u32,
 }
 
-/// What an access to the interface gives.
+/// The outcome of an access to the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Access {
-    /// What is read.
+    /// The value of a read.
     pub value: u32,
-    /// Other vCPUs to be kicked.
+    /// Other vCPUs that must be kicked.
     pub kick: VcpuSet,
-    /// The physical interrupt that the guest has deactivated with its virtual one.
+    /// The physical interrupt that the guest deactivated together with its virtual one.
     pub deactivated: Option<IntId>,
 }
 
@@ -149,15 +150,15 @@ pub struct Access {
 pub struct SoftwareInterface {
     version: GicVersion,
     lr: [Lr; MAX_LRS],
-    /// The vCPU is called back once no list register is pending.
+    /// Whether the vCPU gets a maintenance interrupt once no list register is pending.
     calls: bool,
-    /// Of a GICv2: ends are reported, and the vCPU is called back at all.
+    /// On a GICv2: whether ends are reported, and maintenance interrupts come at all.
     reports: bool,
     control: Control,
     mask: u8,
     points: [u8; 2],
-    /// The priorities at which the guest is interrupted, a bit each, by group; a GICv2 has one
-    /// register for both.
+    /// The priorities of the active interrupts, one bit each, by group; a GICv2 has one register
+    /// for both groups.
     active: [u32; 2],
 }
 
@@ -191,7 +192,7 @@ impl ListRegisters for SoftwareInterface {
 }
 
 impl SoftwareInterface {
-    /// An interface after reset: everything masked.
+    /// An interface after a reset: all interrupts are masked.
     pub const fn new(version: GicVersion) -> Self {
         Self {
             version,
@@ -205,17 +206,18 @@ impl SoftwareInterface {
         }
     }
 
-    /// The group of the interrupt that is signalled to the guest; `None` where none is.
+    /// The group of the interrupt that is signalled to the guest; `None` if none is.
     pub fn signals(&self) -> Option<Group> {
         let best = self.unmasked()?;
         self.preempts(best).then(|| Group::of(best))
     }
 
-    /// Brings the list registers up to date, as before a vCPU goes back to its guest; other vCPUs to be
-    /// kicked.
+    /// Brings the list registers up to date before a vCPU goes back to its guest. The answer is the
+    /// set of other vCPUs that must be kicked.
     pub fn enter(&mut self, vgic: &mut Vgic, vcpu: VcpuId) -> VcpuSet {
         let mut kick = vgic.enter(vcpu, self);
-        // A report may make room, and what then has it may be reported: never more often than this.
+        // A report may free a list register, and the interrupt that gets it may be reported, too,
+        // but at most this many times.
         for _ in 0..MAX_LRS {
             if !self.is_called_back() {
                 break;
@@ -225,7 +227,7 @@ impl SoftwareInterface {
         kick
     }
 
-    /// What is a maintenance interrupt of list registers in a CPU.
+    /// Whether the condition of a maintenance interrupt holds, as for list registers in a CPU.
     fn is_called_back(&self) -> bool {
         if self.version == GicVersion::V2 && !self.reports {
             return false;
@@ -235,7 +237,7 @@ impl SoftwareInterface {
         ended || self.calls && !self.lr.iter().any(pending)
     }
 
-    /// The guest reads a register.
+    /// Does a guest's read of a register.
     pub fn read(&mut self, register: InterfaceRegister, vgic: &mut Vgic, vcpu: VcpuId) -> Access {
         use InterfaceRegister::*;
         let value = match register {
@@ -287,7 +289,7 @@ impl SoftwareInterface {
         }
     }
 
-    /// Sets what of a register is state.
+    /// Sets the part of a register that is state.
     fn set(&mut self, register: InterfaceRegister, value: u32) {
         use InterfaceRegister::*;
         match register {
@@ -324,7 +326,7 @@ impl SoftwareInterface {
         self.control = match self.version {
             GicVersion::V2 => {
                 let new = self::Control::from_bits(value);
-                // Without what is reserved.
+                // Without the reserved bits.
                 self::Control::new()
                     .with_group0(new.group0())
                     .with_group1(new.group1())
@@ -341,7 +343,8 @@ impl SoftwareInterface {
         };
     }
 
-    /// ICC_BPR1_EL1 shows what holds, where group 0's does (IHI 0069H, ICC_CTLR_EL1.CBPR).
+    /// The value of ICC_BPR1_EL1: the binary point in use, which may be group 0's (IHI 0069H,
+    /// ICC_CTLR_EL1.CBPR).
     fn read_point(&self, group: Group) -> u8 {
         let shared = group == Group::One && self.control.common_point();
         if shared && self.version == GicVersion::V3 {
@@ -364,7 +367,7 @@ impl SoftwareInterface {
             Group::One if !self.control.common_point() => self.points[1],
             _ => self.points[0] + 1,
         };
-        // Eight low bits: nothing preempts anything.
+        // With eight low bits, no priority preempts another.
         lr.priority() & (0xff00u32 >> (8 - u32::from(low.min(8)))) as u8
     }
 
@@ -375,7 +378,7 @@ impl SoftwareInterface {
             .min_by_key(|(_, lr)| lr.priority())
     }
 
-    /// The same, where the priority mask lets it through.
+    /// The most urgent pending interrupt, if the priority mask allows it.
     fn unmasked(&self) -> Option<Lr> {
         self.pending()
             .map(|(_, lr)| lr)
@@ -386,7 +389,7 @@ impl SoftwareInterface {
         self.group_priority(lr) < self.running()
     }
 
-    /// The priority at which the guest runs.
+    /// The running priority.
     fn running(&self) -> u8 {
         match self.active[0] | self.active[1] {
             0 => IDLE,
@@ -394,7 +397,8 @@ impl SoftwareInterface {
         }
     }
 
-    /// What is told of an interrupt: its id, and of a GICv2's SGI its sender (GICC_IAR.CPUID).
+    /// The value that identifies an interrupt: its id, and for an SGI of a GICv2 its sender
+    /// (GICC_IAR.CPUID).
     fn told(&self, lr: Lr) -> u32 {
         let sender = match self.version {
             GicVersion::V2 if lr.virtual_id() < 16 => u32::from(lr.sender()) << 10,
@@ -403,12 +407,13 @@ impl SoftwareInterface {
         lr.virtual_id() | sender
     }
 
-    /// Why a register of `group` does not tell of `lr`, if so.
+    /// The special id that a register of `group` reads instead of `lr`'s; `None` if it may read
+    /// that one.
     fn withheld(&self, group: Group, lr: Lr) -> Option<u32> {
         let its = Group::of(lr) == group;
         match self.version {
             _ if its => None,
-            // Group 1's interrupt by group 0's register.
+            // An interrupt of group 1, read by a register of group 0.
             GicVersion::V2 if group == Group::Zero => {
                 (!self.control.ack_ctl()).then_some(OTHER_GROUP)
             }
@@ -440,7 +445,7 @@ impl SoftwareInterface {
         self.told(best)
     }
 
-    /// Which of the active priorities are a group's.
+    /// The index of a group's active priorities.
     fn active_of(&self, group: Group) -> usize {
         match self.version {
             GicVersion::V2 => 0,
@@ -448,8 +453,8 @@ impl SoftwareInterface {
         }
     }
 
-    /// Drops the running priority, if it is one of `group`, and deactivates the interrupt where that
-    /// is not left to GICC_DIR; the physical interrupt that is deactivated.
+    /// Drops the running priority, if it belongs to `group`, and deactivates the interrupt, unless
+    /// GICC_DIR has to. The answer is the physical interrupt that is deactivated.
     fn end(&mut self, group: Group, value: u32) -> Option<IntId> {
         let at = self.active_of(group);
         let lowest = self.active[at] & self.active[at].wrapping_neg();
@@ -465,7 +470,8 @@ impl SoftwareInterface {
         self.deactivate(value)
     }
 
-    /// Ends the active state of an interrupt; the physical one that ends with it.
+    /// Ends the active state of an interrupt. The answer is the physical interrupt that ends with
+    /// it.
     fn deactivate(&mut self, value: u32) -> Option<IntId> {
         let version = self.version;
         let (id, sender) = (value & 0x3ff, (value >> 10 & 7) as u8);

@@ -1,4 +1,4 @@
-//! How an interrupt's bits move between its bank and the list register that shows it.
+//! How the state of an interrupt moves between its bank and its list register.
 
 use crate::bank::Bank;
 use crate::bank::Groups;
@@ -7,22 +7,23 @@ use crate::reports::Reports;
 use hanok_types::IntId;
 
 impl Bank {
-    /// Interrupts whose shown pending state outlives a low line.
+    /// The interrupts that a list register shows as pending and that stay pending when their lines
+    /// fall.
     fn lasting(&self) -> u32 {
         self.soft | self.hardware_listed
     }
 
-    /// The value, but for the id, of the list register for an interrupt that is put or stays
-    /// there, and the bookkeeping of it. Where it is not `wanted` (disabled) or not `here`
-    /// (sent elsewhere) it is there as active alone.
+    /// The value of the list register, except its id, for an interrupt that is put or stays there,
+    /// with the changes to the bank. If the interrupt is not `wanted` (disabled) or not `here`
+    /// (routed to another vCPU), the list register shows only its active state.
     pub(crate) fn show(&mut self, bit: u32, wanted: bool, here: bool, reports: Reports) -> Lr {
         let mask = 1 << bit;
         let active = self.active & mask != 0;
         self.listed |= mask;
         self.latch |= self.shown & self.lasting() & mask;
-        // A level that is high while its interrupt is active waits for the end of it.
+        // A high level while its interrupt is active is due again when the interrupt ends.
         let due = if active { self.latch } else { self.due() };
-        // While others wait, it must line up with them at its end, not stay.
+        // While others wait, it must compete with them when it ends, instead of staying listed.
         let may = wanted && here && !(active && (reports.all || reports.active));
         let pending = may && due & mask != 0;
         set(&mut self.soft, mask, pending && self.latch & mask != 0);
@@ -33,15 +34,15 @@ impl Bank {
         self.hardware_listed |= self.hardware & mask;
         self.hardware &= !mask;
 
-        // Due again at the end of it, here by its line or at another vCPU. Of one that is
-        // disabled the end need not be known, as enabling it folds it.
+        // It is due again when it ends, here because of its line, or at another vCPU. For a
+        // disabled interrupt the end need not be reported, since enabling it folds it.
         let more = wanted && self.due() & mask != 0;
         let lr = Lr::new()
             .with_priority(self.priority(bit))
             .with_group1(self.group1 & mask != 0)
             .with_state(LrState::new(pending, active));
         let hardware = self.hardware_listed & mask != 0;
-        // HW=1 excludes pending and active together (IHI 0069, ICH_LR<n>_EL2.State).
+        // With HW=1 an interrupt must not be pending and active (IHI 0069, ICH_LR<n>_EL2.State).
         let by_software = reports.all || more || pending && active;
         if hardware && !by_software {
             lr.with_hardware(true).with_physical_id(self.physical(bit))
@@ -50,8 +51,8 @@ impl Bank {
         }
     }
 
-    /// [`Self::show`] in the most frequent case: one that is free to be listed, and due at the vCPU
-    /// in whose list register it is put.
+    /// [`Self::show`] in the most frequent case: the interrupt may be listed, and is due at the
+    /// vCPU in whose list register it is put.
     #[inline(always)]
     pub(crate) fn list(&mut self, bit: u32, priority: u8) -> Lr {
         let mask = 1 << bit;
@@ -62,7 +63,7 @@ impl Bank {
         let hardware = self.hardware & mask;
         self.hardware_listed |= hardware;
         self.hardware &= !mask;
-        // A line that is high makes it due again at its end.
+        // A high line makes it due again when it ends.
         let more = self.line & !self.edge & mask;
         let lr = Lr::new()
             .with_priority(priority)
@@ -100,9 +101,9 @@ impl Bank {
         Some(!with_hardware)
     }
 
-    /// The list register's value for a private hardware interrupt that has just fired, and
-    /// the bookkeeping of it, where nothing else is the matter with it: it is not listed,
-    /// not active, not pending, and is to be delivered.
+    /// The value of the list register for a private hardware interrupt that has just fired, with
+    /// the changes to the bank, in the plain case: the interrupt is not listed, active or pending,
+    /// and is to be delivered. `None`, and nothing is changed, in others.
     pub(crate) fn show_hardware(
         &mut self,
         id: IntId,
@@ -159,8 +160,8 @@ impl Bank {
         !by_cpu
     }
 
-    /// Takes a folded interrupt out of the listed ones. What it shows as pending stays
-    /// latched, unless the line alone made it so.
+    /// Removes a folded interrupt from the listed ones. If its list register shows it as pending,
+    /// it stays latched, unless only its line made it pending.
     pub(crate) fn unlist(&mut self, bit: u32) {
         let mask = 1 << bit;
         self.latch |= self.shown & self.lasting() & mask;

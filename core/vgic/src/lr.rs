@@ -1,13 +1,13 @@
-//! A list register's format (IHI 0069, 12.4, `ICH_LR<n>_EL2`).
+//! The format of a list register (IHI 0069, 12.4, `ICH_LR<n>_EL2`).
 
 use bitfield_struct::bitfield;
 use hanok_types::IntId;
 
-/// What of an interrupt a list register shows.
+/// The state of the interrupt in a list register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LrState {
-    /// Nothing: the register is free.
+    /// There is none: the register is free.
     Invalid = 0,
     /// Pending.
     Pending = 1,
@@ -42,7 +42,7 @@ impl LrState {
 pub struct Lr {
     /// The virtual interrupt's id.
     pub virtual_id: u32,
-    /// With `hardware` the physical interrupt's id; otherwise see [`Self::eoi`] and
+    /// With `hardware`, the physical interrupt's id; otherwise see [`Self::eoi`] and
     /// [`Self::sender`].
     #[bits(13)]
     pub physical_id: u16,
@@ -52,11 +52,11 @@ pub struct Lr {
     pub priority: u8,
     #[bits(4)]
     __: u8,
-    /// Whether of group 1.
+    /// Whether the interrupt is in group 1.
     pub group1: bool,
-    /// Whether the guest's deactivation deactivates `physical_id` too.
+    /// Whether the guest's deactivation also deactivates `physical_id`.
     pub hardware: bool,
-    /// Pending and active.
+    /// The state, pending and active.
     #[bits(2)]
     pub state: LrState,
 }
@@ -67,24 +67,24 @@ impl Lr {
     /// Bits 34:32.
     const SENDER: u16 = 7;
 
-    /// Whether the deactivation is to be reported.
+    /// Whether the deactivation causes a maintenance interrupt.
     pub const fn eoi(self) -> bool {
         !self.hardware() && self.physical_id() & Self::EOI != 0
     }
 
-    /// Asks for a report of the deactivation; takes away `hardware`.
+    /// Sets whether the deactivation causes a maintenance interrupt; clears `hardware`.
     pub const fn with_eoi(self, eoi: bool) -> Self {
         self.with_hardware(false)
             .with_physical_id(if eoi { Self::EOI } else { 0 })
     }
 
-    /// Of a GICv2's SGI, which has no `hardware`, the vCPU that sent it: the CPUID of GICH_LR<n>
-    /// (IHI 0048B), at the same place of the physical id.
+    /// For an SGI of a GICv2, which has no `hardware`, the vCPU that sent it: the CPUID of
+    /// GICH_LR<n> (IHI 0048B), at the same bits as the physical id.
     pub const fn sender(self) -> u8 {
         (self.physical_id() & Self::SENDER) as u8
     }
 
-    /// Names the vCPU that sent an SGI; [`Self::with_eoi`] forgets it.
+    /// Sets the vCPU that sent an SGI. [`Self::with_eoi`] clears it.
     pub const fn with_sender(self, sender: u8) -> Self {
         let kept = self.physical_id() & !Self::SENDER;
         self.with_physical_id(kept | sender as u16 & Self::SENDER)
@@ -95,17 +95,17 @@ impl Lr {
         IntId::new(self.virtual_id())
     }
 
-    /// Whether it shows an interrupt.
+    /// Whether the register holds an interrupt.
     pub fn is_valid(self) -> bool {
         self.state() != LrState::Invalid
     }
 
-    /// Whether it shows a pending one.
+    /// Whether its interrupt is pending.
     pub fn is_pending(self) -> bool {
         matches!(self.state(), LrState::Pending | LrState::PendingActive)
     }
 
-    /// Whether it shows an active one.
+    /// Whether its interrupt is active.
     pub fn is_active(self) -> bool {
         matches!(self.state(), LrState::Active | LrState::PendingActive)
     }

@@ -1,23 +1,24 @@
-//! Whether the end of an interrupt is reported, or left to the CPU: see the crate's
-//! documentation, "Interrupts of real devices".
+//! Which ends of interrupts cause a maintenance interrupt, and which are left to the CPU: see the
+//! crate's documentation, "Interrupts of real devices".
 
 use crate::state::{Cpu, Vgic};
 use hanok_hal::ListRegisters;
 use hanok_types::GicVersion;
 
-/// Which ends the guest's CPU reports.
+/// The ends that the guest's CPU reports.
 #[derive(Clone, Copy)]
 pub(crate) struct Reports {
-    /// Each.
+    /// All ends.
     pub all: bool,
-    /// That of an active one that is pending again: it is to line up with others that wait.
+    /// The end of an active interrupt that is pending again, which must then compete with others
+    /// that wait.
     pub active: bool,
-    /// That of one with a physical interrupt behind, which is not left to the CPU.
+    /// The end of an interrupt with a physical one behind it, which is not left to the CPU.
     pub hardware: bool,
 }
 
 impl Reports {
-    /// Only what must be reported in any case.
+    /// Only the ends that must be reported in any case.
     pub const NONE: Self = Self {
         all: false,
         active: false,
@@ -26,14 +27,14 @@ impl Reports {
 }
 
 impl Vgic {
-    /// Of a GICv2: whether what is listed does not stand alone, or others wait. See the crate's
+    /// On a GICv2: whether several interrupts are listed, or others wait. See the crate's
     /// documentation, "Interrupts of real devices".
     pub(crate) fn company(&self, cpu: usize, others_wait: bool) -> bool {
         let used = |cpu: &Cpu| cpu.used.count_ones();
         self.version == GicVersion::V2 && (others_wait || self.cpu(cpu).map_or(0, used) != 1)
     }
 
-    /// Lets the maintenance interrupts of a GICv2 through, or not.
+    /// Enables or disables the maintenance interrupts of a GICv2.
     pub(crate) fn report_ends(&mut self, cpu: usize, on: bool, lrs: &mut impl ListRegisters) {
         if self.version == GicVersion::V2
             && let Some(state) = self.cpu_mut(cpu)

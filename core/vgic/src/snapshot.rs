@@ -1,39 +1,40 @@
-//! A look at every interrupt that is not idle, for a debugger or a panic's report.
+//! The state of every interrupt that is not idle, for a dump.
 
 use crate::bank::SPI_BANKS;
 use crate::bank::bits;
 use crate::state::{InterruptPlace, Vgic, spi_index};
 use hanok_types::{IntId, VcpuId};
 
-/// One interrupt, as of the last fold.
+/// The state of one interrupt, as of the last fold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Which.
+    /// The interrupt's id.
     pub id: IntId,
-    /// Whose if private; of an SPI the one that has it in a list register or will get it.
+    /// The vCPU of a private interrupt; for an SPI, the vCPU that has it in a list register or will
+    /// get it.
     pub vcpu: Option<VcpuId>,
-    /// Enabled by the guest.
+    /// Whether the guest has enabled it.
     pub enabled: bool,
-    /// Pending.
+    /// Whether it is pending.
     pub pending: bool,
-    /// Active.
+    /// Whether it is active.
     pub active: bool,
-    /// The line is high.
+    /// Whether its line is high.
     pub line: bool,
-    /// Edge-triggered.
+    /// Whether it is edge-triggered.
     pub edge: bool,
-    /// In a list register.
+    /// Whether it is in a list register.
     pub listed: bool,
-    /// Of group 1.
+    /// Whether it is in group 1.
     pub group1: bool,
-    /// Priority.
+    /// Its priority; lower is more urgent.
     pub priority: u8,
-    /// Of a GICv2's SGI the vCPUs that sent what is pending, a bit each; zero otherwise.
+    /// For an SGI of a GICv2, the vCPUs that sent what is pending, one bit each; otherwise zero.
     pub senders: u8,
 }
 
 impl Vgic {
-    /// Every interrupt that is pending, active, listed, or whose line is high.
+    /// Every interrupt that is pending, active or listed, or whose line is high.
     pub fn snapshot(&self) -> impl Iterator<Item = Snapshot> {
         let private = (0..self.vcpus).map(|cpu| InterruptPlace { cpu, word: 0 });
         let spis = (1..=SPI_BANKS).map(|word| InterruptPlace { cpu: 0, word });

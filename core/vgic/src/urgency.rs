@@ -1,17 +1,18 @@
-//! How urgent interrupts are, and the most urgent one of each word of 32: see `choice.rs`.
+//! The urgency of interrupts, and the most urgent one of each word of 32: see `choice.rs`.
 
 use crate::bank::WORDS;
 
-/// The priority of an interrupt, then its id, in one number: less is more urgent.
+/// The priority of an interrupt, then its id, in one number: a smaller number is more urgent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Urgency(u32);
 
 impl Urgency {
-    /// Of no interrupt: less urgent than any.
+    /// The urgency of no interrupt: less urgent than any.
     pub const NONE: Self = Self(u32::MAX);
-    /// More urgent than what any interrupt waits with: of one that must be listed before all others.
+    /// The urgency of an interrupt that must be listed before all others: more urgent than any that
+    /// waits.
     pub const FIRST: Self = Self(0);
-    /// Where the priority begins.
+    /// The lowest bit of the priority.
     const PRIORITY: u32 = 16;
 
     pub fn new(priority: u8, id: u32) -> Self {
@@ -35,20 +36,20 @@ impl Urgency {
         (self.id() / 32) as usize
     }
 
-    /// Of interrupt `bit` of the same word, which has the same priority.
+    /// The urgency of interrupt `bit` of the same word, which has the same priority.
     pub fn peer(self, bit: u32) -> Self {
         Self(self.0 & !31 | bit)
     }
 }
 
-/// Places for the heads of all words: a power of two, so that an index is a mask.
+/// The number of places for heads: a power of two, so that an index can be masked.
 const PLACES: usize = WORDS.next_power_of_two();
 
 /// The heads of all words.
 #[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub(crate) struct Heads {
-    /// Of a word that is not among `some`, nothing that means anything.
+    /// For each word its head. That of a word that is not in `some` has no meaning.
     each: [Urgency; PLACES],
     /// A bit for each word that has a head.
     some: u32,
@@ -67,7 +68,7 @@ impl Heads {
         self.some
     }
 
-    /// Forgets all.
+    /// Clears all heads.
     pub fn clear(&mut self) {
         self.some = 0;
     }
@@ -89,7 +90,7 @@ impl Heads {
         }
     }
 
-    /// The most urgent of all.
+    /// The most urgent head.
     #[inline(always)]
     pub fn best(&self) -> Urgency {
         let mut best = Urgency::NONE;

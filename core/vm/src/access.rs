@@ -2,7 +2,7 @@
 
 use crate::{
     Action, Attempt, DataAbort, Destination, Guest, GuestFault, Instruction, Machine, MmioAccess,
-    Vm, Wait,
+    NoAnswer, Vm, Wait,
 };
 use hanok_decode::General;
 use hanok_devices::Access;
@@ -65,10 +65,10 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         let nothing = GuestFault::ExternalData { write, walk };
         match (abort.access, abort.instruction) {
             _ if walk => Err(nothing),
-            (Some(access), _) => self
-                .single(abort, access)
-                .ok_or(nothing)
-                .map(|()| Action::Next),
+            (Some(access), _) => match self.single(abort, access) {
+                Ok(()) => Ok(Action::Next),
+                Err(NoAnswer) => Err(nothing),
+            },
             (None, Instruction::Word(word)) => self.by_instruction(abort, word),
             (None, Instruction::Absent(page)) => Ok(Action::Block(Wait::Page(page))),
             (None, Instruction::Unknown) => Err(nothing),
@@ -96,7 +96,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// [`Self::by_register`], out of line, and for data in either byte order.
     #[inline(never)]
-    fn single(&mut self, abort: DataAbort, access: MmioAccess) -> Option<()> {
+    fn single(&mut self, abort: DataAbort, access: MmioAccess) -> Result<(), NoAnswer> {
         #[cfg(any(test, feature = "aarch32"))]
         return self.by_register_in_order(self.is_big_endian(), abort.ipa, abort.write, access);
         #[cfg(not(any(test, feature = "aarch32")))]
@@ -106,7 +106,12 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// Does a load or store of one register, as the syndrome describes it, with little-endian data.
     /// If nothing answers, nothing has changed.
     #[inline(always)]
-    pub fn by_register(&mut self, ipa: Ipa, write: bool, access: MmioAccess) -> Option<()> {
+    pub fn by_register(
+        &mut self,
+        ipa: Ipa,
+        write: bool,
+        access: MmioAccess,
+    ) -> Result<(), NoAnswer> {
         let MmioAccess {
             width,
             register,
@@ -121,11 +126,11 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         if write {
             let value = general.stored(self.regs.get(register));
             let store = Access::store(ipa, width, value);
-            return self.access(store).map(|_| ());
+            return self.access(store).map(|_| ()).ok_or(NoAnswer);
         }
-        let value = self.access(Access::load(ipa, width))?;
+        let value = self.access(Access::load(ipa, width)).ok_or(NoAnswer)?;
         self.regs.set(register, general.loaded(value));
-        Some(())
+        Ok(())
     }
 
     /// Whether all of the `bytes` bytes at `ipa` belong to a device or to the interrupt controller.
@@ -143,9 +148,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// Does a store to a device.
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
-    pub(crate) fn store(&mut self, ipa: Ipa, width: Width, value: u64) -> bool {
+    pub(crate) fn store(&mut self, ipa: Ipa, width: Width, value: u64) -> Result<(), NoAnswer> {
         let store = Access::store(ipa, width, value);
-        self.access_out_of_line(store).is_some()
+        self.access_out_of_line(store).map(|_| ()).ok_or(NoAnswer)
     }
 
     /// [`Self::access`] outside the fast path, for which one copy is enough.
@@ -174,7 +179,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     #[inline(always)]
     fn interrupt_controller(&mut self, frame: Frame, offset: u64, access: Access) -> u64 {
-        if access.write && offset == Sgir::OFFSET && self.writes_sgir(frame, access) {
+        if access.write && offset == Sgir::OFFSET && self.try_sgir(frame, access) == Attempt::Done {
             return 0;
         }
         if !access.write {
@@ -188,9 +193,12 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// Tries the fast path of a store to a GICv2's GICD_SGIR.
     #[inline(always)]
-    fn writes_sgir(&mut self, frame: Frame, access: Access) -> bool {
-        let v2 = matches!(frame, Frame::V2(_)) && access.width == Width::Word;
-        v2 && self.send_sgir(access.value as u32) == Attempt::Done
+    fn try_sgir(&mut self, frame: Frame, access: Access) -> Attempt {
+        if matches!(frame, Frame::V2(_)) && access.width == Width::Word {
+            self.send_sgir(access.value as u32)
+        } else {
+            Attempt::Untouched
+        }
     }
 
     #[inline(never)]

@@ -131,7 +131,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 
     fn end(&mut self, ending: Ending) -> Action {
-        self.vm.request_end(self.machine, ending, None);
+        // The caller's vCPU is in the VM, so the last vCPU to leave carries the ending out.
+        let _ = self.vm.request_end(self.machine, ending, None);
         Action::Reconsider
     }
 

@@ -193,6 +193,10 @@ impl From<&Exit> for Cause {
     }
 }
 
+/// Nothing answers at the address of an access. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoAnswer;
+
 /// The outcome of an attempt to handle something on a fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]

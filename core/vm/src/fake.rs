@@ -232,14 +232,14 @@ impl Fixture {
             ],
             lists: (0..vcpus).map(|_| FakeListRegisters::new(4)).collect(),
         };
-        assert!(this.vm.lifecycle().begin() && this.vm.begin());
+        assert!(this.vm.lifecycle().begin().is_made() && this.vm.begin().is_made());
         this.come_in(0);
         this
     }
 
     /// Does what a pCPU does with a vCPU whose start was requested.
     pub fn come_in(&self, n: u8) {
-        assert!(self.vm.lifecycle().enter());
+        assert!(self.vm.lifecycle().enter().is_made());
         assert!(self.vm.power(VcpuId::new(n)).take_start().is_some());
     }
 

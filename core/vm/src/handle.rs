@@ -1,6 +1,6 @@
 //! How an exit is turned into an action.
 
-use crate::{Action, Exit, GuestFault, Machine, Vcpu, Vm, Wait};
+use crate::{Action, Attempt, Exit, GuestFault, Machine, Vcpu, Vm, Wait};
 use hanok_hal::ListRegisters;
 use hanok_types::{IntId, Regs, VcpuSet, platform};
 use hanok_vgic::Vgic;
@@ -73,21 +73,21 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// interrupt with a physical one behind it was reported, or there is room for an interrupt that
     /// waits, and nothing else has changed.
     #[inline(always)]
-    pub fn hardware_ended(&mut self) -> bool {
+    pub fn maintenance_fast(&mut self) -> Attempt {
         let mut gic = self.vm.gic.lock();
         if let Some(physical) = gic.end_of_hardware(self.vcpu.id, self.lists) {
             drop(gic);
             self.machine.deactivate(physical);
-            return true;
+            return Attempt::Done;
         }
         if gic.needs_entry(self.vcpu.id) || !gic.some_wait(self.vcpu.id) {
-            return false;
+            return Attempt::Untouched;
         }
         let freed = gic.maintenance(self.vcpu.id, self.lists);
         self.vm.release(self.machine, &mut gic, self.vcpu.id);
         drop(gic);
         self.vm.notify(self.machine, freed, Some(self.vcpu.id));
-        true
+        Attempt::Done
     }
 
     /// Handles the maintenance interrupt: list registers became free while more interrupts were

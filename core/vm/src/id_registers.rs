@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_reads_as_absent() {
+    fn hidden_features_read_as_absent() {
         let all = u64::MAX;
         let pfr0 = id_register(register(4, 0), all);
         // EL2, EL3, RAS, SVE, SEL2, MPAM, AMU, RME.

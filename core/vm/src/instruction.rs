@@ -183,7 +183,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             pieces.set_register(nth, transfer.data, value);
         }
         let value = *pieces.values.get(nth)?;
-        self.store(at, width, value).then_some(value)
+        self.store(at, width, value).ok().map(|()| value)
     }
 
     /// Sets the registers of a load once all its pieces are loaded.

@@ -26,7 +26,7 @@
 //! moves the program counter.
 
 use crate::partial::{Activation, Values};
-use crate::{Action, DataAbort, Guest, GuestFault, Machine, MmioAccess};
+use crate::{Action, DataAbort, Guest, GuestFault, Machine, MmioAccess, NoAnswer};
 use bitfield_struct::bitfield;
 use hanok_decode::aarch32::{
     Contents, Encoding, ItState, LoadStore, Piece, Register, Resolved, Slot, load_store,
@@ -83,18 +83,17 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         ipa: Ipa,
         write: bool,
         access: MmioAccess,
-    ) -> Option<()> {
+    ) -> Result<(), NoAnswer> {
         let (general, register) = (access.general(), access.register);
         let width = general.width;
         if write {
             let value = general.stored(self.regs.get(register));
-            return self
-                .store(ipa, width, swapped(big_endian, width, value))
-                .then_some(());
+            return self.store(ipa, width, swapped(big_endian, width, value));
         }
-        let value = swapped(big_endian, width, self.load(ipa, width)? & width.mask());
+        let loaded = self.load(ipa, width).ok_or(NoAnswer)?;
+        let value = swapped(big_endian, width, loaded & width.mask());
         self.regs.set(register, general.loaded(value));
-        Some(())
+        Ok(())
     }
 
     /// [`Self::by_instruction`] for AArch32 code. On success the program counter has moved.
@@ -271,7 +270,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         let width = piece.general.width;
         let value = piece.general.stored(value.into());
         let value = swapped(transfer.psr.big_endian(), width, value);
-        self.store(at, width, value).then_some(())
+        self.store(at, width, value).ok()
     }
 
     /// A word of the extension registers, which are parts of the machine's vector registers.

@@ -1,10 +1,27 @@
 //! How interrupts reach a VM's vCPUs, wherever these are.
 
-use crate::{Kick, Machine, Requests, Vcpu, Vm};
+use crate::{Attempt, Kick, Machine, Requests, Vcpu, Vm};
 use hanok_hal::ListRegisters;
 use hanok_hal::sync::atomic::Ordering;
 use hanok_types::{Deadline, IntId, VcpuId, VcpuSet, platform};
 use hanok_vgic::Vgic;
+
+/// The state of the virtual timer's physical interrupt that a vCPU needs while it is in its pCPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum TimerInterrupt {
+    /// Active, because a virtual interrupt of the vCPU holds it.
+    Held,
+    /// Inactive, so that the vCPU's timer can fire.
+    Free,
+}
+
+impl TimerInterrupt {
+    #[inline(always)]
+    fn of(held: bool) -> Self {
+        if held { Self::Held } else { Self::Free }
+    }
+}
 
 /// The list registers of a vCPU that is in no pCPU: none.
 struct NoLists;
@@ -109,27 +126,28 @@ impl Vm {
         gic.has_pending(vcpu)
     }
 
-    /// A vCPU makes room for another one in its pCPU: its interrupts go back from `lists`
-    /// into the model, and wait there. Returns whether the virtual timer's physical
-    /// interrupt is active on its behalf, see [`Self::holds_virtual_timer`].
+    /// A vCPU leaves its pCPU, where another one comes: its interrupts go back from `lists` into the
+    /// model, and wait there. The answer is what became of the virtual timer's physical interrupt, see
+    /// [`Self::holds_virtual_timer`].
     pub fn switch_out(
         &self,
         machine: &impl Machine,
         vcpu: VcpuId,
         lists: &mut impl ListRegisters,
-    ) -> bool {
+    ) -> TimerInterrupt {
         let mut gic = self.gic.lock();
         let freed = gic.leave(vcpu, lists);
         self.release(machine, &mut gic, vcpu);
-        let holds = gic.holds_hardware(vcpu, platform::TIMER_VIRTUAL_IRQ);
+        let held = gic.holds_hardware(vcpu, platform::TIMER_VIRTUAL_IRQ);
         drop(gic);
         self.notify(machine, freed, Some(vcpu));
-        holds
+        TimerInterrupt::of(held)
     }
 
     /// A vCPU comes to its pCPU, where its interrupts are listed at the next
-    /// [`Guest::refresh`](crate::Guest::refresh): see [`Self::holds_virtual_timer`].
-    pub fn switch_in(&self, vcpu: VcpuId) -> bool {
+    /// [`Guest::refresh`](crate::Guest::refresh). The answer is what the virtual timer's physical
+    /// interrupt must be, see [`Self::holds_virtual_timer`].
+    pub fn switch_in(&self, vcpu: VcpuId) -> TimerInterrupt {
         let irq = platform::TIMER_VIRTUAL_IRQ;
         let gic = self.gic.lock();
         // Interrupts that became pending before it came.
@@ -137,21 +155,24 @@ impl Vm {
             // No kick: this is the vCPU's own pCPU.
             let _ = self.requests(vcpu).ask_interrupts();
         }
-        gic.holds_hardware(vcpu, irq)
+        TimerInterrupt::of(gic.holds_hardware(vcpu, irq))
     }
 
-    /// [`Guest::virtual_timer`](crate::Guest::virtual_timer) in the most frequent case; `false`,
-    /// and nothing has been done, in others.
+    /// The fast path of [`Guest::virtual_timer`](crate::Guest::virtual_timer), for the most frequent
+    /// case.
     #[inline(always)]
-    pub fn virtual_timer_again(
+    pub fn virtual_timer_fast(
         &self,
         vcpu: VcpuId,
         physical: IntId,
         lists: &mut impl ListRegisters,
-    ) -> bool {
+    ) -> Attempt {
         let irq = platform::TIMER_VIRTUAL_IRQ;
         let mut gic = self.gic.lock();
-        gic.show_again(vcpu, irq, physical, lists).is_some()
+        match gic.show_again(vcpu, irq, physical, lists) {
+            Some(_) => Attempt::Done,
+            None => Attempt::Untouched,
+        }
     }
 
     /// Whether the virtual timer's interrupt is pending or active for a vCPU with the physical

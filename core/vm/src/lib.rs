@@ -55,14 +55,15 @@ pub use debug::DebugControl;
 pub use destination::Destination;
 pub use devices::Received;
 pub use exit::{
-    Action, Attempt, CoprocessorAccess, DataAbort, Exit, Instruction, MmioAccess, StopReason,
-    SystemRegister, Wait,
+    Action, Attempt, CoprocessorAccess, DataAbort, Exit, Instruction, MmioAccess, NoAnswer,
+    StopReason, SystemRegister, Wait,
 };
 pub use handle::Guest;
 pub use hanok_hal::{Entry, GuestFault};
 pub use hanok_trace::{Cause, Counters};
 pub use id_registers::id_register;
-pub use lifecycle::{Ending, Lifecycle, Wish};
+pub use interrupts::TimerInterrupt;
+pub use lifecycle::{Ending, Lifecycle, Transition, Wish};
 pub use machine::{Clock, CpuRegisters, Home, Interrupts, Machine, SerialLines, StackPointer};
 #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
 pub use partial::Partial;
@@ -72,7 +73,8 @@ pub use requests::{Checks, Interruptions, Kick, PostedSgis, Requests};
 pub use smccc::function;
 pub use storm::exception_storm;
 pub use timer::PhysicalTimer;
-pub use vm::{Vcpu, Vm};
+pub use trng::NoStream;
+pub use vm::{PauseChange, Vcpu, Vm};
 
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;

@@ -39,6 +39,29 @@ pub enum Ending {
     Stopped,
 }
 
+/// The answer to an event of the table above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Transition {
+    /// The event has happened.
+    Made,
+    /// The event was refused, and the state is as before.
+    Refused,
+}
+
+impl Transition {
+    #[inline(always)]
+    fn made(made: bool) -> Self {
+        if made { Self::Made } else { Self::Refused }
+    }
+
+    /// Whether the event has happened.
+    #[inline(always)]
+    pub fn is_made(self) -> bool {
+        self == Self::Made
+    }
+}
+
 /// The outcome of a wish that the VM ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
@@ -98,9 +121,9 @@ impl Lifecycle {
 
     /// Begins a boot of a VM that has ended or never booted: its memory is to be loaded. Refused if
     /// a boot is under way.
-    pub fn begin(&self) -> bool {
-        let begun = self.turn(ENDED, LOADING);
-        if begun {
+    pub fn begin(&self) -> Transition {
+        let begun = self.change(ENDED, LOADING);
+        if begun.is_made() {
             self.number.fetch_add(1, Ordering::AcqRel);
         }
         begun
@@ -109,29 +132,29 @@ impl Lifecycle {
     /// Begins the next boot; for the pCPU that carries a reset out. Refused if a person turned the
     /// VM off meanwhile: then the caller carries out the VM's end instead. The boot that was to
     /// begin counts.
-    #[must_use]
-    pub fn load_after_reset(&self) -> bool {
+    pub fn load_after_reset(&self) -> Transition {
         self.number.fetch_add(1, Ordering::AcqRel);
-        self.turn(RESET, LOADING)
+        self.change(RESET, LOADING)
     }
 
     /// The memory is loaded, and vCPUs may enter. Refused if the loading was given up.
-    pub fn run(&self) -> bool {
-        self.turn(LOADING, RUNNING)
+    pub fn run(&self) -> Transition {
+        self.change(LOADING, RUNNING)
     }
 
     /// Gives a loading up: the VM has ended. Refused if it is not loading.
-    pub fn give_up(&self) -> bool {
-        self.turn(LOADING, ENDED)
+    pub fn give_up(&self) -> Transition {
+        self.change(LOADING, ENDED)
     }
 
     /// Changes the state from `from` to `to`. Refused if the state is not `from`.
-    fn turn(&self, from: u32, to: u32) -> bool {
-        self.word
+    fn change(&self, from: u32, to: u32) -> Transition {
+        let changed = self
+            .word
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
                 (word & STATE == from).then_some(word & !STATE | to)
-            })
-            .is_ok()
+            });
+        Transition::made(changed.is_ok())
     }
 
     /// Whether the VM runs, and no end is asked for.
@@ -145,12 +168,13 @@ impl Lifecycle {
     }
 
     /// A vCPU enters. Refused if the VM does not run.
-    pub fn enter(&self) -> bool {
-        self.word
+    pub fn enter(&self) -> Transition {
+        let entered = self
+            .word
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
                 (state & STATE == RUNNING).then_some((state + 1).wrapping_add(ENTRANCE))
-            })
-            .is_ok()
+            });
+        Transition::made(entered.is_ok())
     }
 
     /// A guest, or a fault of it, asks for the end. The first one to ask decides.
@@ -202,15 +226,16 @@ impl Lifecycle {
     /// Stops a VM that runs, if no vCPU is in it and `all_off` finds that none can enter any more.
     /// Then the caller carries the ending out. Refused if that is not so, or if a vCPU entered
     /// while `all_off` read the power states.
-    pub fn stop_deserted(&self, all_off: impl FnOnce() -> bool) -> bool {
+    pub fn stop_deserted(&self, all_off: impl FnOnce() -> bool) -> Transition {
         let state = self.word.load(Ordering::Acquire);
         let empty = state & (STATE | COUNT) == RUNNING;
-        empty
+        let stopped = empty
             && all_off()
             && self
                 .word
                 .compare_exchange(state, state | STOPPED, Ordering::AcqRel, Ordering::Acquire)
-                .is_ok()
+                .is_ok();
+        Transition::made(stopped)
     }
 
     /// A vCPU leaves. The answer is the number of vCPUs that are left, and the ending that is asked
@@ -239,7 +264,10 @@ mod tests {
     fn running() -> Lifecycle {
         let lifecycle = Lifecycle::new();
         assert!(
-            lifecycle.is_ended() && lifecycle.begin() && lifecycle.is_loading() && lifecycle.run()
+            lifecycle.is_ended()
+                && lifecycle.begin().is_made()
+                && lifecycle.is_loading()
+                && lifecycle.run().is_made()
         );
         lifecycle
     }
@@ -247,61 +275,70 @@ mod tests {
     #[test]
     fn the_last_vcpu_to_leave_carries_the_ending_out() {
         let lifecycle = running();
-        assert!(lifecycle.enter() && lifecycle.enter());
+        assert!(lifecycle.enter().is_made() && lifecycle.enter().is_made());
         assert_eq!(lifecycle.begin_end(Ending::Reset), Wish::Taken);
         let second = lifecycle.begin_end(Ending::Off);
         assert_eq!(second, Wish::Refused, "the first to ask decides");
-        assert!(!lifecycle.enter(), "nobody comes in while it ends");
+        assert!(
+            !lifecycle.enter().is_made(),
+            "nobody comes in while it ends"
+        );
         assert_eq!(lifecycle.leave(), (1, Some(Ending::Reset)));
         assert_eq!(lifecycle.leave(), (0, Some(Ending::Reset)));
-        assert!(lifecycle.load_after_reset());
-        assert!(lifecycle.is_loading() && !lifecycle.enter() && lifecycle.number() == 2);
-        assert!(lifecycle.run() && lifecycle.is_running() && lifecycle.enter());
+        assert!(lifecycle.load_after_reset().is_made());
+        assert!(lifecycle.is_loading() && !lifecycle.enter().is_made() && lifecycle.number() == 2);
+        assert!(lifecycle.run().is_made() && lifecycle.is_running() && lifecycle.enter().is_made());
     }
 
     #[test]
     fn the_caller_that_ends_an_empty_vm_carries_the_ending_out() {
         let lifecycle = running();
         assert_eq!(lifecycle.begin_end(Ending::Off), Wish::Deserted);
-        assert!(!lifecycle.enter(), "nobody comes in who could");
-        assert!(!lifecycle.stop_deserted(|| true), "and nobody else does");
+        assert!(!lifecycle.enter().is_made(), "nobody comes in who could");
+        assert!(
+            !lifecycle.stop_deserted(|| true).is_made(),
+            "and nobody else does"
+        );
     }
 
     #[test]
     fn turning_a_vm_off_overrules_a_reset_at_any_moment() {
         let lifecycle = running();
-        assert!(lifecycle.enter());
+        assert!(lifecycle.enter().is_made());
         assert_eq!(lifecycle.begin_end(Ending::Reset), Wish::Taken);
         assert_eq!(lifecycle.turn_off(), Wish::Taken);
         assert_eq!(lifecycle.leave(), (0, Some(Ending::Off)));
         let lifecycle = running();
-        assert!(lifecycle.enter() && lifecycle.begin_end(Ending::Reset) == Wish::Taken);
+        assert!(lifecycle.enter().is_made() && lifecycle.begin_end(Ending::Reset) == Wish::Taken);
         assert_eq!(lifecycle.leave(), (0, Some(Ending::Reset)));
         let late = lifecycle.turn_off();
         assert_eq!(late, Wish::Taken, "who carries the reset out sees it");
         assert!(
-            !lifecycle.load_after_reset() && !lifecycle.is_loading(),
+            !lifecycle.load_after_reset().is_made() && !lifecycle.is_loading(),
             "as here"
         );
         lifecycle.end();
-        assert!(lifecycle.is_ended() && !lifecycle.enter());
+        assert!(lifecycle.is_ended() && !lifecycle.enter().is_made());
     }
 
     #[test]
     fn the_caller_that_turns_a_loading_vm_off_carries_the_ending_out() {
         let lifecycle = running();
-        assert!(lifecycle.enter() && lifecycle.begin_end(Ending::Reset) == Wish::Taken);
+        assert!(lifecycle.enter().is_made() && lifecycle.begin_end(Ending::Reset) == Wish::Taken);
         assert_eq!(lifecycle.leave(), (0, Some(Ending::Reset)));
-        assert!(lifecycle.load_after_reset());
+        assert!(lifecycle.load_after_reset().is_made());
         assert_eq!(lifecycle.start_anew(), Wish::Refused);
         assert_eq!(lifecycle.turn_off(), Wish::Deserted);
-        assert!(!lifecycle.run(), "its memory is of no use any more");
+        assert!(
+            !lifecycle.run().is_made(),
+            "its memory is of no use any more"
+        );
     }
 
     #[test]
     fn leaving_a_running_vm_is_no_ending() {
         let lifecycle = running();
-        lifecycle.enter();
+        assert!(lifecycle.enter().is_made());
         assert_eq!(lifecycle.leave(), (0, None));
         assert!(lifecycle.is_running());
     }
@@ -309,27 +346,33 @@ mod tests {
     #[test]
     fn a_vm_with_all_vcpus_off_is_stopped_only_while_it_is_empty() {
         let lifecycle = running();
-        assert!(!lifecycle.stop_deserted(|| false));
+        assert!(!lifecycle.stop_deserted(|| false).is_made());
         let meanwhile = || {
             // A vCPU enters, starts another one and leaves, while the power states are read.
-            assert!(lifecycle.enter());
+            assert!(lifecycle.enter().is_made());
             lifecycle.leave();
             true
         };
-        assert!(!lifecycle.stop_deserted(meanwhile));
-        lifecycle.enter();
-        assert!(!lifecycle.stop_deserted(|| true), "somebody is in it");
+        assert!(!lifecycle.stop_deserted(meanwhile).is_made());
+        assert!(lifecycle.enter().is_made());
+        assert!(
+            !lifecycle.stop_deserted(|| true).is_made(),
+            "somebody is in it"
+        );
         lifecycle.leave();
-        assert!(lifecycle.stop_deserted(|| true));
-        assert!(!lifecycle.stop_deserted(|| true), "once is enough");
-        assert!(!lifecycle.is_running() && !lifecycle.enter());
+        assert!(lifecycle.stop_deserted(|| true).is_made());
+        assert!(
+            !lifecycle.stop_deserted(|| true).is_made(),
+            "once is enough"
+        );
+        assert!(!lifecycle.is_running() && !lifecycle.enter().is_made());
     }
 
     #[test]
     fn the_count_of_entries_wraps_without_changing_the_state() {
         let lifecycle = running();
         for _ in 0..0x1_0001 {
-            assert!(lifecycle.enter());
+            assert!(lifecycle.enter().is_made());
             assert_eq!(lifecycle.leave(), (0, None));
         }
         assert!(lifecycle.is_running());
@@ -338,16 +381,18 @@ mod tests {
     #[test]
     fn an_ended_vm_stays_ended_until_it_boots_again() {
         let lifecycle = running();
-        assert!(!lifecycle.begin(), "a boot is under way");
+        assert!(!lifecycle.begin().is_made(), "a boot is under way");
         lifecycle.end();
-        assert!(lifecycle.is_ended() && !lifecycle.enter());
+        assert!(lifecycle.is_ended() && !lifecycle.enter().is_made());
         assert_eq!(lifecycle.begin_end(Ending::Reset), Wish::Refused);
-        assert!(lifecycle.begin() && !lifecycle.enter());
+        assert!(lifecycle.begin().is_made() && !lifecycle.enter().is_made());
         assert_eq!(lifecycle.begin_end(Ending::Off), Wish::Refused);
-        assert!(lifecycle.give_up() && lifecycle.is_ended() && !lifecycle.run());
-        assert!(lifecycle.begin() && lifecycle.run());
+        assert!(
+            lifecycle.give_up().is_made() && lifecycle.is_ended() && !lifecycle.run().is_made()
+        );
+        assert!(lifecycle.begin().is_made() && lifecycle.run().is_made());
         assert_eq!(lifecycle.number(), 3);
-        assert!(!lifecycle.give_up() && lifecycle.is_running());
+        assert!(!lifecycle.give_up().is_made() && lifecycle.is_running());
     }
 
     const STATES: [u32; 6] = [ENDED, LOADING, RUNNING, RESET, OFF, STOPPED];

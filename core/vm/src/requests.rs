@@ -375,7 +375,7 @@ mod tests {
     /// All sets of requests: all but those about interrupts and timers matter for a vCPU that is
     /// off, or that has work anyway; the quiet state is no request.
     #[test]
-    fn what_was_asked_is_told_apart() {
+    fn requests_are_told_apart() {
         let ask: [fn(&Requests); 6] = [
             |requests| assert_eq!(requests.ask_interrupts(), Kick::Needed),
             |requests| _ = requests.ask_timers(),

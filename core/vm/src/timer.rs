@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn masked_it_still_shows_its_status() {
+    fn a_masked_timer_still_shows_its_status() {
         let mut timer = PhysicalTimer::default();
         timer.set_compare(10);
         timer.set_control(ENABLE | IMASK);
@@ -111,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn off_it_has_no_status() {
+    fn a_disabled_timer_has_no_status() {
         let timer = PhysicalTimer::default();
         assert_eq!(timer.control(u64::MAX), 0);
     }
 
     #[test]
-    fn it_fires_at_its_compare_value_and_not_before() {
+    fn a_timer_fires_at_its_compare_value_and_not_before() {
         let mut timer = PhysicalTimer::default();
         timer.set_control(ENABLE);
         timer.set_value(100, 50);

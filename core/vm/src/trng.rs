@@ -43,16 +43,32 @@ impl fmt::Debug for Random {
 }
 
 impl Random {
-    /// Whether one more call may be answered in this period.
-    fn admit(&mut self, period: u64) -> bool {
+    /// Counts a call, if one more may be answered in this period.
+    fn admit(&mut self, period: u64) -> Admission {
         if core::mem::replace(&mut self.period, period) != period {
             self.calls = 0;
         }
-        let admitted = self.suffice && self.calls < CALLS;
-        self.calls += u32::from(admitted);
-        admitted
+        if !self.suffice || self.calls >= CALLS {
+            return Admission::Refused;
+        }
+        self.calls += 1;
+        Admission::Admitted
     }
 }
+
+/// Whether a call for random numbers may be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+enum Admission {
+    /// It may.
+    Admitted,
+    /// The numbers can be guessed, or the period's calls are used up.
+    Refused,
+}
+
+/// A VM that has not begun to boot has no random numbers yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoStream;
 
 impl Vm {
     /// Sets the stream of the VM's next boot. `suffice` says whether it is good enough for guests
@@ -63,14 +79,11 @@ impl Vm {
         random.suffice = suffice;
     }
 
-    /// Fills `bytes` with random ones. `now` and `jitter` as for [`Stream::draw`]. `false` before
-    /// the first [`Self::set_random`].
-    #[must_use]
-    pub fn fill_random(&self, bytes: &mut [u8], now: u64, jitter: u32) -> bool {
+    /// Fills `bytes` with random ones. `now` and `jitter` as for [`Stream::draw`]. There is no
+    /// stream before the first [`Self::set_random`].
+    pub fn fill_random(&self, bytes: &mut [u8], now: u64, jitter: u32) -> Result<(), NoStream> {
         let mut random = self.random.lock();
-        let Some(stream) = &mut random.stream else {
-            return false;
-        };
+        let stream = random.stream.as_mut().ok_or(NoStream)?;
         for piece in bytes.chunks_mut(OUTPUT) {
             let drawn = stream.draw(now, jitter);
             piece
@@ -78,7 +91,7 @@ impl Vm {
                 .zip(drawn)
                 .for_each(|(to, from)| *to = from);
         }
-        true
+        Ok(())
     }
 }
 
@@ -113,7 +126,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         let now = self.machine.counter();
         let period = now / (self.machine.counter_frequency() / PERIODS).max(1);
         let mut random = self.vm.random.lock();
-        if !random.admit(period) {
+        if random.admit(period) == Admission::Refused {
             return None;
         }
         let drawn = random.stream.as_mut()?.draw(now, 0);

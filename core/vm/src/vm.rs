@@ -5,7 +5,7 @@ use crate::call::{affinity_of, index_of};
 use crate::trng::Random;
 use crate::{
     Checks, Counters, DebugControl, Ending, Entry, Home, Lifecycle, Machine, PhysicalTimer, Power,
-    Requests, StopReason, Wish,
+    Requests, StopReason, Transition, Wish,
 };
 use hanok_config::VmConfig;
 use hanok_devices::Slots;
@@ -13,6 +13,16 @@ use hanok_hal::Mutex;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hanok_types::{CpuId, GicVersion, MAX_VCPUS, VcpuId, VcpuSet, VmId, platform};
 use hanok_vgic::Vgic;
+
+/// What [`Vm::set_paused`] changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum PauseChange {
+    /// The VM is paused or resumed now.
+    Changed,
+    /// The VM was already in that state.
+    AsBefore,
+}
 
 /// A VM: what its vCPUs share.
 #[derive(Debug)]
@@ -185,14 +195,13 @@ impl Vm {
         self.paused.load(Ordering::Acquire)
     }
 
-    /// Lets its vCPUs stand still, or go on. Time goes on for it meanwhile, and what
-    /// interrupts it waits. Returns whether that changed anything.
-    pub fn set_paused(&self, machine: &impl Machine, paused: bool) -> bool {
-        let changed = self.paused.swap(paused, Ordering::AcqRel) != paused;
-        if changed {
-            self.kick_all(machine);
+    /// Pauses or resumes the VM. Its time goes on while it is paused, and its interrupts wait.
+    pub fn set_paused(&self, machine: &impl Machine, paused: bool) -> PauseChange {
+        if self.paused.swap(paused, Ordering::AcqRel) == paused {
+            return PauseChange::AsBefore;
         }
-        changed
+        self.kick_all(machine);
+        PauseChange::Changed
     }
 
     /// Whether a vCPU that runs may go on: no end is asked for, it is on and not paused, and there
@@ -240,9 +249,9 @@ impl Vm {
     }
 
     fn order(&self, machine: &impl Machine, wish: fn(&Lifecycle) -> Wish) -> Wish {
-        self.set_paused(machine, false);
+        let _ = self.set_paused(machine, false);
         let wish = wish(&self.lifecycle);
-        self.tell_end(machine, wish, None);
+        self.announce_end(machine, wish, None);
         wish
     }
 
@@ -265,7 +274,7 @@ impl Vm {
     /// Begins to run a boot: devices and interrupts are reset, and the first vCPU is to start at
     /// the description's entry. The memory must be loaded already, and no vCPU is in the VM. The
     /// caller wakes the first vCPU's pCPU. Refused if the boot was given up meanwhile.
-    pub fn begin(&self) -> bool {
+    pub fn begin(&self) -> Transition {
         self.reset_devices();
         let entry = Entry {
             pc: self.config.entry.get(),
@@ -297,40 +306,41 @@ impl Vm {
         self.lifecycle.end();
     }
 
-    /// Stops the VM if every vCPU turned itself off: nothing can ever wake it. For who left
-    /// it last, and carries the ending out if the answer is yes.
-    pub fn stop_if_all_off(&self) -> bool {
+    /// Stops the VM if every vCPU turned itself off, since nothing can ever wake it then. For the pCPU
+    /// whose vCPU left last; it carries the ending out if the VM was stopped.
+    pub fn stop_if_all_off(&self) -> Transition {
         let all_off = || {
             VcpuSet::first(self.vcpus())
                 .iter()
                 .all(|v| self.power(v).is_off())
         };
         let stopped = self.lifecycle.stop_deserted(all_off);
-        if stopped {
+        if stopped.is_made() {
             self.set_stop_reason(StopReason::AllOff);
         }
         stopped
     }
 
-    /// Asks for the VM's end: every vCPU leaves, the last one carries it out. A second wish
-    /// while one is under way is ignored. Returns whether nobody is in the VM who could: then
-    /// the caller carries it out. A vCPU that asks is in it.
+    /// Asks for the VM's end: every vCPU leaves, and the last one carries the ending out. While an
+    /// ending is under way, another one is refused. After [`Wish::Deserted`] no vCPU is in the VM, and
+    /// the caller carries the ending out; a vCPU that asks is in its VM.
     pub fn request_end(
         &self,
         machine: &impl Machine,
         ending: Ending,
         reason: Option<StopReason>,
-    ) -> bool {
-        self.tell_end(machine, self.lifecycle.begin_end(ending), reason)
+    ) -> Wish {
+        let wish = self.lifecycle.begin_end(ending);
+        self.announce_end(machine, wish, reason);
+        wish
     }
 
-    /// Lets those who are in the VM know of a wish for its end; whether nobody is.
-    fn tell_end(&self, machine: &impl Machine, wish: Wish, reason: Option<StopReason>) -> bool {
+    /// Kicks the vCPUs that are in the VM, if a wish for its end was accepted.
+    fn announce_end(&self, machine: &impl Machine, wish: Wish, reason: Option<StopReason>) {
         if wish != Wish::Refused {
             *self.stop_reason.lock() = reason;
             self.kick_all(machine);
         }
-        wish == Wish::Deserted
     }
 
     /// Sets the reason why the VM is stopped. For the pCPU that carries the ending out.

@@ -28,7 +28,7 @@ fn is_v2(at: &At<'_>) -> bool {
     GIC_V2.iter().any(|name| tree::compatible(at.node(), name))
 }
 
-/// The system registers of a Versatile Express, where its CPUs look for their entry.
+/// The system registers of a Versatile Express, in which its CPUs look for their entry address.
 pub(super) fn system_flags(root: &At<'_>) -> Option<Hpa> {
     const SYSTEM_REGISTERS: &str = "arm,vexpress-sysreg";
     let at = root.find(&|at| tree::compatible(at.node(), SYSTEM_REGISTERS))?;
@@ -74,8 +74,8 @@ fn redistributors(
     Ok(regions)
 }
 
-/// `redistributor-stride`, of one or two cells; it must hold the two frames that every
-/// redistributor has.
+/// `redistributor-stride`, of one or two cells. It must have room for the two frames of a
+/// redistributor.
 fn stride(at: &At<'_>) -> Result<Option<u64>, BoardError> {
     let Some(value) = tree::value(at.node(), "redistributor-stride") else {
         return Ok(None);
@@ -98,9 +98,9 @@ pub(super) fn psci(root: &At<'_>) -> Option<PsciMethod> {
     }
 }
 
-/// The PL011 to speak on: the one that /chosen/stdout-path names; where that is another
-/// kind of port (a Raspberry Pi's is its mini UART), the first that an alias `serialN`
-/// names; or else the first one.
+/// The PL011 for the console: the one that /chosen/stdout-path names; if that names another kind of
+/// port (a Raspberry Pi's names its mini UART), the first one that an alias `serialN` names; else
+/// the first one.
 pub(super) fn console(root: &At<'_>, gic: &At<'_>) -> Option<Console> {
     let is_port = |at: &At<'_>| at.is_okay() && tree::compatible(at.node(), "arm,pl011");
     let at = stdout(root)
@@ -117,7 +117,7 @@ pub(super) fn console(root: &At<'_>, gic: &At<'_>) -> Option<Console> {
     })
 }
 
-/// The node that /chosen/stdout-path names, by path or alias, options after a colon.
+/// The node that /chosen/stdout-path names, by a path or an alias, with options after a colon.
 fn stdout<'a>(root: &At<'a>) -> Option<At<'a>> {
     let chosen = root.named("chosen").next()?;
     let path = ["stdout-path", "linux,stdout-path"]
@@ -130,7 +130,7 @@ fn stdout<'a>(root: &At<'a>) -> Option<At<'a>> {
     alias(root, path)
 }
 
-/// The aliases of serial ports that are looked at.
+/// The aliases of serial ports that are tried.
 const SERIAL: [&str; 6] = [
     "serial0", "serial1", "serial2", "serial3", "serial4", "serial5",
 ];
@@ -147,7 +147,7 @@ pub(super) fn rtc(root: &At<'_>) -> Option<Span<Hpa>> {
     at.spans().next()?
 }
 
-/// The order of the interrupts where `interrupt-names` says nothing else.
+/// The order of the interrupts if `interrupt-names` does not give another one.
 const TIMER_NAMES: [&str; 4] = ["sec-phys", "phys", "virt", "hyp-phys"];
 
 pub(super) fn timer(root: &At<'_>, gic: &At<'_>) -> Timer {
@@ -174,7 +174,7 @@ pub(super) fn timer(root: &At<'_>, gic: &At<'_>) -> Timer {
     }
 }
 
-/// The interrupt at `index` of the node, if it goes to the GIC.
+/// The interrupt at `index` of the node, if it is connected to the GIC.
 fn interrupt(at: &At<'_>, gic: &At<'_>, index: usize) -> Option<IntId> {
     match line(at, gic, index) {
         Line::Gic { id, .. } => Some(id),
@@ -182,19 +182,19 @@ fn interrupt(at: &At<'_>, gic: &At<'_>, index: usize) -> Option<IntId> {
     }
 }
 
-/// Where an interrupt of a node goes.
+/// The connection of a node's interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// There is none at this place.
+    /// The node has no interrupt at this index.
     None,
-    /// To the GIC.
+    /// It is connected to the GIC.
     Gic {
         /// Its id.
         id: IntId,
         /// The binding's flags: bits 3:0 are the trigger.
         flags: u32,
     },
-    /// Elsewhere, or it cannot be read.
+    /// It is connected to something else, or cannot be read.
     Other,
 }
 
@@ -231,8 +231,8 @@ pub(super) fn line(at: &At<'_>, gic: &At<'_>, index: usize) -> Line {
     specifier(&mut cells).unwrap_or(Line::Other)
 }
 
-/// The `interrupt-parent` that holds for the node; `None` where there is none above it.
-/// The GIC's own interrupt goes to itself.
+/// The `interrupt-parent` of the node; `None` if no node above it names one. The GIC's own
+/// interrupt is connected to the GIC.
 fn parent(at: &At<'_>, gic: &At<'_>) -> Option<u32> {
     if at.node().name() == gic.node().name() {
         return None;
@@ -241,9 +241,9 @@ fn parent(at: &At<'_>, gic: &At<'_>) -> Option<u32> {
         .find_map(|node| tree::cell(node, "interrupt-parent"))
 }
 
-/// The bus above a node that has a map for the interrupts of what sits on it, where that bus is
-/// the node's interrupt parent (Devicetree Specification v0.4, 2.4): it is, if nothing on the way
-/// to it names another.
+/// The nearest bus above the node that maps the interrupts of its devices, if that bus is the
+/// node's interrupt parent (Devicetree Specification v0.4, 2.4): it is unless a node in between
+/// names another one.
 fn nexus<'a, 'b>(at: &'b At<'a>) -> Option<&'b FdtNode<'a>> {
     let names_another = |node: &FdtNode<'_>| {
         ["interrupt-parent", "interrupts-extended"]
@@ -263,8 +263,8 @@ fn nexus<'a, 'b>(at: &'b At<'a>) -> Option<&'b FdtNode<'a>> {
     None
 }
 
-/// The interrupt at `index` of a node, by the map of a nexus (2.4.3). Maps that ask for the
-/// device's address, or that lead elsewhere than to the GIC, are not read.
+/// The interrupt at `index` of a node, by the map of a nexus (2.4.3). Maps that depend on the
+/// device's address, or lead to something else than the GIC, are not supported.
 fn through_nexus(at: &At<'_>, nexus: &FdtNode<'_>, gic: &At<'_>, index: usize) -> Option<Line> {
     let cells = |node: &FdtNode<'_>, name| tree::cell(node, name).unwrap_or(0).min(4);
     let width = cells(nexus, "#interrupt-cells");

@@ -1,9 +1,9 @@
-//! Devices of the board, for the tool on the PC: what a VM must be given to have one for
-//! itself, and why it may not have another.
+//! Devices of the board, for the tool on the PC: what a VM must be given to have a device for
+//! itself, and why it may not have another one.
 //!
-//! What a VM reaches is whole pages and whole interrupt lines, so what lies beside a
-//! device's registers matters as much as the device. The trees of real boards are believed:
-//! a device that a tree keeps quiet about cannot be seen here.
+//! A VM gets whole pages and whole interrupt lines, so what is beside a device's registers matters
+//! as much as the device. The trees of real boards are trusted: a device that a tree does not
+//! mention cannot be found here.
 
 use super::devices::{self, Line};
 use super::place::At;
@@ -20,25 +20,25 @@ use dtoolkit::fdt::Fdt;
 use hanok_types::{Address, Hpa, IntId, IntKind, Ipa, PAGE_SIZE, Span, platform};
 use thiserror::Error;
 
-/// A device of the board, all that a VM's tree and configuration need of it.
+/// A device of the board, with all that a VM's tree and configuration need of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostDevice {
     /// Its node's name, unit address included.
     pub name: String,
     /// Its path in the board's tree.
     pub path: String,
-    /// Its registers as a CPU sees them, as long as the tree says; not whole pages.
+    /// Its registers at the CPU's addresses, with the lengths of the tree; not whole pages.
     pub registers: Vec<Span<Hpa>>,
     /// Its interrupts.
     pub interrupts: Vec<HostLine>,
-    /// Properties that mean in a guest's tree what they mean in the board's.
+    /// Properties that have the same meaning in a guest's tree as in the board's.
     pub properties: Vec<(String, Vec<u8>)>,
-    /// The clocks that it runs on, if all of them have a fixed rate.
+    /// The clocks that it uses, if all of them have a fixed rate.
     pub clocks: Vec<FixedClock>,
-    /// Why it must be taken for a bus master, which could reach all memory; `None` if it
-    /// is known to be none.
+    /// The reason why it may be a bus master, which could access all memory; `None` if it is known
+    /// to be none.
     pub bus_master: Option<String>,
-    /// Other devices in the pages of its registers.
+    /// Other devices in the same pages of registers.
     pub neighbours: Vec<Neighbour>,
 }
 
@@ -47,12 +47,12 @@ pub struct HostDevice {
 pub struct HostLine {
     /// Its id on the board, an SPI.
     pub id: IntId,
-    /// The trigger, as in the GIC's binding: 1 and 2 edges, 4 and 8 levels, 0 unknown.
+    /// The trigger, as in the GIC's binding: 1 and 2 are edges, 4 and 8 levels, 0 is unknown.
     pub trigger: u32,
 }
 
 impl HostLine {
-    /// Whether triggered by an edge.
+    /// Whether an edge triggers the interrupt.
     pub fn is_edge(self) -> bool {
         self.trigger & 3 != 0
     }
@@ -63,48 +63,48 @@ impl HostLine {
 pub struct Neighbour {
     /// Its path.
     pub path: String,
-    /// Whether the board's tree says that it works.
+    /// Whether it works, by the board's tree.
     pub works: bool,
-    /// Whether it must be taken for a bus master.
+    /// Whether it may be a bus master.
     pub is_bus_master: bool,
 }
 
-/// A device that no VM can be given.
+/// The reasons why no VM can have a device.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DeviceError {
-    /// No node of this name.
+    /// There is no node with this name.
     #[error("the board has no device \"{0}\"")]
     Unknown(String),
-    /// Several nodes of this name.
+    /// There are several nodes with this name.
     #[error("several nodes of the board's tree have this name: {}", .0.join(", "))]
     Ambiguous(Vec<String>),
-    /// `status` says that it does not work.
+    /// Its `status` says that it does not work.
     #[error("the board's tree says that it is switched off")]
     Off,
-    /// The hypervisor has it.
+    /// The hypervisor uses it.
     #[error("it is {0}, which the hypervisor keeps for itself")]
     Own(&'static str),
-    /// It shares a page with something that the hypervisor has.
+    /// It shares a page with something that the hypervisor uses.
     #[error("its registers share a page of 4K with {0}, which the hypervisor keeps for itself")]
     Beside(&'static str),
-    /// It cannot be reached by a CPU's loads and stores.
+    /// A CPU's loads and stores cannot reach it.
     #[error("its node has no registers that a CPU reaches")]
     NoRegisters,
-    /// More ranges of registers than a VM has room for.
+    /// It has more ranges of registers than a VM has room for.
     #[error("it has more than {MAX_REGISTERS} ranges of registers")]
     ManyRegisters,
-    /// More interrupts than a VM has room for.
+    /// It has more interrupts than a VM has room for.
     #[error("it has more than {MAX_LINES} interrupts")]
     ManyLines,
-    /// An interrupt that does not go to the interrupt controller as an SPI.
+    /// This interrupt of it is not connected to the interrupt controller as an SPI.
     #[error("its interrupt {0} does not go to the GIC as a shared one (SPI)")]
     Line(usize),
-    /// An interrupt that the hypervisor needs.
+    /// The hypervisor needs this interrupt of it.
     #[error("its interrupt {0} is one that the hypervisor keeps for itself")]
     OwnLine(usize),
 }
 
-/// The board's tree, to look devices up in.
+/// The board's tree, in which devices are looked up.
 pub struct HostTree<'a> {
     board: BoardTree<'a>,
     root: At<'a>,
@@ -114,7 +114,7 @@ pub struct HostTree<'a> {
 }
 
 impl<'a> HostTree<'a> {
-    /// Of the tree at the start of `tree`.
+    /// Reads the tree at the start of `tree`.
     pub fn parse(tree: &'a [u8]) -> Result<Self, BoardError> {
         let board = BoardTree::parse(tree)?;
         let fdt: Fdt<'a> = tree::open(tree)?;
@@ -130,7 +130,7 @@ impl<'a> HostTree<'a> {
         })
     }
 
-    /// What the hypervisor reads of it.
+    /// The part of the tree that the hypervisor uses.
     pub fn board(&self) -> &BoardTree<'a> {
         &self.board
     }
@@ -144,8 +144,8 @@ impl<'a> HostTree<'a> {
         devices.map(|at| at.node().name().to_owned()).collect()
     }
 
-    /// The device of this name: a node's name with or without its unit address, a path from
-    /// the root, or an alias.
+    /// The device with this name: a node's name with or without its unit address, a path from the
+    /// root, or an alias.
     pub fn device(&self, name: &str) -> Result<HostDevice, DeviceError> {
         let at = self.find(name)?;
         if let Some(what) = self.own(&at) {
@@ -199,7 +199,7 @@ impl<'a> HostTree<'a> {
         named(&|at| at.node().name_without_address() == name)?.ok_or_else(unknown)
     }
 
-    /// What the hypervisor uses the node for, if it does.
+    /// What the hypervisor uses the node for, if it uses it.
     fn own(&self, at: &At<'a>) -> Option<&'static str> {
         if self.gic.holds(at) {
             return Some("the interrupt controller");
@@ -241,7 +241,7 @@ impl<'a> HostTree<'a> {
         Ok(found)
     }
 
-    /// The devices in the same pages, but what is inside the device or above it.
+    /// The devices in the same pages, except those that are inside the device or above it.
     fn neighbours(&self, device: &At<'a>, registers_of: &[Span<Hpa>]) -> Vec<Neighbour> {
         let pages = pages(registers_of);
         let beside = |at: &At<'a>| {
@@ -277,7 +277,7 @@ fn works(at: &At<'_>) -> bool {
     at.upwards().all(is_okay)
 }
 
-/// The ranges of `reg` that a CPU reaches.
+/// The ranges of `reg` that a CPU can reach.
 fn registers<'a>(at: &At<'a>) -> impl Iterator<Item = Span<Hpa>> + use<'a> {
     at.spans().flatten().filter(|span| !span.is_empty())
 }
@@ -289,7 +289,7 @@ fn path(at: &At<'_>) -> String {
     format!("/{}", names.join("/"))
 }
 
-/// The whole pages that hold `spans`, ranges that share one made one.
+/// The whole pages that contain `spans`. Ranges that share a page are joined.
 fn pages(spans: &[Span<Hpa>]) -> Vec<Span<Hpa>> {
     let page = |span: &Span<Hpa>| {
         let start = span.start().align_down(PAGE_SIZE);
@@ -309,12 +309,12 @@ fn pages(spans: &[Span<Hpa>]) -> Vec<Span<Hpa>> {
     merged.into_iter().filter_map(span).collect()
 }
 
-// As many interrupts as all devices of a VM can have.
+// There are as many interrupts as all devices of a VM can have.
 const _: () = assert!(MAX_DEVICES * MAX_LINES <= platform::PASS_THROUGH_IRQS as usize);
 
-/// What a VM is given for `devices`, at most [`MAX_DEVICES`]: places for their registers
-/// and interrupts on the virtual platform, one device after the other. `None` where they
-/// do not fit.
+/// Assigns `devices`, at most [`MAX_DEVICES`], to a VM: addresses for their registers and
+/// interrupts on the virtual platform, one device after the other. `None` if there is not enough
+/// room.
 pub fn assign(devices: &[HostDevice]) -> Option<heapless::Vec<PassThrough, MAX_DEVICES>> {
     let mut at = platform::PASS_THROUGH.get();
     let mut line = platform::PASS_THROUGH_IRQ.get();
@@ -347,7 +347,7 @@ pub fn assign(devices: &[HostDevice]) -> Option<heapless::Vec<PassThrough, MAX_D
     (at <= window.end().get()).then_some(given)
 }
 
-/// As much of a node's name as there is room for.
+/// As much of a node's name as fits.
 fn label(name: &str) -> heapless::String<{ model::MAX_NAME }> {
     let mut label = heapless::String::new();
     for c in name.chars().filter(char::is_ascii_graphic) {

@@ -1,5 +1,5 @@
-//! A node together with the buses above it, through whose `ranges` its addresses must go
-//! to become those of a CPU (Devicetree Specification v0.4, 2.3.8).
+//! A node with the buses above it. Its addresses become those of a CPU by the `ranges` of these
+//! buses (Devicetree Specification v0.4, 2.3.8).
 
 use crate::tree::{self, Cells};
 use dtoolkit::Node;
@@ -7,14 +7,14 @@ use dtoolkit::fdt::{Fdt, FdtNode};
 use hanok_types::{Hpa, Span};
 use heapless::Vec;
 
-/// How deep we follow; real trees stay under half of this. What lies deeper is not found,
-/// so that no tree can make us use more stack.
+/// The largest depth that is searched; real trees have less than half of this. Deeper nodes are not
+/// found, so that no tree can make this code use more stack.
 const MAX_DEPTH: usize = 12;
 
 /// A node and its ancestors.
 #[derive(Clone)]
 pub(crate) struct At<'a> {
-    /// From the root down to the parent.
+    /// The ancestors, from the root to the parent.
     above: Vec<FdtNode<'a>, MAX_DEPTH>,
     node: FdtNode<'a>,
 }
@@ -54,7 +54,7 @@ impl<'a> At<'a> {
             .filter(move |at| at.node.name_without_address() == name)
     }
 
-    /// The first node below, in the tree's order, that is wanted.
+    /// The first node below for which `wanted` is true, in the tree's order.
     pub(super) fn find(&self, wanted: &impl Fn(&Self) -> bool) -> Option<Self> {
         self.children().find_map(|at| {
             if wanted(&at) {
@@ -65,8 +65,8 @@ impl<'a> At<'a> {
         })
     }
 
-    /// The node at `path` from the root; a component without unit address means the first
-    /// node of that name.
+    /// The node at `path` from the root. A component without a unit address means the first node
+    /// with that name.
     pub(super) fn follow(&self, path: &str) -> Option<Self> {
         let mut components = path.strip_prefix('/')?.split('/');
         components.try_fold(self.clone(), |at, name| {
@@ -76,7 +76,7 @@ impl<'a> At<'a> {
         })
     }
 
-    /// Whether `self` is `other`, or above it.
+    /// Whether `other` is this node, or below it.
     #[cfg(feature = "write")]
     pub(super) fn holds(&self, other: &Self) -> bool {
         let depth = self.above.len();
@@ -84,24 +84,24 @@ impl<'a> At<'a> {
         at_depth.is_some_and(|node| same(node, &self.node))
     }
 
-    /// Whether the device works: no `status`, or "okay" (or "ok", which real trees have).
+    /// Whether the device works: it has no `status`, or "okay" (or "ok", which real trees have).
     pub(super) fn is_okay(&self) -> bool {
         matches!(tree::text(&self.node, "status"), None | Some("okay" | "ok"))
     }
 
-    /// Whether it is known to be broken. A CPU may be "disabled" and still be started
+    /// Whether the tree says that the device has failed. A "disabled" CPU can still be started
     /// (Devicetree Specification v0.4, 3.8.1).
     pub(super) fn has_failed(&self) -> bool {
         tree::text(&self.node, "status").is_some_and(|status| status.starts_with("fail"))
     }
 
-    /// The cells of an address and of a size in this node's children.
+    /// The numbers of cells of an address and of a size in this node's children.
     pub(super) fn cells(&self) -> (u32, u32) {
         cells(&self.node)
     }
 
-    /// The ranges of `reg`, as a CPU sees them; `None` for one that cannot be read or that
-    /// no CPU reaches.
+    /// The ranges of `reg` at a CPU's addresses; `None` for a range that cannot be read or that no
+    /// CPU can reach.
     pub(super) fn spans(&self) -> impl Iterator<Item = Option<Span<Hpa>>> + use<'a> {
         let at = self.clone();
         let (address, size) = at.above.last().map_or((2, 1), cells);
@@ -119,7 +119,7 @@ impl<'a> At<'a> {
         })
     }
 
-    /// From an address on the bus that the node sits on to a CPU's.
+    /// Translates an address on the bus of the node to one of a CPU.
     fn translate(&self, start: u64, len: u64) -> Option<Span<Hpa>> {
         let buses = self.above.iter().rev();
         let parents = self.above.iter().rev().skip(1);
@@ -130,7 +130,7 @@ impl<'a> At<'a> {
     }
 }
 
-/// From an address on `bus` to one on the bus that `parent` is.
+/// Translates an address on `bus` to one on the bus of `parent`.
 fn through(bus: &FdtNode<'_>, parent: &FdtNode<'_>, start: u64, len: u64) -> Option<u64> {
     let mut ranges = Cells(tree::value(bus, "ranges")?);
     if ranges.is_empty() {
@@ -138,7 +138,7 @@ fn through(bus: &FdtNode<'_>, parent: &FdtNode<'_>, start: u64, len: u64) -> Opt
     }
     let (child_cells, size_cells) = cells(bus);
     let (parent_cells, _) = cells(parent);
-    // Of ranges that take no bytes there would be no end.
+    // An iteration over ranges of no bytes would never end.
     if (child_cells, parent_cells, size_cells) == (0, 0, 0) {
         return None;
     }
@@ -155,7 +155,7 @@ fn through(bus: &FdtNode<'_>, parent: &FdtNode<'_>, start: u64, len: u64) -> Opt
     None
 }
 
-/// Whether two nodes of one tree are the same one: their names stand at one place.
+/// Whether two nodes of one tree are the same node: their names are at the same place.
 #[cfg(feature = "write")]
 fn same(one: &FdtNode<'_>, other: &FdtNode<'_>) -> bool {
     one.name().as_ptr() == other.name().as_ptr()

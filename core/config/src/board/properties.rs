@@ -1,9 +1,9 @@
-//! What of a device's node holds in another tree, and whether the device reaches memory by
-//! itself.
+//! Which properties of a device's node are valid in another tree, and whether the device accesses
+//! memory by itself.
 //!
-//! A property that points at another node by its phandle means nothing in a guest's tree,
-//! or worse, another node. Neither the format nor the specification marks such values, so
-//! they are told by the names that the bindings use, and by what they hold.
+//! A property that points at another node by its phandle has no meaning in a guest's tree, or even
+//! points at a wrong node. Neither the format nor the specification marks such values, so they are
+//! recognised by the names that bindings use, and by their contents.
 
 use super::place::At;
 use crate::tree::{self, Cells};
@@ -14,15 +14,15 @@ use alloc::vec::Vec;
 use dtoolkit::fdt::FdtNode;
 use dtoolkit::{Node, Property};
 
-/// Devices that are slaves alone: they answer loads and stores, and have no way to begin a
-/// transfer of their own. Reviewed one by one against their manuals, which stand beside them;
-/// whoever adds one must be sure of that, as it is what keeps a VM in its memory where there is
-/// no SMMU. Those of Arm's PrimeCells that can ask for DMA ask another device, named by `dmas`.
+/// Devices that are only slaves: they answer loads and stores, and cannot begin a transfer
+/// themselves. Each was checked against its manual, which is named beside it. Whoever adds one must
+/// be sure, since this list keeps a VM inside its memory if there is no SMMU. Those of Arm's
+/// PrimeCells that can request DMA use another device for it, which `dmas` names.
 ///
-/// Slaves that are not here on purpose: what else a VM could not be held to account for. Memory
-/// controllers (PL341, PL354), system registers (SP810, `arm,vexpress-sysreg`), BCM2711's clocks,
-/// pins, system timer and power, which change the board under everybody; its mailbox, whose other
-/// end reaches all memory; flash, which keeps what the next boot starts.
+/// Some slaves are left out on purpose, because a VM could do harm with them: memory controllers
+/// (PL341, PL354), system registers (SP810, `arm,vexpress-sysreg`), BCM2711's clocks, pins, system
+/// timer and power, which change the board for all; its mailbox, whose other end accesses all
+/// memory; flash, which holds what the next boot starts.
 const SLAVES: [&str; 26] = [
     "arm,pl011",             // UART: DDI 0183
     "arm,pl022",             // SPI: DDI 0194
@@ -52,7 +52,7 @@ const SLAVES: [&str; 26] = [
     "snps,designware-i2c",   // I2C with a FIFO
 ];
 
-/// Properties that only a bus master has, or whoever is served by one.
+/// Properties that only a bus master has, or a device that a bus master serves.
 const MASTER: [&str; 6] = [
     "dmas",
     "iommus",
@@ -62,7 +62,7 @@ const MASTER: [&str; 6] = [
     "memory-region",
 ];
 
-/// Why the device must be taken for a bus master; `None` if it is none.
+/// The reason why the device may be a bus master; `None` if it is none.
 pub(super) fn bus_master(node: &FdtNode<'_>) -> Option<String> {
     let property = MASTER.iter().find(|name| tree::value(node, name).is_some());
     if let Some(name) = property {
@@ -78,15 +78,15 @@ pub(super) fn bus_master(node: &FdtNode<'_>) -> Option<String> {
     ))
 }
 
-/// A clock that never changes. Its output's name is left out: the guest's own clock may
-/// have the same one, and Linux registers the second one of a name not at all.
+/// A clock with a fixed rate. The name of its output is left out: the guest's own clock may have
+/// the same one, and Linux does not register a second clock with the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedClock {
-    /// Hz.
+    /// The frequency in Hz.
     pub frequency: u32,
 }
 
-/// The node's clocks among `nodes`, if every one of them is fixed; otherwise none.
+/// The node's clocks among `nodes`, if all of them are fixed; otherwise none.
 pub(super) fn clocks(nodes: &[At<'_>], at: &At<'_>) -> Vec<FixedClock> {
     let mut cells = Cells(tree::value(at.node(), "clocks").unwrap_or_default());
     let mut clocks = Vec::new();
@@ -110,7 +110,7 @@ fn fixed(nodes: &[At<'_>], handle: u32) -> Option<FixedClock> {
     })
 }
 
-/// The properties that may be copied as they are, out of a tree of these `nodes`.
+/// The properties that may be copied unchanged, from a tree with these `nodes`.
 pub(super) fn portable(nodes: &[At<'_>], at: &At<'_>) -> Vec<(String, Vec<u8>)> {
     let handles: Vec<u32> = nodes
         .iter()
@@ -131,7 +131,7 @@ pub(super) fn portable(nodes: &[At<'_>], at: &At<'_>) -> Vec<(String, Vec<u8>)> 
     kept
 }
 
-/// What the guest's tree says in its own way, or does not need.
+/// Whether the guest's tree has a property of its own for this one, or does not need it.
 fn is_rewritten(name: &str) -> bool {
     let names = [
         "reg",
@@ -147,8 +147,8 @@ fn is_rewritten(name: &str) -> bool {
     names.contains(&name)
 }
 
-/// Properties that hold phandles, by the bindings' common names, and those that name what
-/// such a property holds.
+/// Whether the property holds phandles, by the names that bindings usually give, or names what such
+/// a property holds.
 fn points(name: &str) -> bool {
     let names = [
         "access-controllers",
@@ -199,8 +199,8 @@ fn points(name: &str) -> bool {
         || ends.iter().any(|end| name.ends_with(end))
 }
 
-/// Whether a value of an unknown meaning begins as a phandle would. A number may do so too:
-/// those that serial ports and timers need are known.
+/// Whether a value with an unknown meaning begins like a phandle. A number may do so, too; those of
+/// serial ports and timers are known.
 fn looks_like_handle(name: &str, value: &[u8], handles: &[u32]) -> bool {
     let numbers = [
         "arm,primecell-periphid",

@@ -1,21 +1,23 @@
-//! Whether the registers that a tree names can be such a device's: as many bytes as are read and
-//! written, at an address at which they can be. An access to less faults, and so does one to a
-//! device's register that is not aligned.
+//! Checks the registers that a tree names: a device must have as many bytes as the hypervisor reads
+//! and writes, at an aligned address. An access to missing registers faults, and so does an
+//! unaligned access to a device's registers.
 
 use super::{BoardError, BoardTree, Enable, Gic};
 use hanok_types::{Address, Hpa, Span};
 
-/// Bytes that a frame of a GICv3 takes, and is aligned to (IHI 0069H, 12.1).
+/// The size and alignment of a frame of a GICv3 in bytes (IHI 0069H, 12.1).
 const GIC_V3_FRAME: u64 = 0x1_0000;
-/// The same of a GICv2 (IHI 0048B, 4.1.1), and the least of its parts.
+/// The size and alignment of a frame of a GICv2 (IHI 0048B, 4.1.1), and the least size of its
+/// parts.
 const GIC_V2_FRAME: u64 = 0x1000;
-/// What is used of a PL011 (DDI 0183G, 3.2: up to UARTICR), and how such ports are spread.
+/// The bytes that are used of a PL011 (DDI 0183G, 3.2: up to UARTICR), and the alignment of such
+/// ports.
 const PL011: (u64, u64) = (0x48, 0x100);
-/// What is used of a PL031 (DDI 0224C, 3.2: RTCDR).
+/// The bytes that are used of a PL031 (DDI 0224C, 3.2: RTCDR), and their alignment.
 const PL031: (u64, u64) = (4, 4);
 
 impl BoardTree<'_> {
-    /// Whether all of the registers that the hypervisor will use can be used.
+    /// Checks all registers that the hypervisor will use.
     pub(super) fn check_registers(&self) -> Result<(), BoardError> {
         match &self.gic {
             Gic::V3 {
@@ -61,7 +63,7 @@ impl BoardTree<'_> {
     }
 }
 
-/// Whether `span` has as many bytes as are `needed`, and is aligned as much.
+/// Checks that `span` has the size and alignment of `needed`.
 fn check(name: &'static str, span: &Span<Hpa>, needed: (u64, u64)) -> Result<(), BoardError> {
     let (bytes, align) = needed;
     if span.len() >= bytes && span.start().is_aligned(align) {

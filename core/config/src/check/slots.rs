@@ -1,17 +1,18 @@
-//! The rules of a VM's devices of the virtual platform: each has a place and an interrupt of its
-//! own, where neither the interrupt controller, nor devices that are passed through, nor RAM are.
+//! The rules for a VM's devices of the virtual platform: each has a region and an interrupt of its
+//! own, which do not overlap the interrupt controller, real devices that the VM has for itself, or
+//! RAM.
 
 use super::Fault;
 use crate::model::VmConfig;
 use crate::slot::{DeviceKind, DeviceSlot};
 use hanok_types::{IntId, IntKind, Ipa, Span, platform};
 
-/// What the virtual platform keeps for the interrupt controller, of either version.
+/// The region that the virtual platform reserves for the interrupt controller of either version.
 const CONTROLLER: (Ipa, u64) = (
     platform::GIC_DIST,
     platform::UART.get() - platform::GIC_DIST.get(),
 );
-/// What it keeps for devices that are passed through.
+/// The region that the virtual platform reserves for real devices.
 const PASSED_THROUGH: (Ipa, u64) = (platform::PASS_THROUGH, platform::PASS_THROUGH_SIZE);
 
 pub(super) fn check(vm: usize, config: &VmConfig) -> Result<(), Fault> {

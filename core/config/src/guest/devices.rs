@@ -1,5 +1,5 @@
-//! Devices that are passed through, in the guest's tree: children of the platform bus, as on
-//! QEMU's `virt`, their addresses counted from where that begins.
+//! Real devices in the guest's tree: they are children of the platform bus, as on QEMU's `virt`,
+//! and their addresses count from the start of that bus.
 
 use super::{DEVICE_CLOCK_HANDLE, GIC_HANDLE, GuestDevice};
 use crate::board::{FixedClock, HostDevice};
@@ -13,7 +13,7 @@ use dtoolkit::fdt::Fdt;
 use dtoolkit::model::DeviceTreeNode;
 use hanok_types::{Address, Hpa, IntId, Ipa, Span, platform};
 
-/// `root` with the bus, its devices and their clocks; without devices, as it is.
+/// Adds the bus, its devices and their clocks to `root`. Without devices, `root` stays as it is.
 pub(super) fn add(
     root: DeviceTreeNode,
     devices: &[GuestDevice<'_>],
@@ -30,7 +30,7 @@ pub(super) fn add(
     }
     let start = platform::PASS_THROUGH.get();
     let compatible = ["qemu,platform", "simple-bus"];
-    // From 0 on the bus to `start`; addresses and sizes of two cells each.
+    // The bus maps 0 to `start`; addresses and sizes have two cells each.
     let size = platform::PASS_THROUGH_SIZE as u32;
     let ranges = [0, 0, 0, start as u32, 0, size];
     let mut bus = node(format!("platform-bus@{start:x}"))
@@ -76,7 +76,7 @@ impl GuestDevice<'_> {
         child = child.with("reg", reg.collect::<Vec<u8>>());
         let coherent = |pair: &(String, Vec<u8>)| pair.0 == "dma-coherent";
         if self.host.bus_master.is_some() && !self.host.properties.iter().any(coherent) {
-            // The root's `dma-coherent` is about the virtual platform's own devices.
+            // The root's `dma-coherent` is for the virtual platform's own devices.
             child = child.flag("dma-noncoherent");
         }
         if !self.host.interrupts.is_empty() {
@@ -89,7 +89,7 @@ impl GuestDevice<'_> {
         }
     }
 
-    /// Where registers of the board are for the guest, from the bus's start.
+    /// The guest's address of these registers of the board, counted from the start of the bus.
     fn guest_offset(&self, span: &Span<Hpa>) -> Option<u64> {
         let mut ranges = self.given.registers.iter();
         ranges.find_map(|range| {
@@ -109,14 +109,14 @@ impl GuestDevice<'_> {
     }
 }
 
-/// RAM as a bus master sees it, whose accesses nothing translates: from its host address,
-/// zero here, to where the guest has it (Devicetree Specification 2.3.9, `dma-ranges`).
+/// RAM for a bus master whose accesses are not translated: it maps RAM's host address, which is
+/// zero here, to the guest's address (Devicetree Specification 2.3.9, `dma-ranges`).
 fn dma_ranges(memory: Span<Ipa>) -> Vec<u8> {
     let (host, guest) = (0, memory.start().get());
     [pair(host, guest), memory.len().to_be_bytes().to_vec()].concat()
 }
 
-/// Where the host address stands in a flattened tree.
+/// The offset of the host address in a flattened tree.
 pub(super) fn host_address(bytes: &[u8]) -> Option<u32> {
     let bus = format!("/platform-bus@{:x}", platform::PASS_THROUGH.get());
     let node = Fdt::new(bytes).ok()?.find_node(&bus)?;
@@ -125,7 +125,8 @@ pub(super) fn host_address(bytes: &[u8]) -> Option<u32> {
     u32::try_from(offset).ok()
 }
 
-/// An SPI in the GIC's binding, its trigger as the board has it; an unknown one is a level.
+/// An SPI in the GIC's binding, with the trigger that it has on the board; an unknown trigger is a
+/// level.
 fn cells(id: IntId, trigger: u32) -> [u32; 3] {
     let flags = if trigger == 0 {
         super::LEVEL_HIGH

@@ -1,5 +1,5 @@
-//! The devices of the virtual platform in the guest's tree: one node for each kind that a guest
-//! finds there. Flash and empty transports have none: nothing is to be found in them.
+//! The devices of the virtual platform in the guest's tree: one node for each kind. Flash and empty
+//! transports have no nodes: a guest would find nothing in them.
 
 use super::{CLOCK_HANDLE, device, interrupt};
 use crate::slot::{DeviceKind, DeviceSlot};
@@ -8,8 +8,8 @@ use alloc::format;
 use alloc::string::String;
 use dtoolkit::model::DeviceTreeNode;
 
-/// `root` with the nodes of `slots`. The first slot's comes last, which with the platform's own
-/// slots is the order of QEMU's tree.
+/// Adds the nodes of `slots` to `root`, the first slot's last. With the platform's own slots that
+/// is the order of QEMU's tree.
 pub(super) fn add(root: DeviceTreeNode, slots: &[DeviceSlot]) -> DeviceTreeNode {
     let nodes = slots.iter().rev().filter_map(node);
     nodes.fold(root, |root, node| root.and(node))
@@ -44,7 +44,7 @@ fn rtc(slot: &DeviceSlot) -> DeviceTreeNode {
     primecell(node, slot, "arm,pl031")
 }
 
-/// What the nodes of all PrimeCells have.
+/// The properties that the nodes of all PrimeCells have.
 fn primecell(node: DeviceTreeNode, slot: &DeviceSlot, name: &str) -> DeviceTreeNode {
     let node = match slot.interrupt {
         Some(line) => node.with("interrupts", interrupt(line)),

@@ -74,7 +74,7 @@ fn a_reset_port_has_the_manual_s_values() {
 }
 
 #[test]
-fn it_identifies_itself() {
+fn the_identification_registers_are_qemu_s() {
     let mut bench = Bench::new();
     let ids = [0x11, 0x10, 0x14, 0x00, 0x0d, 0xf0, 0x05, 0xb1];
     for (index, id) in (0..).zip(ids) {

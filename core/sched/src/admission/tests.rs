@@ -24,7 +24,7 @@ fn least(tasks: &[Demand], order: Order, plan: Plan) -> Result<u64, Refusal> {
 /// The sum allows for the rounding of each task, and for no more: tasks whose bandwidths have no
 /// finite binary fraction can use a whole CPU, but not more.
 #[test]
-fn what_is_rounded_up_counts_for_each_task() {
+fn rounding_up_is_allowed_for_each_task() {
     for (count, extra) in [(3, 1), (7, 2), (49, 3)] {
         let whole: Vec<_> = (0..count).map(|_| task(count, 1)).collect();
         let set = Set::new(&whole);
@@ -46,7 +46,7 @@ fn what_is_rounded_up_counts_for_each_task() {
 
 /// Least budgets computed by hand, scaled by 840 (the fractions have denominators of 2 to 15).
 #[test]
-fn the_vectors_in_whole_ticks() {
+fn known_least_budgets_are_found() {
     let scale = 840 * 15;
     let edf = Order::EarliestDeadline;
     let rm = Order::Priority;
@@ -233,7 +233,7 @@ proptest! {
 
     /// For any numbers there is an answer within the work allowed, and no panic.
     #[test]
-    fn any_number_has_an_answer(
+    fn admission_answers_for_any_numbers(
         times in proptest::collection::vec((any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()), 1..6),
         shift in 0..60u32, period in any::<u64>(), window in any::<u64>(), which in 0..3u8, fixed in any::<bool>(),
     ) {

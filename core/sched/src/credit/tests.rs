@@ -54,7 +54,7 @@ fn a_cap_holds_even_where_nobody_else_wants_the_cpu() {
 }
 
 #[test]
-fn who_wakes_with_credit_goes_first_and_who_has_none_last() {
+fn an_entity_that_wakes_with_credit_runs_first_and_one_without_runs_last() {
     let mut policy = Credit::new(3000, 1000, 0);
     policy.wake(entity(0), 0);
     policy.wake(entity(1), 0);
@@ -184,7 +184,7 @@ fn periods_that_nobody_asked_in_are_dealt_out_all_the_same() {
 /// An entity that had work in a period has a part of it, even if it has blocked since; then it gets
 /// no more.
 #[test]
-fn who_was_there_in_a_period_has_a_part_of_it() {
+fn an_entity_that_had_work_in_a_period_gets_a_part_of_it() {
     let mut policy = Credit::new(1000, 400, 0);
     policy.wake(entity(0), 0);
     policy.wake(entity(1), 0);
@@ -201,7 +201,7 @@ fn who_was_there_in_a_period_has_a_part_of_it() {
 
 /// An entity that runs pays for each tick, and its debt is at most two periods.
 #[test]
-fn what_is_owed_has_an_end() {
+fn debt_is_limited() {
     let mut policy = Credit::new(1000, 400, 0);
     policy.wake(entity(0), 0);
     assert_eq!(policy.pick(0).run, Some(entity(0)));
@@ -243,7 +243,7 @@ fn slices_go_round() {
 
 /// A cap is a part of each period; what is used of it is gone until the next period begins.
 #[test]
-fn what_a_cap_leaves_is_known() {
+fn a_cap_limits_each_period() {
     let mut policy = Credit::new(1000, 400, 0);
     policy.set_share(entity(0), share(256, Some(30)));
     policy.wake(entity(0), 0);

@@ -89,7 +89,7 @@ fn a_component_without_budget_inside_makes_room() {
 }
 
 #[test]
-fn who_spends_a_budget_on_nothing_spends_the_component_s() {
+fn a_budget_spent_without_work_is_the_component_s_too() {
     let root = [
         one(Kind::Deferrable, 10, 5, 0),
         one(Kind::Deferrable, 20, 4, 0),
@@ -106,7 +106,7 @@ proptest! {
     /// With tasks below servers: the entity that runs is the most important one with work in the
     /// component that the root alone would choose.
     #[test]
-    fn it_is_its_two_levels(
+    fn a_hierarchy_behaves_as_its_two_levels(
         sizes in proptest::collection::vec((2..12u64, 1..6u64), 1..G),
         priorities in proptest::collection::vec(0..5u64, N),
         events in proptest::collection::vec((0..3u64, 0..N, any::<bool>()), 0..80),

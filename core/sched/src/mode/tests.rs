@@ -84,7 +84,7 @@ proptest! {
     /// Each entity that always has work gets, in each of its periods, what it is promised in that
     /// period, whatever modes follow each other.
     #[test]
-    fn nobody_misses_what_he_is_promised(
+    fn every_entity_gets_what_it_is_promised(
         modes in proptest::collection::vec((mode(), 0..60u64), 1..5), which in 0..3usize,
     ) {
         let kind = [Kind::Periodic, Kind::Deferrable, Kind::ConstantBandwidth][which];

@@ -35,7 +35,7 @@ proptest! {
     /// Whatever happens, the entities with the smallest keys run; none runs twice; and an entity
     /// that goes on running stays on its core.
     #[test]
-    fn the_first_ones_run_and_stay_where_they_are(
+    fn the_most_urgent_entities_run_and_stay_on_their_cores(
         events in proptest::collection::vec((0..N, any::<bool>()), 1..80),
         priorities in proptest::collection::vec(0..5u64, N),
     ) {
@@ -117,7 +117,7 @@ fn budgets_are_spent_on_every_core() {
 }
 
 #[test]
-fn partitions_do_not_mix() {
+fn entities_of_a_partitioned_pool_stay_on_their_cores() {
     let servers = || Servers::<N>::new(Order::Priority, crate::Slack::Idle);
     let mut pool = Partitioned::<_, N, 2>::new([servers(), servers()]);
     for index in 0..4 {
@@ -144,7 +144,7 @@ fn partitions_do_not_mix() {
 /// A periodic server without work spends its budget on one core: that core stays idle, the other
 /// one does not.
 #[test]
-fn a_core_is_spent_by_whose_budget_it_is() {
+fn only_the_core_of_the_idle_server_stays_idle() {
     fn looked_at(pool: &mut impl Pool<N>) {
         let runs = [0, 1].map(|core| pool.pick(core, 0).run);
         assert_eq!(runs, [None; 2], "nobody has work");

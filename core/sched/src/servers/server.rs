@@ -344,7 +344,7 @@ mod tests {
     /// However much it ran beyond its budget, it never has more than its budgets until then: whole
     /// budgets are left out, and the rest is taken from the next.
     #[test]
-    fn what_was_overrun_costs_so_many_periods_and_a_rest() {
+    fn an_overrun_costs_whole_periods_and_a_rest() {
         let (period, budget) = (10, 4);
         for over in 0..30 {
             let reservation = Reservation {

@@ -161,7 +161,7 @@ fn grub_frees_a_bandwidth_at_its_zero_lag_time_and_not_before() {
 }
 
 #[test]
-fn who_was_released_has_nothing_and_holds_nobody_back() {
+fn a_released_entity_has_no_budget_and_delays_no_other() {
     for kind in [
         Kind::Task,
         Kind::Periodic,
@@ -213,7 +213,7 @@ fn a_late_timer_is_paid_back() {
 }
 
 #[test]
-fn giving_way_gives_the_rest_of_the_budget() {
+fn a_yield_gives_up_the_rest_of_the_budget() {
     let mut policy = Servers::new(Order::EarliestDeadline, Slack::Idle);
     policy
         .reserve(entity(0), one(Kind::Deferrable, periodic(5, 3), 0), 0)
@@ -225,7 +225,7 @@ fn giving_way_gives_the_rest_of_the_budget() {
 }
 
 #[test]
-fn time_that_is_nobodys_is_not_charged() {
+fn suspended_time_is_not_charged() {
     let mut policy = Servers::new(Order::EarliestDeadline, Slack::Idle);
     policy
         .reserve(entity(0), one(Kind::Deferrable, periodic(9, 3), 0), 0)
@@ -237,7 +237,7 @@ fn time_that_is_nobodys_is_not_charged() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_refused() {
+fn a_reservation_that_cannot_be_kept_is_refused() {
     assert_eq!(Interface::new(5, 0, 5), Err(InterfaceError::NoBudget));
     assert_eq!(
         Interface::new(5, 4, 3),

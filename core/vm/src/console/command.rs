@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_answered_in_one_line() {
+    fn a_line_that_is_not_understood_is_answered_in_one_line() {
         assert_eq!(problem("lsit"), "no command lsit: help lists them");
         assert_eq!(problem("st rtos"), "st is the beginning of several");
         assert_eq!(problem("q"), "quit turns the board off: type all of it");

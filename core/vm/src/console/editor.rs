@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_has_nothing_of_what_was_typed_before() {
+    fn a_new_line_has_nothing_of_the_line_before() {
         for before in ["abc", "ü", "a\x1b", "\x1b["] {
             let mut editor = Editor::default();
             typed(&mut editor, before.as_bytes());

@@ -95,7 +95,7 @@ fn a_full_line_loses_nothing() {
 /// Whatever waits for the line is pending. Once there is room, all of it is sent, and nothing is
 /// pending.
 #[test]
-fn what_waits_is_pending_until_it_is_sent() {
+fn text_that_waits_is_pending_until_it_is_sent() {
     for framed in [true, false] {
         with(framed, |mux| {
             sent(mux);
@@ -119,7 +119,7 @@ fn what_waits_is_pending_until_it_is_sent() {
 }
 
 #[test]
-fn plain_lines_of_the_hypervisor_begin_on_a_new_line() {
+fn in_plain_form_the_hypervisor_s_lines_begin_on_a_new_line() {
     with(false, |mux| {
         send(mux, A, "$");
         mux.say(format_args!("one"));
@@ -305,7 +305,7 @@ fn every_key_that_may_change_the_receiver_is_answered() {
 }
 
 #[test]
-fn input_goes_to_whom_it_is_for() {
+fn input_goes_to_its_receiver() {
     with(true, |mux| {
         keys(
             mux,
@@ -412,7 +412,7 @@ fn is_whole(text: &[u8]) -> bool {
 
 proptest! {
     #[test]
-    fn whatever_comes_everybody_keeps_their_name(framed: bool, events in events()) {
+    fn whatever_comes_each_channel_keeps_its_name(framed: bool, events in events()) {
         with(framed, |mux| {
             let mut taken = [const { Vec::new() }; 4];
             for event in events {

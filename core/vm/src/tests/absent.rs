@@ -1,10 +1,10 @@
-//! Interrupts of vCPUs that share a pCPU, come to it and go, and the short ways of those that are
-//! there: what a backend asks for at an interrupt of its own.
+//! Interrupts of vCPUs that share a pCPU, come to it and go, and the fast paths of those that
+//! are there, which a backend takes at an interrupt of its own.
 
 use super::requests::{get, post, private, put, running, settle, sgi};
 use super::{load, store, write};
 use crate::fake::{FIRST_CPU, FREQUENCY, Fixture};
-use crate::{Action, PostedSgis};
+use crate::{Action, Attempt, PostedSgis, TimerInterrupt};
 use hanok_decode::SysReg;
 use hanok_types::{CpuId, Deadline, IntId, VcpuId, Width, platform};
 use std::vec::Vec;
@@ -28,7 +28,7 @@ fn deactivated(vm: &Fixture) -> Vec<IntId> {
 
 fn switch_out(vm: &mut Fixture, n: usize) -> bool {
     let id = VcpuId::new(n as u8);
-    vm.vm.switch_out(&vm.machine, id, &mut vm.lists[n])
+    vm.vm.switch_out(&vm.machine, id, &mut vm.lists[n]) == TimerInterrupt::Held
 }
 
 /// The list register of vCPU `n` in which `id` stands or stood.
@@ -46,7 +46,7 @@ fn end(vm: &mut Fixture, n: usize, slot: usize) {
 }
 
 #[test]
-fn a_switch_tells_who_holds_the_virtual_timer() {
+fn a_switch_tells_whether_the_vcpu_holds_the_virtual_timer() {
     for (timer, other) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut vm = running(2);
         if timer {
@@ -63,7 +63,7 @@ fn a_switch_tells_who_holds_the_virtual_timer() {
         assert_eq!(waits, timer || other);
         assert!(!vm.vm.requests(FIRST).take_interrupts());
         // As it comes back, it is to look where there is something.
-        assert_eq!(vm.vm.switch_in(FIRST), timer);
+        assert_eq!(vm.vm.switch_in(FIRST) == TimerInterrupt::Held, timer);
         vm.guest(0).refresh();
         assert_eq!(vm.shown(0).len(), shown);
         assert!(deactivated(&vm).is_empty() && vm.machine.kicked().is_empty());
@@ -134,10 +134,10 @@ fn a_timer_that_fires_again_is_shown_again() {
         prepare(&mut short);
         prepare(&mut long);
         let untouched = short.lists[0].clone();
-        let again = short
+        let attempt = short
             .vm
-            .virtual_timer_again(FIRST, TIMER_PHYSICAL, &mut short.lists[0]);
-        if again {
+            .virtual_timer_fast(FIRST, TIMER_PHYSICAL, &mut short.lists[0]);
+        if attempt == Attempt::Done {
             long.guest(0).virtual_timer(TIMER_PHYSICAL);
             assert_eq!(short.lists[0].lr, long.lists[0].lr, "{what}");
             let lr = short.lists[0].lr[slot(&short, 0, TIMER).unwrap()];
@@ -146,8 +146,10 @@ fn a_timer_that_fires_again_is_shown_again() {
             assert_eq!(short.lists[0].lr, untouched.lr, "{what}");
         }
         match what {
-            "ended" => assert!(again, "the most frequent case"),
-            "pending" | "active" | "disabled" => assert!(!again, "{what}"),
+            "ended" => assert_eq!(attempt, Attempt::Done, "the most frequent case"),
+            "pending" | "active" | "disabled" => {
+                assert_eq!(attempt, Attempt::Untouched, "{what}");
+            }
             _ => {}
         }
         assert!(deactivated(&short).is_empty());
@@ -157,14 +159,26 @@ fn a_timer_that_fires_again_is_shown_again() {
 #[test]
 fn an_end_that_is_reported_deactivates_what_is_behind() {
     let mut vm = running(2);
-    assert!(!vm.guest(0).hardware_ended(), "there is none");
+    assert_eq!(
+        vm.guest(0).maintenance_fast(),
+        Attempt::Untouched,
+        "there is none"
+    );
     vm.guest(0).virtual_timer(TIMER_PHYSICAL);
     let at = slot(&vm, 0, TIMER).unwrap();
-    assert!(!vm.guest(0).hardware_ended(), "it is pending");
+    assert_eq!(
+        vm.guest(0).maintenance_fast(),
+        Attempt::Untouched,
+        "it is pending"
+    );
     acknowledge(&mut vm, 0, at);
     vm.guest(0).virtual_timer(TIMER_PHYSICAL);
     assert_eq!(vm.lists[0].lr[at] >> 61 & 1, 0, "its end is reported");
-    assert!(!vm.guest(0).hardware_ended(), "it is active and pending");
+    assert_eq!(
+        vm.guest(0).maintenance_fast(),
+        Attempt::Untouched,
+        "it is active and pending"
+    );
     end(&mut vm, 0, at);
     // Another one is new: that is for the long way.
     let mut other = running(2);
@@ -173,12 +187,13 @@ fn an_end_that_is_reported_deactivates_what_is_behind() {
     other.guest(0).virtual_timer(TIMER_PHYSICAL);
     end(&mut other, 0, at);
     sgi(&mut other, 1, 1 << 40);
-    assert!(!other.guest(0).hardware_ended() && deactivated(&other).is_empty());
+    assert_eq!(other.guest(0).maintenance_fast(), Attempt::Untouched);
+    assert!(deactivated(&other).is_empty());
 
-    assert!(vm.guest(0).hardware_ended());
+    assert_eq!(vm.guest(0).maintenance_fast(), Attempt::Done);
     assert_eq!(deactivated(&vm), [TIMER_PHYSICAL]);
     assert_eq!(vm.lists[0].lr[at], 0);
-    assert!(!vm.guest(0).hardware_ended(), "once");
+    assert_eq!(vm.guest(0).maintenance_fast(), Attempt::Untouched, "once");
     assert!(deactivated(&vm).is_empty());
 }
 
@@ -278,7 +293,7 @@ fn timers_of_an_absent_vcpu_come_to_their_time() {
     }
     assert!(vm.machine.kicked().is_empty(), "its own");
     assert_eq!(vm.vm.deadline(&vm.vcpus[1]), Deadline::NEVER);
-    vm.vm.switch_in(SECOND);
+    assert_eq!(vm.vm.switch_in(SECOND), TimerInterrupt::Free);
     vm.guest(1).refresh();
     assert_eq!(vm.shown(1), [PHYSICAL_TIMER]);
 }
@@ -322,7 +337,7 @@ fn the_alarm_has_come_for_the_first_vcpu_alone_and_if_there_is_one() {
 }
 
 #[test]
-fn who_sets_the_clock_tells_the_first_vcpu() {
+fn an_alarm_that_changes_is_told_to_the_first_vcpu() {
     let mut vm = running(3);
     for n in 0..3 {
         for (write, exit) in [

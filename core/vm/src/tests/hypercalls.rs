@@ -185,7 +185,7 @@ fn cpu_on_goes_through_its_states() {
         argument: 0x1234_5678_9abc,
     };
     assert_eq!(vm.vm.power(target).take_start(), Some(entry));
-    assert!(vm.vm.lifecycle().enter());
+    assert!(vm.vm.lifecycle().enter().is_made());
     assert_eq!(answer(&mut vm, function::AFFINITY_INFO | WIDE, info), 0);
     assert_eq!(
         answer(&mut vm, function::CPU_ON | WIDE, on),

@@ -1,8 +1,9 @@
-//! From one life of a VM to the next, and to its end.
+//! From one boot of a VM to the next, and to its end.
 
 use super::{load, received, store, write};
 use crate::fake::{ARGUMENT, ENTRY, Fixture};
-use crate::{Action, Ending, Entry, Exit, GuestFault, State, StopReason, Vcpu, Vm, Wish, function};
+use crate::{Action, Ending, Entry, Exit, GuestFault, State, StopReason, TimerInterrupt};
+use crate::{Transition, Vcpu, Vm, Wish, function};
 use hanok_decode::SysReg;
 use hanok_types::{IntId, VcpuId, VcpuSet, Width, platform};
 
@@ -22,23 +23,23 @@ fn second_comes_in(vm: &Fixture) {
 }
 
 /// As the backend does, once memory is made.
-fn begin(vm: &Vm) -> bool {
+fn begin(vm: &Vm) -> Transition {
     let vcpus = VcpuSet::first(vm.vcpus());
     vcpus.iter().for_each(|vcpu| vm.reset_vcpu(vcpu));
     vm.begin()
 }
 
-/// Its one vCPU leaves, and it begins anew.
-fn next_life(vm: &Vm) {
+/// Its only vCPU leaves, and the next boot begins.
+fn next_boot(vm: &Vm) {
     vm.lifecycle().begin_end(Ending::Reset);
     assert_eq!(vm.lifecycle().leave(), (0, Some(Ending::Reset)));
-    assert!(vm.lifecycle().load_after_reset() && begin(vm));
+    assert!(vm.lifecycle().load_after_reset().is_made() && begin(vm).is_made());
 }
 
 #[test]
 fn a_life_begins_with_the_first_vcpu_alone() {
     let vm = Fixture::new(2);
-    next_life(&vm.vm);
+    next_boot(&vm.vm);
     let entry = Entry {
         pc: ENTRY,
         argument: ARGUMENT,
@@ -64,7 +65,7 @@ fn a_reset_ends_the_former_life_s_interrupts() {
     );
     assert_eq!(vm.vm.lifecycle().leave(), (0, Some(Ending::Reset)));
 
-    assert!(vm.vm.lifecycle().load_after_reset() && begin(&vm.vm));
+    assert!(vm.vm.lifecycle().load_after_reset().is_made() && begin(&vm.vm).is_made());
     vm.vcpus[0] = Vcpu::new(VcpuId::new(0));
     vm.come_in(0);
     let gic = vm.vm.gic.lock();
@@ -91,7 +92,7 @@ fn a_virtual_timer_of_the_former_life_is_released() {
     } = &mut vm;
     inner.take_back_interrupts(machine, VcpuId::new(0), &mut lists[0]);
     assert!(lists[0].lr.iter().all(|lr| *lr == 0));
-    next_life(inner);
+    next_boot(inner);
     vm.come_in(0);
     let _ = vm.vm.requests(VcpuId::new(0)).ask_interrupts();
     vm.guest(0).refresh();
@@ -110,14 +111,15 @@ fn the_end_of_an_absent_vcpu_leaves_its_pcpu_s_timer_alone() {
         lists,
         ..
     } = &mut vm;
-    assert!(!inner.switch_out(machine, id, &mut lists[0]));
+    let left = inner.switch_out(machine, id, &mut lists[0]);
+    assert_eq!(left, TimerInterrupt::Free);
     inner.virtual_timer_absent(machine, id, timer);
     assert!(inner.holds_virtual_timer(id));
     inner.forget_interrupts(machine, id);
     assert!(!inner.holds_virtual_timer(id));
     assert_eq!(machine.deactivated.borrow()[..], []);
     // Nor is it deactivated in its next life.
-    next_life(inner);
+    next_boot(inner);
     vm.come_in(0);
     let _ = vm.vm.requests(id).ask_interrupts();
     vm.guest(0).refresh();
@@ -129,16 +131,16 @@ fn when_all_turn_off_the_vm_stops() {
     let mut vm = Fixture::new(2);
     second_comes_in(&vm);
     for n in [0, 1] {
-        assert!(!vm.vm.stop_if_all_off(), "somebody is in it");
+        assert!(!vm.vm.stop_if_all_off().is_made(), "somebody is in it");
         assert_eq!(
             vm.call(n, [function::CPU_OFF.into(), 0, 0, 0]).1,
             Action::Reconsider
         );
         vm.vm.lifecycle().leave();
     }
-    assert!(vm.vm.stop_if_all_off());
+    assert!(vm.vm.stop_if_all_off().is_made());
     assert_eq!(vm.vm.stop_reason(), Some(StopReason::AllOff));
-    assert!(!vm.vm.stop_if_all_off(), "once");
+    assert!(!vm.vm.stop_if_all_off().is_made(), "once");
     vm.vm.lifecycle().end();
     assert!(vm.vm.lifecycle().is_ended());
 }
@@ -150,7 +152,7 @@ fn who_is_about_to_come_keeps_the_vm_alive() {
     assert_eq!(vm.call(0, on), (0, Action::Resume));
     vm.call(0, [function::CPU_OFF.into(), 0, 0, 0]);
     assert_eq!(vm.vm.lifecycle().leave(), (0, None));
-    assert!(!vm.vm.stop_if_all_off());
+    assert!(!vm.vm.stop_if_all_off().is_made());
     vm.come_in(1);
     assert!(vm.vm.lifecycle().is_running());
 }
@@ -171,11 +173,11 @@ fn the_first_wish_for_an_end_counts() {
     second_comes_in(&vm);
     let reason = StopReason::AllOff;
     let stop = |vm: &Fixture, reason| vm.vm.request_end(&vm.machine, Ending::Stopped, reason);
-    assert!(!stop(&vm, Some(reason)), "somebody is in it");
+    assert_eq!(stop(&vm, Some(reason)), Wish::Taken, "a vCPU is in it");
     assert_eq!(vm.vm.stop_reason(), Some(reason));
     assert_eq!(vm.machine.kicked(), [0, 1]);
     // What is said later does not change it.
-    assert!(!stop(&vm, None));
+    assert_eq!(stop(&vm, None), Wish::Refused);
     assert_eq!(vm.vm.stop_reason(), Some(reason));
     assert_eq!(
         vm.call(0, [function::SYSTEM_RESET.into(), 0, 0, 0]).1,
@@ -189,9 +191,9 @@ fn a_start_while_the_vm_ends_comes_to_nothing() {
     let mut vm = Fixture::new(2);
     vm.vm.request_end(&vm.machine, Ending::Reset, None);
     assert_eq!(vm.call(0, [function::CPU_ON.into(), 1, ENTRY, 0]).0, 0);
-    assert!(!vm.vm.lifecycle().enter());
+    assert!(!vm.vm.lifecycle().enter().is_made());
     vm.vm.lifecycle().leave();
-    assert!(vm.vm.lifecycle().load_after_reset() && begin(&vm.vm));
+    assert!(vm.vm.lifecycle().load_after_reset().is_made() && begin(&vm.vm).is_made());
     assert!(
         vm.vm.power(SECOND).is_off(),
         "the new life knows nothing of it"
@@ -201,7 +203,7 @@ fn a_start_while_the_vm_ends_comes_to_nothing() {
 /// A life has begun, and its first vCPU's pCPU has not looked yet.
 fn nobody_came_yet() -> Fixture {
     let vm = Fixture::new(1);
-    next_life(&vm.vm);
+    next_boot(&vm.vm);
     vm
 }
 
@@ -214,7 +216,7 @@ fn a_vm_is_stopped_before_its_first_vcpu_came() {
         Wish::Deserted,
         "the caller carries it out, as nobody else does"
     );
-    assert!(!vm.vm.lifecycle().enter());
+    assert!(!vm.vm.lifecycle().enter().is_made());
     vm.vm.lifecycle().end();
     assert_eq!(vm.vm.restart(&vm.machine), Wish::Deserted);
     assert!(vm.vm.lifecycle().is_loading());
@@ -266,7 +268,7 @@ impl Want {
 
 /// What the last vCPU's pCPU does once it knows the ending.
 fn carried_out(vm: &Fixture, ending: Ending) -> State {
-    if ending != Ending::Reset || !vm.vm.lifecycle().load_after_reset() {
+    if ending != Ending::Reset || !vm.vm.lifecycle().load_after_reset().is_made() {
         vm.vm.end();
     }
     vm.vm.state()

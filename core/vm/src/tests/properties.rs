@@ -254,14 +254,14 @@ impl Run {
         vm.take_back_interrupts(machine, id, &mut lists[n]);
         self.present[n] = false;
         if let (0, None) = vm.lifecycle().leave() {
-            vm.stop_if_all_off();
+            let _ = vm.stop_if_all_off();
         }
     }
 
     fn settle(&mut self, n: usize) {
         let id = VcpuId::new(n as u8);
         let vm = &self.vm.vm;
-        if !self.present[n] && vm.power(id).is_pending() && vm.lifecycle().enter() {
+        if !self.present[n] && vm.power(id).is_pending() && vm.lifecycle().enter().is_made() {
             assert!(vm.power(id).take_start().is_some());
             self.present[n] = true;
             self.vm.vcpus[n] = crate::Vcpu::new(id);
@@ -288,7 +288,7 @@ proptest! {
             run.happen(event);
             if was_over {
                 prop_assert!(!run.vm.vm.lifecycle().is_running(), "what ended runs again");
-                prop_assert!(!run.vm.vm.lifecycle().enter(), "nobody comes in");
+                prop_assert!(!run.vm.vm.lifecycle().enter().is_made(), "nobody comes in");
             }
         }
     }

@@ -234,17 +234,21 @@ fn more_than_the_list_registers_hold_come_by_maintenance() {
 #[test]
 fn room_for_what_waits_is_used_by_a_short_way() {
     let mut vm = running(1);
-    assert!(!vm.guest(0).hardware_ended(), "nothing waits");
+    assert_eq!(
+        vm.guest(0).maintenance_fast(),
+        Attempt::Untouched,
+        "nothing waits"
+    );
     for id in 0..6 {
         sgi(&mut vm, 0, id << 24 | 1);
     }
     settle(&mut vm);
     assert!(vm.lists[0].none_pending_interrupt);
     vm.lists[0].lr.fill(0);
-    assert!(vm.guest(0).hardware_ended());
+    assert_eq!(vm.guest(0).maintenance_fast(), Attempt::Done);
     assert_eq!(vm.shown(0).len(), 2);
     assert!(!vm.lists[0].none_pending_interrupt);
-    assert!(!vm.guest(0).hardware_ended(), "once");
+    assert_eq!(vm.guest(0).maintenance_fast(), Attempt::Untouched, "once");
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //! person is told of it.
 
 use crate::fake::{FIRST_CPU, Fixture, config};
-use crate::{Attempt, Cause, Ending, Entry, Requests, State, StopReason, Vcpu, Vm, Wish};
+use crate::{
+    Attempt, Cause, Ending, Entry, PauseChange, Requests, State, StopReason, Vcpu, Vm, Wish,
+};
 use hanok_types::{CpuId, GicVersion, VcpuId, VmId, platform};
 use std::vec::Vec;
 
@@ -11,7 +13,7 @@ use super::requests::{private, put, running, sgi};
 const NUMBER: VmId = VmId::new(5);
 const VCPUS: [VcpuId; 2] = [VcpuId::new(0), VcpuId::new(1)];
 
-/// How far a VM is in its life.
+/// How far a VM is in its lifecycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Waiting,
@@ -26,19 +28,19 @@ const PHASES: [Phase; 5] = [Waiting, Loading, Running, Phase::Ending, Over];
 /// A VM that came so far; in one that ends, somebody still is.
 fn vm_in(phase: Phase) -> Vm {
     let vm = Vm::new(NUMBER, config(2), GicVersion::V3, 5, 0);
-    let life = vm.lifecycle();
+    let lifecycle = vm.lifecycle();
     if phase != Waiting {
-        assert!(life.begin());
+        assert!(lifecycle.begin().is_made());
     }
     if !matches!(phase, Waiting | Loading) {
-        assert!(vm.begin());
+        assert!(vm.begin().is_made());
     }
     if matches!(phase, Phase::Ending | Over) {
-        assert!(life.enter());
-        assert_eq!(life.begin_end(Ending::Off), Wish::Taken);
+        assert!(lifecycle.enter().is_made());
+        assert_eq!(lifecycle.begin_end(Ending::Off), Wish::Taken);
     }
     if phase == Over {
-        assert_eq!(life.leave(), (0, Some(Ending::Off)));
+        assert_eq!(lifecycle.leave(), (0, Some(Ending::Off)));
         vm.end();
     }
     vm
@@ -83,7 +85,7 @@ fn who_may_run_who_keeps_on_and_who_is_left_alone() {
     for phase in PHASES {
         let vm = vm_in(phase);
         for (power, paused) in (0..3).flat_map(|power| [(power, false), (power, true)]) {
-            vm.set_paused(&machine, paused);
+            let _ = vm.set_paused(&machine, paused);
             for vcpu in VCPUS {
                 set_power(&vm, vcpu, power);
                 for set in 0..1_u32 << ASK.len() {
@@ -115,12 +117,16 @@ fn a_state_is_told_in_a_word() {
     for phase in PHASES {
         for paused in [false, true] {
             let vm = vm_in(phase);
-            vm.set_paused(&machine, paused);
+            let _ = vm.set_paused(&machine, paused);
             let (begun, over) = (phase != Waiting, matches!(phase, Waiting | Over));
-            let life = vm.lifecycle();
-            let found = [life.is_loading(), life.is_running(), life.is_ended()];
+            let lifecycle = vm.lifecycle();
+            let found = [
+                lifecycle.is_loading(),
+                lifecycle.is_running(),
+                lifecycle.is_ended(),
+            ];
             assert_eq!(found, [phase == Loading, phase == Running, over]);
-            assert_eq!((life.number(), vm.id()), (begun.into(), NUMBER));
+            assert_eq!((lifecycle.number(), vm.id()), (begun.into(), NUMBER));
             let wanted = match phase {
                 Waiting => State::Waiting,
                 Loading => State::Loading,
@@ -139,7 +145,7 @@ fn a_state_is_told_in_a_word() {
 }
 
 #[test]
-fn who_is_paused_or_goes_on_is_told_once() {
+fn a_pause_or_resume_is_requested_once() {
     let vm = Fixture::new(3);
     for (paused, changes) in [
         (false, false),
@@ -148,7 +154,8 @@ fn who_is_paused_or_goes_on_is_told_once() {
         (false, true),
         (false, false),
     ] {
-        assert_eq!(vm.vm.set_paused(&vm.machine, paused), changes);
+        let changed = vm.vm.set_paused(&vm.machine, paused) == PauseChange::Changed;
+        assert_eq!(changed, changes);
         assert_eq!(vm.vm.is_paused(), paused);
         let told: &[usize] = if changes { &[0, 1, 2] } else { &[] };
         assert_eq!(vm.machine.kicked(), told);
@@ -161,7 +168,7 @@ fn who_is_paused_or_goes_on_is_told_once() {
 
 /// Its memory is made by the first vCPU's pCPU, which so has to be woken, whoever restarts it.
 #[test]
-fn who_restarts_a_vm_wakes_its_first_vcpu() {
+fn a_restart_wakes_the_first_vcpu() {
     let vm = Fixture::new(2);
     for phase in PHASES {
         let restarted = vm_in(phase);

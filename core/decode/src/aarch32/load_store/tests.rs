@@ -84,7 +84,7 @@ fn a_block_lies_as_p_and_u_say() {
 }
 
 #[test]
-fn what_is_named_but_not_taken_apart() {
+fn some_transfers_are_named_but_not_split() {
     let named = [
         (0xe1912f9fu32, "ldrex"),
         (0xe1012093, "swp"),
@@ -167,7 +167,7 @@ fn shifts_are_those_of_the_manual() {
 /// A transfer of one register has one piece, one of two registers has two; an index is a register
 /// or none.
 #[test]
-fn what_is_moved_falls_into_words() {
+fn transfers_are_split_into_words() {
     let slots = |access: LoadStore| -> Vec<_> {
         let pieces = access.pieces(false);
         pieces.map(|piece| (piece.offset, piece.slot)).collect()
@@ -251,7 +251,7 @@ fn exceptions_are_kept_where_their_direction_says() {
 /// The encodings beside loads and stores are none: the registers of a pair begin with an even one,
 /// SWP is encoded as a store, and fields that should be one are one.
 #[test]
-fn what_is_none_is_not_described() {
+fn encodings_that_are_no_loads_or_stores_are_not_described() {
     let none = |encoding| assert_eq!(load_store(encoding, ItState::NONE), None, "{encoding:x?}");
     // ldrd r3; ldrd with the rights of User mode; swp that loads; ldaex
     for word in [

@@ -67,7 +67,7 @@ fn a_part_of_a_tick_too_much_is_too_much() {
 /// If the common multiple does not fit, 1 - 1 / (p q) cannot be told from 1 + 1 / (p q): neither is
 /// admitted, and neither is called an overload. A certain overload is.
 #[test]
-fn what_nobody_can_tell_is_not_let_in() {
+fn what_cannot_be_decided_is_not_admitted() {
     let (p, q) = ((1 << 33) - 9, (1 << 33) - 25);
     for (first, second, over) in [
         (4_831_838_203u64, 3_758_096_373u64, false),

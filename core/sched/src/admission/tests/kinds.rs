@@ -257,7 +257,7 @@ proptest! {
     /// A server that is admitted and always has work gets what it is promised, whatever the others
     /// do and whenever their periods begin.
     #[test]
-    fn who_is_admitted_gets_its_budget(servers in servers(), fixed in any::<bool>()) {
+    fn an_admitted_server_gets_its_budget(servers in servers(), fixed in any::<bool>()) {
         let mut all: Vec<Reservation> = servers.iter().map(|one| one.0).collect();
         // Bandwidth servers exist for EDF only.
         let fixed = fixed && all.iter().all(|one| one.kind != Kind::ConstantBandwidth);

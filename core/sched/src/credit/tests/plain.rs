@@ -219,7 +219,7 @@ fn alike(shares: &[Share], slice: u64, steps: Vec<CreditEvent>) -> Result<(), Te
 
 proptest! {
     #[test]
-    fn it_does_what_its_rule_says(
+    fn the_credit_scheduler_does_what_its_rule_says(
         shares in shares(),
         slice in 1..20u64,
         steps in proptest::collection::vec((0..12u64, 0..6usize, 0..12u8), 0..80),
@@ -231,7 +231,7 @@ proptest! {
 /// A new cap is used from the next period on, whatever was used; a first cap, from now on; neither
 /// takes the CPU away at once.
 #[test]
-fn a_share_that_changes_gives_nothing_anew() {
+fn a_change_of_a_share_gives_no_credit() {
     let mut policy = Credit::new(1000, 400, 0);
     policy.set_share(entity(0), share(256, Some(30)));
     policy.wake(entity(0), 0);

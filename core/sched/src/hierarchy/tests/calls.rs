@@ -40,7 +40,7 @@ impl Quiet {
 
 /// The root is told when the first member of a component has work, and when the last one has none.
 #[test]
-fn the_root_hears_of_the_first_and_of_the_last() {
+fn the_root_is_told_of_the_first_and_of_the_last_member() {
     let mut quiet = quiet();
     quiet.wake(of(2), 1);
     quiet.wake(of(3), 2);
@@ -66,7 +66,7 @@ fn the_root_hears_of_the_first_and_of_the_last() {
 
 /// A component in which no member may run is held back until that instant, or until a member wakes.
 #[test]
-fn who_is_held_back_is_let_go_by_time_and_by_who_wakes() {
+fn a_held_component_is_released_by_time_and_by_a_wake_up() {
     for (until, let_go) in [(Some(30), Some(30)), (None, None)] {
         let mut quiet = quiet();
         quiet.wake(of(0), 0);
@@ -102,7 +102,7 @@ fn who_is_held_back_is_let_go_by_time_and_by_who_wakes() {
 
 /// Nobody runs and the CPU is kept, because the root says so, or the component that the root names.
 #[test]
-fn who_spends_says_so_and_at_whose_expense() {
+fn a_policy_that_keeps_the_cpu_idle_says_at_whose_expense() {
     let mut quiet = quiet();
     for index in 0..4 {
         quiet.wake(of(index), 0);
@@ -136,7 +136,7 @@ fn who_spends_says_so_and_at_whose_expense() {
 /// well, and go on spending. The servers of a component that runs at its own expense are asked
 /// once.
 #[test]
-fn who_is_charged_without_work_is_asked_too() {
+fn a_component_charged_without_work_is_asked_too() {
     let mut quiet = quiet();
     quiet.wake(of(0), 0);
     quiet.root().let_run(0);

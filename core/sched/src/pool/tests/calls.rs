@@ -4,7 +4,7 @@ use super::*;
 use crate::recording::{PolicyCall, RecordingPolicy};
 
 #[test]
-fn each_core_is_told_what_is_its_own() {
+fn each_core_receives_only_its_own_calls() {
     let mut pool = Partitioned::<_, N, 3>::new([0; 3].map(|_| RecordingPolicy::<N>::new()));
     for index in 0..N {
         assert_eq!(pool.place(entity(index), index % 3), Ok(()));
@@ -34,7 +34,7 @@ fn each_core_is_told_what_is_its_own() {
 
 /// After an event the core of its entity is to be asked, until it has been.
 #[test]
-fn each_event_asks_the_core_that_it_is_about() {
+fn each_event_makes_the_core_of_its_entity_choose_again() {
     let mut pool = Partitioned::<_, N, 3>::new([0; 3].map(|_| RecordingPolicy::<N>::new()));
     for index in 0..3 {
         assert_eq!(pool.place(entity(index), index), Ok(()));

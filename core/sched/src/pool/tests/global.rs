@@ -218,7 +218,7 @@ proptest! {
     /// Which entity runs on which core, which core is kicked, and until when answers hold: at each
     /// tick, whatever happens.
     #[test]
-    fn each_core_has_whom_the_rule_gives_it(
+    fn each_core_runs_the_entity_that_the_rule_gives_it(
         all in proptest::collection::vec(reservation(), 1..N),
         events in proptest::collection::vec((0..4u64, 0..24usize, 0..9u8), 0..100),
     ) {
@@ -263,7 +263,7 @@ fn a_switch_on_one_core_is_at_nobody_s_expense() {
 /// The time of a suspended core is charged to nobody either, and the entity that ran there can run
 /// elsewhere.
 #[test]
-fn who_ran_on_a_suspended_core_waits() {
+fn the_entity_of_a_suspended_core_waits() {
     let mut pool = Global::<N, 2>::new(Order::Priority, 2);
     for index in 0..2 {
         pool.reserve(entity(index), task(index as u64), 0).unwrap();

@@ -32,7 +32,7 @@ fn payers(policy: &mut Servers<N>, from: u64, to: u64) -> std::string::String {
 /// Events of other entities do not end the payment of the one that runs; its own events do, unless
 /// it also pays without work.
 #[test]
-fn who_runs_pays_until_it_runs_no_more() {
+fn an_entity_pays_until_it_stops_running() {
     let deferrable = |priority| one(Kind::Deferrable, periodic(10, 5), priority);
     let start = || {
         let what = [deferrable(0), deferrable(1)];
@@ -94,7 +94,7 @@ fn a_job_has_the_deadline_that_it_is_given() {
 
 /// Only an entity that is ready and has a budget has something to give up.
 #[test]
-fn who_has_no_budget_or_no_turn_gives_nothing() {
+fn an_entity_without_budget_or_turn_has_nothing_to_give_up() {
     let task = one(Kind::Task, periodic(10, 1), 0);
     let server = one(Kind::Deferrable, periodic(10, 4), 1);
     let mut policy = with(Order::Priority, Slack::Idle, &[task, server]);
@@ -130,7 +130,7 @@ fn a_polling_server_without_work_has_no_budget() {
 
 /// After any number of periods, to the tick: the last period that has begun counts.
 #[test]
-fn who_waited_for_periods_has_the_last_one() {
+fn a_server_that_waited_for_periods_has_the_current_one() {
     for wait in 0..45 {
         for order in [EDF, Order::Priority] {
             let server = one(Kind::Deferrable, periodic(10, 4), 0);
@@ -240,7 +240,7 @@ fn grub_has_room_for_any_budget() {
 /// After seven ticks at half the rate, half a tick is left of four. Another server wakes with a
 /// later deadline, and a tick costs a whole one: the first server does not get half of it.
 #[test]
-fn what_is_too_little_for_a_tick_is_not_run() {
+fn a_budget_of_less_than_a_tick_does_not_run() {
     let mut policy = with(EDF, Slack::Reclaim, &[bandwidth(8, 4), bandwidth(16, 8)]);
     policy.wake(entity(0), 0);
     assert_eq!(payers(&mut policy, 0, 7), "aaaaaaa");
@@ -253,7 +253,7 @@ fn what_is_too_little_for_a_tick_is_not_run() {
 /// At 3/4 of the rate 14 ticks last for 18, and the rest is not enough for one more. That the rate
 /// falls at the same instant gives nothing back.
 #[test]
-fn what_was_used_up_stays_used_up() {
+fn a_used_up_budget_stays_used_up() {
     let mut policy = with(EDF, Slack::Reclaim, &[bandwidth(28, 14), bandwidth(64, 16)]);
     policy.wake(entity(0), 0);
     policy.wake(entity(1), 0);
@@ -267,7 +267,7 @@ fn what_was_used_up_stays_used_up() {
 /// At half the rate half a tick is left. A server with an earlier deadline wakes and blocks at
 /// once, so that the rate is a whole one for no time: that takes nothing away.
 #[test]
-fn who_merely_looks_in_takes_nothing_from_the_others() {
+fn a_server_that_wakes_and_blocks_at_once_takes_nothing() {
     let all = [bandwidth(32, 4), bandwidth(64, 24), bandwidth(8, 4)];
     let mut policy = with(EDF, Slack::Reclaim, &all);
     policy.wake(entity(0), 0);
@@ -284,7 +284,7 @@ fn who_merely_looks_in_takes_nothing_from_the_others() {
 
 /// A bandwidth whose 0-lag time has come is free at once, whether the policy is asked or not.
 #[test]
-fn who_has_used_what_it_might_leaves_at_once() {
+fn a_server_past_its_zero_lag_time_frees_its_bandwidth_at_once() {
     let mut policy = with(EDF, Slack::Reclaim, &[bandwidth(8, 4), bandwidth(4, 2)]);
     policy.wake(entity(0), 0);
     assert_eq!(policy.pick(0).run, Some(entity(0)));

@@ -1,12 +1,4 @@
-//! What runs beside what: two lanes, as a PC has at least two cores.
-//!
-//! The first lane begins with what cargo does for the PC (format, lints, unit tests) and the rules
-//! of the house; the second with what needs the hypervisor's images, which it builds meanwhile, and
-//! goes on with the scenarios. Each takes from the other's work once its own is done: a build that
-//! ends on one core, and a board that waits, leave the other lane a core.
-//!
-//! Cargo locks a folder of its target directory for each build: the first lane's builds are in the
-//! PC's `debug`, the second's in the images' `release`, so that neither waits for the other long.
+//! Runs tests in two lanes at the same time, since a PC has at least two cores.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -20,7 +12,7 @@ use super::step::{ListedStep, Tally, told};
 use super::times::Times;
 use hanok_artifacts::Store;
 
-/// What the first lane begins with: a step whose name begins so.
+/// The first lane begins with the step whose name begins with this.
 const OF_THE_PC: [&str; 6] = [
     "fmt",
     "clippy-host",
@@ -92,7 +84,7 @@ pub fn run(
 impl<'a> Shared<'a> {
     fn work(&self, lane: usize) {
         loop {
-            // The lock ends with this statement: the job is not run under it.
+            // The lock ends with this statement, so that the job does not run under it.
             let job = next(&mut locked(&self.waiting), lane);
             let Some(job) = job else { return };
             let start = Instant::now();
@@ -117,7 +109,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// The next of the lane's own work, else of the other's.
+/// The next job of this lane, or else of the other one.
 fn next<T>(waiting: &mut [VecDeque<T>; 2], lane: usize) -> Option<T> {
     let own = waiting[lane].pop_front();
     own.or_else(|| waiting[1 - lane].pop_front())

@@ -1,4 +1,4 @@
-//! From what the boots gave to the table's rows.
+//! Makes the table's rows from what the boots gave.
 
 use super::cases::{BESIDE, Case, Who};
 use super::systems::{LARGE_MIB, MEMORY_MIB, Neighbours};
@@ -10,15 +10,15 @@ pub type Found = BTreeMap<Case, BTreeMap<String, f64>>;
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What it is.
+    /// The row's name.
     pub what: &'static str,
-    /// Of what.
+    /// The row's unit.
     pub unit: &'static str,
-    /// Before the executive kept masks and trees instead of walking its vCPUs.
+    /// The value before the executive kept masks and trees instead of going through all its vCPUs.
     pub before: Option<f64>,
-    /// Now; `None` where it was not measured.
+    /// The value now; `None` if it was not measured.
     pub now: Option<f64>,
-    /// What it is to be at most, or, of what is better high, at least.
+    /// The largest value that is wanted; where more is better, the smallest.
     pub wanted: f64,
     /// Whether more is better.
     pub high: bool,
@@ -58,7 +58,7 @@ pub fn course(found: &Found, neighbours: Neighbours, figure: &str) -> Vec<Point>
     alone.into_iter().chain(beside).collect()
 }
 
-/// What each further neighbour costs, from the first on.
+/// The cost of each further neighbour, from the first on.
 fn slope(found: &Found, neighbours: Neighbours) -> Option<f64> {
     let course = course(found, neighbours, "physical-timer");
     let (from, to) = (

@@ -1,8 +1,4 @@
-//! What became of a program's sensitive instructions, executed in User mode.
-//!
-//! The program (`build.rs`) has one of each, alone: it ends in an SVC of its own. A form that
-//! traps has to trap there, with nothing changed, and to say what it was. A trampoline has to
-//! come out as the model says; [`super::trampolines`] looks at those.
+//! Runs in User mode what a program's sensitive instructions were rewritten to.
 
 use super::board::Console;
 use super::effects::Random;
@@ -22,7 +18,7 @@ use hanok_abi::trap::{
 pub enum Form {
     /// A branch to a trampoline.
     Trampoline,
-    /// Another register.
+    /// A read of another register.
     Word,
     /// SVC, or UDF in an IT block.
     Trap,
@@ -31,35 +27,35 @@ pub enum Form {
 /// A rewritten instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Where it is entered; bit 0 is set for T32.
+    /// Its entry address; bit 0 is set for T32.
     pub entry: u32,
-    /// Where it is.
+    /// Its address.
     pub site: u32,
-    /// What it was.
+    /// The instruction before the rewrite.
     pub bits: u32,
-    /// The A32 instruction that does the same, of one that has a trampoline.
+    /// The equivalent A32 instruction, of an instruction that has a trampoline.
     pub word: u32,
-    /// What it is now.
+    /// What it was rewritten to.
     pub form: Form,
-    /// Behind it R12 becomes 0...
+    /// The code behind it sets R12 to 0...
     pub register: bool,
-    /// ... and N and Z say so.
+    /// ... and N and Z accordingly.
     pub flags: bool,
 }
 
 include!(concat!(env!("OUT_DIR"), "/cases.rs"));
 
-/// States in which each is run.
+/// In how many states each is run.
 const STATES: u32 = 12;
-/// How many that are wrong are shown.
+/// How many wrong instructions are printed.
 const SHOWN: u32 = 40;
 
-/// What was counted.
+/// The counts.
 #[derive(Default)]
 pub struct Counts {
-    /// Runs of trampolines to their end.
+    /// Trampolines that ran to their end.
     pub trampolines: u32,
-    /// Interruptions in them.
+    /// Interruptions inside trampolines.
     pub interruptions: u32,
     /// Faults at the doorbell.
     pub doorbells: u32,
@@ -69,7 +65,7 @@ pub struct Counts {
     pub others: u32,
 }
 
-/// Runs them all.
+/// Runs all rewritten instructions.
 pub fn all(console: &mut Console) {
     let segments = memory::load();
     let (mut counts, mut random, mut wrong) = (Counts::default(), Random(2), 0);
@@ -123,7 +119,7 @@ pub struct Virtual {
 }
 
 impl Virtual {
-    /// One of chance, in a mode that exists; as MSR mostly is, a register has that mode.
+    /// A random state, in a mode that exists; one register holds this mode, as is usual for MSR.
     fn any(case: &Case, random: &mut Random) -> Self {
         let mut page = Page::default();
         for field in Field::all() {
@@ -147,7 +143,7 @@ impl Virtual {
         }
     }
 
-    /// Puts it where the program finds it.
+    /// Writes the state where the program finds it.
     pub fn load(&self) {
         memory::set_page(&self.page);
         // SAFETY: TPIDRURW is a number for User mode's programs.
@@ -161,7 +157,7 @@ impl Virtual {
     }
 }
 
-/// Registers, flags and page are as they were.
+/// Returns whether registers, flags and page are unchanged.
 pub fn unchanged(outcome: &Outcome, before: &Virtual) -> Result<(), &'static str> {
     if outcome.after.registers != before.state.registers {
         return Err("a register is another");
@@ -216,7 +212,7 @@ fn traps(case: &Case, before: &Virtual, counts: &mut Counts) -> Result<(), &'sta
     }
 }
 
-/// What the trap at a case's place says that it stands for.
+/// What the trap at a case's site says which instruction it replaces.
 fn original(case: &Case, inside: bool) -> Option<u32> {
     let halves = [case.site, case.site + 2].map(|at| {
         let word = memory::read(at & !3).unwrap_or(0);
@@ -234,7 +230,7 @@ fn original(case: &Case, inside: bool) -> Option<u32> {
     }
 }
 
-/// A read of TPIDRPRW finds what the hypervisor put into TPIDRURW.
+/// A read of TPIDRPRW returns what the hypervisor wrote to TPIDRURW.
 fn borrowed(case: &Case, before: &Virtual, counts: &mut Counts) -> Result<(), &'static str> {
     before.load();
     let outcome = run_at(case.entry, before.state);

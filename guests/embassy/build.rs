@@ -1,4 +1,4 @@
-//! Hands the linker the run time's script and this image's layout, where it is built for 32-bit ARM.
+//! Gives the linker the run time's script and this image's layout, if it is built for 32-bit ARM.
 
 use std::path::Path;
 

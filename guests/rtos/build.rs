@@ -1,4 +1,4 @@
-//! Hands the linker the image's layout, where it is built for a bare machine.
+//! Gives the linker the image's layout, if it is built for a bare machine.
 
 fn main() {
     let of = |name: &str| std::env::var(name).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The build script of every image on this runtime: hands the linker the image's layout, where
-//! it is built for a bare machine.
+//! The build script of every image on this runtime: gives the linker the image's layout, if it is
+//! built for a bare machine.
 
 fn main() {
     let of = |name: &str| std::env::var(name).unwrap_or_default();
@@ -10,7 +10,7 @@ fn main() {
     let script = format!("{}/../runtime/image-{arch}.ld", of("CARGO_MANIFEST_DIR"));
     println!("cargo:rerun-if-changed={script}");
     println!("cargo:rustc-link-arg-bins=-T{script}");
-    // Where a 32-bit image is to run, if not at its usual place.
+    // The address at which a 32-bit image is to run, if not at its usual one.
     println!("cargo:rerun-if-env-changed=HANOK_IMAGE_BASE");
     if let Ok(base) = std::env::var("HANOK_IMAGE_BASE") {
         println!("cargo:rustc-link-arg-bins=--defsym=image_base={base}");

@@ -1,5 +1,6 @@
-//! Hands the linker the image's layout, where it is built for a bare 32-bit machine; and makes
-//! the program whose rewritten instructions it runs: an ELF file as `hanok previrt patch` writes it.
+//! Passes the image's layout to the linker for a build for a bare 32-bit machine, and makes the
+//! program whose rewritten instructions the guest runs: an ELF file as `hanok previrt patch` writes
+//! it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::path::Path;
 use hanok_previrt::sample::program::{Behind, Case, program};
 use hanok_previrt::{Form, Options, Patched, patch, scan};
 
-/// Where the program is, and its trampolines: `PROGRAM` and `AREA` of src/arm/mmu.rs.
+/// The addresses of the program and of its trampolines: `PROGRAM` and `AREA` of src/arm/mmu.rs.
 const PROGRAM: u32 = 0x6150_0000;
 const AREA: u32 = 0x6160_0000;
 
@@ -35,7 +36,7 @@ fn main() {
     std::fs::write(out.join("cases.rs"), list(&cases, &patched)).expect("OUT_DIR can be written");
 }
 
-/// The cases as an array of Rust.
+/// The cases as the source text of a Rust array.
 fn list(cases: &[Case], patched: &Patched) -> String {
     let mut text = format!(
         "/// Words that an SVC names by number.\npub static WORDS: &[u32] = &{:?};\n\

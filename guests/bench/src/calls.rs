@@ -13,16 +13,16 @@ const HANOK_NULL: u64 = hypercall::NULL as u64;
 
 const ROUNDS: u64 = 1024;
 
-/// Who may be there to be called.
+/// The hypervisor that can be called.
 pub enum Hypervisor {
     /// Xen, by its own convention.
     Xen,
-    /// Hanok, KVM or nobody: told apart by what they answer.
+    /// Hanok, KVM or none: their answers tell them apart.
     Other,
 }
 
 impl Hypervisor {
-    /// What the tree says of it.
+    /// The hypervisor that the tree names.
     pub fn of(machine: &Machine) -> Self {
         match machine.console {
             Sink::Xen => Self::Xen,
@@ -30,7 +30,7 @@ impl Hypervisor {
         }
     }
 
-    /// The cheapest call that there is.
+    /// Measures the cheapest call of this hypervisor.
     pub fn null(&self, repeat: u32) {
         let stretch = stretch(Figure::Hypercall, repeat);
         match self {
@@ -53,7 +53,7 @@ pub fn smccc_version(repeat: u32) {
     }
 }
 
-/// GICD_TYPER: a hypervisor emulates it, since the distributor belongs to all.
+/// Measures a read of GICD_TYPER, which a hypervisor emulates, because all share the distributor.
 pub fn distributor_read(repeat: u32) {
     let address = gic::distributor() + gic::TYPER;
     let (read, nothing) = (|| reads(ROUNDS, address), || count(ROUNDS));

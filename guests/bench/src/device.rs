@@ -1,5 +1,5 @@
-//! What an interrupt of a device costs that the VM has for itself: a PL061 (DDI 0190B) as on QEMU's
-//! `virt`, whose lowest pin is low, so that it interrupts when it is told to do so on a low level.
+//! Measures an interrupt of a device that the VM has for itself: a PL061 (DDI 0190B) as on QEMU's
+//! `virt`. Its lowest pin is low, so that it interrupts when it is set to do so at a low level.
 
 use crate::measure::Stretch;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,9 +16,9 @@ const PIN: u32 = 1;
 
 const ROUNDS: u64 = 256;
 
-/// Where its registers begin, for the handler.
+/// The address of its registers, for the handler.
 static REGISTERS: AtomicU64 = AtomicU64::new(0);
-/// How many interrupts were taken.
+/// The number of interrupts that were taken.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// Prints the figure.

@@ -1,5 +1,5 @@
-//! What an interrupt of a timer costs: a loop of so many instructions with and without
-//! one in it. The same handler natively tells what of it is the guest's own.
+//! Measures an interrupt of a timer: a loop of fixed length with and without an interrupt in it.
+//! The same handler, run natively, shows which part is the guest's own.
 
 use crate::arch::count;
 use crate::measure::{Stretch, frequency};
@@ -8,12 +8,12 @@ use hanok_guest_runtime::{cpu, gic, timer};
 use hanok_types::platform;
 
 const ROUNDS: u64 = 256;
-/// Turns of the loop, two instructions each: longer than [`DELAY_US`] whatever else happens.
+/// The turns of the loop, two instructions each: longer than [`DELAY_US`] in any case.
 const TURNS: u64 = 4000;
-/// When the timer fires, from its setting on.
+/// The time in microseconds from setting the timer to its interrupt.
 const DELAY_US: u64 = 2;
 
-/// Which of a CPU's timers.
+/// One of a CPU's timers.
 #[derive(Clone, Copy)]
 enum Timer {
     Virtual,
@@ -43,12 +43,12 @@ impl Timer {
     }
 }
 
-/// Prints `figure`: what an interrupt of the virtual timer costs now.
+/// Prints `figure`: the cost of an interrupt of the virtual timer.
 pub fn measure(figure: Figure, repeat: u32) {
     of_timer(Timer::Virtual, figure, repeat);
 }
 
-/// Prints `figure`: what an interrupt of the physical timer costs now.
+/// Prints `figure`: the cost of an interrupt of the physical timer.
 pub fn physical(figure: Figure, repeat: u32) {
     of_timer(Timer::Physical, figure, repeat);
 }
@@ -73,7 +73,7 @@ fn of_timer(which: Timer, figure: Figure, repeat: u32) {
     });
     which.set(0, 0);
     gic::disable(interrupt);
-    // The stretch also runs once before it counts.
+    // The stretch also runs once without being counted.
     let expected = (u64::from(repeat) + 1) * ROUNDS;
     let taken = u64::from(cpu.count(interrupt));
     if taken != expected {
@@ -82,7 +82,7 @@ fn of_timer(which: Timer, figure: Figure, repeat: u32) {
     }
 }
 
-/// The handler masks the timer, so each round sets it afresh.
+/// The handler masks the timer, so that each round sets it again.
 #[inline(always)]
 fn rounds(which: Timer, delay: u64, control: u64) {
     for _ in 0..ROUNDS {

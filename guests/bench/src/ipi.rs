@@ -1,9 +1,9 @@
-//! From a vCPU to one on another core: an SGI, and the answer in memory.
+//! Measures an SGI from one vCPU to another one on another core, and the answer in memory.
 //!
-//! What it costs the hypervisor is told by instructions of both cores, which no counter of the
-//! guest's has: a tool counts them between the markers. What is printed is the time of a round
-//! less that of a loop without one. On an emulator that runs the cores in turn, and hands over at
-//! each YIELD, that is the sum of what both execute, waiting included.
+//! The cost in the hypervisor is the number of instructions on both cores, which no counter of the
+//! guest has: a tool counts them between the markers. The printed value is the time of a round less
+//! that of a loop without it. On an emulator that runs the cores in turn, and switches at each
+//! YIELD, that is the sum of what both execute, waiting included.
 
 use crate::measure::{Stretch, not_here};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Release};
@@ -12,10 +12,10 @@ use hanok_guest_runtime::{cpu, gic, psci, smp, timer};
 
 const ROUNDS: u64 = 256;
 const PING: u32 = 3;
-/// Wakes the other vCPU when it is to stop.
+/// The SGI that wakes the other vCPU when it is to stop.
 const WAKE: u32 = 15;
 
-/// How many interrupts the other vCPU has behind it.
+/// The number of interrupts that the other vCPU has handled.
 static ANSWER: AtomicU64 = AtomicU64::new(0);
 static READY: AtomicBool = AtomicBool::new(false);
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -49,7 +49,7 @@ fn ping_pong(repeat: u32) {
         rounds: ROUNDS,
     };
     let mut with = Least::NONE;
-    // Once more than it counts, and before: the first time is another figure.
+    // One more than is counted, at the beginning: the first one costs more.
     for sample in 0..=u64::from(repeat) {
         let mut answered = true;
         let first = sample * ROUNDS + 1;
@@ -67,13 +67,13 @@ fn ping_pong(repeat: u32) {
     stretch.print(with, core::iter::once(0).collect());
 }
 
-/// Sends interrupt number `count`, and waits until it is dealt with.
+/// Sends interrupt number `count`, and waits until it is handled.
 fn ping(count: u64) -> bool {
     gic::send_to(1, PING);
     timer::wait_until(|| ANSWER.load(Acquire) == count)
 }
 
-/// Tells how many interrupts were taken and ended.
+/// Publishes how many interrupts were taken and ended.
 fn answer() {
     ANSWER.store(cpu::this().count(PING).into(), Release);
 }
@@ -85,7 +85,7 @@ fn begin() {
     READY.store(true, Release);
 }
 
-/// Runs on, and takes what comes.
+/// Runs in a loop, and takes interrupts.
 fn spin(_: usize) {
     begin();
     cpu::with_interrupts(|| {
@@ -96,7 +96,7 @@ fn spin(_: usize) {
     });
 }
 
-/// Sleeps, and takes what comes.
+/// Sleeps, and takes interrupts.
 fn sleep(_: usize) {
     begin();
     while !STOP.load(Acquire) {

@@ -1,10 +1,10 @@
-//! The bench payload: a guest that measures what its hypervisor costs it, by the same code on
-//! QEMU itself, in a VM of Hanok, under KVM and as the first domain of Xen.
+//! The bench payload: a guest that measures what its hypervisor costs it, by the same code on QEMU
+//! itself, in a VM of Hanok, under KVM and as the first domain of Xen.
 //!
-//! Meant for `-icount shift=0`, where an instruction takes one nanosecond of the counter: what is
-//! printed as instructions is so there alone. It prints `bench: FIGURE VALUE UNIT` for each
-//! figure that there is on its machine, lines that begin with `bench-info:` for people, at the
-//! end `bench: done`, and powers off; `FAIL` and why where a measurement went wrong.
+//! It is meant for `-icount shift=0`, where an instruction takes one nanosecond of the counter:
+//! only there are the printed instructions correct. It prints `bench: FIGURE VALUE UNIT` for each
+//! figure that its machine has, lines that begin with `bench-info:` for people, at the end `bench:
+//! done`, and powers off; or `FAIL` and the reason where a measurement went wrong.
 //!
 //! Boot arguments: [`hanok_bench_plan::Options`]. Each measured stretch is between the marker
 //! instructions of [`measure`], for a tool that counts instructions from outside.
@@ -31,7 +31,7 @@ use calls::Hypervisor;
 use hanok_bench_plan::{Figure, Options, Role};
 use hanok_guest_runtime::{boot, cpu, gic, psci, tree::Machine};
 
-/// Where the runtime hands over: `tree` is where the device tree lies.
+/// The runtime jumps here; `tree` is the address of the device tree.
 // SAFETY: the one function of this name; the runtime declares it so.
 #[unsafe(no_mangle)]
 fn guest_main(tree: u64) -> ! {

@@ -1,22 +1,22 @@
-//! Samples of a stretch, and how a figure is printed.
+//! Takes samples of a stretch, and prints a figure.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use hanok_bench_plan::{Cost, Figure, Least};
 use hanok_guest_runtime::{marker, timer};
 
-/// Ticks of the counter in a second.
+/// The counter's frequency in Hz.
 pub fn frequency() -> u64 {
     read_sysreg!("cntfrq_el0")
 }
 
-/// The time that a stretch takes, in ticks.
+/// The time of a stretch in ticks.
 fn timed(stretch: impl FnOnce()) -> u64 {
     let start = timer::now();
     stretch();
     timer::now().wrapping_sub(start)
 }
 
-/// The same, with a marker before and one behind.
+/// The time of a stretch in ticks, with a marker before it and one behind it.
 fn marked(stretch: impl FnOnce()) -> u64 {
     marker::begin();
     let ticks = timed(stretch);
@@ -24,20 +24,20 @@ fn marked(stretch: impl FnOnce()) -> u64 {
     ticks
 }
 
-/// A stretch that is measured: so many times `rounds` rounds.
+/// A stretch that is measured: `repeat` samples of `rounds` rounds.
 #[derive(Clone, Copy)]
 pub struct Stretch {
-    /// What it is for.
+    /// The figure that it measures.
     pub figure: Figure,
-    /// How many samples are taken; the least counts.
+    /// The number of samples; the least counts.
     pub repeat: u32,
-    /// Rounds of one sample.
+    /// The number of rounds of one sample.
     pub rounds: u64,
 }
 
 impl Stretch {
-    /// Measures `with` and, unmarked, `without`, and prints what a round costs more with. Once
-    /// before they count each runs for nothing: what the first time costs is another figure.
+    /// Measures `with` and, unmarked, `without`, and prints by how much a round with it costs more.
+    /// Each runs once before it counts, because the first time costs more.
     pub fn compare(&self, with: impl Fn(), without: impl Fn()) {
         with();
         without();
@@ -46,17 +46,17 @@ impl Stretch {
         self.print(with, without);
     }
 
-    /// One sample of the stretch, marked.
+    /// Takes one sample of the stretch, marked.
     pub fn sample(&self, stretch: impl FnOnce()) -> u64 {
         marked(stretch)
     }
 
-    /// One sample of what it is compared with.
+    /// Takes one sample of the stretch that it is compared with.
     pub fn unmarked(&self, stretch: impl FnOnce()) -> u64 {
         timed(stretch)
     }
 
-    /// Prints the figure out of these samples.
+    /// Prints the figure from these samples.
     pub fn print(&self, with: Least, without: Least) {
         let name = self.figure.name();
         println!(
@@ -74,22 +74,22 @@ impl Stretch {
     }
 }
 
-/// What the counter showed when this program began.
+/// The value of the counter when this program began.
 static START: AtomicU64 = AtomicU64::new(0);
 
-/// This program begins.
+/// Notes that this program begins.
 pub fn start() {
     START.store(read_sysreg!("cntpct_el0"), Relaxed);
 }
 
-/// Prints when it began, by the physical counter, which counts from the board's reset on.
+/// Prints when this program began, by the physical counter, which counts from the board's reset.
 pub fn started() {
     let nanoseconds =
         u128::from(START.load(Relaxed)) * 1_000_000_000 / u128::from(frequency().max(1));
     println!("bench: {} {nanoseconds} ns", Figure::Start.name());
 }
 
-/// The figure is not there on this machine.
+/// Prints that this machine does not have the figure.
 pub fn not_here(figure: Figure, why: &str) {
     println!("bench-info: {} is not here: {why}", figure.name());
 }

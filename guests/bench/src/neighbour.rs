@@ -1,12 +1,13 @@
-//! A VM that shares its core with the one that measures, and does nothing but be there.
+//! A VM that shares the core of the measuring VM, and does nothing else.
 
 use crate::arch::count;
 use hanok_guest_runtime::{cpu, smp};
 
-/// Turns of a loop without a hint: an emulator would look for others at each YIELD, which takes long.
+/// The turns of a loop without a hint: at each YIELD an emulator would look for other cores to run,
+/// which takes long.
 const TURNS: u64 = 1_000_000;
 
-/// All vCPUs sleep, for ever. No interrupt comes, as none is on.
+/// Makes all vCPUs sleep for ever. No interrupt comes, because none is enabled.
 pub fn sleep_for_ever(cpus: usize) -> ! {
     start_others(cpus, sleep);
     loop {
@@ -14,7 +15,7 @@ pub fn sleep_for_ever(cpus: usize) -> ! {
     }
 }
 
-/// All vCPUs run, for ever.
+/// Makes all vCPUs run for ever.
 pub fn spin_for_ever(cpus: usize) -> ! {
     start_others(cpus, spin);
     loop {

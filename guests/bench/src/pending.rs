@@ -1,8 +1,8 @@
-//! What many pending interrupts cost: the timer's while others wait, and a burst of them taken one
-//! by one.
+//! Measures what many pending interrupts cost: the timer's interrupt while others are pending, and
+//! a burst of them taken one by one.
 //!
 //! A CPU has four to sixteen list registers. With more interrupts pending than that, a hypervisor
-//! has to choose, and the more it looks at for that the longer each interrupt takes.
+//! has to choose, and the more it examines for that, the longer each interrupt takes.
 
 use crate::interrupt;
 use crate::measure::Stretch;
@@ -11,16 +11,16 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use hanok_bench_plan::Figure;
 use hanok_guest_runtime::{cpu, gic, mmio};
 
-/// The first SPI that is used. No device of the board that is in use has one from here on.
+/// The first SPI that is used. The board's devices in use have lower ones.
 const FIRST: u32 = 64;
-/// Less urgent than the timer's.
+/// A priority less urgent than the timer's.
 const WAITING: u8 = 0xe0;
-/// Between both: what waits is not taken.
+/// A priority mask between both: the pending SPIs are not taken.
 const MASK: u8 = 0xc0;
-/// The runtime's mask, which lets everything through.
+/// The runtime's priority mask, which lets everything through.
 const NO_MASK: u8 = 0xff;
 
-/// Prints what the timer's interrupt costs while `count` less urgent SPIs are pending, masked by
+/// Prints the cost of the timer's interrupt while `count` less urgent SPIs are pending, masked by
 /// their priority.
 pub fn beside(figure: Figure, count: u32, repeat: u32) {
     let ids = FIRST..FIRST + count;
@@ -33,10 +33,10 @@ pub fn beside(figure: Figure, count: u32, repeat: u32) {
     gic::set_mask(NO_MASK);
 }
 
-/// How many SPIs of bursts were taken.
+/// The number of SPIs of bursts that were taken.
 static TAKEN: AtomicU32 = AtomicU32::new(0);
 
-/// Prints what one of `count` SPIs costs that become pending together, by writes of whole words to
+/// Prints the cost of one of `count` SPIs that become pending together, by writes of whole words to
 /// the distributor, and are then taken one after the other.
 pub fn burst(figure: Figure, count: u32, repeat: u32) {
     let ids = FIRST..FIRST + count;
@@ -67,7 +67,7 @@ fn enable(ids: Range<u32>) {
     });
 }
 
-/// Makes these pending, a word of the distributor at a time.
+/// Makes these SPIs pending, a word of the distributor at a time.
 fn pend(ids: Range<u32>) {
     for word in ids.start / 32..ids.end.div_ceil(32) {
         let first = word * 32;

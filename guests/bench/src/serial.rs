@@ -1,4 +1,4 @@
-//! What a byte over the PL011 (DDI 0183G) costs, out and in.
+//! Measures what a byte over the PL011 (DDI 0183G) costs, out and in.
 
 use crate::measure::Stretch;
 use hanok_bench_plan::Figure;
@@ -14,17 +14,17 @@ const RXFE: u32 = 1 << 4;
 const TXFF: u32 = 1 << 5;
 /// UARTLCR_H: eight bits (WLEN), FIFOs on (FEN).
 const FIFOS: u32 = 3 << 5 | 1 << 4;
-/// UARTIMSC: a byte was received (RXIM), or lies there (RTIM).
+/// UARTIMSC: a byte was received (RXIM), or is waiting (RTIM).
 const RECEIVED: u32 = 1 << 4 | 1 << 6;
 
-/// Bytes in a FIFO.
+/// The number of bytes in a FIFO.
 pub const DEPTH: u64 = 16;
-/// Bytes of one sample.
+/// The number of bytes of one sample.
 const BYTES: u64 = 1024;
-/// Bytes that are awaited.
+/// The number of bytes that are awaited.
 const AWAITED: u64 = 512;
 
-/// Prints what a byte costs where one look whether there is room comes before `group` of them.
+/// Prints the cost of a byte, with one check for space before every `group` bytes.
 pub fn send(figure: Figure, group: u64, repeat: u32) {
     mmio::write32(LCR_H, FIFOS);
     let stretch = Stretch {
@@ -47,9 +47,9 @@ fn send_all(group: u64) {
     }
 }
 
-/// Receives [`AWAITED`] bytes as a driver does: sleeps until the port interrupts, then reads until it
-/// is empty. What it costs the hypervisor is counted from outside, as how many bytes come with each
-/// interrupt is the sender's matter.
+/// Receives [`AWAITED`] bytes as a driver does: sleeps until the port interrupts, then reads until
+/// it is empty. The cost in the hypervisor is counted from outside, because the sender determines
+/// how many bytes come with each interrupt.
 pub fn receive() {
     let id = platform::UART_IRQ.get();
     mmio::write32(LCR_H, FIFOS);

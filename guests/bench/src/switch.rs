@@ -1,11 +1,11 @@
-//! From one VM to another on the same core and back, each by the hypercall that gives up the rest
-//! of a turn; no FP register is touched.
+//! Measures the switch from one VM to another on the same core and back, each by the hypercall that
+//! gives up the rest of a turn. No FP register is used.
 //!
-//! Neither VM can see whether the other one is there: alone, a yield returns at once, and would
-//! pass for a fast switch. So the partner leaves a sign: before every [`PERIOD`]th yield it
-//! counts to [`SIGN_TURNS`], which the measuring VM notices as a yield that takes long. A stretch
-//! counts only where a sign comes right before it and one right behind it, so that each of its
-//! yields was answered by one of the partner's.
+//! Neither VM can see whether the other one is there: alone, a yield returns at once, which would
+//! look like a fast switch. So the partner gives a sign: before every [`PERIOD`]th yield it counts
+//! to [`SIGN_TURNS`], and the measuring VM notices a yield that takes long. A stretch counts only
+//! if a sign comes right before it and one right behind it, so that each of its yields was answered
+//! by one of the partner's.
 
 use crate::arch::{count, hvc, nothing, understood};
 use crate::measure::{Stretch, frequency};
@@ -15,20 +15,21 @@ use hanok_guest_runtime::timer;
 
 /// Hanok's hypercall that lets others run.
 const YIELD: u64 = hypercall::YIELD as u64;
-/// Yields from one sign to the next.
+/// The number of yields from one sign to the next.
 const PERIOD: u64 = 256;
-/// Yields of a stretch; the rest of a period is looked at one by one.
+/// The number of yields of a stretch; the rest of a period is examined one by one.
 const ROUNDS: u64 = 240;
-/// How far the partner counts for a sign, two instructions a turn.
+/// How far the partner counts for a sign, with two instructions a turn.
 const SIGN_TURNS: u64 = 50_000;
-/// A yield that takes so many microseconds is a sign.
+/// The least number of microseconds that a yield takes if it is a sign.
 const SIGN_US: u64 = 50;
-/// How many yields may go by until the partner is found.
+/// The largest number of yields until the partner is found.
 const PATIENCE: u64 = 64 * PERIOD;
-/// How many periods the partner has for the measuring VM's other figures and the like.
+/// The number of further periods that the partner yields, for the measuring VM's other figures and
+/// its start.
 const MARGIN: u64 = 256;
 
-/// Yields until the measuring VM must be done.
+/// Yields until the measuring VM has certainly finished.
 pub fn partner(repeat: u32) {
     if !understood(YIELD) {
         println!("FAIL switch: nobody knows the call");
@@ -40,17 +41,17 @@ pub fn partner(repeat: u32) {
     }
 }
 
-/// Prints the figure: instructions of one switch.
+/// Prints the figure: the instructions of one switch.
 pub fn measure(repeat: u32) {
     if !understood(YIELD) {
         crate::measure::not_here(Figure::Switch, "nobody knows the call");
         return;
     }
-    if !find_rhythm() {
+    if find_partner() == Partner::Missing {
         println!("FAIL switch: no other VM yields on this core");
         return;
     }
-    // Two switches a yield; of the loop, each VM has one.
+    // A yield makes two switches; each VM has one round of the loop.
     let stretch = Stretch {
         figure: Figure::Switch,
         repeat,
@@ -68,19 +69,27 @@ pub fn measure(repeat: u32) {
     stretch.print(with, without.collect());
 }
 
-/// Whether two signs come one period apart, before patience ends.
-fn find_rhythm() -> bool {
+/// Whether another VM yields on this core.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Partner {
+    Found,
+    Missing,
+}
+
+/// Looks for two signs that are one period apart.
+fn find_partner() -> Partner {
     let mut yields = 0;
     while let Some(count) = find_sign(PATIENCE - yields) {
         if count == PERIOD {
-            return true;
+            return Partner::Found;
         }
         yields += count;
     }
-    false
+    Partner::Missing
 }
 
-/// How many yields it takes until one takes long; `None` where none of `most` does.
+/// The number of yields until one takes long; `None` where none of `most` does.
 fn find_sign(most: u64) -> Option<u64> {
     let long = frequency() * SIGN_US / 1_000_000;
     (1..=most).find(|_| {

@@ -1,4 +1,4 @@
-//! How late a CPU goes on that sleeps by WFI until its timer fires.
+//! Measures how late a CPU goes on that sleeps by WFI until its timer fires.
 
 use crate::measure::Stretch;
 use hanok_bench_plan::{Figure, Least};
@@ -6,12 +6,12 @@ use hanok_guest_runtime::{cpu, gic, timer};
 use hanok_types::platform;
 
 const TIMER: u32 = platform::TIMER_VIRTUAL_IRQ.get();
-/// When the timer fires, from its setting on.
+/// The time in microseconds from setting the timer to its interrupt.
 const DELAY_US: u64 = 50;
-/// Sleeps of one sample.
+/// The number of sleeps of one sample.
 const ROUNDS: u64 = 64;
 
-/// Prints the figure: the mean of the sample with the least.
+/// Prints the figure: the mean of the sample with the least sum.
 pub fn measure(repeat: u32) {
     gic::enable(TIMER);
     let stretch = Stretch {
@@ -20,7 +20,7 @@ pub fn measure(repeat: u32) {
         rounds: ROUNDS,
     };
     let mut least = Least::NONE;
-    // Once more than it counts, and before: the first time is another figure.
+    // One more than is counted, at the beginning: the first one costs more.
     for sample in 0..=repeat {
         if sample == 0 {
             late();
@@ -35,7 +35,7 @@ pub fn measure(repeat: u32) {
     gic::disable(TIMER);
 }
 
-/// By how many ticks all sleeps of a sample were too long.
+/// The sum of the ticks by which the sleeps of a sample were too long.
 fn late() -> u64 {
     let delay = timer::microseconds(DELAY_US);
     let mut late = 0;
@@ -45,7 +45,7 @@ fn late() -> u64 {
         write_sysreg!("cntv_ctl_el0", timer::ENABLE);
         cpu::wait_for_interrupt();
         late += timer::now().saturating_sub(due);
-        // It is taken only now: what a handler costs is another figure.
+        // The interrupt is taken only now: a handler's cost is another figure.
         cpu::with_interrupts(|| {});
     }
     late

@@ -8,7 +8,7 @@ use heapless::String;
 
 /// Why a case did not pass.
 pub enum Failure {
-    /// The machine is not what was promised.
+    /// The machine does not do what the case says it must.
     Wrong(String<112>),
 }
 
@@ -16,7 +16,7 @@ impl Failure {
     /// A failure with this text, cut where it is too long.
     pub fn wrong(arguments: core::fmt::Arguments<'_>) -> Self {
         let mut text = String::new();
-        // A text that does not fit is cut; what is there still names the check.
+        // A text that does not fit is cut; its beginning still names the check.
         let _ = text.write_fmt(arguments);
         Self::Wrong(text)
     }
@@ -25,22 +25,22 @@ impl Failure {
 /// How a case ends.
 pub type Outcome = Result<(), Failure>;
 
-/// One thing that is looked at.
+/// One property that is checked.
 pub struct Case {
     /// Its name, for `conformance.run` and the console.
     pub name: &'static str,
     /// How many vCPUs it needs.
     pub cpus: usize,
-    /// Where it must hold: Hanok, or also QEMU.
+    /// Where it must hold: on Hanok only, or on QEMU too.
     pub host: Host,
-    /// The one interrupt controller that it is about; `None` for both.
+    /// The one interrupt controller that it is about; `None`: it holds for both.
     pub gic: Option<GicVersion>,
-    /// The look.
+    /// The check itself.
     pub run: fn(&Machine) -> Outcome,
 }
 
 impl Case {
-    /// It is about GICv2.
+    /// The case is about GICv2.
     pub const fn v2(self) -> Self {
         Self {
             gic: Some(GicVersion::V2),
@@ -48,7 +48,7 @@ impl Case {
         }
     }
 
-    /// It is about GICv3.
+    /// The case is about GICv3.
     pub const fn v3(self) -> Self {
         Self {
             gic: Some(GicVersion::V3),
@@ -57,7 +57,7 @@ impl Case {
     }
 }
 
-/// A case that must hold on QEMU and in Hanok, on one vCPU or as many as given.
+/// A case that must hold on QEMU and on Hanok, with one vCPU or as many as given.
 pub const fn case(name: &'static str, cpus: usize, run: fn(&Machine) -> Outcome) -> Case {
     Case {
         name,
@@ -68,7 +68,7 @@ pub const fn case(name: &'static str, cpus: usize, run: fn(&Machine) -> Outcome)
     }
 }
 
-/// A case that Hanok promises, and QEMU's machine without a hypervisor does not.
+/// A case that must hold on Hanok, and does not hold on QEMU's machine without a hypervisor.
 pub const fn hanok_case(name: &'static str, cpus: usize, run: fn(&Machine) -> Outcome) -> Case {
     Case {
         name,
@@ -79,7 +79,7 @@ pub const fn hanok_case(name: &'static str, cpus: usize, run: fn(&Machine) -> Ou
     }
 }
 
-/// Ends the case with the text, unless the condition holds.
+/// Fails the case with the text unless the condition holds.
 macro_rules! check {
     ($condition:expr, $($text:tt)+) => {
         if !$condition {
@@ -88,7 +88,7 @@ macro_rules! check {
     };
 }
 
-/// Ends the case unless both are equal, and says both.
+/// Fails the case unless both values are equal, and prints both.
 macro_rules! check_eq {
     ($got:expr, $expected:expr, $($text:tt)+) => {{
         let (got, expected) = ($got, $expected);

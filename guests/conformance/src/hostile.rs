@@ -1,4 +1,4 @@
-//! What a guest may do to harm others: each of these goes on for ever, on all vCPUs.
+//! Attacks of a hostile guest: each runs for ever, on all vCPUs.
 
 use crate::arch::{access, hostile as arch};
 use crate::cases::pass_through;
@@ -9,7 +9,7 @@ use crate::{gic, psci, smp, timer};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use hanok_types::platform;
 
-/// One of them.
+/// One attack.
 pub struct Hostile {
     name: &'static str,
     job: smp::Job,
@@ -35,13 +35,13 @@ const fn hostile(name: &'static str, job: smp::Job) -> Hostile {
     Hostile { name, job }
 }
 
-/// The one with this name.
+/// The attack with this name.
 pub fn named(name: &str) -> Option<&'static Hostile> {
     ALL.iter().find(|hostile| hostile.name == name)
 }
 
 impl Hostile {
-    /// Says so, and begins on so many CPUs.
+    /// Prints the attack's name, and starts it on so many CPUs.
     pub fn run(&self, cpus: usize) -> ! {
         CPUS.store(cpus, Relaxed);
         println!("hostile: {} begins", self.name);
@@ -58,12 +58,12 @@ impl Hostile {
 
 static CPUS: AtomicUsize = AtomicUsize::new(1);
 
-/// Masks everything that can be masked, and never looks again.
+/// Masks every interrupt that can be masked, and loops for ever.
 pub fn mask(_: usize) {
     arch::mask()
 }
 
-/// Each vCPU sends every SGI to every vCPU, and takes what comes.
+/// Each vCPU sends every SGI to every vCPU, and takes those that come.
 pub fn sgi_storm(_: usize) {
     let all = CPUS.load(Relaxed).min(MAX_CPUS);
     (0..16).for_each(gic::enable);
@@ -86,7 +86,8 @@ fn wfi_storm(index: usize) {
         write_sysreg!("cntv_ctl_el0", timer::ENABLE);
         cpu::wait_for_interrupt();
         write_sysreg!("cntv_ctl_el0", 0);
-        // Taken by hand: what is pending would end the next wait before it begins.
+        // The interrupt is taken by polling: a pending one would end the next wait before it
+        // begins.
         let id = gic::acknowledge();
         if id != gic::SPURIOUS {
             gic::end(id);
@@ -94,7 +95,7 @@ fn wfi_storm(index: usize) {
     }
 }
 
-/// Calls of every owner with every kind of argument; but none that ends the VM.
+/// Makes calls of every owner with every kind of argument, but none that ends the VM.
 fn hypercall_storm(index: usize) {
     const FUNCTIONS: [u64; 8] = [
         psci::VERSION,
@@ -114,7 +115,7 @@ fn hypercall_storm(index: usize) {
     }
 }
 
-/// Registers of every device, and addresses where nothing is.
+/// Accesses registers of every device, and unmapped addresses.
 fn mmio_storm(index: usize) {
     const UART: u64 = platform::UART.get();
     let mut random = Random(index as u64 + 100);
@@ -123,7 +124,7 @@ fn mmio_storm(index: usize) {
         let value = random.next();
         let (word, value) = (value >> 32 & 0x3f, value as u32);
         match value % 8 {
-            // The transmit interrupt comes and goes.
+            // The transmit interrupt rises and falls.
             0 => write32(UART + 0x38, value >> 8 & 0x7f0),
             1 => drop(read32(UART + word * 4)),
             2 => write32(gic::DIST + gic::ISENABLER + (word & !3), value),
@@ -144,23 +145,24 @@ fn nothing(address: u64) {
     }
 }
 
-/// Talks without end.
+/// Prints without end.
 fn console_storm(index: usize) {
     for line in 0_u64.. {
         println!("hostile: line {line} of vCPU {index}, which says more than anybody reads");
     }
 }
 
-/// Goes to where no instruction is, with the vectors there too.
+/// Jumps to an address without an instruction, and sets the vectors to the same address.
 fn crash(_: usize) {
     arch::crash(0x0b00_0000)
 }
 
-/// Takes its own translation away, so that neither its next instruction nor its vectors can be
-/// fetched: by a table that is a device, or nothing. The first vCPU resets the VM then.
+/// Makes its own translation useless, so that neither its next instruction nor its vectors can be
+/// fetched: by a table in a device, or at an unmapped address. The first vCPU then resets the VM.
 fn garble(index: usize) {
-    // None is memory that the VM has: there the walk fails within the guest, and an exception at
-    // each vector for ever executes no instruction, so that QEMU's clock stands still under icount.
+    // None of these addresses is the VM's memory: there the walk fails within the guest, and an
+    // endless exception at each vector executes no instruction, so that QEMU's clock stands still
+    // under icount.
     const ROOTS: [u64; 4] = [platform::UART.get(), gic::DIST, 0x0b00_0000, 0xff_ffff_f000];
     if index == 0 {
         sleep_until(2000, || false);
@@ -170,8 +172,8 @@ fn garble(index: usize) {
     arch::garble(ROOTS[choice % ROOTS.len()])
 }
 
-/// The first vCPU resets the machine again and again, while a timer interrupt of each other one
-/// waits that is never taken.
+/// The first vCPU resets the VM again and again, while each other vCPU has a pending timer
+/// interrupt that it never takes.
 fn timer_resets(index: usize) {
     if index == 0 {
         timer::spin(50_000);
@@ -184,14 +186,14 @@ fn timer_resets(index: usize) {
 }
 
 /// Executes erased flash, which is no code, with the vectors there too: it takes exceptions for
-/// ever, of which a hypervisor sees none.
+/// ever, none of which the hypervisor sees.
 fn vector_storm(_: usize) {
     arch::crash(platform::FLASH.get())
 }
 
-/// The first vCPU sleeps, and nothing can wake it. The others ask for it without end, by interrupts
-/// that it does not take and a clock whose alarm is its own: whoever shares its core is to notice
-/// little of that.
+/// The first vCPU sleeps, and nothing can wake it. The others try without end, by interrupts that
+/// it does not take and by a clock whose alarm goes to it: other VMs on its core must notice little
+/// of that.
 fn kick_storm(index: usize) {
     const SGI: u32 = 9;
     gic::disable(SGI);
@@ -207,8 +209,8 @@ fn kick_storm(index: usize) {
     }
 }
 
-/// The first vCPU, to whose core the interrupts of the VM's device go, sleeps. The others end them as
-/// fast as they come, so that there is always one more.
+/// The first vCPU, to whose core the interrupts of the VM's device go, sleeps. The others end these
+/// interrupts as fast as they come, so that there is always one more.
 fn line_storm(index: usize) {
     if index == 0 {
         wait_for_ever();
@@ -216,8 +218,8 @@ fn line_storm(index: usize) {
     pass_through::line_storm(index)
 }
 
-/// What these are tried on: an interrupt of its timer every ten microseconds for so many milliseconds,
-/// and no other reason for an exit.
+/// The VM that the attacks are tried on: its timer interrupts it every ten microseconds for so many
+/// milliseconds, and nothing else causes an exit.
 pub fn tick(milliseconds: u64) {
     gic::enable(platform::TIMER_VIRTUAL_IRQ.get());
     println!("tick: begins");
@@ -240,14 +242,14 @@ fn wait_for_ever() -> ! {
     }
 }
 
-/// Sleeps: the control, which harms nobody.
+/// Sleeps: the control, which attacks nothing.
 fn idle(_: usize) {
     loop {
         sleep_until(1000, || false);
     }
 }
 
-/// Numbers without a pattern (a linear congruential generator; its upper half is good).
+/// Pseudo-random numbers (a linear congruential generator; its upper half is good).
 struct Random(u64);
 
 impl Random {

@@ -12,11 +12,11 @@ pub struct Machine {
     pub ram: u64,
     /// Its length in bytes.
     pub ram_size: u64,
-    /// Which promise counts.
+    /// Which cases must hold: those of Hanok or those of QEMU's machine.
     pub host: Host,
     /// Which interrupt controller there is.
     pub gic: GicVersion,
-    /// The registers of all devices that the tree names.
+    /// The register ranges of all devices that the tree names.
     pub devices: Vec<Area, MAX_AREAS>,
     /// The device tree itself.
     pub tree: Area,
@@ -25,7 +25,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// From what the tree said.
+    /// Collects it from the device tree.
     pub fn new(arguments: &Arguments) -> Self {
         Self {
             cpus: arguments.cpus.clamp(1, crate::cpu::MAX_CPUS),
@@ -39,7 +39,7 @@ impl Machine {
         }
     }
 
-    /// RAM.
+    /// The range of RAM.
     pub fn memory(&self) -> Area {
         Area {
             start: self.ram,
@@ -47,7 +47,7 @@ impl Machine {
         }
     }
 
-    /// Whether a device of the board's is its own (`conformance.device=yes`).
+    /// Returns whether the VM has a device of the board (`conformance.device=yes`).
     pub fn has_own_device(&self) -> bool {
         let own = platform::PASS_THROUGH.get();
         self.devices.iter().any(|area| area.start == own)
@@ -59,8 +59,8 @@ impl Machine {
     }
 }
 
-/// Those that the tree names at its root; and behind them, with `conformance.device=yes`, the one
-/// of the board's that the VM has for itself.
+/// The devices that the tree names at its root; and behind them, with `conformance.device=yes`, the
+/// device of the board that the VM has.
 fn devices(arguments: &Arguments) -> Vec<Area, MAX_AREAS> {
     let mut devices = arguments.devices.clone();
     let own = Area {

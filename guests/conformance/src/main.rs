@@ -38,14 +38,14 @@ mod selection;
 mod sweep;
 mod tree;
 
-// Under these names for the cases, too.
+// The cases use these names too.
 use hanok_guest_runtime::{
     boot, console, cpu, gic, marker, mmio, mmu, probe, psci, sleep, smp, timer,
 };
 use machine::Machine;
 use selection::Selection;
 
-/// Where the runtime hands over: `tree` is where the device tree lies.
+/// Entry from the runtime: `tree` is the device tree's address.
 // SAFETY: the one function of this name; the runtime declares it so.
 #[unsafe(no_mangle)]
 fn guest_main(tree: u64) -> ! {
@@ -108,7 +108,7 @@ fn run(arguments: &tree::Arguments) {
     }
 }
 
-/// Says what the boot loader left where, for a person or a test to compare.
+/// Prints which files the boot loader left at which addresses, for a person or a test to compare.
 fn places(arguments: &tree::Arguments) {
     println!(
         "places: image {:#x}, handed {:#x}, tree {:#x}",
@@ -122,7 +122,7 @@ fn places(arguments: &tree::Arguments) {
     }
 }
 
-/// Says what the registers hold that tell of features: all of their space, with a meaning or not.
+/// Prints the registers that identify features: all of their encodings, with a meaning or not.
 fn ids() {
     for (crm, op2) in (1..8).flat_map(|crm| (0..8).map(move |op2| (crm, op2))) {
         match arch::cases::feature_id(crm, op2) {
@@ -133,7 +133,7 @@ fn ids() {
     println!("id: done");
 }
 
-/// Starts every other CPU for nothing but to turn itself off, and turns this one off.
+/// Starts every other CPU only to turn itself off, and turns this one off.
 fn off_all(cpus: usize) -> ! {
     for index in 1..cpus {
         if smp::start(index, |_| ()) != psci::SUCCESS {

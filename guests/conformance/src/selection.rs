@@ -3,33 +3,33 @@
 use crate::hostile::{self, Hostile};
 use crate::tree::Arguments;
 
-/// What to run.
+/// What the payload runs.
 pub enum Selection<'a> {
     /// Cases by name.
     Cases(&'a str),
     /// Mark memory, and reset.
     ResetLoop,
-    /// Say where everything was loaded.
+    /// Print where everything was loaded.
     Places,
-    /// Say what the registers hold that tell of features.
+    /// Print the registers that identify features.
     Ids,
-    /// Look at the board's device that the VM has, and reset.
+    /// Check the device of the board that the VM has, and reset.
     DeviceLives,
     /// Turn every CPU off.
     OffAll,
-    /// Look at every address.
+    /// Access every address.
     Sweep,
-    /// Hold a pattern in memory until a key comes, then look whether it is there.
+    /// Fill memory with a pattern until a key comes, then check it.
     Hold,
-    /// Harm others.
+    /// Attack other VMs.
     Hostile(&'static Hostile),
-    /// Try everything.
+    /// Run the fuzzer.
     Fuzz,
-    /// Fill every register, and look whether it stays so.
+    /// Fill every register, and check that each keeps its value.
     Registers,
     /// Take an interrupt of the timer every ten microseconds.
     Tick,
-    /// Make the hypervisor work as long as it can be made to.
+    /// Measure what makes the hypervisor work longest.
     Bounds,
 }
 

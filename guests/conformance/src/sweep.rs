@@ -1,13 +1,5 @@
-//! A look at every address that a VM has: what it was given answers, and nothing else does.
-//!
-//! Given is what the device tree names, and, of the virtual platform, the flash and the
-//! virtio-mmio transports. Read and written are each page below 4 GiB, a page of each 2 MiB
-//! above, as far as addresses go, and the edges of whatever was given, in each width. A
-//! device's registers are read where that changes nothing, and written where that is ignored.
-//!
-//! Memory holds a pattern meanwhile, a value of its own in each word, so that a write that
-//! reaches another place than it should is found: here, or by another VM that holds a pattern
-//! of its own ([`hold`]).
+//! Accesses every address that a VM can reach: what the VM was given answers, and nothing else
+//! does.
 
 use crate::arch::access;
 use crate::machine::Machine;
@@ -22,9 +14,9 @@ const PAGE: u64 = 4096;
 const BELOW: u64 = 1 << 32;
 const STEP_ABOVE: u64 = 2 << 20;
 const WIDTHS: [u64; 4] = [1, 2, 4, 8];
-/// Registers from here on are identification or reserved in every device of the platform.
+/// Registers from this offset on are identification or reserved in every device of the platform.
 const HARMLESS: u64 = 0xfc;
-/// How many faults are told one by one.
+/// How many faults are reported one by one.
 const TOLD: u64 = 12;
 
 const FLASH: Area = Area {
@@ -44,14 +36,14 @@ enum Given {
     Nothing,
 }
 
-/// Of a GICv2's two frames, where each begins and how many bytes of it answer.
+/// Where each of a GICv2's two frames begins, and how many bytes of it answer.
 const GIC_V2: [(u64, u64); 2] = [
     (platform::GIC_DIST.get(), platform::GIC_V2_DIST_SIZE),
     (platform::GIC_V2_CPU.get(), platform::GIC_V2_CPU_SIZE),
 ];
 
-/// The devices of the tree, each as long as it answers: of a GICv2's frames not all that the tree
-/// names does (`gicv2-frames`).
+/// The devices of the tree, each with the length that answers: a GICv2's frames answer in less than
+/// the tree names (`gicv2-frames`).
 fn devices(machine: &Machine) -> impl Iterator<Item = Area> + '_ {
     machine.devices.iter().map(|area| {
         let mut frames = GIC_V2.iter().filter(|_| machine.gic == GicVersion::V2);
@@ -76,7 +68,7 @@ fn given(machine: &Machine, address: u64) -> Given {
     }
 }
 
-/// What was found; printed as it is found.
+/// The faults found; each is printed as it is found.
 #[derive(Default)]
 struct Report {
     memory: u64,
@@ -130,7 +122,7 @@ fn write(address: u64, width: u64, value: u64) -> Result<u64, Fault> {
     unsafe { access::store(mmu::everywhere(address), width, value) }.map(|()| value)
 }
 
-/// Looks everywhere, and says what came of it.
+/// Accesses all addresses, and reports the result.
 pub fn run(machine: &Machine) {
     const SEED: u64 = 0x5eed_0001;
     mmu::map_everything(machine.memory());
@@ -165,7 +157,7 @@ pub fn run(machine: &Machine) {
     println!("sweep: done, {} wrong", report.wrong);
 }
 
-/// One page, read and written. Where nothing is, at another place and in another width each
+/// Reads and writes one page. Of an unmapped page, at another offset and in another width each
 /// time.
 fn look(machine: &Machine, page: u64, pattern: &Pattern<'_>, report: &mut Report) {
     match given(machine, page) {
@@ -195,7 +187,7 @@ fn look(machine: &Machine, page: u64, pattern: &Pattern<'_>, report: &mut Report
             let address = page + offset;
             let found = read(address, width);
             report.aborts(address, width, false, found);
-            // Another value than was there, should something be there.
+            // Writes another value than it read, in case something is there.
             let value = !found.unwrap_or(number);
             report.aborts(address, width, true, write(address, width, value));
         }
@@ -214,12 +206,13 @@ fn look_at_memory(page: u64, pattern: &Pattern<'_>, report: &mut Report) {
     report.answers(page, 8, write(page, 8, expected));
 }
 
-/// Both edges of all that was given, inside and outside, in each width.
+/// Accesses both edges of every range that was given, inside and outside, in each width.
 fn edges(machine: &Machine, report: &mut Report) {
     let all = [machine.memory(), FLASH, VIRTIO];
     for area in all.into_iter().chain(devices(machine)) {
         for width in WIDTHS {
-            // A GICv2's CPU interface is the real one's, which takes words (IHI 0048B, 4.1.4).
+            // A GICv2's CPU interface is the hardware's, which accepts words only (IHI 0048B,
+            // 4.1.4).
             let words_alone = area.start == platform::GIC_V2_CPU.get() && width != 4;
             let memory = area == machine.memory();
             if !words_alone && (memory || access::DEVICE_WIDTHS.contains(&width)) {
@@ -260,15 +253,15 @@ fn over_the_end(machine: &Machine, report: &mut Report) {
     }
 }
 
-/// The pages of memory that nobody uses.
+/// The unused pages of memory.
 pub fn free_pages(machine: &Machine) -> impl Iterator<Item = u64> + '_ {
     let memory = machine.memory();
     let all = (memory.start..memory.end()).step_by(PAGE as usize);
     all.filter(|page| is_free(machine, *page))
 }
 
-/// Whether a page is neither the image's nor the device tree's, nor the last: the sweep writes
-/// over its end.
+/// Returns whether a page is not of the image, not of the device tree, and not the last one: the
+/// sweep writes over its end.
 fn is_free(machine: &Machine, page: u64) -> bool {
     let memory = machine.memory();
     let used = [boot::image(), machine.tree];
@@ -276,7 +269,7 @@ fn is_free(machine: &Machine, page: u64) -> bool {
     memory.contains(page) && page + PAGE < memory.end() && !used.iter().any(in_use)
 }
 
-/// A value for each word of memory that nobody uses.
+/// A value for each word of unused memory.
 struct Pattern<'a> {
     machine: &'a Machine,
     seed: u64,
@@ -303,7 +296,7 @@ impl Pattern<'_> {
         }
     }
 
-    /// Says how many words are not what they were; the first ones one by one.
+    /// Reports how many words changed; the first ones one by one.
     fn count_wrong(&self, who: &str) -> u64 {
         let mut wrong = 0;
         for page in self.pages() {
@@ -321,7 +314,7 @@ impl Pattern<'_> {
     }
 }
 
-/// The words of a page of memory that nobody uses otherwise.
+/// The words of an unused page of memory.
 fn words(page: u64) -> &'static [AtomicU64; 512] {
     let address = mmu::everywhere(page) as usize as *const [AtomicU64; 512];
     // SAFETY: `Pattern::covers` chose the page: memory that is mapped, and that neither the
@@ -329,8 +322,8 @@ fn words(page: u64) -> &'static [AtomicU64; 512] {
     unsafe { &*address }
 }
 
-/// Holds a pattern in all memory that nobody uses until a key comes, and says whether it is
-/// still there. With `spoil` it is not.
+/// Fills all unused memory with a pattern, waits for a key, and reports whether the pattern is
+/// unchanged. With `spoil` it changes a word itself.
 pub fn hold(machine: &Machine, spoil: bool) {
     const SEED: u64 = 0x5eed_0002;
     mmu::map_everything(machine.memory());

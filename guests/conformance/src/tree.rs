@@ -2,16 +2,16 @@
 
 pub use hanok_guest_runtime::tree::{Area, MAX_AREAS, Machine as Arguments};
 
-/// Which promise counts.
+/// Which cases must hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Host {
-    /// QEMU's own machine: the architecture, and the platform.
+    /// Those of QEMU's own machine: the architecture, and the platform.
     Qemu,
-    /// Hanok: also what it hides.
+    /// Those of Hanok: also what Hanok hides.
     Hanok,
 }
 
-/// Which promise counts.
+/// Which cases must hold.
 pub fn host(arguments: &Arguments) -> Host {
     match arguments.value("conformance.host=") {
         Some("hanok") => Host::Hanok,

@@ -1,10 +1,10 @@
 //! An unchanged packaged real-time executor as a guest: embassy-executor on aarch32-rt.
 //!
-//! Nothing of the executor, the run time or the drivers is ours: they come from the registry as
-//! they are, and find in a VM what they would find on a board. Ours is what each board has to
-//! add: the first instructions, the tree, a time driver, and the tasks. They run for as long as
-//! the command line says, report what each one's jobs came to, and power off; the program runs
-//! the same on `qemu-system-arm -M virt -kernel`.
+//! The executor, the run time and the drivers come from the registry unchanged, and find in a VM
+//! what they would find on a board. Our own code is what each board has to add: the first
+//! instructions, the tree, a time driver, and the tasks. The tasks run for as long as the command
+//! line says, report the results of their jobs, and power off. The program runs the same on
+//! `qemu-system-arm -M virt -kernel`.
 //!
 //! | module | |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | `devices` | the serial port, the interrupt controller, PSCI |
 //! | `clock` | the generic timer as embassy-time's driver |
 //! | `urgent` | a second executor, which runs in interrupts |
-//! | `tasks`, `account` | what the tasks do, and what it came to |
+//! | `tasks`, `account` | what the tasks do, and the results of their jobs |
 
 #![no_std]
 #![no_main]
@@ -21,7 +21,7 @@
 #[cfg(target_arch = "arm")]
 mod arm;
 
-/// The executor's platform is 32-bit: for another target there is nothing here.
+/// The executor's platform is 32-bit: for other targets the program is empty.
 #[cfg(not(target_arch = "arm"))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -1,13 +1,13 @@
-//! The first program of a measured Linux: tells the virtual counter, then becomes a shell.
+//! The first program of a measured Linux: prints the virtual counter, then becomes a shell.
 //!
-//! Linux's own time stamps begin when its clock does, not at the reset; the counter that a
-//! program may read (CNTVCT_EL0) runs from the machine's start, or from an offset that the
-//! emulator can be asked for. It is read in the first instructions, before anything is
-//! written. As the first process it goes on as `/bin/sh /bench/run`, with nothing set up;
-//! started by anyone else it ends.
+//! Linux's own time stamps begin when its clock does, not at the reset. The counter that a program
+//! may read (CNTVCT_EL0) runs from the machine's start, or from an offset that the emulator can
+//! report. It is read in the first instructions, before anything is written. As the first process
+//! the program continues as `/bin/sh /bench/run`, with nothing set up; if anything else started it,
+//! it ends.
 //!
-//! A static ELF without a C library, so that it needs no other target than the images do:
-//! system calls by hand, for 64 bits and for 32.
+//! It is a static ELF file without a C library, so that it needs no other target than the images
+//! do: system calls are made by hand, for 64 bits and for 32.
 
 #![no_std]
 #![no_main]
@@ -22,10 +22,10 @@ use arm::{EXECVE, EXIT, GETPID, WRITE, call};
 #[cfg(target_arch = "aarch64")]
 use arm64::{EXECVE, EXIT, GETPID, WRITE, call};
 
-/// Lines go where the kernel's console is.
+/// Lines go to the kernel's console.
 const STDOUT: usize = 1;
 
-/// What the kernel put on the stack.
+/// The arguments that the kernel put on the stack.
 struct Arguments {
     argv: *const *const u8,
     envp: *const *const u8,
@@ -44,7 +44,7 @@ impl Arguments {
         }
     }
 
-    /// The first argument, if there is one; as far as it fits a line.
+    /// The first argument, if there is one, as far as it fits a line.
     fn label(&self) -> Option<&'static [u8]> {
         // SAFETY: argv[0] may be the null that ends it, argv[1] is there otherwise; both
         // are strings that end in a zero and stay where they are.
@@ -63,8 +63,8 @@ impl Arguments {
 const LABEL: usize = 16;
 
 /// Called by `_start`, with which the program begins: the kernel starts it with the stack pointer
-/// at argc, then argv and envp. A marker stands before the counter is read: a NOP, which tells a
-/// tool that counts instructions from outside that the boot is over.
+/// at argc, followed by argv and envp. A marker precedes the reading of the counter: a NOP by which
+/// a tool that counts instructions from outside sees that the boot is over.
 extern "C" fn main(stack: *const usize, frequency: usize, count: u64) -> ! {
     // SAFETY: `_start` passes the stack pointer as it was at the start.
     let arguments = unsafe { Arguments::at(stack) };
@@ -91,13 +91,13 @@ extern "C" fn main(stack: *const usize, frequency: usize, count: u64) -> ! {
             [program, argv.as_ptr() as usize, arguments.envp as usize],
         );
     }
-    // The first process must not end: that execve came back shows as a panic of the kernel.
+    // The first process must not end: a failed execve shows as a panic of the kernel.
     loop {
         call(EXIT, [usize::from(first), 0, 0]);
     }
 }
 
-/// A line being made.
+/// A line that is being made.
 struct Line {
     bytes: [u8; 80],
     length: usize,

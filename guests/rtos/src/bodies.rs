@@ -1,12 +1,12 @@
-//! What tasks do: burn their time, or, in `demo`, work together.
+//! The code of the tasks: they burn their time, or, in `demo`, work together.
 
 use crate::{burn, calls, state};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use hanok_rtos_kernel::{Full, Kernel, QueueId, SemaphoreId, TaskId};
 
-/// Guards what `control` and `logger` share.
+/// The semaphore of the state that `control` and `logger` share.
 const STATE: SemaphoreId = SemaphoreId::new(0);
-/// From `sensor` to `filter`.
+/// The queue from `sensor` to `filter`.
 const READINGS: QueueId = QueueId::new(0);
 
 static CONTROLLED: AtomicU32 = AtomicU32::new(0);
@@ -20,7 +20,7 @@ pub fn prepare(kernel: &mut Kernel<'_>) -> Result<(), Full> {
     Ok(())
 }
 
-/// Where a task begins.
+/// The entry point of every task.
 pub extern "C" fn task(index: usize) -> ! {
     let id = TaskId::new(index as u8);
     let spec = state::with(|kernel| kernel.task(id).map(|task| *task.spec())).flatten();
@@ -53,7 +53,7 @@ fn body(name: &str) -> Option<fn(u32)> {
     Some(body)
 }
 
-/// Needs the shared state, for a short time, 200 times a second.
+/// Needs the shared state for a short time, 200 times a second.
 fn control(_: u32) {
     let before = state::now();
     calls::take(STATE);
@@ -63,7 +63,7 @@ fn control(_: u32) {
     calls::give(STATE);
 }
 
-/// Holds it for long, so that `control` comes meanwhile, and `radio` too.
+/// Holds the shared state for long, so that `control` arrives meanwhile, and `radio` too.
 fn logger(_: u32) {
     burn::work_us(3_500);
     calls::take(STATE);

@@ -1,38 +1,38 @@
-//! Using the CPU for so long, by doing so much.
+//! Uses the CPU for a given time by doing a given amount of work.
 //!
-//! A job burns most of its time by counting instructions, however often it is preempted:
-//! that is work, and a CPU that is slower or taken away makes it late. The rest, an eighth
-//! and [`SLACK_US`] microseconds, is for the kernel (and a hypervisor under it), which a
-//! budget has to pay: what is left of it then is spent waiting, until the job's account
-//! says that the time is used up. So on an idle machine a job takes exactly its time,
-//! whatever its interruptions cost, and the schedule can be foretold to the microsecond.
+//! A job burns most of its time by counting instructions, however often it is preempted: that is
+//! work, and a CPU that is slower or taken away makes the job late. The rest, an eighth and
+//! [`SLACK_US`] microseconds, is for the kernel (and a hypervisor under it), which the budget has
+//! to pay. Whatever is left of it the job spends waiting, until its account says that the time is
+//! used up. So on an idle machine a job takes exactly its time, whatever its interruptions cost,
+//! and the schedule can be predicted to the microsecond.
 //!
-//! That a job sees the end of its time and calls the kernel takes a little longer, and adds
-//! up from job to job until the CPU is idle. So what one job took too long, the next that
-//! ends waits less.
+//! Noticing the end of its time and calling the kernel takes a job a little longer, and these times
+//! add up from job to job until the CPU is idle. So the next job that ends waits less by the time
+//! that the one before took too long.
 
 use crate::arch::cpu;
 use crate::state::{self, Once};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use hanok_rtos_kernel::Ticks;
 
-/// How much the loop is measured with.
+/// The number of turns by which the loop is measured.
 const TURNS: usize = 200_000;
-/// What a job leaves for the kernel besides an eighth.
+/// The time in microseconds that a job leaves for the kernel besides an eighth.
 const SLACK_US: u64 = 5;
-/// See [`leash`].
+/// The largest distance of the timer in microseconds: see [`leash`].
 const LEASH_US: u64 = 10;
 
 /// Ticks of the counter for [`TURNS`] turns.
 static MEASURED: Once<Ticks> = Once::new();
 
-/// What jobs took too long since the CPU was idle.
+/// The time by which jobs took too long since the CPU was idle.
 static BEHIND: AtomicU64 = AtomicU64::new(0);
 
-/// Measures the loop; interrupts are masked. Where `cores` take turns on an emulator, each
-/// has that much less of the time.
+/// Measures the loop; interrupts are masked. Where `cores` run in turn on an emulator, each has
+/// that much less of the time.
 pub fn calibrate(cores: u64) {
-    // The first time, an emulator translates the code.
+    // Run it once before: an emulator translates the code the first time.
     cpu::spin(TURNS);
     let alone = if cores > 1 { fastest() } else { measure(TURNS) };
     let ticks = alone.saturating_mul(cores);
@@ -46,8 +46,8 @@ fn measure(turns: usize) -> Ticks {
     cpu::now().saturating_sub(before).max(1)
 }
 
-/// What [`TURNS`] take while no other core has its turn: as long as the fastest of many parts
-/// of it says. A timer that is always close keeps the turns of the cores short.
+/// The time that [`TURNS`] turns take while no other core has its turn: computed from the fastest
+/// of many parts. A timer that is always close keeps the turns of the cores short.
 fn fastest() -> Ticks {
     const PARTS: usize = 400;
     let parts = (0..PARTS).map(|_| {
@@ -59,8 +59,8 @@ fn fastest() -> Ticks {
     fastest.saturating_mul(PARTS as u64)
 }
 
-/// How far ahead the timer is at most while a task runs, where cores take turns on an
-/// emulator: it lets one run up to the next timer of all before it goes to the next core.
+/// The largest distance of the timer while a task runs, where cores run in turn on an emulator: the
+/// emulator runs a core up to the next timer of all cores before it goes to the next core.
 pub fn leash() -> Ticks {
     ticks(LEASH_US)
 }
@@ -68,7 +68,7 @@ pub fn leash() -> Ticks {
 /// The part of its time that a job leaves for the kernel.
 fn reserve(time: Ticks) -> Ticks {
     let shares = state::options().is_some_and(|options| options.cores > 1);
-    // With the timer on a leash the kernel runs much more often.
+    // With so close a timer the kernel runs much more often.
     if shares { time / 2 } else { time / 8 }
 }
 
@@ -84,12 +84,12 @@ pub fn work(time: Ticks) {
     cpu::spin(turns(time));
 }
 
-/// Works for so many microseconds.
+/// Works for `count` microseconds.
 pub fn work_us(count: u64) {
     work(ticks(count));
 }
 
-/// Is a job that takes `time` of its budget; for ever, if it is [`Ticks::MAX`].
+/// Runs a job that takes `time` of its budget; for ever, if it is [`Ticks::MAX`].
 pub fn job(time: Ticks) {
     if time == Ticks::MAX {
         loop {
@@ -100,13 +100,13 @@ pub fn job(time: Ticks) {
     while state::used() + BEHIND.load(Relaxed) < time {}
 }
 
-/// A job that was to take `time` ended after `used`.
+/// Notes that a job that was to take `time` ended after `used`.
 pub fn ended(used: Ticks, time: Ticks) {
     let behind = BEHIND.load(Relaxed).saturating_add(used);
     BEHIND.store(behind.saturating_sub(time), Relaxed);
 }
 
-/// The CPU is idle.
+/// Notes that the CPU is idle.
 pub fn idle() {
     BEHIND.store(0, Relaxed);
 }

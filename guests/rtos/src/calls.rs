@@ -1,5 +1,5 @@
-//! What a task may ask for. A request that cannot be (see [`hanok_rtos_kernel::Misuse`]) is
-//! a fault of the image's, and ends it.
+//! The requests of tasks. An impossible request (see [`hanok_rtos_kernel::Misuse`]) is a fault of
+//! the image, and ends it.
 
 use crate::arch::cpu;
 use crate::{debug, state};
@@ -26,7 +26,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// What the numbers mean.
+    /// Decodes a request from its numbers.
     pub const fn decode(number: usize, argument: usize) -> Option<Self> {
         let (semaphore, queue) = (
             SemaphoreId::new(argument as u8),
@@ -53,7 +53,7 @@ pub fn take(semaphore: SemaphoreId) {
     cpu::call(TAKE, semaphore.index(), 0);
 }
 
-/// Gives it back.
+/// Gives the semaphore back.
 pub fn give(semaphore: SemaphoreId) {
     cpu::call(GIVE, semaphore.index(), 0);
 }
@@ -70,7 +70,7 @@ pub fn receive(queue: QueueId) -> u32 {
     message.flatten().unwrap_or_default()
 }
 
-/// The task that runs: asked by a task, itself.
+/// The task that runs. A task that calls this gets itself.
 pub fn running() -> Option<TaskId> {
     debug::current()
 }

@@ -1,4 +1,4 @@
-//! The PL011 (DDI 0183): polled output, as all that is printed may wait.
+//! The PL011 (DDI 0183) with polled output: whatever prints may wait.
 
 use crate::mmio::Registers;
 use crate::state::Once;
@@ -8,7 +8,7 @@ const DR: usize = 0x00;
 const FR: usize = 0x18;
 const LCRH: usize = 0x2c;
 const CR: usize = 0x30;
-/// FR: no room to send.
+/// FR: the transmit FIFO is full.
 const TXFF: u32 = 1 << 5;
 /// LCRH: 8 bits, with FIFOs.
 const WORD_8_FIFO: u32 = 3 << 5 | 1 << 4;
@@ -17,7 +17,7 @@ const ENABLED: u32 = 1 | 1 << 8 | 1 << 9;
 
 static UART: Once<Registers> = Once::new();
 
-/// From now on, what is printed goes there. The speed stays as the boot loader set it.
+/// Prints to this port from now on. Its speed stays as the boot loader set it.
 pub fn install(uart: &Registers) {
     if uart.read(CR) & ENABLED != ENABLED {
         uart.write(LCRH, WORD_8_FIFO);
@@ -26,7 +26,7 @@ pub fn install(uart: &Registers) {
     UART.set(*uart);
 }
 
-/// The serial port, as a place to print to; nothing is printed before [`install`].
+/// The serial port, for printing; nothing is printed before [`install`].
 pub struct Console;
 
 impl fmt::Write for Console {

@@ -1,9 +1,9 @@
-//! What a debugger (or a hypervisor's trace) can read of the tasks, by symbol. Kept up to
-//! date at each exit from the kernel.
+//! The tasks' states that a debugger (or a hypervisor's trace) can read by symbol. They are brought
+//! up to date at each exit from the kernel.
 //!
 //! `RTOS_CURRENT_TASK` is the index in `RTOS_TASKS` of the task that runs, or 0xffff_ffff;
-//! `RTOS_TASK_COUNT` is how many entries of `RTOS_TASKS` are used. The layout is
-//! [`TaskEntry`]'s, the same on 32 and 64 bit.
+//! `RTOS_TASK_COUNT` is the number of used entries of `RTOS_TASKS`. The layout is [`TaskEntry`]'s,
+//! the same for 32 and 64 bits.
 
 use crate::stacks;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -22,7 +22,7 @@ pub struct TaskEntry {
     state: AtomicU32,
     /// 20: its rank under fixed priorities, 0 the most urgent.
     priority: AtomicU32,
-    /// 24: when its current or next job is due, in ticks of the counter from `RTOS_START`.
+    /// 24: the deadline of its current or next job, in ticks of the counter from `RTOS_START`.
     deadline: AtomicU64,
     /// 32: jobs completed.
     jobs: AtomicU64,
@@ -30,7 +30,7 @@ pub struct TaskEntry {
     misses: AtomicU64,
     /// 48: its stack pointer, while it does not run: the saved registers are there.
     stack_pointer: AtomicU64,
-    /// 56: what its current job had used of its budget, in ticks, when its state changed.
+    /// 56: the part of its budget that its current job had used when its state changed, in ticks.
     consumed: AtomicU64,
 }
 
@@ -64,10 +64,10 @@ impl TaskEntry {
 /// The tasks.
 #[unsafe(no_mangle)]
 static RTOS_TASKS: [TaskEntry; MAX_TASKS] = [const { TaskEntry::new() }; MAX_TASKS];
-/// How many there are.
+/// The number of tasks.
 #[unsafe(no_mangle)]
 static RTOS_TASK_COUNT: AtomicU32 = AtomicU32::new(0);
-/// Which one runs.
+/// The index of the task that runs.
 #[unsafe(no_mangle)]
 static RTOS_CURRENT_TASK: AtomicU32 = AtomicU32::new(NOBODY);
 /// The counter when the schedule began.
@@ -93,12 +93,12 @@ pub fn name(id: TaskId, name: &str) {
     RTOS_TASK_COUNT.fetch_max(id.index() as u32 + 1, Relaxed);
 }
 
-/// The schedule begins at this value of the counter.
+/// Notes that the schedule begins at this value of the counter.
 pub fn begin(start: u64) {
     RTOS_START.store(start, Relaxed);
 }
 
-/// Brings all up to date that something happened to.
+/// Brings the entries of all tasks that an event concerned up to date.
 pub fn publish(kernel: &mut Kernel<'_>) {
     let running = kernel.running();
     RTOS_CURRENT_TASK.store(running.map_or(NOBODY, |id| id.index() as u32), Relaxed);

@@ -1,12 +1,12 @@
-//! Every entry into the kernel, and who runs after it.
+//! Every entry into the kernel, and the choice of the task that runs after it.
 
 use crate::arch::{self, Cause, Frame, cpu};
 use crate::calls::{self, Call};
 use crate::{burn, debug, gic, report, stacks, state};
 use hanok_rtos_kernel::{Kernel, Misuse, Ticks};
 
-/// Called by the vectors with the context that was interrupted, interrupts masked; gives the
-/// context to go on with.
+/// Called by the vectors with the interrupted context, with interrupts masked. Returns the context
+/// to go on with.
 pub extern "C" fn exception(frame: &'static mut Frame, kind: usize) -> *mut Frame {
     let now = state::now();
     let next = serve(frame, kind, now);
@@ -23,9 +23,9 @@ fn serve(frame: &'static mut Frame, kind: usize, now: Ticks) -> *mut Frame {
         }
         Cause::Interrupt => {
             let id = gic::acknowledge();
-            // There is no other source than the timer; if another came, nothing is due.
+            // The timer is the only source; if another interrupt came, nothing is due.
             state::with(|kernel| kernel.timer(now));
-            // Before the end of the interrupt: until then its line is up.
+            // Set the timer before the end of the interrupt: until then its line is high.
             let next = switch(frame, now);
             gic::end(id);
             next
@@ -56,7 +56,7 @@ fn complete(kernel: &mut Kernel<'_>, now: Ticks) -> Result<(), Misuse> {
     kernel.complete(now)
 }
 
-/// Keeps the interrupted context, programs the timer, and gives the context that is next.
+/// Keeps the interrupted context, sets the timer, and returns the next context.
 fn switch(frame: &'static mut Frame, now: Ticks) -> *mut Frame {
     if now >= state::end() {
         report::last();
@@ -85,7 +85,7 @@ fn program_timer(kernel: &Kernel<'_>) {
     }
 }
 
-/// Until when the timer may be ahead.
+/// The largest time that the timer may be set to.
 fn leash(kernel: &Kernel<'_>) -> Ticks {
     let short = state::options().is_some_and(|options| options.cores > 1);
     match kernel.running() {

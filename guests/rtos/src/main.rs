@@ -1,25 +1,25 @@
 //! A small real-time operating system as a guest, and an example of how to write one.
 //!
-//! It starts by the Linux boot protocol of arm64 or ARM, finds its devices in the device
-//! tree, and runs the set of tasks that the command line names (`rtos.set`, see
-//! [`hanok_rtos_kernel::Options`]): on `qemu-system-aarch64 -M virt -kernel`, on
-//! `qemu-system-arm -M virt -kernel`, and in a VM. At the end it reports what each task's
-//! jobs came to, compares the schedule with a simulation, and powers off.
+//! It starts by the Linux boot protocol of arm64 or ARM, finds its devices in the device tree, and
+//! runs the set of tasks that the command line names (`rtos.set`, see
+//! [`hanok_rtos_kernel::Options`]): on `qemu-system-aarch64 -M virt -kernel`, on `qemu-system-arm
+//! -M virt -kernel`, and in a VM. At the end it reports the results of each task's jobs, compares
+//! the schedule with a simulation, and powers off.
 //!
-//! What decides is in the crate `hanok-rtos-kernel`, which runs on a PC too. What acts is
-//! here, in the order in which it is met:
+//! The crate `hanok-rtos-kernel` decides; it runs on a PC too. The code here acts; its modules, in
+//! the order in which they are used:
 //!
 //! | module | |
 //! |---|---|
 //! | `arch` | boot, vectors and context switch, the CPU's registers |
 //! | `tree` | where the devices are |
 //! | `gic`, `console`, `psci` | the devices |
-//! | `state` | the one kernel, and who may touch it |
-//! | `exception` | every entry into the kernel, and who runs after it |
+//! | `state` | the one kernel, and how it may be used |
+//! | `exception` | every entry into the kernel, and the task that runs after it |
 //! | `stacks` | contexts and stacks of the tasks |
 //! | `debug` | symbols for a debugger |
-//! | `calls` | what a task may ask for |
-//! | `bodies`, `burn` | what tasks do |
+//! | `calls` | the requests of tasks |
+//! | `bodies`, `burn` | the code of the tasks |
 //! | `report` | what is printed |
 
 #![no_std]
@@ -47,7 +47,7 @@ mod tree;
 use arch::cpu;
 use hanok_rtos_kernel::{Full, Kernel, Options, Set, Trace};
 
-/// From the last preparation to the first release.
+/// The time in milliseconds from the end of the preparation to the first release.
 const HEAD_START_MS: u64 = 1;
 
 /// The first Rust code that runs with the MMU on; `tree` is the device tree's address.
@@ -91,7 +91,7 @@ fn run(machine: &tree::Machine, options: Options) {
     idle(options.report.saturating_mul(frequency))
 }
 
-/// Makes the kernel with its tasks, and a first context for each.
+/// Makes the kernel with its tasks, and the first context of each.
 fn prepare(set: &'static Set, frequency: u64) -> Result<(), Full> {
     let mut kernel = Kernel::new(set.policy, Trace::new(state::trace_storage()));
     for spec in set.specs(frequency) {
@@ -104,7 +104,7 @@ fn prepare(set: &'static Set, frequency: u64) -> Result<(), Full> {
     Ok(())
 }
 
-/// What runs when no task does: sleep, and a report now and then.
+/// Runs when no task does: sleeps, and prints reports.
 fn idle(between_reports: u64) -> ! {
     let mut next = between_reports;
     loop {

@@ -20,7 +20,7 @@ impl Registers {
         Self { base, size }
     }
 
-    /// Those from `offset` on.
+    /// The registers from `offset` on.
     pub fn part(&self, offset: usize, size: usize) -> Self {
         assert!(offset + size <= self.size);
         Self {

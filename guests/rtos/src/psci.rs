@@ -7,7 +7,7 @@ const SYSTEM_OFF: u32 = 0x8400_0008;
 
 static BY_SMC: Once<bool> = Once::new();
 
-/// How PSCI is called; before, it is by HVC.
+/// Sets how PSCI is called; until then, it is by HVC.
 pub fn install(by_smc: bool) {
     BY_SMC.set(by_smc);
 }

@@ -1,4 +1,4 @@
-//! What is printed, in the middle and at the end.
+//! The reports during the run and at the end.
 
 use crate::{arch::cpu, psci, state};
 use core::fmt;
@@ -25,7 +25,7 @@ static ENTRIES: AtomicU64 = AtomicU64::new(0);
 static IN_KERNEL: AtomicU64 = AtomicU64::new(0);
 static LONGEST: AtomicU64 = AtomicU64::new(0);
 
-/// The kernel was entered, and left again after `time`.
+/// Notes that the kernel was entered, and left again after `time`.
 pub fn note_entry(time: Ticks) {
     ENTRIES.fetch_add(1, Relaxed);
     IN_KERNEL.fetch_add(time, Relaxed);
@@ -75,7 +75,7 @@ fn add(sum: &mut Stats, task: &Task) {
     sum.overruns += stats.overruns;
 }
 
-/// Prints all tasks, line by line, while they go on; from the idle loop.
+/// Prints all tasks, line by line, while they go on; called by the idle loop.
 pub fn interim() {
     println!("rtos: after {} us", Microseconds(state::now()));
     let mut sum = Stats::default();
@@ -88,7 +88,7 @@ pub fn interim() {
     total(&sum);
 }
 
-/// Prints all, and powers off.
+/// Prints everything, and powers off.
 pub fn last() -> ! {
     cpu::stop_timer();
     state::with(|kernel| {
@@ -124,7 +124,7 @@ impl fmt::Display for Told<'_> {
     }
 }
 
-/// Compares what happened with the simulation.
+/// Compares the trace with the simulation.
 fn judge(kernel: &Kernel<'_>, options: &Options) {
     let Some(set) = options.expect else { return };
     let specs = set.specs(cpu::frequency());

@@ -1,17 +1,17 @@
-//! Stacks, and where on them the context of everybody who does not run lies.
+//! The stacks, and the contexts on them of all tasks that do not run.
 
 use crate::arch::Frame;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 use hanok_rtos_kernel::{MAX_TASKS, TaskId};
 
-/// Bytes of a task's stack.
+/// The size of a task's stack in bytes.
 const STACK_SIZE: usize = 0x2000;
-/// Bytes of the first stack, on which the idle loop stays.
+/// The size of the first stack in bytes, on which the idle loop runs.
 pub const BOOT_STACK_SIZE: usize = 0x8000;
-/// Stands at the end of a task's stack, as long as the stack was deep enough.
+/// A mark at the end of a task's stack: it is overwritten if the stack is too small.
 const MARK: u64 = 0x6b63_6174_7320_646e;
-/// Whoever runs when no task does, in tables behind the tasks.
+/// The index of the idle loop, in tables behind the tasks.
 const IDLE: usize = MAX_TASKS;
 
 /// A stack.
@@ -33,10 +33,10 @@ pub static BOOT_STACK: Stack<BOOT_STACK_SIZE> = Stack::new();
 static STACKS: [Stack<STACK_SIZE>; MAX_TASKS] = [const { Stack::new() }; MAX_TASKS];
 static CONTEXTS: [AtomicPtr<Frame>; MAX_TASKS + 1] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_TASKS + 1];
-/// Whose context the CPU has.
+/// The index of the task whose context the CPU has.
 static CURRENT: AtomicUsize = AtomicUsize::new(IDLE);
 
-/// Gives a task its first context: `entry`, called with the task's number.
+/// Makes the first context of a task: `entry`, called with the task's number.
 pub fn prepare(id: TaskId, entry: extern "C" fn(usize) -> !) {
     const DEPTH: usize = STACK_SIZE - size_of::<Frame>();
     const { assert!(DEPTH.is_multiple_of(align_of::<Frame>())) };
@@ -51,7 +51,7 @@ pub fn prepare(id: TaskId, entry: extern "C" fn(usize) -> !) {
     CONTEXTS[id.index()].store(frame, Relaxed);
 }
 
-/// Keeps the context of whoever ran, and gives that of whoever is next.
+/// Keeps the context of the task that ran, and returns that of the next one.
 pub fn switch(frame: &'static mut Frame, next: Option<TaskId>) -> *mut Frame {
     let next = next.map_or(IDLE, TaskId::index);
     let before = CURRENT.swap(next, Relaxed);
@@ -64,7 +64,7 @@ pub fn switch(frame: &'static mut Frame, next: Option<TaskId>) -> *mut Frame {
     CONTEXTS[next].load(Relaxed)
 }
 
-/// Where the context of task `index` lies while it does not run.
+/// The address of the context of task `index` while it does not run.
 pub fn context(index: usize) -> usize {
     CONTEXTS[index].load(Relaxed) as usize
 }

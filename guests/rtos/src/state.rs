@@ -1,17 +1,17 @@
-//! The one kernel, and what else there is once.
+//! The one kernel, and other global state.
 //!
-//! There is one CPU. What both tasks and exceptions use is touched with interrupts masked
-//! alone, through [`with`]; exceptions come with interrupts masked.
+//! There is one CPU. What both tasks and exceptions use is accessed only with interrupts masked,
+//! through [`with`]; exceptions come with interrupts masked.
 
 use crate::arch::cpu;
 use core::cell::{Cell, UnsafeCell};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use hanok_rtos_kernel::{Event, Kernel, Options, Ticks};
 
-/// How many events are kept, to be compared with the simulation.
+/// The number of events that are kept to be compared with the simulation.
 const EVENTS: usize = 16_384;
 
-/// A value that is set once, before interrupts are let in, and only read afterwards.
+/// A value that is set once, before interrupts are enabled, and only read afterwards.
 pub struct Once<T>(UnsafeCell<Option<T>>);
 
 // SAFETY: there is one CPU, and nobody else runs while it is set.
@@ -60,7 +60,7 @@ struct Flag(Cell<bool>);
 // SAFETY: as for `Shared`.
 unsafe impl Sync for Flag {}
 
-/// Where the kernel keeps events; once.
+/// The storage for the kernel's events; given out once.
 pub fn trace_storage() -> &'static mut [Event] {
     if EVENTS_TAKEN.load(Relaxed) {
         return &mut [];
@@ -76,7 +76,7 @@ pub fn install(kernel: Kernel<'static>) {
     unsafe { *KERNEL.0.get() = Some(kernel) };
 }
 
-/// The schedule begins at this value of the counter.
+/// Notes that the schedule begins at this value of the counter.
 pub fn begin(start: Ticks, options: Options) {
     let length = match options.seconds {
         0 => Ticks::MAX,
@@ -100,17 +100,17 @@ pub fn start() -> Ticks {
     SCHEDULE.get().map_or(Ticks::MAX, |schedule| schedule.start)
 }
 
-/// When the schedule ends, from its start.
+/// The time of the schedule's end, from its start.
 pub fn end() -> Ticks {
     SCHEDULE.get().map_or(Ticks::MAX, |schedule| schedule.end)
 }
 
-/// The command line's words, once the schedule began.
+/// The options, once the schedule has begun.
 pub fn options() -> Option<&'static Options> {
     SCHEDULE.get().map(|schedule| &schedule.options)
 }
 
-/// Does something with the kernel; not from within itself. `None` before there is one.
+/// Calls `f` with the kernel; must not be called from within `f`. `None` before there is a kernel.
 pub fn with<T>(f: impl FnOnce(&mut Kernel<'static>) -> T) -> Option<T> {
     let before = cpu::mask();
     assert!(!IN_USE.0.replace(true), "the kernel is in use");
@@ -122,17 +122,18 @@ pub fn with<T>(f: impl FnOnce(&mut Kernel<'static>) -> T) -> Option<T> {
     result
 }
 
-/// The running task got the CPU at such a value of the counter, as if it had never lost it.
+/// Notes the value of the counter at which the running task would have got the CPU if it had never
+/// lost it.
 pub fn set_ran_from(value: Ticks) {
     RAN_FROM.store(value, Relaxed);
 }
 
-/// What the running job used of its budget.
+/// The part of its budget that the running job used.
 pub fn used() -> Ticks {
     loop {
         let from = RAN_FROM.load(Relaxed);
         let now = cpu::now();
-        // Otherwise the job was preempted in between, and `now` says nothing.
+        // Otherwise the job was preempted in between, and `now` does not belong to `from`.
         if RAN_FROM.load(Relaxed) == from {
             return now.wrapping_sub(from);
         }

@@ -1,5 +1,5 @@
-//! What the device tree says (Devicetree Specification 0.4): where the devices are, and the
-//! command line. The platform has all of them right below the root.
+//! Reads the device tree (Devicetree Specification 0.4): the devices' addresses, and the command
+//! line. On this platform all devices are directly below the root.
 
 use crate::mmio::Registers;
 use dtoolkit::fdt::{Fdt, FdtNode};
@@ -23,7 +23,7 @@ pub enum GicNode {
     },
 }
 
-/// What is there.
+/// The machine's devices.
 pub struct Machine {
     /// The serial port, a PL011.
     pub uart: Registers,
@@ -120,8 +120,9 @@ impl Root {
         }
     }
 
-    /// The third of the timer's interrupts is the virtual one; each has three cells, the
-    /// first 1 for one that is private to a CPU, the second its number from 16 on.
+    /// The interrupt of the virtual timer, which is the third of the timer's. Each has three cells:
+    /// the first is 1 for an interrupt that is private to a CPU, the second is its number, counted
+    /// from 16.
     fn timer(&self) -> Option<u32> {
         let node = self
             .compatible("arm,armv8-timer")
@@ -150,7 +151,7 @@ fn value(node: &FdtNode<'static>, name: &str) -> Option<&'static [u8]> {
     property.value_as::<&'static [u8]>().ok()
 }
 
-/// The number of `count` cells, 1 or 2, from cell `at` on.
+/// The number in `count` cells, 1 or 2, from cell `at` on.
 fn cells(value: &[u8], at: usize, count: usize) -> Option<u64> {
     let cell = |index: usize| {
         let bytes = value.get(index * 4..)?.first_chunk()?;

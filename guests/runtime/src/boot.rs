@@ -1,4 +1,4 @@
-//! Where the image is, and the CPUs' stacks. How it comes from the loader's jump to Rust is the
+//! Where the image is, and the CPUs' stacks. The code from the loader's jump to Rust is the
 //! architecture's (`arch`).
 
 use crate::cpu::{MAX_CPUS, STACK_SIZE};
@@ -15,27 +15,27 @@ unsafe impl Sync for Stacks {}
 pub(crate) static STACKS: Stacks = Stacks(UnsafeCell::new([[0; STACK_SIZE]; MAX_CPUS]));
 
 unsafe extern "C" {
-    /// Where a CPU that PSCI CPU_ON starts begins; its context is its number.
+    /// The entry of a CPU that PSCI CPU_ON starts; its context is its number.
     fn secondary_entry();
     static _start: u8;
     static _end: u8;
 }
 
-/// What the register of the boot protocol held that has the device tree's address.
+/// The value of the boot protocol's register for the device tree's address.
 pub(crate) static HANDED: AtomicUsize = AtomicUsize::new(0);
 
-/// What the register of Linux's boot protocol held that has the device tree's address (X0, in 32
-/// bit R2): zero for an ELF file.
+/// The value of the register of Linux's boot protocol for the device tree's address (X0; for 32
+/// bits R2): zero for an ELF file.
 pub fn handed() -> u64 {
     HANDED.load(Relaxed) as u64
 }
 
-/// Where the image runs.
+/// The address at which the image runs.
 pub fn load_address() -> u64 {
     (&raw const _start).addr() as u64
 }
 
-/// The image, with all that is zeroed behind it.
+/// The image, with the zeroed memory behind it.
 pub fn image() -> Area {
     let start = load_address();
     Area {
@@ -44,7 +44,7 @@ pub fn image() -> Area {
     }
 }
 
-/// The address to hand to CPU_ON.
+/// The address to pass to CPU_ON.
 pub fn secondary_address() -> u64 {
     (secondary_entry as *const ()).addr() as u64
 }

@@ -1,4 +1,4 @@
-//! What the program says: over a PL011, or by Xen's console hypercall.
+//! The console: a PL011, or Xen's console hypercall.
 
 use crate::{mmio, xen};
 use core::fmt;
@@ -21,7 +21,7 @@ pub enum Sink {
 /// The PL011's address; zero for Xen's console. Until [`install`] it is the virtual platform's.
 static UART: AtomicUsize = AtomicUsize::new(platform::UART.get() as usize);
 
-/// Text goes there from now on.
+/// Sends text to `sink` from now on.
 pub fn install(sink: Sink) {
     let uart = match sink {
         Sink::Pl011(address) => address,
@@ -30,7 +30,7 @@ pub fn install(sink: Sink) {
     UART.store(uart as usize, Relaxed);
 }
 
-/// The console, as a place to print to.
+/// The console, for printing.
 pub struct Console;
 
 impl fmt::Write for Console {
@@ -49,7 +49,7 @@ impl fmt::Write for Console {
     }
 }
 
-/// Sends one byte over the PL011, once there is room.
+/// Sends one byte over the PL011, once it has space.
 pub fn send(byte: u8) {
     let uart = UART.load(Relaxed) as u64;
     while mmio::read32(uart + FR) & TXFF != 0 {}

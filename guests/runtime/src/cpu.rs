@@ -1,34 +1,34 @@
-//! What each CPU keeps for itself, reached through TPIDR_EL1.
+//! Each CPU's own state, reached through TPIDR_EL1.
 
 use crate::arch::cpu::{mask, unmask};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
-/// How many CPUs the program can use.
+/// The largest number of CPUs that the program can use.
 pub const MAX_CPUS: usize = 8;
-/// Bytes of each CPU's stack.
+/// The size of each CPU's stack in bytes.
 pub const STACK_SIZE: usize = 0x8000;
-/// Interrupts that are counted each by itself.
+/// The number of interrupts that have a counter each.
 pub const COUNTED: usize = 96;
 
-/// One CPU's state. Only the CPU itself and its exception handler write it, so no order
-/// between CPUs is needed; others may look at the counters.
+/// One CPU's state. Only the CPU itself and its exception handler write it, so that no order
+/// between CPUs is needed; others may read the counters.
 #[repr(C)]
 pub struct Cpu {
-    /// Where to go on after a synchronous exception; zero where none is expected.
+    /// The address to continue at after a synchronous exception; zero where none is expected.
     pub recover: AtomicUsize,
-    /// The exception that was caught, as ESR_EL1 says it.
+    /// ESR_EL1 of the caught exception.
     pub esr: AtomicUsize,
-    /// The address that it was about.
+    /// FAR_EL1 of the caught exception.
     pub far: AtomicUsize,
-    /// The instruction.
+    /// ELR_EL1 of the caught exception: the instruction's address.
     pub elr: AtomicUsize,
-    /// The CPU's state then: SPSR.
+    /// SPSR of the caught exception: the CPU's state.
     pub state: AtomicUsize,
-    /// Whether one was caught.
+    /// Whether an exception was caught.
     pub caught: AtomicBool,
     /// How often each interrupt was taken.
     pub taken: [AtomicU32; COUNTED],
-    /// What else to do for an interrupt: a `fn(u32)`, or zero.
+    /// A further function to call for an interrupt: a `fn(u32)`, or zero.
     hook: AtomicUsize,
     index: AtomicUsize,
 }
@@ -53,7 +53,7 @@ impl Cpu {
         self.index.load(Relaxed)
     }
 
-    /// Notes the exception that was caught.
+    /// Notes a caught exception.
     pub fn note(&self, esr: u64, far: u64, elr: u64) {
         self.esr.store(esr as usize, Relaxed);
         self.far.store(far as usize, Relaxed);
@@ -66,7 +66,7 @@ impl Cpu {
         self.taken[id as usize].load(Relaxed)
     }
 
-    /// Starts the counters anew.
+    /// Sets the counters to zero.
     pub fn forget_interrupts(&self) {
         for count in &self.taken {
             count.store(0, Relaxed);
@@ -89,7 +89,7 @@ impl Cpu {
 
 static CPUS: [Cpu; MAX_CPUS] = [const { Cpu::new() }; MAX_CPUS];
 
-/// Makes `index` this CPU's number, and its vectors ours.
+/// Makes `index` this CPU's number, and installs the vectors.
 pub fn install(index: usize) {
     let cpu = &CPUS[index];
     cpu.index.store(index, Relaxed);
@@ -109,7 +109,7 @@ pub fn of(index: usize) -> &'static Cpu {
     &CPUS[index]
 }
 
-/// Lets interrupts in while `f` runs.
+/// Enables interrupts while `f` runs.
 pub fn with_interrupts<T>(f: impl FnOnce() -> T) -> T {
     unmask();
     let result = f();

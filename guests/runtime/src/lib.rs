@@ -1,11 +1,11 @@
-//! What the programs of `guests/` that look at or measure their machine share: from the loader's
-//! jump to Rust with the MMU on, exceptions, interrupts, other CPUs, the console.
+//! The runtime of those programs of `guests/` that examine or measure their machine: from the
+//! loader's jump to Rust with the MMU on, exceptions, interrupts, other CPUs, the console.
 //!
 //! An image on it boots by the Linux boot protocol of arm64 or ARM, wherever it is loaded: on QEMU
-//! itself, in a VM of Hanok, under KVM, and as the first domain of Xen. What 32 bit has otherwise
-//! is in `arch`; numbers that are addresses or registers have 64 bits everywhere. It gives the function
-//! `guest_main`, a panic handler, and in `Cargo.toml` `build = "../runtime/link.rs"`; the
-//! devices' places come out of the device tree ([`tree::Machine`]), by [`install`].
+//! itself, in a VM of Hanok, under KVM, and as the first domain of Xen. The 32-bit differences are
+//! in `arch`; numbers that are addresses or registers have 64 bits everywhere. An image has the
+//! function `guest_main`, a panic handler, and in `Cargo.toml` `build = "../runtime/link.rs"`. The
+//! devices' addresses come from the device tree ([`tree::Machine`]), by [`install`].
 //!
 //! The real-time guest has a runtime of its own: it is an example of how to write a guest, and
 //! needs contexts and little of what is here.
@@ -33,8 +33,8 @@ pub mod xen;
 pub use arch::mmio;
 
 unsafe extern "Rust" {
-    /// The image's own part, on the primary CPU with the MMU on; `tree` is where the device
-    /// tree lies.
+    /// The image's own part, on the primary CPU with the MMU on; `tree` is the device tree's
+    /// address.
     safe fn guest_main(tree: u64) -> !;
 }
 
@@ -42,7 +42,7 @@ unsafe extern "Rust" {
 extern "C" fn primary(handed: u64) -> ! {
     cpu::install(0);
     boot::HANDED.store(handed as usize, core::sync::atomic::Ordering::Relaxed);
-    // As an ELF file, or out of flash, it is handed nothing: the tree is where RAM starts.
+    // An ELF file, or an image in flash, gets no address: the tree is at the start of RAM.
     let tree = match handed {
         0 => hanok_types::platform::RAM.get(),
         handed => handed,
@@ -50,8 +50,8 @@ extern "C" fn primary(handed: u64) -> ! {
     guest_main(tree)
 }
 
-/// Uses the devices of `machine`: the console speaks, the interrupt controller's places are
-/// known. The controller itself is turned on by [`gic::init_distributor`] and [`gic::init_cpu`].
+/// Uses the devices of `machine`: the console prints, and the interrupt controller's addresses are
+/// known. [`gic::init_distributor`] and [`gic::init_cpu`] turn the controller on.
 pub fn install(machine: &tree::Machine) {
     console::install(machine.console);
     gic::install(machine.gic);

@@ -1,6 +1,6 @@
 //! The program's own translation: devices and RAM at their physical addresses, and a window of
-//! pages that it points wherever it wants to look. Descriptors are those of the VMSAv8-64 and of
-//! ARMv7's long format, which are the same in all that is used (DDI 0406C, B3.6.1).
+//! pages that can be mapped anywhere. Descriptors are those of VMSAv8-64 and of ARMv7's long
+//! format, which are equal in everything that is used (DDI 0406C, B3.6.1).
 
 pub use crate::arch::mmu::{ROOT, WINDOW, address_limit, build_tables, everywhere, map_everything};
 use crate::arch::mmu::{flush, store};
@@ -45,7 +45,7 @@ pub(crate) const EXECUTE_NEVER: u64 = 3 << 53;
 pub enum Kind {
     /// Device memory.
     Device,
-    /// Normal memory that may be run.
+    /// Normal memory that may be executed.
     Code,
     /// Normal memory that may only be read.
     ReadOnly,
@@ -61,27 +61,27 @@ impl Kind {
     }
 }
 
-/// The level 2 of the window, with its level 3 in it.
+/// The window's level 2, which points to its level 3.
 pub(crate) fn window() -> u64 {
     WINDOW_2.set(0, WINDOW_3.address() | TABLE);
     WINDOW_2.address()
 }
 
-/// Maps page `slot` of the window to `physical` (rounded down to a page), and gives where
-/// `physical` is seen.
+/// Maps page `slot` of the window to `physical` (rounded down to a page), and returns the virtual
+/// address of `physical`.
 pub fn map(slot: usize, physical: u64, kind: Kind) -> u64 {
     set_page(slot, physical & !(PAGE - 1) | ACCESS | TABLE | kind.bits());
     page(slot) + physical % PAGE
 }
 
-/// Takes page `slot` of the window away.
+/// Unmaps page `slot` of the window.
 pub fn unmap(slot: usize) -> u64 {
     set_page(slot, 0);
     page(slot)
 }
 
-/// Makes the 2 MiB after the window's first be translated by a table at `physical`, and
-/// gives where they begin.
+/// Makes a table at `physical` translate the 2 MiB after the window's first, and returns their
+/// address.
 pub fn map_table_at(physical: u64) -> u64 {
     WINDOW_2.set(1, 0);
     flush();
@@ -90,8 +90,8 @@ pub fn map_table_at(physical: u64) -> u64 {
     WINDOW + (2 << 20)
 }
 
-/// Makes the tables say that the window's first 2 MiB are translated by a table at `physical`, and
-/// leaves what CPUs have cached of them as it is.
+/// Makes the tables name a table at `physical` for the window's first 2 MiB, without invalidating
+/// what CPUs have cached of them.
 pub fn lead_window_to(physical: u64) {
     WINDOW_2.set(0, physical | TABLE);
 }

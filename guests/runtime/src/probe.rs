@@ -1,4 +1,4 @@
-//! One instruction under observation: does it fault, and how?
+//! Instructions under observation: whether one faults, and how.
 
 use crate::cpu;
 use core::fmt;
@@ -9,9 +9,9 @@ use core::sync::atomic::Ordering::Relaxed;
 pub struct Fault {
     /// ESR_EL1.
     pub esr: u64,
-    /// FAR_EL1; means something for aborts and PC alignment alone.
+    /// FAR_EL1; it only means something for aborts and PC alignment.
     pub far: u64,
-    /// ELR_EL1: the instruction.
+    /// ELR_EL1: the instruction's address.
     pub elr: u64,
 }
 
@@ -26,7 +26,7 @@ impl Fault {
         self.esr & 0x3f
     }
 
-    /// Whether an abort was a write's.
+    /// Whether an abort was caused by a write.
     pub fn is_write(&self) -> bool {
         self.esr & 1 << 6 != 0
     }
@@ -47,7 +47,7 @@ impl fmt::Debug for Fault {
     }
 }
 
-/// Exception classes (DDI 0487, ESR_EL1.EC); on 32 bit what the vectors make of their kind.
+/// Exception classes (DDI 0487, ESR_EL1.EC); for 32 bits, the ones that the vectors form.
 pub mod class {
     pub use crate::arch::vectors::SVC;
     /// Unknown reason: UNDEFINED.
@@ -90,7 +90,17 @@ pub mod status {
     pub const ALIGNMENT: u64 = 0x21;
 }
 
-/// Gets ready to catch; for [`probe!`] alone. Returns where the address to go on at goes.
+/// What the vectors make of a synchronous exception.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Catch {
+    /// A probe expects it: it was noted.
+    Expected,
+    /// No probe expects an exception now.
+    Unexpected,
+}
+
+/// Begins to catch; only for [`probe!`]. Returns where to store the address to continue at.
 pub fn begin() -> *mut usize {
     let cpu = cpu::this();
     cpu.caught.store(false, Relaxed);

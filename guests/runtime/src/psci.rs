@@ -28,25 +28,25 @@ pub const SMCCC_VERSION: u64 = 0x8000_0000;
 /// SMCCC_ARCH_FEATURES.
 pub const SMCCC_ARCH_FEATURES: u64 = 0x8000_0001;
 
-/// Done.
+/// The call succeeded.
 pub const SUCCESS: i64 = 0;
-/// No such call.
+/// The call is not implemented.
 pub const NOT_SUPPORTED: i64 = -1;
-/// An argument is wrong.
+/// An argument is invalid.
 pub const INVALID_PARAMETERS: i64 = -2;
-/// The CPU runs.
+/// The CPU is on already.
 pub const ALREADY_ON: i64 = -4;
-/// The address is no RAM.
+/// The address is not RAM.
 pub const INVALID_ADDRESS: i64 = -9;
 
-/// AFFINITY_INFO: runs.
+/// AFFINITY_INFO: the CPU is on.
 pub const ON: i64 = 0;
-/// AFFINITY_INFO: is off.
+/// AFFINITY_INFO: the CPU is off.
 pub const OFF: i64 = 1;
-/// AFFINITY_INFO: was started and does not run yet.
+/// AFFINITY_INFO: the CPU was started and is not on yet.
 pub const ON_PENDING: i64 = 2;
 
-/// HVC with these in the first four registers; gives the first back.
+/// HVC with these values in the first four registers; returns the first.
 pub fn call(function: u64, a: u64, b: u64, c: u64) -> u64 {
     let mut x = [function, a, b, c, 0, 0, 0, 0];
     call_all(&mut x);
@@ -82,7 +82,7 @@ pub fn system_off() -> ! {
     }
 }
 
-/// Starts the machine afresh.
+/// Restarts the machine.
 pub fn system_reset() -> ! {
     call(SYSTEM_RESET, 0, 0, 0);
     panic!("SYSTEM_RESET returned");

@@ -3,16 +3,16 @@
 use crate::{cpu, gic, timer};
 use hanok_types::platform;
 
-/// Sleeps until `done`, which only an interrupt can bring about, and takes interrupts
-/// meanwhile; `false` after so many milliseconds. Uses the virtual timer.
+/// Sleeps until `done`, which only an interrupt can cause, for at most `milliseconds`, and takes
+/// interrupts meanwhile. Uses the virtual timer. Returns whether it is done.
 pub fn sleep_until(milliseconds: u64, mut done: impl FnMut() -> bool) -> bool {
     let id = platform::TIMER_VIRTUAL_IRQ.get();
     let end = timer::now() + timer::microseconds(milliseconds * 1000);
     gic::enable(id);
     write_sysreg!("cntv_cval_el0", end);
     write_sysreg!("cntv_ctl_el0", timer::ENABLE);
-    // Masked between the look and WFI, which a pending interrupt ends nevertheless: none
-    // can come, and be taken, in between.
+    // Interrupts are masked between the check and WFI, which a pending interrupt ends all the same:
+    // none can come, and be taken, in between.
     let came = loop {
         if done() {
             break true;

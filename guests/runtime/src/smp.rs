@@ -8,7 +8,7 @@ static JOBS: [AtomicUsize; MAX_CPUS] = [const { AtomicUsize::new(0) }; MAX_CPUS]
 
 static DONE: [AtomicBool; MAX_CPUS] = [const { AtomicBool::new(false) }; MAX_CPUS];
 
-/// What another CPU does; it gets its number.
+/// A function for another CPU; its argument is the CPU's number.
 pub type Job = fn(usize);
 
 /// The entry of every other CPU, with the MMU on.
@@ -23,15 +23,16 @@ pub extern "C" fn secondary(index: usize) -> ! {
     psci::cpu_off()
 }
 
-/// Starts `job` on CPU `index`; gives what CPU_ON said.
+/// Starts `job` on CPU `index`; returns the result of CPU_ON.
 pub fn start(index: usize, job: Job) -> i64 {
     DONE[index].store(false, Release);
     JOBS[index].store(job as usize, Release);
     psci::cpu_on(index as u64, boot::secondary_address(), index as u64)
 }
 
-/// Waits until CPU `index` has done its job and is off; `false` where that takes too long.
-/// AFFINITY_INFO alone would not do: QEMU says OFF until a CPU that was started runs.
+/// Waits until CPU `index` has finished its job and is off. AFFINITY_INFO alone is not enough: QEMU
+/// says OFF until a started CPU runs.
+/// Returns whether it is off in time.
 pub fn wait_off(index: usize) -> bool {
     timer::wait_until(|| DONE[index].load(Acquire))
         && timer::wait_until(|| psci::affinity_info(index as u64) == psci::OFF)

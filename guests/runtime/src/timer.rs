@@ -7,8 +7,8 @@ pub const IMASK: u64 = 2;
 /// CNTx_CTL: the condition is met.
 pub const ISTATUS: u64 = 4;
 
-/// How long anything may take before it counts as lost. Long: an emulator may stand still
-/// for a while.
+/// The time in milliseconds after which an event counts as lost. It is long, because an emulator
+/// may stand still for a while.
 pub const PATIENCE_MS: u64 = 10_000;
 
 /// The virtual counter.
@@ -18,21 +18,21 @@ pub fn now() -> u64 {
     read_sysreg!("cntvct_el0")
 }
 
-/// Ticks in so many microseconds.
+/// The ticks in `count` microseconds.
 pub fn microseconds(count: u64) -> u64 {
     read_sysreg!("cntfrq_el0").saturating_mul(count) / 1_000_000
 }
 
-/// How often a spinning CPU looks before it reads the clock: on an emulator the clock may
-/// be behind a lock that whoever is waited for needs.
+/// How often a waiting CPU checks before it reads the clock: on an emulator the clock may be behind
+/// a lock that the awaited CPU needs.
 const LOOKS: usize = 64;
 
-/// Waits until `done`; `false` when patience is at its end.
+/// Waits until `done`, for at most [`PATIENCE_MS`]. Returns whether it is done.
 pub fn wait_until(done: impl FnMut() -> bool) -> bool {
     wait_until_us(PATIENCE_MS * 1000, done)
 }
 
-/// Waits so many microseconds until `done`; `false` where it is not.
+/// Waits until `done`, for at most `count` microseconds. Returns whether it is done.
 pub fn wait_until_us(count: u64, mut done: impl FnMut() -> bool) -> bool {
     let end = now() + microseconds(count);
     while now() <= end {
@@ -46,14 +46,14 @@ pub fn wait_until_us(count: u64, mut done: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// Lets others go first: YIELD, which an emulator heeds, unlike the ISB of
+/// Lets other CPUs run first: YIELD, which an emulator obeys, unlike the ISB of
 /// `core::hint::spin_loop`.
 pub fn relax() {
     // SAFETY: a hint.
     unsafe { core::arch::asm!("yield", options(nostack)) };
 }
 
-/// Lets so many microseconds pass.
+/// Waits for `count` microseconds.
 pub fn spin(count: u64) {
     let end = now() + microseconds(count);
     while now() < end {

@@ -1,5 +1,5 @@
-//! What the device tree says (Devicetree Specification 0.4): the devices, the CPUs, the command
-//! line. All that is looked for is right below the root, in every tree that we are given.
+//! Reads the device tree (Devicetree Specification 0.4): the devices, the CPUs, the command line.
+//! In every tree that the programs get, these are directly below the root.
 
 use crate::console::Sink;
 use crate::gic::Layout;
@@ -7,15 +7,15 @@ use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
 use heapless::Vec;
 
-/// How many register areas a tree may name.
+/// The largest number of register areas in a tree.
 pub const MAX_AREAS: usize = 64;
 
-/// Addresses that something answers at.
+/// A range of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// The first.
+    /// The first address.
     pub start: u64,
-    /// How many bytes.
+    /// The size in bytes.
     pub size: u64,
 }
 
@@ -31,17 +31,17 @@ impl Area {
     }
 }
 
-/// What the tree said.
+/// What the tree says of the machine.
 pub struct Machine {
     /// The command line.
     pub bootargs: &'static str,
-    /// How many CPUs.
+    /// The number of CPUs.
     pub cpus: usize,
     /// RAM.
     pub ram: Area,
     /// The interrupt controller.
     pub gic: Layout,
-    /// Where to say something: Xen's console where Xen is, else the PL011.
+    /// The console: Xen's where Xen is, else the PL011.
     pub console: Sink,
     /// The registers of all devices.
     pub devices: Vec<Area, MAX_AREAS>,
@@ -88,15 +88,15 @@ impl Machine {
         })
     }
 
-    /// What the last word of the command line that begins so says: words that are added count
-    /// more.
+    /// The value of the last word of the command line that begins with `key`, so that added words
+    /// take precedence.
     pub fn value(&self, key: &str) -> Option<&'static str> {
         let words = self.bootargs.split_ascii_whitespace();
         words.filter_map(|word| word.strip_prefix(key)).next_back()
     }
 }
 
-/// The root, and how its children's `reg` is written.
+/// The root, and the numbers of cells in its children's `reg`.
 struct Root {
     node: FdtNode<'static>,
     address_cells: usize,
@@ -123,7 +123,7 @@ impl Root {
         core::str::from_utf8(text.split(|byte| *byte == 0).next()?).ok()
     }
 
-    /// Where the boot loader put one (Linux, Documentation/arch/arm64/booting.rst).
+    /// The initramfs, where the boot loader put one (Linux, Documentation/arch/arm64/booting.rst).
     fn initramfs(&self) -> Option<Area> {
         let chosen = self.node.children().find(|node| node.name() == "chosen")?;
         let start = number(property(&chosen, "linux,initrd-start")?);
@@ -178,8 +178,8 @@ impl Root {
         Some(Sink::Pl011(area.start))
     }
 
-    /// The registers of whatever is a device: it says what it is compatible with. A bus of
-    /// devices (`platform-bus`) has none of its own, and nobody gives us devices on it.
+    /// The registers of every device, which is a node with a `compatible`. A bus of devices
+    /// (`platform-bus`) has none of its own, and the programs get no devices on it.
     fn devices(&self) -> Vec<Area, MAX_AREAS> {
         let nodes = self.node.children();
         nodes
@@ -198,13 +198,13 @@ impl Root {
         })
     }
 
-    /// Where the first two areas of a node's registers start.
+    /// The start addresses of the first two areas of a node's registers.
     fn first_two(&self, node: &FdtNode<'static>) -> Option<[u64; 2]> {
         let mut areas = self.areas(property(node, "reg")?);
         Some([areas.next()?.start, areas.next()?.start])
     }
 
-    /// Starts and lengths.
+    /// The areas in a `reg`: starts and sizes.
     fn areas(&self, reg: &'static [u8]) -> impl Iterator<Item = Area> + use<> {
         let address = self.address_cells * 4;
         let pairs = reg.chunks_exact(address + self.size_cells * 4);
@@ -223,7 +223,7 @@ fn property(node: &FdtNode<'static>, name: &str) -> Option<&'static [u8]> {
     property.value_as::<&'static [u8]>().ok()
 }
 
-/// The number that these bytes are, the most significant first.
+/// The number in these bytes, the most significant first.
 fn number(bytes: &[u8]) -> u64 {
     bytes
         .iter()

@@ -8,7 +8,7 @@ const CONSOLE_IO: u64 = 18;
 pub const VERSION: u64 = 0;
 const CONSOLE_WRITE: u64 = 0;
 
-/// Calls hypercall `number`; gives the first register back.
+/// Calls hypercall `number`; returns the first register.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! What it costs to admit one more task among a hundred components.
+//! Counts the instructions of admitting one more task among a hundred components.
 
 use crate::{Costs, Random, counter};
 use hanok_sched::admission::{Change, Demand, Ledger, Plan, Refusal, Window, Work};
@@ -6,7 +6,7 @@ use hanok_sched::{Kind, Order};
 use spin::Mutex;
 
 const COMPONENTS: usize = 100;
-/// Ten in each component, and a place for one more.
+/// The largest number of tasks of a component: ten, and one more.
 const TASKS: usize = 11;
 type Core = Mutex<Ledger<COMPONENTS, TASKS>>;
 
@@ -16,7 +16,7 @@ static FIXED: Core = Mutex::new(Ledger::new(Order::Priority));
 /// Milliseconds in ticks of a counter of 62.5 MHz, as QEMU's board has it.
 const MS: u64 = 62_500;
 
-/// What may be spent on one answer.
+/// The largest number of steps for one answer.
 const WORK: u32 = 35_000;
 
 pub fn measure() {
@@ -82,8 +82,8 @@ fn fill(
     Ok(())
 }
 
-/// One that needs about 1/`part` of a CPU: from 50 ms to a second, in steps of half a
-/// millisecond, often by an earlier deadline and late by some jitter.
+/// A task that needs about 1/`part` of a CPU: its period is from 50 ms to a second, in steps of
+/// half a millisecond; often its deadline is earlier, and it has some jitter.
 fn task(random: &mut Random, part: u64) -> Demand {
     let period = (100 + random.below(1900)) * MS / 2;
     let execution = 1 + random.below(2 * period / part);

@@ -1,18 +1,32 @@
-//! How many instructions something takes.
+//! Counts instructions.
 
 /// INST_RETIRED: an instruction that was architecturally executed (DDI 0487, D14.11).
 const INST_RETIRED: u64 = 0x08;
 /// PMCR_EL0.E: the counters count.
 const ENABLE: u64 = 1;
 
-/// Lets the first event counter count; `false` where it does not.
-pub fn start() -> bool {
+/// Whether this CPU counts instructions.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counting {
+    /// It counts, and equal code gives equal counts.
+    Exact,
+    /// It does not count.
+    Absent,
+}
+
+/// Enables the first event counter.
+pub fn start() -> Counting {
     write_sysreg!("pmcr_el0", ENABLE);
     write_sysreg!("pmevtyper0_el0", INST_RETIRED);
     write_sysreg!("pmcntenset_el0", 1);
     let first = empty();
-    // A count of nothing must be small, there, and always the same.
-    first > 0 && first < 32 && first == empty()
+    // The count of nothing must be small, not zero, and always the same.
+    if first > 0 && first < 32 && first == empty() {
+        Counting::Exact
+    } else {
+        Counting::Absent
+    }
 }
 
 #[inline(always)]

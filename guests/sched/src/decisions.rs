@@ -1,4 +1,4 @@
-//! What a decision costs: an event, and who runs after it and until when.
+//! Counts the instructions of a decision: an event, then which vCPU runs after it and until when.
 
 use crate::{Costs, Random, counter};
 use hanok_sched::{Decision, Entity, Interface, Kind, Order, Policy, Reservation, Servers, Slack};
@@ -9,10 +9,10 @@ type Core = Mutex<Servers<N>>;
 
 /// One for each number of vCPUs: they are too large for a stack.
 static CORES: [(usize, Core); 3] = [(4, core()), (32, core()), (N, core())];
-/// All vCPUs of one period.
+/// A core whose vCPUs all have one period.
 static EQUAL: Core = core();
 
-/// Decisions for each number of vCPUs.
+/// The number of decisions for each number of vCPUs.
 const STEPS: u32 = 20_000;
 
 const fn core() -> Core {
@@ -52,7 +52,8 @@ impl Load {
         }
     }
 
-    /// Servers that together have nine tenths of the CPU; of every kind; no two periods alike.
+    /// Adds servers of every kind that together have nine tenths of the CPU, no two with the same
+    /// period.
     fn fill(&mut self, servers: &mut Servers<N>) {
         let kinds = [Kind::Deferrable, Kind::ConstantBandwidth, Kind::Polling];
         for index in 0..self.vcpus {
@@ -77,7 +78,7 @@ impl Load {
         let mut now = 0;
         let mut decision = servers.pick(now);
         for _ in 0..STEPS {
-            // About as many events of guests as of the timer.
+            // Events of guests are about as frequent as those of the timer.
             let event = now + 1 + self.random.below(3000);
             match decision.until {
                 Some(until) if until <= event => {
@@ -142,7 +143,7 @@ impl Load {
     }
 }
 
-/// The worst there is: every vCPU is out of budget, and all budgets come at one instant.
+/// The worst case: every vCPU is out of budget, and all budgets come at one instant.
 fn equal_periods(servers: &mut Servers<N>) {
     let budget = 10;
     let period = 10 * N as u64;

@@ -1,10 +1,10 @@
-//! Counts what the scheduler's decisions and its admission cost on the target, instruction by
-//! instruction: `core/sched` as the hypervisor has it, built with the same options, driven
-//! through random loads.
+//! Counts the instructions of the scheduler's decisions and its admission on the target:
+//! `core/sched` as the hypervisor has it, built with the same options, with random loads.
 //!
 //! It runs on QEMU's board itself with `-icount shift=0`, where the performance monitors count
 //! every instruction exactly. It prints `sched: FIGURE VALUE` and lines that begin with
-//! `sched-info:` for people, at the end `sched: done`; `FAIL` and why where something is wrong.
+//! `sched-info:` for people, at the end `sched: done`; or `FAIL` and the reason where something is
+//! wrong.
 
 #![no_std]
 #![no_main]
@@ -16,9 +16,10 @@ mod admission;
 mod counter;
 mod decisions;
 
+use counter::Counting;
 use hanok_guest_runtime::{psci, tree::Machine};
 
-/// Where the runtime hands over: `tree` is where the device tree lies.
+/// The runtime jumps here; `tree` is the device tree's address.
 // SAFETY: the one function of this name; the runtime declares it so.
 #[unsafe(no_mangle)]
 fn guest_main(tree: u64) -> ! {
@@ -34,7 +35,7 @@ fn guest_main(tree: u64) -> ! {
 }
 
 fn measure() {
-    if counter::start() {
+    if counter::start() == Counting::Exact {
         decisions::measure();
         admission::measure();
     } else {
@@ -55,7 +56,7 @@ impl Random {
     }
 }
 
-/// The mean and the most of what was counted.
+/// The mean and the largest of the counted costs.
 #[derive(Default)]
 struct Costs {
     number: u64,

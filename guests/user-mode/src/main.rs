@@ -23,7 +23,7 @@
 #[cfg(target_arch = "arm")]
 mod arm;
 
-/// Another CPU has no such User mode: for its target there is nothing here.
+/// Another target has no such User mode: the program is empty there.
 #[cfg(not(target_arch = "arm"))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -4,9 +4,9 @@
 //! To its parent, an interface (P, B, L) is a task that needs B, and the cost of switching to it,
 //! within L of each period's start: that is exactly what the interface promises. (For EDF a task
 //! with the longer deadline P + L - B has been proposed. Its demand is equal to the interface's
-//! supply. But such a task may be served at the start of one period and at the end of the next, 2 P
-//! + L - 3 B apart, while the interface promises a gap of at most P + L - 2 B. `tests/compose.rs`
-//! has a schedule in which a task misses its deadline in this way.)
+//! supply. But such a task may be served at the start of one period and at the end of the next,
+//! which are 2 P + L - 3 B apart, while the interface promises a gap of at most P + L - 2 B.
+//! `tests/compose.rs` has a schedule in which a task misses its deadline in this way.)
 //!
 //! Where a group holds only components whose periods are multiples of the group's, all of them
 //! begin with a period of the group. Then the group's supply counts from the start of a period, and

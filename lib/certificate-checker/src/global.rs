@@ -6,17 +6,18 @@
 //! which a supplied CPU had nothing to run.
 //!
 //! 1. Right before the window there were fewer jobs than CPUs. So at most m - 1 members have a job
-//! that began before the window and ends in it. The other members' jobs in it are released in it.
+//!    that began before the window and ends in it. The other members' jobs in it are released in
+//!    it.
 //! 2. All deadlines before the window's end are kept. So what a job does in the window, it does
-//! between its release (or the window's start) and its deadline. A member's deadlines are at least
-//! T apart, the last of them at the window's end.
+//!    between its release (or the window's start) and its deadline. A member's deadlines are at
+//!    least T apart, the last of them at the window's end.
 //! 3. The late job runs in at most C - 1 instants. In all others of the window it waits or is not
-//! released yet, and every supplied CPU runs some other job. These are at least t - (C - 1)
-//! instants, of which exactly that many are considered. In the C - 1 instants that are left out, at
-//! most m (C - 1) can be supplied.
+//!    released yet, and every supplied CPU runs some other job. These are at least t - (C - 1)
+//!    instants, of which exactly that many are considered. In the C - 1 instants that are left out,
+//!    at most m (C - 1) can be supplied.
 //! 4. In the considered instants a member runs at most once each. k's own earlier jobs have
-//! deadlines that are not after this one's latest release, so that they run in at most the t - D +
-//! J instants before that.
+//!    deadlines that are not after this one's latest release, so that they run in at most the t - D
+//!    + J instants before that.
 //!
 //! If the members together cannot fill what is supplied in those instants, no deadline is missed.
 

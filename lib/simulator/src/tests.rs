@@ -3,16 +3,16 @@
 use crate::*;
 use hanok_task_model as model;
 use model::{
-    Component, ComponentId, CoreId, Home, Interface, Mode, Model, Nanos, Plan, Policy, Pool,
-    PoolId, Priority, Task,
+    Component, ComponentId, CoreId, Home, Mode, Model, Nanos, Plan, Policy, Pool, PoolId, Priority,
+    ResourceInterface, Task,
 };
 use std::vec;
 use std::vec::Vec;
 
 const NS: fn(u64) -> Nanos = Nanos::new;
 
-fn interface(period: u64, budget: u64, deadline: u64) -> Interface {
-    Interface {
+fn interface(period: u64, budget: u64, deadline: u64) -> ResourceInterface {
+    ResourceInterface {
         period: NS(period),
         budget: NS(budget),
         deadline: NS(deadline),
@@ -23,7 +23,7 @@ fn system(cores: u8) -> Model {
     Model::new(NS(1), vec![Pool::new("all", (0..cores).map(CoreId))])
 }
 
-fn vm(model: &mut Model, name: &str, promise: Interface, policy: Policy) -> ComponentId {
+fn vm(model: &mut Model, name: &str, promise: ResourceInterface, policy: Policy) -> ComponentId {
     let mut component = Component::new(name, Home::Pool(PoolId(0)), Plan::Given(promise));
     component.policy = policy;
     model.add(component)

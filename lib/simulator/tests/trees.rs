@@ -17,8 +17,8 @@ use common::{Random, sets_or};
 use hanok_analysis::{Work, decide};
 use hanok_simulator::{Execution, Options, Slack, What, simulate};
 use hanok_task_model::{
-    Component, ComponentId, CoreId, Home, Interface, Member, Mode, Model, Nanos, Periods, Plan,
-    Policy, Pool, PoolId, Priority, Server, Task, Window,
+    Component, ComponentId, CoreId, Home, Member, Mode, Model, Nanos, Periods, Plan, Policy, Pool,
+    PoolId, Priority, ResourceInterface, Server, Task, Window,
 };
 use std::collections::BTreeMap;
 
@@ -144,7 +144,7 @@ fn any(random: &mut Random) -> Model {
 
 /// The interfaces and places of an admitted model.
 struct Admitted {
-    interfaces: BTreeMap<ComponentId, Interface>,
+    interfaces: BTreeMap<ComponentId, ResourceInterface>,
     placement: BTreeMap<(ComponentId, u32), CoreId>,
 }
 
@@ -242,7 +242,7 @@ fn levels(model: &Model) -> usize {
 fn tree(model: &Model, found: &Admitted) -> String {
     let mut lines = vec![format!("{:?} {:?}", model.pools, model.cost)];
     for (id, component) in model.ids() {
-        let Interface {
+        let ResourceInterface {
             period,
             budget,
             deadline,
@@ -323,7 +323,7 @@ fn no_tree_that_is_admitted_misses() {
 struct Ideal<'a> {
     model: &'a Model,
     members: Vec<Vec<Member>>,
-    interfaces: &'a BTreeMap<ComponentId, Interface>,
+    interfaces: &'a BTreeMap<ComponentId, ResourceInterface>,
     left: BTreeMap<ComponentId, u64>,
     /// For each task, the jobs that were released: deadline, number, remaining work.
     jobs: Vec<Vec<(u64, u64, u64)>>,
@@ -466,7 +466,8 @@ fn each_job_ends_as_under_ideal_servers() {
 fn a_server_in_an_idle_component_spends_its_budget() {
     let us = Nanos::from_micros;
     let mut model = Model::new(us(1), vec![Pool::new("all", [CoreId(0)])]);
-    let given = |period: u64, budget: u64| Plan::Given(Interface::periodic(us(period), us(budget)));
+    let given =
+        |period: u64, budget: u64| Plan::Given(ResourceInterface::periodic(us(period), us(budget)));
     let group = model.add(Component::new("g", Home::Pool(PoolId(0)), given(50, 12)));
     let inner = model.add(Component::new("a", Home::Component(group), given(295, 30)));
     model.add_task(Task::new("t", group, us(166), us(17)));

@@ -1,10 +1,10 @@
-//! A private apt: its own state, lists and sources in the cache, the machine's untouched.
+//! A private apt: its own state, lists and sources in the cache. The machine's are not changed.
 //!
-//! apt does what it does best (signatures, mirrors, proxies, resolving) but writes nothing
-//! outside the cache. Only Debian's own archive key is accepted, and checking it is never
-//! turned off, nor is that its lists are not too old (their `Valid-Until`). The machine's
-//! apt.conf.d is still read (proxies live there), its hooks and pins are not: hooks would clean
-//! or refresh things of the machine.
+//! apt does its work (signatures, mirrors, proxies, resolving) but writes nothing outside the
+//! cache. Only Debian's own archive key is accepted. Checking it is never turned off, and neither
+//! is the check that the lists are not too old (their `Valid-Until`). The machine's apt.conf.d is
+//! still read, because it has the proxies; its hooks and pins are not: hooks would clean or refresh
+//! parts of the machine.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,19 +25,19 @@ use hanok_base::process;
 use hanok_base::ui::{self, LongStep};
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-/// What is installed on this machine.
+/// The list of packages that are installed on this machine.
 const STATUS: &str = "/var/lib/dpkg/status";
 
-/// The private apt, its lists fetched.
+/// The private apt, after its lists were fetched.
 pub struct Apt {
     conf: PathBuf,
-    /// The machine's own architecture, as dpkg calls it.
+    /// The machine's own architecture, in dpkg's name.
     pub native: String,
 }
 
 impl Apt {
-    /// Writes the private configuration and fetches the lists of packages; those of Debian's
-    /// component non-free only where they are wanted.
+    /// Writes the private configuration and fetches the lists of packages. Those of Debian's
+    /// component non-free are fetched only if `non_free` is set.
     pub fn update(cache: &Cache, non_free: bool) -> Result<Self> {
         let apt = Self {
             conf: cache.path("apt/apt.conf"),
@@ -51,10 +51,10 @@ impl Apt {
         Ok(apt)
     }
 
-    /// Another apt beside the one for guests, in `folder` of the cache, which knows releases of
-    /// Debian for an architecture each: for tests that look at kernels of others, or use their
-    /// compilers. To this one no package is installed, so that nothing of the machine's, which
-    /// may be of another release, is taken for what a package needs.
+    /// Another apt beside the one for guests, in `folder` of the cache. It knows these releases of
+    /// Debian, each for one architecture: for tests that examine kernels of other releases, or use
+    /// their compilers. To this apt no package is installed, so that no package of the machine,
+    /// which may be of another release, satisfies a dependency.
     pub fn of_releases(cache: &Cache, folder: &str, releases: &[(&str, &str)]) -> Result<Self> {
         let dir = cache.path(folder);
         let apt = Self {
@@ -84,7 +84,7 @@ impl Apt {
         let step = LongStep::new("Fetching Debian's lists of packages");
         let fetched = self.tool("apt-get").args(["-q", "update"]).output();
         let fetched = fetched.context("cannot start apt-get")?;
-        // It ends with 0 even where a list could not be fetched or verified.
+        // apt-get exits with 0 even where a list could not be fetched or verified.
         let words = String::from_utf8_lossy(&fetched.stderr);
         let short = |line: &&str| line.starts_with("E:") || line.contains("Failed to fetch");
         let why = words.lines().find(short);
@@ -121,7 +121,7 @@ impl Apt {
         Ok(())
     }
 
-    /// One of apt's programs on the private state.
+    /// One of apt's programs, with the private state.
     fn tool(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -133,15 +133,15 @@ impl Apt {
         command
     }
 
-    /// What the lists know of `name` (`package:arch`), every version, newest first.
+    /// Every version of `name` (`package:arch`) in the lists, newest first.
     pub fn show(&self, name: &str) -> Result<Vec<Package>> {
         let text = process::text(self.tool("apt-cache").arg("show").arg(name))
             .with_context(|| format!("Debian's lists have no package {name}"))?;
         Ok(index::parse(&text))
     }
 
-    /// The version of `name` (`package:arch`) that apt would install by itself: the
-    /// release's, not a backport.
+    /// The version of `name` (`package:arch`) that apt would install by itself: the release's, not
+    /// a backport's.
     pub fn candidate(&self, name: &str) -> Result<Package> {
         let missing = || format!("Debian's lists have no package {name}");
         let mut show = self.tool("apt-cache");
@@ -150,7 +150,7 @@ impl Apt {
         found.into_iter().next().with_context(missing)
     }
 
-    /// Downloads one package into `dir` and gives back the file, its digest checked.
+    /// Downloads one package into `dir`, checks its digest, and returns the file.
     pub fn download(&self, package: &Package, dir: &Path) -> Result<PathBuf> {
         let title = format!(
             "Downloading {} {} ({})",
@@ -170,8 +170,8 @@ impl Apt {
         Ok(file)
     }
 
-    /// Downloads `names` from `release` with everything that this machine lacks for them, into
-    /// `dir`. Nothing is installed.
+    /// Downloads `names` from `release`, with all dependencies that this machine lacks, into `dir`.
+    /// Nothing is installed.
     pub fn download_closure(
         &self,
         names: &[&str],
@@ -212,14 +212,14 @@ impl Apt {
     }
 }
 
-/// The machine's own architecture, as dpkg calls it.
+/// The machine's own architecture, in dpkg's name.
 pub fn native() -> Result<String> {
     let native = process::text(Command::new("dpkg").arg("--print-architecture"))
         .context("dpkg is needed: Hanok's downloads come as Debian packages")?;
     Ok(native.trim().to_owned())
 }
 
-/// Unpacks a package's files under `dir`; no script of it is run.
+/// Unpacks a package's files under `dir`. None of its scripts is run.
 pub fn unpack(deb: &Path, dir: &Path) -> Result<()> {
     process::run(Command::new("dpkg-deb").arg("-x").arg(deb).arg(dir)).map(drop)
 }
@@ -246,7 +246,7 @@ fn size_of_uri(line: &str) -> Option<u64> {
         .ok()
 }
 
-/// Runs a download while a bar follows how much of it is in `dir`.
+/// Runs a download while a progress bar follows how many bytes are in `dir`.
 fn watch(command: &mut Command, step: LongStep, dir: &Path) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdout(Stdio::null()).stderr(Stdio::piped());
@@ -262,7 +262,7 @@ fn watch(command: &mut Command, step: LongStep, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the files under `dir` hold so far; a file that goes away meanwhile counts nothing.
+/// The size of the files under `dir` so far. A file that is removed meanwhile does not count.
 fn bytes_under(dir: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else {
         return 0;
@@ -313,12 +313,14 @@ fn entries_of_file(file: &Path) -> Vec<Entry> {
     }
 }
 
-/// Architectures that the release is wanted for, and newer versions: backports have kernels.
+/// The architectures for which the release is fetched, and newer versions: backports have kernels.
 const ARCHITECTURES: &str = "arm64,armhf";
-/// Those that security updates are wanted for: 32-bit guests' kernels are for trying out.
+/// The architectures for which security updates are fetched: kernels of 32-bit guests are only for
+/// trying out.
 const SECURITY: &str = "arm64";
 
-/// A source's own word counts before any configuration, also one for its label.
+/// Options of a source take precedence over any configuration, also over one for the source's
+/// label.
 const DATED: &str = "check-valid-until=yes check-date=yes";
 
 fn sources_list(archives: &Archives, native: &str, non_free: bool) -> String {
@@ -371,8 +373,8 @@ fn configuration(dir: &Path, native: &str, architectures: &[&str], status: &Path
          Acquire::AllowDowngradeToInsecureRepositories \"false\";\n\
          Acquire::AllowWeakRepositories \"false\";\n"
     );
-    // Old lists name old packages, whose faults are known. Who serves them must not be helped by
-    // what the machine says of one of its own archives (apt.conf(5), sources.list(5)).
+    // Old lists name old packages, whose faults are known. A server of such lists must not be
+    // helped by the machine's settings for one of its own archives (apt.conf(5), sources.list(5)).
     for expiry in ["Check-Valid-Until", "Check-Date"] {
         text += &format!("#clear Acquire::{expiry};\nAcquire::{expiry} \"true\";\n");
     }
@@ -390,7 +392,7 @@ fn configuration(dir: &Path, native: &str, architectures: &[&str], status: &Path
     for hook in hooks {
         text += &format!("#clear {hook};\n");
     }
-    // Root's downloads would otherwise run as `_apt`, who may not enter root's home.
+    // Otherwise root's downloads would run as `_apt`, which cannot enter root's home.
     if rustix::process::geteuid().is_root() {
         text += "APT::Sandbox::User \"root\";\n";
     }

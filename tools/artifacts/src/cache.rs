@@ -1,14 +1,14 @@
-//! The cache of downloads, outside the repository: `$HANOK_CACHE`, else
-//! `$XDG_CACHE_HOME/hanok`, else `~/.cache/hanok`.
+//! The cache of downloads, outside the repository: `$HANOK_CACHE`, else `$XDG_CACHE_HOME/hanok`,
+//! else `~/.cache/hanok`.
 //!
-//! What is in it under its final name is whole: everything is made in a temporary folder
-//! beside and renamed. One process at a time changes it, by a lock on a file. What a
-//! reference such as `debian:6.1` was resolved to is kept in `resolved.toml`, so that a
-//! second run needs no network.
+//! Whatever has its final name in the cache is complete: it is made in a temporary folder beside,
+//! and renamed. Only one process at a time changes the cache, by a lock on a file. `resolved.toml`
+//! holds what each reference such as `debian:6.1` was resolved to, so that a second run needs no
+//! network.
 //!
-//! What is in the cache is believed, unpacked and run, so that nobody else may put anything
-//! there: folders belong to the user and are writable by nobody else, and no link of another
-//! user's leads to them or from them.
+//! The content of the cache is trusted, unpacked and run. So nobody else may put anything there:
+//! its folders belong to the user and are writable by nobody else, and no link of another user
+//! leads to them or from them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, Metadata};
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use crate::debian::index::Package;
 
-/// What a reference was resolved to.
+/// The package that a reference was resolved to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resolved {
@@ -37,7 +37,7 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// What was made of `package`, in the folder `path` of the cache.
+    /// The entry for `package`, which is in the folder `path` of the cache.
     pub fn of(package: &Package, path: PathBuf) -> Self {
         Self {
             package: package.name.clone(),
@@ -55,7 +55,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The cache of this user, made if it is not there.
+    /// Opens the cache of this user, and makes it if it does not exist.
     pub fn open() -> Result<Self> {
         Self::at(&place()?)
     }
@@ -72,17 +72,17 @@ impl Cache {
         Ok(Self { dir })
     }
 
-    /// `name` inside the cache.
+    /// The path of `name` inside the cache.
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// A folder for what is not whole yet, on the same file system; removed when dropped.
+    /// A folder for incomplete files, on the same file system; it is removed when dropped.
     pub fn temporary(&self) -> Result<TempDir> {
         Ok(tempfile::tempdir_in(self.dir.join("tmp"))?)
     }
 
-    /// Moves a finished file or folder to its final name, in place of what was there.
+    /// Moves a complete file or folder to its final name, replacing what was there.
     pub fn publish(&self, from: &Path, name: impl AsRef<Path>) -> Result<PathBuf> {
         let to = self.path(name);
         if let Some(parent) = to.parent() {
@@ -97,13 +97,14 @@ impl Cache {
         Ok(to)
     }
 
-    /// Waits until no other process changes the cache; free again when the file is dropped.
-    /// What an interrupted one left half done goes: only who holds the lock makes such files.
+    /// Waits until no other process changes the cache, and locks it until the file is dropped.
+    /// Removes the incomplete files of interrupted processes: only the holder of the lock makes
+    /// such files.
     pub fn lock(&self) -> Result<File> {
         use rustix::fs::{FlockOperation, flock};
         let path = self.path("lock");
         let mut open = File::options();
-        // Not where a link leads: what is there would be truncated, or held.
+        // Do not follow a link: the target would be truncated, or locked.
         let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
         open.write(true).create(true).custom_flags(no_link);
         let file = open
@@ -126,7 +127,7 @@ impl Cache {
         (is_inside(&found.path) && data.is_dir()).then_some(found)
     }
 
-    /// Remembers what `reference` was resolved to.
+    /// Stores what `reference` was resolved to.
     pub fn remember(&self, reference: &str, resolved: &Resolved) -> Result<()> {
         let mut stamps = self.stamps();
         stamps.insert(reference.to_owned(), resolved.clone());
@@ -136,7 +137,7 @@ impl Cache {
         self.publish(&draft, "resolved.toml").map(drop)
     }
 
-    /// The folders of everything that is resolved.
+    /// The folders of all resolved references.
     pub fn all_resolved(&self) -> Vec<PathBuf> {
         self.stamps()
             .into_values()
@@ -145,7 +146,7 @@ impl Cache {
             .collect()
     }
 
-    /// What is in `folder`, relative to the cache.
+    /// The paths in `folder`, relative to the cache.
     pub fn entries(&self, folder: &str) -> Result<Vec<PathBuf>> {
         let dir = self.path(folder);
         if !dir.exists() {
@@ -155,20 +156,20 @@ impl Cache {
         names.collect()
     }
 
-    /// A damaged stamp file counts as an empty one: what it named is resolved anew.
+    /// A damaged file counts as an empty one: its references are resolved again.
     fn stamps(&self) -> BTreeMap<String, Resolved> {
         let text = fs::read_to_string(self.path("resolved.toml")).unwrap_or_default();
         toml::from_str(&text).unwrap_or_default()
     }
 }
 
-/// Whether a path stays inside the folder that it counts from.
+/// Whether a path stays inside the folder that it is relative to.
 fn is_inside(path: &Path) -> bool {
     let mut parts = path.components();
     parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// What is said of a cache that others can change.
+/// The error about a cache that others can change.
 fn refused(path: &Path, why: &str, dir: &Path) -> anyhow::Error {
     anyhow::anyhow!(
         "the cache of downloads is not safe to use: {} {why}\n  \
@@ -183,7 +184,7 @@ fn is_ours(data: &Metadata) -> bool {
     data.uid() == rustix::process::geteuid().as_raw()
 }
 
-/// On the way to `dir` only links of the user's own, or of root's, are followed.
+/// Refuses links on the way to `dir` that belong neither to the user nor to root.
 fn no_foreign_links(dir: &Path) -> Result<()> {
     let dir = std::path::absolute(dir)?;
     for path in dir.ancestors() {
@@ -197,7 +198,8 @@ fn no_foreign_links(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// That `dir` and what is in its folders belong to the user, and that nobody else can write there.
+/// Checks that `dir` and the content of its folders belong to the user, and that nobody else can
+/// write there.
 fn guarded(dir: &Path) -> Result<()> {
     let data = fs::symlink_metadata(dir)?;
     if !is_ours(&data) {
@@ -206,7 +208,7 @@ fn guarded(dir: &Path) -> Result<()> {
     if data.mode() & 0o022 != 0 {
         return Err(refused(dir, "can be written by others", dir));
     }
-    // Where nobody else can enter, it does not matter what else they could do.
+    // Where nobody else can enter, other permissions do not matter.
     let entered = data.mode() & 0o011 != 0;
     for path in entries_of(dir)? {
         let data = guarded_entry(&path, entered, dir)?;
@@ -225,7 +227,7 @@ fn guarded(dir: &Path) -> Result<()> {
 fn guarded_entry(path: &Path, entered: bool, dir: &Path) -> Result<Metadata> {
     let data = match fs::symlink_metadata(path) {
         Ok(data) => data,
-        // Another hanok has just put it away.
+        // Another hanok has just removed it.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Ok(fs::symlink_metadata(dir)?);
         }

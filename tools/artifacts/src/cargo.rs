@@ -17,15 +17,15 @@ pub const TARGET: &str = "aarch64-unknown-none-softfloat";
 /// The target of 32-bit programs.
 pub const TARGET_32: &str = "armv7a-none-eabi";
 const HYPERVISOR: &str = "hanok-hypervisor";
-/// What T32 saves leaves room to build for speed what long exits run through.
+/// The crates that long exits run through. T32 saves enough space to build them for speed.
 const T32_FOR_SPEED: [&str; 4] = [
     "--config",
     "profile.release.package.hanok-vgic.opt-level=3",
     "--config",
     "profile.release.package.hanok-armv7.opt-level=2",
 ];
-/// Makes the compiler emit T32 for [`TARGET_32`], in cargo's environment. The hypervisor alone is built so: it
-/// has a limit, and shares no crate's code with a guest.
+/// Makes the compiler emit T32 for [`TARGET_32`], in cargo's environment. Only the hypervisor is
+/// built in this way: it has a size limit, and shares no crate's code with a guest.
 const T32: (&str, &str) = (
     "CARGO_TARGET_ARMV7A_NONE_EABI_RUSTFLAGS",
     "-Ctarget-feature=+thumb-mode,+aapcs-frame-chain",
@@ -34,7 +34,7 @@ const T32: (&str, &str) = (
 /// cargo in the repository, with the toolchain that the repository pins.
 pub fn cargo(root: &Path) -> Command {
     let mut command = Command::new("cargo");
-    // Were this process started by a cargo of another toolchain, its choice would be inherited.
+    // If this process was started by a cargo of another toolchain, that choice would be inherited.
     command
         .current_dir(root)
         .env_remove("RUSTUP_TOOLCHAIN")
@@ -50,21 +50,21 @@ pub const fn target(architecture: Architecture) -> &'static str {
     }
 }
 
-/// Which of an architecture's images.
+/// One of an architecture's images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Variant {
-    /// The one for use.
+    /// The image for use.
     #[default]
     Shipped,
-    /// The one for tests of what contains a fault: `hanok.selftest=` is known to it.
+    /// The image for tests of fault containment: it knows `hanok.selftest=`.
     Selftest,
 }
 
 impl Variant {
-    /// The feature of cargo's that makes it.
+    /// The cargo feature that makes it.
     const FEATURE: &str = "selftest";
 
-    /// Where cargo puts it.
+    /// The folder where cargo puts it.
     fn target_dir(self, root: &Path) -> PathBuf {
         let shared = repo::target_dir(root);
         match self {
@@ -73,8 +73,9 @@ impl Variant {
         }
     }
 
-    /// Adds to a `cargo build` what makes this variant. What all variants consist of is built once:
-    /// the last pieces alone go to a folder of their own, so that no image is taken for the other.
+    /// Adds the arguments of this variant to a `cargo build`. The parts that all variants share are
+    /// built once: only the last steps use a folder of their own, so that no image is taken for the
+    /// other.
     fn asked_of(self, build: &mut Command, root: &Path) {
         if self == Self::Selftest {
             build
@@ -85,7 +86,7 @@ impl Variant {
     }
 }
 
-/// The 64-bit hypervisor's flat binary, built if its sources changed; once in this process.
+/// The 64-bit hypervisor's flat binary. It is built if its sources changed, once in this process.
 pub fn hypervisor(root: &Path) -> Result<&'static [u8]> {
     hypervisor_of(root, Architecture::Arm64)
 }
@@ -95,7 +96,7 @@ pub fn hypervisor_of(root: &Path, architecture: Architecture) -> Result<&'static
     variant_of(root, architecture, Variant::Shipped)
 }
 
-/// [`hypervisor_of`], of this variant.
+/// [`hypervisor_of`], for this variant.
 pub fn variant_of(
     root: &Path,
     architecture: Architecture,
@@ -150,8 +151,8 @@ pub fn guest(root: &Path, name: &str, target: &'static str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The flat binary of the 32-bit program in `guests/NAME`, linked to run at `base`: where its
-/// RAM is not where a VM's is. As a file.
+/// The flat binary, as a file, of the 32-bit program in `guests/NAME`, linked to run at `base`: for
+/// machines whose RAM is not where a VM's is.
 pub fn guest_at(root: &Path, name: &str, base: u64) -> Result<PathBuf> {
     let step = LongStep::new(format!("Building the guest {name} for {base:#x}"));
     let package = package_in(&root.join("guests").join(name))?;
@@ -202,17 +203,17 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The 64-bit hypervisor as a debugger wants it, as it was built last.
+/// The 64-bit hypervisor's ELF file with debugging information, from the last build.
 pub fn hypervisor_elf(root: &Path) -> PathBuf {
     hypervisor_elf_of(root, Architecture::Arm64)
 }
 
-/// The hypervisor as a debugger wants it, as it was built last.
+/// The hypervisor's ELF file with debugging information, from the last build.
 pub fn hypervisor_elf_of(root: &Path, architecture: Architecture) -> PathBuf {
     variant_elf_of(root, architecture, Variant::Shipped)
 }
 
-/// [`hypervisor_elf_of`], of this variant.
+/// [`hypervisor_elf_of`], for this variant.
 pub fn variant_elf_of(root: &Path, architecture: Architecture, variant: Variant) -> PathBuf {
     elf_path(&variant.target_dir(root), HYPERVISOR, target(architecture))
 }

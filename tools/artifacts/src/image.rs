@@ -1,14 +1,15 @@
-//! From an ELF file to the flat binary that a boot loader copies to memory.
+//! Makes the flat binary that a boot loader copies to memory from an ELF file.
 
 use anyhow::{Context, Result, bail};
 use object::elf::{FileHeader32, FileHeader64, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 
-/// More than this between the first and the last byte is a linker script gone wrong.
+/// The largest distance in bytes between the first and the last byte. More means that a linker
+/// script is wrong.
 const LARGEST: u64 = 64 << 20;
 
-/// The loaded segments of `elf` at their physical places, gaps as zeros. What is zero at the
-/// end (bss) is left out: the Image header tells its size.
+/// The loaded segments of `elf` at their physical places, with zeros in the gaps. Zeros at the end
+/// (bss) are left out: the Image header has their size.
 pub fn flatten(elf: &[u8]) -> Result<Vec<u8>> {
     let segments = segments(elf).context("the ELF file is damaged")?;
     let Some(base) = segments.iter().map(|segment| segment.0).min() else {
@@ -30,7 +31,7 @@ pub fn flatten(elf: &[u8]) -> Result<Vec<u8>> {
     Ok(flat)
 }
 
-/// Physical address and bytes of every segment that has bytes in the file.
+/// The physical address and the bytes of every segment that has bytes in the file.
 fn segments(elf: &[u8]) -> Result<Vec<(u64, &[u8])>> {
     match object::FileKind::parse(elf)? {
         object::FileKind::Elf32 => segments_of::<FileHeader32<object::Endianness>>(elf),

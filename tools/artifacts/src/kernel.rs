@@ -1,4 +1,4 @@
-//! Stock Debian kernels for guests. They stay packed as they come: `hanok_system` unpacks.
+//! Stock Debian kernels for guests. They stay packed; `hanok_system` unpacks them.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::apt::{Apt, Package, newest};
 use crate::cache::Resolved;
 use crate::store::{Store, entry_starting};
 
-/// What a reference to a kernel for 32 bits ends with.
+/// The suffix of a reference to a kernel for 32 bits.
 const ARMHF: &str = ":armhf";
 
 /// A stock kernel: a line of versions of Debian, real-time or not.
@@ -18,9 +18,9 @@ const ARMHF: &str = ":armhf";
 pub struct KernelSpec {
     /// `6.1` or `6.12`.
     pub version: String,
-    /// Which of its builds.
+    /// The flavour of its build.
     pub flavour: Flavour,
-    /// For which architecture.
+    /// The architecture that it is for.
     pub architecture: Architecture,
 }
 
@@ -29,7 +29,7 @@ pub struct KernelSpec {
 pub struct Kernel {
     /// Its package.
     pub resolved: Resolved,
-    /// What it is for.
+    /// The architecture that it is for.
     pub architecture: Architecture,
     /// Its boot/vmlinuz file.
     pub image: PathBuf,
@@ -51,7 +51,7 @@ impl Kernel {
 }
 
 impl KernelSpec {
-    /// From `debian:6.12-rt`, `debian:6.1-lpae:armhf` and the like.
+    /// Parses a reference such as `debian:6.12-rt` or `debian:6.1-lpae:armhf`.
     pub fn parse(reference: &str) -> Option<Self> {
         let name = reference.strip_prefix("debian:")?;
         let (name, architecture) = match name.strip_suffix(ARMHF) {
@@ -92,7 +92,7 @@ impl KernelSpec {
         }
     }
 
-    /// The real package that the newest meta package of this line depends on.
+    /// The real package that the newest meta package of this version depends on.
     fn choose(&self, apt: &Apt) -> Result<Package> {
         let line = format!("{}.", self.version);
         let metas = apt.show(self.meta_package())?;
@@ -126,7 +126,7 @@ impl Store {
         let resolved = self.package(&spec.reference(), |apt| spec.choose(apt))?;
         let tree = self.cache.path(&resolved.path);
         let image = entry_starting(&tree.join("boot"), "vmlinuz-")?;
-        // A tree may be merged: lib/ in bookworm, usr/lib/ in later releases.
+        // The tree may be merged: lib/ in bookworm, usr/lib/ in later releases.
         let lib = ["lib/modules", "usr/lib/modules"].map(|dir| tree.join(dir));
         let lib = lib
             .iter()

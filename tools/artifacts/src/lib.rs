@@ -1,5 +1,6 @@
-//! What a system needs besides the sources of this repository: Debian's packages and what is made of them
-//! (QEMU, kernels, a userland), kept in a cache outside the repository; and our own programs, built.
+//! What a system needs besides the sources of this repository: Debian's packages and what is made
+//! of them (QEMU, kernels, a userland), kept in a cache outside the repository; and our own
+//! programs, built.
 
 #![forbid(unsafe_code)]
 

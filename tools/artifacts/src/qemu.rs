@@ -1,9 +1,9 @@
-//! The emulator: the one that `HANOK_QEMU` names, else the machine's own if new enough, else
-//! Debian's from backports, unpacked into the cache and run from there.
+//! Finds the emulator: the one that `HANOK_QEMU` names, else the machine's own if it is new enough,
+//! else Debian's from backports, which is unpacked into the cache and run from there.
 //!
-//! Installing it would need root and would pull backports into the machine; a private copy
-//! needs neither. Only the libraries that the machine lacks are fetched; should the machine
-//! lose one later, the copy no longer runs, which is noticed, and it is fetched anew.
+//! Installing it would need root and would pull backports into the machine; a private copy needs
+//! neither. Only the libraries that the machine lacks are fetched. If the machine loses one of its
+//! own later, the copy no longer runs; this is noticed, and it is fetched again.
 
 use std::ffi::OsString;
 use std::fs;
@@ -26,10 +26,10 @@ pub const PROGRAM: &str = "qemu-system-aarch64";
 /// QEMU for 32-bit boards.
 pub const PROGRAM_32: &str = "qemu-system-arm";
 
-/// The environment's word for another QEMU: the path of its [`PROGRAM`].
+/// The environment variable that names another QEMU: the path of its [`PROGRAM`].
 const NAMED: &str = "HANOK_QEMU";
 
-/// How to start QEMU.
+/// A QEMU, and how to start it.
 #[derive(Clone, Debug)]
 pub struct Qemu {
     program: PathBuf,
@@ -39,8 +39,8 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// A command without the machine's arguments; `binary` names the program, all of which
-    /// come in one package.
+    /// A command without the machine's arguments. `binary` names the program; all programs come in
+    /// one package.
     pub fn command(&self, binary: &str) -> Command {
         let mut command = Command::new(self.program.with_file_name(binary));
         if let Some(libraries) = &self.libraries {
@@ -52,17 +52,17 @@ impl Qemu {
         command
     }
 
-    /// Its version.
+    /// QEMU's version.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Where the program is.
+    /// The path of the program.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// The QEMU that the user names, if one is named. What is named and does not do is an error.
+    /// The QEMU that the user names, if one is named. It is an error if that one cannot be used.
     fn named() -> Option<Result<Self>> {
         std::env::var_os(NAMED)
             .filter(|name| !name.is_empty())
@@ -146,7 +146,7 @@ impl Qemu {
         .probed()
     }
 
-    /// Itself with the version it gives, which shows that it runs on this machine.
+    /// Returns itself with its version, which shows that it runs on this machine.
     fn probed(mut self) -> Result<Self> {
         let text = process::text(self.command(PROGRAM).arg("--version"))?;
         self.version = version_in(&text)
@@ -157,7 +157,7 @@ impl Qemu {
 }
 
 impl Store {
-    /// QEMU: the one named, the machine's, the cache's, or fetched.
+    /// QEMU: the named one, the machine's, the cache's, or a fetched one.
     pub fn qemu(&self) -> Result<Qemu> {
         if let Some(named) = Qemu::named() {
             return named;
@@ -182,7 +182,7 @@ impl Store {
         Ok(qemu)
     }
 
-    /// QEMU as far as it is known without fetching it.
+    /// QEMU, as far as it is known without fetching it.
     pub fn qemu_if_there(&self) -> Qemu {
         let cached = || {
             let found = self.cache.resolved(REFERENCE)?;
@@ -234,7 +234,7 @@ fn major(version: &str) -> Option<u32> {
     version.split('.').next()?.parse().ok()
 }
 
-/// The major version in a package's, which may have an epoch.
+/// The major version in a package's version, which may have an epoch.
 fn major_of_package(version: &str) -> Option<u32> {
     major(version.split_once(':').map_or(version, |(_, rest)| rest))
 }

@@ -1,10 +1,10 @@
 //! A program of Debian's with the libraries it needs, for a guest's initramfs.
 //!
-//! What a package depends on is more than what its programs need to start: graphics drivers
-//! behind a library that only asks for them when somebody draws, data, configuration tools.
-//! So the programs themselves are asked: each names the libraries it cannot start without
-//! (ELF, `DT_NEEDED`), and a package is fetched only where one of those is still missing,
-//! out of what the packages so far depend on.
+//! A package depends on more than its programs need to start: graphics drivers behind a library
+//! that only loads them when something is drawn, data, configuration tools. So the programs
+//! themselves are examined: each names the libraries that it cannot start without (ELF,
+//! `DT_NEEDED`). A package is fetched only where such a library is missing, from the dependencies
+//! of the packages so far.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,7 +18,7 @@ use crate::apt::Package;
 use crate::cache::Resolved;
 use crate::store::Store;
 
-/// Folders of a package that its programs do without.
+/// Folders of a package that its programs do not need.
 const LEFT_OUT: [&str; 7] = [
     "usr/share/doc",
     "usr/share/man",
@@ -29,22 +29,22 @@ const LEFT_OUT: [&str; 7] = [
     "usr/share/bash-completion",
 ];
 
-/// The C library, which opens the one below by itself when a thread is cancelled (glibc,
-/// nptl/pthread_cancel.c): that shows in no header.
+/// The C library. It opens the library below by itself when a thread is cancelled (glibc,
+/// nptl/pthread_cancel.c), which no header shows.
 const C_LIBRARY: &str = "libc.so.6";
 const UNWINDER: &str = "libgcc_s.so.1";
 
-/// Counts what changes a folder without changing its packages.
+/// A number that is raised by changes to a folder that do not change its packages.
 const GENERATION: u32 = 3;
 
-/// Where the cache remembers `package` with its libraries.
+/// The reference under which the cache remembers `package` with its libraries.
 pub fn reference(package: &str) -> String {
     format!("runnable{GENERATION}:{package}")
 }
 
 impl Store {
-    /// A folder with `package` (`name:arch`) and the libraries that its programs need, each
-    /// under its own path.
+    /// A folder with `package` (`name:arch`) and the libraries that its programs need, each under
+    /// its own path.
     pub fn runnable(&self, package: &str) -> Result<PathBuf> {
         let reference = reference(package);
         if let Some(found) = self.cached(&reference) {
@@ -63,7 +63,7 @@ impl Store {
         let (apt, arch) = (self.apt()?, architecture(name)?);
         let main = apt.candidate(name)?;
         let fetched = self.fetch(&main)?;
-        let mut search = Search::of(&main, self.cache.path(&fetched.path))?;
+        let mut search = LibrarySearch::of(&main, self.cache.path(&fetched.path))?;
         while let Some(missing) = search.missing() {
             let candidate = search.next_candidate(&missing).with_context(|| {
                 format!("{missing} is in none of the packages that {name} depends on")
@@ -91,22 +91,22 @@ fn architecture(name: &str) -> Result<&str> {
     Ok(arch)
 }
 
-/// What was found so far.
-struct Search {
-    /// The package itself: all of it goes in.
+/// The state of the search for libraries.
+struct LibrarySearch {
+    /// The package itself, all of which goes in.
     main: PathBuf,
-    /// Libraries that something needs.
+    /// The libraries that something needs.
     needed: BTreeSet<String>,
-    /// Where the libraries of the packages so far are: package and path in it. The loader
-    /// has two, of which programs name the one that is a link.
+    /// Where the libraries of the packages so far are: package, and path in it. The loader has two
+    /// places, of which programs name the one that is a link.
     libraries: BTreeMap<String, Vec<(PathBuf, PathBuf)>>,
-    /// What the packages so far depend on and nobody looked into.
+    /// The dependencies of the packages so far that were not examined yet.
     candidates: Vec<String>,
-    /// What was looked into.
+    /// The packages that were examined.
     seen: BTreeSet<String>,
 }
 
-impl Search {
+impl LibrarySearch {
     fn of(package: &Package, tree: PathBuf) -> Result<Self> {
         let mut search = Self {
             main: tree.clone(),
@@ -124,13 +124,13 @@ impl Search {
         Ok(search)
     }
 
-    /// A library that is needed and not there.
+    /// A library that is needed and was not found.
     fn missing(&self) -> Option<String> {
         let there = |name: &&String| !self.libraries.contains_key(*name);
         self.needed.iter().find(there).cloned()
     }
 
-    /// The package to look into for `library`: those first that are called like it.
+    /// The next package to examine for `library`: first those with a similar name.
     fn next_candidate(&mut self, library: &str) -> Option<String> {
         let stem = library.split(".so").next().unwrap_or(library);
         let stem = stem.to_lowercase();
@@ -138,8 +138,8 @@ impl Search {
             let mut names = self.candidates.iter();
             names.position(|name| fits(name))
         };
-        // The loader is the C library's; compilers and interpreters, which some packages
-        // depend on too, are large and seldom have what is missing.
+        // The loader belongs to the C library. Compilers and interpreters, which some packages
+        // depend on too, are large and rarely have what is missing.
         let loader = stem.starts_with(LOADER);
         let at = place(&|name| name.starts_with(&stem) || (loader && name == "libc6"))
             .or_else(|| place(&|name| name.starts_with("lib") && !name.ends_with("-dev")))
@@ -147,7 +147,7 @@ impl Search {
         Some(self.candidates.remove(at))
     }
 
-    /// Takes note of what `package`, unpacked in `tree`, has and depends on.
+    /// Notes the libraries and the dependencies of `package`, which is unpacked in `tree`.
     fn add(&mut self, package: &Package, tree: &Path) -> Result<()> {
         for path in files_below(tree)? {
             let inside = path.strip_prefix(tree)?.to_owned();
@@ -156,7 +156,7 @@ impl Search {
             {
                 let place = (tree.to_owned(), inside.clone());
                 let places = self.libraries.entry(name.to_owned()).or_default();
-                // Whoever names a library means the one that everybody finds, if there is one.
+                // A program that names a library means the public one, if there is one.
                 if is_private(&inside) {
                     places.push(place)
                 } else {
@@ -169,11 +169,11 @@ impl Search {
                 self.candidates.push(name.to_owned());
             }
         }
-        self.settle()
+        self.add_indirect_needs()
     }
 
-    /// Asks the libraries that are needed and there what they need.
-    fn settle(&mut self) -> Result<()> {
+    /// Adds the libraries that the found ones need themselves.
+    fn add_indirect_needs(&mut self) -> Result<()> {
         let mut open: Vec<_> = self.needed.iter().cloned().collect();
         while let Some(name) = open.pop() {
             let Some((tree, inside)) = self.libraries.get(&name).and_then(|all| all.first()) else {
@@ -212,11 +212,11 @@ impl Search {
     }
 }
 
-/// How the loader's file is called, on any architecture; programs look for it in `lib`.
+/// The prefix of the loader's file name, on any architecture; programs look for it in `lib`.
 const LOADER: &str = "ld-linux";
 
-/// Programs out of `tree`, which [`Store::runnable`] made, as files for an initramfs: each
-/// under the name given with it, and the libraries that these alone need.
+/// Programs from `tree`, which [`Store::runnable`] made, as files for an initramfs: each under the
+/// name given with it, and the libraries that only these need.
 pub fn programs(tree: &Path, wanted: &[(&str, &str)]) -> Result<Vec<(String, Vec<u8>)>> {
     let mut libraries = BTreeMap::new();
     for path in files_below(tree)? {
@@ -247,8 +247,8 @@ pub fn programs(tree: &Path, wanted: &[(&str, &str)]) -> Result<Vec<(String, Vec
     Ok(files)
 }
 
-/// Where the library `name`, which is `inside` its package, is looked for in a file system where
-/// `lib` is no link to `usr/lib`.
+/// Where a file system without a link from `lib` to `usr/lib` has the library `name`, which is at
+/// `inside` in its package.
 fn place_of(name: &str, inside: &Path) -> String {
     let folder = inside.parent().unwrap_or(Path::new(""));
     let folder = folder.strip_prefix("usr").unwrap_or(folder);
@@ -259,8 +259,8 @@ fn place_of(name: &str, inside: &Path) -> String {
     }
 }
 
-/// Whether the dynamic loader looks for libraries in this file's folder by itself (ld.so(8),
-/// and Debian's folder for the architecture).
+/// Whether the dynamic loader searches this file's folder by itself (ld.so(8), and Debian's folder
+/// for the architecture).
 fn is_searched(inside: &Path) -> bool {
     let folder = inside.parent().unwrap_or(Path::new(""));
     let folder = folder.strip_prefix("usr").unwrap_or(folder);
@@ -270,8 +270,8 @@ fn is_searched(inside: &Path) -> bool {
     lib && triplet.is_none_or(|part| part.contains("-linux-gnu")) && parts.next().is_none()
 }
 
-/// Whether this file is in a folder of its package's own beside those libraries: the package's programs
-/// name it (`DT_RUNPATH`), as systemd's do.
+/// Whether this file is in a folder of its own package beside those libraries. The package's
+/// programs name that folder (`DT_RUNPATH`), as systemd's do.
 fn is_private(inside: &Path) -> bool {
     let Some(folder) = inside.parent() else {
         return false;
@@ -315,8 +315,8 @@ fn copy(from: &Path, inside: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The names of the libraries that an ELF file cannot start without, its loader among them;
-/// of any other file none.
+/// The names of the libraries that an ELF file cannot start without, its loader among them. Other
+/// files need none.
 fn needs(bytes: &[u8]) -> Vec<String> {
     let found = match object::FileKind::parse(bytes) {
         Ok(object::FileKind::Elf32) => {
@@ -438,7 +438,7 @@ mod tests {
     fn packages_that_are_called_like_the_library_come_first() {
         let dir = tempfile::tempdir().unwrap();
         let package = package("libc6 (>= 2.36), libjpeg62-turbo (>= 1.3), zlib1g:any | libz");
-        let mut search = Search::of(&package, dir.path().to_owned()).unwrap();
+        let mut search = LibrarySearch::of(&package, dir.path().to_owned()).unwrap();
         assert_eq!(
             search.next_candidate("libjpeg.so.62").unwrap(),
             "libjpeg62-turbo"
@@ -448,7 +448,7 @@ mod tests {
         assert_eq!(search.next_candidate("libz.so.1").unwrap(), "zlib1g");
         assert_eq!(search.next_candidate("libz.so.1"), None);
         let package = self::package("gcc, perl, libx-dev, libx2, libc6");
-        let mut search = Search::of(&package, dir.path().to_owned()).unwrap();
+        let mut search = LibrarySearch::of(&package, dir.path().to_owned()).unwrap();
         let found: Vec<_> = [
             "ld-linux-aarch64.so.1",
             "libq.so.1",
@@ -475,7 +475,7 @@ mod tests {
             fs::write(path, name).unwrap();
         }
         std::os::unix::fs::symlink("libz.so.1.2", from.join("usr/lib/libz.so.1")).unwrap();
-        let search = Search::of(&package(""), from).unwrap();
+        let search = LibrarySearch::of(&package(""), from).unwrap();
         search.copy(&to).unwrap();
         let found = files_below(&to).unwrap();
         let names: Vec<_> = found

@@ -1,7 +1,7 @@
 //! What a system needs besides our own code: QEMU, guest kernels, a guest userland.
 //!
-//! A `Store` is the cache with an apt that is set up when the first thing is missing, so
-//! that a run that finds everything in the cache touches no network.
+//! A `Store` is the cache, with an apt that is set up when something is missing for the first time.
+//! So a run that finds everything in the cache uses no network.
 
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeSet;
@@ -18,17 +18,17 @@ use hanok_base::ui;
 /// The folder of the cache in which toolchains are.
 pub(crate) const TOOLCHAINS: &str = "toolchains";
 
-/// The cache and, once needed, the private apt behind it.
+/// The cache, and the private apt once it is needed.
 pub struct Store {
     /// The cache.
     pub cache: Cache,
-    /// Do not ask before a download.
+    /// Whether downloads are made without asking.
     yes: bool,
-    /// Look for newer versions even of what the cache holds.
+    /// Whether newer versions are looked for, even of what the cache holds.
     refresh: bool,
-    /// The user has agreed to this run's downloads.
+    /// Whether the user has agreed to this run's downloads.
     agreed: Cell<bool>,
-    /// Debian's component non-free is wanted too.
+    /// Whether Debian's component non-free is used, too.
     non_free: Cell<bool>,
     apt: OnceCell<Apt>,
 }
@@ -49,12 +49,13 @@ impl Store {
         })
     }
 
-    /// Has the private apt know Debian's component non-free, too: before it is first used.
+    /// Adds Debian's component non-free to the private apt; must be called before that is first
+    /// used.
     pub fn want_non_free(&self) {
         self.non_free.set(true);
     }
 
-    /// The private apt, its lists fetched once in this process.
+    /// The private apt. Its lists are fetched once in this process.
     pub fn apt(&self) -> Result<&Apt> {
         if let Some(apt) = self.apt.get() {
             return Ok(apt);
@@ -63,14 +64,14 @@ impl Store {
         Ok(self.apt.get_or_init(|| apt))
     }
 
-    /// What `reference` is in the cache, unless this run is to look for newer ones.
+    /// The cache's entry for `reference`; `None` if this run looks for newer versions.
     pub(crate) fn cached(&self, reference: &str) -> Option<Resolved> {
         (!self.refresh)
             .then(|| self.cache.resolved(reference))
             .flatten()
     }
 
-    /// The same for 32-bit guests.
+    /// The reference under which the cache remembers busybox for 32-bit guests.
     pub const BUSYBOX_32: &str = "busybox:armhf";
 
     /// The reference of the busybox for guests of an architecture.
@@ -81,7 +82,7 @@ impl Store {
         }
     }
 
-    /// The static busybox for guests: its resolved package.
+    /// The static busybox for guests, as a resolved package.
     pub fn busybox(&self, architecture: Architecture) -> Result<Resolved> {
         let name = match architecture {
             Architecture::Arm64 => "busybox-static:arm64",
@@ -92,7 +93,7 @@ impl Store {
         })
     }
 
-    /// The newest package called `name` (`package:arch`), and where it is unpacked.
+    /// The folder in which the newest package called `name` (`package:arch`) is unpacked.
     pub fn debian(&self, name: &str) -> Result<PathBuf> {
         let resolved = self.package(name, |apt| {
             newest(apt.show(name)?).with_context(|| format!("Debian has no {name}"))
@@ -100,7 +101,7 @@ impl Store {
         Ok(self.cache.path(resolved.path))
     }
 
-    /// The package behind `reference`, from the cache or, by `choose`, from Debian.
+    /// The package of `reference`, from the cache or, chosen by `choose`, from Debian.
     pub(crate) fn package(
         &self,
         reference: &str,
@@ -124,7 +125,7 @@ impl Store {
         self.fetch_by(self.apt()?, package)
     }
 
-    /// The same from the releases that `apt` knows.
+    /// As [`Self::fetch`], from the releases that `apt` knows.
     pub(crate) fn fetch_by(&self, apt: &Apt, package: &Package) -> Result<Resolved> {
         let path = PathBuf::from("packages").join(package.folder());
         if !self.cache.path(&path).exists() {
@@ -138,8 +139,8 @@ impl Store {
         Ok(Resolved::of(package, path))
     }
 
-    /// The words for what the cache lacks of `wanted`, which are references and words for the
-    /// user: each reference once, however many VMs and boards want it.
+    /// The words about what the cache lacks of `wanted`, which are references and words for the
+    /// user. Each reference occurs once, however many VMs and boards want it.
     pub fn missing(&self, wanted: &[(String, String)]) -> Vec<String> {
         let mut seen = BTreeSet::new();
         wanted
@@ -149,11 +150,12 @@ impl Store {
             .collect()
     }
 
-    /// Asks for what the cache lacks; `wanted` are references and words for the user.
-    pub fn ask(&self, wanted: &[(String, String)]) -> bool {
+    /// Asks the user whether what the cache lacks may be downloaded; `wanted` are references and
+    /// words for the user.
+    pub fn ask_consent(&self, wanted: &[(String, String)]) -> ui::Consent {
         let missing = self.missing(wanted);
         if missing.is_empty() || self.agreed.get() {
-            return true;
+            return ui::Consent::Given;
         }
         let missing: Vec<_> = missing.iter().map(|words| format!("  {words}\n")).collect();
         let cache = self.cache.path("");
@@ -163,11 +165,12 @@ impl Store {
             cache.display(),
             missing.concat()
         );
-        self.agreed.set(ui::agree(text.trim_end(), self.yes));
-        self.agreed.get()
+        let consent = ui::ask_consent(text.trim_end(), self.yes);
+        self.agreed.set(consent == ui::Consent::Given);
+        consent
     }
 
-    /// After an update: removes unpacked packages that nothing refers to any more, and all
+    /// Cleans up after an update: removes unpacked packages that no reference leads to, and all
     /// initramfs files and boards' trees, which are made again when they are needed.
     pub fn prune(&self) -> Result<()> {
         if !self.refresh {

@@ -1,12 +1,13 @@
-//! Programs out of any of Debian's releases, unpacked into the cache and run from there: compilers of
-//! other releases than the machine's, and what builds need besides.
+//! Programs from any of Debian's releases, unpacked into the cache and run from there: compilers of
+//! other releases than the machine's, and other programs that builds need.
 //!
-//! Such a program wants the C library of its own release, and the machine's may be older. So a
-//! package is fetched with all that it depends on, the C library too, and its programs are started
-//! by that library's own loader, which a script names (`ld.so --library-path`). Rejected: another root
-//! folder (chroot), which needs rights that not every user has, and would need the machine's make and
-//! host compiler in it; `LD_LIBRARY_PATH` alone, with which the machine's loader meets a C library
-//! that is not its own.
+//! Such a program needs the C library of its own release, and the machine's may be older. So a
+//! package is fetched with all its dependencies, the C library too, and its programs are started by
+//! that library's own loader, which a script names (`ld.so --library-path`).
+//!
+//! Rejected: another root folder (chroot), which needs permissions that not every user has, and
+//! would need the machine's make and host compiler in it; `LD_LIBRARY_PATH` alone, with which the
+//! machine's loader would use a C library that is not its own.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -18,10 +19,10 @@ use crate::apt::{self, Apt};
 use crate::cache::{Resolved, digest};
 use crate::store::{Store, TOOLCHAINS};
 
-/// The cache's folder for the lists of packages of other releases than guests are taken from.
+/// The cache's folder for the lists of releases other than the guests'.
 const LISTS: &str = "apt-kernels";
 
-/// Packages of one release with all that they need.
+/// Packages of one release with all their dependencies.
 #[derive(Clone, Debug)]
 pub struct Toolchain {
     tree: PathBuf,
@@ -73,8 +74,8 @@ impl Store {
         Ok(Resolved::of(&main, path))
     }
 
-    /// A package of a release for all architectures, by itself: its version, and where it is
-    /// unpacked.
+    /// A package of a release for all architectures, without dependencies: its version, and the
+    /// folder where it is unpacked.
     pub fn data_of(&self, release: &str, package: &str) -> Result<(String, PathBuf)> {
         let reference = format!("data {release} {package}");
         let resolved = match self.cached(&reference) {
@@ -92,23 +93,23 @@ impl Store {
 }
 
 impl Toolchain {
-    /// Where a file of its packages is, for example `usr/bin/flex`.
+    /// The path of a file of its packages, for example `usr/bin/flex`.
     pub fn file(&self, inside: &str) -> PathBuf {
         self.tree.join(inside)
     }
 
-    /// What in a folder of its packages has a name that begins with `prefix`.
+    /// The path in a folder of its packages whose name begins with `prefix`.
     pub fn entry(&self, folder: &str, prefix: &str) -> Result<PathBuf> {
         crate::store::entry_starting(&self.tree.join(folder), prefix)
     }
 
-    /// Writes the script `to`, which starts `program` with what it is given and `more` behind that.
-    /// The program sees its own name as it is in the packages, and so finds what is beside it.
+    /// Writes the script `to`, which starts `program` with its own arguments and then `more`. The
+    /// program's own name is its path in the packages, so that it finds what is beside it.
     pub fn wrap(&self, program: &Path, to: &Path, more: &[String]) -> Result<()> {
         self.wrap_as(program, to, None, more)
     }
 
-    /// The same for a program that starts itself again: it believes to be called `name`, which has
+    /// As [`Self::wrap`], for a program that starts itself again: its own name is `name`, which has
     /// to be such a script. Needs Debian 12's loader or a later one.
     pub fn wrap_as(
         &self,
@@ -136,14 +137,14 @@ impl Toolchain {
         Ok(())
     }
 
-    /// Where its libraries are: `usr/lib` since Debian 13, in `lib` a part of them before.
+    /// The folders of its libraries: `usr/lib` since Debian 13; before that, some are in `lib`.
     fn libraries(&self) -> [PathBuf; 2] {
         let triple = format!("{}-linux-gnu", std::env::consts::ARCH);
         ["usr/lib", "lib"].map(|lib| self.tree.join(lib).join(&triple))
     }
 }
 
-/// The C library's loader. In `lib64` there is a link to it, which leads out of the tree.
+/// The C library's loader. `lib64` has a link to it, which leads out of the tree.
 fn loader(libraries: &[PathBuf]) -> Option<PathBuf> {
     let entries = libraries.iter().filter_map(|dir| fs::read_dir(dir).ok());
     let mut paths = entries
@@ -164,7 +165,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A loader that says what it is given stands for the C library's.
+    /// A loader that prints its arguments takes the place of the C library's.
     #[test]
     fn a_program_starts_by_the_loader_of_its_own_release() {
         for lib in ["usr/lib", "lib"] {

@@ -22,7 +22,7 @@ pub const fn virt(architecture: Architecture) -> &'static str {
     }
 }
 
-/// Where in flash an initramfs is that U-Boot is to boot with, and where the kernel.
+/// The offsets in flash of an initramfs that U-Boot is to boot with, and of the kernel.
 const INITRAMFS: usize = 0x20_0000;
 const KERNEL: usize = 0x180_0000;
 
@@ -36,8 +36,8 @@ impl Store {
         Ok(image)
     }
 
-    /// U-Boot's image with an initramfs and a kernel behind it, as they are to lie in flash.
-    /// Between them are zeros, which an initramfs may end in.
+    /// U-Boot's image with an initramfs and a kernel behind it, as they are in flash. Zeros are
+    /// between them, which an initramfs may end in.
     pub fn u_boot_with(&self, board: &str, kernel: &Path, initramfs: &Path) -> Result<PathBuf> {
         let u_boot = self.u_boot(board)?;
         let parts = [
@@ -57,7 +57,7 @@ impl Store {
         self.cache.publish(&draft, &name)
     }
 
-    /// The same as far as it is known without fetching it.
+    /// The path of U-Boot's image, as far as it is known without fetching it.
     pub fn u_boot_if_there(&self, board: &str) -> PathBuf {
         let found = self.cache.resolved(PACKAGE);
         found.map_or("u-boot.bin".into(), |found| {
@@ -66,7 +66,7 @@ impl Store {
     }
 }
 
-/// Files one behind the other, each from its offset on.
+/// The content of several files, each from its offset on.
 fn laid_out(parts: &[(usize, &Path)]) -> Result<Vec<u8>> {
     let mut flash = Vec::new();
     for (at, path) in parts {

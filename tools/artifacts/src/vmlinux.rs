@@ -1,4 +1,4 @@
-//! What stock kernels are compared with: the vmlinux out of a kernel's debug package.
+//! What stock kernels are compared with: the vmlinux from a kernel's debug package.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use crate::kernel::Kernel;
 use crate::store::Store;
 use hanok_base::process;
 
-/// The kernel's ELF file, and the cache's folder of such.
+/// The name of the kernel's ELF file, and of the cache's folder of such files.
 const VMLINUX: &str = "vmlinux";
 
 impl Store {
-    /// The vmlinux of a stock kernel: out of its debug package, of which nothing else is kept.
+    /// The vmlinux of a stock kernel, from its debug package. Nothing else of that package is kept.
     pub fn vmlinux(&self, kernel: &Kernel) -> Result<PathBuf> {
         let name = format!("{}-dbg:armhf", kernel.resolved.package);
         let reference = format!("vmlinux {name} {}", kernel.resolved.version);

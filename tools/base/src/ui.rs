@@ -102,20 +102,33 @@ impl Drop for LongStep {
     }
 }
 
+/// What the user answers to a question for consent.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// The user agrees.
+    Given,
+    /// The user does not agree.
+    Refused,
+}
+
 /// Asks the user to agree to `what`. Under `--yes` or off a terminal the answer is yes without
 /// asking.
-pub fn agree(what: &str, yes: bool) -> bool {
+pub fn ask_consent(what: &str, yes: bool) -> Consent {
     eprintln!("{what}");
     if yes || !std::io::stdin().is_terminal() {
-        return true;
+        return Consent::Given;
     }
     eprint!("Go on? [Y/n] ");
     let _ = std::io::stderr().flush();
     let mut answer = String::new();
     if std::io::stdin().read_line(&mut answer).unwrap_or(0) == 0 {
-        return false;
+        return Consent::Refused;
     }
-    matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes")
+    match answer.trim().to_lowercase().as_str() {
+        "" | "y" | "yes" => Consent::Given,
+        _ => Consent::Refused,
+    }
 }
 
 /// The longest time that the last line may take: its reader has to read everything before it on the

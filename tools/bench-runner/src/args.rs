@@ -16,41 +16,41 @@ pub struct BenchArgs {
     /// is the 32-bit one.
     #[arg(long, value_enum, value_name = "BOARD", conflicts_with = "gic")]
     pub board: Option<BenchBoard>,
-    /// The CPU model of the emulated machine: cortex-a57, or cortex-a15 on a 32-bit board, where
-    /// nothing is said.
+    /// The CPU model of the emulated machine; by default cortex-a57, or cortex-a15 on a 32-bit
+    /// board.
     #[arg(long)]
     pub cpu: Option<String>,
-    /// Only these sides, of native, hanok, xen and kvm. Linux has no KVM for 32-bit hosts.
+    /// Measure only these sides, of native, hanok, xen and kvm. Linux has no KVM for 32-bit hosts.
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true, value_parser = side)]
     pub sides: Vec<Side>,
-    /// Only these figures.
+    /// Measure only these figures.
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true, value_parser = figure)]
     pub figures: Vec<&'static Figure>,
-    /// How often everything is measured, to see whether it is always the same.
+    /// The number of repeats, which shows whether results are always the same.
     #[arg(long, allow_hyphen_values = true, value_parser = values::whole(1..=100_u32, "how often", "3"))]
     pub repeat: Option<u32>,
-    /// Once, lmbench's rounds too, and only native and Hanok with a GICv3, where nothing else
-    /// is said.
+    /// Measure once, with lmbench's own repeats too, and by default only native and Hanok with a
+    /// GICv3.
     #[arg(long)]
     pub quick: bool,
-    /// Show where each of the hypervisor's instructions of one figure goes.
+    /// Show where the hypervisor's instructions of one figure go.
     #[arg(long, value_name = "FIGURE", allow_hyphen_values = true, value_parser = figure)]
     #[arg(conflicts_with_all = ["sides", "figures", "repeat", "quick"])]
     pub profile: Option<&'static Figure>,
-    /// With --profile: by line of source, too.
+    /// With --profile: also by line of source.
     #[arg(long, requires = "profile")]
     pub lines: bool,
-    /// With --profile: by what the compiler put into which function, too.
+    /// With --profile: also by functions that the compiler inlined.
     #[arg(long, requires = "profile")]
     pub tree: bool,
-    /// Measure what grows with the number of vCPUs on a core, of pending interrupts and of bytes, and
-    /// what it was before, and draw it.
+    /// Measure what grows with the number of vCPUs on a core, of pending interrupts and of bytes,
+    /// compare with the earlier values, and draw it.
     #[arg(long, conflicts_with_all = ["sides", "figures", "repeat", "quick", "profile", "compare", "keep", "show"])]
     pub scaling: bool,
-    /// Tell what got better and worse since this commit of bench/history.
+    /// Report what got better and worse since this commit of bench/history.
     #[arg(long, value_name = "COMMIT", conflicts_with = "profile")]
     pub compare: Option<String>,
-    /// With --compare: from how many percent on a figure counts as worse.
+    /// With --compare: the percentage from which on a figure counts as worse.
     #[arg(
         long,
         value_name = "PERCENT",

@@ -1,9 +1,9 @@
-//! A board for each side: the same emulated CPU and memory, another one between it and the
-//! guest.
+//! Makes a board for each side: the same emulated CPU and memory, with another hypervisor between
+//! it and the guest.
 //!
-//! The guest has the same kernel, initramfs, memory and command line everywhere; only the
-//! console's name is another in Xen. KASLR, KPTI and the mitigations are off everywhere: a
-//! guest otherwise chooses others than the machine itself does, and the ratio misleads.
+//! The guest has the same kernel, initramfs, memory and command line everywhere; only the console
+//! has another name in Xen. KASLR, KPTI and the mitigations are off everywhere: a guest would
+//! otherwise choose others than the machine itself does, and the ratio would mislead.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,16 +28,16 @@ use hanok_boot::{key, system};
 
 /// The guest's memory.
 pub const GUEST_MEMORY: u64 = 256 << 20;
-/// The board's where a hypervisor is on it.
+/// The board's memory in bytes where a hypervisor runs on it.
 const BOARD_MEMORY: u64 = 1 << 30;
 
-/// How every Linux begins, whoever runs it.
+/// The start of every Linux's command line.
 const CMDLINE: &str = "quiet panic=-1 norandmaps nokaslr kpti=off mitigations=off";
-/// How the measured one goes on.
+/// The rest of the measured Linux's command line.
 const MEASURED: &str = "rdinit=/bench/init";
 
-/// Where Xen finds dom0's kernel and initramfs: far from what QEMU itself puts into memory
-/// (kernel and device tree, within the first 130 MiB), and from each other.
+/// The addresses where Xen finds dom0's kernel and initramfs: far from what QEMU itself puts into
+/// memory (kernel and device tree, within the first 130 MiB), and from each other.
 const XEN_KERNEL: u64 = 0x5000_0000;
 const XEN_INITRAMFS: u64 = 0x5800_0000;
 
@@ -51,15 +51,15 @@ pub struct Boards<'a> {
     pub plan: &'a Plan,
     /// What is booted.
     pub materials: &'a Materials,
-    /// What counts the hypervisor's instructions, where that is wanted.
+    /// The plugin that counts the hypervisor's instructions, if it is used.
     pub counting: Option<Counting>,
-    /// Bytes of the hypervisors' images.
+    /// The sizes of the hypervisors' images in bytes.
     pub images: Vec<(Side, u64)>,
-    /// Where images are put.
+    /// The folder for images.
     pub dir: &'a Path,
 }
 
-/// What is measured, as its boot loader sees it.
+/// The measured guest, as its boot loader sees it.
 struct Guest {
     kernel: PathBuf,
     initramfs: Option<PathBuf>,
@@ -81,7 +81,7 @@ impl Boards<'_> {
         Ok(ready)
     }
 
-    /// Makes the board of `job` count, where that is possible; gives back where it writes.
+    /// Makes the board of `job` count, where that is possible; returns the path that it writes to.
     pub fn count(&self, job: &Job, ready: &mut Ready, what: What) -> Option<(PathBuf, What)> {
         let counting = self.counting.as_ref()?;
         let report = self.dir.join(format!("{}.report", job.name()));
@@ -108,13 +108,13 @@ impl Boards<'_> {
         })
     }
 
-    /// What tells the script in Linux what to run; the boot gives its figure by itself.
+    /// The words that tell the script in Linux what to run; the boot gives its figure by itself.
     fn rows(&self, job: &Job) -> String {
         let (rounds, names) = (self.plan.inner_rounds, self.names(job));
         format!("{MEASURED} bench.rounds={rounds} bench.rows={names}")
     }
 
-    /// What tells the payload what to measure.
+    /// The words that tell the payload what to measure.
     fn figures(&self, job: &Job) -> String {
         format!("bench.figures={}", self.names(job))
     }
@@ -133,7 +133,8 @@ impl Boards<'_> {
         Ok(plain(command))
     }
 
-    /// The machine itself with the measured Linux, or with the payload, told `cmdline`.
+    /// The machine itself with the measured Linux, or with the payload, with the command line
+    /// `cmdline`.
     pub fn native_of(&self, gic: Gic, linux: bool, cmdline: String) -> Outcome<Ready> {
         let found = self.materials;
         let payload = || found.payload.clone();
@@ -167,7 +168,7 @@ impl Boards<'_> {
     fn machine(&self, virtualization: &str, gic: Gic) -> String {
         let below = match self.plan.architecture {
             Architecture::Arm64 => "",
-            // Xen for armhf says nothing at all where devices lie above 4 GiB.
+            // Xen for armhf prints nothing where devices are above 4 GiB.
             Architecture::Arm => "highmem=off,",
         };
         let version = version(gic);
@@ -306,7 +307,7 @@ impl Boards<'_> {
         Ok(plain(command))
     }
 
-    /// What KVM's host has, with the guest and the line that starts it.
+    /// The initramfs of KVM's host, with the guest and the line that starts it.
     fn host_initramfs(&self, job: &Job) -> Outcome<PathBuf> {
         let outside = self.guest(job, "ttyAMA0")?;
         let inside = Guest {

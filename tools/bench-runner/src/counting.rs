@@ -1,8 +1,8 @@
-//! Where each of the hypervisor's instructions goes: QEMU with our plugin, and what it tells.
+//! Counts where the hypervisor's instructions go: QEMU with our plugin, and the plugin's report.
 //!
-//! The plugin adds no instruction to what runs, so that a board with it gives the same
-//! figures as one without; the payload's boots on Hanok therefore always have it. It tells
-//! stretches by number alone: which figure they are of, the console says, in the same order.
+//! The plugin adds no instruction to what runs, so that a board with it gives the same figures as
+//! one without. So the payload's boots on Hanok always have it. It only numbers stretches; the
+//! console names their figures, in the same order.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,11 +29,11 @@ const LIBRARY: &str = "libhanok_plugin.so";
 pub enum What {
     /// Each stretch between two markers that the guest executes.
     Stretches,
-    /// From the reset to the first marker that ends one.
+    /// The instructions from the reset to the first marker that ends a stretch.
     Boot,
 }
 
-/// The plugin, ready to be given to QEMU.
+/// The plugin, ready for QEMU.
 pub struct Counting {
     plugin: PathBuf,
     elf: PathBuf,
@@ -78,14 +78,14 @@ impl Counting {
 pub struct Counted {
     /// The figure's name.
     pub figure: String,
-    /// How often each stretch does what is measured, where the guest tells.
+    /// The number of rounds of a stretch, where the guest reports it.
     pub rounds: Option<u64>,
     /// The stretches.
     pub stretches: Vec<Stretch>,
 }
 
 impl Counted {
-    /// The hypervisor's instructions of one round on all CPUs, in the least stretch.
+    /// The hypervisor's instructions of one round on all CPUs, in the shortest stretch.
     pub fn a_round(&self) -> Option<f64> {
         let least = self.stretches.iter().map(ours).min()?;
         Some(least as f64 / self.rounds? as f64)
@@ -96,7 +96,7 @@ impl Counted {
         Some(self.rounds? * self.stretches.len() as u64)
     }
 
-    /// As the results keep it.
+    /// The profile in the form of the results.
     pub fn kept(&self, counting: &Counting) -> Result<hanok_bench::Profile> {
         let profile = counting.profile(&self.stretches)?;
         let functions = profile.functions.iter().filter(|function| function.own > 0);
@@ -145,7 +145,7 @@ pub fn read(path: &Path, console: &str, what: What) -> Result<Vec<Counted>> {
     }
 }
 
-/// Stretches come in the order in which the console tells of their figures.
+/// Assigns stretches to figures: they come in the order in which the console names the figures.
 fn by_figure(stretches: Vec<Stretch>, console: &str) -> Result<Vec<Counted>> {
     let (mut left, all) = (stretches.into_iter(), console.lines());
     let mut counted = Vec::new();
@@ -168,7 +168,8 @@ fn by_figure(stretches: Vec<Stretch>, console: &str) -> Result<Vec<Counted>> {
     }
 }
 
-/// A figure whose stretches are over: its name, their number, the rounds of each.
+/// Parses a line about a figure whose stretches are over: its name, their number, the rounds of
+/// each.
 fn told(line: &str) -> Option<(&str, usize, Option<u64>)> {
     let words: Vec<_> = line.split_whitespace().collect();
     match words[..] {
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(counted[0].a_round(), Some(283.0));
         assert_eq!(counted[0].all_rounds(), Some(20));
         assert_eq!(counted[1].a_round(), Some(40.0));
-        // A row in Linux is one stretch of who knows how many rounds.
+        // A row in Linux is one stretch with an unknown number of rounds.
         let row = by_figure(all[..1].to_vec(), "bench: begin pipe\nPipe latency\n").unwrap();
         assert_eq!((&*row[0].figure, row[0].a_round()), ("pipe", None));
         let error = by_figure(all[..2].to_vec(), CONSOLE).unwrap_err();

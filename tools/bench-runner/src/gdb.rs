@@ -1,9 +1,9 @@
 //! Asks QEMU's gdb stub for a register that no guest can read.
 //!
-//! A guest's virtual counter begins where its hypervisor wants it to: what it reads says
-//! nothing about the time since the reset without CNTVOFF_EL2 (Arm ARM, D12.1.3), which only
-//! EL2 may read. The stub knows it and changes nothing: the machine stands still meanwhile.
-//! The protocol is in the GDB manual, appendix E; of it there is here what this needs.
+//! A guest's virtual counter begins where its hypervisor sets it: without CNTVOFF_EL2 (Arm ARM,
+//! D12.1.3), which only EL2 may read, its value says nothing about the time since the reset. The
+//! stub reads that register and changes nothing: the machine stands still meanwhile. The protocol
+//! is in the GDB manual, appendix E; this module has the part it needs.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,9 +15,9 @@ use anyhow::{Context, Result, bail, ensure};
 
 /// How long an answer may take: only a QEMU that hangs takes so long.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// What it is called on a 64-bit and on a 32-bit CPU.
+/// The register's name on a 64-bit and on a 32-bit CPU.
 const OFFSETS: [&str; 2] = ["CNTVOFF_EL2", "CNTVOFF"];
-/// How often the machine goes on for a while, before its offset counts as zero.
+/// How often the machine is let run for a while before its offset counts as zero.
 const LOOKS: u32 = 200;
 
 /// The virtual counter's offset of the guest that runs on the machine behind `socket`.
@@ -65,7 +65,7 @@ impl Stub {
         Ok(write!(self.stream, "${command}#{sum:02x}")?)
     }
 
-    /// The next packet, without what frames it; acknowledgements before it do not matter.
+    /// The content of the next packet; acknowledgements before it are ignored.
     fn answer(&mut self) -> Result<String> {
         while self.byte()? != b'$' {}
         let mut body = Vec::new();

@@ -1,7 +1,7 @@
-//! What becomes of results: shown, kept by commit, and set against another commit.
+//! Results are shown, kept by commit, and compared with another commit.
 //!
-//! What can be refused (an unknown commit, a changed tree that is to be kept) is refused
-//! before anything is measured: a whole run takes long.
+//! Requests that cannot be fulfilled (an unknown commit, a changed tree that is to be kept) are
+//! refused before anything is measured: a whole run takes long.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ fn folder(root: &Path) -> PathBuf {
     root.join("bench/history")
 }
 
-/// Refuses what could not be done with the results of `plan`, known before they are.
+/// Refuses requests that could not be fulfilled with the results of `plan`, as far as that is known
+/// before.
 pub fn check(root: &Path, args: &BenchArgs, plan: &Plan, now: &Results) -> Outcome<()> {
     keepable(args, now)?;
     if let Some(commit) = &args.compare {
@@ -63,7 +64,7 @@ fn keepable(args: &BenchArgs, results: &Results) -> Outcome<()> {
     Ok(())
 }
 
-/// Shows what the run before left in `dir`, and does with it what else is asked for.
+/// Shows the results that an earlier run left in `dir`, and does what else is asked for with them.
 pub fn show(root: &Path, dir: &Path, args: &BenchArgs, style: Style) -> Outcome {
     let path = dir.join("results.json");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()));
@@ -105,7 +106,7 @@ pub fn finish(
     })
 }
 
-/// Tells what changed since `commit`; whether anything got worse.
+/// Reports what changed since `commit`.
 fn compared(
     history: &History,
     results: &Results,

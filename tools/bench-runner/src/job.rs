@@ -18,9 +18,9 @@ use hanok_boot::machine;
 use hanok_console::request::{BeforeEnd, Input, Request, Sink};
 use hanok_console::run;
 
-/// The last word of everything that is measured.
+/// The last line of everything that is measured.
 const DONE: &str = "bench: done";
-/// No boot takes that long, on however slow a PC; one that hangs must end. It is no figure.
+/// The longest time of a boot on however slow a PC; a boot that hangs must end. It is no figure.
 const PATIENCE: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// A job whose board is ready.
@@ -31,7 +31,7 @@ pub struct Prepared {
     pub ready: Ready,
     /// Where its gdb stub will listen.
     pub socket: PathBuf,
-    /// What it is to give.
+    /// The figures that it is to give.
     pub figures: Vec<&'static Figure>,
     /// Where QEMU's plugin writes what it counts, if it does.
     pub report: Option<(PathBuf, What)>,
@@ -41,7 +41,7 @@ pub struct Prepared {
 pub struct Given {
     /// The figures.
     pub values: Vec<(&'static str, f64)>,
-    /// What it was to give and did not, with the reason.
+    /// The figures that it should have given and did not, with the reasons.
     pub lacking: Vec<String>,
     /// What QEMU's plugin counted.
     pub counted: Vec<Counted>,

@@ -1,11 +1,11 @@
 //! `hanok bench`: native, Hanok, Xen and KVM side by side on the same emulated machine.
 //!
-//! Every side boots the same guest, with time as a count of instructions and every seed
-//! fixed, so that figures are the same on any PC and two runs of one side are alike to the
-//! last bit. Two boards run side by side: virtual time does not mind. A side that fails is
-//! told with its console's end, and the others go on.
+//! Every side boots the same guest, with time as a count of instructions and every seed fixed. So
+//! figures are the same on any PC, and two runs of one side are identical to the last bit. Two
+//! boards run at the same time, which virtual time is not affected by. A side that fails is
+//! reported with its console's end, and the others go on.
 //!
-//! What a figure is, how it is judged and shown is [`hanok_bench`]'s; here it is measured.
+//! [`hanok_bench`] defines the figures, judges and shows them; this crate measures them.
 
 #![forbid(unsafe_code)]
 
@@ -84,12 +84,12 @@ pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
         dir: dir.path(),
     };
     let consoles = args.output.join(report::CONSOLES);
-    // By these the folder is known as ours from now on.
+    // These results mark the folder as ours from now on.
     report::write_so_far(&mut results, &boards, &[], &args.output)?;
     fresh(&consoles).blame(Code::Output)?;
     let interrupted = AtomicBool::new(false);
     let done = boot_all(&boards, &consoles, &interrupted, |done| {
-        // What goes wrong with it is told at the end.
+        // A failure to write is reported at the end.
         let _ = report::write_so_far(&mut results, &boards, done, &args.output);
     })?;
     report::write_so_far(&mut results, &boards, &done, &args.output)?;
@@ -103,7 +103,8 @@ pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
     history::finish(root, &results, &args.output, args, style())
 }
 
-/// A folder with other things in it is not written to: consoles of a former bench are removed.
+/// Refuses to write to a folder with other files in it, because consoles of a former bench are
+/// removed.
 fn output_is_ours(dir: &Path) -> Outcome<()> {
     let mut entries = fs::read_dir(dir).into_iter().flatten();
     if entries.next().is_none() || dir.join(report::RESULTS).is_file() {

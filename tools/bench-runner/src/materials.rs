@@ -1,4 +1,4 @@
-//! What the boards boot: kernel, userland, payload, the other hypervisors.
+//! What the boards boot: kernel, userland, payload, and the other hypervisors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ struct Names {
     kernel: &'static str,
     /// From Debian's non-free: its licence binds what may be published of its results.
     lmbench: &'static str,
-    /// Where the package has its programs.
+    /// The folder in which the package has its programs.
     rows: &'static str,
     /// For cyclictest.
     rt_tests: &'static str,
@@ -67,8 +67,8 @@ pub fn kernel(architecture: Architecture) -> &'static str {
     reference.strip_suffix(":armhf").unwrap_or(reference)
 }
 
-/// Where the 32-bit payload runs in Xen, which gives its first domain 256 MiB from 0x6000_0000
-/// on: its code holds absolute addresses.
+/// The address of the 32-bit payload in Xen, which gives its first domain 256 MiB from 0x6000_0000
+/// on: the payload's code has absolute addresses.
 const XEN_PAYLOAD: u64 = 0x6080_0000;
 
 /// The programs of lmbench that the script runs, and the one that they run.
@@ -97,11 +97,11 @@ pub struct Materials {
     pub userland: Option<PathBuf>,
     /// The bare-metal payload, where a figure needs it.
     pub payload: Option<PathBuf>,
-    /// The same where Xen gives its first domain RAM, if that is elsewhere.
+    /// The payload for Xen, if Xen gives its first domain RAM at another address.
     pub payload_in_xen: Option<PathBuf>,
     /// Xen's image, where Xen is measured.
     pub xen: Option<PathBuf>,
-    /// What KVM's host boots with, without what a single run adds.
+    /// The initramfs of KVM's host, without what a single run adds.
     pub host: Option<Vec<u8>>,
     /// Versions of what is compared, by a name.
     pub versions: Versions,
@@ -120,8 +120,8 @@ pub struct Versions {
     pub vmm: Option<String>,
 }
 
-/// References in the cache for all that `sides` need on an architecture, with Linux as a guest
-/// or without, and words about them.
+/// The references in the cache for everything that `sides` need on an architecture, with Linux as a
+/// guest or without, and words about them.
 pub fn wanted(architecture: Architecture, sides: &[Side], linux: bool) -> Vec<(String, String)> {
     let names = names(architecture);
     let mut all: Vec<_> = system::wanted_qemu().into_iter().collect();
@@ -168,7 +168,7 @@ impl Materials {
         if linux {
             store.want_non_free();
         }
-        system::agree(store, &wanted(plan.architecture, &plan.sides, linux))?;
+        system::ask_consent(store, &wanted(plan.architecture, &plan.sides, linux))?;
         let found = Self::found(root, store, plan, dir).blame(Code::Setup)?;
         if plan.wants(Side::Hanok) {
             cargo::hypervisor_of(root, plan.architecture).blame(Code::Refused)?;

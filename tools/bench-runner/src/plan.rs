@@ -1,4 +1,4 @@
-//! What is measured, in which order.
+//! The plan: what is measured, and in which order.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::args::{BenchArgs, BenchBoard, Gics};
 use hanok_base::exit::{Code, Outcome, failure};
 use hanok_boot::system;
 
-/// What boots on a board; one boot gives several figures.
+/// What a board boots; one boot gives several figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Load {
     /// Linux with lmbench.
@@ -39,8 +39,8 @@ impl Load {
     pub fn gives(self, figure: &Figure, side: Side) -> bool {
         let (load, sides) = match (figure.id, figure.group) {
             ("nanosleep" | "boot", _) | (_, Group::Lmbench) => (Self::Linux, &Side::ALL[..]),
-            // A hypercall that does nothing is not among KVM's, and on the machine itself
-            // nobody answers one.
+            // KVM has no hypercall that does nothing, and on the machine itself nothing answers
+            // one.
             ("hypercall", _) => (Self::Payload, &[Side::Hanok, Side::Xen][..]),
             ("smccc-version", _) => (Self::Payload, &Side::HYPERVISORS[..]),
             ("gicd-read" | "timer-interrupt", _) => (Self::Payload, &Side::ALL[..]),
@@ -48,7 +48,7 @@ impl Load {
                 (Self::Payload, &[Side::Native, Side::Hanok][..])
             }
             ("switch", _) => (Self::Switch, &[Side::Hanok][..]),
-            // The plugin knows the instructions of our hypervisor alone.
+            // The plugin only knows the instructions of our hypervisor.
             ("ipi", _) => (Self::Ipi, &[Side::Hanok][..]),
             _ => return false,
         };
@@ -61,7 +61,7 @@ impl Load {
 pub struct Job {
     /// The interrupt controller.
     pub gic: Gic,
-    /// Who runs the guest.
+    /// The side that runs the guest.
     pub side: Side,
     /// What is booted.
     pub load: Load,
@@ -70,8 +70,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// Whether the hypervisor's instructions are counted one by one, for the profile: where it
-    /// is ours. Linux would take too long.
+    /// Whether the hypervisor's instructions are counted one by one for the profile. That is done
+    /// where the hypervisor is ours; Linux would take too long.
     pub fn counts(&self) -> bool {
         self.side == Side::Hanok && self.load != Load::Linux
     }
@@ -98,8 +98,8 @@ pub struct Plan {
     pub figures: Vec<&'static Figure>,
     /// How often.
     pub rounds: u32,
-    /// Of how many rounds lmbench itself takes the median: some of its programs make each of
-    /// them a second long.
+    /// The number of rounds of which lmbench itself takes the median. Some of its programs make
+    /// each round a second long.
     pub inner_rounds: u32,
 }
 

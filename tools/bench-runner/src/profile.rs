@@ -1,4 +1,4 @@
-//! `hanok bench --profile`: where each of the instructions of one figure goes, shown.
+//! `hanok bench --profile`: shows where the instructions of one figure go.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ use hanok_base::exit::{Blame, Code, Outcome, failure};
 use hanok_base::repo;
 use hanok_base::ui::{self, LongStep};
 
-/// How many rows a table has.
+/// The largest number of rows of a table.
 const ROWS: usize = 40;
 
 /// `hanok bench --profile FIGURE`.

@@ -1,5 +1,5 @@
-//! What a board does while it is measured, which may take minutes on a busy PC: told now and
-//! then, by what its console said last.
+//! Reports what a board does while it is measured, which may take minutes on a busy PC, by the last
+//! line of its console.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use super::job;
 use super::plan::Job;
 
-/// How often something is told.
+/// The time between two reports.
 const EVERY: Duration = Duration::from_secs(20);
-/// Where a console's last line is found.
+/// The number of bytes at a console's end in which its last line is looked for.
 const TAIL: u64 = 4096;
-/// So much of a line is shown.
+/// The largest number of characters of a line that are shown.
 const SHOWN: usize = 60;
 
-/// Tells until it is dropped.
+/// Reports until it is dropped.
 pub struct Progress {
     end: Option<Sender<()>>,
     teller: Option<JoinHandle<()>>,

@@ -1,4 +1,4 @@
-//! From what the boots gave to the results as they are kept.
+//! Makes the results, in the form in which they are kept, from what the boots gave.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ pub const RESULTS: &str = "results.json";
 /// How much of a failing side's console is kept.
 const SHOWN: usize = 25;
 
-/// What one boot came to.
+/// The outcome of one boot.
 pub type Done = (Job, Result<Given, String>);
 
 /// Results that know their commit and nothing else.
@@ -48,8 +48,7 @@ pub fn started(root: &Path) -> Results {
     }
 }
 
-/// What the boots gave until now, written for programs and for `--show`: a run that is cut
-/// short is not lost.
+/// Writes the results so far, for programs and for `--show`: a run that is interrupted is not lost.
 pub fn write_so_far(
     results: &mut Results,
     boards: &Boards,
@@ -91,7 +90,7 @@ fn run_of(gic: Gic, boards: &Boards, done: &[Done], consoles: &Path) -> Outcome<
     Ok(run)
 }
 
-/// Where our instructions went, in the first repetition; the others are like it.
+/// Where the hypervisor's instructions went, in the first repetition; the others are alike.
 fn profiles(gic: Gic, boards: &Boards, done: &[Done]) -> Result<Vec<Profile>> {
     let Some(counting) = &boards.counting else {
         return Ok(Vec::new());

@@ -1,8 +1,8 @@
-//! What the boards print, made to values in the units of the figures.
+//! Converts what the boards print to values in the units of the figures.
 //!
-//! lmbench's programs each have a form of their own; the script in the guest puts what one
-//! of them said between two lines of ours (`bench: begin NAME`, `bench: end NAME STATUS`).
-//! Consoles may have other lines between, a hypervisor's among them.
+//! Each of lmbench's programs has its own form of output; the script in the guest puts it between
+//! two lines of ours (`bench: begin NAME`, `bench: end NAME STATUS`). Consoles may have other lines
+//! between, a hypervisor's among them.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl Clock {
 pub struct Found {
     /// Values by the figure's name.
     pub values: BTreeMap<String, f64>,
-    /// What a row said that ended badly, or whose words are not understood.
+    /// What a row printed that failed, or that is not understood.
     pub bad: BTreeMap<String, String>,
     /// The counter at the start of the measured guest's init.
     pub clock: Option<Clock>,

@@ -1,9 +1,9 @@
-//! A commit against another: what got worse.
+//! Compares a commit with another: what got worse.
 //!
-//! Figures are compared in their own terms (a cost in multiples of native, an excess over
-//! native, or a value), so that a newer emulator or kernel, which moves native too, is not
-//! taken for a change of ours. Where the machines differ all the same, the comparison says
-//! in what.
+//! Figures are compared in their own terms (a cost in multiples of native, an excess over native,
+//! or a value), so that a newer emulator or kernel, which changes native as well, does not look
+//! like a change of ours. Where the machines differ all the same, the comparison names the
+//! differences.
 
 use crate::figure::Figure;
 use crate::figures::FIGURES;
@@ -23,8 +23,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// By what fraction of before it is worse now; negative is better. `None` where either
-    /// was not measured. Whatever comes from nothing is worse without bound.
+    /// The fraction of `before` by which it is worse now; negative is better. `None` where either
+    /// was not measured. An increase from zero is infinite.
     pub fn worse_by(&self) -> Option<f64> {
         let (before, now) = (self.before?, self.now?);
         if now.total_cmp(&before).is_eq() {
@@ -36,8 +36,8 @@ impl Change {
         }
     }
 
-    /// Whether it is worse by more than `tolerance`. What is no longer measured is not: a run
-    /// may be of some figures only, and tells by itself what failed.
+    /// Whether it is worse by more than `tolerance`. A figure that is no longer measured is not: a
+    /// run may have only some figures, and reports its own failures.
     pub fn is_worse(&self, tolerance: f64) -> bool {
         self.worse_by().is_some_and(|by| by > tolerance)
     }

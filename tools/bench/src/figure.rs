@@ -1,4 +1,4 @@
-//! What a figure of the bench is: what it counts, what is to reach, and what others published.
+//! A figure of the bench: what it counts, its limit, and published values.
 
 use serde::{Deserialize, Serialize};
 
@@ -55,14 +55,14 @@ pub enum Group {
     Lmbench,
 }
 
-/// What is to reach.
+/// The limit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
-    /// The cost may be so many times native's (see [`crate::cost`]).
+    /// The cost is at most this multiple of native's (see [`crate::cost`]).
     RatioToNative(f64),
-    /// The value itself may be so much, in the figure's unit.
+    /// The value is at most this, in the figure's unit.
     AtMost(f64),
-    /// The value may exceed native's by so much, in the figure's unit.
+    /// The value exceeds native's by at most this, in the figure's unit.
     BeyondNative(f64),
     /// Measured for the record alone.
     None,
@@ -81,14 +81,14 @@ pub enum PublishedAs {
     Other(&'static str),
 }
 
-/// What somebody else reached.
+/// A value that others published.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Published {
     /// The system.
     pub system: &'static str,
     /// The side of this bench that the system is, if it is one.
     pub side: Option<Side>,
-    /// On machines of how many bits; `None` where it says something of any.
+    /// The machines' number of bits; `None` where it holds for any.
     pub bits: Option<u32>,
     /// In what terms.
     pub given: PublishedAs,

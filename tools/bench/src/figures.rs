@@ -1,8 +1,8 @@
-//! The catalogue: what is measured, what is to reach, and what others reach.
+//! The catalogue: what is measured, the limits, and published values.
 //!
-//! Limits are those that the project set itself. Published values stand with their source
-//! and conditions, since few were measured on the machine of this bench; they are shown
-//! beside our own figures and never judged by.
+//! Limits are those that the project set itself. Published values have their source and conditions,
+//! since few were measured on the machine of this bench. They are shown beside our own figures,
+//! which are never judged by them.
 
 use crate::figure::Figure;
 

@@ -56,7 +56,7 @@ pub(crate) fn percent(fraction: f64) -> String {
     } else {
         0
     };
-    // What rounds to nothing has no sign.
+    // A value that rounds to zero has no sign.
     let shown = format!("{percent:+.decimals$}");
     let nothing = shown.chars().all(|c| !c.is_ascii_digit() || c == '0');
     let shown = if nothing { &shown[1..] } else { &shown };

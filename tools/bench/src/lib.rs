@@ -1,7 +1,7 @@
-//! What a run of `hanok bench` found, judged and shown: the catalogue of figures with the
-//! limits to reach and the published values, the results, the verdicts.
+//! The results of a run of `hanok bench`, judged and shown: the catalogue of figures with the
+//! limits and the published values, the results, the verdicts.
 //!
-//! Nothing here measures. Whoever measures makes [`Measurement`]s of the figures in
+//! Nothing here measures. The caller that measures makes [`Measurement`]s of the figures in
 //! [`FIGURES`], puts them in a [`Results`], and shows those.
 
 #![forbid(unsafe_code)]

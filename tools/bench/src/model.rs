@@ -1,10 +1,10 @@
 //! The results of a run, as they are kept in JSON.
 //!
-//! A [`Results`] is one call of `hanok bench`: a commit, and a [`Run`] for each emulated
-//! machine. A measurement keeps every repetition's value and is never averaged here: who
-//! shows it decides, and a reader can check. The JSON says its [`SCHEMA`]; fields may be
-//! added within one schema, and a reader ignores what it does not know. A field that
-//! changes its meaning, or goes, makes a new schema, which older readers refuse.
+//! A [`Results`] is one call of `hanok bench`: a commit, and a [`Run`] for each emulated machine. A
+//! measurement keeps every repetition's value and is never averaged here: the code that shows it
+//! decides, and a reader can check. The JSON names its [`SCHEMA`]. Fields may be added within one
+//! schema, and a reader ignores fields it does not know. A field that changes its meaning, or is
+//! removed, makes a new schema, which older readers refuse.
 
 use serde::{Deserialize, Serialize};
 
@@ -67,8 +67,8 @@ impl Measurement {
         Ok(made)
     }
 
-    /// Whether it keeps what its fields promise. A figure that the catalogue no longer has
-    /// is borne: old results stay readable.
+    /// Checks the promises of its fields. A figure that the catalogue no longer has is allowed: old
+    /// results stay readable.
     pub(crate) fn check(&self) -> Result<(), Refused> {
         if Figure::find(&self.figure).is_some_and(|figure| figure.unit != self.unit) {
             return Err(Refused::WrongUnit(self.figure.clone()));
@@ -134,7 +134,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run on `machine` of which nothing is known yet.
+    /// An empty run on `machine`.
     pub fn new(machine: Machine) -> Self {
         Self {
             machine,

@@ -1,8 +1,8 @@
-//! The page: results to look at.
+//! The page that shows results.
 //!
-//! One file that needs nothing else: no script, no font, no address. The same results give
-//! the same page to the byte, so that pages can be compared and kept. Every drawing has its
-//! values in a table beside it.
+//! It is one file that needs no other: no script, no font, no address. The same results give the
+//! same page to the byte, so that pages can be compared and kept. Every drawing has its values in a
+//! table beside it.
 
 mod details;
 mod machine;

@@ -1,7 +1,7 @@
-//! The middle and the spread of repetitions.
+//! The median and the spread of repetitions.
 //!
-//! Under instruction counting two runs should be identical, so the spread is shown as it
-//! is, never smoothed: the largest distance from the median, not a deviation that hides it.
+//! Under instruction counting two runs should be identical. So the spread is shown unsmoothed: the
+//! largest distance from the median, not a deviation that hides it.
 
 /// How far repetitions are from each other.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,8 +1,8 @@
-//! Results for a terminal.
+//! Shows results on a terminal.
 //!
-//! The layout is comfy-table's, which keeps to the terminal's width; what stands in a cell
-//! is decided here. A missing value is a dash, one of a side that failed says so: nobody
-//! shall take a hole for a zero.
+//! The layout is comfy-table's, which fits the terminal's width; the content of the cells is
+//! decided here. A missing value is a dash, and one of a side that failed says so: no gap may look
+//! like a zero.
 
 use std::fmt::Write;
 

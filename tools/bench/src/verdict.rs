@@ -1,7 +1,7 @@
-//! Whether a figure reaches its limit.
+//! Judges whether a figure reaches its limit.
 //!
-//! The median decides. Where the repetitions differ so much that some of them would decide
-//! otherwise, the verdict says so ([`Judged::doubtful`]): a limit is not reached by luck.
+//! The median decides. Where some repetitions alone would decide otherwise, the verdict says so
+//! ([`Judged::doubtful`]): a limit is not reached by luck.
 
 use crate::figure::{Better, Figure, Terms};
 use crate::figures::FIGURES;

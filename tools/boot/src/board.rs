@@ -1,5 +1,5 @@
-//! A board ready to be switched on: QEMU with all its arguments, and what is typed at a boot
-//! loader before the hypervisor is there.
+//! A board that can be started: QEMU with all its arguments, and what is typed at a boot loader
+//! before the hypervisor starts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,45 +20,45 @@ use hanok_base::exit::{Blame, Code, Outcome, failure};
 use hanok_base::process;
 use hanok_console::script::ScriptStep;
 
-/// A board ready to be switched on.
+/// A board that can be started.
 pub struct Ready {
     /// QEMU with all its arguments.
     pub command: Command,
-    /// Names of the VMs.
+    /// The names of the VMs.
     pub vms: Vec<String>,
-    /// Whether the hypervisor is there to frame the line.
+    /// Whether there is a hypervisor that frames the line.
     pub framed: bool,
-    /// What is done on the line before any script.
+    /// The steps on the line before any script.
     pub first: Vec<ScriptStep>,
-    /// Whether what runs on it can switch it off.
+    /// Whether software on the board can switch it off.
     pub poweroff: bool,
 }
 
-/// What starts the image.
+/// The program that starts the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loader {
     /// QEMU itself, by the boot protocol of Linux.
     #[default]
     Qemu,
-    /// U-Boot, by its command `booti`, or `bootz` in 32 bit.
+    /// U-Boot, by its command `booti`, or `bootz` for 32 bits.
     UBoot,
 }
 
 /// How a board is to start.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// More words for the hypervisor.
+    /// Further words for the hypervisor.
     pub append: String,
-    /// What starts the image.
+    /// The program that starts the image.
     pub loader: Loader,
-    /// Time is a count of instructions.
+    /// Whether time is a count of instructions.
     pub icount: bool,
-    /// The line is as on a real board: not framed.
+    /// Whether the line is as on a real board: not framed.
     pub plain: bool,
 }
 
-/// What a board needs besides its image, found.
+/// The files that a board needs besides its image.
 pub struct Tools {
     qemu: Qemu,
     u_boot: Option<PathBuf>,
@@ -66,23 +66,23 @@ pub struct Tools {
     tree: Option<PathBuf>,
 }
 
-/// Where U-Boot finds the image, from the start of RAM: above the device tree that QEMU puts
-/// there, at a multiple of 2 MiB.
+/// The distance from the start of RAM at which U-Boot finds the image: above the device tree that
+/// QEMU puts there, at a multiple of 2 MiB.
 const IMAGE_OFFSET: u64 = 4 << 20;
 
 impl Start {
-    /// Asks for what is missing for `system`, and fetches it.
+    /// Asks the user about what is missing for `system`, and fetches it.
     pub fn tools(&self, store: &Store, system: &Description) -> Outcome<Tools> {
         self.check(system)?;
         let mut wanted = system::wanted(&system.artifacts());
         wanted.extend(self.wanted());
         wanted.extend(wanted_tree(system));
         wanted.extend(system::wanted_qemu());
-        system::agree(store, &wanted)?;
+        system::ask_consent(store, &wanted)?;
         self.found(store, system)
     }
 
-    /// What the board needs besides its image, fetched where it is missing and nobody is asked.
+    /// The files that the board needs besides its image. Missing ones are fetched without asking.
     fn found(&self, store: &Store, system: &Description) -> Outcome<Tools> {
         let of = system.board.architecture();
         let u_boot = (self.loader == Loader::UBoot).then(|| store.u_boot(u_boot::virt(of)));
@@ -93,7 +93,8 @@ impl Start {
         })
     }
 
-    /// The same as far as it is known without fetching anything.
+    /// The files that the board needs besides its image, as far as they are known without fetching
+    /// anything.
     pub fn tools_if_there(&self, store: &Store, system: &Description) -> Outcome<Tools> {
         self.check(system)?;
         let u_boot = self.loader == Loader::UBoot;
@@ -112,7 +113,7 @@ impl Start {
         })
     }
 
-    /// References in the cache and words about them.
+    /// The reference in the cache that is needed, and words about it.
     pub fn wanted(&self) -> Option<(String, String)> {
         (self.loader == Loader::UBoot).then(system::wanted_u_boot)
     }
@@ -165,8 +166,8 @@ impl Tools {
     }
 }
 
-/// What looking at the board's own tree takes, as references and words: nothing where the
-/// description has no need of it.
+/// The references that are needed to read the board's own tree, and words about them; empty where
+/// the description does not need the tree.
 pub fn wanted_for_tree(system: &Description) -> Vec<(String, String)> {
     if system.looks_at_board_tree() {
         wanted_tree(system)
@@ -195,7 +196,7 @@ fn kernel_of(tree: &DtbRef, architecture: Architecture) -> Option<KernelSpec> {
     }
 }
 
-/// The device tree that QEMU is given for this board, where it makes none by itself.
+/// The device tree that QEMU is given for this board, where it makes none.
 fn given_tree(store: &Store, system: &Description) -> Result<Option<PathBuf>> {
     let Some(tree) = &system.board.qemu.dtb else {
         return Ok(None);
@@ -213,7 +214,7 @@ fn given_tree(store: &Store, system: &Description) -> Result<Option<PathBuf>> {
     Ok(Some(path))
 }
 
-/// The tree at `path` with so many CPUs, kept in the cache.
+/// The tree at `path` with `cores` CPUs, kept in the cache.
 fn with_cores(store: &Store, path: &Path, cores: u64) -> Result<PathBuf> {
     let given = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let made = hanok_system::with_cores(&given, cores)
@@ -230,14 +231,14 @@ fn with_cores(store: &Store, path: &Path, cores: u64) -> Result<PathBuf> {
     Ok(store.cache.path(&name))
 }
 
-/// The board's own tree as it is handed to the hypervisor, where the description needs it;
-/// refuses devices that it cannot have. QEMU is asked, since it changes even a tree that it
-/// is given; what it said is kept in the cache.
+/// The board's own tree as the hypervisor will get it, where the description needs it. Refuses
+/// devices that a VM cannot have. QEMU is asked for the tree, because it changes even one that it
+/// is given; its answer is kept in the cache.
 pub fn tree(store: &Store, system: &Description) -> Outcome<Option<Vec<u8>>> {
     if !system.looks_at_board_tree() {
         return Ok(None);
     }
-    system::agree(store, &wanted_for_tree(system))?;
+    system::ask_consent(store, &wanted_for_tree(system))?;
     let start = Start::default();
     let tree = start.found(store, system)?.dumped(store, system);
     let tree = tree.blame(Code::Qemu)?;

@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::system::Resolved;
 use hanok_base::repo;
 
-/// The form.
+/// A form of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
@@ -17,17 +17,17 @@ pub enum Form {
     Elf,
     /// A flat binary: without the header of an Image or a zImage.
     Flat,
-    /// An arm64 Image that wants to lie at this `text_offset`, more than 2 MiB into RAM.
+    /// An arm64 Image whose `text_offset` is more than 2 MiB.
     Offset,
 }
 
-/// Where the programs' 32-bit builds are linked; the 64-bit ones run anywhere.
+/// The address at which the programs' 32-bit builds are linked; the 64-bit ones run anywhere.
 const ELF_AT: u64 = 0x4080_0000;
-/// What an Image of another offset has for one: no multiple of 2 MiB.
+/// The `text_offset` of an Image in the form [`Form::Offset`]: no multiple of 2 MiB.
 const TEXT_OFFSET: u64 = 0x48_0000;
 
 impl Form {
-    /// Makes `resolved`'s kernel one in this form, which is kept in `dir`.
+    /// Converts `resolved`'s kernel to this form, which is kept in `dir`.
     pub fn apply(
         self,
         resolved: &mut Resolved,
@@ -59,9 +59,9 @@ impl Form {
     }
 }
 
-/// An ELF file of `program`, by the tables of the gABI (chapters 4 and 5): three segments, not in
-/// the order of their addresses, the last with zeros behind it; what runs at another address than
-/// it is loaded at says so.
+/// An ELF file of `program`, by the tables of the gABI (chapters 4 and 5). It has three segments,
+/// which are not in the order of their addresses, and zeros behind the last. Code that runs at
+/// another address than it is loaded at has that address as its virtual one.
 fn elf(program: &[u8], wide: bool) -> Vec<u8> {
     let word = |value: u64| {
         if wide {

@@ -1,18 +1,18 @@
-//! The random key of an image, on which its guests' random numbers rest, among others.
+//! The random key of an image, which is one of the sources of its guests' random numbers.
 //!
-//! Each build makes one of its own, so that two builds of one description differ; who needs them
-//! to be alike names the key.
+//! Each build makes a new key, so that two builds of one description differ. A caller that needs
+//! equal images names the key.
 
 use anyhow::{Context, Result, ensure};
 use hanok_system::BuildKey;
 
 use hanok_base::exit::{Blame, Code, Outcome};
 
-/// No key: the hypervisor then says that it has none.
+/// No key: the hypervisor then reports that it has none.
 pub const NONE: BuildKey = [0; 32];
 
 /// The key of an image: the one that was `named`; none where time is a count of instructions, so
-/// that each run is like the one before; else a new one.
+/// that all runs are alike; otherwise a new one.
 pub fn of_image(named: Option<BuildKey>, icount: bool) -> Outcome<BuildKey> {
     match named {
         Some(key) => Ok(key),
@@ -27,7 +27,7 @@ fn new() -> Result<BuildKey> {
     Ok(key)
 }
 
-/// A key as it is named: 64 hexadecimal digits.
+/// Parses a key: 64 hexadecimal digits.
 pub fn parse(text: &str) -> Result<BuildKey> {
     let whole = text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
     ensure!(

@@ -1,5 +1,5 @@
-//! From a description to a board that can be started: the files that it names found or built, one
-//! image made of them, and the command line of the QEMU that is the board.
+//! From a description to a board that can be started: finds or builds the files that it names,
+//! makes one image of them, and makes the command line of the QEMU that is the board.
 
 #![forbid(unsafe_code)]
 

@@ -12,19 +12,19 @@ use hanok_system::Architecture;
 use hanok_artifacts::cargo::Variant;
 use hanok_console::script::ScriptStep;
 
-/// What a native boot needs: the guest's own machine, without ours around it.
+/// A native boot: the guest's own machine, without the hypervisor.
 pub struct Native<'a> {
-    /// What follows `-M`.
+    /// The machine: the argument of `-M`.
     pub machine: &'a str,
     /// The CPU model.
     pub cpu: &'a str,
-    /// How many cores.
+    /// The number of cores.
     pub cores: u64,
     /// Memory in bytes.
     pub memory: u64,
     /// The kernel, or the firmware.
     pub kernel: &'a Path,
-    /// Whether it is a firmware.
+    /// Whether that is a firmware.
     pub firmware: bool,
     /// The initramfs.
     pub initramfs: Option<&'a Path>,
@@ -32,11 +32,12 @@ pub struct Native<'a> {
     pub cmdline: &'a str,
 }
 
-/// What every run has: no window, no network, no second serial port, and a reset that ends.
+/// Adds what every run has: no window, no network, no second serial port, and a reset that ends
+/// QEMU.
 fn common(command: &mut Command) {
     command.args(["-nographic", "-nodefaults", "-nic", "none", "-no-reboot"]);
-    // The guest's Ctrl-C is a byte like any other; the monitor stays closed, so that nothing
-    // on the line reaches this PC.
+    // The guest's Ctrl-C is a byte like any other. The monitor stays closed, so that nothing on the
+    // line reaches this PC.
     command.args([
         "-chardev",
         "stdio,id=line,signal=off",
@@ -46,13 +47,13 @@ fn common(command: &mut Command) {
     command.args(["-monitor", "none"]);
 }
 
-/// What the hypervisor is told: to frame the line, as on this PC, and `append`.
+/// The hypervisor's command line: to frame the line, as on this PC, and `append`.
 pub fn words(append: &str, framed: bool) -> String {
     let frame = if framed { "hanok.console=framed " } else { "" };
     format!("{frame}{append}").trim_end().to_owned()
 }
 
-/// The hypervisor's own words. What else is among a boot loader's words is not for it.
+/// The words that are the hypervisor's own. It ignores all others of a boot loader's words.
 const WORDS: [&str; 2] = ["hanok.console", "hanok.selftest"];
 
 /// The variant of the hypervisor that knows all of these words.
@@ -65,7 +66,7 @@ pub fn variant(append: &str) -> Variant {
     }
 }
 
-/// Refuses words of the hypervisor's that it does not know: it would pass them over.
+/// Refuses words of the hypervisor's that it does not know: it would ignore them.
 pub fn check_words(append: &str) -> Result<()> {
     for word in append.split_whitespace() {
         let name = word.split('=').next().unwrap_or_default();
@@ -80,7 +81,7 @@ pub fn check_words(append: &str) -> Result<()> {
     Ok(())
 }
 
-/// What gets the image of a system onto its board.
+/// How the image of a system gets onto its board.
 pub struct Boot<'a> {
     /// The image.
     pub image: &'a Path,
@@ -88,11 +89,11 @@ pub struct Boot<'a> {
     pub words: String,
     /// The board's device tree, where QEMU makes none.
     pub tree: Option<&'a Path>,
-    /// U-Boot, where it and not QEMU is to start the image, which is at this address then.
+    /// U-Boot, if it and not QEMU is to start the image, and the image's address.
     pub u_boot: Option<(&'a Path, u64)>,
 }
 
-/// Adds what boots a system on the board that `board` describes.
+/// Adds the arguments that boot a system on the board that `board` describes.
 pub fn board(command: &mut Command, board: &[String], boot: &Boot) {
     command.args(board);
     common(command);
@@ -123,9 +124,9 @@ pub fn escaped(path: &Path) -> String {
     path.to_string_lossy().replace(',', ",,")
 }
 
-/// What is typed at U-Boot's prompt to start the image at `at`: the `words` that `-append`
-/// would hand over, and the tree that U-Boot itself was given (U-Boot, doc/usage/cmd/booti.rst;
-/// `bootz` takes the same).
+/// What is typed at U-Boot's prompt to start the image at `at`: the `words` that `-append` would
+/// pass, and the tree that U-Boot itself was given (U-Boot, doc/usage/cmd/booti.rst; `bootz` takes
+/// the same).
 pub fn u_boot_steps(architecture: Architecture, at: u64, words: &str) -> Vec<ScriptStep> {
     let command = match architecture {
         Architecture::Arm64 => "booti",
@@ -143,25 +144,25 @@ pub fn u_boot_steps(architecture: Architecture, at: u64, words: &str) -> Vec<Scr
     ]
 }
 
-/// Adds what makes time a count of instructions, and every run like the one before: a
-/// constant seed, and a wall clock that begins at a constant time.
+/// Adds the arguments that make time a count of instructions, and all runs alike: a constant seed,
+/// and a wall clock that begins at a constant time.
 pub fn by_instructions(command: &mut Command) {
     command.args(["-icount", "shift=0,sleep=off", "-seed", "1"]);
     command.args(["-rtc", "base=2026-01-01T00:00:00,clock=vm"]);
 }
 
-/// Where the parts of a board are that boots with a device tree of our own.
+/// The parts of a board that boots with a device tree of our own, and their addresses.
 pub struct Placed<'a> {
     /// The image.
     pub image: (&'a Path, u64),
     /// The board's device tree.
     pub tree: (&'a Path, u64),
-    /// The first instructions, as [`stub`] makes them.
+    /// The first instructions, made by [`stub`].
     pub stub: (&'a Path, u64),
 }
 
-/// Adds what boots an image with a device tree that QEMU has neither made nor looked into:
-/// what a boot loader gone wrong might hand over.
+/// Adds the arguments that boot an image with a device tree that QEMU has neither made nor read:
+/// what a faulty boot loader might pass.
 pub fn placed(command: &mut Command, board: &[String], placed: &Placed) {
     command.args(board);
     common(command);
@@ -174,8 +175,8 @@ pub fn placed(command: &mut Command, board: &[String], placed: &Placed) {
     }
 }
 
-/// Code that does what the boot protocol asks of a boot loader, and goes to `entry`: X0 is the
-/// tree; in 32 bit R0 is zero, R1 no board's number, and R2 the tree.
+/// Code that does what the boot protocol asks of a boot loader, and jumps to `entry`: X0 has the
+/// tree's address; for 32 bits R0 is zero, R1 is no board's number, and R2 has the tree's address.
 pub fn stub(architecture: Architecture, tree: u64, entry: u64) -> Vec<u8> {
     match architecture {
         // ldr x0, tree; ldr x4, entry; br x4; nop
@@ -198,7 +199,8 @@ fn bytes(words: &[u32]) -> impl Iterator<Item = u8> {
     words.iter().flat_map(|word| word.to_le_bytes())
 }
 
-/// Adds what boots a guest without the hypervisor, on the machine that a VM looks like.
+/// Adds the arguments that boot a guest without the hypervisor, on the machine that a VM looks
+/// like.
 pub fn native(command: &mut Command, guest: &Native) {
     command.args(["-M", guest.machine, "-cpu", guest.cpu]);
     command.args(["-smp", &guest.cores.to_string()]);
@@ -215,16 +217,16 @@ pub fn native(command: &mut Command, guest: &Native) {
     }
 }
 
-/// Where QEMU's gdb stub listens: who reaches it reads and writes all of the board, so that it
-/// is this PC alone (`-s` is every address).
+/// The address of QEMU's gdb stub. Whoever reaches it reads and writes all of the board, so that
+/// only this PC can (`-s` would be every address).
 pub fn gdb_address(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
 }
 
-/// Refuses a port on which somebody listens already, such as the board of another run.
+/// Refuses a port that is in use, for example by the board of another run.
 pub fn check_port(port: u16) -> Result<()> {
     let address = gdb_address(port);
-    // What is bound here for a moment is free again for QEMU.
+    // The port that is bound here for a moment is free again for QEMU.
     let Err(error) = TcpListener::bind(address) else {
         return Ok(());
     };
@@ -243,7 +245,7 @@ pub fn check_port(port: u16) -> Result<()> {
     }
 }
 
-/// Adds what the command line asks for besides.
+/// Adds the arguments that the command line asks for.
 pub fn extras(command: &mut Command, args: &[String], gdb: Option<u16>) {
     if let Some(port) = gdb {
         command.args(["-gdb", &format!("tcp:{}", gdb_address(port)), "-S"]);
@@ -251,7 +253,7 @@ pub fn extras(command: &mut Command, args: &[String], gdb: Option<u16>) {
     command.args(args);
 }
 
-/// `command` as one would type it.
+/// `command` as a person would type it.
 pub fn typed(command: &Command) -> String {
     let environment = command
         .get_envs()
@@ -300,7 +302,7 @@ mod tests {
         assert!(line.ends_with(end), "{line}");
     }
 
-    /// Each literal is where its load looks: as far from the load, plus 8 in A32, as it says.
+    /// Each literal is where its load reads: at the distance that the load says, plus 8 in A32.
     #[test]
     fn a_stub_finds_the_tree_and_the_entry() {
         let word =

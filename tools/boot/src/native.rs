@@ -18,29 +18,29 @@ use hanok_artifacts::qemu;
 use hanok_base::exit::{Blame, Code, Outcome, failure};
 use hanok_base::repo;
 
-/// A guest booted without the hypervisor where no description says otherwise.
+/// The memory in bytes of a guest without the hypervisor, where no description says otherwise.
 const NATIVE_MEMORY: u64 = 512 << 20;
 const NATIVE_CPU: &str = "cortex-a57";
 const NATIVE_CPU_32: &str = "cortex-a15";
 const NATIVE_CMDLINE: &str = "console=ttyAMA0 quiet";
 
-/// A guest without the hypervisor around it.
+/// A guest that runs without the hypervisor.
 pub struct Guest {
-    /// What it boots.
+    /// The files that it boots.
     pub artifacts: Artifacts,
     /// Its command line.
     pub cmdline: String,
-    /// How many cores the machine has.
+    /// The number of the machine's cores.
     pub cores: u64,
     /// The machine's memory, in bytes.
     pub memory: u64,
     /// The CPU model.
     pub cpu: String,
-    /// Which of QEMU's programs is the machine.
+    /// The QEMU program that is the machine.
     binary: String,
     /// The interrupt controller of a 64-bit machine.
     gic: GicVersion,
-    /// What is read for it, by the user's paths.
+    /// The files that are read for it, by the user's paths.
     pub inputs: Vec<(String, PathBuf)>,
 }
 
@@ -143,10 +143,10 @@ impl Guest {
         })
     }
 
-    /// What the guest's own machine is, and what it runs.
+    /// The guest's own machine, and the architecture that it executes.
     fn machine(&self) -> (&'static str, Architecture) {
-        // A VM has the same kind of interrupt controller as its board; 32-bit CPU models of
-        // QEMU's have no other one than a GICv2.
+        // A VM has the same kind of interrupt controller as its board; QEMU's 32-bit CPU models
+        // only have a GICv2.
         match (self.binary == qemu::PROGRAM_32, self.gic) {
             (true, _) => ("virt,gic-version=2", Architecture::Arm),
             (false, GicVersion::V2) => ("virt,gic-version=2", Architecture::Arm64),
@@ -155,26 +155,27 @@ impl Guest {
     }
 }
 
-/// What is changed about what a guest boots.
+/// Changes to what a guest boots.
 #[derive(Clone, Copy, Default)]
 pub struct Changed<'a> {
     /// Files that are put behind its initramfs.
     pub more: Option<&'a More>,
-    /// Another form for its kernel, and where that is kept.
+    /// Another form for its kernel, and the folder where that is kept.
     pub form: Option<(Form, &'a Path)>,
 }
 
-/// More files for the initramfs: an archive of them, and where the whole is to be written.
+/// Further files for the initramfs: an archive of them, and where the combined initramfs is
+/// written.
 pub struct More {
     /// The files, as a cpio archive.
     pub archive: Vec<u8>,
-    /// Where the initramfs with them is to be.
+    /// The path of the combined initramfs.
     pub path: PathBuf,
 }
 
 impl More {
-    /// Makes `resolved`'s initramfs one with these files. The kernel unpacks archives one
-    /// after the other (Linux, Documentation/driver-api/early-userspace/buffer-format.rst).
+    /// Puts these files behind `resolved`'s initramfs. The kernel unpacks archives one after the
+    /// other (Linux, Documentation/driver-api/early-userspace/buffer-format.rst).
     pub fn add_to(&self, resolved: &mut Resolved) -> Result<()> {
         let mut bytes = match &resolved.initramfs {
             Some(path) => fs::read(path)?,
@@ -187,8 +188,8 @@ impl More {
     }
 }
 
-/// The first VM of `system` without the hypervisor, on `binary` of QEMU's programs: what the
-/// 32-bit one boots is built for it.
+/// The first VM of `system` without the hypervisor, on the QEMU program `binary`: for the 32-bit
+/// one, the guest is built for 32 bits.
 pub fn native_board(
     root: &Path,
     store: &Store,

@@ -1,8 +1,8 @@
-//! What the command line, or a scenario, changes about a description.
+//! Changes to a description that the command line, or a scenario, asks for.
 //!
-//! It is changed as text, and read and checked as if the file said so: too many cores are
-//! refused whoever asked for them. A refusal then names who did: the option, where an option
-//! is at fault, else the file's own line.
+//! The text is changed, and then read and checked as if the file said so: too many cores are
+//! refused whoever asked for them. A refusal names who did: the option, where an option is at
+//! fault, else the file's own line.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,12 +10,12 @@ use std::path::PathBuf;
 
 use hanok_system::Diagnostic;
 
-/// What is changed about a board and its VMs.
+/// Changes to a board and its VMs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
-    /// Whose changes these are.
+    /// Who asked for these changes.
     pub whose: Whose,
-    /// The board.
+    /// The name of the board.
     pub board: Option<String>,
     /// The CPU model.
     pub cpu: Option<String>,
@@ -23,23 +23,23 @@ pub struct Overrides {
     pub cores: Option<u64>,
     /// Memory in bytes.
     pub memory: Option<u64>,
-    /// What is changed about the first VM.
+    /// Changes to the first VM.
     pub vm: VmOverrides,
-    /// What is changed about VMs by name.
+    /// Changes to VMs, by their names.
     pub vms: BTreeMap<String, VmOverrides>,
 }
 
-/// Who wants something changed.
+/// Who asked for a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Whose {
-    /// The command line: `--cores`.
+    /// The command line, by an option such as `--cores`.
     #[default]
     Option,
-    /// A scenario: its key `cores`.
+    /// A scenario, by a key such as `cores`.
     Scenario,
 }
 
-/// What a test changes about a VM.
+/// Changes to a VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmOverrides {
     /// The kernel, as a description names it.
@@ -50,7 +50,7 @@ pub struct VmOverrides {
     pub cpus: Option<Vec<u64>>,
     /// Memory in bytes.
     pub memory: Option<u64>,
-    /// Whether it begins with the board.
+    /// Whether it starts with the board.
     pub autostart: Option<bool>,
     /// Words added to the command line.
     pub cmdline: String,
@@ -64,12 +64,12 @@ pub struct Changed {
 
 struct Line {
     text: String,
-    from: From,
+    from: LineOrigin,
 }
 
 /// Where a line comes from.
-enum From {
-    /// The file's line of this number.
+enum LineOrigin {
+    /// The file's line with this number.
     File(usize),
     /// A change to this key.
     Change(String),
@@ -80,7 +80,7 @@ impl Overrides {
     pub fn apply(&self, text: &str) -> Changed {
         let lines = text.lines().enumerate().map(|(at, line)| Line {
             text: line.to_owned(),
-            from: From::File(at + 1),
+            from: LineOrigin::File(at + 1),
         });
         let mut changed = Changed {
             lines: lines.collect(),
@@ -117,15 +117,15 @@ impl Changed {
         lines.map(|line| format!("{}\n", line.text)).collect()
     }
 
-    /// What is wrong, told of whoever is at fault.
+    /// The diagnostic, about the option, the scenario's key or the line that is at fault.
     pub fn blame(&self, mut diagnostic: Diagnostic) -> Diagnostic {
         let line = diagnostic.line.checked_sub(1);
         match line
             .and_then(|at| self.lines.get(at))
             .map(|line| &line.from)
         {
-            Some(From::File(line)) => diagnostic.line = *line,
-            Some(From::Change(key)) => {
+            Some(LineOrigin::File(line)) => diagnostic.line = *line,
+            Some(LineOrigin::Change(key)) => {
                 diagnostic.file = PathBuf::from(match self.whose {
                     Whose::Option => format!("--{key}"),
                     Whose::Scenario => format!("the scenario's `{key}`"),
@@ -137,7 +137,7 @@ impl Changed {
         diagnostic
     }
 
-    /// Where the table that begins at `start` ends.
+    /// The end of the table that begins at `start`.
     fn table_end(&self, start: usize) -> usize {
         let is_table = |line: &Line| line.text.trim_start().starts_with('[');
         let rest = self.lines.get(start..).unwrap_or_default();
@@ -145,7 +145,7 @@ impl Changed {
         end.map_or(self.lines.len(), |end| start + end)
     }
 
-    /// The lines of the VM with this place in the description.
+    /// The lines of the VM with this index in the description.
     fn vm(&self, at: usize) -> Option<Range<usize>> {
         let is_head = |line: &&Line| line.text.trim() == "[[vm]]";
         let mut heads = (0..self.lines.len()).filter(|line| is_head(&&self.lines[*line]));
@@ -154,7 +154,7 @@ impl Changed {
     }
 
     fn change_vm(&mut self, at: usize, vm: Option<&toml::Value>, to: &VmOverrides, name: &str) {
-        // Who changes one of these means the other one not to count any more.
+        // A change to one of these two keys removes the other one.
         for (given, other) in [(to.vcpus.is_some(), "cpus"), (to.cpus.is_some(), "vcpus")] {
             if given && let Some(range) = self.vm(at) {
                 self.blank(range, other);
@@ -167,14 +167,14 @@ impl Changed {
     }
 
     /// Sets the key of `line` among the lines of `range`. Lines keep their places wherever
-    /// there is room: a key takes its former line, or that of a comment.
+    /// possible: a key takes the place of its former line, or of a comment.
     fn set(&mut self, range: Range<usize>, text: String, name: &str) {
         let key = text.split(' ').next().unwrap_or_default();
-        let from = From::Change(format!("{name}{key}"));
+        let from = LineOrigin::Change(format!("{name}{key}"));
         let part = &self.lines[range.clone()];
         let free = |line: &Line| {
             let text = line.text.trim_start();
-            matches!(line.from, From::File(_)) && (text.is_empty() || text.starts_with('#'))
+            matches!(line.from, LineOrigin::File(_)) && (text.is_empty() || text.starts_with('#'))
         };
         let place = part.iter().position(|line| line.has_key(key));
         let place = place.or_else(|| part.iter().position(free));
@@ -184,7 +184,7 @@ impl Changed {
         }
     }
 
-    /// Takes `key` out of the lines of `range`.
+    /// Removes `key` from the lines of `range`.
     fn blank(&mut self, range: Range<usize>, key: &str) {
         let lines = &mut self.lines[range];
         if let Some(line) = lines.iter_mut().find(|line| line.has_key(key)) {
@@ -201,7 +201,7 @@ impl Line {
 }
 
 impl VmOverrides {
-    /// The lines to be set in a VM that so far is `vm`.
+    /// The lines to set in a VM that is `vm` so far.
     fn lines(&self, vm: Option<&toml::Value>) -> impl Iterator<Item = String> {
         let before = vm.and_then(|vm| vm.get("cmdline")?.as_str());
         let cmdline = (!self.cmdline.is_empty()).then(|| {

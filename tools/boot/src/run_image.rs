@@ -1,8 +1,8 @@
 //! Where the image of a system that is run is kept, between builds and between runs.
 //!
-//! Each description, by its place and its words, and each set of changes to it has an image of
-//! its own, so that nobody boots another one's guest. Who runs an image holds a lock on it, and
-//! images of former words of a description go when nobody does.
+//! Each description, identified by its path and its text, and each set of changes to it has its own
+//! image, so that nobody boots another description's guest. A process that runs an image holds a
+//! lock on it. Images of a description's former text are removed when no process runs them.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -17,20 +17,20 @@ use hanok_artifacts::cache;
 use hanok_artifacts::cargo::Variant;
 use hanok_base::repo;
 
-/// An image's place.
+/// The place of an image.
 #[derive(Debug)]
 pub struct Image {
     path: PathBuf,
-    /// What the names of all images of this description begin with.
+    /// The prefix of the names of all images of this description.
     family: String,
 }
 
-/// An image that stays as it is while this is held.
+/// An image that is not removed while this lock is held.
 #[derive(Debug)]
-pub struct Kept(#[expect(dead_code, reason = "it holds the lock")] File);
+pub struct ImageLock(#[expect(dead_code, reason = "it holds the lock")] File);
 
 impl Image {
-    /// That of `system`, changed by `overrides`, with this variant of the hypervisor.
+    /// The place for `system`, changed by `overrides`, with this variant of the hypervisor.
     pub fn of(
         root: &Path,
         system: &Description,
@@ -63,19 +63,19 @@ impl Image {
         Ok(Self { path, family })
     }
 
-    /// Where it is.
+    /// The image's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes it, and removes those of former words that nobody runs.
-    pub fn write(&self, bytes: &[u8]) -> Result<Kept> {
+    /// Writes the image, and removes those of former text that no process runs.
+    pub fn write(&self, bytes: &[u8]) -> Result<ImageLock> {
         repo::write_whole(&self.path, bytes)?;
         let file = File::open(&self.path)
             .with_context(|| format!("cannot read {}", self.path.display()))?;
         flock(&file, FlockOperation::LockShared)?;
         self.sweep();
-        Ok(Kept(file))
+        Ok(ImageLock(file))
     }
 
     fn sweep(&self) {
@@ -92,7 +92,7 @@ impl Image {
     }
 }
 
-/// Whether somebody runs the image; an image that cannot be looked at is left alone.
+/// Whether a process runs the image. An image that cannot be examined counts as being run.
 fn is_run(path: &Path) -> bool {
     File::open(path)
         .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())

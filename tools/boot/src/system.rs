@@ -1,4 +1,4 @@
-//! Systems as the commands use them: described, with what they need found, built.
+//! Systems as the commands use them: reads descriptions, finds what they need, and builds images.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,13 +18,14 @@ use hanok_artifacts::kernel::KernelSpec;
 use hanok_artifacts::qemu::{self, Qemu};
 use hanok_artifacts::{Store, u_boot};
 use hanok_base::exit::{Blame, Code, Failure, Outcome, failure};
+use hanok_base::ui::Consent;
 
-/// Where the boards are described.
+/// The folder of the boards' files.
 pub fn boards_dir(root: &Path) -> PathBuf {
     root.join("boards")
 }
 
-/// Reads and checks a description, with what is changed about it.
+/// Reads and checks a description, with changes.
 pub fn load(root: &Path, file: &Path, overrides: &Overrides) -> Outcome<Description> {
     readable(file)?;
     let boards = boards_dir(root);
@@ -45,7 +46,7 @@ pub fn load(root: &Path, file: &Path, overrides: &Overrides) -> Outcome<Descript
     Ok(system)
 }
 
-/// That a description can be read. One that cannot is the command line's fault, not its own.
+/// Checks that a description can be read. If not, the command line is at fault.
 pub fn readable(file: &Path) -> Outcome<()> {
     let opened = fs::metadata(file).and_then(|data| {
         if data.is_file() {
@@ -59,7 +60,7 @@ pub fn readable(file: &Path) -> Outcome<()> {
         .blame(Code::Usage)
 }
 
-/// What a system is described and made of, as far as it is named by paths.
+/// The files that a system names by their paths, with its description.
 pub fn inputs(root: &Path, system: &Description) -> Vec<(String, PathBuf)> {
     let board = boards_dir(root).join(format!("{}.toml", system.board.name));
     let mut all = vec![
@@ -86,7 +87,7 @@ pub fn inputs(root: &Path, system: &Description) -> Vec<(String, PathBuf)> {
     all
 }
 
-/// All that is wrong, as one error.
+/// All diagnostics as one error.
 pub fn refused(diagnostics: Vec<Diagnostic>) -> Failure {
     let style = if hanok_base::ui::colour() {
         Style::Coloured
@@ -98,7 +99,7 @@ pub fn refused(diagnostics: Vec<Diagnostic>) -> Failure {
         one.shown(&source, style)
     };
     let texts: Vec<_> = diagnostics.iter().map(shown).collect();
-    // The first gets its word where all errors do.
+    // The first one gets its "error:" where all errors get it.
     let between = format!("\n{} ", hanok_base::ui::red("error:"));
     failure(Code::Refused, texts.join(&between))
 }
@@ -107,65 +108,65 @@ pub fn refused(diagnostics: Vec<Diagnostic>) -> Failure {
 pub struct Resolved {
     /// The kernel, or the firmware.
     pub kernel: PathBuf,
-    /// Whether it is a firmware.
+    /// Whether that is a firmware.
     pub firmware: bool,
     /// The initramfs.
     pub initramfs: Option<PathBuf>,
 }
 
-/// What to say about a download before it.
+/// The words about QEMU before a download.
 const QEMU_WORDS: &str = "QEMU 10 (about 25 MB)";
-/// What to say about busybox.
+/// The words about busybox before a download.
 pub const BUSYBOX_WORDS: &str = "busybox for guests (1 MB)";
 
-/// What to say about a package for the tests.
+/// The words about a package for the tests before a download.
 pub fn package_words(name: &str) -> String {
     format!("{name} for the tests (1 MB)")
 }
 
-/// What to say about a program for the tests.
+/// The words about a program for the tests before a download.
 pub fn program_words(name: &str) -> String {
     format!("{name} with its libraries for the tests (about 10 MB)")
 }
 
-/// What to say about a kernel.
+/// The words about a kernel before a download.
 pub fn kernel_words(spec: &KernelSpec) -> String {
     format!("the stock kernel {} (about 70 MB)", spec.reference())
 }
 
-/// Asks for all that is missing, and finds or fetches QEMU.
+/// Asks the user about everything that is missing, and finds or fetches QEMU.
 pub fn prepare(store: &Store, artifacts: &[Artifacts]) -> Outcome<Qemu> {
     let mut all = wanted(artifacts);
     all.extend(wanted_qemu());
-    agree(store, &all)?;
+    ask_consent(store, &all)?;
     store.qemu().blame(Code::Setup)
 }
 
-/// QEMU, where the machine's own will not do.
+/// The reference of QEMU, where the machine's own cannot be used, and words about it.
 pub fn wanted_qemu() -> Option<(String, String)> {
     let words = || (qemu::REFERENCE.to_owned(), QEMU_WORDS.to_owned());
     let there = Qemu::is_named() || Qemu::of_machine().is_some();
     (!there).then(words)
 }
 
-/// U-Boot, for a VM or as a board's boot loader.
+/// The reference of U-Boot, for a VM or as a board's boot loader, and words about it.
 pub fn wanted_u_boot() -> (String, String) {
     (u_boot::PACKAGE.to_owned(), "U-Boot (2 MB)".to_owned())
 }
 
 /// Finds or fetches everything that `artifacts` name, in their order.
 pub fn resolve(root: &Path, store: &Store, artifacts: &[Artifacts]) -> Outcome<Vec<Resolved>> {
-    agree(store, &wanted(artifacts))?;
+    ask_consent(store, &wanted(artifacts))?;
     artifacts
         .iter()
         .map(|of_vm| resolve_vm(root, store, of_vm))
         .collect()
 }
 
-/// The same for a description, whose lines are named where something is wrong.
+/// As [`resolve`], for a description: an error names its line.
 pub fn resolve_of(root: &Path, store: &Store, system: &Description) -> Outcome<Vec<Resolved>> {
     let artifacts = system.artifacts();
-    agree(store, &wanted(&artifacts))?;
+    ask_consent(store, &wanted(&artifacts))?;
     let all = artifacts.iter().enumerate();
     all.map(|(vm, of_vm)| resolve_one(root, store, system, (vm, of_vm)))
         .collect()
@@ -195,16 +196,16 @@ fn resolve_one(
     })
 }
 
-/// Refuses what is wrong with the VMs of which everything is there.
+/// Checks the VMs all of whose files are there.
 pub fn check_present(root: &Path, store: &Store, system: &Description) -> Outcome<()> {
-    let mut shelf = Shelf::default();
+    let mut read_files = ReadFiles::default();
     let mut files = Vec::new();
     for (vm, artifacts) in system.artifacts().iter().enumerate() {
         let mut wanted = wanted(std::slice::from_ref(artifacts)).into_iter();
         files.push(
             if wanted.all(|(name, _)| store.cache.resolved(&name).is_some()) {
                 let resolved = resolve_one(root, store, system, (vm, artifacts))?;
-                Some(shelf.files(&resolved).blame(Code::Refused)?)
+                Some(read_files.files(&resolved).blame(Code::Refused)?)
             } else {
                 None
             },
@@ -216,25 +217,25 @@ pub fn check_present(root: &Path, store: &Store, system: &Description) -> Outcom
     }
 }
 
-/// Tells what is sound, and yet not what a reader would take it for.
-pub fn tell_notes(system: &Description) {
+/// Prints notes about parts that are valid, but do not mean what a reader would take them for.
+pub fn print_notes(system: &Description) {
     for note in system.notes() {
         eprintln!("note: {note}");
     }
 }
 
-/// Asks, once a run, before the first download.
-pub fn agree(store: &Store, wanted: &[(String, String)]) -> Outcome<()> {
-    if store.ask(wanted) {
-        return Ok(());
+/// Asks the user before the first download, once a run.
+pub fn ask_consent(store: &Store, wanted: &[(String, String)]) -> Outcome<()> {
+    match store.ask_consent(wanted) {
+        Consent::Given => Ok(()),
+        Consent::Refused => Err(failure(
+            Code::Setup,
+            "nothing was downloaded, as you wished",
+        )),
     }
-    Err(failure(
-        Code::Setup,
-        "nothing was downloaded, as you wished",
-    ))
 }
 
-/// References in the cache and words about them.
+/// The references in the cache that are needed, and words about them.
 pub fn wanted(artifacts: &[Artifacts]) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for of_vm in artifacts {
@@ -323,8 +324,8 @@ fn selection(modules: &Modules) -> Selection {
     }
 }
 
-/// Builds the hypervisor and the image of the whole system.
-/// `tree` is the board's own tree, where the description needs it; `key` as of [`crate::key`].
+/// Builds the hypervisor and the image of the whole system. `tree` is the board's own tree, where
+/// the description needs it; for `key` see [`crate::key`].
 pub fn build(
     root: &Path,
     system: &Description,
@@ -346,17 +347,17 @@ pub fn build_variant(
 ) -> Outcome<Vec<u8>> {
     let hypervisor = cargo::variant_of(root, system.board.architecture(), variant);
     let hypervisor = hypervisor.blame(Code::Refused)?;
-    let mut shelf = Shelf::default();
-    let files = resolved.iter().map(|resolved| shelf.files(resolved));
+    let mut read_files = ReadFiles::default();
+    let files = resolved.iter().map(|resolved| read_files.files(resolved));
     let files = files.collect::<Result<Vec<_>>>().blame(Code::Refused)?;
     system.build(hypervisor, &files, tree, key).map_err(refused)
 }
 
-/// Files that were read, each once: VMs with the same kernel share it.
+/// The files that were read, each once: VMs with the same kernel share it.
 #[derive(Default)]
-struct Shelf(BTreeMap<PathBuf, Arc<Vec<u8>>>);
+struct ReadFiles(BTreeMap<PathBuf, Arc<Vec<u8>>>);
 
-impl Shelf {
+impl ReadFiles {
     fn files(&mut self, resolved: &Resolved) -> Result<Files> {
         let initramfs = resolved.initramfs.as_deref();
         Ok(Files {

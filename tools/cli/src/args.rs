@@ -116,7 +116,7 @@ Exit codes:
 #[derive(Debug, Args)]
 pub struct KeyArgs {
     /// The image's random key, 64 hexadecimal digits, instead of a new one: the same description
-    /// then gives the same image. Who knows it may guess guests' seeds.
+    /// then gives the same image. Whoever knows the key may guess the guests' random seeds.
     #[arg(
         long,
         value_name = "HEX",
@@ -211,7 +211,7 @@ pub enum SchedCommand {
 /// Arguments of `sched check`.
 #[derive(Debug, Args)]
 pub struct SchedCheckArgs {
-    /// The description; one that ends in `.xml` is read as the tool CARTS has it.
+    /// The description; a file that ends in `.xml` is read in the format of the tool CARTS.
     pub file: PathBuf,
     /// Print everything as JSON, the certificate too.
     #[arg(long)]
@@ -269,22 +269,22 @@ pub struct RunArgs {
     /// Print QEMU's command line, build and start nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// Boot the first VM's kernel on QEMU itself, without the hypervisor, to compare.
+    /// Boot the first VM's kernel on QEMU itself, without the hypervisor, for comparison.
     #[arg(long)]
     pub native: bool,
-    /// More words for the hypervisor; with --native, for the guest's command line.
+    /// Further words for the hypervisor; with --native, for the guest's command line.
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     pub append: String,
-    /// What starts the image: QEMU, or U-Boot's `booti` (`bootz` in 32 bit).
+    /// What starts the image: QEMU, or U-Boot's `booti` (`bootz` for 32 bits).
     #[arg(long, value_enum, default_value_t, conflicts_with = "native")]
     pub boot: Loader,
-    /// Make time a count of instructions, and every run like the one before.
+    /// Make time a count of instructions, so that all runs are alike.
     #[arg(long)]
     pub icount: bool,
     /// The image's key.
     #[command(flatten)]
     pub key: KeyArgs,
-    /// Let this script sit at the console.
+    /// Let this script act at the console.
     #[arg(long, value_name = "FILE")]
     pub script: Option<PathBuf>,
     /// Write a VM's console to a file (repeatable).

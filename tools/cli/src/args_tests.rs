@@ -1,4 +1,4 @@
-//! What the command line takes, and what it says of the rest.
+//! Tests what the command line accepts, and its messages about the rest.
 
 use clap::CommandFactory;
 use hanok_bench::Side;
@@ -88,7 +88,7 @@ fn run_takes_its_options() {
     }
 }
 
-/// The command's subcommands down to the last, each with its words.
+/// Each command without subcommands, with the words that name it.
 fn all(
     command: &clap::Command,
     words: &[String],
@@ -101,8 +101,8 @@ fn all(
     }
 }
 
-/// Whatever has a form of its own (no text, no path, none of a few words) says which, with an
-/// example; also where its value looks like an option.
+/// Every option whose value has a form (that is no text, no path and no fixed word) says in its
+/// error which form, with an example; also where the value looks like an option.
 #[test]
 fn a_wrong_value_of_an_option_is_told_what_is_allowed() {
     let plain = [
@@ -123,7 +123,7 @@ fn a_wrong_value_of_an_option_is_told_what_is_allowed() {
                 continue;
             };
             let mut wrong = vec![vec![format!("--{long}=?")]];
-            // One that may stand without a value would not take it.
+            // An option that may stand without a value would not take this one.
             if option
                 .get_num_args()
                 .is_some_and(|values| values.min_values() > 0)
@@ -142,7 +142,7 @@ fn a_wrong_value_of_an_option_is_told_what_is_allowed() {
     assert!(tried > 20, "{tried}");
 }
 
-/// What an option's parser gives is what its field takes: clap finds that out as it reads a value.
+/// An option's parser gives what its field has: clap checks that when it reads a value.
 #[test]
 fn a_right_value_of_an_option_is_read() {
     for line in [
@@ -157,8 +157,8 @@ fn a_right_value_of_an_option_is_read() {
     }
 }
 
-/// Paragraphs are broken where the terminal's width wants it, and nowhere else; tables and examples
-/// stand as they are, on the narrowest terminal.
+/// Paragraphs are broken only where the terminal's width demands it; tables and examples are
+/// unchanged, on the narrowest terminal.
 #[test]
 fn no_help_is_broken_within_a_sentence() {
     const NARROWEST: usize = 80;

@@ -1,8 +1,8 @@
 //! The `hanok` command: builds, checks, runs and tests a system described in one TOML file.
 //!
-//! This crate is the command line and the shorter subcommands. Downloads are `hanok_artifacts`'s, from a
-//! description to a board that starts is `hanok_boot`'s, terminals are `hanok_console`'s; `hanok test` is
-//! `hanok_scenarios`'s and `hanok bench` `hanok_bench_runner`'s.
+//! This crate has the command line and the shorter subcommands. `hanok_artifacts` does downloads,
+//! `hanok_boot` makes a board that starts from a description, `hanok_console` handles terminals,
+//! `hanok_scenarios` is `hanok test`, and `hanok_bench_runner` is `hanok bench`.
 
 #![forbid(unsafe_code)]
 
@@ -19,11 +19,11 @@ use hanok_base::exit::{Blame, Code, Outcome};
 use hanok_base::{repo, signals, ui};
 use hanok_boot::key;
 
-/// The command: its arguments to its exit code.
+/// Runs the command, from its arguments to its exit code.
 pub fn main() -> ExitCode {
     let ended = match Cli::try_parse() {
         Ok(cli) => dispatch(cli),
-        Err(words) => Ok(told(&words)),
+        Err(words) => Ok(print_clap(&words)),
     };
     match ended {
         Ok(code) => match (code, ui::lost()) {
@@ -45,9 +45,9 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Says what there is to say instead of a command: help or the version, which are output as any
-/// other is, or what is wrong with the command line.
-fn told(words: &clap::Error) -> Code {
+/// Prints what clap gives instead of a command: help or the version, which are output like any
+/// other, or what is wrong with the command line.
+fn print_clap(words: &clap::Error) -> Code {
     let written = words.print().and_then(|()| std::io::stdout().flush());
     if words.use_stderr() {
         Code::Usage

@@ -1,4 +1,4 @@
-//! From a value to a place in a drawing, and which values get a mark.
+//! Maps values to places in a drawing, and chooses the values that get a mark.
 
 /// How values lie along an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,7 +42,7 @@ impl Axis {
         }
     }
 
-    /// Where `value` is; a value outside of the axis is at its end.
+    /// The place of `value`; a value outside of the axis is placed at its end.
     pub fn place(&self, value: f64) -> f64 {
         let (low, high) = (self.bent(self.low), self.bent(self.high));
         let part = if high > low {
@@ -66,7 +66,7 @@ impl Axis {
         ticks
     }
 
-    /// Round values, the ones to keep first.
+    /// Round values, the most important first.
     fn candidates(&self, apart: f64) -> Vec<f64> {
         match self.scale {
             Scale::Linear => self.even(apart),
@@ -104,7 +104,7 @@ pub fn round_above(least: f64) -> Option<f64> {
     steps.into_iter().find(|step| *step >= least * 0.999_999)
 }
 
-/// Every power, then every one times 2 and 5.
+/// Every power of ten, then every one times 2 and 5.
 fn by_roundness(powers: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
     let times = [1.0, 2.0, 5.0].into_iter();
     times

@@ -1,10 +1,6 @@
-//! Where a drawing's label lies: near what it is about, and on no line.
-//!
-//! A label is a rectangle of about the text's size. Places around its point are tried from the
-//! nearest on; where the curves leave none, there is a strip above the plot in which nothing is
-//! drawn. So no label ever hides a curve, whatever the curve.
+//! Places a drawing's label: near its point, and on no line.
 
-/// A place in a drawing.
+/// A place in a drawing, in pixels.
 pub type Point = (f64, f64);
 
 /// The height of a label, of 13 pixels of type.
@@ -13,25 +9,26 @@ const HEIGHT: f64 = 15.0;
 const CHARACTER: f64 = 8.2;
 /// How far a label stays from every line.
 const CLEAR: f64 = 4.0;
-/// How far from its point a label may be, and from what distance on a line leads to it.
+/// The greatest distance of a label from its point, and the distance from which on a line connects
+/// them.
 const FAR: f64 = 240.0;
 const NEAR: f64 = 16.0;
 
-/// A rectangle: its left, upper corner and its right, lower one.
+/// A rectangle: its upper left and its lower right corner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rectangle {
-    /// Left and upper.
+    /// The upper left corner.
     pub from: Point,
-    /// Right and lower.
+    /// The lower right corner.
     pub to: Point,
 }
 
 /// A place for a label.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Label {
-    /// What it covers.
+    /// The rectangle that it covers.
     pub covers: Rectangle,
-    /// The nearest place of it to its point, where that is too far for the eye.
+    /// The label's nearest corner or edge to its point, where a line has to connect them.
     pub lead: Option<Point>,
 }
 
@@ -57,7 +54,8 @@ impl Rectangle {
         )
     }
 
-    /// Whether the line from `a` to `b` comes nearer than [`CLEAR`] (Liang and Barsky, 1984).
+    /// Returns whether the line from `a` to `b` comes nearer than [`CLEAR`] (Liang and Barsky,
+    /// 1984).
     pub fn meets(&self, a: Point, b: Point) -> bool {
         let (dx, dy) = (b.0 - a.0, b.1 - a.1);
         let sides = [
@@ -83,7 +81,7 @@ impl Rectangle {
         enter <= leave
     }
 
-    /// Whether none of `lines` comes near.
+    /// Returns whether none of `lines` comes near.
     pub fn is_clear(&self, lines: &[&[Point]]) -> bool {
         !lines
             .iter()
@@ -101,7 +99,7 @@ pub fn place(point: Point, characters: usize, plot: Rectangle, lines: &[&[Point]
         to: (left + width, top + HEIGHT),
     };
     let mut nearest: Option<(f64, Rectangle)> = None;
-    // A label is longer than high: a few places across, many up and down.
+    // A label is longer than high: a few places are tried across, many up and down.
     let across =
         (0..=40).map(|step| point.0 - width - FAR / 2.0 + f64::from(step) * (width + FAR) / 40.0);
     let across = across.chain([point.0 + 8.0, point.0 - 8.0 - width]);
@@ -158,7 +156,7 @@ mod tests {
         assert!(!middle.meets((0.0, 0.0), (80.0, 240.0)), "aslant beside");
     }
 
-    /// Beside its point where nothing is there, else the nearest place that is free.
+    /// Beside its point where that is free, else at the nearest free place.
     #[test]
     fn a_label_gives_way_to_curves() {
         let free = place((250.0, 100.0), 10, PLOT, &[]);

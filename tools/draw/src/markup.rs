@@ -23,11 +23,11 @@ pub struct Element {
 enum Content {
     Element(Element),
     Text(String),
-    /// Ours alone, never from outside.
+    /// A literal of our own code, never a text from outside.
     Raw(&'static str),
 }
 
-/// An empty element.
+/// An element without content.
 pub fn el(name: &'static str) -> Element {
     Element {
         name,
@@ -42,57 +42,57 @@ pub fn tell(name: &'static str, text: impl Into<String>) -> Element {
 }
 
 impl Element {
-    /// With an attribute.
+    /// Adds an attribute.
     pub fn attr(mut self, name: &'static str, value: impl ToString) -> Self {
         self.attributes.push((name, value.to_string()));
         self
     }
 
-    /// With a number as an attribute, to a tenth: as fine as a drawing needs.
+    /// Adds a number as an attribute, with one decimal: as fine as a drawing needs.
     pub fn at(self, name: &'static str, value: f64) -> Self {
         let rounded = (value * 10.0).round() / 10.0;
-        // Plus zero: no drawing has a negative one.
+        // Adding zero turns -0 into 0: no drawing has a negative zero.
         self.attr(name, rounded + 0.0)
     }
 
-    /// With a number as an attribute, to a hundredth: where many lie close together.
+    /// Adds a number as an attribute, with two decimals: for values that lie close together.
     pub fn fine(self, name: &'static str, value: f64) -> Self {
         let rounded = (value * 100.0).round() / 100.0;
         self.attr(name, rounded + 0.0)
     }
 
-    /// With classes.
+    /// Adds classes.
     pub fn class(self, value: impl ToString) -> Self {
         self.attr("class", value)
     }
 
-    /// With a text in it.
+    /// Adds a text.
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.content.push(Content::Text(text.into()));
         self
     }
 
-    /// With an element in it.
+    /// Adds an element.
     pub fn child(mut self, child: Self) -> Self {
         self.content.push(Content::Element(child));
         self
     }
 
-    /// With elements in it.
+    /// Adds elements.
     pub fn children(mut self, children: impl IntoIterator<Item = Self>) -> Self {
         let children = children.into_iter().map(Content::Element);
         self.content.extend(children);
         self
     }
 
-    /// With a style sheet in it, which must hold neither `<` nor `&`.
+    /// Adds a style sheet, which must hold neither `<` nor `&`.
     pub fn style(mut self, sheet: &'static str) -> Self {
         debug_assert!(self.name == RAW && !sheet.contains(['<', '&']));
         self.content.push(Content::Raw(sheet));
         self
     }
 
-    /// As a document of HTML.
+    /// Writes it as an HTML document.
     pub fn document(&self) -> String {
         let mut page = "<!DOCTYPE html>\n".to_owned();
         self.write(&mut page);
@@ -100,7 +100,7 @@ impl Element {
         page
     }
 
-    /// As a file of SVG, or a part of a page.
+    /// Writes it as an SVG file, or as a part of a page.
     pub fn source(&self) -> String {
         let mut source = String::new();
         self.write(&mut source);

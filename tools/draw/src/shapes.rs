@@ -1,9 +1,9 @@
-//! What drawings are made of.
+//! The shapes of which drawings are made.
 
 use crate::labels::Point;
 use crate::markup::{Element, el, tell};
 
-/// A drawing `width` by `height` that tells `title` to whoever cannot see it.
+/// A drawing `width` by `height`, with `title` for readers who cannot see it.
 pub fn drawing(width: f64, height: f64, title: &str) -> Element {
     el("svg")
         .attr("xmlns", "http://www.w3.org/2000/svg")
@@ -26,7 +26,7 @@ pub fn line((x1, y1): Point, (x2, y2): Point) -> Element {
         .at("y2", y2)
 }
 
-/// A rectangle; a negative width is none.
+/// A rectangle; a negative width is drawn as zero.
 pub fn rect((x, y): Point, (width, height): (f64, f64)) -> Element {
     el("rect")
         .at("x", x)

@@ -1,4 +1,4 @@
-//! A32 and T32 code.
+//! Targets for the decoder and the analysis of A32 and T32 code.
 
 use crate::bytes::Bytes;
 use hanok_decode::aarch32::{
@@ -9,8 +9,7 @@ use hanok_instructions::{
     decode_a32, decode_t32, live,
 };
 
-/// Every encoding has an answer that holds together, and so has what is live at any place of
-/// any code.
+/// Every encoding has a consistent answer, and so have the live registers at any place of any code.
 pub fn aarch32(data: &[u8]) {
     let mut input = Bytes(data);
     let it = ItState::from_bits(input.byte());
@@ -32,8 +31,8 @@ pub fn aarch32(data: &[u8]) {
     }
 }
 
-/// A load or store's description is in its ranges, and no instruction has one that the other
-/// decoder says reads and writes nothing.
+/// A load or store's description is in its ranges, and no instruction has one of which the other
+/// decoder says that it reads and writes nothing.
 pub(crate) fn load_store(word: u32, it: u8) {
     let it = ItState::from_bits(it);
     let [first, second] = [(word >> 16) as u16, word as u16];
@@ -60,7 +59,7 @@ fn described(access: &LoadStore, whole: &Instruction) {
         return;
     }
     let base = access.address.base.set();
-    // The stack of SRS is another mode's.
+    // SRS stores to another mode's stack.
     let state = matches!(access.contents, Contents::State(_));
     assert!(
         state || whole.effects.reads.common(base) == base,
@@ -118,7 +117,7 @@ fn one(found: &Instruction, it: ItState) {
     ends(found.it_after(it));
 }
 
-/// What it jumps to is aligned as its instruction set demands.
+/// A jump's target is aligned as its instruction set demands.
 fn goes(found: &Instruction) {
     let isa = match found.flow {
         Flow::Call { isa, .. } => isa,
@@ -126,14 +125,14 @@ fn goes(found: &Instruction) {
     };
     for address in [0, found.encoding.isa().alignment(), 0xffff_fffc] {
         if let Some(target) = found.target(address) {
-            // A32's `add pc, pc, #constant` may have any.
+            // A32's `add pc, pc, #constant` may have any target.
             let computed = matches!(found.encoding, Encoding::A32(word) if word >> 25 & 7 == 1);
             assert!(computed || target % isa.alignment() == 0, "{found:x?}");
         }
     }
 }
 
-/// What is live with less supposed or less looked at is never less.
+/// With fewer assumptions or less code looked at, never fewer registers are live.
 fn code(data: &[u8], isa: Isa) {
     let read = |address: u32| {
         let at = address as usize;

@@ -1,12 +1,12 @@
-//! Numbers off the front of an input; zeros once it is used up.
+//! Takes numbers from the front of an input; returns zeros once the input is used up.
 
 use hanok_types::{GicVersion, Width};
 
-/// What is left of an input.
+/// The rest of an input.
 pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
 impl Bytes<'_> {
-    /// Whether nothing is left.
+    /// Returns whether the input is used up.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -51,8 +51,8 @@ impl Bytes<'_> {
         }
     }
 
-    /// A number of any size: small ones, multiples of a page and the extremes are more
-    /// frequent than chance has them.
+    /// A number of any size: small ones, multiples of a page and the extremes are more frequent
+    /// than in a uniform distribution.
     pub(crate) fn number(&mut self) -> u64 {
         match self.byte() % 6 {
             0 => self.byte().into(),

@@ -1,4 +1,5 @@
-//! What the `hanok` command reads: apt's files, scripts, scenarios, and the framed line.
+//! Targets for what the `hanok` command reads: apt's files, scripts, scenarios, and the framed
+//! line.
 
 use hanok_artifacts::debian::index::parse as apt_index;
 use hanok_artifacts::debian::sources::{parse_deb822, parse_list};
@@ -16,7 +17,7 @@ fn seeds(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// The machine's apt sources, in both formats: any text has an answer, and comments none.
+/// The PC's apt sources, in both formats: any text has an answer, and comments add nothing.
 pub fn apt_sources(data: &[u8]) {
     let text = text(data);
     parse_deb822(&text);
@@ -32,7 +33,7 @@ pub(crate) fn sources_seeds() -> Vec<Vec<u8>> {
     ])
 }
 
-/// A list of packages: any text has an answer, no more packages than stanzas.
+/// A list of packages: any text has an answer, with at most as many packages as stanzas.
 pub fn apt_packages(data: &[u8]) {
     let text = text(data);
     assert!(apt_index(&text).len() <= text.split("\n\n").count() + text.matches("Package").count());
@@ -44,7 +45,7 @@ pub(crate) fn packages_seeds() -> Vec<Vec<u8>> {
     ])
 }
 
-/// A script of `hanok run`: a step for each line at most.
+/// A script of `hanok run`: at most one step for each line.
 pub fn run_script(data: &[u8]) {
     let text = text(data);
     if let Ok(steps) = script(&text) {
@@ -58,12 +59,12 @@ pub(crate) fn script_seeds() -> Vec<Vec<u8>> {
     ])
 }
 
-/// A scenario: what is accepted has cases, and steps or a reason why not.
+/// A scenario: an accepted one has cases, and steps or a reason for having none.
 pub fn scenario(data: &[u8]) {
     if let Ok(cases) = Scenario::parse_all(&text(data)) {
         assert!(!cases.is_empty());
         for (_, case) in &cases {
-            // Steps may be wrong in ways that only their meaning shows.
+            // Steps may be wrong in ways that only running them shows.
             let _ = case.steps();
         }
     }
@@ -76,8 +77,8 @@ pub(crate) fn scenario_seeds() -> Vec<Vec<u8>> {
     files.into_iter().map(read).collect()
 }
 
-/// The framed line: what a VM says comes out as it was, however the bytes are cut; and what of
-/// it goes to a terminal.
+/// The framed line: a VM's output is unchanged, however the bytes are cut into pieces; and so is
+/// what goes to a terminal.
 pub fn demultiplexer(data: &[u8]) {
     let (cut, said) = data
         .split_first()
@@ -94,9 +95,9 @@ pub fn demultiplexer(data: &[u8]) {
     };
     let heard: Vec<u8> = pieces.into_iter().flat_map(text).collect();
     assert_eq!(heard, said);
-    // And what nobody framed has some answer.
+    // Bytes without framing have some answer too.
     Demux::framed().feed(data);
-    // What of it goes to a terminal does not depend on the cut, and passes again unchanged.
+    // What goes to a terminal does not depend on the cuts, and passes a second time unchanged.
     let (first, second) = said.split_at(usize::from(cut) % (said.len() + 1));
     let shown = for_terminal(&[said]);
     assert_eq!(for_terminal(&[first, second]), shown);

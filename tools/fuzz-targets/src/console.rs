@@ -1,4 +1,5 @@
-//! The board's serial line, shared by the VMs, the hypervisor and the person at the keys.
+//! Targets for the board's serial line, which the VMs, the hypervisor and the person at the keys
+//! share.
 
 use crate::bytes::Bytes;
 use hanok_console::demux::{Channel, Demux, Piece, Receiver};
@@ -24,9 +25,9 @@ fn board(buffers: &mut Buffers, framed: bool) -> Board<'_> {
     Multiplexer::new(FakeSerialPort::default(), framed, names, buffers)
 }
 
-/// What is taken comes out once, in order and under its speaker's name, whatever guests say
-/// and however the line stalls; and input goes to whom it is for, all of it where the other
-/// end keeps the rules.
+/// Accepted bytes come out once, in order and under their sender's name, whatever guests print and
+/// however the line stalls; and input reaches its receiver, all of it where the other end keeps the
+/// protocol.
 pub fn console(data: &[u8]) {
     let mut input = Bytes(data);
     let mut buffers = Box::new(Buffers::new());
@@ -89,7 +90,8 @@ fn output(input: &mut Bytes<'_>, board: &mut Board<'_>) {
     assert_eq!(expected, lines);
 }
 
-/// Without any rules: everything has some answer, and no VM that is not there gets anything.
+/// Input without any protocol: everything has some answer, and a VM that does not exist gets
+/// nothing.
 fn anything(input: &mut Bytes<'_>, buffers: &mut Buffers) {
     let framed = input.flag();
     let mut board = board(buffers, framed);
@@ -119,7 +121,8 @@ fn carry_out(board: &mut Board<'_>, command: Command) {
     board.command_done();
 }
 
-/// Any keys at the prompt on the PC: what it sends to the board for a command is one to the board.
+/// Any keys at the prompt on the PC: what the prompt sends to the board for a command, the board
+/// reads as one.
 fn prompt(input: &mut Bytes<'_>, board: &mut Board<'_>) {
     let mut prompt = Prompt::new(&VM_NAMES.map(str::to_owned));
     board.port().room = usize::MAX;
@@ -148,8 +151,8 @@ fn prompt(input: &mut Bytes<'_>, board: &mut Board<'_>) {
     }
 }
 
-/// The two ends with each other: a script speaks to VMs, somebody types, VMs read now and
-/// then. Nothing is dropped, all comes in order, and nobody waits for ever.
+/// The two ends together: a script writes to VMs, somebody types, VMs read now and then. Nothing is
+/// dropped, everything comes in order, and no end waits for ever.
 fn conversation(input: &mut Bytes<'_>, board: &mut Board<'_>) {
     let (mut demux, mut outbox) = (Demux::framed(), Outbox::new(true, VMS));
     let now = Instant::now();
@@ -188,7 +191,7 @@ fn conversation(input: &mut Bytes<'_>, board: &mut Board<'_>) {
                 given[vm].extend(&text);
                 outbox.send(vm, &text);
             }
-            // At the prompt and back, to nobody else's harm.
+            // To the prompt and back, without an effect on others.
             1 => outbox.keys([&b"\x1dlist\r\x03"[..], b"\x1dattach rtos\r", b"\x1d\r"][vm]),
             2 => {
                 let fetched = (0..count).map_while(|_| board.take_input(VmId::new(vm as u8)));
@@ -197,7 +200,7 @@ fn conversation(input: &mut Bytes<'_>, board: &mut Board<'_>) {
             _ => exchange(board, &mut outbox),
         }
     }
-    // At the end everybody reads: nothing stands in anybody's way any more.
+    // At the end every VM reads, so that nothing blocks the line any more.
     let mut left = true;
     while left {
         exchange(board, &mut outbox);

@@ -1,4 +1,4 @@
-//! Syndromes, and instructions that a guest had at its PC.
+//! Targets for syndromes and for instructions that a guest had at its PC.
 
 use crate::aarch32::load_store as aarch32_load_store;
 use crate::bytes::Bytes;
@@ -7,7 +7,8 @@ use hanok_decode::{
     instruction_abort,
 };
 
-/// Every value of ESR_EL2 has an answer, and an abort that is passed on reads back.
+/// Every value of ESR_EL2 has an answer, and an abort that is passed on to the guest decodes to
+/// itself.
 pub fn syndrome(data: &[u8]) {
     let mut input = Bytes(data);
     while !input.is_empty() {

@@ -1,4 +1,4 @@
-//! Device models under any sequence of accesses, and the slots that find them.
+//! Targets for device models under any sequence of accesses, and for the lookup of devices.
 
 use crate::bytes::Bytes;
 use hanok_config::platform_slots;
@@ -6,7 +6,7 @@ use hanok_devices::{Pl011, Pl031, Slots};
 use hanok_hal::fake::FakeSerialPort;
 use hanok_types::{Ipa, Span, Width};
 
-/// Mostly an offset of a register that is there.
+/// Mostly an offset of a register that exists.
 fn offset(input: &mut Bytes<'_>) -> u64 {
     match input.byte() {
         0..=239 => u64::from(input.byte() % 0x14) * 4,
@@ -15,8 +15,8 @@ fn offset(input: &mut Bytes<'_>) -> u64 {
     }
 }
 
-/// No access gives more than its width; the interrupt line is the masked status; what the
-/// port took went out.
+/// No read returns more bits than its width; the interrupt line is the masked status; the
+/// characters that the port accepted went out.
 pub fn pl011(data: &[u8]) {
     let mut input = Bytes(data);
     let mut uart = Pl011::new();
@@ -49,7 +49,7 @@ pub fn pl011(data: &[u8]) {
     }
 }
 
-/// No access gives more than its width; the line is the masked status; the next alarm is
+/// No read returns more bits than its width; the line is the masked status; the next alarm is
 /// neither past nor early nor late.
 pub fn pl031(data: &[u8]) {
     let mut input = Bytes(data);

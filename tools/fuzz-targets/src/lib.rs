@@ -41,14 +41,14 @@ pub use system::{board_file, description, hypervisor_binary, kernel_image};
 pub use trees::{board_tree, guest_tree, system_tree};
 pub use vgic::vgic;
 
-/// A target.
+/// A fuzz target.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its name, which is its function's and its program's.
+    /// Its name, which is also its function's and its program's.
     pub name: &'static str,
-    /// What it does with an input.
+    /// Runs the target with one input.
     pub run: fn(&[u8]),
-    /// Real inputs to begin with.
+    /// Valid inputs with which a fuzzer begins.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 

@@ -1,4 +1,4 @@
-//! The map of free and allocated memory.
+//! Targets for the map of free and allocated memory.
 
 use crate::bytes::Bytes;
 use hanok_memory::FrameMap;
@@ -10,7 +10,7 @@ fn spans(input: &mut Bytes<'_>) -> Vec<Span<Hpa>> {
     (0..count).filter_map(span).collect()
 }
 
-/// Nothing is lost, and nothing is given twice or outside of RAM.
+/// No memory is lost, given twice, or given outside of RAM.
 pub fn memory(data: &[u8]) {
     let mut input = Bytes(data);
     let (ram, reserved) = (spans(&mut input), spans(&mut input));

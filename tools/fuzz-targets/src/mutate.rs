@@ -1,11 +1,11 @@
-//! Damage by a generator with a fixed seed, for runs without a fuzzer.
+//! Damages inputs by a generator with a fixed seed, for runs without a fuzzer.
 
 /// SplitMix64: small, and the same on every machine.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Numbers that `seed` alone decides.
+    /// A sequence of numbers that depends on `seed` alone.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -38,10 +38,10 @@ pub fn noise() -> Vec<Vec<u8>> {
     inputs
 }
 
-/// Values that often are an edge.
+/// Values that are often a limit.
 const EDGES: [u32; 8] = [0, 1, 0x7f, 0x80, 0xff, 0xffff, 0x7fff_ffff, u32::MAX];
 
-/// One of `seeds`, damaged in up to eight places; now and then bytes out of nothing.
+/// One of `seeds`, damaged in up to eight places; sometimes random bytes instead.
 pub fn damaged(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     if random.below(16) == 0 {
         let len = random.below(512);

@@ -1,4 +1,4 @@
-//! Stage 2 tables under any sequence of changes.
+//! Targets for stage-2 tables under any sequence of changes.
 
 use crate::bytes::Bytes;
 use crate::runs::{Run, Runs};
@@ -10,8 +10,8 @@ use hanok_types::{Hpa, Ipa, PAGE_SIZE, Span};
 /// The address of the first frame.
 const FRAMES: u64 = 0x8000_0000;
 
-/// Frames in a plain list, as every step reads all of the table; and no descriptor goes from
-/// one valid value to another.
+/// Frames in a plain list, as every step reads all of the table; the list checks that no descriptor
+/// goes from one valid value to another.
 struct Watched {
     frames: Vec<Option<Box<[u64; 512]>>>,
     left: usize,
@@ -102,7 +102,7 @@ fn model(table: &Table<Stage2, Watched>) -> Runs<Stage2Attributes> {
     Runs::new(table.iterate().map(run).collect())
 }
 
-/// Tables say what was asked for, a failure changes nothing, and no frame is lost.
+/// The tables map what was asked for, a failed change changes nothing, and no frame is lost.
 pub fn paging(data: &[u8]) {
     let mut input = Bytes(data);
     let geometries = [Geometry::BITS_39, Geometry::BITS_40, Geometry::BITS_48];
@@ -173,7 +173,7 @@ fn step(
     }
 }
 
-/// A refusal for another reason than what is mapped is a true one.
+/// A change is refused for another reason than existing mappings only if that reason holds.
 fn refused(error: MapError<Ipa>, [start, len, output]: [u64; 3], geometry: &Geometry) {
     match error {
         MapError::Misaligned => assert!((start | len | output) % PAGE_SIZE != 0),

@@ -1,12 +1,12 @@
-//! Files whose sensitive instructions are found and rewritten.
+//! Targets for files whose sensitive instructions are found and rewritten.
 
 use hanok_previrt::site::Certainty;
 use hanok_previrt::{
     Compression, Kind, Options, Patched, SideFile, Trampolines, patch, revert, sample, scan,
 };
 
-/// What is scanned is rewritten in its certain sites alone, and undone; what is refused says
-/// why. What was rewritten is not taken for an original.
+/// A scanned file is rewritten at its certain sites alone, and the rewrite can be undone; a refusal
+/// says why. A rewritten file is not taken for an original.
 pub fn previrt_file(data: &[u8]) {
     let scan = match scan(data) {
         Ok(scan) => scan,
@@ -15,7 +15,7 @@ pub fn previrt_file(data: &[u8]) {
             return assert!(!refusal.remedy.is_empty());
         }
     };
-    // A program that is no Linux has an area where somebody says so.
+    // A program that is not Linux gets an area where the command line gives an address for it.
     let area = (scan.kind == Kind::Executable).then_some(0x8010_0000);
     let options = Options {
         area,
@@ -59,7 +59,8 @@ pub fn previrt_file(data: &[u8]) {
     assert!(revert(&bytes, &side).expect("what was done is undone") == scan.content);
 }
 
-/// Anything is a side file or is not; none makes another file of one that is not its own.
+/// Any bytes are a side file or are refused; none that is not a file's own turns that file into
+/// another one.
 pub fn previrt_side(data: &[u8]) {
     if let Ok(side) = SideFile::parse(data) {
         let again = SideFile::parse(side.to_json().as_bytes()).expect("its own form");
@@ -68,7 +69,7 @@ pub fn previrt_side(data: &[u8]) {
     }
 }
 
-/// Whatever unpacks is no larger than is allowed.
+/// What is unpacked is no larger than the limit.
 pub fn previrt_unpack(data: &[u8]) {
     for compression in Compression::ALL {
         if let Ok(content) = compression.unpack(data) {

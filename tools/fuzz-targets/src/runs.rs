@@ -2,7 +2,7 @@
 
 use hanok_types::{Address, Hpa, Ipa, Span};
 
-/// Addresses that go to as many from an output address on.
+/// A range of input addresses and the output address of the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run<A> {
     pub(crate) input: Span<Ipa>,
@@ -10,7 +10,7 @@ pub(crate) struct Run<A> {
     pub(crate) attributes: A,
 }
 
-/// Runs, sorted; none that could be one with the next.
+/// Runs, sorted; neighbours that could be one run are one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Runs<A>(Vec<Run<A>>);
 
@@ -37,7 +37,7 @@ impl<A: Copy + PartialEq> Run<A> {
 }
 
 impl<A: Copy + PartialEq> Runs<A> {
-    /// Of runs in any order that do not overlap.
+    /// Builds it from runs in any order that do not overlap.
     pub(crate) fn new(mut runs: Vec<Run<A>>) -> Self {
         runs.sort_by_key(|run| run.input.start());
         let mut joined: Vec<Run<A>> = Vec::new();
@@ -79,7 +79,7 @@ impl<A: Copy + PartialEq> Runs<A> {
         }
     }
 
-    /// Takes out what lies in `span`, which is returned.
+    /// Removes the part in `span` and returns it.
     pub(crate) fn cut(&mut self, span: &Span<Ipa>) -> Vec<Run<A>> {
         let before = Span::new(Ipa::new(0), span.start().get()).expect("from zero");
         let after = Span::new(span.end(), u64::MAX - span.end().get()).expect("to the top");

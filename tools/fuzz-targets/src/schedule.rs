@@ -1,16 +1,17 @@
-//! Schedules: descriptions of tasks and what VMs are promised, and the answer to them.
+//! Targets for schedules: descriptions of tasks and of what VMs are promised, and the analysis of
+//! them.
 
 use crate::system::{boards, refused};
 use hanok_system::{Schedule, parse_schedule};
 use hanok_task_model::{Model, Nanos, Periods, Plan};
 use std::path::Path;
 
-/// What a description may hold and still be analysed here, where an answer must come at once.
+/// The limits of a description that is analysed here, where an answer must come at once.
 const MOST_MEMBERS: usize = 12;
 const MOST_TICKS: u64 = 100_000;
 
-/// What is accepted has a meaning and a line for each of its parts, and a yes of the analysis is
-/// believed by the checker; what is refused is refused with a place and words.
+/// An accepted description has a meaning and a line for each of its parts, and the checker accepts
+/// the certificate of a positive answer; a refusal has a place and a text.
 pub fn schedule(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match parse_schedule(Path::new("fuzz.toml"), &text, &boards()) {
@@ -38,7 +39,7 @@ fn sound(schedule: &Schedule, lines: usize) {
     }
 }
 
-/// Whether all times are short multiples of the tick, so that everything soon begins anew.
+/// Returns whether all times are short multiples of the tick, so that the schedule soon repeats.
 fn is_small(model: &Model) -> bool {
     let tick = model.tick.get().max(1);
     let short = |time: Nanos| time.get() / tick <= MOST_TICKS;
@@ -90,7 +91,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Else the analysis would never be reached.
+    /// Otherwise the fuzzer would never reach the analysis.
     #[test]
     fn the_seeds_are_accepted_and_one_is_answered() {
         let models: Vec<_> = seeds()

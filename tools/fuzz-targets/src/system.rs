@@ -1,4 +1,4 @@
-//! Descriptions, boards' files, kernels, and the image made of them.
+//! Targets for descriptions, board files, kernels, and the image made of them.
 
 use hanok_config::{BlobKind, SLICES, System, sum};
 use hanok_system::{Board, Description, Diagnostic, Files, Style, parse};
@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// All of the board's memory but 60M goes to the VM, so that an image stays small.
+/// All of the board's memory but 60M belongs to the VM, so that an image stays small.
 const SOUND: &str = r#"board = "qemu-virt"
 memory = "1G"
 
@@ -31,7 +31,7 @@ fn sound() -> &'static Description {
     })
 }
 
-/// What is accepted fits its board; what is refused is refused with a place and words.
+/// An accepted description fits its board; a refusal has a place and a text.
 pub fn description(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match parse(Path::new("fuzz.toml"), &text, &boards()) {
@@ -72,7 +72,7 @@ pub(crate) fn refused(found: &[Diagnostic], text: &str) {
     }
 }
 
-/// A board's file that is accepted has defaults that it allows.
+/// A board file that is accepted has defaults that it allows itself.
 pub fn board_file(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match Board::parse("board", Path::new("board.toml"), &text) {
@@ -98,7 +98,7 @@ pub fn kernel_image(data: &[u8]) {
     }
 }
 
-/// The same of the hypervisor's own binary.
+/// The same for the hypervisor's own binary.
 pub fn hypervisor_binary(data: &[u8]) {
     let kernel = image(8192, 0x4000, false);
     let files = Files {
@@ -107,7 +107,8 @@ pub fn hypervisor_binary(data: &[u8]) {
     };
     match sound().build(data, &[files], None, &KEY) {
         Ok(image) => {
-            // Where the payload is, the header's `image_size`, the console and the sum are set.
+            // The place of the payload, the header's `image_size`, the console and the checksum are
+            // set.
             let kept = |at: usize| !(16..24).contains(&at) && !(72..144).contains(&at);
             let sum = hanok_config::sum(&image[80..data.len()]).to_le_bytes();
             assert_eq!((&image[72..80], &image[112..144]), (&sum[..], &KEY[..]));
@@ -135,8 +136,8 @@ fn check_image(image: &[u8], kernel: &[u8]) {
     }
 }
 
-/// Whether a loaded part is of the file that was given: an ELF file's is a piece of it, what is
-/// packed is another file's, and everything else is the file itself.
+/// Returns whether a loaded part comes from the given file: an ELF file's part is a piece of it, a
+/// packed file's is another file, and everything else is the file itself.
 fn is_of(part: &[u8], file: &[u8]) -> bool {
     let packed = file.starts_with(&[0x1f, 0x8b]) || file.get(4..8) == Some(b"zimg");
     if file.starts_with(b"\x7fELF") {

@@ -1,4 +1,4 @@
-//! Device trees: the system's, the board's, and those that are written for guests.
+//! Targets for device trees: the system's, the board's, and those written for guests.
 
 use crate::bytes::Bytes;
 use hanok_config::guest::{GuestDevice, GuestTree, Written};
@@ -11,10 +11,11 @@ use hanok_types::{
     Address, CpuId, GicVersion, Hpa, IntId, Ipa, MAX_VCPUS, PAGE_SIZE, Span, platform,
 };
 
-/// The payload that a system's blobs come from.
+/// The payload from which a system's blobs come.
 const PAYLOAD: u64 = 0x1000_0000;
 
-/// What is read as a system keeps every rule, and survives being written.
+/// A tree that is accepted as a system keeps every rule, and is the same after being written and
+/// read.
 pub fn system_tree(data: &[u8]) {
     match System::parse(data, PAYLOAD) {
         Ok(system) => {
@@ -26,7 +27,7 @@ pub fn system_tree(data: &[u8]) {
     }
 }
 
-/// What is read as a board has what every board has, and RAM that does not overlap.
+/// A tree that is accepted as a board has what every board has, and RAM that does not overlap.
 pub fn board_tree(data: &[u8]) {
     let board = match BoardTree::parse(data) {
         Ok(board) => board,
@@ -62,13 +63,13 @@ pub fn board_tree(data: &[u8]) {
     }
     check_registers(&board);
     check_plan(&board);
-    // One input in four: writing a tree for a guest takes its time.
+    // One input in four: writing a tree for a guest takes long.
     if sum(data).is_multiple_of(4) {
         devices(data);
     }
 }
 
-/// No register that the hypervisor uses can be reached unaligned, or behind what is mapped.
+/// No register that the hypervisor uses is accessed unaligned, or beyond what is mapped.
 fn check_registers(board: &BoardTree<'_>) {
     let used = |span: &Span<Hpa>, last: u64, bytes: u64| {
         let mapped = span.len().next_multiple_of(4096);
@@ -118,7 +119,7 @@ fn check_registers(board: &BoardTree<'_>) {
     }
 }
 
-/// An image of two parts and a tree, at the start of RAM: where the hypervisor goes on, it has
+/// An image of two parts and a tree, at the start of RAM: where the hypervisor accepts them, it has
 /// mapped them, each page once, and nothing that is reserved.
 fn check_plan(board: &BoardTree<'_>) {
     let first = board.ram[0].start().align_up(4096).unwrap_or_default();
@@ -152,12 +153,12 @@ fn check_plan(board: &BoardTree<'_>) {
     assert_eq!(read_only, 103);
 }
 
-/// What is found as a device can be given without taking anything of the hypervisor's, and
+/// A device that is found can be given to a VM without taking anything of the hypervisor's, and
 /// keeps the rules of a system.
 fn devices(tree: &[u8]) {
     let host = HostTree::parse(tree).expect("a board");
     let names = host.names();
-    // Whichever the input's length picks: all of them would take most of the time.
+    // The input's length picks one: checking all of them would take most of the time.
     let name = names.get(tree.len() % names.len().max(1));
     let name = name.map_or("serial0", String::as_str);
     for name in [name, "pl061"] {
@@ -203,8 +204,8 @@ fn guest_with(host: &HostDevice, given: &PassThrough, memory: Span<Ipa>) -> Writ
     tree.write()
 }
 
-/// A guest's tree is a board's tree that says what was asked for; its seeds lie inside;
-/// and the sum over it does not depend on the pieces, but on every bit.
+/// A guest's tree is a board's tree that says what was asked for; its seeds lie inside; and its
+/// checksum does not depend on how it is cut into pieces, but on every bit.
 pub fn guest_tree(data: &[u8]) {
     let mut input = Bytes(data);
     let vcpus = 1 + usize::from(input.byte()) % MAX_VCPUS;
@@ -281,7 +282,7 @@ pub(crate) fn board_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A tree without the room that QEMU leaves between its blocks and behind them.
+/// A tree without the space that QEMU leaves between its blocks and behind them.
 fn compact(tree: &[u8]) -> Vec<u8> {
     let word = |at: usize| u32::from_be_bytes(tree[at..at + 4].try_into().expect("four")) as usize;
     let (nodes, strings) = (&tree[word(8)..][..word(36)], &tree[word(12)..][..word(32)]);
@@ -324,7 +325,7 @@ pub(crate) fn system_seeds() -> Vec<Vec<u8>> {
     [1, 2, 8].map(|vms| system(vms).to_tree()).into()
 }
 
-/// A sound system of up to eight VMs.
+/// A valid system of up to eight VMs.
 fn system(vms: u8) -> System {
     System {
         vms: (0..vms).map(vm).collect(),

@@ -1,5 +1,5 @@
-//! The virtual interrupt controller under any accesses, lines, SGIs and a guest that takes
-//! and ends what it is shown.
+//! Targets for the virtual interrupt controller under any accesses, lines and SGIs, with a guest
+//! that acknowledges and ends the interrupts it is shown.
 
 use crate::bytes::Bytes;
 use hanok_hal::ListRegisters;
@@ -9,7 +9,7 @@ use hanok_types::{GicVersion, IntId, MAX_VCPUS, VcpuId, Width};
 use hanok_vgic::{Frame, Lr, LrState, MAX_LRS, SgiRegister, Vgic};
 use std::collections::BTreeSet;
 
-/// Turns after which a hypervisor that has not come to rest never will.
+/// A controller that is not at rest after so many turns is taken to be never at rest.
 const TURNS: usize = 64;
 
 /// A pCPU on which one vCPU is resident.
@@ -26,7 +26,7 @@ impl Cpu {
         self.lrs.lr.iter().map(|lr| Lr::from_bits(*lr))
     }
 
-    /// Whether the maintenance interrupt is asked for (IHI 0069H, 12.4.1).
+    /// Returns whether the maintenance interrupt is requested (IHI 0069H, 12.4.1).
     fn maintenance(&self) -> bool {
         let none_pending = !self.all().any(|lr| lr.state() == LrState::Pending);
         let ended = self.all().any(|lr| !lr.is_valid() && lr.eoi());
@@ -64,8 +64,8 @@ struct World {
     cpus: Vec<Cpu>,
 }
 
-/// The controller comes to rest after each step, an interrupt is shown to one vCPU alone and
-/// once there, and what is pending is shown to its vCPU, if there is any room.
+/// The controller comes to rest after each step; an interrupt is shown to one vCPU alone and once
+/// there; and a pending interrupt is shown to its vCPU if a list register is free.
 pub fn vgic(data: &[u8]) {
     let mut input = Bytes(data);
     let vcpus = 1 + usize::from(input.byte()) % MAX_VCPUS;
@@ -79,7 +79,7 @@ pub fn vgic(data: &[u8]) {
         vgic: Vgic::new(version, vcpus, u32::from(input.byte() % 10)),
         cpus: (0..vcpus).map(cpu).collect(),
     };
-    // Much of what a guest sets up first, so that steps meet live interrupts.
+    // Makes many of the settings that a guest makes first, so that steps meet live interrupts.
     if input.flag() {
         world.set_up();
     }
@@ -130,7 +130,7 @@ impl World {
         let operation = input.byte() % 16;
         let number = input.byte();
         let cpu = usize::from(number) % self.cpus.len();
-        // One that may not exist, where the interface takes any.
+        // A vCPU that may not exist, where the interface takes any number.
         let any = VcpuId::new(number % 12);
         match operation {
             0 | 1 => self.read(any, input),
@@ -172,7 +172,7 @@ impl World {
         }
     }
 
-    /// A VM's reboot: all vCPUs are stopped, and come back.
+    /// A VM's reboot: all vCPUs are stopped and started again.
     fn reset(&mut self) {
         self.vgic.reset();
         self.settle_all();
@@ -196,7 +196,7 @@ impl World {
         assert!(kick.iter().all(|vcpu| self.vgic.needs_entry(vcpu)));
     }
 
-    /// What the hypervisor does before a pCPU goes back to its guest.
+    /// Does what the hypervisor does before a pCPU returns to its guest.
     fn settle(&mut self, cpu: usize) {
         for _ in 0..TURNS {
             let lrs = &mut self.cpus[cpu].lrs;
@@ -228,7 +228,7 @@ impl World {
         }
     }
 
-    /// Each interrupt stands in one list register.
+    /// Each interrupt is in one list register.
     fn check(&self) {
         let mut seen = BTreeSet::new();
         for (cpu, lrs) in self.cpus.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! Each target over its seeds and thousands of damaged ones, the same on every run: as many
-//! as fit a few seconds of a build without optimization. `FUZZ_CASES` sets another number,
-//! `FUZZ_SEED` another start.
+//! Runs each target over its seeds and thousands of damaged ones, the same on every run: as many as
+//! fit a few seconds of a build without optimization. `FUZZ_CASES` sets another number, `FUZZ_SEED`
+//! another first seed.
 
 use hanok_fuzz_targets::mutate::{Random, damaged};
 use hanok_fuzz_targets::{TARGETS, Target};

@@ -1,19 +1,19 @@
-//! What the pCPUs' events of one run must say about each other, by what the words mean.
+//! Checks that the pCPUs' events of one run are consistent with what each event means.
 
 use hanok_hal::fake::FakeBackend;
 use hanok_trace::{Event, Source, recorded};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the events have said so far.
+/// The state that the events so far imply.
 #[derive(Default)]
 struct Told {
     /// The vCPU whose state is in each pCPU.
     inside: BTreeMap<usize, (usize, usize)>,
-    /// vCPUs that were started, and have not stopped.
+    /// vCPUs that were started and have not stopped.
     started: BTreeSet<(usize, usize)>,
     /// vCPUs that have work.
     ready: BTreeSet<(usize, usize)>,
-    /// The vCPU that each pCPU has decided for since it was idle.
+    /// The vCPU for which each pCPU has decided since it was idle.
     decided: BTreeMap<usize, (usize, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! What guests do.
+//! Models of guests.
 
 use crate::World;
 use hanok_hal::Context;
@@ -8,18 +8,18 @@ use hanok_types::{Width, platform};
 use hanok_vm::{Action, Cause, DataAbort, Exit, Instruction, MmioAccess, Wait, function};
 use shuttle::rand::Rng;
 
-/// How often guests do what.
+/// How often guests make which exit.
 #[derive(Clone, Copy, Debug)]
 pub struct Habits {
-    /// Of a hundred exits, those that end the VM or reset it.
+    /// Of a hundred exits, how many end the VM or reset it.
     pub ends: u32,
-    /// Those that turn a vCPU on, or its own off.
+    /// How many turn another vCPU on, or the own one off.
     pub power: u32,
-    /// Those that send an interrupt to another vCPU.
+    /// How many send an interrupt to another vCPU.
     pub interrupts: u32,
-    /// Those that wait for an interrupt; the rest gives up its turn.
+    /// How many wait for an interrupt; the rest yields.
     pub waits: u32,
-    /// Whether who waits sets its virtual timer before.
+    /// Whether a vCPU that waits sets its virtual timer before.
     pub timers: bool,
     /// Whether a VM's first vCPU never waits.
     pub first_is_busy: bool,
@@ -39,12 +39,12 @@ enum Deed {
 }
 
 impl Guest {
-    /// One with these habits.
+    /// A guest with these habits.
     pub fn new(habits: Habits) -> Self {
         Self { habits }
     }
 
-    /// Runs the resident vCPU until an exit, and handles that.
+    /// Runs the resident vCPU until its next exit, and handles the exit.
     pub fn run(&mut self, pcpu: &mut Pcpu<FakeBackend>, world: &World) {
         let machine = &pcpu.local.board.machine;
         let vcpu = pcpu.resident().expect("a vCPU was chosen");
@@ -99,7 +99,7 @@ impl Guest {
         pcpu.finish(cause, after);
     }
 
-    /// What it does next, in a VM of so many vCPUs.
+    /// Chooses its next exit, in a VM of so many vCPUs.
     fn deed(&self, vcpus: usize) -> Deed {
         let mut random = shuttle::rand::thread_rng();
         let chance = random.gen_range(0..100);
@@ -141,7 +141,7 @@ fn act(pcpu: &mut Pcpu<FakeBackend>, deed: Deed) -> (Cause, After) {
             (Cause::Hypercall, action)
         }
         Deed::Interrupt(to) => {
-            // It may be off still.
+            // The target may still be off.
             let start = [function::CPU_ON.into(), to.into(), 0x4000_0000, 0];
             vcpu.context.regs.x[..4].copy_from_slice(&start);
             let started = guest(vcpu, board, &mut lists).handle(Exit::Hypercall);
@@ -170,7 +170,7 @@ fn put(pcpu: &mut Pcpu<FakeBackend>, offset: u64, value: u64) {
     assert_eq!(action, Action::Next);
 }
 
-/// A store of X1, a word.
+/// A store of the word in X1.
 fn store(ipa: u64) -> Exit {
     Exit::Data(DataAbort {
         ipa: hanok_types::Ipa::new(ipa),

@@ -14,54 +14,55 @@ use std::sync::{Arc, Mutex as PlainMutex};
 
 /// `Ctrl-]`, by which keys go to the prompt.
 const ATTENTION: u8 = 0x1d;
-/// Turns of the others within which what is waited for is said.
+/// What is awaited must be printed within so many turns of the other threads.
 const PATIENCE: usize = 20_000;
-/// How a line of a plan begins that is waited for.
+/// The prefix of a plan's line that is awaited, not typed.
 const AWAIT: &str = "await ";
 
-/// What a world is made of.
+/// What a run is made of.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// How many CPUs.
     pub cpus: usize,
     /// For each VM the CPUs of its vCPUs.
     pub vms: Vec<Vec<u8>>,
-    /// What vCPUs are promised; the others of these CPUs have no turn at all.
+    /// What vCPUs are promised; vCPUs without a budget do not run on these CPUs.
     pub promises: Vec<FakePromise>,
-    /// What guests do.
+    /// The guests' habits.
     pub habits: Habits,
-    /// How often each vCPU is to run before something is typed: where guests wait for each other, or for
-    /// their timers, a wakeup that is lost shows by it.
+    /// How often each vCPU is to run before the first line is typed: where guests wait for each
+    /// other, or for their timers, a lost wakeup shows by this.
     pub runs: usize,
-    /// How often a page of the first VM, which all its vCPUs use, is taken and given back elsewhere.
+    /// How often a page of the first VM, which all its vCPUs use, is taken away and given back in
+    /// another frame.
     pub thefts: usize,
-    /// What is typed at the prompt, a line at a time. One that begins with `await ` is not typed: what is
-    /// behind that word must have been said before the next one is.
+    /// What is typed at the prompt, a line at a time. A line that begins with `await ` is not
+    /// typed: the text behind that word must have been printed before the next line is typed.
     pub lines: Vec<&'static str>,
 }
 
-/// A board that runs.
+/// A running board.
 pub struct World {
     /// What all CPUs share.
     pub board: &'static Board<FakeBackend>,
     /// The other end of its serial line.
     pub wire: Wire,
-    /// How many vCPUs are in each VM's guest.
+    /// How many of each VM's vCPUs run their guest at the moment.
     inhabitants: Vec<Arc<AtomicUsize>>,
     /// How often each VM's guest has run, by its vCPUs.
     runs: Vec<Vec<AtomicUsize>>,
-    /// Frames that no guest may reach.
+    /// Frames that no guest may access.
     stolen: PlainMutex<BTreeSet<Hpa>>,
 }
 
 fn this_cpu() -> usize {
     let name = shuttle::thread::current().name().map(str::to_owned);
-    // Whoever makes the world, or types, acts as no CPU in particular.
+    // The thread that makes the board, or types, is none of the CPUs.
     name.and_then(|name| name.parse().ok()).unwrap_or(0)
 }
 
 impl World {
-    /// The world of `plan`, and its CPUs.
+    /// Makes the board of `plan`, and its CPUs.
     fn new(plan: &Plan) -> (Self, Vec<Pcpu<FakeBackend>>) {
         let settings = Settings {
             cpus: plan.cpus,
@@ -82,8 +83,9 @@ impl World {
         (world, fake.pcpus)
     }
 
-    /// Runs the world of `plan` until the board is turned off, each CPU a thread; what the board said.
-    /// The last of the plan's lines are to end all VMs. To be called inside a checker's run.
+    /// Runs the board of `plan` until it is turned off, each CPU in a thread; returns what it
+    /// printed. The plan's last lines have to end all VMs. To be called inside a run of the
+    /// checker.
     pub fn run(plan: &Plan) -> String {
         let (world, pcpus) = Self::new(plan);
         begin_all(world.board);
@@ -107,7 +109,7 @@ impl World {
             match text {
                 Some(text) => world.await_text(text),
                 None => {
-                    // What was awaited is answered at once.
+                    // The text awaited is found at once.
                     let turns = if awaited { 0 } else { 20 };
                     (0..turns).for_each(|_| shuttle::thread::yield_now());
                     world.type_line(line);
@@ -125,8 +127,8 @@ impl World {
         world.wire.text()
     }
 
-    /// Waits until every VM's first vCPU has run, or the VM has ended by itself; and until each vCPU has
-    /// run as often as the plan says.
+    /// Waits until every VM's first vCPU has run, or the VM has ended by itself, and until each
+    /// vCPU has run as often as the plan says.
     fn await_runs(&self, plan: &Plan) {
         for (unit, runs) in self.board.vms.iter().zip(&self.runs) {
             for (vcpu, runs) in runs.iter().enumerate() {
@@ -138,7 +140,7 @@ impl World {
         }
     }
 
-    /// Takes a page of the first VM and gives it back in another frame, so many times.
+    /// Takes a page of the first VM away and gives it back in another frame, so many times.
     fn steal(&self, thefts: usize) {
         let (unit, page) = (&self.board.vms[0], GuestPage::of(RAM).expect("a page"));
         let mut spare = SPARE;
@@ -162,8 +164,8 @@ impl World {
         }
     }
 
-    /// A vCPU of a VM, in its CPU, uses the page that may be stolen, by a translation that its CPU has cached
-    /// or by a walk. Returns the page if it is absent.
+    /// A vCPU of a VM, on its CPU, accesses the page that may be taken away, by a translation that
+    /// its CPU has cached or by a walk. Returns the page if it is absent.
     pub(crate) fn touch(&self, unit: &VmUnit<FakeBackend>) -> Option<Ipa> {
         let machine = &self.board.machine;
         let key = (machine.here().space, RAM);
@@ -185,7 +187,7 @@ impl World {
         None
     }
 
-    /// Waits until the board has said this.
+    /// Waits until the board has printed this.
     fn await_text(&self, text: &str) {
         for _ in 0..PATIENCE {
             if self.wire.text().contains(text) {
@@ -203,7 +205,7 @@ impl World {
         self.board.machine.raise(0, UART);
     }
 
-    /// One CPU until the board is off.
+    /// Runs one CPU until the board is off.
     fn run_cpu(&self, mut pcpu: Pcpu<FakeBackend>, habits: Habits) {
         let mut guest = Guest::new(habits);
         let run = AssertUnwindSafe(|| {
@@ -230,8 +232,8 @@ impl World {
         self.inhabitants[vm.index()].fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// What is true after the board was turned off because every VM had ended. A VM that is restarted
-    /// meanwhile may end once more.
+    /// Checks what must hold after the board was turned off because every VM had ended. A VM that
+    /// is restarted meanwhile may end once more.
     fn check_end(&self, plan: &Plan) {
         let text = self.wire.text();
         let ends = text.matches("end: off").count() + text.matches("end: stopped").count();

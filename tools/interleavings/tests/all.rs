@@ -5,9 +5,10 @@ use hanok_pcpu::fake::FakePromise;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, Runner};
 
-/// So many interleavings of each kind.
+/// How many interleavings of each kind are run.
 const RUNS: usize = 1500;
-/// More of the checker's steps than any run takes: one that has not ended by then never will.
+/// More of the checker's steps than any run takes: a run that has not ended by then is taken never
+/// to end.
 const STEPS: usize = 400_000;
 
 fn settings() -> Config {
@@ -18,7 +19,7 @@ fn settings() -> Config {
     config
 }
 
-/// Runs `plan` in random orders, and in orders with few changes.
+/// Runs `plan` in random orders, and in orders with few changes of thread.
 fn check(plan: Plan) {
     let other = plan.clone();
     let random = RandomScheduler::new_from_seed(0x4a6f, RUNS);
@@ -216,7 +217,7 @@ fn a_page_is_taken_while_others_run_and_who_waits_for_it_goes_on() {
         cpus: 2,
         vms: vec![vec![0, 1], vec![1]],
         promises: vec![],
-        // Nobody wakes a first vCPU that waits for an interrupt.
+        // Nothing wakes a first vCPU that waits for an interrupt.
         habits: Habits {
             first_is_busy: true,
             ..CALM

@@ -1,4 +1,4 @@
-//! How many lines each crate may have in an image.
+//! Ceilings: how many lines each crate may have in an image.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,32 +17,29 @@ pub struct Ceilings(BTreeMap<String, Image>);
 #[derive(Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 struct Image {
-    /// Of all that the repository's own crates have together.
+    /// Of all crates of the repository together.
     own: usize,
     /// Of each crate.
     crates: BTreeMap<String, usize>,
 }
 
-/// What was found of one image.
+/// The result for one image.
 #[derive(Debug)]
 pub struct Judged {
     /// A table for people: each crate, its lines and its ceiling.
     pub table: String,
-    /// What is wrong, a line for each.
+    /// What is wrong, one line for each fault.
     pub broken: Vec<String>,
 }
 
 impl Ceilings {
-    /// Reads them from TOML.
-    ///
-    /// # Errors
-    /// Where it is no such file.
+    /// Reads the ceilings from TOML.
     pub fn parse(text: &str) -> Result<Self> {
         toml::from_str(text).context("the ceilings cannot be read")
     }
 
-    /// Holds the lines of the image called `name` to its ceilings. `own` are the first folders of the
-    /// repository's own crates.
+    /// Compares the lines of the image called `name` with its ceilings. `own` are the first folders
+    /// of the repository's own crates.
     pub fn judge(&self, name: &str, counts: &Counts, own: &[&str]) -> Judged {
         let none = Image::default();
         let image = self.0.get(name).unwrap_or(&none);

@@ -1,4 +1,4 @@
-//! An image's lines, by crate.
+//! Counts an image's lines, by crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -43,7 +43,7 @@ pub fn count(elf: &[u8], root: &Path) -> Result<Counts> {
 }
 
 /// Adds the files of assembly of the repository's crates that are in the image: a file that holds
-/// nothing else has no line in the table.
+/// only assembly has no line in the line table.
 fn with_assembly(
     mut linked: BTreeMap<PathBuf, BTreeSet<u32>>,
     root: &Path,

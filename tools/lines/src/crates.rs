@@ -1,4 +1,4 @@
-//! To which crate a source file belongs.
+//! Finds the crate of a source file.
 
 use std::path::{Path, PathBuf};
 

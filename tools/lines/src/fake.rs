@@ -12,7 +12,7 @@ use object::{
     Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope,
 };
 
-/// Where the code of an image lies.
+/// The address of an image's code.
 const BASE: u64 = 0x4000;
 /// Bytes of an instruction.
 const INSTRUCTION: u64 = 4;

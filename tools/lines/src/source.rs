@@ -9,7 +9,7 @@ use syn::Attribute;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// A stretch of lines, counted from 1.
+/// A range of lines, counted from 1, both ends included.
 type Lines = RangeInclusive<u32>;
 
 /// A source file without its comments and tests.
@@ -17,7 +17,7 @@ type Lines = RangeInclusive<u32>;
 pub struct Source {
     /// Lines that hold more than blanks and comments, but those of tests.
     code: BTreeSet<u32>,
-    /// The function that a line is of, the innermost one, by the order in which they begin.
+    /// The function of a line, the innermost one; functions are in the order in which they begin.
     function: BTreeMap<u32, usize>,
     assembly: Vec<Assembly>,
 }
@@ -31,9 +31,6 @@ struct Assembly {
 
 impl Source {
     /// Reads the text of a file.
-    ///
-    /// # Errors
-    /// Where it is no Rust.
     pub fn parse(text: &str) -> Result<Self> {
         let file = syn::parse_file(text).context("it is no Rust")?;
         let tokens: TokenStream = text.parse().ok().context("it is no Rust")?;
@@ -60,8 +57,8 @@ impl Source {
         })
     }
 
-    /// How many lines of code count, where code of the image is made from `lines`, and what has an
-    /// address in it is called by `symbols`.
+    /// How many lines of code count, if the image's code is made from `lines` and its symbols are
+    /// `symbols`.
     pub fn linked(&self, lines: &BTreeSet<u32>, symbols: &BTreeSet<String>) -> usize {
         let functions: BTreeSet<_> = lines
             .iter()
@@ -80,7 +77,7 @@ impl Source {
     }
 }
 
-/// What stands where in a file.
+/// Collects the items of a file.
 #[derive(Default)]
 struct Found {
     functions: Vec<Lines>,
@@ -100,7 +97,7 @@ impl<'a> Visit<'a> for Found {
     }
 
     fn visit_trait_item_fn(&mut self, one: &'a syn::TraitItemFn) {
-        // One without a body is a definition, as a type is.
+        // A function without a body is a definition, as a type is.
         if one.default.is_some() {
             self.function(one, &one.attrs);
         }
@@ -142,7 +139,7 @@ impl Found {
     }
 }
 
-/// Whether it is `#[cfg(test)]`.
+/// Returns whether the attribute is `#[cfg(test)]`.
 fn is_test(attribute: &Attribute) -> bool {
     let inner = attribute.parse_args::<syn::Ident>();
     attribute.path().is_ident("cfg") && inner.is_ok_and(|inner| inner == "test")
@@ -177,7 +174,7 @@ fn mark(tokens: TokenStream, code: &mut BTreeSet<u32>) {
     }
 }
 
-/// Whether it is what stands behind the `#` of `#[doc = ".."]`.
+/// Returns whether the tokens are what stands behind the `#` of `#[doc = ".."]`.
 fn is_doc(group: &Group) -> bool {
     let first = group.stream().into_iter().next();
     matches!(first, Some(TokenTree::Ident(name)) if name == "doc")

@@ -13,17 +13,17 @@ use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
 
 type Reader = EndianRcSlice<RunTimeEndian>;
 
-/// What is known of an image's code without its sources.
+/// What an image's ELF file says of its code, without the sources.
 #[derive(Debug, Default)]
 pub struct Linked {
     /// The lines that code is made from, of each file.
     pub lines: BTreeMap<PathBuf, BTreeSet<u32>>,
-    /// Every name that has an address: assembly has no lines.
+    /// Every name that has an address: assembly may have no lines.
     pub symbols: BTreeSet<String>,
 }
 
 impl Linked {
-    /// What is linked into the image `elf`.
+    /// Reads it from the image `elf`.
     pub fn parse(elf: &[u8]) -> Result<Self> {
         let file = object::File::parse(elf).context("the ELF file is damaged")?;
         let code = code(&file);
@@ -78,7 +78,8 @@ impl Linked {
 
 const DAMAGED: &str = "the debug information is damaged";
 
-/// Where a row begins, and its file and line; none where the code is of no line, or a stretch ends.
+/// The address of a row, and its file and line; no file where the code belongs to no line, or a
+/// sequence ends.
 fn place(row: &LineRow) -> Option<(u64, u64, u32)> {
     let line = row.line().filter(|_| !row.end_sequence())?;
     let line = u32::try_from(line.get()).ok()?;

@@ -15,10 +15,10 @@ use serde::Deserialize;
 use crate::mutant::{Genre, Mutant};
 use crate::plant::plant;
 
-/// What is planted beside the sources ([`crate::plant::SWITCH`]).
+/// The crate that is added to the copy ([`crate::plant::SWITCH`]).
 const SWITCH: &str = include_str!("../switch/lib.rs");
 const SWITCH_NAME: &str = "hanok-mutant-switch";
-/// Rounds of building after which something else must be wrong.
+/// After so many rounds of building another cause than mutants is assumed.
 const MOST_ROUNDS: u32 = 100;
 
 /// How to build.
@@ -26,7 +26,7 @@ const MOST_ROUNDS: u32 = 100;
 pub struct Plan<'a> {
     /// The workspace.
     pub root: &'a Path,
-    /// Where its copy goes; what is there is replaced.
+    /// The folder of the copy; its former contents are deleted.
     pub copy: &'a Path,
     /// Packages whose tests are built.
     pub packages: &'a [String],
@@ -45,7 +45,7 @@ pub struct Program {
     pub path: PathBuf,
 }
 
-/// What came of it.
+/// The result of a build.
 #[derive(Debug)]
 pub struct Built {
     /// All test programs.
@@ -101,10 +101,6 @@ struct Region {
 }
 
 /// Plants `mutants` and builds the tests.
-///
-/// # Errors
-/// Where files cannot be copied, or the compiler objects to something that no mutant is to blame
-/// for.
 pub fn build(plan: Plan<'_>, mutants: &[Mutant]) -> Result<Built> {
     copy_sources(plan)?;
     add_switch(plan.copy, mutants)?;
@@ -132,7 +128,7 @@ pub fn build(plan: Plan<'_>, mutants: &[Mutant]) -> Result<Built> {
     bail!("there is no end to the compiler's objections")
 }
 
-/// The files that git knows or would take.
+/// The files that git tracks or would add.
 fn copy_sources(plan: Plan<'_>) -> Result<()> {
     if plan.copy.exists() {
         fs::remove_dir_all(plan.copy)?;
@@ -144,7 +140,7 @@ fn copy_sources(plan: Plan<'_>) -> Result<()> {
     let names = String::from_utf8(output.stdout).context("a file's name is no text")?;
     for name in names.split_terminator('\0') {
         let (from, to) = (plan.root.join(name), plan.copy.join(name));
-        // One that is known and has been removed is none.
+        // A file that git tracks and that was deleted is left out.
         if from.is_file() {
             fs::create_dir_all(to.parent().unwrap_or(plan.copy))?;
             fs::copy(&from, &to).with_context(|| format!("cannot copy {name}"))?;
@@ -185,18 +181,18 @@ fn with_dependency(manifest: &str, line: &str) -> String {
     }
 }
 
-/// The copy, and what is known of its mutants.
+/// The copy, and the state of its mutants.
 struct Field<'a> {
     plan: Plan<'a>,
     mutants: &'a [Mutant],
-    /// The source files as they were, by their names, with their mutants.
+    /// The original source files, by their names, with their mutants.
     files: BTreeMap<String, (String, Vec<&'a Mutant>)>,
     constant: BTreeSet<String>,
     unviable: BTreeSet<u32>,
     left_out: BTreeSet<u32>,
 }
 
-/// What a run of cargo said.
+/// The messages of a run of cargo.
 struct Said {
     ended_well: bool,
     messages: Vec<Message>,
@@ -204,7 +200,7 @@ struct Said {
 }
 
 impl Said {
-    /// The first errors, for a person.
+    /// The first errors, as the compiler prints them.
     fn words(&self) -> String {
         let rendered = |one: &Message| one.message.as_ref()?.rendered.clone();
         let all: Vec<_> = self.messages.iter().filter_map(rendered).take(5).collect();
@@ -241,7 +237,7 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// Writes each file whose text is no longer the one that is there.
+    /// Writes each file whose text differs from the one on the disk.
     fn plant(&mut self) -> Result<()> {
         self.left_out.clear();
         for (name, (source, mutants)) in &self.files {
@@ -262,7 +258,7 @@ impl<'a> Field<'a> {
         command
             .args(arguments)
             .args(["--message-format", "json", "--lib", "--tests"])
-            // A variant beside a text warns of much.
+            // A variant beside a text causes many warnings.
             .env("RUSTFLAGS", "--cap-lints allow");
         for package in self.plan.packages {
             command.args(["--package", package]);
@@ -277,7 +273,7 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// Leaves out what the compiler objects to; whether that is anything new.
+    /// Excludes the mutants that the compiler rejects; returns whether any was not yet excluded.
     fn learn(&mut self, messages: &[Message]) -> bool {
         let before = (self.unviable.len(), self.constant.len());
         let errors = messages.iter().filter_map(|one| one.message.as_ref());
@@ -293,8 +289,9 @@ impl<'a> Field<'a> {
         before != (self.unviable.len(), self.constant.len())
     }
 
-    /// The mutants that an error is about. `of_patterns` says that what is missing are patterns:
-    /// then it is about arms behind the place, and all of that function are left out.
+    /// The mutants that an error is about. `of_patterns` says that a pattern is missing: then an
+    /// arm was removed somewhere behind the place, and all such mutants of that function are
+    /// excluded.
     fn blame(&mut self, error: &Diagnostic, of_patterns: bool) {
         for place in error.spans.iter().filter(|place| place.is_primary) {
             let path = self.plan.copy.join(&place.file_name);
@@ -327,14 +324,14 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The function that an error says cannot be called in a constant.
+/// The name of the function that, by the error, cannot be called in a constant.
 fn called(message: &str) -> Option<&str> {
     let quoted = message.split('`').nth(1)?;
     let name = quoted.rsplit("::").next()?;
     name.split('<').next().filter(|name| !name.is_empty())
 }
 
-/// All of one expression: their marks begin and end side by side.
+/// All mutants of one expression: their marks begin and end side by side.
 fn beside(all: &[Region], inner: Region) -> impl Iterator<Item = u32> {
     const MARK: usize = "/*m65535*/".len();
     let most = all.len() * MARK;
@@ -357,7 +354,7 @@ fn arms_behind(mutants: &[Mutant], all: &[Region], at: usize) -> Vec<u32> {
     arms.iter().filter(same).map(|one| one.id).collect()
 }
 
-/// Where a planted text has its mutants, by the places of their ends.
+/// Where the mutants of a planted text are, by the places of their ends.
 fn regions(text: &str) -> Vec<Region> {
     let mut begun = BTreeMap::new();
     let mut all = Vec::new();
@@ -395,7 +392,7 @@ fn sources(folder: &Path, into: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The test program that a message is about; `None` where it is about something else.
+/// The test program of a message; `None` if the message is about something else.
 fn program(message: &Message) -> Option<Result<Program>> {
     let path = message.executable.clone()?;
     let manifest = message.manifest_path.as_ref()?;

@@ -1,4 +1,4 @@
-//! The list of faults, as `cargo mutants --list --json` prints it.
+//! The list of mutants, as `cargo mutants --list --json` prints it.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// A fault that can be planted.
+/// A mutant: a fault that can be planted.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Mutant {
-    /// Its number, from 1: the place in the list.
+    /// Its number, from 1: its position in the list.
     #[serde(skip)]
     pub id: u32,
     /// The package whose source it is in.
@@ -18,9 +18,9 @@ pub struct Mutant {
     pub file: String,
     /// The function that it is in; `None` in a constant.
     pub function: Option<Function>,
-    /// What is replaced.
+    /// The text that is replaced.
     pub span: Range,
-    /// What is put there.
+    /// The text that replaces it.
     pub replacement: String,
     /// What kind of change it is.
     pub genre: Genre,
@@ -28,7 +28,7 @@ pub struct Mutant {
     diff: String,
 }
 
-/// The function that a fault is in.
+/// The function that a mutant is in.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Function {
     /// Its name, with its type's.
@@ -73,7 +73,7 @@ pub enum Genre {
 }
 
 impl Mutant {
-    /// Where and what, in one line.
+    /// Its place and its change, in one line.
     pub fn words(&self) -> String {
         let what = self.diff.lines().find_map(|line| line.strip_prefix("+++ "));
         let Position { line, column } = self.span.start;

@@ -15,7 +15,7 @@ use syn::visit::{self, Visit};
 
 use crate::mutant::{Genre, Mutant, Position};
 
-/// How the program asks whether a mutant is the one that runs.
+/// The function by which the program asks whether a mutant is active.
 pub const SWITCH: &str = "::hanok_mutant_switch::on";
 
 /// A source file with its mutants planted.
@@ -49,7 +49,7 @@ pub fn plant(source: &str, mutants: &[&Mutant], constant: &BTreeSet<String>) -> 
     })
 }
 
-/// A change of the text: `range` goes, or is put between two texts.
+/// A change of the text: `range` is removed, or gets a text before and one behind it.
 struct Edit {
     range: Range<usize>,
     change: Change,
@@ -62,15 +62,15 @@ enum Change {
 
 struct Planter<'a> {
     source: &'a str,
-    /// Those that no place was found for yet.
+    /// The mutants for which no place was found yet.
     left: Vec<&'a Mutant>,
     constant: &'a BTreeSet<String>,
     edits: Vec<Edit>,
-    /// Within a function that stays `const`.
+    /// Inside a function that stays `const`.
     stays_constant: bool,
 }
 
-/// As a mutant counts: columns from 1.
+/// The position as a mutant has it: columns from 1.
 fn position(at: LineColumn) -> Position {
     Position {
         line: at.line,
@@ -94,7 +94,7 @@ fn marked(mutants: &[&Mutant], text: &str) -> (String, String) {
     (begin.chain([text.to_owned()]).collect(), end.collect())
 }
 
-/// Whether an expression is, or holds on its top level, a `let` of a chain.
+/// Returns whether an expression is a `let` of a chain, or has one on its top level.
 fn has_let(expression: &syn::Expr) -> bool {
     match expression {
         syn::Expr::Let(_) => true,
@@ -104,7 +104,7 @@ fn has_let(expression: &syn::Expr) -> bool {
 }
 
 impl<'a> Planter<'a> {
-    /// The mutants of a kind that begin at a place; they are not left any more.
+    /// Takes the mutants of a kind that begin at a place out of those left.
     fn take(&mut self, genre: Genre, at: Position) -> Vec<&'a Mutant> {
         let is_here = |one: &&Mutant| one.genre == genre && one.span.start == at;
         let (here, left) = self.left.iter().copied().partition(is_here);
@@ -116,7 +116,7 @@ impl<'a> Planter<'a> {
         self.source.get(node.span().byte_range()).unwrap_or("")
     }
 
-    /// Puts variants beside an expression.
+    /// Adds variants beside an expression.
     fn wrap(&mut self, node: &impl Spanned, variants: &[(&'a Mutant, String)]) {
         if variants.is_empty() {
             return;
@@ -313,11 +313,11 @@ impl<'ast> Visit<'ast> for Planter<'_> {
     }
 }
 
-/// The text after all edits, which nest: of those of one place the longest, and then the first,
-/// is the outermost.
+/// The text after all edits, which nest: of those that begin at one place the longest, and of these
+/// the first, is the outermost.
 fn applied(source: &str, edits: Vec<Edit>) -> String {
-    // Where, which of what is there, and what is put there: ends, from the innermost, then what
-    // has no length, then beginnings, from the outermost.
+    // Sorts the insertions: by place; at one place ends first, from the innermost, then edits
+    // without a length, then beginnings, from the outermost.
     let mut put: Vec<(usize, u8, usize, usize, String)> = Vec::new();
     let mut removed: Vec<Range<usize>> = Vec::new();
     for (nth, Edit { range, change }) in edits.into_iter().enumerate() {

@@ -19,19 +19,19 @@ use hanok_base::cpu;
 
 use crate::build::Program;
 
-/// Tests that take longer run alone.
+/// Tests that take longer than this run after the others.
 const SLOW: Duration = Duration::from_millis(300);
 /// Tests that take longer run after the others.
 const QUICK: Duration = Duration::from_millis(30);
-/// How long a process may have a CPU beyond what it has without a mutant, and how many times as long. By the
+/// The time limit of a process: so much more of a CPU than without a mutant, and so many times as much. By the
 /// clock on the wall, a mutant would count as caught because the PC did something else.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PATIENCE_FACTOR: u32 = 8;
-/// A process that waits for ever has no CPU: so many times as long as its patience by the clock on the wall.
+/// A process that waits without end uses no CPU: by the clock on the wall it has so many times its patience.
 const WAITS_FACTOR: u32 = 6;
-/// What a test without a mutant may take.
+/// The time limit of a test without a mutant.
 const LONGEST: Duration = Duration::from_secs(900);
-/// Address space of each process, in KiB: a mutant may ask for memory for ever.
+/// The limit of each process's address space, in KiB: a mutant may allocate memory without end.
 const MEMORY_KIB: u32 = 8 << 20;
 
 /// A test of a program, as it is without a mutant.
@@ -40,20 +40,21 @@ pub struct Test {
     program: Program,
     name: String,
     takes: Duration,
-    /// Whether it passes, too, where the first panic ends the process: not where one is expected.
+    /// Whether it passes also where the first panic ends the process: a test that expects a panic
+    /// does not.
     hasty: bool,
-    /// The mutants whose switches it asks.
+    /// The mutants that it reaches.
     reaches: BTreeSet<u32>,
 }
 
 impl Test {
-    /// The package that it is of.
+    /// Its package.
     pub fn package(&self) -> &str {
         &self.program.package
     }
 }
 
-/// What became of a mutant.
+/// The result of a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A test failed.
@@ -69,14 +70,11 @@ pub enum Verdict {
 enum Ending {
     Well,
     Badly,
-    /// It was ended, as it took too long.
+    /// It was killed, as it took too long.
     Late,
 }
 
-/// Runs each test of `programs` alone. `scratch` is a folder for notes.
-///
-/// # Errors
-/// Where a program does not run, or a test fails without a mutant.
+/// Runs each test of `programs` alone. `scratch` is a folder for temporary files.
 pub fn tests(programs: &[Program], scratch: &Path) -> Result<Vec<Test>> {
     fs::create_dir_all(scratch)?;
     let mut names = Vec::new();
@@ -92,8 +90,8 @@ pub fn tests(programs: &[Program], scratch: &Path) -> Result<Vec<Test>> {
     measured.into_iter().collect()
 }
 
-/// Tests each mutant of `ids` with those of `tests` that reach it; `progress` is told how many are
-/// done.
+/// Tests each mutant of `ids` with those of `tests` that reach it; calls `progress` with the number
+/// that are done.
 pub fn verdicts(
     ids: &[u32],
     tests: &[&Test],
@@ -108,7 +106,7 @@ pub fn verdicts(
     judged.into_iter().collect()
 }
 
-/// What `work` makes of each of `items`, as many at a time as there are CPUs.
+/// Runs `work` on each of `items`, as many at a time as there are CPUs, and returns the results.
 fn in_parallel<I: Sync, O: Send>(items: &[I], work: impl Fn(usize, &I) -> O + Sync) -> Vec<O> {
     let next = AtomicUsize::new(0);
     let made = Mutex::new(BTreeMap::new());
@@ -163,7 +161,7 @@ fn measure(program: &Program, name: &str, notes: &Path) -> Result<Test> {
         LONGEST,
     )?;
     let takes = began.elapsed();
-    // Where no switch is asked there is no file.
+    // A test that reaches no mutant writes no file.
     let reached = fs::read_to_string(notes).unwrap_or_default();
     let reaches = reached.lines().map(str::parse).collect::<Result<_, _>>()?;
     Ok(Test {
@@ -183,7 +181,7 @@ fn judge(id: u32, tests: &[&Test]) -> Result<Verdict> {
     if reaching.is_empty() {
         return Ok(Verdict::Unreached);
     }
-    // Those that run in one process, and those groups by how long they take.
+    // Those that can run in one process, in groups by how long they take.
     let mut groups: BTreeMap<_, Vec<&Test>> = BTreeMap::new();
     for test in reaching {
         let alone = if test.takes > SLOW {
@@ -228,9 +226,9 @@ fn run(
         .arg(&program.path)
         .args(["--test-threads", "1", "--exact"])
         .args(names)
-        // A failure is one; which input is the smallest nobody asks.
+        // One failure is enough: the smallest failing input is not searched.
         .env("PROPTEST_MAX_SHRINK_ITERS", "0")
-        // What failed with one mutant is not tried first with the next.
+        // Inputs that failed with one mutant are not tried first with the next.
         .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
         .env("RUST_BACKTRACE", "0")
         .envs(environment.iter().copied())

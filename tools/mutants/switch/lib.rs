@@ -11,14 +11,14 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// More than there are mutants.
+/// More than the number of mutants.
 const MOST: usize = 1 << 16;
 const UNKNOWN: u32 = u32::MAX;
 static CHOSEN: AtomicU32 = AtomicU32::new(UNKNOWN);
 static NOTES: OnceLock<Mutex<File>> = OnceLock::new();
 static NOTED: [AtomicBool; MOST] = [const { AtomicBool::new(false) }; MOST];
 
-/// Whether mutant `id` is the one that runs.
+/// Returns whether mutant `id` is active.
 #[inline(never)]
 pub fn on(id: u32) -> bool {
     let chosen = match CHOSEN.load(Relaxed) {

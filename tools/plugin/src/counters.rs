@@ -1,12 +1,5 @@
-//! The counters: QEMU's own where the board has one CPU, ours where it has several.
-//!
-//! QEMU's are the fast ones. But where one thread of QEMU's runs several CPUs in turn, as it
-//! does when time is a count of instructions, translated code is shared between them and has
-//! the number of the CPU that it was first translated for as a constant (seen in QEMU 10.0,
-//! accel/tcg/plugin-gen.c): all is counted as that one's, and where it is not the first CPU,
-//! the address of its counter is wrong and QEMU dies. So with several CPUs each instruction
-//! calls us. Which CPU it is, we find out by ourselves: by the thread, where each has its own,
-//! else at each block's start by a register that differs from CPU to CPU.
+//! Counts instructions: with QEMU's own counters where the board has one CPU, with ours where it
+//! has several.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -23,7 +16,7 @@ thread_local! {
     static CPU: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Where things are counted.
+/// Which kind of counters is used.
 pub enum Kept {
     /// By QEMU, for the one CPU.
     Qemu(Scoreboard),
@@ -32,7 +25,7 @@ pub enum Kept {
 }
 
 impl Kept {
-    /// For a board of `cpus` CPUs, with `each` counters for each.
+    /// Counters for a board of `cpus` CPUs, `each` for each of them.
     pub fn new(cpus: usize, each: usize) -> Self {
         match cpus {
             0 | 1 => Self::Qemu(Scoreboard::new(each)),
@@ -40,12 +33,12 @@ impl Kept {
         }
     }
 
-    /// Whether the start of each block is to be told.
+    /// Whether the plugin needs a callback at the start of each block.
     pub fn wants_blocks(&self) -> bool {
         matches!(self, Self::Ours(_))
     }
 
-    /// Makes `instruction` count, each time that it is executed.
+    /// Makes each execution of `instruction` add to a counter.
     pub fn count(&self, instruction: &Instruction, counter: Counter) {
         match self {
             Self::Qemu(scoreboard) => instruction.adds_one(scoreboard, counter.index()),
@@ -53,7 +46,7 @@ impl Kept {
         }
     }
 
-    /// What [`Event::Count`] asks for.
+    /// Handles [`Event::Count`]: adds one to a counter.
     pub fn add(&self, counter: usize) {
         if let Self::Ours(several) = self
             && let Some(count) = several.of(cpu(), counter)
@@ -66,7 +59,7 @@ impl Kept {
 impl Counters for Kept {
     fn cpus(&self) -> usize {
         match self {
-            // None yet while it is installed.
+            // Empty while the plugin is installed.
             Self::Qemu(_) => qemu::cpus(),
             Self::Ours(several) => several.cpus,
         }
@@ -118,24 +111,24 @@ pub fn cpu() -> usize {
     CPU.get().unwrap_or(0)
 }
 
-/// This thread runs `cpu`, from now on or among others.
+/// Records that this thread runs `cpu`, from now on or among others.
 pub fn runs(cpu: usize) {
     if CPU.replace(Some(cpu)).is_some_and(|before| before != cpu) {
         SHARED.store(true, Relaxed);
     }
 }
 
-/// Which CPU is which, where one thread runs them all.
+/// Tells CPUs apart where one thread runs them all.
 #[derive(Default)]
 pub struct Identities {
     /// VMPIDR_EL2 as the reset leaves it, in the order in which CPUs begin.
     begun: Vec<u64>,
-    /// TPIDR_EL2, by which the hypervisor's CPUs find what is theirs, and whose it is.
+    /// TPIDR_EL2 of each CPU: the hypervisor stores the address of the CPU's own data there.
     own: Vec<(u64, usize)>,
 }
 
 impl Identities {
-    /// A block begins on the CPU whose registers are these.
+    /// Records that a block begins on the CPU whose registers are these.
     pub fn block(&mut self, registers: &Registers) {
         if SHARED.load(Relaxed)
             && let Some(cpu) = self.find(registers)
@@ -149,7 +142,7 @@ impl Identities {
         if let Some((_, cpu)) = self.own.iter().find(|(known, _)| *known == own) {
             return Some(*cpu);
         }
-        // Until a CPU has something of its own, its number is the physical one.
+        // Until a CPU has set its TPIDR_EL2, VMPIDR_EL2 identifies it.
         let number = registers.read(qemu::VMPIDR_EL2)?;
         let known = self.begun.iter().position(|known| *known == number);
         let cpu = known.unwrap_or_else(|| {

@@ -26,7 +26,7 @@ use qemu::{Block, Event, Instruction, Registers};
 
 /// All of the plugin's own state but the counters.
 static PLUGIN: OnceLock<Mutex<Plugin>> = OnceLock::new();
-/// The counters, which are added to without the lock.
+/// The counters, which are incremented without the lock.
 static COUNTERS: OnceLock<Kept> = OnceLock::new();
 
 struct Plugin {
@@ -45,15 +45,15 @@ enum What {
     /// Each stretch between two markers.
     #[default]
     Stretches,
-    /// From the reset to the first marker that ends something.
+    /// From the reset to the first end marker.
     Boot,
     /// The whole run.
     Run,
-    /// Nothing, but which instructions were executed.
+    /// No counts: only which instructions were executed.
     Words,
 }
 
-/// What the plugin was told.
+/// The plugin's arguments.
 #[derive(Default)]
 struct Arguments {
     elf: Option<String>,
@@ -111,14 +111,14 @@ fn install(cpus: usize, words: impl Iterator<Item = String>) -> Result<()> {
     Ok(())
 }
 
-/// All there is, once the plugin is installed.
+/// The plugin's state, once it is installed.
 fn installed() -> Option<(MutexGuard<'static, Plugin>, &'static Kept)> {
     let plugin = PLUGIN.get()?.lock();
     let plugin = plugin.unwrap_or_else(PoisonError::into_inner);
     Some((plugin, COUNTERS.get()?))
 }
 
-/// A CPU of the board is there; this is its thread.
+/// A CPU of the board was added; this is called on its thread.
 fn on_cpu(cpu: usize) {
     counters::runs(cpu);
     if let Some((mut plugin, _)) = installed() {
@@ -126,7 +126,7 @@ fn on_cpu(cpu: usize) {
     }
 }
 
-/// What an instruction, or a block, tells us when it is executed.
+/// Handles the event of an instruction or a block that is executed.
 fn on_event(event: Event) {
     if let Event::Count(counter) = event {
         if let Some(counters) = COUNTERS.get() {
@@ -147,7 +147,7 @@ fn on_event(event: Event) {
             plugin.recorder.entered(cpu, reason, total);
         }
         Event::Left => {
-            // This `eret` counts, and is counted after this call.
+            // This `eret` is counted, but only after this call.
             let total = counters.get(cpu, Counter::Hypervisor) + 1;
             plugin.recorder.left(cpu, total);
         }
@@ -167,7 +167,7 @@ fn on_event(event: Event) {
     }
 }
 
-/// Adds to a block that is being translated what counts its instructions.
+/// Adds to a block that is being translated the code that counts its instructions.
 fn on_block(block: &Block) {
     words::block(block);
     let Some((mut plugin, counters)) = installed() else {
@@ -190,7 +190,7 @@ fn on_block(block: &Block) {
     }
 }
 
-/// QEMU ends.
+/// QEMU exits.
 fn on_exit() {
     words::finish();
     let Some((mut plugin, counters)) = installed() else {
@@ -205,7 +205,8 @@ fn on_exit() {
 }
 
 impl Plugin {
-    /// Adds what counts `instruction`. What is added first happens first.
+    /// Adds the code that counts `instruction`. Callbacks are called in the order in which they are
+    /// added.
     fn instruction(&mut self, instruction: &Instruction, counters: &Kept) {
         let (word, set) = (instruction.word(), self.finder.code().set());
         let bytes: Vec<_> = instruction.bytes().collect();
@@ -243,7 +244,7 @@ impl Plugin {
         }
     }
 
-    /// Each line at once: QEMU may be killed.
+    /// Writes each line at once, since QEMU may be killed.
     fn write(&mut self, line: &Line) {
         let text = line.text() + "\n";
         if let Err(error) = self.out.write_all(text.as_bytes())
@@ -255,7 +256,7 @@ impl Plugin {
 }
 
 impl Registers {
-    /// Why the CPU that has just come through a vector did.
+    /// The reason of the exit by which the CPU has just come through a vector.
     fn reason(&self, entry: Entry) -> Reason {
         let bare = Reason {
             entry,
@@ -269,12 +270,12 @@ impl Registers {
             return bare;
         };
         let (kept, detail) = match syndrome >> 26 & 0x3f {
-            // HVC and SMC: what is called for.
+            // HVC and SMC: the call's number.
             0x12 | 0x13 | 0x16 | 0x17 => (!0, self.read(qemu::X0)),
-            // MSR, MRS, MCR, MRC: whichever general register it is.
+            // MSR, MRS, MCR, MRC: the register's encoding without the general register.
             0x18 => (!(0x1f << 5), None),
             0x03 | 0x05 => (!(0xf << 5), None),
-            // MCRR, MRRC: two of them.
+            // MCRR, MRRC: without both general registers.
             0x04 | 0x0c => (!(0xf << 5 | 0xf << 10), None),
             // An abort: the page, and whether it was written to.
             0x20 => (!0, self.read(qemu::HPFAR_EL2)),

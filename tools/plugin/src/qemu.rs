@@ -22,9 +22,9 @@ pub struct Register([&'static CStr; 2]);
 pub const ESR_EL2: Register = Register([c"ESR_EL2", c"ESR_EL2"]);
 /// The page of a stage 2 fault.
 pub const HPFAR_EL2: Register = Register([c"HPFAR_EL2", c"HPFAR"]);
-/// A CPU's own place, of the hypervisor's choice; HTPIDR.
+/// The CPU's own data, whose address the hypervisor stores here; HTPIDR.
 pub const TPIDR_EL2: Register = Register([c"TPIDR_EL2", c"TPIDR_EL2"]);
-/// A guest's number of its CPU; the physical one after a reset.
+/// The number that a guest reads as its CPU's; after a reset the physical number.
 pub const VMPIDR_EL2: Register = Register([c"VMPIDR_EL2", c"VMPIDR"]);
 /// A call's number.
 pub const X0: Register = Register([c"x0", c"r0"]);
@@ -32,7 +32,7 @@ pub const X0: Register = Register([c"x0", c"r0"]);
 /// The registers that are read.
 const REGISTERS: [Register; 5] = [ESR_EL2, HPFAR_EL2, TPIDR_EL2, VMPIDR_EL2, X0];
 
-/// What QEMU tells about itself.
+/// What QEMU says of itself.
 #[repr(C)]
 pub struct Info {
     target: *const c_char,
@@ -193,7 +193,7 @@ extern "C" fn on_exit(_: u64, _: *mut c_void) {
     crate::on_exit();
 }
 
-/// How many CPUs there are by now.
+/// How many CPUs exist at the moment.
 pub fn cpus() -> usize {
     // SAFETY: it has no conditions.
     usize::try_from(unsafe { qemu_plugin_num_vcpus() }).unwrap_or(0)
@@ -206,7 +206,7 @@ pub struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Each time it is executed, before its first instruction, [`crate::on_event`] is called.
+    /// Calls [`crate::on_event`] each time the block is executed, before its first instruction.
     pub fn calls(&self, event: Event) {
         let data = ptr::without_provenance_mut(event.number());
         // SAFETY: the block is alive; the data is a number, not an address.
@@ -244,7 +244,7 @@ impl Instruction<'_> {
         self.word().to_le_bytes().into_iter().take(self.size())
     }
 
-    /// Its first four bytes, the first one lowest; 0 for those that it does not have.
+    /// Its first four bytes, the first one lowest; 0 for bytes beyond its end.
     pub fn word(&self) -> u32 {
         let mut bytes = [0; 4];
         // SAFETY: the instruction is alive while its block is; at most four bytes are written.
@@ -264,21 +264,21 @@ impl Instruction<'_> {
         unsafe { qemu_plugin_insn_size(self.raw) }
     }
 
-    /// Where it is in the board's memory: QEMU's own address of it, which stands for the
-    /// physical one. It is never followed; 0 for code that is in no memory.
+    /// Its place in the board's memory: QEMU's own address of the place, which stands for the
+    /// physical address and is never dereferenced; 0 for code outside of memory.
     pub fn place(&self) -> u64 {
         // SAFETY: the instruction is alive while its block is.
         unsafe { qemu_plugin_insn_haddr(self.raw) }.addr() as u64
     }
 
-    /// Each time it is executed, before it, one is added to a counter of that CPU.
+    /// Adds one to a counter of the CPU each time the instruction is executed, before it.
     pub fn adds_one(&self, counters: &Scoreboard, counter: usize) {
         let entry = counters.entry(counter);
         // SAFETY: as above; the scoreboard is never freed.
         unsafe { qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(self.raw, ADD, entry, 1) };
     }
 
-    /// Each time it is executed, before it, [`crate::on_event`] is called.
+    /// Calls [`crate::on_event`] each time the instruction is executed, before it.
     pub fn calls(&self, event: Event) {
         let (flags, data) = (event.flags(), ptr::without_provenance_mut(event.number()));
         // SAFETY: as above; the data is a number, not an address.
@@ -286,27 +286,27 @@ impl Instruction<'_> {
     }
 }
 
-/// What executing an instruction means.
+/// Why an instruction or block has a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The measured stretch begins.
     Begin,
-    /// It is over.
+    /// The measured stretch ends.
     End,
     /// The CPU is about to leave the hypervisor.
     Left,
-    /// It looks for interrupts, which are masked, and goes on.
+    /// The hypervisor takes interrupts while they are masked, and goes on.
     Turned,
-    /// It came through an entry of the vector table that is for this.
+    /// The CPU came through this entry of the vector table.
     Entered(VectorEntry),
     /// A block begins.
     Block,
-    /// An instruction that is counted without QEMU's help, by this counter.
+    /// The instruction is counted by this counter, without QEMU's help.
     Count(usize),
 }
 
 impl Event {
-    /// All that have no number of their own, in the order of their numbers.
+    /// All events without a counter's number, in the order of their numbers.
     const PLAIN: [Self; 9] = [
         Self::Begin,
         Self::End,
@@ -337,7 +337,7 @@ impl Event {
         }
     }
 
-    /// Whether the callback reads registers.
+    /// Returns whether the callback reads registers.
     fn flags(self) -> c_int {
         match self {
             Self::Entered(_) | Self::Block => READS_REGISTERS,
@@ -346,13 +346,13 @@ impl Event {
     }
 }
 
-/// The CPU's number that QEMU tells is not to be trusted: see [`crate::counters`].
+/// The CPU number that QEMU passes is not reliable: see [`crate::counters`].
 extern "C" fn on_executed(_: c_uint, data: *mut c_void) {
     crate::on_event(Event::of(data.addr()));
 }
 
-/// Counters, as many for each CPU. QEMU adds room as CPUs come, and adds to them in the code
-/// that it makes.
+/// Counters, the same number for each CPU. QEMU extends them as CPUs are added, and increments them
+/// in the code that it translates.
 pub struct Scoreboard {
     raw: *mut RawScoreboard,
     counters: usize,
@@ -364,7 +364,7 @@ unsafe impl Send for Scoreboard {}
 unsafe impl Sync for Scoreboard {}
 
 impl Scoreboard {
-    /// With so many counters, all 0. It lives as long as QEMU.
+    /// Makes so many counters, all 0. They live as long as QEMU.
     pub fn new(counters: usize) -> Self {
         // SAFETY: it has no conditions.
         let raw = unsafe { qemu_plugin_scoreboard_new(counters * size_of::<u64>()) };
@@ -404,7 +404,7 @@ pub struct Registers {
 struct Handle(AtomicPtr<c_void>);
 
 impl Registers {
-    /// Finds them. To be called as QEMU introduces a CPU.
+    /// Finds the registers. To be called when QEMU adds a CPU.
     pub fn find(&mut self) {
         if !self.handles.is_empty() {
             return;
@@ -430,7 +430,7 @@ impl Registers {
         unsafe { g_array_free(array, 1) };
     }
 
-    /// The value of `register`, on the CPU whose instruction is being told.
+    /// The value of `register`, on the CPU whose instruction caused the callback.
     pub fn read(&self, register: Register) -> Option<u64> {
         let (_, handle) = self.handles.iter().find(|(known, _)| *known == register)?;
         // SAFETY: an array for this call alone.

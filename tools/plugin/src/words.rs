@@ -1,8 +1,4 @@
-//! Which instructions a board executed: each one's address and bytes, once.
-//!
-//! QEMU translates a block when it is about to execute it, so that the list has all that was
-//! executed and at most a few instructions more: the rest of a block that an exception left. That
-//! is on the safe side for whoever asks whether everything executed was known.
+//! Lists which instructions a board executed: each one's address and bytes, once.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -21,7 +17,7 @@ struct List {
     seen: HashSet<(u64, u32, usize)>,
 }
 
-/// From now on all is listed, and written to `out` at the end.
+/// From now on all instructions are listed; the list is written to `out` at the end.
 pub fn install(out: String) -> Result<()> {
     let out = File::create(&out).with_context(|| format!("cannot write {out}"))?;
     let seen = HashSet::new();
@@ -29,7 +25,7 @@ pub fn install(out: String) -> Result<()> {
     Ok(())
 }
 
-/// Notes what `block` holds, if it is to be listed.
+/// Adds the instructions of `block`, if instructions are to be listed.
 pub fn block(block: &Block) {
     let Some(list) = LIST.get() else { return };
     let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Shows a report of the plugin by hand: `show ELF REPORT [STRETCH] [lines] [tree] [all] [root=DIR]`.
+//! Prints a report of the plugin: `show ELF REPORT [STRETCH] [lines] [tree] [all] [root=DIR]`.
 
 use anyhow::{Context, Result};
 use hanok_profile::profile::Profile;

@@ -1,17 +1,10 @@
-//! The hypervisor's own instructions, and how they are told from everybody else's.
-//!
-//! A guest uses the same numeric addresses as the hypervisor, so an address says nothing.
-//! What tells them apart is *physical* memory: the image lies in one piece of the board's
-//! memory, which no guest can reach. Where that piece is, is found by the first block of code
-//! that equals a part of the ELF file and nothing else in it: before the hypervisor runs,
-//! only the boot loader does. From then on one subtraction decides, also for the
-//! instructions that run before the MMU is on, at other addresses.
+//! The hypervisor's own instructions, and how they are told from all other instructions.
 
 use anyhow::{Context, Result, bail};
 use object::{Architecture, Object, ObjectSection, ObjectSymbol};
 use serde::{Deserialize, Serialize};
 
-/// The instructions of a set that mean something here, and what its vector table looks like.
+/// The instructions of a set that the profile has to know, and the layout of its vector table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instructions {
     /// `hint #0x40`: the measured stretch begins. A guest executes it; the architecture lets
@@ -21,26 +14,27 @@ pub struct Instructions {
     pub end: u32,
     /// `eret`: the way out of the hypervisor.
     pub eret: u32,
-    /// Bytes of the shortest instruction; each begins at a multiple of them.
+    /// The bytes of the shortest instruction; each instruction begins at a multiple of them.
     unit: u64,
-    /// Bytes of an entry of the vector table.
+    /// The bytes of an entry of the vector table.
     slot_bytes: u64,
     /// What each entry of the vector table is for.
     slots: &'static [Entry],
 }
 
 impl Instructions {
-    /// Where the function begins whose symbol has this value: that of a T32 function is odd (AAELF32, "Symbol Values").
+    /// The address of the function whose symbol has this value: the value of a T32 function is odd
+    /// (AAELF32, "Symbol Values").
     pub fn start(&self, symbol: u64) -> u64 {
         symbol - symbol % self.unit
     }
 }
 
-/// What comes through an entry of a vector table.
+/// What an entry of a vector table is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Entry {
-    /// From the hypervisor itself, or never.
+    /// An exception of the hypervisor itself, or one that never comes.
     Own,
     /// A guest's synchronous exception.
     Synchronous,
@@ -48,7 +42,7 @@ pub enum Entry {
     Interrupt,
     /// An asynchronous abort while a guest ran, where it has an entry of its own.
     SystemError,
-    /// None: the hypervisor looked for interrupts by itself, with them masked, and goes on.
+    /// No entry: the hypervisor took interrupts by itself, with them masked, and goes on.
     Turn,
 }
 
@@ -83,10 +77,11 @@ pub const A32: Instructions = Instructions {
 
 /// The symbol of the exception vectors.
 const VECTORS: &str = "hanok_vectors";
-/// In the symbols of the functions that look for interrupts while they are masked: to take them, and
-/// to stop what could go on.
+/// Substrings of the symbols of the functions that take interrupts while they are masked: to handle
+/// them, and to stop work that could go on.
 const LOOKS: [&str; 2] = ["serve_pending", "interrupt_is_pending"];
-/// So many bytes of code, the same in one place alone, are no accident.
+/// So many bytes that are equal to the ELF file's, at one place only, are taken for the
+/// hypervisor's code.
 const CERTAIN: usize = 24;
 const PAGE: u64 = 4096;
 
@@ -151,7 +146,7 @@ impl Code {
         Ok(code)
     }
 
-    /// The set that it is of.
+    /// Its instruction set.
     pub fn set(&self) -> &'static Instructions {
         self.set
     }
@@ -161,7 +156,7 @@ impl Code {
         self.bytes.len() / self.set.unit as usize
     }
 
-    /// Whether there is none.
+    /// Returns whether the code is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -179,7 +174,7 @@ impl Code {
         inside.then_some(offset)
     }
 
-    /// Whether the instruction at `offset` is `bytes`.
+    /// Returns whether the instruction at `offset` is `bytes`.
     pub fn is(&self, offset: Offset, bytes: &[u8]) -> bool {
         let from = offset.0 as usize * self.set.unit as usize;
         let own = self.bytes.get(from..from + bytes.len());
@@ -194,13 +189,14 @@ impl Code {
         self.set.slots.get(slot).filter(|_| first).copied()
     }
 
-    /// Whether `offset` is the first instruction of the function that takes interrupts while they are
-    /// masked.
+    /// Returns whether `offset` is the first instruction of the function that takes interrupts
+    /// while they are masked.
     pub fn looks(&self, offset: Offset) -> bool {
         self.looks.contains(&self.address(offset))
     }
 
-    /// Where the code starts, if `block`, executed at `place`, is certain to be a part of it.
+    /// The place at which the code starts, if `block`, executed at `place`, is certain to be a part
+    /// of the code.
     fn start(&self, place: u64, block: &[u8]) -> Option<u64> {
         if block.len() < CERTAIN {
             return None;
@@ -226,7 +222,7 @@ pub struct Finder {
 }
 
 impl Finder {
-    /// Of `code`, which is not found yet.
+    /// A search for `code`, which is not found yet.
     pub fn new(code: Code) -> Self {
         Self {
             code,
@@ -235,23 +231,24 @@ impl Finder {
         }
     }
 
-    /// What is looked for.
+    /// The code that is searched.
     pub fn code(&self) -> &Code {
         &self.code
     }
 
-    /// Whether any of it was seen.
+    /// Returns whether any of it was seen.
     pub fn is_found(&self) -> bool {
         self.start.is_some()
     }
 
-    /// How many instructions were seen in its place that are others than in the ELF file.
+    /// How many instructions were seen at its place that differ from the ELF file.
     pub fn differing(&self) -> u64 {
         self.differing
     }
 
-    /// Looks at the bytes of a block of instructions, one after the other in memory from `place` on: a
-    /// number that tells physical addresses apart and grows with them by one a byte.
+    /// Looks at the bytes of a block of instructions that follow each other in memory from `place`
+    /// on; `place` stands for a physical address: different places are different numbers, and the
+    /// next byte is the next number.
     pub fn block(&mut self, place: u64, block: &[u8]) {
         if self.start.is_none() {
             self.start = self.code.start(place, block);

@@ -1,4 +1,4 @@
-//! From counts of addresses to counts of functions, lines and reasons.
+//! Turns counts of addresses into counts of functions, lines and reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub struct Profile {
     pub functions: Vec<Function>,
     /// By line of source, likewise.
     pub lines: Vec<(Line, String, u64)>,
-    /// What calls what, where the compiler made one function of both.
+    /// Which function is inlined into which.
     pub tree: Node,
     /// By reason of the exit.
     pub exits: Vec<Exits>,
@@ -26,7 +26,7 @@ pub struct Profile {
 pub struct Total {
     /// By the hypervisor.
     pub hypervisor: u64,
-    /// By all others.
+    /// By guests and everything else.
     pub others: u64,
     /// How many exits ended.
     pub exits: u64,
@@ -37,18 +37,18 @@ pub struct Total {
 pub struct Function {
     /// Its name.
     pub name: String,
-    /// Where it begins, as far as it was executed.
+    /// The lowest address of it that was executed.
     pub place: Option<Line>,
-    /// Its own, wherever it is inlined.
+    /// Its own instructions, wherever it is inlined.
     pub own: u64,
-    /// The same, and those of the functions that are inlined into it.
+    /// Its own instructions and those of the functions inlined into it.
     pub with_inlined: u64,
 }
 
 /// A function, and those inlined into it there.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
-    /// Its instructions, theirs included.
+    /// Its instructions, with those inlined into it.
     pub count: u64,
     /// By name.
     pub inlined: BTreeMap<String, Node>,
@@ -57,22 +57,22 @@ pub struct Node {
 /// The exits of one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exits {
-    /// The reason, in words.
+    /// The reason, as [`crate::reason`] words it.
     pub reason: String,
-    /// How many.
+    /// How many exits.
     pub number: u64,
-    /// Instructions of all together.
+    /// The instructions of all of them.
     pub total: u64,
-    /// Of the shortest.
+    /// The instructions of the shortest one.
     pub least: u64,
-    /// Of the middle one, when all are ordered.
+    /// The median.
     pub median: u64,
-    /// Of the longest.
+    /// The instructions of the longest one.
     pub most: u64,
 }
 
 impl Profile {
-    /// Of all `stretches` together.
+    /// The profile of all `stretches` together.
     pub fn of(stretches: &[Stretch], symbols: &Symbols) -> Self {
         let mut profile = Self {
             cpus: totals(stretches),
@@ -107,7 +107,7 @@ impl Profile {
         profile
     }
 
-    /// All CPUs together.
+    /// The counts of all CPUs together.
     pub fn total(&self) -> Total {
         self.cpus.iter().fold(Total::default(), |sum, cpu| Total {
             hypervisor: sum.hypervisor + cpu.hypervisor,
@@ -161,7 +161,7 @@ fn add_functions(
     frames: &[Frame],
     count: u64,
 ) {
-    // One that is inlined into itself counts once.
+    // A function that is inlined into itself counts once.
     let mut seen = BTreeSet::new();
     for (depth, frame) in frames.iter().enumerate() {
         // Debug information has names without their modules: the file tells them apart.

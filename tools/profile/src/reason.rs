@@ -1,4 +1,4 @@
-//! Why a guest was left, in words.
+//! Describes the reason of an exit in words.
 
 use hanok_decode::{Syndrome, SystemRegister};
 use hanok_types::platform;
@@ -6,7 +6,8 @@ use hanok_types::platform;
 use crate::code::Entry;
 use crate::report::Reason;
 
-/// `reason` in words. What a guest cannot tell apart has the same: pages of its memory.
+/// `reason` in words. Exits that a guest cannot tell apart, those for pages of its memory, have the
+/// same words.
 pub fn words(reason: &Reason) -> String {
     match (reason.entry, reason.syndrome) {
         (Entry::Synchronous, Some(syndrome)) => {
@@ -79,7 +80,7 @@ mod tests {
         assert_eq!(said(0x9000_0040, Some(0x8_0000)), "write to 0x08000000");
         assert_eq!(said(0x9000_0040, Some(0x40_0010)), "write to memory");
         assert_eq!(said(0x8200_0007, None), "fetch from an unknown page");
-        // As QEMU told it for MRS X3, ID_AA64PFR0_EL1, without the register.
+        // The reason that QEMU reports for MRS X3, ID_AA64PFR0_EL1, without the general register.
         assert_eq!(said(1_647_312_905, None), "MRS ID_AA64PFR0_EL1");
         let interrupt = Reason {
             entry: Entry::Interrupt,

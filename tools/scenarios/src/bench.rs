@@ -1,5 +1,5 @@
-//! `hanok bench` as a whole, on two sides and little of it: what it promises is that two
-//! runs are alike to the last bit, and that a figure is what the guest measured.
+//! Tests `hanok bench` as a whole, on two sides and few figures: two runs are identical to the last
+//! bit, and a figure is what the guest measured.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub const STEPS: &[TestStep] = &[TestStep {
     },
 }];
 
-/// A row of lmbench that no hypervisor has a part in, and the boot, that all of it has.
+/// A row of lmbench without any part of a hypervisor, and the boot, which depends on all of it.
 const FIGURES: [&str; 2] = ["syscall-null", "boot"];
 
 fn repeats(root: &Path) -> Result<()> {

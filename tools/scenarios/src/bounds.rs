@@ -1,10 +1,10 @@
-//! How long the hypervisor works at a time, with interrupts masked: at most [`LIMIT`]
+//! Tests how long the hypervisor works at a time with interrupts masked: at most [`LIMIT`]
 //! instructions, whatever a guest does.
 //!
-//! A guest of eight vCPUs on one core, `conformance.run=bounds`, tries every register and every call
-//! while the interrupt controller is in one mess after another. QEMU's plugin counts each exit
-//! from the vector to `eret`; where the hypervisor looks for interrupts by itself, as between two
-//! pieces of a VM's loading, up to there.
+//! A guest of eight vCPUs on one core, `conformance.run=bounds`, tries every register and every
+//! call while the interrupt controller is in one disordered state after another. QEMU's plugin
+//! counts each exit from the vector to `eret`; where the hypervisor checks for interrupts itself,
+//! as between two pieces of a VM's loading, the count ends there.
 
 use std::fmt::Write;
 use std::fs;
@@ -55,27 +55,29 @@ const ARM: Board = Board {
     architecture: Architecture::Arm,
 };
 
-/// Instructions of the hypervisor's at a time, at most: the rule of the house.
+/// The largest number of the hypervisor's instructions at a time: the limit of the design.
 const LIMIT: u64 = 5000;
-/// On a PC that does other things as well.
+/// The time limit, on a PC that does other work as well.
 const PATIENCE: Duration = Duration::from_secs(1200);
-/// How many rows are told.
+/// The number of rows that are printed.
 const TOLD: usize = 12;
-/// What the guest tries: `bounds.part`, and its least number of rows, so that none is lost unseen.
+/// The parts of the guest (`bounds.part`), and the smallest number of rows of each, so that a lost
+/// one is noticed.
 const PARTS: [(&str, usize); 4] = [
     ("registers", 500),
     ("together", 5),
     ("fuzz", 1),
     ("lives", 1),
 ];
-/// Another VM on the same core, in the part where a neighbour's lives are looked at: it resets itself for ever.
+/// Another VM on the same core, for the part in which a neighbour boots again and again: it resets
+/// itself for ever.
 const NEIGHBOUR: &str = "[[vm]]\nname = \"neighbour\"\nkernel = \"guest:conformance\"\n\
      cmdline = \"conformance.run=reset-loop conformance.host=hanok\"\n\
      memory = \"32M\"\ncpus = [0, 0, 0, 0, 0, 0, 0, 0]\n";
-/// A device of the board's that the VM has for itself, in the part that tries everything: the guest makes it
-/// interrupt.
+/// A device of the board that the VM has for itself, in the part that tries everything: the guest
+/// makes it interrupt.
 const DEVICE: &str = "devices = [\"pl061@9030000\"]\n";
-/// How many lives it has at least.
+/// The smallest number of the neighbour's boots.
 const LIVES: usize = 3;
 
 fn told(result: Result<String>) -> Tally {
@@ -88,7 +90,7 @@ fn told(result: Result<String>) -> Tally {
     }
 }
 
-/// The longest exit of a row, and why it was.
+/// The longest exit of a row, and its cause.
 struct Row {
     name: String,
     longest: u64,
@@ -102,8 +104,8 @@ fn bounded(root: &Path, board: &Board) -> Result<String> {
     for (part, least) in PARTS {
         let dir = repo::target_dir(root).join(format!("hanok/test/bounds-{name}-{part}"));
         fs::create_dir_all(&dir)?;
-        // Not on a GICv2, where the payload comes to leave SGIs active: they mask the timer by which it ends a
-        // program of its own that never returns.
+        // Not on a GICv2, where the payload leaves SGIs active: they mask the timer by which it
+        // ends one of its programs that never returns.
         let device = part == "fuzz" && name == GICV3.name;
         let given = if device {
             " conformance.device=yes"
@@ -163,7 +165,8 @@ fn read(report: &Report, console: &str) -> Result<Vec<Row>> {
         .filter_map(|line| line.split_once("bounds: row "));
     let names: Vec<_> = names.map(|(_, name)| name.trim().to_owned()).collect();
     let stretches = &report.stretches;
-    // By chance the fuzzer executes a marker, too: there is one row then, and each stretch is of it.
+    // The fuzzer may execute a marker by chance: then there is one row, and each stretch belongs to
+    // it.
     let last = names.last().cloned().unwrap_or_default();
     ensure!(
         names.len() == stretches.len() || names.len() == 1,

@@ -1,7 +1,8 @@
-//! What a change can affect: `hanok test --changed` runs that, and when in doubt it runs.
+//! Finds what a change can affect: `hanok test --changed` runs that, and when in doubt it runs the
+//! test.
 //!
-//! A path belongs to a package by its folder; what uses a changed package, by the graph that
-//! `cargo metadata` tells, is affected, too. A scenario depends on its own file, its system's
+//! A path belongs to a package by its folder. Packages that use a changed package, by the graph of
+//! `cargo metadata`, are affected, too. A scenario depends on its own file, its system's
 //! description, the guests that these name, and the hypervisor with the tools that start boards.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,17 +17,17 @@ use crate::matrix::Case;
 use hanok_artifacts::cargo::cargo;
 use hanok_base::process;
 
-/// Packages that take part in each boot: if one is affected, every scenario runs.
+/// The packages that take part in each boot: if one is affected, every scenario runs.
 const OF_EACH_BOARD: [&str; 4] = [
     "hanok-hypervisor",
     "hanok-artifacts",
     "hanok-boot",
     "hanok-console",
 ];
-/// The package that runs the scenarios. It uses most of the tools, of which many have no part in a
-/// boot: a change of its own runs every scenario, a change of what it uses does not.
+/// The package that runs the scenarios. It uses most of the tools, many of which have no part in a
+/// boot. A change of its own runs every scenario, a change of a package it uses does not.
 const RUNNER: &str = "hanok-scenarios";
-/// The command, which the steps try that are neither cargo's nor a rule.
+/// The command, which is tested by the steps that are neither cargo's nor a rule.
 const COMMAND: &str = "hanok-cli";
 
 /// What cargo does not tell: a package that another one builds when it runs, and uses then.
@@ -138,7 +139,7 @@ impl Graph {
 
 /// What a changed path is.
 enum Changed {
-    /// Prose alone: nothing that a machine reads.
+    /// Only prose: no program reads it.
     Words,
     /// Of this package.
     Package(String),
@@ -257,8 +258,8 @@ impl Affected {
         guests.any(|(name, guest)| named(guest) || self.is_hidden(name))
     }
 
-    /// Whether a package of guests/ gets to a board otherwise than as `guest:NAME`, as far as the
-    /// graph tells: nothing else uses it, and it is no folder that a test may name.
+    /// Whether a package of guests/ reaches a board otherwise than as `guest:NAME`, as far as the
+    /// graph shows: nothing else uses it, and its folder is none that a test may name.
     fn is_hidden(&self, name: &str) -> bool {
         let used = |package: &Package| package.uses.iter().any(|used| used == name);
         !KERNELS.contains(&name) && !self.graph.0.iter().any(used)
@@ -283,8 +284,8 @@ fn names_guest(text: &str, name: &str) -> bool {
         .any(|(at, _)| !text[at + wanted.len()..].starts_with(longer))
 }
 
-/// The paths that differ from the commit `base`, and those that git does not know yet. Without a
-/// base: from where this branch left `main`; on `main` itself, from the commit before.
+/// The paths that differ from the commit `base`, and those that git does not track yet. Without a
+/// base, since this branch left `main`; on `main` itself, since the commit before.
 pub fn paths(root: &Path, base: Option<&str>) -> Result<Vec<String>> {
     let git = |args: &[&str]| -> Result<String> {
         let mut command = Command::new("git");

@@ -1,9 +1,10 @@
-//! Circles of files: in a crate, a file that uses another one which uses the first, perhaps by way of others.
-//! Neither can be read, tested or moved without the other then.
+//! Finds circles of files: a file of a crate that uses another one which uses the first, perhaps
+//! through others. Neither can be read, tested or moved without the other.
 //!
-//! A use is a path from `crate`, `super` or `self` on, in the code as it is parsed; what a macro is given is not
-//! looked at, nor is what only tests have. A file and those of its folder (`walk.rs` and `walk/step.rs`) are one for
-//! this rule: the outer one declares the inner ones and hands their names on, and these take names from it.
+//! A use is a path from `crate`, `super` or `self` on, in the parsed code. Arguments of macros are
+//! ignored, and so is code that only tests have. A file and those of its folder (`walk.rs` and
+//! `walk/step.rs`) count as one: the outer one declares the inner ones and passes their names on,
+//! and these take names from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -82,7 +83,7 @@ fn circles(uses: &BTreeMap<&Module, BTreeSet<&Module>>) -> Vec<String> {
     all.into_iter().collect()
 }
 
-/// All files that `from` uses, and those use, and so on.
+/// All files that `from` uses directly or indirectly.
 fn reach<'a>(
     uses: &BTreeMap<&'a Module, BTreeSet<&'a Module>>,
     from: &Module,

@@ -73,7 +73,7 @@ fn fmt(root: &Path) -> Tally {
 
 fn clippy_host(root: &Path) -> Tally {
     let mut total = Tally::default();
-    // The second by itself: it puts a model checker's atomics into the core.
+    // The second one separately: it puts a model checker's atomics into the core.
     for package in [&[][..], &["-p", "hanok-interleavings"]] {
         let mut command = cargo(root);
         command.args(["clippy", "--quiet", "--all-targets"]);
@@ -102,11 +102,12 @@ fn clippy_core(root: &Path) -> Tally {
     total
 }
 
-/// What an image has that is there for 32 bit, too: a linker script, a guest's or the hypervisor's,
+/// The signs that an image also exists for 32 bits: a linker script, a guest's or the hypervisor's,
 /// or code of its own for it.
 const SIGNS_32: [&str; 3] = ["image-arm.ld", "linker-arm.ld", "src/arch/arm"];
 
-/// Each image alone, since features unify across a workspace; and the hypervisor as tests have it, too.
+/// Each image separately, since features unify across a workspace; and the hypervisor as tests have
+/// it, too.
 fn clippy_images(root: &Path) -> Tally {
     let images = match members(root, &["hypervisor", "guests/"]) {
         Ok(images) => images,
@@ -242,7 +243,7 @@ fn count(output: &Output) -> Tally {
     if !output.status.success() {
         tally.failed = tally.failed.max(1);
         let errors = String::from_utf8_lossy(&output.stderr);
-        // What cargo compiled and ran is told last: it must not push out what failed.
+        // What cargo compiled and ran comes last, so that it does not push out what failed.
         let ends = [(failures(&text), SHOWN), (errors.into_owned(), BUILD_SHOWN)];
         tally.details = ends.map(|(text, lines)| tail(&text, lines)).join("\n");
     }

@@ -1,6 +1,6 @@
-//! What the `hanok` command promises to scripts, tried on the command itself: refusals with
-//! line, reason and remedy; exit codes; what goes to which file; no colour off a terminal;
-//! a second build that does nothing.
+//! Tests what the `hanok` command promises to scripts, on the command itself: refusals with line,
+//! reason and remedy; exit codes; which output goes to which file; no colour off a terminal; a
+//! second build that does nothing.
 
 use std::fs;
 use std::path::Path;
@@ -80,7 +80,7 @@ pub const STEPS: &[TestStep] = &[
     },
 ];
 
-/// Tries every case of a table; one that fails does not keep the others from being tried.
+/// Tries every case of a table; a failure does not keep the others from being tried.
 fn each<T>(root: &Path, cases: &[T], one: fn(&Bench, &T) -> Result<()>) -> Tally {
     let bench = match Bench::new(root) {
         Ok(bench) => bench,
@@ -107,7 +107,7 @@ struct Colour {
 }
 
 const COLOURS: &[Colour] = &[
-    // That the first is coloured shows that the others could be.
+    // The coloured first case shows that the others could be coloured.
     Colour {
         terminal: true,
         no_color: false,
@@ -168,7 +168,7 @@ struct Run {
     /// The guest's command line.
     cmdline: &'static str,
     args: &'static [&'static str],
-    /// Lines of a script, if one sits at the console.
+    /// Lines of a script, if one acts at the console.
     script: Option<&'static str>,
     code: Code,
     /// What the file of the VM's console must hold.
@@ -372,8 +372,8 @@ fn run_one(bench: &Bench, case: &Run, seconds: u32) -> Result<()> {
     Ok(())
 }
 
-/// A second build compiles nothing, downloads nothing (there is no network, where this
-/// machine allows to take it away), and gives the same image.
+/// A second build compiles nothing, downloads nothing (it has no network, where this machine allows
+/// that to be taken away), and gives the same image.
 fn twice(root: &Path) -> Result<()> {
     let bench = Bench::new(root)?;
     let key = "0123456789abcdef".repeat(4);
@@ -421,7 +421,7 @@ fn twice(root: &Path) -> Result<()> {
         ensure!(built.status.success(), "{name}: {}", words(&built).1);
     }
     let [third, fourth] = ["third", "fourth"].map(|name| fs::read(bench.dir.path().join(name)));
-    // The key, and the sum over it, and nothing else.
+    // Only the key and the checksum over it differ.
     let (third, fourth) = (third?, fourth?);
     let differs = |at: &usize| third[*at] != fourth[*at];
     ensure!((112..144).any(|at| differs(&at)), "two images have one key");

@@ -1,6 +1,6 @@
-//! Damage done on purpose: to an image before the board boots it, to the device tree that
-//! is handed to the hypervisor. Every place of it is chosen by the scenario, or by a seed
-//! that its name tells, so that what fails can be done again.
+//! Damage on purpose: to an image before the board boots it, or to the device tree that is passed
+//! to the hypervisor. The scenario, or a seed made from its name, chooses every place, so that a
+//! failure can be repeated.
 
 use std::ops::Range;
 
@@ -12,20 +12,20 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Damage {
-    /// To which part of an image; all of it where nothing is said.
+    /// The part of an image that is damaged; by default all of it.
     #[serde(default)]
     pub part: Part,
-    /// Turns the lowest bit of the byte at this place over.
+    /// Flips the lowest bit of the byte at this offset.
     pub flip: Option<u64>,
-    /// Turns this many bits over, anywhere.
+    /// Flips this many bits, anywhere.
     #[serde(default)]
     pub flips: u64,
-    /// Turns the lowest bit of this property's value over, the first one of its name; of a device
-    /// tree alone.
+    /// Flips the lowest bit of the value of the first property with this name; only in a device
+    /// tree.
     pub property: Option<String>,
-    /// Writes this over what is at the start.
+    /// Writes this over the start.
     pub put: Option<String>,
-    /// Only so many bytes are left: of a file it is cut, of a part the rest becomes zeros.
+    /// Keeps only this many bytes: a file is cut, in a part the rest becomes zeros.
     pub keep: Option<u64>,
 }
 
@@ -106,7 +106,7 @@ fn blob(image: &[u8], kind: BlobKind) -> Result<Range<usize>> {
 
 /// Does all of `damage` to an image.
 pub fn damage_image(image: &mut Vec<u8>, damage: &[Damage], seed: u64) -> Result<()> {
-    // The places are those of the whole image: what is done first may hide the others.
+    // The places are those of the whole image: a first damage may hide the others.
     let places = damage.iter().map(|one| one.part.place(image));
     let places = places.collect::<Result<Vec<_>>>()?;
     for (one, place) in damage.iter().zip(places) {
@@ -203,7 +203,7 @@ pub fn packed(mut tree: Vec<u8>) -> Result<Vec<u8>> {
     Ok(tree)
 }
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): small, and the same everywhere.
+/// SplitMix64 (Steele, Lea and Flood, 2014): small, and it gives the same numbers everywhere.
 struct Random(u64);
 
 impl Random {

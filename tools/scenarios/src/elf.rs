@@ -1,6 +1,6 @@
-//! What must hold of the hypervisor's binary, whoever compiled it: it never touches a
-//! guest's floating-point registers but where it switches them, nothing of it is writable
-//! and executable, it is small, and a boot loader can read its header.
+//! Checks facts about the hypervisor's binary, whatever compiler made it: it uses a guest's
+//! floating-point registers only where it switches them, no part of it is both writable and
+//! executable, it is small, and a boot loader can read its header.
 
 use std::fs;
 use std::path::Path;
@@ -26,12 +26,12 @@ pub const STEPS: &[TestStep] = &[TestStep {
     },
 }];
 
-/// The flat binary may have so many bytes.
+/// The largest size of the flat binary in bytes.
 const LARGEST: usize = 262_144;
-/// The functions whose work is with floating-point registers.
+/// The functions that work with floating-point registers.
 const MAY_USE_FP: [&str; 2] = ["hanok_fp_save", "hanok_fp_load"];
 
-/// Checks all; gives how many facts hold.
+/// Checks all facts; returns how many hold.
 fn check(root: &Path) -> Result<usize> {
     let flat = cargo::hypervisor(root)?;
     let bytes = fs::read(cargo::hypervisor_elf(root))?;
@@ -58,8 +58,8 @@ fn check(root: &Path) -> Result<usize> {
     Ok(5)
 }
 
-/// No instruction outside the switch uses a floating-point register. Gives how many were
-/// looked at.
+/// Checks that no instruction outside the switch uses a floating-point register. Returns how many
+/// were examined.
 fn no_floating_point(elf: &File) -> Result<usize> {
     let mut looked_at = 0;
     let mut seen = Vec::new();
@@ -87,7 +87,7 @@ fn no_floating_point(elf: &File) -> Result<usize> {
             }
         }
     }
-    // Were these not found, the search would be blind, or the switch gone.
+    // If these were not found, the search would see nothing, or the switch would be gone.
     for function in MAY_USE_FP {
         ensure!(
             seen.contains(&function),
@@ -98,8 +98,8 @@ fn no_floating_point(elf: &File) -> Result<usize> {
     Ok(looked_at)
 }
 
-/// Where code and data begin, by the mapping symbols of the ELF for the Arm architecture
-/// (`$x`, `$d`), by address.
+/// The addresses where code and data begin, by the mapping symbols of the ELF for the Arm
+/// architecture (`$x`, `$d`).
 fn marks(elf: &File, section: object::SectionIndex) -> Vec<(u64, bool)> {
     let mut marks: Vec<_> = elf
         .symbols()
@@ -118,7 +118,7 @@ fn marks(elf: &File, section: object::SectionIndex) -> Vec<(u64, bool)> {
     marks
 }
 
-/// What no symbol says is data is taken for code.
+/// Bytes that no symbol calls data are taken for code.
 fn is_code(marks: &[(u64, bool)], address: u64) -> bool {
     let after = marks.partition_point(|(start, _)| *start <= address);
     after == 0 || marks[after - 1].1

@@ -35,11 +35,11 @@ pub const STEPS: &[TestStep] = &[TestStep {
     },
 }];
 
-/// A boot of a few million instructions, on a PC that does other things as well.
+/// A boot of a few million instructions, on a PC that does other work as well.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A field that a VM does not see as the CPU has it: CRm and op2 of its register, its lowest bit,
-/// and why. Names: DDI 0487, D24.2, and for 32 bit DDI 0406C, B4.1.
+/// A field that a VM sees differently from the CPU: CRm and op2 of its register, its lowest bit,
+/// and the reason. Names: DDI 0487, D24.2, and for 32 bits DDI 0406C, B4.1.
 const CHANGED: &[(u8, u8, u32, &str)] = &[
     (1, 0, 16, "CSV2: at most 1, as in ID_AA64PFR0_EL1"),
     (1, 0, 28, "RAS: errors are the hypervisor's to contain"),
@@ -129,7 +129,7 @@ const CHANGED: &[(u8, u8, u32, &str)] = &[
     (7, 2, 56, "EVT: of EL2"),
 ];
 
-/// Asks every CPU model, and looks at each field.
+/// Asks every CPU model, and compares each field.
 fn sweep(root: &Path) -> Result<()> {
     let boards = hanok_system::boards(&system::boards_dir(root));
     let boards = boards.map_err(|found| system::refused(found).error)?;
@@ -161,7 +161,7 @@ fn sweep(root: &Path) -> Result<()> {
 /// A register's CRm, op2 and value.
 type Id = (u8, u8, u64);
 
-/// Fields that are not as the list says: changed without standing on it, or on it and passed on.
+/// The fields that disagree with the list: changed without being on it, or on it and passed on.
 fn unlisted(ids: &[Id]) -> Vec<String> {
     let mut found = Vec::new();
     for (crm, op2, host) in ids {
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_field_on_no_list_is_found() {
-        // ID_AA64PFR0_EL1 with EL2 (bits 11:8), which no VM has; all else is passed on.
+        // ID_AA64PFR0_EL1 with EL2 (bits 11:8), which no VM has; all other fields are passed on.
         let of = |value| unlisted(&[(4, 0, value)]);
         assert!(of(0x0011_0011).is_empty(), "{:?}", of(0x0011_0011));
         let with_all: Vec<_> = (0..16).map(|field| 1 << (4 * field)).collect();
@@ -253,7 +253,7 @@ mod tests {
             shown >> (4 * field) & 0xf == 0
         });
         assert!(listed > 0 && listed <= hidden.count());
-        // Nobody has thought of CRm 7, op2 7 yet.
+        // CRm 7, op2 7 has no meaning yet.
         assert_eq!(unlisted(&[(7, 7, 0x10)]).len(), 1);
         assert_eq!(parsed("id: 4 0 0x10"), Some((4, 0, 0x10)));
         assert_eq!(parsed("id: done"), None);

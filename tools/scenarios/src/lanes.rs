@@ -21,7 +21,7 @@ use super::step::{ListedStep, Tally, told};
 use super::times::Times;
 use hanok_artifacts::Store;
 
-/// What the first lane begins with: a step whose name begins so.
+/// The first lane begins with the step whose name begins with this.
 const OF_THE_PC: [&str; 6] = [
     "fmt",
     "clippy-host",
@@ -135,7 +135,7 @@ impl<'a> Shared<'a> {
     /// Runs what there is of the first lane's work (0) or of the others' (1), and then of the other kind.
     fn work(&self, lane: usize) {
         loop {
-            // The lock ends with this statement: the job is not run under it.
+            // The lock ends with this statement, so that the job does not run under it.
             let job = next(&mut locked(&self.waiting), lane);
             let Some(job) = job else { return };
             let start = Instant::now();
@@ -160,7 +160,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// The next of the lane's own work, else of the other's.
+/// The next job of this lane, or else of the other one.
 fn next<T>(waiting: &mut [VecDeque<T>; 2], lane: usize) -> Option<T> {
     let own = waiting[lane].pop_front();
     own.or_else(|| waiting[1 - lane].pop_front())

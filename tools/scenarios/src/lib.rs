@@ -49,7 +49,7 @@ use hanok_base::ui::counted;
 /// Arguments of `test`.
 #[derive(Debug, Args)]
 pub struct TestArgs {
-    /// Only these (all, if none is named).
+    /// Run only these tests (all, if none is named).
     pub names: Vec<String>,
     /// Only list the tests' names.
     #[arg(long)]
@@ -57,19 +57,19 @@ pub struct TestArgs {
     /// The slow tests and scenarios, too.
     #[arg(long)]
     pub all: bool,
-    /// Only what the changes since a commit can affect, those included that are in no commit yet;
+    /// Run only what the changes since a commit can affect, with changes that are not committed;
     /// without a commit: since this branch left main, on main since the commit before.
     #[arg(long, value_name = "COMMIT", num_args = 0..=1, require_equals = true)]
     pub changed: Option<Option<String>>,
 }
 
-/// What of all tests is run.
+/// The part of all tests that is run.
 struct Selection {
     steps: Vec<ListedStep>,
     cases: Vec<Case>,
     /// Cases that need another QEMU than Debian's, where none is named.
     left_out: Vec<Case>,
-    /// How many steps and cases are left to `--all`.
+    /// The number of steps and cases that only `--all` runs.
     slow: usize,
 }
 
@@ -138,16 +138,16 @@ impl Selection {
     }
 }
 
-/// All tests that are no scenarios.
+/// All tests that are not scenarios.
 struct Steps {
-    /// Those of every run.
+    /// The tests of every run.
     always: Vec<ListedStep>,
-    /// Those that `--all` runs besides, or their names.
+    /// The tests that only `--all` runs, or their names.
     slow: Vec<ListedStep>,
 }
 
 impl Steps {
-    /// Those that are always the same.
+    /// The tests that do not depend on files.
     fn fixed() -> Self {
         let always = [
             code::STEPS,
@@ -167,7 +167,7 @@ impl Steps {
         }
     }
 
-    /// These, and those that files in `tests/` list.
+    /// All of them, with those that files in `tests/` list.
     fn load(root: &Path) -> Result<Self> {
         let mut all = Self::fixed();
         all.slow.extend(previrt::listed(root)?);
@@ -223,7 +223,8 @@ fn list<'a>(steps: &[ListedStep], cases: impl Iterator<Item = &'a Case>) {
     }
 }
 
-/// Says what was left out for its time, and how it is run: `steps` and scenarios, and `unit` tests.
+/// Says what was left out because it is slow, and how to run it: `steps` and scenarios, and `unit`
+/// tests.
 fn told_skipped(scenarios: usize, unit: usize) {
     if scenarios > 0 {
         let what = counted(scenarios as u64, "slow step or scenario");

@@ -1,4 +1,4 @@
-//! What is trusted can be seen: the lines of source in each image, by crate, each with a ceiling.
+//! Prints what has to be trusted: the lines of source in each image, by crate, each with a ceiling.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ const IMAGES: [(&str, Architecture); 2] =
 /// The first folders of the repository's own crates.
 const OWN: [&str; 4] = ["core", "lib", "arch", "hypervisor"];
 
-/// Holds each image to its ceilings, and prints its table.
+/// Compares each image with its ceilings, and prints its table.
 fn check(root: &Path) -> Result<Tally> {
     let ceilings = fs::read_to_string(root.join(CEILINGS))
         .with_context(|| format!("cannot read {CEILINGS}"))?;

@@ -1,4 +1,4 @@
-//! From scenario files to cases: one for each combination of its lists.
+//! Makes cases from scenario files: one for each combination of a scenario's lists.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use hanok_boot::overrides::{Overrides, VmOverrides, Whose};
 /// One combination.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The scenario's name and what sets this case apart: `boot [max, 4 cores]`.
+    /// The scenario's name and what distinguishes this case: `boot [max, 4 cores]`.
     pub name: String,
     /// Its file, from the repository on.
     pub file: String,
@@ -22,9 +22,9 @@ pub struct Case {
     pub scenario: Arc<Scenario>,
     /// The description.
     pub system: String,
-    /// What is changed about the board and its first VM.
+    /// The changes to the board and its first VM.
     pub overrides: Overrides,
-    /// Where the random numbers of damage begin.
+    /// The seed of the random numbers of damage.
     pub seed: u64,
 }
 
@@ -127,7 +127,7 @@ struct Draft {
     seed: Option<u64>,
 }
 
-/// Each of `drafts` with each value of `list`; only what differs stands in the names.
+/// Combines each of `drafts` with each value of `list`; names only have what differs.
 fn by<T: Clone>(
     drafts: Vec<Draft>,
     list: &Option<OneOrMore<T>>,
@@ -160,7 +160,7 @@ impl Draft {
             .map(|vcpus| ("vcpus".to_owned(), vcpus.to_string()));
         vars.extend(vcpus);
         scenario.fill(&vars)?;
-        // Only now the texts are whole.
+        // The texts are complete only now.
         scenario.steps()?;
         vm.memory = scenario.vm_memory.as_deref().map(bytes).transpose()?;
         vm.cmdline = scenario.cmdline.clone();

@@ -31,13 +31,13 @@ pub const SLOW_STEPS: &[TestStep] = &[TestStep {
     },
 }];
 
-/// The tool that knows the mutants, from crates.io, and the version whose list is read here.
+/// The tool that lists the mutants, from crates.io, and the version whose list is read here.
 const TOOL: &str = "cargo-mutants";
 const VERSION: &str = "27.1.0";
-/// Packages whose tests are not only their own, and where the others are: what the rewriting of
-/// instructions makes runs on a model of a CPU in the rewriter's tests; all instructions and the
-/// sensitive ones of them meet the same oracles; and the checker says what it thinks of certificates
-/// in the tests of the analysis, which makes them.
+/// Packages that other packages test as well, and those packages. Rewritten instructions run on a
+/// model of a CPU in the rewriter's tests; all instructions and the sensitive ones of them are
+/// compared with the same oracles; and the checker judges certificates in the tests of the
+/// analysis, which makes them.
 const TESTED_BY: &[(&str, &[&str])] = &[
     ("hanok-abi", &["hanok-previrt", "hanok-vm"]),
     ("hanok-decode", &["hanok-instructions"]),
@@ -45,10 +45,10 @@ const TESTED_BY: &[(&str, &[&str])] = &[
     ("hanok-certificate-checker", &["hanok-analysis"]),
     ("hanok-task-model", &["hanok-analysis", "hanok-simulator"]),
 ];
-/// How many of a hundred mutants must be caught.
+/// The percentage of mutants that must be caught.
 const CAUGHT_PERCENT: usize = 95;
 
-/// What became of the mutants of a package.
+/// The results of a package's mutants.
 struct Judged<'a> {
     caught: usize,
     missed: Vec<&'a Mutant>,
@@ -140,8 +140,8 @@ fn listed(judged: &[Judged<'_>]) -> String {
     missed.map(|mutant| mutant.words() + "\n").collect()
 }
 
-/// Each mutant that was caught counts as passed; those that were missed are shown, and count as
-/// failed where they are too many of all.
+/// Each caught mutant counts as passed. Missed ones are shown, and count as failed if they are too
+/// many.
 fn told(judged: &[Judged<'_>], left_out: usize) -> Tally {
     let caught: usize = judged.iter().map(|one| one.caught).sum();
     let missed: usize = judged.iter().map(|one| one.missed.len()).sum();

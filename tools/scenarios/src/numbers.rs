@@ -1,4 +1,4 @@
-//! Numbers that a console says, and between which bounds they have to be.
+//! Numbers on a console, and the bounds that they have to be within.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ fn number_at_start(text: &str) -> Option<f64> {
     let text = text.trim_start_matches(' ');
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let digits = text.get(..end.unwrap_or(text.len()))?;
-    // The full stop of a sentence is not the number's.
+    // The full stop of a sentence does not belong to the number.
     digits.trim_end_matches('.').parse().ok()
 }
 

@@ -1,5 +1,5 @@
-//! From a case to a board that is ready: its image, what its initramfs have besides, and the
-//! damage that it wants.
+//! Makes a board from a case: its image, what its initramfs have in addition, and the damage that
+//! it asks for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ pub fn prepare<'a>(root: &Path, store: &Store, case: &'a Case) -> Outcome<Prepar
     Ok(Prepared { case, ready, dir })
 }
 
-/// What the scenario adds to the initramfs of each VM, by its place in the description.
+/// What the scenario adds to the initramfs of each VM, by the VM's index in the description.
 fn more_files(
     root: &Path,
     store: &Store,
@@ -184,9 +184,8 @@ fn board_tree(ready: Ready, more: &[String], dir: &Path) -> Result<Vec<u8>> {
     damage::packed(fs::read(path)?)
 }
 
-/// The first instructions are behind the tree that QEMU puts at the start of memory, all the
-/// same; our tree follows, and the image is at the next multiple of 2 MiB: as close below it
-/// as a boot loader may put a tree.
+/// The first instructions are put behind the place of the tree that QEMU makes; our tree follows,
+/// and the image is at the next multiple of 2 MiB: as close as a boot loader may put them.
 const STUB_OFFSET: u64 = 1 << 20;
 const TREE_OFFSET: u64 = STUB_OFFSET + (64 << 10);
 const IMAGE_OFFSET: u64 = 2 << 20;
@@ -214,7 +213,7 @@ fn own_tree(
     Ok(())
 }
 
-/// A folder's name for a case: only what every file system takes.
+/// A folder's name for a case: only characters that every file system takes.
 pub fn file_name(name: &str) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || "-._".contains(c) {

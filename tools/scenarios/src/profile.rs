@@ -1,4 +1,4 @@
-//! What QEMU's plugin counts, against what can be known without it: a payload whose every
+//! Compares what QEMU's plugin counts with what is known without it: a payload whose every
 //! instruction is written here, and the counter that a guest reads.
 
 use std::fs;
@@ -39,7 +39,7 @@ pub const STEPS: &[TestStep] = &[
     },
 ];
 
-/// A boot of a few million instructions, on a PC that does other things as well.
+/// A boot of a few million instructions, on a PC that does other work as well.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Turns of the payload's first loop, two instructions each.
 const TURNS: u32 = 1000;
@@ -81,7 +81,7 @@ fn payload() -> Vec<u8> {
     words.into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
-/// Everything is counted, once, by the CPU that it ran on.
+/// Everything is counted once, on the CPU that executed it.
 fn counts(root: &Path, cores: u64) -> Result<()> {
     let dir = repo::target_dir(root).join(format!("hanok/test/profile-{cores}"));
     fs::create_dir_all(&dir)?;
@@ -126,7 +126,7 @@ fn one_read(stretch: &Stretch) -> Result<()> {
     Ok(())
 }
 
-/// The way in has its name, and nothing is lost on the way to them.
+/// The entry has its name, and nothing is lost on the way to the named functions.
 fn names(profile: &Profile) -> Result<()> {
     let total = profile.total().hypervisor;
     let sum: u64 = profile.functions.iter().map(|function| function.own).sum();
@@ -163,8 +163,9 @@ fn run(root: &Path, counting: &Counting, dir: &Path, cores: u64) -> Outcome<Repo
     count(root, counting, dir, &described, None, PATIENCE)
 }
 
-/// What is counted of a system of one VM or two, described by the text `described`, until it ends
-/// or says `until`. The folder `dir` has their output afterwards, in `vm.console` and `vm2.console`.
+/// The count of a system with one VM or two, described by the text `described`, until it ends or
+/// prints the text `until`. The folder `dir` has their output afterwards, in `vm.console` and
+/// `vm2.console`.
 pub fn count(
     root: &Path,
     counting: &Counting,

@@ -1,4 +1,4 @@
-//! Rules of the house that no compiler checks.
+//! Rules of the repository that no compiler checks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,12 +47,12 @@ pub const STEPS: &[TestStep] = &[
 
 /// The folders in which unsafe code may be.
 const UNSAFE_PLACES: [&str; 3] = ["arch", "hypervisor", "guests"];
-/// The one file elsewhere that may have some: the plugin's way to QEMU, which is C
+/// The only other file that may have unsafe code: the plugin's interface to QEMU, which is C
 /// (docs/adr/0004-a-plugin-counts.md).
 const UNSAFE_FILE: &str = "tools/plugin/src/qemu.rs";
-/// The crate that it is of.
+/// The crate of that file.
 const UNSAFE_CRATE: &str = "tools/plugin/src/lib.rs";
-/// Folders whose code only reckons: it touches no machine.
+/// Folders whose code only computes, and touches no machine.
 const PURE: [&str; 2] = ["core", "lib"];
 /// Folders of source code.
 const SOURCES: [&str; 8] = [
@@ -65,7 +65,7 @@ const SOURCES: [&str; 8] = [
     "fuzz",
     "tests",
 ];
-/// No file has as many lines.
+/// The number of lines that every file stays below.
 const TOO_LONG: usize = 1000;
 
 fn told(found: Result<Vec<String>>) -> Tally {
@@ -76,10 +76,10 @@ fn told(found: Result<Vec<String>>) -> Tally {
     }
 }
 
-/// What a crate says that has no unsafe code.
+/// What a crate without unsafe code declares.
 const FORBIDS: &str = "#![forbid(unsafe_code)]";
 
-/// Every crate of core and lib lives without std.
+/// Every crate of core and lib is no_std.
 fn core_lives_without_std(root: &Path) -> Result<Vec<String>> {
     lacking(root, &PURE, "no_std")
 }
@@ -117,13 +117,14 @@ fn unsafe_has_its_place(root: &Path) -> Result<Vec<String>> {
 }
 
 fn no_architecture(root: &Path) -> Result<Vec<String>> {
-    // Put together so that this file does not break the rule's twin for tools, should one come.
+    // Written in pieces, so that this file does not break the same rule for tools, should there be
+    // one.
     let word = ["target", "arch"].join("_");
     lines_with(root, &PURE, |line| line.contains(&word))
 }
 
-/// What the image holds can be told by the folder: no crate of `core/` uses one of `lib/`. A
-/// crate's tests may, for they are in no image.
+/// The folder tells what the image has: no crate of `core/` uses one of `lib/`. A crate's tests
+/// may, as they are in no image.
 fn core_uses_no_lib(root: &Path) -> Result<Vec<String>> {
     let of_lib: Vec<_> = manifests(root, "lib")?
         .into_iter()
@@ -160,8 +161,8 @@ fn name(manifest: &toml::Table) -> String {
     name.unwrap_or_default().to_owned()
 }
 
-/// What a package is built with, by the names of packages: for every target, also to build its build
-/// script, but not for its tests alone.
+/// The packages that a package is built with: for every target, and for its build script, but not
+/// only for its tests.
 fn dependencies(manifest: &toml::Table) -> Vec<String> {
     let targets = manifest.get("target").and_then(toml::Value::as_table);
     let of_targets = targets
@@ -223,7 +224,7 @@ fn documents_name_what_is_there(root: &Path) -> Result<Vec<String>> {
     documents::broken(root, &documents, &rust_files(root, &SOURCES)?)
 }
 
-/// Whether code, not a comment or a name such as `unsafe_code`, says `unsafe`.
+/// Whether code says `unsafe`; a comment or a name such as `unsafe_code` does not count.
 fn has_unsafe_code(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
     let code = code.replace("\\\"", "");

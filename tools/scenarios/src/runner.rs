@@ -1,4 +1,4 @@
-//! Runs one scenario: its board, and what is judged of it.
+//! Runs one scenario: its board, and the judgement about it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,11 +22,11 @@ use hanok_console::run;
 /// How much of a failing scenario's console is shown.
 const SHOWN: usize = 25;
 
-/// Asks once for all that `cases` need and the cache lacks, before anything takes its time.
+/// Asks once for everything that `cases` need and the cache lacks, before anything long begins.
 pub fn agree(root: &Path, store: &Store, cases: &[Case]) -> Outcome<()> {
     let mut all: Vec<_> = system::wanted_qemu().into_iter().collect();
     for case in cases {
-        // A description that is refused is told when its case's turn comes.
+        // A refused description is reported when its case is run.
         if let Ok(described) = system::load(root, &root.join(&case.system), &case.overrides) {
             all.extend(system::wanted(&described.artifacts()));
             all.extend(start(case).wanted());
@@ -42,15 +42,15 @@ pub fn agree(root: &Path, store: &Store, cases: &[Case]) -> Outcome<()> {
     }
     all.sort();
     all.dedup();
-    system::agree(store, &all)
+    system::ask_consent(store, &all)
 }
 
-/// Runs single cases, on as many threads as want to.
+/// Runs single cases, on any number of threads.
 pub struct Runner<'a> {
     root: &'a Path,
-    /// Held while an image is built: one at a time, and none long before it boots.
+    /// Held while an image is built: only one is built at a time, shortly before it boots.
     store: Mutex<Store>,
-    /// Whether the hypervisor builds, and why not.
+    /// Whether the hypervisor builds, and the reason if not.
     built: OnceLock<Result<(), String>>,
 }
 
@@ -74,7 +74,8 @@ impl<'a> Runner<'a> {
         built.map_or_else(Tally::fail, |()| self.one(case))
     }
 
-    /// Builds the hypervisor, once. What the compiler says is told once, not for every scenario.
+    /// Builds the hypervisor, once. The compiler's messages are printed once, not for every
+    /// scenario.
     fn hypervisor(&self) -> Result<(), String> {
         let mut first = false;
         let built = self.built.get_or_init(|| {
@@ -113,7 +114,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// One boot. `told` is what the boots before it said that must not come again; `cpu` grows by the time that the
+/// One boot. `told` has the texts of earlier boots that must not come again; `cpu` grows by the time that the
 /// board had a CPU.
 fn boot(prepared: Prepared, told: &mut Told, cpu: &mut Duration) -> Result<()> {
     let Prepared { case, ready, dir } = prepared;
@@ -139,7 +140,7 @@ fn boot(prepared: Prepared, told: &mut Told, cpu: &mut Duration) -> Result<()> {
     *cpu += report.cpu;
     judge(case, &report)?;
     check_texts(case, &dir, told)?;
-    // These are large, and a passing scenario is not looked into.
+    // These files are large, and are not needed for a passing scenario.
     let _ = fs::remove_file(dir.join("image"));
     for vm in 0..case.scenario.vms.len() + 1 {
         let _ = fs::remove_file(dir.join(format!("{vm}.initramfs")));
@@ -149,7 +150,7 @@ fn boot(prepared: Prepared, told: &mut Told, cpu: &mut Duration) -> Result<()> {
 
 fn judge(case: &Case, report: &Report) -> Result<()> {
     if report.code == Code::Interrupted {
-        // The user wants all of it to end, not only this board.
+        // The user wants everything to end, not only this board.
         std::process::exit(Code::Interrupted as i32);
     }
     let fits = |end: &Ending| {
@@ -173,7 +174,8 @@ fn judge(case: &Case, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// Looks for what the hypervisor must have said, and for what nobody may have.
+/// Checks for the texts that the hypervisor must have printed, and for those that nothing may have
+/// printed.
 fn check_texts(case: &Case, dir: &Path, told: &mut Told) -> Result<()> {
     let read = |path: &Path| -> Result<String> {
         Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
@@ -210,7 +212,7 @@ fn said(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The ends of the consoles of a failing case, and where the rest is.
+/// The ends of the consoles of a failing case, and the folder of the rest.
 fn last_words(dir: &Path) -> String {
     let mut text = format!("kept in {}\n", dir.display());
     for path in said(dir).unwrap_or_default() {
@@ -222,7 +224,7 @@ fn last_words(dir: &Path) -> String {
     text
 }
 
-/// Without what would change the terminal.
+/// Without control sequences.
 fn printable(text: &str) -> String {
     text.chars()
         .filter(|c| *c == '\n' || *c == '\t' || !c.is_control())
@@ -239,8 +241,8 @@ mod tests {
     use hanok_boot::board::Ready;
     use hanok_console::script::ScriptStep;
 
-    /// The outcome of a scenario whose board is a shell that runs `board`: a failing one
-    /// must be told as failing, or none of them means anything.
+    /// The outcome of a scenario whose board is a shell that runs `board`: failing ones must be
+    /// reported as failing, or none of the results means anything.
     fn outcome(scenario: &str, framed: bool, board: &str) -> Result<()> {
         let ready = Ready {
             command: Command::new("sh"),
@@ -293,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_board_that_nobody_can_switch_off_ends_at_the_last_word() {
-        // Were it not ended at the last word, the watchdog would end it, and that is another end.
+        // If the run did not end at the last text, the watchdog would end it, with another result.
         let board = format!("{OFF}; exec sleep 3600");
         outcome_of("timeout = 50", framed(), &board).unwrap();
     }
@@ -332,7 +334,7 @@ mod tests {
         fails("timeout = 0.2", "exec sleep 9", "the time was over");
         let panic = "printf 'panic: at x\\nend: panic\\n'";
         fails("", panic, "otherwise than wanted: the hypervisor panicked");
-        // An ending as wanted does not excuse a step that was never done.
+        // The expected ending does not excuse a step that was never reached.
         let step = "end = 'panic'\nsteps = [{ expect = 'bye' }]";
         fails(step, panic, "\"bye\" on the console of a never came");
         let refused = "printf 'refused: no\\nend: refused\\n'";

@@ -22,7 +22,7 @@ use hanok_console::script::ScriptStep;
 pub struct Scenario {
     /// The test's name; the file's, without its ending, where it is not given.
     pub name: Option<String>,
-    /// Why it is there, for whoever reads it.
+    /// What the test is for, for its reader.
     #[serde(default)]
     pub about: String,
     /// Descriptions, relative to the repository; a case each.
@@ -39,11 +39,11 @@ pub struct Scenario {
     pub kernel: Option<OneOrMore<String>>,
     /// Numbers of vCPUs of the first VM; a case each.
     pub vcpus: Option<OneOrMore<u64>>,
-    /// Where the random numbers of damage begin; a case each.
+    /// Seeds of the random numbers of damage; a case each.
     pub seed: Option<OneOrMore<u64>>,
     /// Memory of the first VM.
     pub vm_memory: Option<String>,
-    /// What is changed about VMs by name.
+    /// Changes to VMs, by their names.
     #[serde(default)]
     pub vms: BTreeMap<String, VmSpec>,
     /// Words added to the first VM's command line.
@@ -52,27 +52,27 @@ pub struct Scenario {
     /// Words for the hypervisor.
     #[serde(default)]
     pub append: String,
-    /// Whether the image is the one that is shipped even where `append` asks for a fault, which that
-    /// one refuses; else such a case has the image for tests.
+    /// Whether the shipped image is used even where `append` asks for a fault, which that image
+    /// refuses; otherwise such a case uses the image for tests.
     #[serde(default)]
     pub shipped: bool,
-    /// What `@NAME@` stands for in the texts.
+    /// The values of `@NAME@` in the texts.
     #[serde(default)]
     pub vars: BTreeMap<String, String>,
-    /// Files that the first VM's initramfs has besides.
+    /// Files that are added to the first VM's initramfs.
     #[serde(default)]
     pub initramfs_files: Vec<FileSpec>,
-    /// Debian's packages that its initramfs has besides, each with the libraries it needs.
+    /// Debian's packages that are added to its initramfs, each with the libraries it needs.
     #[serde(default)]
     pub initramfs_packages: Vec<String>,
     /// What is done to the image before the board boots it.
     #[serde(default)]
     pub image_damage: Vec<Damage>,
-    /// What is done to the board's device tree; then it is not QEMU that hands it over.
+    /// Damage to the board's device tree; the tree is then not passed by QEMU.
     pub board_tree_damage: Option<Vec<Damage>>,
-    /// What is made of the first VM's kernel, a program of guests/, before it boots.
+    /// The form of the first VM's kernel, a program of guests/, before it boots.
     pub kernel_as: Option<Form>,
-    /// Boots the first VM's kernel without the hypervisor: what it does on QEMU itself.
+    /// Boots the first VM's kernel without the hypervisor, to see what it does on QEMU itself.
     #[serde(default)]
     pub native: bool,
     /// Which of QEMU's programs a native boot takes: the 32-bit one, too.
@@ -80,11 +80,11 @@ pub struct Scenario {
     /// What starts the image.
     #[serde(default)]
     pub boot: Loader,
-    /// Whether the hypervisor frames the board's line. Where it does not, all that comes is the
-    /// first VM's console, and what is sent or typed are keys.
+    /// Whether the hypervisor frames the board's line. If not, everything that comes is the first
+    /// VM's console, and what is sent or typed are keys.
     #[serde(default = "framed")]
     pub framed: bool,
-    /// Time is a count of instructions, and every run like the one before.
+    /// Makes time a count of instructions, so that all runs are alike.
     #[serde(default)]
     pub icount: bool,
     /// What to await and to type, in order.
@@ -93,25 +93,25 @@ pub struct Scenario {
     /// How it must end: one of these.
     #[serde(default = "off")]
     pub end: OneOrMore<Ending>,
-    /// Watchdog in seconds of this PC's time: generous, since only a hang reaches it.
+    /// The watchdog in seconds of this PC's time: long, since only a hang reaches it.
     #[serde(default = "default_timeout")]
     pub timeout: f64,
-    /// Texts that the hypervisor must have said.
+    /// Texts that the hypervisor must have printed.
     #[serde(default)]
     pub expect_log: Vec<String>,
-    /// How many times the case is done, with the same image where its key is given.
+    /// The number of times that the case is run, with the same image if its key is given.
     #[serde(default = "once")]
     pub boots: u32,
     /// The image's key, 64 hexadecimal digits: zeros are none. A new one where it is not given.
     pub image_key: Option<String>,
-    /// What follows these texts in their lines is another one each time, on each console and in
-    /// each boot.
+    /// Texts whose continuation in their lines must differ each time, on each console and in each
+    /// boot.
     #[serde(default)]
     pub unlike: Unlike,
-    /// Numbers that the consoles must have said, and their bounds.
+    /// Numbers that the consoles must have printed, and their bounds.
     #[serde(default)]
     pub numbers: Numbers,
-    /// Texts that neither a VM nor the hypervisor may have said.
+    /// Texts that neither a VM nor the hypervisor may have printed.
     #[serde(default)]
     pub forbid: Vec<String>,
     /// More arguments for QEMU.
@@ -120,8 +120,8 @@ pub struct Scenario {
     /// Only run with --all, or when named.
     #[serde(default)]
     pub slow: bool,
-    /// What Debian's QEMU does wrong, so that only one that the user names can run it; without,
-    /// it is told that it was not run.
+    /// The fault of Debian's QEMU because of which only a QEMU that the user names can run it;
+    /// otherwise it is reported as not run.
     pub needs_qemu: Option<String>,
 }
 
@@ -137,7 +137,7 @@ pub struct VmSpec {
     pub cpus: Option<Vec<u64>>,
     /// Its memory, such as "128M".
     pub memory: Option<String>,
-    /// Whether it begins with the board.
+    /// Whether it starts with the board.
     pub autostart: Option<bool>,
     /// Words added to its command line.
     #[serde(default)]
@@ -205,7 +205,7 @@ pub enum Ending {
     Panic,
     /// The hypervisor refused to start.
     Refused,
-    /// The time was over, with all steps done: where something must go on for ever.
+    /// The time limit was reached with all steps done: for something that must go on for ever.
     Timeout,
 }
 
@@ -213,11 +213,11 @@ pub enum Ending {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum StepSpec {
-    /// Go on once this text comes on the console.
+    /// Wait until this text comes on the console.
     Expect(String),
-    /// Go on once this text comes in the hypervisor's messages.
+    /// Wait until this text comes in the hypervisor's messages.
     ExpectLog(String),
-    /// Type this at the VM's console, whoever is attached.
+    /// Type this at the VM's console, whichever VM is attached.
     Send(String),
     /// Type this as the person at the terminal: for the attached VM, or the prompt.
     Key(String),

@@ -1,10 +1,10 @@
-//! From readings of a counter to what one round of a stretch costs.
+//! Computes from readings of a counter what one round of a stretch costs.
 //!
-//! With `-icount shift=0` an instruction takes one nanosecond, but the counter may tick once in
-//! 16 of them. A stretch therefore has many rounds, and the same stretch without what is measured
-//! is taken off. Of several samples the least counts: whatever else happens on the machine, such
-//! as a host's tick, makes one longer. The ticks' grain leaves an error of two ticks in a
-//! stretch, so a tenth of an instruction is the last digit that says something.
+//! With `-icount shift=0` an instruction takes one nanosecond, but the counter may tick only once
+//! in 16 of them. So a stretch has many rounds, and the same stretch without what is measured is
+//! subtracted. Of several samples the least counts: anything else that happens on the machine, such
+//! as a host's tick, makes a sample longer. The tick's size leaves an error of two ticks in a
+//! stretch, so that a tenth of an instruction is the last meaningful digit.
 
 use core::fmt;
 
@@ -13,15 +13,15 @@ use core::fmt;
 pub struct Least(Option<u64>);
 
 impl Least {
-    /// Of no samples.
+    /// No samples.
     pub const NONE: Self = Self(None);
 
-    /// Adds one, in ticks.
+    /// Adds a sample, in ticks.
     pub fn add(&mut self, ticks: u64) {
         self.0 = Some(self.0.map_or(ticks, |least| least.min(ticks)));
     }
 
-    /// The least, in ticks; `None` where there was no sample.
+    /// The least sample in ticks; `None` where there is none.
     pub fn get(self) -> Option<u64> {
         self.0
     }
@@ -35,16 +35,17 @@ impl FromIterator<u64> for Least {
 
 const NANOSECONDS: u128 = 1_000_000_000;
 
-/// What one round costs: nanoseconds, which are instructions where one takes one; to a tenth.
+/// The cost of one round in nanoseconds, to a tenth. Where an instruction takes one nanosecond,
+/// these are instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost {
     tenths: u64,
 }
 
 impl Cost {
-    /// Of `rounds` rounds that took `with` ticks of `frequency` Hz, and `without` ticks without
-    /// what is measured. `None` where that is no measurement: no rounds, no frequency, less time
-    /// with than without, or more than a number holds.
+    /// The cost of `rounds` rounds that took `with` ticks of `frequency` Hz, and `without` ticks
+    /// without what is measured. `None` where that is no measurement: no rounds, no frequency, less
+    /// time with than without, or a result that is too large.
     pub fn of(with: Least, without: Least, rounds: u64, frequency: u64) -> Option<Self> {
         let ticks = with.get()?.checked_sub(without.get()?)?;
         let divisor = u128::from(frequency) * u128::from(rounds);
@@ -125,13 +126,13 @@ mod tests {
             let with = ticks(phases.0, cost_of_one + loop_cost);
             let without = ticks(phases.1, loop_cost);
             let cost = Cost::of(Least(Some(with)), Least(Some(without)), rounds, FREQUENCY);
-            // Less time with than without can only be the grain's.
+            // Less time with than without can only come from the tick's size.
             let text = cost.map_or(std::string::String::from("0"), |cost| cost.to_string());
             prop_assert_eq!(text, cost_of_one.to_string());
         }
 
-        /// The nearest tenth, found by bounds instead of a division; in numbers of 256 bits
-        /// nothing would be cut off, so what 128 do not hold is left to the other tests.
+        /// The nearest tenth, found by bounds instead of a division. Numbers of 256 bits would lose
+        /// nothing; cases beyond 128 bits are left to the other tests.
         #[test]
         fn any_reading_gives_the_nearest_tenth_or_nothing(
             with: u64, without: u64, rounds in 0..1u64 << 40, frequency in 0..1u64 << 36,

@@ -1,46 +1,47 @@
-//! The figures, by the names that the host's tools know them by.
+//! The figures, by the names that the host's tools use.
 
 /// One figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
-    /// Round trip of the cheapest hypercall.
+    /// The round trip of the cheapest hypercall.
     Hypercall,
-    /// Round trip of SMCCC_VERSION.
+    /// The round trip of SMCCC_VERSION.
     SmcccVersion,
     /// A read of GICD_TYPER.
     GicdRead,
-    /// One interrupt of the virtual timer, the handler included.
+    /// One interrupt of the virtual timer, with its handler.
     TimerInterrupt,
-    /// From a VM to another one on the same core, by yields.
+    /// A switch from a VM to another one on the same core, by yields.
     Switch,
     /// An SGI to another core, until its answer in memory.
     Ipi,
-    /// [`Self::TimerInterrupt`] while four less urgent interrupts are pending: with it one more
+    /// [`Self::TimerInterrupt`] while four less urgent interrupts are pending: together one more
     /// than most CPUs have list registers.
     Pending4,
-    /// The same with 200 of them.
+    /// [`Self::TimerInterrupt`] while 200 less urgent interrupts are pending.
     Pending200,
     /// One interrupt of 200 that become pending together.
     Burst200,
-    /// From the moment that a timer was set to, until the CPU that sleeps by WFI goes on.
+    /// The time from the moment that a timer was set to until the CPU, which sleeps by WFI, goes
+    /// on.
     Wake,
-    /// [`Self::TimerInterrupt`] of the physical timer, which a hypervisor emulates. On a core that
-    /// is shared, it decides anew after each who runs.
+    /// [`Self::TimerInterrupt`] of the physical timer, which a hypervisor emulates. On a shared
+    /// core the hypervisor decides again after each one which vCPU runs.
     PhysicalTimer,
     /// An interrupt of a device that the VM has for itself.
     Device,
-    /// From the board's reset to the program's own start.
+    /// The time from the board's reset to the program's own start.
     Start,
-    /// A byte sent over the PL011, with a look before each whether there is room.
+    /// A byte sent over the PL011, where each byte is preceded by a check for space.
     SendPolled,
-    /// A byte sent over the PL011, with one look before sixteen.
+    /// A byte sent over the PL011, with one check for space before sixteen.
     SendBurst,
-    /// A byte received by the PL011, as its interrupt tells.
+    /// A byte received by the PL011 when its interrupt comes.
     Receive,
 }
 
 impl Figure {
-    /// All of them, in the order in which they are measured.
+    /// All figures, in the order in which they are measured.
     pub const ALL: [Self; 16] = [
         Self::Hypercall,
         Self::SmcccVersion,
@@ -60,7 +61,7 @@ impl Figure {
         Self::Receive,
     ];
 
-    /// Its name.
+    /// The figure's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hypercall => "hypercall",
@@ -92,11 +93,11 @@ impl Figure {
 pub struct Figures(u16);
 
 impl Figures {
-    /// What is measured unless somebody asks for more: what needs neither a second VM nor a second
-    /// vCPU, nor many interrupts.
+    /// The default figures: those that need neither a second VM nor a second vCPU, nor many
+    /// interrupts.
     pub const ALONE: Self = Self(0b1111);
 
-    /// Those that `names` names, separated by commas; `None` where it names an unknown one.
+    /// The figures that `names` has, separated by commas; `None` where a name is unknown.
     pub fn named(names: &str) -> Option<Self> {
         names.split(',').try_fold(Self(0), |all, name| {
             let figure = Figure::named(name)?;

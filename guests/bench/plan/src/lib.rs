@@ -1,5 +1,5 @@
-//! What the bench payload is to measure, and how a figure comes out of counter readings: the
-//! part of it that is tested on a PC.
+//! What the bench payload is to measure, and how a figure is computed from counter readings: the
+//! part of the payload that is tested on a PC.
 
 #![no_std]
 #![forbid(unsafe_code)]

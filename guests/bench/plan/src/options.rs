@@ -3,37 +3,37 @@
 use crate::Figures;
 use core::fmt;
 
-/// How often each stretch is measured unless `bench.repeat` says otherwise.
+/// The default number of samples of each stretch, unless `bench.repeat` says otherwise.
 pub const DEFAULT_REPEAT: u32 = 16;
-/// More is a mistake: it would take hours.
+/// The largest number of samples. More is a mistake: it would take hours.
 const MOST: u32 = 100_000;
 
-/// What the command line says.
+/// The options from the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// `bench.figures`: what is measured.
+    /// `bench.figures`: the figures to measure.
     pub figures: Figures,
-    /// `bench.repeat`: how often each stretch is measured.
+    /// `bench.repeat`: the number of samples of each stretch.
     pub repeat: u32,
-    /// `bench.role`: what this VM is there for.
+    /// `bench.role`: what this VM does.
     pub role: Role,
     /// `bench.ipi`: how the vCPU that gets interrupts waits for them.
     pub waiting: Waiting,
-    /// `bench.device`: where the PL061 is that interrupts, and its interrupt; `None` where a VM that
-    /// has it for itself finds it.
+    /// `bench.device`: the PL061 that interrupts; `None` where a VM that has it for itself finds it
+    /// in the tree.
     pub device: Option<Device>,
 }
 
 /// A device that interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Where its registers begin.
+    /// The address of its registers.
     pub registers: u64,
-    /// Its interrupt.
+    /// The number of its interrupt.
     pub interrupt: u32,
 }
 
-/// What a VM is there for.
+/// What a VM does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It measures.
@@ -49,9 +49,9 @@ pub enum Role {
 /// How a vCPU waits for an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// It runs on.
+    /// It runs in a loop.
     Spin,
-    /// By WFI.
+    /// It sleeps by WFI.
     Wfi,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for Mistake<'_> {
 }
 
 impl Options {
-    /// Reads the words that begin with `bench.`; of one that comes twice, the last counts.
+    /// Reads the words that begin with `bench.`. If one occurs twice, the last counts.
     pub fn parse(words: &str) -> Result<Self, Mistake<'_>> {
         let mut options = Self {
             figures: Figures::ALONE,

@@ -3,8 +3,8 @@
 use core::arch::asm;
 use hanok_guest_runtime::psci;
 
-/// So many rounds of a call with X0 and X16. An empty instruction makes it the loop without the
-/// call, to compare with.
+/// A function that makes `rounds` rounds of a call with X0 and X16. With an empty instruction it is
+/// the loop without the call, for comparison.
 macro_rules! rounds {
     ($(#[$about:meta])* $name:ident, $call:literal) => {
         $(#[$about])*
@@ -48,8 +48,8 @@ rounds!(
     ""
 );
 
-/// Whether an SMCCC call is understood: HVC is not UNDEFINED, and the answer is not the calling
-/// convention's for an unknown function (DEN 0028, 5.2).
+/// Whether an SMCCC call is implemented: HVC is not UNDEFINED, and the answer is not that of an
+/// unknown function (DEN 0028, 5.2).
 pub fn understood(function: u64) -> bool {
     let mut x0 = function;
     // SAFETY: the caller asks for functions that change nothing; they may change X0 to X17.
@@ -64,7 +64,7 @@ pub fn understood(function: u64) -> bool {
     result.is_ok() && psci::status(x0) != psci::NOT_SUPPORTED
 }
 
-/// So many rounds of a load from a device register.
+/// Makes `rounds` loads from a device register.
 pub fn reads(rounds: u64, address: u64) {
     // SAFETY: the caller names a device register that is read without a side effect.
     unsafe {
@@ -80,7 +80,7 @@ pub fn reads(rounds: u64, address: u64) {
     }
 }
 
-/// Counts to `turns`, two instructions each.
+/// Counts to `turns`, with two instructions a turn.
 pub fn count(turns: u64) {
     // SAFETY: counts.
     unsafe { asm!("2:", "subs {0}, {0}, #1", "b.ne 2b", inout(reg) turns => _) };

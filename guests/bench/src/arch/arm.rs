@@ -3,8 +3,8 @@
 use core::arch::asm;
 use hanok_guest_runtime::psci;
 
-/// So many rounds of a call with R0 and R12. An empty instruction makes it the loop without the
-/// call, to compare with.
+/// A function that makes `rounds` rounds of a call with R0 and R12. With an empty instruction it is
+/// the loop without the call, for comparison.
 macro_rules! rounds {
     ($(#[$about:meta])* $name:ident, $call:literal) => {
         $(#[$about])*
@@ -46,8 +46,8 @@ rounds!(
     ""
 );
 
-/// Whether an SMCCC call is understood: HVC is not UNDEFINED, and the answer is not the calling
-/// convention's for an unknown function (DEN 0028, 5.2).
+/// Whether an SMCCC call is implemented: HVC is not UNDEFINED, and the answer is not that of an
+/// unknown function (DEN 0028, 5.2).
 pub fn understood(function: u64) -> bool {
     let mut r0 = function as u32;
     // SAFETY: the caller asks for functions that change nothing; they may change R0 to R3.
@@ -60,7 +60,7 @@ pub fn understood(function: u64) -> bool {
     result.is_ok() && psci::status(r0.into()) != psci::NOT_SUPPORTED
 }
 
-/// So many rounds of a load from a device register.
+/// Makes `rounds` loads from a device register.
 pub fn reads(rounds: u64, address: u64) {
     // SAFETY: the caller names a device register that is read without a side effect.
     unsafe {
@@ -76,7 +76,7 @@ pub fn reads(rounds: u64, address: u64) {
     }
 }
 
-/// Counts to `turns`, two instructions each.
+/// Counts to `turns`, with two instructions a turn.
 pub fn count(turns: u64) {
     // SAFETY: counts.
     unsafe { asm!("2:", "subs {0}, {0}, #1", "bne 2b", inout(reg) turns as u32 => _) };

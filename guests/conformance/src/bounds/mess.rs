@@ -1,4 +1,5 @@
-//! States of the interrupt controller in which a single write means much work.
+//! States of the interrupt controller in which a single register write costs the hypervisor much
+//! work.
 
 use crate::machine::Machine;
 use crate::{gic, mmio};
@@ -7,19 +8,19 @@ use gic::{
 };
 use hanok_types::{GicVersion, platform};
 
-/// Words of 32 SPIs, after the one of private interrupts.
+/// Registers of 32 SPIs each, after the first one, which is of the private interrupts.
 const SPI_WORDS: u64 = platform::SPIS as u64 / 32;
 
-/// One of them.
+/// One such state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mess {
-    /// Every interrupt disabled and gone.
+    /// Every interrupt disabled, and neither pending nor active.
     Nothing,
     /// All pending and enabled at the first CPU.
     AtMe,
-    /// All pending and enabled, each at another CPU than the one before.
+    /// All pending and enabled, each routed to another CPU than the one before.
     AtAll,
-    /// All pending and enabled, at any CPU (a GICv2: at all of them).
+    /// All pending and enabled, routed to any CPU (with a GICv2: to all of them).
     AtAny,
     /// All pending, enabled and active at once.
     Active,
@@ -27,7 +28,7 @@ pub enum Mess {
     Disabled,
 }
 
-/// All of them.
+/// All states.
 pub const ALL: [Mess; 6] = [
     Mess::Nothing,
     Mess::AtMe,
@@ -38,7 +39,7 @@ pub const ALL: [Mess; 6] = [
 ];
 
 impl Mess {
-    /// Its name.
+    /// The state's name in the report.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -50,7 +51,7 @@ impl Mess {
         }
     }
 
-    /// Brings it about, whatever was before.
+    /// Brings the interrupt controller into this state from any other.
     pub fn make(self, machine: &Machine) {
         forward(0);
         for spi in 0..platform::SPIS {
@@ -58,13 +59,14 @@ impl Mess {
         }
         for index in 0..machine.cpus {
             if machine.gic == GicVersion::V3 {
-                // Awake.
+                // The redistributor is awake.
                 mmio::write32(gic::v3::redistributor(index) + WAKER, 0);
             }
         }
         for frame in frames(machine) {
             frame.each(|base, word| {
-                // The later, the more urgent: each comes before all that were found before it.
+                // A later interrupt is more urgent: each comes before all that were found before
+                // it.
                 for quarter in 0..8 {
                     let urgency = 31 - (word * 8 + quarter) * 31 / (8 * (SPI_WORDS + 1));
                     let value = (urgency as u32) << 3;
@@ -83,7 +85,7 @@ impl Mess {
         forward(BOTH);
     }
 
-    /// Brings it about again after one register, at `offset` of its frame, may have been written.
+    /// Restores the state after one register, at `offset` of its frame, may have been written.
     pub fn mend(self, offset: u64) {
         forward(BOTH);
         let word = match offset {
@@ -156,7 +158,7 @@ fn forward(groups: u32) {
     mmio::write32(gic::distributor(), groups);
 }
 
-/// A register frame with interrupts, and which words of 32 of them are in it.
+/// A register frame with interrupts, and its words of 32 interrupts each.
 struct Frame {
     base: u64,
     first: u64,

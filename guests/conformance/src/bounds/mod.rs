@@ -1,14 +1,4 @@
-//! What makes a hypervisor work longest at a time.
-//!
-//! Every register of every device and every call is tried with patterns of values, while the
-//! interrupt controller is in one *mess* after another: all interrupts pending at one CPU, at
-//! all of them, at any of them, or active. The result is read by a tool that counts, between
-//! the markers of a *row*, the hypervisor's instructions of each single exit; the guest says
-//! the rows' names alone, in the same order.
-//!
-//! Boot arguments: `conformance.run=bounds`, with `bounds.part=` one of `registers` (the
-//! default), `together` (all CPUs at work at once), `fuzz` (that of [`crate::fuzz`], as one row) and
-//! `lives` (what a neighbour that resets itself for ever makes the hypervisor do).
+//! Measures what makes the hypervisor work longest in one exit.
 
 mod mess;
 mod places;
@@ -21,7 +11,7 @@ use crate::{boot, fuzz, gic, marker, mmu, psci, smp};
 use mess::Mess;
 use places::RegisterPlace;
 
-/// One of the kinds of value that are written everywhere.
+/// One kind of value that is written to every register.
 const VALUES: [u64; 12] = [
     u64::MAX,
     0,
@@ -29,24 +19,24 @@ const VALUES: [u64; 12] = [
     0xaaaa_aaaa_aaaa_aaaa,
     0x0101_0101_0101_0101,
     0x8080_8080_8080_8080,
-    // GICD_SGIR: SGI 15 to all, and to all others.
+    // GICD_SGIR: SGI 15 to all CPUs, and to all others.
     0x00ff_000f_00ff_000f,
     0x0100_000f_0100_000f,
     // GICD_IROUTER: to any CPU.
     0x8000_0000,
-    // GICR_WAKER's sleep, and GICD_CTLR's groups.
+    // The values of GICR_WAKER's sleep bit and of GICD_CTLR's group bits.
     2,
     3,
     1,
 ];
 
-/// How long `lives` looks on.
+/// How long `lives` runs.
 const LIVES_MS: u64 = 200;
 
 /// What the boot arguments ask for.
 pub fn run(machine: &Machine, part: Option<&str>) {
     mmu::map_everything(machine.memory());
-    // Each of them has been on, and has its interface in use.
+    // Each of the other CPUs has been on, and has enabled its CPU interface.
     for index in 1..machine.cpus {
         if smp::start(index, |_| ()) != psci::SUCCESS || !smp::wait_off(index) {
             println!("FAIL bounds: CPU {index} does not come on and go off");
@@ -61,8 +51,7 @@ pub fn run(machine: &Machine, part: Option<&str>) {
     println!("bounds: done");
 }
 
-/// Everything that chance finds; what it says is counted, too. The marker behind it is the
-/// fuzzer's.
+/// A run of the fuzzer: its console output is counted too. The fuzzer prints the marker at its end.
 fn fuzzed(machine: &Machine) -> ! {
     let options = fuzz::Options {
         steps: 12_000,
@@ -73,7 +62,8 @@ fn fuzzed(machine: &Machine) -> ! {
     fuzz::run(machine, &options)
 }
 
-/// Time for some lives of a neighbour on the same core: their ends, their memory, their beginnings.
+/// Waits while a neighbour on the same core is reset several times: the end of its life, its
+/// memory's zeroing, its start.
 fn lives() {
     row(format_args!("a neighbour's lives"), || {
         sleep_until(LIVES_MS, || false);
@@ -103,7 +93,7 @@ fn registers(machine: &Machine) {
     Mess::Nothing.make(machine);
 }
 
-/// One row: its name, then what is counted.
+/// Prints one row: its name, then the measured counts.
 fn row(name: core::fmt::Arguments<'_>, what: impl FnOnce()) {
     println!("bounds: row {name}");
     marker::begin();
@@ -111,7 +101,7 @@ fn row(name: core::fmt::Arguments<'_>, what: impl FnOnce()) {
     marker::end();
 }
 
-/// Every value in every width to one register; in a mess, which is made good each time.
+/// Writes every value in every width to one register, in one state, which is restored each time.
 fn touch(place: &RegisterPlace, mess: Option<Mess>) {
     for width in access::ALL_WIDTHS {
         for value in VALUES {
@@ -127,7 +117,7 @@ fn touch(place: &RegisterPlace, mess: Option<Mess>) {
     }
 }
 
-/// Software generated interrupts by the CPU's own registers, which a GICv3 has.
+/// Sends software generated interrupts by the CPU's own registers, which a GICv3 has.
 fn sent(machine: &Machine, mess: Mess) {
     if machine.gic != hanok_types::GicVersion::V3 {
         return;
@@ -147,8 +137,8 @@ fn sent(machine: &Machine, mess: Mess) {
     );
 }
 
-/// Every function that is known and many that are not, but none that ends the guest or makes it
-/// wait for ever.
+/// Makes every known call and many unknown ones, but none that ends the guest or makes it wait for
+/// ever.
 fn calls(machine: &Machine) {
     const ARGUMENTS: [u64; 6] = [0, 1, 64, 192, u64::MAX, 0x4000_0000];
     let functions = (0..0x20)
@@ -181,7 +171,8 @@ fn calls(machine: &Machine) {
     for function in functions.filter(|function| !ends(*function)) {
         row(format_args!("call {function:#x}"), || {
             for first in ARGUMENTS {
-                // No CPU comes on by these: the first one is on, others have no such number.
+                // These calls start no CPU: the first one is on, and no other CPU has such a
+                // number.
                 let target = if first == 1 { 0 } else { first };
                 psci::call(function, target, boot::secondary_address(), first);
                 psci::call(function, target, !0, !0);

@@ -1,5 +1,5 @@
-//! The registers that are tried: of those with a part for each interrupt the first ones, some
-//! in the middle and the last ones, those behind the end included; of all others each.
+//! The registers that are written: of those with a field for each interrupt the first ones, some in
+//! the middle and the last ones, those beyond the end included; of all others each.
 
 use crate::gic;
 use crate::machine::Machine;
@@ -12,9 +12,9 @@ pub struct RegisterPlace {
     frame: &'static str,
     index: usize,
     base: u64,
-    /// Where it is in its frame.
+    /// The offset in its frame.
     pub offset: u64,
-    /// What it does to the controller is not undone by the words of one register alone.
+    /// Its effect on the controller is not undone by restoring the words of one register.
     pub spoils: bool,
 }
 
@@ -31,22 +31,22 @@ impl fmt::Display for RegisterPlace {
     }
 }
 
-/// Registers of a word each, before those with a part for each interrupt.
+/// Registers of one word each, before those with a field for each interrupt.
 const OWN: [u64; 10] = [0, 4, 8, 0xc, 0x10, 0x14, 0x18, 0x40, 0x48, 0x7c];
 /// Where the registers with a bit for each interrupt begin.
 const BITS: [u64; 7] = [0x80, 0x100, 0x180, 0x200, 0x280, 0x300, 0x380];
-/// Of these, the words.
+/// Which words of these are written.
 const WORDS: [u64; 7] = [0, 4, 8, 0x10, 0x20, 0x24, 0x7c];
 /// The registers with a byte for each interrupt, and those of a GICv2's targets.
 const BYTES: [u64; 2] = [0x400, 0x800];
-/// Of these, the words.
+/// Which words of these are written.
 const FOURS: [u64; 8] = [0, 4, 0x1c, 0x20, 0x24, 0x80, 0x11c, 0x120];
-/// All the rest of a distributor's first page.
+/// The rest of a distributor's first page.
 const REST: [u64; 16] = [
     0xc00, 0xc04, 0xc08, 0xc0c, 0xc20, 0xc44, 0xc48, 0xd00, 0xd04, 0xe00, 0xf00, 0xf04, 0xf10,
     0xf1c, 0xf20, 0xf2c,
 ];
-/// GICD_IROUTER, of which SPIs.
+/// The SPIs whose GICD_IROUTER is written.
 const ROUTES: [u64; 7] = [0x6100, 0x6104, 0x6108, 0x6200, 0x68f8, 0x6900, 0x7fd8];
 
 fn first_page() -> impl Iterator<Item = u64> {
@@ -59,8 +59,8 @@ fn spoils(offset: u64) -> bool {
     matches!(offset, 0..0x80 | 0x800..0xc00 | 0xf00..0x1000 | 0x6000..)
 }
 
-/// Those of the interrupt controller. A GICv2's CPU interface is the CPU's own: no access to it
-/// is an exit.
+/// The registers of the interrupt controller. A GICv2's CPU interface belongs to the CPU: no access
+/// to it is an exit.
 pub fn interrupts(machine: &Machine) -> impl Iterator<Item = RegisterPlace> {
     let v3 = machine.gic == GicVersion::V3;
     let base = gic::distributor();
@@ -74,7 +74,7 @@ pub fn interrupts(machine: &Machine) -> impl Iterator<Item = RegisterPlace> {
         offset,
         spoils: spoils(offset),
     });
-    // The first, another one, the last.
+    // The first, another one, and the last.
     let last = machine.cpus - 1;
     let redistributors = [0, last / 2, last].into_iter().filter(move |_| v3);
     let redistributors = redistributors.flat_map(|index| {
@@ -103,9 +103,9 @@ pub fn interrupts(machine: &Machine) -> impl Iterator<Item = RegisterPlace> {
     distributor.chain(redistributors)
 }
 
-/// Those of the other devices, and where nothing is.
+/// The registers of the other devices, and addresses without a device.
 pub fn others(machine: &Machine) -> impl Iterator<Item = RegisterPlace> {
-    // The serial port's data register last: what it says is nothing to read.
+    // The serial port's data register is last, since it prints characters without meaning.
     let serial = (1..0x14).chain([0x3f8, 0x3fc, 0]).map(|word| word * 4);
     let clock = (0..9).chain([0x3f8, 0x3ff]).map(|word| word * 4);
     let slot = (0..0x44).step_by(3).map(|word| word * 4);

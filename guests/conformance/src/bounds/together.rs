@@ -1,4 +1,5 @@
-//! All CPUs at work at once: they send to each other, wait, use floating point, go off and on.
+//! All CPUs work at once: they send interrupts to each other, wait, use floating point, turn off
+//! and on.
 
 use super::{Mess, row};
 use crate::arch::fp;
@@ -11,10 +12,10 @@ static STOP: AtomicBool = AtomicBool::new(false);
 static CPUS: AtomicUsize = AtomicUsize::new(1);
 static JOB: AtomicU64 = AtomicU64::new(0);
 
-/// How long each goes on, in microseconds.
+/// How long each kind of work runs, in microseconds.
 const TIME: u64 = 20_000;
 
-/// Each kind of work alone, then all of them at once.
+/// Runs each kind of work alone, then all of them at once.
 pub fn run(machine: &Machine) {
     CPUS.store(machine.cpus, Relaxed);
     for (number, name) in JOBS.iter().enumerate() {
@@ -31,7 +32,7 @@ pub fn run(machine: &Machine) {
                 step(0);
             }
             STOP.store(true, Relaxed);
-            // Whoever waits for an interrupt gets one.
+            // A CPU that waits for an interrupt is sent one.
             (0..16).for_each(gic::send_others);
             for index in 1..machine.cpus {
                 if !smp::wait_off(index) {

@@ -1,4 +1,4 @@
-//! What a former life left: nothing, in Hanok. QEMU's reset keeps RAM, so the loop is for
+//! What a former life left behind: nothing on Hanok. QEMU's reset keeps RAM, so the loop is for
 //! Hanok; the cases themselves hold on both, in a first life.
 
 use crate::case::{Case, Outcome, case};
@@ -20,8 +20,8 @@ const SPI: u32 = 32 + 203;
 /// What was found before anything was set up: a register's address and its value.
 static FOUND: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// Looks whether an interrupt is enabled, pending or active, or a timer on, before anything
-/// is set up; what is found, [`clean`] and the cases tell.
+/// Checks whether an interrupt is enabled, pending or active, or a timer enabled, before anything
+/// is set up; [`clean`] and the cases report what was found.
 pub fn first_look(cpus: usize) {
     let timers = [read_sysreg!("cntv_ctl_el0"), read_sysreg!("cntp_ctl_el0")];
     for (name, control) in (1..).zip(timers) {
@@ -70,7 +70,7 @@ fn page(machine: &Machine) -> &'static mut [u64] {
     unsafe { core::slice::from_raw_parts_mut(address as usize as *mut u64, PAGE as usize / 8) }
 }
 
-/// The first word of each page that nobody uses.
+/// The first word of each unused page.
 fn first_words(machine: &Machine) -> impl Iterator<Item = &'static AtomicU64> + '_ {
     let mapped = sweep::free_pages(machine).filter(|page| page - machine.ram < 1 << 30);
     // SAFETY: a page of RAM that is mapped, and that neither the image nor the tree is in.
@@ -86,8 +86,8 @@ fn clean(machine: &Machine) -> Outcome {
     Ok(())
 }
 
-/// Says whether all is clean, makes a mess, and resets: each life prints once, and whoever
-/// watches ends the run.
+/// Reports whether all is clean, fills the state with values, and resets: each life prints one
+/// line, and the scenario that watches ends the run.
 pub fn reset_loop(machine: &Machine) -> ! {
     match clean(machine).and_then(|()| no_interrupts()) {
         Ok(()) => println!("canary: clean"),
@@ -99,8 +99,8 @@ pub fn reset_loop(machine: &Machine) -> ! {
     psci::system_reset()
 }
 
-/// Interrupts of each kind enabled, pending and active; timers that fire; and the other
-/// vCPUs in the middle of something.
+/// Enables interrupts of each kind and makes them pending and active; starts timers that fire; and
+/// keeps the other vCPUs at work.
 fn make_a_mess(machine: &Machine) {
     for index in 1..machine.cpus {
         // One storm is enough: an emulator spends most of its time on more.

@@ -79,7 +79,7 @@ fn wait_sent() -> Outcome {
     Ok(())
 }
 
-/// Runs `f` with the port in loopback. What is sent shows on the console too.
+/// Runs `f` with the port in loopback. The characters sent appear on the console too.
 fn in_loopback(f: impl FnOnce() -> Outcome) -> Outcome {
     wait_sent()?;
     write32(UART + LCR_H, FIFO);
@@ -121,7 +121,7 @@ fn uart_loopback(_: &Machine) -> Outcome {
     })
 }
 
-/// The interrupt's way: raised, taken, level while its cause lasts, gone with it.
+/// The interrupt's states: raised, taken, level while its cause lasts, gone when the cause is gone.
 fn uart_receive_interrupt(_: &Machine) -> Outcome {
     let id = platform::UART_IRQ.get();
     gic::set_edge(id, false);
@@ -145,8 +145,8 @@ fn uart_receive_interrupt(_: &Machine) -> Outcome {
     outcome
 }
 
-/// Whatever IFLS says, the interrupt is there when the FIFO is full, and gone when empty.
-/// QEMU raises it with the first byte, real hardware at the watermark.
+/// Whatever IFLS says, the interrupt is pending when the FIFO is full, and not pending when it is
+/// empty. QEMU raises it with the first byte, real hardware at the watermark.
 fn uart_receive_watermark(_: &Machine) -> Outcome {
     for select in 0..5 {
         write32(UART + IFLS, select << 3 | 2);
@@ -207,7 +207,7 @@ fn rtc_ids(_: &Machine) -> Outcome {
 const SECONDS: usize = 20;
 
 fn rtc_counts(_: &Machine) -> Outcome {
-    // After 2001 and before 2100: nobody starts a VM in another time.
+    // The clock is after 2001 and before 2100: no VM is started in another time.
     let start = read32(RTC);
     check!(
         (1_000_000_000..4_102_444_800).contains(&start),
@@ -260,7 +260,7 @@ fn rtc_unknown(_: &Machine) -> Outcome {
     all_zero(RTC, &[0x20, 0x100, 0xfdc])
 }
 
-/// QEMU shows version 1 or 2, by its default of the day; a driver passes over either.
+/// QEMU shows version 1 or 2, by its default at the time; a driver skips either.
 fn virtio_empty(machine: &Machine) -> Outcome {
     for slot in 0..platform::VIRTIO_SLOTS {
         let base = platform::VIRTIO.get() + slot * platform::VIRTIO_STRIDE;
@@ -275,7 +275,7 @@ fn virtio_empty(machine: &Machine) -> Outcome {
     Ok(())
 }
 
-/// QEMU's flash answers by its file, or as zeroes; Hanok's is erased.
+/// QEMU's flash returns its file, or zeroes; Hanok's is erased.
 fn flash_erased(_: &Machine) -> Outcome {
     for address in [0_u64, 0x0400_0000, 0x07ff_fffc] {
         write32(address, 0x98);
@@ -287,7 +287,7 @@ fn flash_erased(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// The tree's random bytes are there, and are not such as nobody has filled.
+/// The tree has random bytes, and they were filled in.
 fn tree_seeds(machine: &Machine) -> Outcome {
     for (name, least, seed) in [
         ("rng-seed", 32, machine.seeds[0]),

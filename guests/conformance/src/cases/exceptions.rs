@@ -1,4 +1,4 @@
-//! Exceptions that a guest's own faults take: the hypervisor must leave them the guest's.
+//! Exceptions that a guest's own faults cause: the hypervisor must let the guest take them.
 
 use crate::arch::access::{jump, load, store};
 use crate::case::{Case, Failure, Outcome, case};
@@ -13,7 +13,7 @@ pub const CASES: &[Case] = &[
     case("exc-device-alignment", 1, device_alignment),
 ];
 
-/// The exception that it must have taken.
+/// The exception that the access must have caused.
 pub fn fault_of(result: Result<(), Fault>, what: &str) -> Result<Fault, Failure> {
     match result {
         Err(fault) => Ok(fault),

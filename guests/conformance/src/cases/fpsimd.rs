@@ -1,4 +1,4 @@
-//! FP/SIMD: registers stay the guest's over exits, interrupts and other vCPUs' use.
+//! FP/SIMD: the guest's registers keep their values over exits, interrupts and other vCPUs' use.
 
 use crate::arch::fp::{self, State};
 use crate::case::{Case, Failure, Outcome, case};
@@ -15,7 +15,7 @@ pub const CASES: &[Case] = &[
     case("fp-each-cpu", 2, each_cpu),
 ];
 
-/// CPACR_EL1.FPEN, CPACR: the guest's own trap comes to the guest.
+/// CPACR_EL1.FPEN, CPACR: the guest takes its own trap.
 fn trap(_: &Machine) -> Outcome {
     for (enabled, expected) in [(false, true), (true, false), (false, true)] {
         fp::enable(enabled);
@@ -60,7 +60,7 @@ fn keeps(seed: u64, rounds: u64) -> Outcome {
 
 fn exits(_: &Machine) -> Outcome {
     let outcome = keeps(1, 100);
-    // What was sent stayed pending.
+    // The interrupt sent stayed pending.
     gic::disable(13);
     outcome
 }

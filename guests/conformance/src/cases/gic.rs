@@ -114,7 +114,7 @@ fn spurious(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// Takes `id` once and ends it; nothing may be left.
+/// Takes `id` once and ends it; no interrupt may be pending afterwards.
 fn take_one(id: u32) -> Outcome {
     check!(gic::wait_signalled(), "{id}: not signalled");
     check_eq!(gic::highest_pending(), u64::from(id), "HPPIR");
@@ -147,7 +147,7 @@ fn sgi_self(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// More at once than there are list registers; each comes once.
+/// More interrupts are pending at once than there are list registers; each is taken once.
 fn sgi_all(_: &Machine) -> Outcome {
     for round in 0..10 {
         (0..16).for_each(enable);
@@ -167,7 +167,7 @@ fn sgi_all(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// The most urgent first, whatever came first.
+/// The most urgent is taken first, whichever became pending first.
 fn priority_order(_: &Machine) -> Outcome {
     gic::set_mask(0);
     for id in 0..16 {
@@ -185,7 +185,7 @@ fn priority_order(_: &Machine) -> Outcome {
         check!(priority >= last, "{priority:#x} after {last:#x}");
         last = priority;
     }
-    // The mask of 0xff lets priorities below it through; 0xf0 is one.
+    // A priority mask of 0xff lets priorities below it through; 0xf0 is one.
     let id = acknowledge();
     end(id);
     (0..16).for_each(disable);
@@ -222,7 +222,7 @@ fn preemption(_: &Machine) -> Outcome {
         check_eq!(acknowledge(), u64::from(id), "IAR");
         check_eq!(gic::running_priority(), u64::from(priority), "RPR");
     }
-    // One less urgent than what runs waits.
+    // An interrupt less urgent than the running priority waits.
     enable(4);
     set_priority(4, 0x60);
     send_self(4);
@@ -291,13 +291,14 @@ fn binary_point(_: &Machine) -> Outcome {
     nothing_left()
 }
 
-/// Pending while disabled shows in the distributor alone, and waits.
+/// An interrupt that is pending while disabled shows in the distributor alone, and is not
+/// signalled.
 fn pending(_: &Machine) -> Outcome {
     for id in [gic::unused_private(), SPI] {
         disable(id);
         if id == SPI {
             gic::set_edge(id, true);
-            // QEMU's GICv2 keeps nothing pending that has no target.
+            // QEMU's GICv2 keeps no interrupt pending that has no target.
             gic::route(id, 0);
         }
         pend(id);
@@ -321,7 +322,7 @@ fn pending(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// An active interrupt does not come again until it is deactivated.
+/// An active interrupt is not signalled again until it is deactivated.
 fn active(_: &Machine) -> Outcome {
     for id in [gic::unused_private(), SPI] {
         enable(id);
@@ -361,7 +362,7 @@ fn disabling(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// An edge while active is kept for afterwards: active and pending.
+/// An edge while the interrupt is active makes it active and pending.
 fn edge(_: &Machine) -> Outcome {
     gic::set_edge(SPI, true);
     enable(SPI);
@@ -431,7 +432,7 @@ fn eoi_mode_1_inner() -> Outcome {
     Ok(())
 }
 
-/// Through the vector, not by hand.
+/// Takes the interrupt through the vector, not by polling.
 fn taken(_: &Machine) -> Outcome {
     let cpu = cpu::this();
     cpu.forget_interrupts();

@@ -61,7 +61,7 @@ fn ids(machine: &Machine) -> Outcome {
 }
 
 /// The tree gives 64 KiB to the distributor and as many to the CPU interface, of which the first
-/// page and the first two answer; behind them is nothing.
+/// page and the first two pages answer; the rest is unmapped.
 fn frames(machine: &Machine) -> Outcome {
     for (frame, answers) in [
         (DIST, platform::GIC_V2_DIST_SIZE),
@@ -87,7 +87,7 @@ fn unknown(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// Registers of a bit, two bits or a byte an interrupt hold what they are given.
+/// Registers with one bit, two bits or a byte for each interrupt hold what is written to them.
 fn rows(_: &Machine) -> Outcome {
     let word = u64::from(SPI / 32) * 4;
     let mask = 1 << (SPI % 32);
@@ -126,7 +126,7 @@ fn rows(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// An SPI's targets are bytes that hold CPUs that there are; with one CPU they are zero
+/// An SPI's targets are bytes whose bits exist for existing CPUs; with one CPU they are zero
 /// (4.3.12).
 fn targets(machine: &Machine) -> Outcome {
     let register = v2::ITARGETSR + u64::from(SPI);
@@ -226,7 +226,7 @@ fn sgi_senders(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// Takes what is pending, and gives GICC_IAR as it is.
+/// Takes the pending interrupt, and returns GICC_IAR unchanged.
 fn take() -> u32 {
     let came = gic::wait_signalled();
     let value = v2::read(v2::IAR);
@@ -236,12 +236,12 @@ fn take() -> u32 {
     value
 }
 
-/// GICD_SGIR by list, to all others, and to itself (4.3.15), as seen at the sender.
+/// GICD_SGIR by list, to all others, and to itself (4.3.15), as the sender sees it.
 fn sgi_filters(machine: &Machine) -> Outcome {
     let sgir = |filter: u32, list: u32| write32(DIST + v2::SGIR, filter << 24 | list << 16 | 5);
     gic::enable(5);
     let none = !timer::wait_until_us(200, || {
-        // To nobody, to those that there are not, and to all others.
+        // To no CPU, to CPUs that do not exist, and to all others.
         sgir(0, 0);
         sgir(0, 0xff & !((1 << machine.cpus) - 1));
         sgir(1, 0xff);
@@ -259,11 +259,11 @@ fn sgi_filters(machine: &Machine) -> Outcome {
         "IAR by filter 2, and by the list"
     );
     check!(timer::wait_until(|| !gic::signalled()), "something is left");
-    // What went to the others is pending there, and their start takes it away.
+    // SGIs sent to the other CPUs stay pending there, and the start of these CPUs clears them.
     Ok(())
 }
 
-/// The same SGI from several senders is pending once for each, and GICC_IAR tells whose it is.
+/// The same SGI from several senders is pending once for each, and GICC_IAR names the sender.
 fn sgi_sources(machine: &Machine) -> Outcome {
     const ID: u32 = 9;
     fn send(index: usize) {
@@ -304,7 +304,8 @@ fn sgi_sources(machine: &Machine) -> Outcome {
 
 static WHO: AtomicU32 = AtomicU32::new(0);
 
-/// An SPI to all CPUs is taken by one, each time (1.4.3: the 1-N model). In QEMU each takes it.
+/// One CPU takes an SPI that goes to all CPUs, each time (1.4.3: the 1-N model). In QEMU each takes
+/// it.
 fn spi_to_any(machine: &Machine) -> Outcome {
     fn listen(index: usize) {
         cpu::this().set_hook(Some(|id| {
@@ -348,7 +349,7 @@ fn spi_to_any(machine: &Machine) -> Outcome {
     Ok(())
 }
 
-/// With EOImode, GICC_DIR deactivates, and wants an SGI's sender too (4.4.15).
+/// With EOImode, GICC_DIR deactivates, and needs an SGI's sender too (4.4.15).
 fn eoi_mode(_: &Machine) -> Outcome {
     v2::write(v2::GICC_CTLR, v2::ENABLE_0 | v2::EOI_MODE);
     let control = v2::read(v2::GICC_CTLR);
@@ -373,8 +374,8 @@ fn eoi_mode(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// Of an interrupt of group 1 GICC_IAR says 1022, unless AckCtl (4.4.4). QEMU has no registers
-/// of group 1's own.
+/// For an interrupt of group 1 GICC_IAR reads 1022, unless AckCtl is set (4.4.4). QEMU has no
+/// separate registers for group 1.
 fn groups(_: &Machine) -> Outcome {
     const ACK_CTL: u32 = 1 << 2;
     const NOT_YOURS: u32 = 1022;
@@ -402,7 +403,7 @@ fn groups(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// The interface's own registers hold what they are given, in the bits that there are.
+/// The CPU interface's registers hold what is written to the bits that exist.
 fn interface(_: &Machine) -> Outcome {
     for priority in [0xf0, 0x80, 0] {
         v2::write(v2::PMR, priority);
@@ -416,7 +417,7 @@ fn interface(_: &Machine) -> Outcome {
         check_eq!(v2::read(v2::ABPR), point, "ABPR");
     }
     gic::reset_interface();
-    // The end of what is not active changes nothing.
+    // The end of an interrupt that is not active changes nothing.
     v2::write(v2::EOIR, SPI);
     v2::write(v2::EOIR, 1023);
     check_eq!(gic::running_priority(), gic::IDLE, "RPR");
@@ -424,7 +425,7 @@ fn interface(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// With the distributor off nothing is forwarded, and nothing is forgotten.
+/// With the distributor disabled nothing is signalled, and no pending state is lost.
 fn off(_: &Machine) -> Outcome {
     gic::set_edge(SPI, true);
     gic::enable(SPI);
@@ -440,7 +441,7 @@ fn off(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// A level that is not up: pending by a write is taken once (IHI 0048B, 3.2.4).
+/// A level interrupt whose line is low: pending by a write, it is taken once (IHI 0048B, 3.2.4).
 fn level(_: &Machine) -> Outcome {
     gic::set_edge(SPI, false);
     gic::enable(SPI);

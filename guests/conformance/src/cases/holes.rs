@@ -1,5 +1,5 @@
-//! Addresses where nothing is: a synchronous external abort (DDI 0487, D1.13.4), for loads,
-//! stores, fetches and table walks.
+//! Unmapped addresses: a synchronous external abort (DDI 0487, D1.13.4), for loads, stores, fetches
+//! and table walks.
 
 use crate::arch::access;
 use crate::arch::code::UNDEFINED;
@@ -20,7 +20,7 @@ pub const CASES: &[Case] = &[
     hanok_case("hole-hanok", 1, hanok_only),
 ];
 
-/// Between the devices, behind them, and far up.
+/// Between the devices, behind them, and far above them.
 const HOLES: [u64; 7] = [
     0x0801_2000,
     0x0900_1000,
@@ -64,7 +64,7 @@ pub fn expect_abort(result: Result<(), Fault>, write: bool, far: u64, hole: u64)
     Ok(())
 }
 
-/// A load at `hole`, where nothing is.
+/// A load at `hole`, an unmapped address.
 pub fn look(hole: u64) -> Outcome {
     let address = mmu::map(0, hole + 0x20, Kind::Device);
     expect_abort(load_at(address), false, address, hole)
@@ -110,7 +110,7 @@ fn fetch(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// The level-3 table is where nothing is: an external abort on the walk, level 3.
+/// The level-3 table is at an unmapped address: an external abort on the walk, level 3.
 fn walk(_: &Machine) -> Outcome {
     let address = mmu::map_table_at(0x0b00_0000);
     let Err(fault) = load_at(address + 0x18) else {
@@ -122,8 +122,8 @@ fn walk(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// A device holds no code: QEMU runs its registers (here the clock's match register, which holds
-/// an undefined instruction meanwhile), a hypervisor may refuse the fetch.
+/// A device holds no code: QEMU executes its registers (here the clock's match register, which
+/// holds an undefined instruction meanwhile), a hypervisor may refuse the fetch.
 fn device_fetch(_: &Machine) -> Outcome {
     const MATCH: u64 = platform::RTC.get() + 4;
     let before = read32(MATCH);

@@ -1,4 +1,5 @@
-//! The cases, by topic; those about instructions and registers are the architecture's (`arch`).
+//! The cases, by topic; cases about instructions and registers are in the architecture's module
+//! (`arch`).
 
 pub mod canary;
 mod devices;
@@ -33,13 +34,13 @@ const TOPICS: &[&[Case]] = &[
     fpsimd::CASES,
 ];
 
-/// Runs those that `names` selects; gives how many passed and failed.
+/// Runs the cases that `names` selects; returns how many passed and failed.
 pub fn run(machine: &Machine, names: &str) -> (u32, u32) {
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     let topics = TOPICS.iter().chain(&crate::arch::cases::TOPICS);
     let all = topics.flat_map(|topic| topic.iter());
     let all = all.filter(|case| selected(case.name, names));
-    // About what few VMs have, or takes long: by its name alone.
+    // Cases that few VMs can run, or that take long, run only when they are named.
     let named = |case: &&Case| {
         names
             .split(',')
@@ -58,7 +59,7 @@ pub fn run(machine: &Machine, names: &str) -> (u32, u32) {
             None => skipped += 1,
         }
     }
-    // A case that is lost on the way here, or skipped where it should run, is found by these.
+    // The totals find a case that is lost on the way here, or skipped where it should run.
     println!(
         "cases: {} there, {skipped} skipped",
         passed + failed + skipped
@@ -75,7 +76,7 @@ fn selected(name: &str, names: &str) -> bool {
         })
 }
 
-/// Whether it passed; `None` where it does not apply.
+/// Returns whether the case passed; `None` where it does not apply.
 fn run_one(machine: &Machine, case: &Case) -> Option<bool> {
     let name = case.name;
     if case.cpus > machine.cpus {
@@ -95,7 +96,7 @@ fn run_one(machine: &Machine, case: &Case) -> Option<bool> {
         Ok(()) => println!("ok {name}"),
         Err(Failure::Wrong(detail)) => {
             println!("FAIL {name}: {detail}");
-            // What it left behind is not to fail the others.
+            // What a case leaves behind must not make the others fail.
             crate::gic::recover();
         }
     }

@@ -20,8 +20,9 @@ const ENABLE: u64 = 0x410;
 const MASKED_STATUS: u64 = 0x418;
 const PIN: u32 = 1;
 
-/// Looks at the device, and leaves its line high and its interrupt on and active as the VM is
-/// reset: of that the next life must find nothing but the device as it was left.
+/// Checks the device, then leaves its line high and its interrupt enabled and active, and resets
+/// the VM: the next life must find the device's registers as they were left, and nothing of the
+/// interrupt.
 pub fn lives(machine: &Machine) -> ! {
     write32(GPIO + ENABLE, 0);
     match pass_through(machine) {
@@ -37,7 +38,7 @@ pub fn lives(machine: &Machine) -> ! {
     psci::system_reset()
 }
 
-/// Takes the interrupts of a line that is high for ever, as fast as they come, on the CPU that asks.
+/// Takes the interrupts of a line that stays high, as fast as they come, on the CPU that calls.
 pub fn line_storm(index: usize) -> ! {
     let id = platform::PASS_THROUGH_IRQ.get();
     write32(GPIO + DIRECTION, 0);
@@ -67,7 +68,7 @@ fn pass_through(_: &Machine) -> Outcome {
     interrupts(platform::PASS_THROUGH_IRQ.get())
 }
 
-/// A level interrupt comes, comes again while its line is high, and then no more.
+/// A level interrupt is signalled, again while its line is high, and not once the line is low.
 fn interrupts(id: u32) -> Outcome {
     write32(GPIO + BOTH_EDGES, 0);
     write32(GPIO + EVENT, 0);
@@ -92,7 +93,8 @@ fn interrupts(id: u32) -> Outcome {
         check!(timer::wait_until(|| !gic::signalled()), "something is left");
     }
     gic::disable(id);
-    // Low while it was off and enabled again: nothing comes. High: it does.
+    // The line falls while the interrupt is disabled, which is enabled again: it is not signalled.
+    // With the line high it is.
     gic::enable(id);
     check!(!gic::signalled(), "after it was off");
     gic::disable(id);

@@ -95,12 +95,12 @@ fn unknown(_: &Machine) -> Outcome {
 /// The most that a register holds.
 const MOST: u64 = usize::MAX as u64;
 
-/// Whether a register holds it.
+/// Returns whether a register holds the value.
 fn fits(value: &u64) -> bool {
     usize::try_from(*value).is_ok()
 }
 
-/// Nothing that is not a call of ours may do anything; the answer is free.
+/// A call that is not one of ours must not do anything; its return value is free.
 fn garbage(_: &Machine) -> Outcome {
     let mut value = 0x1234_5678_9abc_def0_u64;
     for _ in 0..256 {
@@ -111,7 +111,7 @@ fn garbage(_: &Machine) -> Outcome {
                 .wrapping_add(1);
             *x = value;
         }
-        // Fast calls of owners other than PSCI's: no one of these may start or stop us.
+        // Fast calls of owners other than PSCI's: none of these may start or stop a CPU.
         x[0] = x[0] & 0xffff_ffff & !(0x3f << 24) | 0x30 << 24;
         call_all(&mut x);
         check_eq!(status(x[0]), psci::NOT_SUPPORTED, "garbage");
@@ -119,7 +119,7 @@ fn garbage(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// X4 on survive a call (SMCCC 1.1), also where its arguments are 64 bits of anything.
+/// X4 and above keep their values over a call (SMCCC 1.1), also with any 64 bits in its arguments.
 fn preserves(_: &Machine) -> Outcome {
     let mut x = [psci::AFFINITY_INFO, MOST, 0, MOST, 4, 5, 6, 7];
     call_all(&mut x);
@@ -133,7 +133,7 @@ fn preserves(_: &Machine) -> Outcome {
 }
 
 fn bad_target(machine: &Machine) -> Outcome {
-    // The last ones name a CPU, and have a bit that belongs to no affinity.
+    // The last ones name a CPU, and set a bit that belongs to no affinity field.
     let absent = [machine.cpus as u64, 0xff, 1 << 8, 1 << 32, MOST];
     let stray = [1 << 31, 1 << 24, 1 << 63];
     for target in absent.into_iter().chain(stray).filter(fits) {
@@ -145,7 +145,7 @@ fn bad_target(machine: &Machine) -> Outcome {
     Ok(())
 }
 
-/// QEMU starts a CPU anywhere; Hanok must not, since PSCI has an error for it.
+/// QEMU starts a CPU at any address; Hanok must not, since PSCI has an error for it.
 fn bad_entry(_: &Machine) -> Outcome {
     let entries = [platform::UART.get(), 1 << 45, MOST - 3];
     for entry in entries.into_iter().filter(fits) {
@@ -166,7 +166,7 @@ fn already_on(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// A standby state returns once an interrupt is there, masked or not.
+/// A standby state returns once an interrupt is pending, masked or not.
 fn suspend(_: &Machine) -> Outcome {
     let id = platform::TIMER_VIRTUAL_IRQ.get();
     gic::enable(id);
@@ -240,7 +240,7 @@ fn running(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// From CPU_ON's success on a vCPU is ON or ON_PENDING. QEMU says OFF until it runs.
+/// From CPU_ON's success on a vCPU is ON or ON_PENDING. QEMU returns OFF until the CPU runs.
 fn on_at_once(_: &Machine) -> Outcome {
     for _ in 0..20 {
         SEEN.store(0, SeqCst);

@@ -19,7 +19,7 @@ const PING: u32 = 3;
 const PONG: u32 = 4;
 /// Wakes a listener that is to stop.
 const WAKE: u32 = 15;
-/// Longer than any case here takes, on the slowest emulator.
+/// A time limit longer than any case here takes, on the slowest emulator.
 const LONG_MS: u64 = 300_000;
 
 static READY: AtomicU32 = AtomicU32::new(0);
@@ -109,8 +109,8 @@ fn to_others(machine: &Machine) -> Outcome {
     outcome
 }
 
-/// All at once, to a CPU that takes them as it likes: each at least once, since one that is
-/// pending already merges with its successor, and in the end each of a last round.
+/// Sends all SGIs at once, to a CPU that takes them at its own speed: each comes at least once,
+/// since one that is pending already merges with its successor, and each of a last round comes.
 fn all_sixteen(_: &Machine) -> Outcome {
     with_others(1, listen, || {
         for round in 1..=100 {

@@ -28,7 +28,7 @@ pub const CASES: &[Case] = &[
     case("timer-each-cpu", 2, each_cpu),
 ];
 
-/// Long, and of use beside another VM: by its name alone.
+/// Takes long, and is useful beside another VM: it runs only when it is named.
 pub const BESIDE_OTHERS: &[Case] = &[case("timer-held", 1, held)];
 
 /// One of the two timers.
@@ -50,7 +50,7 @@ static PHYSICAL: Timer = Timer {
     interrupt: platform::TIMER_PHYSICAL_IRQ.get(),
     set_control: |value| write_sysreg!("cntp_ctl_el0", value),
     control: || read_sysreg!("cntp_ctl_el0"),
-    // What the physical counter will show: the offset to the virtual one is constant.
+    // The value that the physical counter will have: its offset to the virtual one is constant.
     set_compare: |value| {
         let ahead = value.wrapping_sub(now());
         write_sysreg!(
@@ -60,9 +60,10 @@ static PHYSICAL: Timer = Timer {
     },
 };
 
-/// Whether an interrupt of the virtual timer that was raised stays until it is taken, though
-/// the guest moved the timer on: in Hanok, where the guest has the timer without an exit, and
-/// the list register cannot know (docs/differences.md). Elsewhere the line's fall ends it.
+/// Returns whether an interrupt of the virtual timer that was raised stays until it is taken,
+/// though the guest moved the timer on: on Hanok, where the guest accesses the timer without an
+/// exit, and the list register cannot know (docs/differences.md). Elsewhere the interrupt goes when
+/// the line falls.
 fn lingers(machine: &Machine) -> bool {
     machine.host == Host::Hanok
 }
@@ -98,7 +99,7 @@ fn counts(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// At its time, not before.
+/// The interrupt comes at its time, not before.
 fn fires(timer: &Timer) -> Outcome {
     gic::enable(timer.interrupt);
     for delay in [0, 50, 500, 5000] {
@@ -147,7 +148,7 @@ fn masked(timer: &Timer, lingers: bool) -> Outcome {
     Ok(())
 }
 
-/// The interrupt is there as long as its condition, and no longer.
+/// The interrupt is pending as long as its condition holds, and no longer.
 fn level(timer: &Timer, lingers: bool) -> Outcome {
     gic::enable(timer.interrupt);
     (timer.set_compare)(now());
@@ -160,7 +161,7 @@ fn level(timer: &Timer, lingers: bool) -> Outcome {
     }
     (timer.set_compare)(now() + microseconds(60_000_000));
     if lingers {
-        // Once, and no more.
+        // The interrupt comes once.
         gic::end(gic::acknowledge());
     }
     let gone = wait_until(|| !gic::signalled());
@@ -193,7 +194,7 @@ fn wfi(machine: &Machine) -> Outcome {
         let due = now() + microseconds(500);
         (timer.set_compare)(due);
         (timer.set_control)(ENABLE);
-        // It may end for no reason.
+        // WFI may end without a reason.
         while !gic::signalled() {
             cpu::wait_for_interrupt();
         }
@@ -218,7 +219,7 @@ fn tick(id: u32) {
     }
 }
 
-/// Each interrupt sets the next, as an operating system's tick.
+/// Each interrupt sets the next, as an operating system's tick does.
 fn periodic(_: &Machine) -> Outcome {
     let cpu = cpu::this();
     TICKS.store(0, SeqCst);
@@ -233,7 +234,7 @@ fn periodic(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// A compare value at the end of time does not wrap into the past.
+/// A compare value near the end of time does not wrap into the past.
 fn far(_: &Machine) -> Outcome {
     for timer in [&VIRTUAL, &PHYSICAL] {
         gic::enable(timer.interrupt);
@@ -274,8 +275,8 @@ fn each_cpu(machine: &Machine) -> Outcome {
     Ok(())
 }
 
-/// A timer interrupt that is being handled for long comes once, whatever the other VMs of its core
-/// do meanwhile.
+/// A timer interrupt whose handling takes long comes once, whatever the other VMs of its core do
+/// meanwhile.
 fn held(_: &Machine) -> Outcome {
     gic::enable(VIRTUAL.interrupt);
     for round in 0..40 {

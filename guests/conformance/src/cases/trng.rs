@@ -40,7 +40,7 @@ fn features(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// X0 to X3, once there is entropy: another case may have taken this period's.
+/// X0 to X3, once there is entropy: another case may have used up this period's.
 fn ask(function: u64, bits: u64) -> [u64; 4] {
     let mut x = [0; 8];
     let answered = timer::wait_until(|| {
@@ -67,7 +67,7 @@ fn numbers(_: &Machine) -> Outcome {
         check!(words != before, "the same once more: {words:x?}");
         before = words;
     }
-    // The lowest bits are in X3, and those that nobody asked for are zero.
+    // The lowest bits are in X3, and bits beyond those asked for are zero.
     let [answer, high, middle, low] = ask(function, 8);
     check_eq!(status(answer), psci::SUCCESS, "8 bits");
     check!(
@@ -85,7 +85,7 @@ fn numbers(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// Whoever asks without end is told to wait, and is served again later.
+/// A caller that asks without end is told to wait, and is served again later.
 fn limit(_: &Machine) -> Outcome {
     let (function, width) = OWN;
     let refused = (0..1000).any(|_| status(call(function, width, 0, 0)) == NO_ENTROPY);

@@ -1,5 +1,5 @@
-//! Translation tables that lie in a device (DDI 0487, D8.2; HCR_EL2.PTW): the guest may write what
-//! it likes into its own tables, and gets what its walk comes to; nobody else notices.
+//! Translation tables that lie in a device (DDI 0487, D8.2; HCR_EL2.PTW): a guest may write any
+//! address into its own tables, and takes the fault of the walk; no other VM is affected.
 
 use crate::arch::code::{LOAD_PAIR, call, prepare};
 use crate::case::{Case, Failure, Outcome, case, hanok_case};
@@ -13,11 +13,11 @@ pub const CASES: &[Case] = &[
     hanok_case("walk-device", 1, |machine| each(machine, lead_there)),
 ];
 
-/// About what few VMs have: a device of the board.
+/// Only for VMs that have a device of the board, which few have.
 pub const PASS_THROUGH: &[Case] = &[hanok_case("walk-pass-through", 1, pass_through)];
 
-/// For each device that a guest of this machine may find behind its own second stage, and one that
-/// an exit answers.
+/// Runs for each device that the VM may have behind its own second stage, and for one whose
+/// accesses are exits.
 fn each(machine: &Machine, look: fn(u64) -> Outcome) -> Outcome {
     if machine.gic == GicVersion::V2 {
         look(platform::GIC_V2_CPU.get())?;
@@ -29,7 +29,7 @@ fn pass_through(_: &Machine) -> Outcome {
     let device = platform::PASS_THROUGH.get();
     lead_there(device)?;
     stale(device)?;
-    // Code in the device, by a translation that the tables give no longer.
+    // Executes code in the device, by a translation that the tables no longer contain.
     let at = mmu::map(1, device, Kind::Code);
     let before = call_at(at, 0);
     mmu::lead_window_to(device);
@@ -41,7 +41,7 @@ fn pass_through(_: &Machine) -> Outcome {
     lead_there(device)
 }
 
-/// A walk that comes to the device is answered as one that comes to nothing.
+/// A walk that reaches the device ends as one that reaches an unmapped address.
 fn lead_there(device: u64) -> Outcome {
     let address = mmu::map_table_at(device);
     // SAFETY: a load, of which nothing is used.
@@ -58,8 +58,9 @@ fn lead_there(device: u64) -> Outcome {
     Ok(())
 }
 
-/// An instruction that whoever emulates a device has to read, at an address which the CPU still
-/// translates and the tables do not: whoever reads it by the tables comes to the device.
+/// An instruction that a hypervisor has to read to emulate a device, at an address which the CPU
+/// still translates and the tables do not: a hypervisor that reads it by the tables reaches the
+/// device.
 fn stale(device: u64) -> Outcome {
     let at = mmu::map(2, prepare(&[LOAD_PAIR]), Kind::Code);
     let memory = [0_u64; 2];
@@ -68,7 +69,7 @@ fn stale(device: u64) -> Outcome {
     mmu::lead_window_to(device);
     let result = call_at(at, platform::UART.get());
     mmu::restore_window();
-    // The CPU may have forgotten the translation, and the device may have taken the load.
+    // The CPU may have dropped the translation, and the device may have accepted the load.
     check!(
         result.is_ok() || is_external(result),
         "{device:#x}: {result:?}"

@@ -40,7 +40,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// From the words on the command line, by what they begin with.
+    /// Parses the words of the command line, each by its prefix.
     pub fn new<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Self {
         let number = |key, otherwise| {
             value(key)
@@ -56,32 +56,32 @@ impl Options {
     }
 }
 
-/// What is particular about a register.
+/// How a register has to be treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Special {
-    /// Nothing.
+    /// As any other: it is written, read and compared.
     None,
     /// It changes by itself, and is not compared.
     Moves,
-    /// A write does something and is kept nowhere: it is not written.
+    /// A write has an effect and is not stored: the register is not written.
     Acts,
     /// It may be zero after others had the core.
     Forgotten,
-    /// Others can be reached only while it has a certain value: it is written last, and read
-    /// first.
+    /// Other registers are accessible only while it has a certain value: it is written last, and
+    /// read first.
     Last,
 }
 
 /// How to wait until others had the core.
 #[derive(Clone, Copy)]
 pub struct Wait {
-    /// The clock stood still for so many ticks or more,
+    /// The shortest gap, in ticks, between two reads of the clock that counts;
     pub gap: u64,
-    /// so often,
+    /// how many gaps to wait for;
     pub gaps: u64,
-    /// or so many ticks are over.
+    /// the most ticks to wait.
     pub patience: u64,
-    /// A register is changed meanwhile, by the payload itself.
+    /// The payload itself changes a register meanwhile.
     pub spoil: bool,
 }
 
@@ -90,15 +90,15 @@ pub struct Wait {
 pub enum Action {
     /// Nothing.
     Wait(Wait),
-    /// A call that does not come back.
+    /// A call that does not return.
     Call(u64),
 }
 
-/// One run through all registers, as the architecture's routine finds it. The addresses are of a
-/// value for each register.
+/// One run through all registers: the arguments of the architecture's routine. Each address is of
+/// an array with a value for each register.
 #[repr(C, align(16))]
 pub struct Run {
-    /// Of FP and SIMD, what is written, and what is read before and after.
+    /// The FP and SIMD registers: what is written, and what is read before and after.
     pub fp: fp::State,
     /// Before.
     pub fp_first: fp::State,
@@ -106,17 +106,17 @@ pub struct Run {
     pub fp_second: fp::State,
     /// What is written.
     pub values: u64,
-    /// What is written in the end.
+    /// What is written at the end.
     pub before: u64,
-    /// What is read at once.
+    /// What is read right after the writes.
     pub first: u64,
-    /// What is read afterwards.
+    /// What is read after the wait.
     pub second: u64,
-    /// How often the clock stood still.
+    /// How many gaps of the clock were seen.
     pub seen: u64,
     /// What is done meanwhile,
     pub action: Action,
-    /// and with what, where registers are too few to say it.
+    /// and its arguments, where the architecture has too few registers to pass them.
     pub arguments: [u64; 3],
 }
 
@@ -126,11 +126,11 @@ struct Known {
     before: Values,
     first: Values,
     second: Values,
-    /// What the pattern that does not change led to.
+    /// The values that the unchanging pattern led to.
     always: Values,
     /// Bits that were seen to change by a write.
     stuck: Values,
-    /// What was told: each is told once.
+    /// Faults that were reported already: each is reported once.
     told: Values,
 }
 
@@ -152,7 +152,7 @@ static KNOWN: [Known; MAX_CPUS] = [const { Known::new() }; MAX_CPUS];
 
 static WRONG: AtomicU64 = AtomicU64::new(0);
 static SWITCHES: AtomicU64 = AtomicU64::new(0);
-/// Faults that are told one by one.
+/// How many faults are reported one by one.
 const TOLD: u64 = 64;
 
 fn wrong(what: core::fmt::Arguments<'_>) {
@@ -161,10 +161,10 @@ fn wrong(what: core::fmt::Arguments<'_>) {
     }
 }
 
-/// What [`arch::first_look`] found that is not zero: of the last one its place, and the value.
+/// What [`arch::first_look`] found that is not zero: the index and value of the last one.
 static FOUND: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// Keeps what was found first, before there was a console to tell it.
+/// Stores what was found first, before the console works.
 pub fn remember(found: &[(&str, u64)]) {
     for (place, (_, value)) in (1..).zip(found).filter(|(_, (_, value))| *value != 0) {
         FOUND[0].store(place, Relaxed);
@@ -178,7 +178,7 @@ fn judge_first_look(found: &[(&str, u64)]) {
     }
 }
 
-/// FP and SIMD, which nobody has used yet.
+/// The FP and SIMD registers, which no code has used yet.
 fn judge_floating_point() {
     fp::enable(true);
     let found = fp::State::stored();
@@ -199,20 +199,20 @@ struct Pattern {
 }
 
 impl Pattern {
-    /// Rounds that have the same pattern, of so many.
+    /// How many successive rounds have the same pattern.
     const SAME: u64 = 3;
 
     fn of(self, register: u64, round: u64) -> u64 {
         let own = register | self.cpu << 32;
         if round.is_multiple_of(Self::SAME) {
-            // Two VMs have no bit in common.
+            // The patterns of two VMs have no bit in common.
             return Random::of(0, own).next() ^ (self.key & 1).wrapping_neg();
         }
         Random::of(self.life ^ self.key << 56, own ^ round << 40).next()
     }
 }
 
-/// What one vCPU does with its registers.
+/// Runs one vCPU's rounds over its registers.
 struct Holder {
     known: &'static Known,
     pattern: Pattern,
@@ -239,7 +239,7 @@ impl Holder {
         }
     }
 
-    /// What the registers hold before anything is written to them.
+    /// Reads the registers before anything is written to them.
     fn look_before(&self) {
         let start = arch::start_read(&layout(), self.known.before.address());
         // SAFETY: reads into this CPU's own values, and the way back restores what is needed.
@@ -308,7 +308,7 @@ impl Holder {
         let known = self.known;
         let [first, second, before] =
             [&known.first, &known.second, &known.before].map(|values| values.at(index));
-        // Others may have had the core before the first look, too.
+        // Other VMs may have had the core before the first look too.
         let forgets = register.special() == Special::Forgotten;
         if first != second && !(forgets && second == 0) && self.is_news(index, 0) {
             let value = known.values.at(index);
@@ -335,7 +335,7 @@ impl Holder {
         }
     }
 
-    /// Whether this fault of a register is found for the first time.
+    /// Returns whether this fault of a register is found for the first time.
     fn is_news(&self, index: usize, kind: u32) -> bool {
         self.known.told.0[index].fetch_or(1 << kind, Relaxed) & 1 << kind == 0
     }
@@ -344,22 +344,22 @@ impl Holder {
         (0..self.options.rounds).for_each(|round| self.round(round));
     }
 
-    /// Ends with its pattern in all registers.
+    /// Ends with the pattern in all registers.
     fn call(&self, function: u64) -> ! {
         self.run(1, Action::Call(function));
         panic!("{function:#x} came back");
     }
 }
 
-/// The clock stands still for so long, in microseconds, where somebody else has the core.
+/// A gap of the clock this long, in microseconds, means that another vCPU had the core.
 const GAP_US: u64 = 300;
-/// Nobody comes within so many microseconds.
+/// After so many microseconds no other vCPU is expected on the core.
 const PATIENCE_US: u64 = 100_000;
 
 static OPTIONS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 static ENDED: [AtomicBool; MAX_CPUS] = [const { AtomicBool::new(false) }; MAX_CPUS];
 
-/// Another vCPU: its rounds, and off with its pattern in all registers.
+/// The routine of another vCPU: its rounds, then CPU_OFF with its pattern in all registers.
 fn work(index: usize) {
     judge_first_look(&arch::first_look());
     let [key, rounds, spoil, start, size] = OPTIONS.each_ref().map(|word| word.load(SeqCst));
@@ -406,7 +406,7 @@ fn wait_for_others(machine: &Machine) {
     }
 }
 
-/// Does its rounds and says what came of them, for ever or with a reset after each time.
+/// Runs the rounds and reports the result, for ever or with a reset after each time.
 pub fn run(machine: &Machine, options: Options) -> ! {
     let found = [0, 1].map(|index: usize| FOUND[index].load(Relaxed));
     if found[1] != 0 {

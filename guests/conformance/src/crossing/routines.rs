@@ -1,22 +1,22 @@
-//! Which registers there are, and the routines that write and read all of them in one go.
+//! Finds which registers exist, and builds the routines that write and read all of them at once.
 
 use super::Special;
 use crate::arch::crossing::{self as arch, Register};
 use crate::arch::fuzz::code::synchronize_all;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Where the routines lie that write and read all registers.
+/// The addresses of the routines that write and read all registers.
 #[derive(Clone, Copy)]
 pub struct Layout {
-    /// Writes all but the last ones.
+    /// Writes all but the last registers.
     pub write: u64,
-    /// Writes the last ones.
+    /// Writes the last registers.
     pub write_last: u64,
     /// Reads all.
     pub read: u64,
 }
 
-/// Registers that fit.
+/// How many registers fit into the tables.
 pub const MOST: usize = 2048;
 
 /// What is known of a register besides its encoding.
@@ -35,23 +35,23 @@ static LAYOUT: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 pub struct Values(pub [AtomicU64; MOST]);
 
 impl Values {
-    /// All zero.
+    /// All values zero.
     pub const fn new() -> Self {
         Self([const { AtomicU64::new(0) }; MOST])
     }
 
-    /// That of register `index`.
+    /// The value of register `index`.
     pub fn at(&self, index: usize) -> u64 {
         self.0[index].load(Relaxed)
     }
 
-    /// Where they lie.
+    /// The address of the values.
     pub fn address(&'static self) -> u64 {
         self.0.as_ptr().expose_provenance() as u64
     }
 }
 
-/// Where the routines lie.
+/// The addresses of the routines.
 pub fn layout() -> Layout {
     let [write, write_last, read] = LAYOUT.each_ref().map(|at| at.load(Relaxed));
     Layout {
@@ -71,7 +71,7 @@ pub fn listed() -> impl Iterator<Item = (usize, Register, bool, bool)> {
     })
 }
 
-/// Tries each encoding.
+/// Tries each encoding, and keeps those that are registers.
 pub fn find_registers() {
     let mut count = 0;
     for register in (0..arch::CANDIDATES).map(Register::candidate) {
@@ -93,7 +93,7 @@ pub fn find_registers() {
     COUNT.store(count as u32, Relaxed);
 }
 
-/// Puts instruction after instruction.
+/// Appends one instruction after another to a buffer.
 struct Writer(usize);
 
 impl Writer {
@@ -111,7 +111,7 @@ impl Writer {
     }
 }
 
-/// Makes the routines of what was found.
+/// Builds the routines for the registers that were found.
 pub fn make_routines() {
     let mut code = Writer(0);
     let is_last = |register: Register| register.special() == Special::Last;

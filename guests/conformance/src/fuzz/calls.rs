@@ -1,4 +1,4 @@
-//! Calls: every known function and any other, by HVC, SMC, SVC and BRK with every immediate.
+//! Fuzzes calls: every known function and any other, by HVC, SMC, SVC and BRK with every immediate.
 
 use super::random::Random;
 use super::{Fuzzer, memory, repair, siblings};
@@ -6,7 +6,7 @@ use crate::arch::fuzz::code;
 use crate::arch::fuzz::trip::{End, Start, Word, wide};
 use crate::psci;
 
-/// By which instruction.
+/// The instruction that makes the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// HVC.
@@ -50,7 +50,7 @@ const KNOWN: [u64; 24] = [
 /// SMC64 (DEN 0028, 2.5).
 const WIDE: u64 = 1 << 30;
 
-/// One call.
+/// Makes one call and checks its result.
 pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     let mut start = Start::NOWHERE;
     start.x.iter_mut().for_each(|x| *x = random.next() as Word);
@@ -89,13 +89,13 @@ fn function(random: &mut Random) -> u64 {
         1 => 0x8400_0000 + random.below(64) + (random.next() & WIDE),
         // Any owner, any kind of call.
         2 => random.next() & 0xff00_ffff,
-        // Upper halves are to be ignored.
+        // A callee has to ignore the upper halves.
         3 => random.next() << 32 | random.pick(&KNOWN),
         _ => random.pick(&KNOWN),
     }
 }
 
-/// Targets, entries and contexts among them.
+/// Arguments: among them targets, entry addresses and contexts.
 fn argument(random: &mut Random) -> u64 {
     match random.below(4) {
         0 => random.below(10),
@@ -105,7 +105,8 @@ fn argument(random: &mut Random) -> u64 {
     }
 }
 
-/// What ends the VM or this vCPU asks for the version instead, and a vCPU is started with a job.
+/// A call that would end the VM or this vCPU is replaced by PSCI_VERSION, and a vCPU is started
+/// with a job.
 fn tame(fuzzer: &Fuzzer<'_>, start: &mut Start) {
     let function = wide(start.x[0]) & 0xffff_ffff;
     match function {
@@ -132,7 +133,7 @@ fn judge(fuzzer: &mut Fuzzer<'_>, way: Call, start: &Start, end: &End) {
     if !end.is_answer_to(way) {
         fuzzer.wrong(format_args!("{way:?} call of {function:#x}: {end:?}"));
     }
-    // A call answers in X0 to X3 (DEN 0028, 2.7).
+    // A call returns its results in X0 to X3 (DEN 0028, 2.7).
     let kept = if way == Call::Hypervisor { 4 } else { 0 };
     if start.x[kept..] != end.x[kept..] {
         fuzzer.wrong(format_args!(

@@ -1,4 +1,4 @@
-//! What the steps reached.
+//! Counts what the steps reached.
 
 use super::plan::Class;
 use crate::arch::fuzz::trip::{End, Kind, WANTED};
@@ -11,7 +11,7 @@ pub struct Coverage {
     irqs: u64,
     fiqs: u64,
     system_errors: u64,
-    /// Other vCPUs that waited for an interrupt a step had taken from them.
+    /// Other vCPUs that waited for an interrupt which a step had disabled.
     pub rescued: u64,
     /// Faults found.
     pub wrong: u64,
@@ -21,7 +21,7 @@ pub struct Coverage {
 pub const LEAST: u64 = 100;
 
 impl Coverage {
-    /// Nothing yet.
+    /// All counts zero.
     pub const fn new() -> Self {
         Self {
             steps: [0; Class::ALL.len()],
@@ -34,7 +34,7 @@ impl Coverage {
         }
     }
 
-    /// A trip ended so.
+    /// Counts how a trip ended.
     pub fn note(&mut self, end: &End) {
         match end.kind() {
             Kind::Synchronous(class) => self.classes[usize::from(class)] += 1,
@@ -44,7 +44,7 @@ impl Coverage {
         }
     }
 
-    /// Prints all; whether everything that must have come did so.
+    /// Prints all counts; returns whether everything that must have come did so.
     pub fn print(&self, has_aarch32: bool) -> bool {
         for (class, steps) in Class::ALL.into_iter().zip(self.steps) {
             println!("fuzz: {:10} {steps:8} steps", class.word());

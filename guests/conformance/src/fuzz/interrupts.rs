@@ -1,4 +1,5 @@
-//! Interrupts: storms from CPU to CPU, timers with wild values, none for a while, waits.
+//! Fuzzes interrupts: storms between CPUs, timers with random values, interrupts masked for a
+//! while, waits.
 
 use super::random::Random;
 use super::{Fuzzer, memory, repair};
@@ -7,10 +8,10 @@ use crate::arch::fuzz::trip::{self, Kind, MASKED, OPEN, Start, Word};
 use crate::{gic, mmio, timer};
 use hanok_types::{GicVersion, platform};
 
-/// Interrupts taken in one go, at most.
+/// The most interrupts that are taken at once.
 const TAKEN: u64 = 24;
 
-/// Runs for so many rounds with interrupts let in; each that comes is taken.
+/// Runs for so many rounds with interrupts unmasked; each that comes is taken.
 fn open(fuzzer: &mut Fuzzer<'_>, rounds: u64) {
     for _ in 0..TAKEN {
         let mut start = Start::NOWHERE;
@@ -31,7 +32,8 @@ fn open(fuzzer: &mut Fuzzer<'_>, rounds: u64) {
     repair::drain();
 }
 
-/// SGIs to everybody, and to nobody; or the interrupt of the board's device that the VM has.
+/// Sends SGIs to all CPUs, and to none; or triggers the interrupt of the board's device that the VM
+/// has.
 pub fn sgis(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     let has_device = fuzzer.machine.has_own_device();
     if has_device && random.once_in(2) {
@@ -41,9 +43,9 @@ pub fn sgis(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     }
 }
 
-/// The device's line goes up and down while everything is done to its interrupt that the
-/// distributor has: it is turned on and off, made pending and active by hand, sent to CPUs that are
-/// there or not, with any priority and either trigger, and ended or not.
+/// The device's line goes up and down while everything that the distributor allows is done to its
+/// interrupt: it is enabled and disabled, made pending and active by a write, routed to CPUs that
+/// exist or not, with any priority and either trigger, and ended or not.
 fn device_line(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     const REGISTERS: [u64; 5] = [0x400, 0x404, 0x408, 0x40c, 0x410];
     const ROWS: [u64; 6] = [
@@ -81,7 +83,7 @@ fn send(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     repair::wakeable();
     mmio::write32(gic::frame(0) + gic::ISENABLER, 0xffff);
     if gic::version() == GicVersion::V3 {
-        // Those of group 0 come as FIQ.
+        // Interrupts of group 0 come as FIQ.
         mmio::write32(gic::frame(0) + gic::IGROUPR, random.next() as u32);
     }
     for _ in 0..1 + random.below(16) {
@@ -99,7 +101,7 @@ fn send(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     open(fuzzer, 50);
 }
 
-/// Timers that fire now, never, or at a time of another age.
+/// Sets timers that fire now, never, or at a time far away.
 pub fn timers(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     repair::wakeable();
     mmio::write32(gic::frame(0) + gic::ISENABLER, 1 << 27 | 1 << 30);
@@ -126,7 +128,7 @@ pub fn timers(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     open(fuzzer, rounds);
 }
 
-/// Interrupts come, and nobody looks for a while.
+/// Leaves interrupts masked for a while.
 pub fn masked(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     repair::wakeable();
     repair::alarm(random.below(20));
@@ -143,7 +145,7 @@ pub fn masked(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     open(fuzzer, 10);
 }
 
-/// WFI and WFE, one after the other.
+/// Executes WFI and WFE, one after the other.
 pub fn waits(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     for _ in 0..1 + random.below(6) {
         repair::wakeable();

@@ -36,24 +36,24 @@ use coverage::Coverage;
 use plan::{Attack, Class};
 use random::Random;
 
-/// What the boot arguments ask for.
+/// The seed.
 pub struct Options {
     /// Where chance begins.
     pub seed: u64,
     /// The first step.
     pub from: u64,
-    /// How many.
+    /// How many steps.
     pub steps: u64,
-    /// How often each encoding must come.
+    /// How often each encoding must be executed.
     pub visits: u16,
-    /// Each step says its number.
+    /// Print each step's number.
     pub trace: bool,
-    /// Reset, and begin again.
+    /// Reset the VM at the end, and begin again.
     pub lives: bool,
 }
 
 impl Options {
-    /// From the words on the command line, by what they begin with.
+    /// Parses the words of the command line, each by its prefix.
     pub fn new<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Self {
         let number = |key, otherwise| {
             value(key)
@@ -71,32 +71,28 @@ impl Options {
     }
 }
 
-/// How many faults are told one by one.
+/// How many faults are reported one by one.
 const TOLD: u64 = 20;
-/// Parts of the whole after each of which it says how far it is.
+/// In how many parts the run is divided, after each of which progress is printed.
 const PARTS: u64 = 20;
 
 /// What all steps share.
 pub struct Fuzzer<'a> {
-    /// The machine.
+    /// What the device tree says of the machine.
     pub machine: &'a Machine,
     coverage: Coverage,
-    /// The step that is under way.
+    /// The number of the current step.
     step: u64,
-    /// TPIDR_EL1, which is the runtime's.
+    /// The runtime's TPIDR_EL1.
     pub this: u64,
     /// EL0 may run A32 and T32.
     pub has_aarch32: bool,
-    /// A device was written to: its interrupts may be anything.
+    /// A step wrote to a device: its interrupts may be in any state.
     pub touched: bool,
 }
 
 impl Fuzzer<'_> {
-    /// A trip that counts.
-    ///
-    /// # Safety
-    ///
-    /// As [`trip::travel`].
+    /// Makes a trip and counts how it ended.
     pub unsafe fn travel(&mut self, start: &Start) -> &'static End {
         // SAFETY: by this function's contract.
         let end = unsafe { trip::travel(start) };
@@ -104,7 +100,7 @@ impl Fuzzer<'_> {
         end
     }
 
-    /// Something that must not be.
+    /// Reports a fault: something that must not happen.
     pub fn wrong(&mut self, what: core::fmt::Arguments<'_>) {
         self.coverage.wrong += 1;
         if self.coverage.wrong <= TOLD {
@@ -170,7 +166,7 @@ impl Fuzzer<'_> {
         }
     }
 
-    /// Memory around what may be written is as it was.
+    /// Checks that the guard areas around writable memory are unchanged.
     fn look_after(&mut self) {
         repair::console();
         let breaches = memory::SCRATCH.breaches();
@@ -181,9 +177,9 @@ impl Fuzzer<'_> {
     }
 }
 
-/// Does it all, and says what came of it.
+/// Runs all steps and reports the result.
 pub fn run(machine: &Machine, options: &Options) -> ! {
-    // Another one for each life, by when it began.
+    // Each life has another seed, made from the time at which it began.
     let seed = if options.lives {
         Random::of(options.seed, timer::now()).next()
     } else {
@@ -233,7 +229,7 @@ fn finish(fuzzer: &mut Fuzzer<'_>, options: &Options) -> ! {
     psci::system_off()
 }
 
-/// Leaves everything in the middle of something, and resets.
+/// Leaves everything in the middle of its work, and resets.
 fn mess(fuzzer: &mut Fuzzer<'_>) -> ! {
     let mut random = Random::of(timer::now(), 0);
     for index in 1..fuzzer.machine.cpus {

@@ -1,4 +1,4 @@
-//! Addresses to reach for.
+//! Chooses the addresses that steps access.
 
 use super::memory::SCRATCH;
 use super::random::Random;
@@ -6,18 +6,18 @@ use crate::machine::Machine;
 use crate::tree::Area;
 use hanok_types::platform;
 
-/// What is expected at an address.
+/// What an access to an address must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expectation {
-    /// No one answers.
+    /// No device: the access aborts.
     Nothing,
-    /// Reads as erased.
+    /// Erased flash: all bits read as one.
     Flash,
-    /// Registers that a device does not have: zero.
+    /// Registers that a device does not have: they read as zero.
     Quiet,
-    /// A device's registers, or its edge: anything may come.
+    /// A device's registers, or its edge: any result is allowed.
     Device,
-    /// Memory that is free.
+    /// Free memory.
     Memory,
 }
 
@@ -38,12 +38,12 @@ const VIRTIO: Area = Area {
     start: platform::VIRTIO.get(),
     size: platform::VIRTIO_SLOTS * platform::VIRTIO_STRIDE,
 };
-/// So far around an address an instruction may reach.
+/// How far from its address an instruction may access memory.
 pub const REACH: u64 = 1024;
-/// All addresses that stage 2 can have.
+/// The end of the addresses that stage 2 can map.
 pub const LIMIT: u64 = 1 << 40;
 
-/// Anywhere.
+/// Chooses any address.
 pub fn spot(machine: &Machine, random: &mut Random) -> Spot {
     match random.below(10) {
         0 => memory(random),
@@ -54,7 +54,7 @@ pub fn spot(machine: &Machine, random: &mut Random) -> Spot {
     }
 }
 
-/// Anywhere but memory.
+/// Chooses any address that is not memory.
 pub fn not_memory(machine: &Machine, random: &mut Random) -> Spot {
     match random.below(4) {
         0 => flash(random),
@@ -140,7 +140,7 @@ fn nothing(machine: &Machine, random: &mut Random) -> Spot {
     }
 }
 
-/// Whether the VM was given something about there.
+/// Returns whether the VM has memory or a device near the address.
 fn is_given(machine: &Machine, physical: u64) -> bool {
     let others = [machine.memory(), FLASH, VIRTIO];
     let mut all = others.iter().chain(&machine.devices);

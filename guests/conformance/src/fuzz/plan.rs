@@ -1,8 +1,4 @@
-//! Which step is what.
-//!
-//! Five of six steps look at system registers, a row of eight encodings each, so that a million
-//! steps come to every one of them a hundred times and none is left to chance; the rows of each
-//! pass come in another order. The sixth step is of any other class.
+//! Decides what each step does.
 
 use super::random::Random;
 use crate::arch::fuzz::programs::WORDS;
@@ -15,30 +11,30 @@ pub enum Class {
     Registers,
     /// HVC, SMC, SVC, BRK or BKPT.
     Calls,
-    /// A load or store, to anywhere.
+    /// A load or store, to any address.
     Access,
-    /// A jump to where no code is.
+    /// A jump to an address without code.
     Jump,
-    /// Words that nobody thought about, as a program of EL0.
+    /// Random words, as a program of EL0.
     Program,
     /// The same, in another instruction set.
     Program32,
-    /// Stage 1 tables of garbage.
+    /// Stage-1 tables with random descriptors.
     Tables,
     /// Interrupts from CPU to CPU.
     Sgi,
-    /// Timers with wild values.
+    /// Timers with random values.
     Timer,
     /// Interrupts masked for a while.
     Masked,
     /// WFI and WFE.
     Wait,
-    /// Another vCPU on, off, or at work.
+    /// Another vCPU is started, stopped, or put to work.
     Sibling,
 }
 
 impl Class {
-    /// All of them.
+    /// All classes.
     pub const ALL: [Self; 12] = [
         Self::Registers,
         Self::Calls,
@@ -54,7 +50,7 @@ impl Class {
         Self::Sibling,
     ];
 
-    /// Its word.
+    /// The class's name in reports.
     pub fn word(self) -> &'static str {
         match self {
             Self::Registers => "registers",
@@ -73,7 +69,7 @@ impl Class {
     }
 }
 
-/// How often each class comes among the steps that are not about registers.
+/// How often each class comes among the steps that are not about registers, as weights.
 const WEIGHTS: [(Class, u64); 11] = [
     (Class::Calls, 14),
     (Class::Access, 40),
@@ -88,21 +84,21 @@ const WEIGHTS: [(Class, u64); 11] = [
     (Class::Sibling, 4),
 ];
 
-/// Of so many steps one is not about registers.
+/// One step of this many is not about registers.
 const GROUP: u64 = 6;
 
-/// A step.
+/// What a step does.
 pub enum Attack {
     /// A row of system registers.
     Registers {
-        /// Which one.
+        /// The row's number.
         row: u64,
     },
-    /// Anything else.
+    /// A step of any other class.
     Other(Class),
 }
 
-/// Step `index` under `seed`; what else it needs of chance comes from `random`.
+/// Step `index` under `seed`; further random choices come from `random`.
 pub fn step(seed: u64, index: u64, random: &mut Random) -> Attack {
     let (group, member) = (index / GROUP, index % GROUP);
     if member == GROUP - 1 {
@@ -110,8 +106,8 @@ pub fn step(seed: u64, index: u64, random: &mut Random) -> Attack {
     }
     let number = group * (GROUP - 1) + member;
     let (pass, place) = (number / ROWS, number % ROWS);
-    // One to one, for each pass in another way: a factor that has no divisor with the number of
-    // rows in common, and a sum.
+    // A bijection that differs for each pass: a factor without a common divisor with the number of
+    // rows, and a sum.
     let mut order = Random::of(seed, u64::MAX - pass);
     let mut factor = (order.next() | 1) % ROWS;
     while common_divisor(factor, ROWS) != 1 {
@@ -121,7 +117,7 @@ pub fn step(seed: u64, index: u64, random: &mut Random) -> Attack {
     Attack::Registers { row }
 }
 
-/// The greatest one (Euclid).
+/// The greatest common divisor (Euclid).
 fn common_divisor(a: u64, b: u64) -> u64 {
     match b {
         0 => a,

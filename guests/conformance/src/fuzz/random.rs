@@ -1,14 +1,15 @@
 //! Numbers that look random and follow from the seed and the step's number alone, so that a
 //! step can be done again without those before it.
 
-/// A row of numbers (SplitMix64: the state counts up, the answer is the state well mixed).
+/// A sequence of numbers (SplitMix64: the state is a counter, and each number is the state with its
+/// bits mixed).
 #[derive(Clone)]
 pub struct Random(u64);
 
 /// 2^64 divided by the golden ratio, odd.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Mixes all bits of `value`, one to one.
+/// Mixes all bits of `value`; different values give different results.
 const fn mix(value: u64) -> u64 {
     let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -16,7 +17,7 @@ const fn mix(value: u64) -> u64 {
 }
 
 impl Random {
-    /// The row of step `index` under `seed`.
+    /// The sequence of step `index` under `seed`.
     pub const fn of(seed: u64, index: u64) -> Self {
         Self(mix(seed ^ mix(index.wrapping_add(STEP))))
     }
@@ -32,18 +33,18 @@ impl Random {
         ((self.next() >> 32) * limit) >> 32
     }
 
-    /// True once in `times` times.
+    /// True with a probability of one in `times`.
     pub const fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// One of these.
+    /// Chooses one of these.
     pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }
 
-    /// A value such as breaks things: nothing, everything, one bit, the edge of a width, a
-    /// small number, or any number at all.
+    /// A value that often breaks code: zero, all ones, one bit, the edge of a width, a small
+    /// number, or any number.
     pub fn value(&mut self) -> u64 {
         let any = self.next();
         match self.below(8) {

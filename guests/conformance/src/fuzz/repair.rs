@@ -1,15 +1,15 @@
-//! Putting in order what a step left behind, as far as the next one needs it: the console, the
-//! vCPU's own registers, its interrupts.
+//! Restores after a step what the next one needs: the console, the vCPU's own registers, its
+//! interrupts.
 
 use crate::arch::fuzz::{space, trip};
 use crate::{gic, mmio, timer};
 use hanok_types::{GicVersion, platform};
 
 const TIMER: u32 = platform::TIMER_VIRTUAL_IRQ.get();
-/// Interrupts that are taken at once, before all are disabled.
+/// How many interrupts are taken before all are disabled.
 const PATIENCE: u32 = 64;
 
-/// A console that can be heard, whatever a step wrote to its registers (DDI 0183, 3.3).
+/// Sets up the console, whatever a step wrote to its registers (DDI 0183, 3.3).
 pub fn console() {
     const LCR_H: u64 = 0x2c;
     const CR: u64 = 0x30;
@@ -21,20 +21,20 @@ pub fn console() {
     }
 }
 
-/// The vCPU's own registers, as the fuzzer wants them.
+/// Sets the vCPU's own registers to the fuzzer's values.
 pub fn registers(this: u64) {
     space::own_registers(trip::vectors(), this);
     timers();
     interface();
 }
 
-/// Both timers off.
+/// Turns both timers off.
 pub fn timers() {
     write_sysreg!("cntv_ctl_el0", 0);
     write_sysreg!("cntp_ctl_el0", 0);
 }
 
-/// The CPU interface lets everything through, and nothing is active in it.
+/// Sets the CPU interface to signal every priority, with no interrupt active in it.
 pub fn interface() {
     if gic::version() == GicVersion::V3 {
         write_sysreg!("icc_sre_el1", 7);
@@ -48,8 +48,8 @@ pub fn interface() {
     gic::reset_interface();
 }
 
-/// Sees to it that the virtual timer will wake this CPU: its interrupt is enabled and idle, and
-/// the way to the CPU open.
+/// Makes sure that the virtual timer will wake this CPU: its interrupt is enabled and inactive, and
+/// the CPU interface signals it.
 pub fn wakeable() {
     let frame = gic::frame(TIMER);
     match gic::version() {
@@ -69,15 +69,15 @@ pub fn wakeable() {
     gic::set_bit(gic::ISENABLER, TIMER);
 }
 
-/// GICR_CTLR's neighbour that lets a CPU's interface sleep (IHI 0069, 12.11).
+/// GICR_WAKER, which lets a CPU's interface sleep (IHI 0069, 12.11).
 const GICR_WAKER: u64 = 0x14;
 /// What [`wakeable`] and [`give_timer`] write to GICD_CTLR.
 const FORWARD_V3: u32 = 0x13;
 const FORWARD_V2: u32 = 3;
 
-/// Whether CPU `index`, which was started and has its interface as a start leaves it, could be
-/// signalled its own virtual timer's interrupt. A GICv2's private interrupts are out of every
-/// other CPU's reach.
+/// Returns whether the virtual timer's interrupt can be signalled to CPU `index`, which was started
+/// and has its CPU interface as a start leaves it. A GICv2's private interrupts are inaccessible
+/// from other CPUs.
 pub fn hears_timer(index: usize) -> bool {
     const PROCESSOR_SLEEP: u32 = 2;
     let forwards = mmio::read32(gic::distributor());
@@ -96,7 +96,7 @@ pub fn hears_timer(index: usize) -> bool {
         && u64::from(priority & 0xff) < gic::IDLE & 0xf8
 }
 
-/// Gives CPU `index` its own virtual timer's interrupt back.
+/// Enables the virtual timer's interrupt of CPU `index` again.
 pub fn give_timer(index: usize) {
     if gic::version() == GicVersion::V2 {
         mmio::write32(gic::distributor(), FORWARD_V2);
@@ -121,7 +121,7 @@ pub fn alarm(microseconds: u64) {
     write_sysreg!("cntv_ctl_el0", timer::ENABLE);
 }
 
-/// Takes what interrupts there are; those that do not end are disabled. Gives how many.
+/// Takes the pending interrupts; those that do not end are disabled. Returns how many were taken.
 pub fn drain() -> u32 {
     timers();
     let mut taken = 0;
@@ -142,7 +142,7 @@ fn signalled() -> bool {
     read_sysreg!("isr_el1") & 3 << 6 != 0
 }
 
-/// Takes one interrupt of either group, and silences it.
+/// Takes one interrupt of either group, and disables it.
 pub fn take() {
     if gic::version() == GicVersion::V3 {
         let id = read_sysreg!("icc_iar0_el1");
@@ -158,7 +158,8 @@ pub fn take() {
         gic::end(id);
         return;
     }
-    // Signalled, and not to be had: of a group that only the other way of asking gives.
+    // An interrupt is signalled and cannot be acknowledged: it is of the group that only the other
+    // acknowledge register returns.
     if gic::version() == GicVersion::V2 {
         const AIAR: u64 = 0x20;
         const AEOIR: u64 = 0x24;

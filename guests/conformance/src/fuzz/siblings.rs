@@ -1,4 +1,4 @@
-//! The other vCPUs: on, off, and at work that disturbs.
+//! The other vCPUs: started, stopped, and at work that disturbs the fuzzer.
 
 use super::Fuzzer;
 use super::random::Random;
@@ -9,10 +9,10 @@ use crate::{boot, gic, mmio, psci, smp, timer};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use hanok_types::platform;
 
-/// What each does follows from this.
+/// The seed of what each of them does.
 static SEEDS: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
 
-/// Each of them once on and off, so that it has a job for whoever starts it.
+/// Starts and stops each of them once, so that each has a job when a step starts it.
 pub fn prepare(fuzzer: &mut Fuzzer<'_>) {
     for index in 1..fuzzer.machine.cpus {
         if smp::start(index, work) != psci::SUCCESS || !smp::wait_off(index) {
@@ -21,13 +21,13 @@ pub fn prepare(fuzzer: &mut Fuzzer<'_>) {
     }
 }
 
-/// Entry and context for CPU_ON of `target`, where it is one of them.
+/// Entry and context for CPU_ON of `target`, if `target` is one of them.
 pub fn entry(fuzzer: &Fuzzer<'_>, target: u64) -> Option<(u64, u64)> {
     let known = (1..fuzzer.machine.cpus as u64).contains(&target);
     known.then(|| (boot::secondary_address(), target))
 }
 
-/// Starts one, or asks after it.
+/// Starts one of them, or asks for its state.
 pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     let others = fuzzer.machine.cpus as u64 - 1;
     if others == 0 {
@@ -48,8 +48,8 @@ pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     }
 }
 
-/// Who waits for an interrupt that a step has taken from it waits with reason, until it is given
-/// back.
+/// A vCPU that waits for an interrupt which a step has disabled waits correctly, until the
+/// interrupt is enabled again.
 fn rescue(fuzzer: &mut Fuzzer<'_>, index: usize) {
     let could_hear = repair::hears_timer(index);
     repair::give_timer(index);
@@ -67,10 +67,10 @@ fn rescue(fuzzer: &mut Fuzzer<'_>, index: usize) {
 /// CPU_ON: it was started and does not run yet (DEN 0022, 5.2.2).
 const ON_PENDING: i64 = -5;
 
-/// A little of everything, all interrupts masked.
+/// Does a little of everything, with all interrupts masked.
 fn work(index: usize) {
     let mut random = Random::of(SEEDS[index].load(Relaxed), index as u64);
-    // Whoever comes to the core next finds its floating point gone.
+    // The next vCPU on the core finds its floating point registers saved away.
     fp::enable(true);
     fp::State::pattern(random.next()).load();
     for _ in 0..1 + random.below(4) {
@@ -89,7 +89,7 @@ fn work(index: usize) {
     }
 }
 
-/// WFI, with this CPU's own timer ready to end it.
+/// WFI, with this CPU's own timer set to end it.
 fn wait(microseconds: u64) {
     gic::enable(platform::TIMER_VIRTUAL_IRQ.get());
     write_sysreg!(
@@ -98,7 +98,7 @@ fn wait(microseconds: u64) {
     );
     write_sysreg!("cntv_ctl_el0", timer::ENABLE);
     let end = timer::now() + timer::microseconds(microseconds);
-    // The first vCPU may have turned our interrupts off meanwhile.
+    // The first vCPU may have disabled our interrupts meanwhile.
     while timer::now() < end && gic::bit(gic::ISENABLER, platform::TIMER_VIRTUAL_IRQ.get()) {
         crate::cpu::wait_for_interrupt();
     }

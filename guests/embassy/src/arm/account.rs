@@ -1,4 +1,4 @@
-//! What a task's jobs came to.
+//! The account of a task's jobs.
 
 use core::cell::Cell;
 use core::fmt;
@@ -7,28 +7,28 @@ use critical_section::Mutex;
 
 use super::clock;
 
-/// Counted so far; times in ticks of the counter.
+/// What was counted so far; times in ticks of the counter.
 #[derive(Clone, Copy, Default)]
 pub struct Figures {
-    /// Jobs done.
+    /// The number of finished jobs.
     pub jobs: u32,
-    /// Of these, done after their deadlines.
+    /// The number of jobs that finished after their deadlines.
     pub misses: u32,
-    /// From when a job was due to its first instruction, at most.
+    /// The longest time from when a job was due to begin until its first instruction.
     pub late: u64,
-    /// From when a job was due to its end, at most.
+    /// The longest time from when a job was due to begin until its end.
     pub response: u64,
 }
 
-/// One who counts.
+/// The account of one task.
 pub struct Account {
-    /// What it is called.
+    /// The task's name.
     pub name: &'static str,
     figures: Mutex<Cell<Figures>>,
 }
 
 impl Account {
-    /// Nothing is counted yet.
+    /// An empty account.
     pub const fn new(name: &'static str) -> Self {
         let none = Figures {
             jobs: 0,
@@ -42,7 +42,8 @@ impl Account {
         }
     }
 
-    /// A job that was `due` has `begun` and is done now; at `deadline` it should have been.
+    /// Counts a job that was `due` to begin, has `begun`, and is finished now; it should have been
+    /// at `deadline`.
     pub fn count(&self, due: u64, begun: u64, deadline: u64) {
         let done = clock::counter();
         critical_section::with(|token| {
@@ -57,7 +58,7 @@ impl Account {
         });
     }
 
-    /// What was counted.
+    /// The figures counted so far.
     pub fn figures(&self) -> Figures {
         critical_section::with(|token| self.figures.borrow(token).get())
     }

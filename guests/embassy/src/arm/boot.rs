@@ -1,9 +1,9 @@
-//! From the loader's jump to the run time, and the translation.
+//! The code from the loader's jump to the run time, and the translation.
 //!
-//! The Linux ARM boot protocol: r2 is the device tree's address, the MMU and the data cache are
+//! The Linux ARM boot protocol: r2 has the device tree's address, the MMU and the data cache are
 //! off, the CPU is in Supervisor mode. The image begins as a zImage does, and first copies itself
-//! to where it was linked; then aarch32-rt's own start follows, which clears memory and makes the
-//! stacks. The tree's address waits where that does not clear.
+//! to where it was linked. Then aarch32-rt's own start code follows, which clears memory and makes
+//! the stacks. The tree's address is kept where that code does not clear.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -69,8 +69,8 @@ pub fn tree() -> usize {
     unsafe { TREE.0.get().read().assume_init() }
 }
 
-/// CBAR of Cortex-A7 and A15 (DDI 0438, "Configuration Base Address Register"), from which drivers of such boards find their
-/// interrupt controller where there is no tree.
+/// CBAR of Cortex-A7 and A15 (DDI 0438, "Configuration Base Address Register"): where drivers of
+/// such boards find their interrupt controller if there is no tree.
 pub fn peripherals() -> u32 {
     let value: u32;
     // SAFETY: a read without effect.
@@ -78,7 +78,7 @@ pub fn peripherals() -> u32 {
     value
 }
 
-/// RAM begins there; below are devices.
+/// The start of RAM; devices are below it.
 const RAM: u32 = 0x4000_0000;
 const SECTION: u32 = 1 << 20;
 
@@ -88,7 +88,7 @@ struct Table([AtomicU32; 4096]);
 
 static TABLE: Table = Table([const { AtomicU32::new(0) }; 4096]);
 
-/// Devices, which nobody executes.
+/// Device memory, which is not executable.
 const DEVICE: SectionAttributes = SectionAttributes {
     non_global: false,
     p_bit: false,
@@ -106,8 +106,8 @@ const NORMAL: SectionAttributes = SectionAttributes {
     ..DEVICE
 };
 
-/// Turns the translation on: every address is its own, devices below RAM. Without it all memory
-/// is Strongly-ordered, where atomics need not work (DDI 0406C, A3.4.5).
+/// Turns the translation on: addresses map to themselves, with devices below RAM. Without it all
+/// memory is Strongly-ordered, where atomics need not work (DDI 0406C, A3.4.5).
 pub fn translate() {
     for (index, entry) in (0_u32..).zip(&TABLE.0) {
         let address = index * SECTION;

@@ -1,9 +1,9 @@
 //! The generic timer as embassy-time's driver: the virtual counter and its one compare register
 //! (DDI 0406C, B8.1).
 //!
-//! The executor's clock counts microseconds, whatever the counter's frequency. The compare
-//! register holds the earliest of all alarms; one that is past already fires at once, as the
-//! timer's condition is a level, so none can be lost between looking and setting.
+//! The executor's clock counts microseconds, whatever the counter's frequency is. The compare
+//! register holds the earliest of all alarms. An alarm in the past fires at once, because the
+//! timer's condition is a level, so that none can be lost between a check and the setting.
 
 use core::cell::RefCell;
 use core::task::Waker;
@@ -30,8 +30,8 @@ pub fn ticks(microseconds: u64) -> u64 {
     scale(microseconds, TICK_HZ, frequency())
 }
 
-/// `value` in units of which a second has `from`, in those of which it has `to`, rounded up; the
-/// seconds apart, so that no product leaves 64 bits.
+/// Converts `value` from units of `from` a second to units of `to` a second, rounded up. Whole
+/// seconds are converted separately, so that no product exceeds 64 bits.
 fn scale(value: u64, from: u64, to: u64) -> u64 {
     let rest = (value % from) * to;
     (value / from)
@@ -39,8 +39,9 @@ fn scale(value: u64, from: u64, to: u64) -> u64 {
         .saturating_add(rest.div_ceil(from))
 }
 
-/// A time at which nobody is woken. Who asks for one that is past is woken by the interrupt, too:
-/// the executor in interrupts looks after each of them, and not while it polls.
+/// The time that means "no alarm". A task that asks for a time in the past is also woken by the
+/// interrupt: the executor that runs in interrupts is polled after each of them, and not while it
+/// is polled already.
 const NOBODY: u64 = 0;
 
 struct Clock {
@@ -67,7 +68,7 @@ impl Driver for Clock {
 }
 
 impl Clock {
-    /// Wakes whose time has come at `now`, and sets the timer to the next.
+    /// Wakes the tasks whose time has come at `now`, and sets the timer to the next.
     fn set(&self, token: CriticalSection<'_>, now: u64) {
         let next = self.queue.borrow_ref_mut(token).next_expiration(now);
         // SAFETY: there is one at a time: interrupts are masked, and nobody else has any.
@@ -82,7 +83,7 @@ impl Clock {
     }
 }
 
-/// The timer's interrupt came.
+/// Handles the timer's interrupt.
 pub fn alarm() {
     critical_section::with(|token| CLOCK.set(token, CLOCK.now()));
 }

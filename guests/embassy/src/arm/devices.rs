@@ -12,18 +12,18 @@ use critical_section::Mutex;
 
 use super::tree::Machine;
 
-/// The least urgent priority that is let through.
+/// The priority mask: the least urgent priority that is let through.
 const ANY_PRIORITY: u8 = 0xf0;
-/// The timer's.
+/// The priority of the timer's interrupt.
 const TIMER_PRIORITY: u8 = 0x80;
-/// PSCI (DEN 0022): the machine ends.
+/// The PSCI function that ends the machine (DEN 0022).
 const SYSTEM_OFF: u32 = 0x8400_0008;
 
 static UART: Mutex<RefCell<Option<Uart<'static>>>> = Mutex::new(RefCell::new(None));
 static GIC: Mutex<RefCell<Option<GicV2<'static>>>> = Mutex::new(RefCell::new(None));
 static PSCI_BY_SMC: Mutex<RefCell<bool>> = Mutex::new(RefCell::new(false));
 
-/// From now on the console prints, and the machine can be ended in its own way.
+/// Installs the console, and the way to end the machine.
 ///
 /// # Safety
 ///
@@ -47,7 +47,7 @@ pub unsafe fn install(machine: &Machine) {
     });
 }
 
-/// The controller with the timer's interrupt; the CPU still masks it.
+/// Installs the controller, with the timer's interrupt enabled; the CPU still masks it.
 ///
 /// # Safety
 ///
@@ -71,7 +71,7 @@ pub fn acknowledge() -> Option<IntId> {
     with_gic(|gic| gic.get_and_acknowledge_interrupt(InterruptGroup::Group0)).flatten()
 }
 
-/// Ends it.
+/// Ends the interrupt `id`.
 pub fn end(id: IntId) {
     with_gic(|gic| gic.end_interrupt(id, InterruptGroup::Group0));
 }
@@ -80,8 +80,8 @@ fn with_gic<T>(act: impl FnOnce(&mut GicV2<'static>) -> T) -> Option<T> {
     critical_section::with(|token| GIC.borrow_ref_mut(token).as_mut().map(act))
 }
 
-/// The serial port, as a place to print to; nothing is printed before [`install`]. A character
-/// at a time is sent with interrupts masked, not a line.
+/// The serial port, for printing; nothing is printed before [`install`]. Interrupts are masked for
+/// each character, not for a whole line.
 pub struct Console;
 
 impl fmt::Write for Console {

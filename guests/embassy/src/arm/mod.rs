@@ -19,7 +19,7 @@ use tree::Machine;
 
 static EXECUTOR: StaticCell<Executor> = StaticCell::new();
 
-/// The run time comes here, in System mode with interrupts masked.
+/// The run time jumps here, in System mode with interrupts masked.
 #[entry]
 fn main() -> ! {
     boot::translate();
@@ -66,7 +66,8 @@ fn run(machine: &Machine, options: Options) -> ! {
     })
 }
 
-/// The timer's is the only one. Ended before the tasks run: the next may come meanwhile.
+/// Handles an interrupt: the timer's is the only one. It is ended before the tasks run, because the
+/// next one may come meanwhile.
 #[irq]
 fn interrupt_came() {
     if let Some(id) = devices::acknowledge() {

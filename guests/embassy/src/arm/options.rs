@@ -2,12 +2,12 @@
 
 use core::fmt;
 
-/// What the command line says.
+/// The options from the command line.
 #[derive(Clone, Copy)]
 pub struct Options {
-    /// `embassy.ms`: for how many milliseconds, a multiple of 100 of at most an hour.
+    /// `embassy.ms`: how long the tasks run in milliseconds, a multiple of 100, at most an hour.
     pub milliseconds: u32,
-    /// `embassy.late`: how many milliseconds after its time the first job begins, 0 to 50.
+    /// `embassy.late`: by how many milliseconds the first job begins late, 0 to 50.
     pub late: u32,
     /// `embassy.urgent`: whether the most frequent task runs in interrupts. `no` leaves one
     /// executor, in which a task waits for the end of any other.
@@ -26,7 +26,7 @@ impl fmt::Display for Mistake<'_> {
 }
 
 impl Options {
-    /// Reads the words that begin with `embassy.`; of one that comes twice, the last counts.
+    /// Reads the words that begin with `embassy.`. If one occurs twice, the last counts.
     pub fn parse(words: &str) -> Result<Self, Mistake<'_>> {
         let mut options = Self {
             milliseconds: 10_000,

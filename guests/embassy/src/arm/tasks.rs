@@ -27,7 +27,7 @@ use super::devices::{println, system_off};
 use super::options::Options;
 use super::{clock, urgent};
 
-/// What `fast` sends.
+/// A sample that `fast` sends.
 struct Sample {
     number: u32,
     sent: u64,
@@ -35,9 +35,9 @@ struct Sample {
 
 static SAMPLES: Channel<Raw, Sample, 16> = Channel::new();
 static ORDERS: Signal<Raw, u64> = Signal::new();
-/// Says that a periodic task is at its end.
+/// A message from a periodic task that has ended.
 static ENDS: Channel<Raw, (), 4> = Channel::new();
-/// Samples for which there was no room, and those that came after another than the one before.
+/// The number of samples for which there was no space, and of those that came out of order.
 static LOST: AtomicU32 = AtomicU32::new(0);
 static ASTRAY: AtomicU32 = AtomicU32::new(0);
 
@@ -47,15 +47,15 @@ static SLOW: Account = Account::new("slow");
 static SAMPLE: Account = Account::new("samples");
 static ORDER: Account = Account::new("orders");
 
-/// How much the loop is measured with.
+/// The number of turns by which the loop is measured.
 const TURNS: u32 = 200_000;
 /// Ticks of the counter for [`TURNS`] turns.
 static MEASURED: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// From the last preparation to the first jobs.
+/// The time from the end of the preparation to the first jobs.
 const HEAD_START: Duration = Duration::from_millis(1);
 
-/// How often, how long, how many times.
+/// A periodic task's period, work and number of jobs.
 #[derive(Clone, Copy)]
 struct Plan {
     start: Instant,
@@ -80,12 +80,12 @@ pub fn spawn(options: Options, thread: Spawner, interrupts: Spawner) -> Result<(
     thread.spawn(slow(plan(50_000, 3_000))?);
     thread.spawn(collect()?);
     thread.spawn(report()?);
-    // Nobody has run yet, and interrupts are masked.
+    // No task has run yet, and interrupts are masked.
     work(u64::from(options.late) * 1_000);
     Ok(())
 }
 
-/// Does its jobs, each at its time.
+/// Runs the task's jobs, each at its time.
 async fn periodic(account: &Account, plan: Plan, mut job: impl FnMut(u32)) {
     for number in 0..plan.jobs {
         let due = plan.start.as_ticks() + u64::from(number) * plan.period;
@@ -155,7 +155,7 @@ async fn report() {
     for _ in periodic {
         ENDS.receive().await;
     }
-    // For what the others have still to receive.
+    // Time for the others to receive what is still on its way.
     Timer::after(HEAD_START).await;
     let (mut jobs, mut misses) = (0, 0);
     for account in periodic {
@@ -186,9 +186,9 @@ fn times(account: &Account) {
     );
 }
 
-/// Measures the loop that [`work`] goes through; interrupts are masked.
+/// Measures the loop that [`work`] uses; interrupts are masked.
 pub fn calibrate() {
-    // The first time, an emulator translates the code.
+    // Run it once before: an emulator translates the code the first time.
     spin(TURNS);
     let before = clock::counter();
     spin(TURNS);
@@ -197,7 +197,7 @@ pub fn calibrate() {
     println!("embassy: {TURNS} turns of the loop take {ticks} ticks");
 }
 
-/// Works for so many microseconds.
+/// Works for `microseconds`.
 fn work(microseconds: u64) {
     let turns = clock::ticks(microseconds) * u64::from(TURNS) / MEASURED.load(Relaxed);
     spin(turns as u32);

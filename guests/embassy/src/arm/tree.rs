@@ -1,10 +1,10 @@
-//! What the device tree says (Devicetree Specification 0.4). The platform has all of its devices
-//! right below the root.
+//! Reads the device tree (Devicetree Specification 0.4). On this platform all devices are directly
+//! below the root.
 
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
 
-/// What is there.
+/// The machine's devices.
 pub struct Machine {
     /// The serial port, a PL011.
     pub uart: usize,
@@ -62,8 +62,8 @@ impl Root {
         self.0.children().find(is)
     }
 
-    /// Where the node's range of registers number `index` begins. Devices below 1 GiB are mapped
-    /// as such.
+    /// The start of the node's range of registers number `index`. Devices below 1 GiB are mapped as
+    /// device memory.
     fn registers(&self, node: &FdtNode<'static>, index: usize) -> Option<usize> {
         let address = cells(value(&self.0, "#address-cells")?, 0, 1)? as usize;
         let size = cells(value(&self.0, "#size-cells")?, 0, 1)? as usize;
@@ -72,8 +72,9 @@ impl Root {
         (0 < base && base < 1 << 30).then_some(base)
     }
 
-    /// The third of the timer's interrupts is the virtual one; each has three cells, the first 1
-    /// for one that is private to a CPU, the second its number from 16 on.
+    /// The interrupt of the virtual timer, which is the third of the timer's. Each has three cells:
+    /// the first is 1 for an interrupt that is private to a CPU, the second is its number, counted
+    /// from 16.
     fn timer(&self) -> Option<u32> {
         let names = ["arm,armv7-timer", "arm,armv8-timer"];
         let node = names.into_iter().find_map(|name| self.compatible(name))?;
@@ -101,7 +102,7 @@ fn value(node: &FdtNode<'static>, name: &str) -> Option<&'static [u8]> {
     property.value_as::<&'static [u8]>().ok()
 }
 
-/// The number of `count` cells, 1 or 2, from cell `at` on.
+/// The number in `count` cells, 1 or 2, from cell `at` on.
 fn cells(value: &[u8], at: usize, count: usize) -> Option<u64> {
     let cell = |index: usize| {
         let bytes = value.get(index * 4..)?.first_chunk()?;

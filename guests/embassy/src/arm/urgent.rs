@@ -1,10 +1,10 @@
-//! A second executor, whose tasks run in interrupts: at once, whatever the others do.
+//! A second executor, whose tasks run in interrupts: at once, whatever the other tasks do.
 //!
 //! embassy-executor has one that an interrupt of its own runs, but not for this architecture. So
-//! this is what its documentation offers instead, the bare executor: the timer's interrupt polls
-//! it after it has woken whom it is time for. Interrupts are open meanwhile. Who wakes one of its
-//! tasks from elsewhere calls [`poll`] himself, as the platform's way to be told of that, SEV,
-//! reaches only the executor that waits by WFE.
+//! this module does what its documentation offers instead, with the bare executor: the timer's
+//! interrupt polls it after waking the tasks whose time has come. Interrupts are open meanwhile.
+//! Code that wakes one of its tasks from elsewhere calls [`poll`] itself: the platform's own
+//! notification, SEV, only reaches the executor that waits by WFE.
 
 use core::cell::Cell;
 
@@ -26,23 +26,23 @@ struct Shared(&'static Executor);
 // all is on one CPU.
 unsafe impl Send for Shared {}
 
-/// What the executor does.
+/// The state of the executor.
 #[derive(Clone, Copy)]
 enum State {
     Idle,
     Polls,
-    /// Somebody may have been woken since it began.
+    /// It is being polled, and a task may have been woken since that began.
     PollsAgain,
 }
 
-/// Makes it; its tasks are spawned before the first interrupt.
+/// Makes the executor; its tasks are spawned before the first interrupt.
 pub fn install() -> Spawner {
     let executor: &'static Executor = STORAGE.init(Executor::new(core::ptr::null_mut()));
     critical_section::with(|token| EXECUTOR.borrow(token).set(Some(Shared(executor))));
     executor.spawner()
 }
 
-/// Runs whoever of its tasks was woken; where it runs already, it will look again.
+/// Runs those of its tasks that were woken. If it is being polled already, it will be polled again.
 pub fn poll() {
     let Some(Shared(executor)) = begin() else {
         return;
@@ -58,13 +58,13 @@ pub fn poll() {
         if masked {
             interrupt::disable();
         }
-        if end() {
+        if end() == PollEnd::Idle {
             return;
         }
     }
 }
 
-/// The executor, if it was idle.
+/// The executor, if it was idle; it is being polled from then on.
 fn begin() -> Option<Shared> {
     critical_section::with(|token| {
         let executor = EXECUTOR.borrow(token).get()?;
@@ -79,12 +79,26 @@ fn begin() -> Option<Shared> {
     })
 }
 
-/// Whether nobody was woken meanwhile.
-fn end() -> bool {
+/// What follows a poll of the executor.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PollEnd {
+    /// The executor is idle.
+    Idle,
+    /// A task was woken meanwhile: it has to be polled again.
+    PollAgain,
+}
+
+/// Ends a poll, unless a task was woken meanwhile.
+fn end() -> PollEnd {
     critical_section::with(|token| {
         let state = STATE.borrow(token);
-        let done = matches!(state.get(), State::Polls);
-        state.set(if done { State::Idle } else { State::Polls });
-        done
+        if matches!(state.get(), State::Polls) {
+            state.set(State::Idle);
+            PollEnd::Idle
+        } else {
+            state.set(State::Polls);
+            PollEnd::PollAgain
+        }
     })
 }

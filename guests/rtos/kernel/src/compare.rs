@@ -1,29 +1,29 @@
-//! Whether what happened is what should have happened.
+//! Compares what happened with what should have happened.
 
 use crate::{Event, Ticks};
 
-/// The schedule is the simulation's.
+/// The result if the schedule is the simulation's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreement {
-    /// How many events were compared.
+    /// The number of events that were compared.
     pub events: usize,
-    /// The most by which one came before or after the simulation's.
+    /// The largest distance in time between an event and the simulation's.
     pub widest: Ticks,
 }
 
 /// The first event that is not the simulation's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// How many events agreed before it.
+    /// The number of events that agreed before it.
     pub after: usize,
-    /// What happened.
+    /// The event that happened.
     pub happened: Event,
-    /// What should have.
+    /// The event that should have happened; `None` if the simulation has ended.
     pub expected: Option<Event>,
 }
 
-/// Compares a trace with a simulation: the same events of the same tasks in the same order,
-/// each within `bound` of the simulation's. Misses and overruns are passed over.
+/// Compares a trace with a simulation: the same events of the same tasks in the same order, each
+/// within `bound` of the simulation's. Misses and overruns are ignored.
 pub fn compare(
     trace: &[Event],
     simulation: impl Iterator<Item = Event>,
@@ -50,7 +50,7 @@ pub fn compare(
     Ok(agreement)
 }
 
-/// How far an event is from the expected one, if it is that one.
+/// The distance in time between an event and the expected one, if they are the same event.
 fn away(happened: &Event, expected: &Event) -> Option<Ticks> {
     let same = happened.task == expected.task && happened.kind == expected.kind;
     same.then_some(happened.time.abs_diff(expected.time))

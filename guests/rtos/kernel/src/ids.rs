@@ -2,10 +2,10 @@
 
 use core::fmt;
 
-/// How many tasks there may be: a [`TaskSet`] has a bit for each.
+/// The largest number of tasks: a [`TaskSet`] has a bit for each.
 pub const MAX_TASKS: usize = 32;
 
-/// A task, by its place in the kernel's table.
+/// A task: its index in the kernel's table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TaskId(u8);
 
@@ -15,7 +15,7 @@ impl TaskId {
         Self(index)
     }
 
-    /// Its place in tables.
+    /// The task's index in tables.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -32,7 +32,7 @@ impl fmt::Display for TaskId {
 pub struct TaskSet(u32);
 
 impl TaskSet {
-    /// No task.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
 
     /// Adds one.

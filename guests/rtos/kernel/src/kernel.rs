@@ -1,18 +1,19 @@
-//! The kernel: every way in charges the time that went by to whoever ran, does its work,
-//! releases what is due, and chooses who runs next.
+//! The kernel. Each entry charges the time that passed to the task that ran, does its work,
+//! releases the jobs that are due, and chooses the task that runs next.
 
 use crate::queue::{MAX_QUEUES, Queue};
 use crate::semaphore::{MAX_SEMAPHORES, Semaphore};
+use crate::task::{Charge, Judgement, Release};
 use crate::{
     Event, EventKind, MAX_TASKS, Policy, Spec, State, Task, TaskId, TaskSet, Ticks, Trace, Urgency,
 };
 use heapless::Vec;
 
-/// A table has no room.
+/// The error that a table is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// What a task asked for cannot be.
+/// The error that a task's request is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
     /// No task runs.
@@ -27,20 +28,20 @@ pub enum Misuse {
     Deadlock,
 }
 
-/// The kernel. All times that it is told must not go back.
+/// The kernel. The times that its functions are given must not decrease.
 pub struct Kernel<'a> {
     pub(crate) policy: Policy,
     pub(crate) tasks: Vec<Task, MAX_TASKS>,
     pub(crate) semaphores: Vec<Semaphore, MAX_SEMAPHORES>,
     pub(crate) queues: Vec<Queue, MAX_QUEUES>,
-    /// Those in [`State::Ready`].
+    /// The tasks in [`State::Ready`].
     ready: TaskSet,
     running: Option<TaskId>,
-    /// Up to when the running task was charged.
+    /// The time up to which the running task was charged.
     since: Ticks,
-    /// When a task next wants to be looked at; nothing is due before.
+    /// The time at which some task next needs the kernel; nothing is due before.
     wanted: Ticks,
-    /// Those that something happened to.
+    /// The tasks that an event concerned since the last [`Kernel::take_touched`].
     touched: TaskSet,
     trace: Trace<'a>,
 }
@@ -80,7 +81,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// The task that is to have the CPU; `None` where there is nothing to do.
+    /// The task that is to have the CPU; `None` if no task is ready.
     pub fn running(&self) -> Option<TaskId> {
         self.running
     }
@@ -95,24 +96,24 @@ impl<'a> Kernel<'a> {
         &self.tasks
     }
 
-    /// What happened so far.
+    /// The events so far.
     pub fn events(&self) -> &[Event] {
         self.trace.events()
     }
 
-    /// From when the running job would have run, had it never been preempted: the time now
-    /// less this is what it used of its budget, as long as it runs.
+    /// The time from which the running job would have run had it never been preempted: while it
+    /// runs, the current time less this is the part of its budget that it used.
     pub fn ran_from(&self) -> Option<Ticks> {
         let task = self.task(self.running?)?;
         Some(self.since.wrapping_sub(task.consumed))
     }
 
-    /// Those that something happened to since the last look.
+    /// The tasks that an event concerned since the last call.
     pub fn take_touched(&mut self) -> TaskSet {
         core::mem::take(&mut self.touched)
     }
 
-    /// When the kernel wants to be called next; [`Ticks::MAX`] where nothing will happen by
+    /// The time at which the kernel has to be called next; [`Ticks::MAX`] if nothing will happen by
     /// itself.
     pub fn next_event(&self) -> Ticks {
         let running = self.running.and_then(|id| self.task(id));
@@ -122,13 +123,13 @@ impl<'a> Kernel<'a> {
         self.wanted.min(overrun.unwrap_or(Ticks::MAX))
     }
 
-    /// The timer fired, maybe for nothing.
+    /// Handles the timer's interrupt, which may come for nothing.
     pub fn timer(&mut self, now: Ticks) {
         self.enter(now);
         self.leave(now);
     }
 
-    /// The running task ended its job. What it holds it gives back.
+    /// Ends the running task's job, and gives back what it holds.
     pub fn complete(&mut self, now: Ticks) -> Result<(), Misuse> {
         let id = self.running.ok_or(Misuse::NobodyRuns)?;
         self.enter(now);
@@ -144,17 +145,17 @@ impl<'a> Kernel<'a> {
         Ok(())
     }
 
-    /// Charges the time that went by.
+    /// Charges the time that passed.
     pub(crate) fn enter(&mut self, now: Ticks) {
         let used = now.saturating_sub(self.since);
         self.since = now;
         let Some(id) = self.running else { return };
-        if self.tasks[id.index()].charge(used) {
+        if self.tasks[id.index()].charge(used) == Charge::Overran {
             self.note(now, id, EventKind::Overrun);
         }
     }
 
-    /// Brings everything up to `now`, and chooses who runs.
+    /// Brings everything up to `now`, and chooses the task that runs.
     pub(crate) fn leave(&mut self, now: Ticks) {
         if now >= self.wanted {
             self.ids().for_each(|id| self.release(now, id));
@@ -170,14 +171,14 @@ impl<'a> Kernel<'a> {
     }
 
     fn release(&mut self, now: Ticks, id: TaskId) {
-        while self.tasks[id.index()].release(now) {
+        while self.tasks[id.index()].release(now) == Release::Released {
             self.note(now, id, EventKind::Release);
             self.begin_job(id);
         }
     }
 
     fn judge(&mut self, now: Ticks, id: TaskId) {
-        while self.tasks[id.index()].judge(now) {
+        while self.tasks[id.index()].judge(now) == Judgement::Missed {
             self.note(now, id, EventKind::Miss);
         }
     }
@@ -209,7 +210,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// The most urgent of `tasks`; of equals the lowest.
+    /// The most urgent of `tasks`; of equals the one with the lowest index.
     pub(crate) fn most_urgent(&self, tasks: TaskSet) -> Option<TaskId> {
         let urgency =
             |id: &TaskId| -> (Urgency, TaskId) { (self.tasks[id.index()].effective, *id) };
@@ -221,7 +222,7 @@ impl<'a> Kernel<'a> {
         self.ready.insert(id);
     }
 
-    /// A task that waited has what it waited for.
+    /// Wakes a task that got what it waited for.
     pub(crate) fn wake(&mut self, now: Ticks, id: TaskId) {
         self.make_ready(id);
         self.note(now, id, EventKind::Wake);

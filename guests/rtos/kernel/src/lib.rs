@@ -1,16 +1,16 @@
-//! What the RTOS guest decides: which task runs, from when to when.
+//! The decisions of the RTOS guest: which task runs, and when.
 //!
-//! The crate knows no CPU. An image tells [`Kernel`] what happened and when (the timer
-//! fired, the running task ended its job, wants a semaphore, ...), and looks afterwards who
-//! is [`running`](Kernel::running) and when the [`next event`](Kernel::next_event) is due;
-//! the context switch and the timer are its own. So all rules are tested on a PC, with a
-//! clock that the test turns.
+//! The crate knows no CPU. An image tells [`Kernel`] what happened and when (the timer fired, the
+//! running task ended its job, wants a semaphore, ...), and then reads which task is
+//! [`running`](Kernel::running) and when the [`next event`](Kernel::next_event) is due. The image
+//! does the context switch and the timer. So all rules are tested on a PC, with a clock that the
+//! test advances.
 //!
-//! Time is counted in ticks of the image's counter from the start of the schedule. There is
-//! no periodic tick: between two events nothing is to be done, and nothing is.
+//! Time is counted in ticks of the image's counter from the start of the schedule. There is no
+//! periodic tick: between two events nothing has to be done.
 //!
-//! Rejected: a heap of ready tasks. A bit for each task and a look at those that are set
-//! is shorter to read, and with at most 32 tasks as fast.
+//! Rejected: a heap of ready tasks. A bit for each task and a look at those that are set is shorter
+//! to read, and with at most 32 tasks as fast.
 
 #![no_std]
 #![forbid(unsafe_code)]

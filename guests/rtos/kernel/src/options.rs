@@ -3,23 +3,24 @@
 use crate::{DEMO, EDF20, OVERLOAD, RM20, Set};
 use core::fmt;
 
-/// What the command line says.
+/// The options from the command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// `rtos.set`: the tasks to run.
     pub set: &'static Set,
-    /// `rtos.expect`: the tasks that the schedule is compared with, where it is compared.
+    /// `rtos.expect`: the tasks that the schedule is compared with; `None` if it is not compared.
     pub expect: Option<&'static Set>,
-    /// `rtos.seconds`: for how long; 0 is for ever.
+    /// `rtos.seconds`: how long the tasks run; 0 is for ever.
     pub seconds: u64,
-    /// `rtos.report`: seconds from one report to the next; 0 is none but the last.
+    /// `rtos.report`: the seconds from one report to the next; 0 is only the last report.
     pub report: u64,
-    /// `rtos.trace`: how many events are printed at the end.
+    /// `rtos.trace`: the number of events that are printed at the end.
     pub trace: usize,
-    /// `rtos.bound`: how many microseconds an event may be away from the simulation's.
+    /// `rtos.bound`: the largest allowed distance in microseconds of an event from the
+    /// simulation's.
     pub bound: u64,
-    /// `rtos.cores`: on an emulator that runs cores in turn, how many are busy with this one;
-    /// 1 where they run at once. Jobs do that much less, and the timer is never far ahead.
+    /// `rtos.cores`: on an emulator that runs cores in turn, the number of busy cores; 1 where they
+    /// run at the same time. Jobs do less by this factor, and the timer is never set far ahead.
     pub cores: u64,
 }
 
@@ -36,7 +37,7 @@ impl fmt::Display for Mistake<'_> {
 }
 
 impl Options {
-    /// Reads the words that begin with `rtos.`; of one that comes twice, the last counts.
+    /// Reads the words that begin with `rtos.`. If one occurs twice, the last counts.
     pub fn parse(words: &str) -> Result<Self, Mistake<'_>> {
         let mut options = Self {
             set: &DEMO,

@@ -1,18 +1,18 @@
 //! Bounded queues of messages of 32 bits.
 //!
-//! A message is handed over, never offered: where a receiver waits, the sender's message goes
-//! to it at once; where a sender waits for room, the receiver that makes room moves its
-//! message in. So whoever wakes has got what it waited for, and asks no second time.
+//! A message is handed over directly: where a receiver waits, the sender's message goes to it at
+//! once; where a sender waits for space, the receiver that makes space moves the sender's message
+//! in. So a task that is woken has what it waited for, and need not ask again.
 
 use crate::{Blocker, Full, Kernel, Misuse, TaskId, TaskSet, Ticks};
 use heapless::Deque;
 
-/// How many queues there may be.
+/// The largest number of queues.
 pub const MAX_QUEUES: usize = 4;
-/// How many messages a queue holds.
+/// The number of messages that a queue holds.
 pub const QUEUE_DEPTH: usize = 8;
 
-/// A queue.
+/// A queue: its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueId(pub(crate) u8);
 
@@ -82,7 +82,7 @@ impl Kernel<'_> {
         self.task(task).map(|task| task.message)
     }
 
-    /// There is room: the most urgent sender's message goes in.
+    /// Moves the most urgent waiting sender's message into the space that was made.
     fn admit_sender(&mut self, now: Ticks, id: QueueId) -> Result<(), Misuse> {
         let senders = self.queue(id)?.senders;
         let Some(sender) = self.most_urgent(senders) else {

@@ -1,16 +1,16 @@
 //! Binary semaphores with priority inheritance.
 //!
-//! Whoever holds a semaphore is as urgent as the most urgent task that waits for it, through
-//! any chain of semaphores; under EDF that means the earlier deadline. The urgencies are
-//! worked out afresh whenever a holder or a waiter changes, rather than patched: what is
-//! not kept cannot be stale. A wait that would close a circle is refused.
+//! The holder of a semaphore is as urgent as the most urgent task that waits for it, through any
+//! chain of semaphores; under EDF that means the earlier deadline. The urgencies are computed anew
+//! whenever a holder or a waiter changes, instead of being updated, so that none can be stale. A
+//! wait that would close a circle is refused.
 
 use crate::{Blocker, Kernel, Misuse, State, TaskId, TaskSet, Ticks};
 
-/// How many semaphores there may be.
+/// The largest number of semaphores.
 pub const MAX_SEMAPHORES: usize = 8;
 
-/// A semaphore.
+/// A semaphore: its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SemaphoreId(pub(crate) u8);
 
@@ -40,7 +40,7 @@ impl Kernel<'_> {
         pushed.map(|()| id).map_err(|_| crate::Full)
     }
 
-    /// Who holds the semaphore, if anybody does.
+    /// The task that holds the semaphore, if one does.
     pub fn holder(&self, id: SemaphoreId) -> Option<TaskId> {
         self.semaphores.get(id.index())?.holder
     }
@@ -95,8 +95,8 @@ impl Kernel<'_> {
         self.inherit();
     }
 
-    /// Works out everybody's urgency. Each round hands it on by one semaphore at least, and
-    /// no chain is longer than there are semaphores.
+    /// Computes the urgency of all tasks. Each round passes it on by at least one semaphore, and no
+    /// chain is longer than the number of semaphores.
     fn inherit(&mut self) {
         for task in &mut self.tasks {
             task.effective = task.urgency(self.policy);
@@ -114,7 +114,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Whether `task` waits for `other`, maybe through others.
+    /// Whether `task` waits for `other`, directly or through other tasks.
     fn waits_for(&self, task: TaskId, other: TaskId) -> bool {
         let mut at = task;
         for _ in 0..=self.semaphores.len() {

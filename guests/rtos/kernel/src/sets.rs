@@ -1,22 +1,22 @@
 //! The sets of tasks that the image can run.
 //!
-//! A budget is the time from when a job gets the CPU, or gets it back, to when it loses it,
-//! added up: so the kernel's work to switch to it, the interrupts that came while it ran and
-//! the way into the kernel at its end are in it. A job that only burns time needs
-//! [`END`] microseconds less than its budget, which is for that last part.
+//! A budget is the sum of the times from when a job gets the CPU to when it loses it. So it
+//! includes the kernel's work to switch to the job, the interrupts that came while it ran, and the
+//! way into the kernel at its end. A job that only burns time needs [`END`] microseconds less than
+//! its budget; these are for that last part.
 //!
-//! The 20 tasks of [`RM20`] and [`EDF20`] are released together at 0, the worst moment there
-//! is, and all periods divide 200 ms: after that everything repeats. Their budgets are
-//! chosen by a search, so that at no time a job ends closer than [`APART`] microseconds to a
-//! release: a kernel (and a hypervisor under it) that is faster than that has to make the
-//! same schedule as the simulation, in which the kernel takes no time.
+//! The 20 tasks of [`RM20`] and [`EDF20`] are released together at 0, which is the worst moment,
+//! and all periods divide 200 ms: after that everything repeats. Their budgets were chosen by a
+//! search, so that no job ends closer than [`APART`] microseconds to a release. A kernel (with a
+//! hypervisor under it) that is faster than that has to make the same schedule as the simulation,
+//! in which the kernel takes no time.
 
 use crate::{MAX_TASKS, Policy, Spec, Ticks};
 use heapless::Vec;
 
-/// Microseconds of a budget that are for the end of the job.
+/// The part of a budget in microseconds that is for the end of the job.
 const END: u64 = 2;
-/// Microseconds, see above.
+/// The least distance in microseconds between a job's end and a release.
 #[cfg(test)]
 const APART: u64 = 50;
 
@@ -27,11 +27,11 @@ pub enum Execution {
     Budget,
     /// So many microseconds.
     Microseconds(u64),
-    /// It never ends.
+    /// For ever.
     Endless,
 }
 
-/// A task, in microseconds. Its deadline is its period.
+/// A task, with times in microseconds. Its deadline is its period.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// Its name.
@@ -42,16 +42,16 @@ pub struct Entry {
     pub period: u64,
     /// Its budget.
     pub budget: u64,
-    /// What it does of it.
+    /// How long it runs of its budget.
     pub execution: Execution,
 }
 
 /// Tasks that run together.
 #[derive(Debug)]
 pub struct Set {
-    /// How the command line calls it.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// Their order.
+    /// The policy that orders the tasks.
     pub policy: Policy,
     /// Whether no task waits for another, so that the schedule can be simulated.
     pub independent: bool,
@@ -155,8 +155,8 @@ pub const EDF20: Set = Set {
     ],
 };
 
-/// What must not happen, so that one sees that it would be found: a job that runs twice as
-/// long as its budget says, one that never ends, and one that it starves.
+/// Tasks that show that faults are detected: one that runs twice as long as its budget, one that
+/// never ends, and one that starves because of it.
 pub const OVERLOAD: Set = Set {
     name: "overload",
     policy: Policy::RateMonotonic,
@@ -175,11 +175,11 @@ pub const OVERLOAD: Set = Set {
     ],
 };
 
-/// Tasks with bodies of their own in the image, which share a semaphore and a queue.
+/// Tasks with code of their own in the image, which share a semaphore and a queue.
 ///
-/// The case that priority inheritance is for comes every 100 ms: `logger` holds what
-/// `control` wants when `radio` comes, whose place is between them and whose job is longer
-/// than `control` may wait.
+/// Every 100 ms they make the case that priority inheritance is for: `logger` holds the semaphore
+/// that `control` needs when `radio` arrives, whose priority is between theirs and whose job is
+/// longer than `control` may wait.
 pub const DEMO: Set = Set {
     name: "demo",
     policy: Policy::RateMonotonic,

@@ -1,14 +1,14 @@
-//! What the schedule should be: independent periodic tasks on a CPU where the kernel costs
-//! nothing.
+//! The expected schedule: independent periodic tasks on a CPU where the kernel costs nothing.
 //!
-//! Written apart from the kernel and in another way, so that one can show the other's
-//! faults: here time jumps from one end or release to the next, and each job knows what is
-//! left of it. The one thing that they share is the tasks' description.
+//! It is written separately from the kernel and in another way, so that each can show the other's
+//! faults: here time jumps from one end or release to the next, and each job has its remaining
+//! time. Only the tasks' description is shared.
 
 use crate::{Event, EventKind, MAX_TASKS, Policy, Spec, TaskId, Ticks};
 use heapless::{Deque, Vec};
 
-/// At one moment, each task may have a release, and the CPU's owner may end, stop, or begin.
+/// The largest number of events at one moment: each task may have a release, and a task may lose
+/// the CPU or end, and another may begin.
 const AT_ONCE: usize = MAX_TASKS + 3;
 
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ struct Jobs {
     spec: Spec,
     released: u64,
     completed: u64,
-    /// What is left of the current job.
+    /// The remaining time of the current job.
     left: Ticks,
     started: bool,
 }
@@ -47,8 +47,8 @@ impl Jobs {
     }
 }
 
-/// The events of the schedule, without end. Of simultaneous ones, an end comes first, then
-/// releases in the tasks' order, then who loses and who gets the CPU.
+/// The events of the schedule, without end. Of simultaneous ones, an end comes first, then releases
+/// in the tasks' order, then the loss of the CPU and its gain.
 #[derive(Clone, Debug)]
 pub struct Simulation {
     policy: Policy,
@@ -77,9 +77,9 @@ impl Simulation {
         }
     }
 
-    /// The least time, so far, between the end of a job and a release after it, or between
-    /// a release and the end of the job that runs then, had it gone on. As long as a real
-    /// kernel is faster than this, its events come in the same order.
+    /// The least time, so far, between the end of a job and a release after it, or between a
+    /// release and the end that the running job would have had. As long as a real kernel is faster
+    /// than this, its events come in the same order.
     pub fn closest(&self) -> Ticks {
         self.closest
     }
@@ -150,7 +150,7 @@ impl Simulation {
 
     fn tell(&mut self, at: usize, kind: EventKind) {
         let (time, task) = (self.now, TaskId::new(at as u8));
-        // The room is for all that can be at once; a task with a period of 0 alone has more.
+        // There is space for all events of one moment; only a task with a period of 0 has more.
         let _ = self.pending.push_back(Event { time, task, kind });
     }
 }

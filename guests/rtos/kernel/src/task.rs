@@ -1,21 +1,21 @@
 //! A periodic task, and what is known about its jobs.
 //!
-//! Jobs are numbered from 0; job k is released at offset + k * period and due one relative
-//! deadline later. A job that is late does not go away: the following ones queue up behind
-//! it. So three marks say it all, each a job's release: of the next one to be released, of
-//! the current one, and of the first one that is not judged (its deadline did not come, and
-//! it did not end). They only ever go on by a period.
+//! Jobs are numbered from 0. Job k is released at offset + k * period and due one relative deadline
+//! later. A late job is not dropped: the following ones queue up behind it. So three marks describe
+//! the task, each of them a job's release: of the next job to be released, of the current one, and
+//! of the first one that is not judged (its deadline has not come, and it has not ended). They only
+//! advance by a period.
 
 use crate::{Policy, QueueId, SemaphoreId, Ticks, Urgency};
 
 /// What a task is to do, all times in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// For reports.
+    /// The name in reports.
     pub name: &'static str,
     /// From one release to the next; not 0.
     pub period: Ticks,
-    /// From a release to when the job is due.
+    /// The time from a release to the job's deadline.
     pub deadline: Ticks,
     /// The first release.
     pub offset: Ticks,
@@ -39,12 +39,42 @@ impl Spec {
     }
 }
 
-/// What a task does just now.
+/// What became of an attempt to release a job.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// A job was released.
+    Released,
+    /// No job is due.
+    NoneDue,
+}
+
+/// What judging a task's oldest unjudged job found.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    /// The job has missed its deadline.
+    Missed,
+    /// No job is late.
+    NoneLate,
+}
+
+/// What became of a charge to the current job.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Charge {
+    /// It was counted.
+    Counted,
+    /// It was counted, and the job thereby overran its budget.
+    Overran,
+}
+
+/// What a task does at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// All its jobs are done; it waits for the next release.
+    /// All its jobs are finished; it waits for the next release.
     Waiting,
-    /// It runs or could run.
+    /// It runs, or could run.
     Ready,
     /// Its job waits for something.
     Blocked(Blocker),
@@ -55,22 +85,22 @@ pub enum State {
 pub enum Blocker {
     /// A semaphore that another task holds.
     Semaphore(SemaphoreId),
-    /// Room in a queue.
+    /// Space in a queue.
     Send(QueueId),
     /// A message.
     Receive(QueueId),
 }
 
-/// What a task's jobs came to.
+/// The results of a task's jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Jobs that ended.
     pub jobs: u64,
-    /// Jobs that were not done when they were due, ended or not.
+    /// Jobs that were not finished at their deadline, whether or not they ended later.
     pub misses: u64,
-    /// Jobs that used more than the budget, ended or not.
+    /// Jobs that used more than the budget, whether or not they ended.
     pub overruns: u64,
-    /// The longest time from when a release was due to when the kernel made it.
+    /// The longest time from when a release was due until the kernel made it.
     pub jitter_max: Ticks,
     /// The longest time from when a release was due to the end of its job.
     pub response_max: Ticks,
@@ -80,23 +110,23 @@ pub struct Stats {
 #[derive(Clone, Debug)]
 pub struct Task {
     pub(crate) spec: Spec,
-    /// Its place among all tasks under fixed priorities, 0 first.
+    /// Its rank among all tasks under fixed priorities; 0 is the most urgent.
     pub(crate) rank: u64,
     pub(crate) state: State,
     /// The release of the next job to be released.
     next: Ticks,
     /// The release of the current job; `next` where there is none.
     current: Ticks,
-    /// The release of the first job that is not judged; from `current` to `next`.
+    /// The release of the first job that is not judged: between `current` and `next`.
     unjudged: Ticks,
     /// Whether the current job ran before.
     pub(crate) started: bool,
-    /// What the current job used of its budget.
+    /// The part of its budget that the current job used.
     pub(crate) consumed: Ticks,
     overran: bool,
     /// The current job's urgency, or a more urgent one that it inherited.
     pub(crate) effective: Urgency,
-    /// What it sends while it waits for room, or what it received.
+    /// The message that it sends while it waits for space, or that it received.
     pub(crate) message: u32,
     pub(crate) stats: Stats,
 }
@@ -128,17 +158,17 @@ impl Task {
         }
     }
 
-    /// What it is to do.
+    /// The task's specification.
     pub const fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// What its jobs came to.
+    /// The results of its jobs.
     pub const fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// What it does just now.
+    /// What it does at present.
     pub const fn state(&self) -> State {
         self.state
     }
@@ -148,17 +178,17 @@ impl Task {
         self.rank
     }
 
-    /// How urgent it is just now, with what it inherited.
+    /// Its present urgency, with what it inherited.
     pub const fn effective(&self) -> Urgency {
         self.effective
     }
 
-    /// When its current or next job is due.
+    /// The deadline of its current or next job.
     pub const fn due(&self) -> Ticks {
         self.current.saturating_add(self.spec.deadline)
     }
 
-    /// What its current job used of its budget.
+    /// The part of its budget that its current job used.
     pub const fn consumed(&self) -> Ticks {
         self.consumed
     }
@@ -177,13 +207,13 @@ impl Task {
         }
     }
 
-    /// Whether a job was released that is not done.
+    /// Whether a released job is not finished.
     pub(crate) const fn has_job(&self) -> bool {
         self.current < self.next
     }
 
-    /// When it next wants the kernel: its next release, or the first moment at which a job
-    /// that is not done is late.
+    /// When it next needs the kernel: its next release, or the first moment at which an unfinished
+    /// job is late.
     pub(crate) const fn next_event(&self) -> Ticks {
         if self.unjudged == self.next {
             return self.next;
@@ -193,39 +223,39 @@ impl Task {
         if late < self.next { late } else { self.next }
     }
 
-    /// Releases the next job, if it is due at `now`.
-    pub(crate) fn release(&mut self, now: Ticks) -> bool {
+    /// Releases the next job if it is due at `now`.
+    pub(crate) fn release(&mut self, now: Ticks) -> Release {
         if self.next > now {
-            return false;
+            return Release::NoneDue;
         }
         self.stats.jitter_max = self.stats.jitter_max.max(now - self.next);
         self.next = self.next.saturating_add(self.spec.period);
-        true
+        Release::Released
     }
 
     /// Judges one job that is late at `now`, if there is one.
-    pub(crate) fn judge(&mut self, now: Ticks) -> bool {
+    pub(crate) fn judge(&mut self, now: Ticks) -> Judgement {
         let due = self.unjudged.saturating_add(self.spec.deadline);
-        let late = self.unjudged < self.next && due < now;
-        if late {
-            self.unjudged = self.unjudged.saturating_add(self.spec.period);
-            self.stats.misses += 1;
+        if self.unjudged >= self.next || due >= now {
+            return Judgement::NoneLate;
         }
-        late
+        self.unjudged = self.unjudged.saturating_add(self.spec.period);
+        self.stats.misses += 1;
+        Judgement::Missed
     }
 
-    /// Adds `used` to what the current job used; whether it thereby overran its budget.
-    pub(crate) fn charge(&mut self, used: Ticks) -> bool {
+    /// Adds `used` to what the current job used.
+    pub(crate) fn charge(&mut self, used: Ticks) -> Charge {
         self.consumed = self.consumed.saturating_add(used);
         if self.overran || self.consumed <= self.spec.budget {
-            return false;
+            return Charge::Counted;
         }
         self.overran = true;
         self.stats.overruns += 1;
-        true
+        Charge::Overran
     }
 
-    /// How much longer the current job may run before it overruns, if it did not.
+    /// How much longer the current job may run before it overruns; `None` if it has overrun.
     pub(crate) const fn left(&self) -> Option<Ticks> {
         if self.overran {
             return None;
@@ -233,7 +263,7 @@ impl Task {
         Some(self.spec.budget.saturating_sub(self.consumed))
     }
 
-    /// Ends the current job, which was judged before if it is late.
+    /// Ends the current job. If it is late, it was judged before.
     pub(crate) fn complete(&mut self, now: Ticks) {
         let response = now.saturating_sub(self.current);
         self.stats.response_max = self.stats.response_max.max(response);

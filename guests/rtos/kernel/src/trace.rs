@@ -1,4 +1,4 @@
-//! What happened, in order.
+//! The trace of scheduling events, in order.
 
 use crate::{TaskId, Ticks};
 use core::fmt;
@@ -8,7 +8,7 @@ use core::fmt;
 pub struct Event {
     /// When the kernel saw it.
     pub time: Ticks,
-    /// Whose it is.
+    /// The task that it concerns.
     pub task: TaskId,
     /// What happened.
     pub kind: EventKind,
@@ -38,7 +38,7 @@ pub enum EventKind {
     Complete,
     /// A job waits for a semaphore or a queue.
     Block,
-    /// What it waited for came.
+    /// The event that a job waited for has come.
     Wake,
     /// A job's deadline went by.
     Miss,
@@ -47,7 +47,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// Whether it is about who runs; misses and overruns are findings.
+    /// Whether it says which task runs; misses and overruns are findings.
     pub const fn is_schedule(self) -> bool {
         !matches!(self, Self::Miss | Self::Overrun)
     }
@@ -69,7 +69,7 @@ impl fmt::Display for EventKind {
     }
 }
 
-/// The first events, as many as the storage holds; later ones are only counted.
+/// A trace of the first events, as many as the storage holds; later ones are only counted.
 #[derive(Debug, Default)]
 pub struct Trace<'a> {
     storage: &'a mut [Event],
@@ -82,7 +82,7 @@ impl<'a> Trace<'a> {
         Self { storage, seen: 0 }
     }
 
-    /// Notes an event.
+    /// Adds an event.
     pub fn push(&mut self, event: Event) {
         if let Some(place) = self.storage.get_mut(self.seen) {
             *place = event;
@@ -90,7 +90,7 @@ impl<'a> Trace<'a> {
         self.seen = self.seen.saturating_add(1);
     }
 
-    /// What was kept, oldest first.
+    /// The events that were kept, oldest first.
     pub fn events(&self) -> &[Event] {
         let kept = self.seen.min(self.storage.len());
         self.storage.get(..kept).unwrap_or_default()

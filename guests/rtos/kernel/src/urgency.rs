@@ -1,4 +1,4 @@
-//! Who comes first.
+//! The order of tasks.
 
 use crate::Ticks;
 
@@ -11,10 +11,10 @@ pub enum Policy {
     EarliestDeadline,
 }
 
-/// How urgent a job is; the smallest comes first. A task inherits urgency as a whole.
+/// How urgent a job is; the smallest comes first. A task inherits an urgency as a whole.
 ///
-/// Under EDF, of two jobs with one deadline the one that was released first goes on, so that
-/// a newcomer never preempts for nothing.
+/// Under EDF, of two jobs with one deadline the one that was released first goes on, so that a new
+/// job never preempts without need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Urgency {
     /// The task's rank under fixed priorities, the job's absolute deadline under EDF.

@@ -1,4 +1,4 @@
-//! The kernel's rules, one by one, on a clock that the test turns.
+//! Tests the kernel's rules, one by one, on a clock that the test advances.
 
 use hanok_rtos_kernel::*;
 
@@ -234,7 +234,7 @@ fn inheritance_goes_through_chains_and_by_deadline() {
     assert_eq!(who(&kernel), Some(2));
     kernel.complete(18).unwrap();
     assert_eq!(who(&kernel), Some(3));
-    // What a held went free with its job.
+    // The semaphore that a held was freed with its job.
     assert_eq!(kernel.take(19, one), Ok(()));
 }
 

@@ -1,11 +1,11 @@
-//! The kernel's schedule against the simulation's, for any tasks and for the sets that the
+//! Compares the kernel's schedule with the simulation's, for any tasks and for the sets that the
 //! image runs.
 
 use hanok_rtos_kernel::*;
 use proptest::prelude::*;
 
-/// What a kernel makes of these tasks up to `end`, where each way into it takes `cost`,
-/// charged to whoever runs afterwards, and the timer is late by as much.
+/// The kernel's events for these tasks up to `end`. Each entry takes `cost`, charged to the task
+/// that runs afterwards, and the timer is late by as much.
 fn run(policy: Policy, specs: &[Spec], end: Ticks, cost: Ticks) -> Vec<Event> {
     let storage = vec![Event::NONE; 20_000].leak();
     let mut kernel = Kernel::new(policy, Trace::new(storage));
@@ -15,7 +15,7 @@ fn run(policy: Policy, specs: &[Spec], end: Ticks, cost: Ticks) -> Vec<Event> {
     let mut now = 0;
     kernel.timer(now);
     loop {
-        // The CPU is the task's again only after the kernel's work.
+        // The task has the CPU again only after the kernel's work.
         let free = now + cost;
         let timer = kernel.next_event();
         let timer = timer.saturating_add(cost).max(free);
@@ -95,7 +95,7 @@ fn the_image_s_sets_keep_all_deadlines() {
     }
 }
 
-/// A kernel of 5 us an entry makes the same schedule, no event more than 10 us away.
+/// A kernel that takes 5 us an entry makes the same schedule, with no event more than 10 us away.
 #[test]
 fn a_kernel_that_costs_time_makes_the_same_schedule() {
     for set in [&RM20, &EDF20] {

@@ -1,5 +1,5 @@
-//! Whatever tasks do with semaphores and queues, the most urgent one that can run runs, and
-//! whoever is waited for is as urgent as who waits.
+//! Whatever tasks do with semaphores and queues, the most urgent one that can run runs, and a task
+//! that others wait for is at least as urgent as they are.
 
 use hanok_rtos_kernel::*;
 use proptest::prelude::*;
@@ -48,7 +48,7 @@ fn kernel(policy: Policy) -> Kernel<'static> {
     kernel
 }
 
-/// Misuse is part of what is tried: it must change nothing.
+/// Misuse is tried as well: it must change nothing.
 fn apply(kernel: &mut Kernel<'_>, now: Ticks, step: TaskAction) {
     let queue = QueueId::new(0);
     let _ = match step {
@@ -93,7 +93,7 @@ proptest! {
             apply(&mut kernel, now, step);
             check(&kernel);
         }
-        // Whoever runs ends: then everybody who waits for a semaphore gets it.
+        // The running job ends: then every task that waits for a semaphore gets it.
         while kernel.running().is_some() {
             apply(&mut kernel, now, TaskAction::Complete);
             check(&kernel);

@@ -1,9 +1,10 @@
-//! The CPU: all that differs between 64 and 32 bit, under the same names.
+//! The CPU: everything that differs between 64 and 32 bits, under the same names.
 //!
 //! | | |
 //! |---|---|
 //! | `boot` | from the loader's jump to [`crate::main`] with the MMU on |
-//! | `vectors` | saves the interrupted context, calls [`crate::exception::exception`], and goes on with the context that it returns |
+//! | `vectors` | saves the interrupted context, calls [`crate::exception::exception`], and goes on
+//! with the context that it returns |
 //! | `Frame` | a context: what was saved, on its own stack |
 //! | `cpu` | counter and timer, interrupt mask, WFI, calls, GICv3's registers |
 
@@ -19,7 +20,7 @@ pub use arm::*;
 
 /// Why the kernel was entered.
 pub enum Cause {
-    /// A task asked for something.
+    /// A task made a request.
     Call,
     /// An interrupt.
     Interrupt,

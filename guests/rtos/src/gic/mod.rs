@@ -1,5 +1,5 @@
-//! The interrupt controller that the tree names. All that is wanted of it is one interrupt
-//! that is private to the CPU.
+//! The interrupt controller that the tree names. Only one interrupt of it is used, which is private
+//! to the CPU.
 
 mod v2;
 mod v3;
@@ -8,7 +8,7 @@ use crate::mmio::Registers;
 use crate::state::Once;
 use crate::tree::GicNode;
 
-/// No interrupt is there to take, from this number on.
+/// From this number on, an acknowledged number means that no interrupt is pending.
 const SPECIAL: u32 = 1020;
 /// The priority of all interrupts.
 const PRIORITY: u32 = 0xa0;
@@ -38,7 +38,7 @@ fn gic() -> &'static Gic {
     }
 }
 
-/// Which one it is.
+/// The controller's name.
 pub fn name() -> &'static str {
     match gic() {
         Gic::V2(_) => "GICv2",
@@ -74,8 +74,8 @@ pub fn end(id: u32) {
     }
 }
 
-/// Sets up the banked registers of the private interrupts, which are alike in GICv2's
-/// distributor and GICv3's redistributor: all off, none pending, one priority.
+/// Sets up the banked registers of the private interrupts, which are alike in GICv2's distributor
+/// and GICv3's redistributor: all disabled, none pending, one priority.
 fn quiet_private(frame: &Registers) {
     const ICENABLER: usize = 0x180;
     const ICPENDR: usize = 0x280;
@@ -89,7 +89,7 @@ fn quiet_private(frame: &Registers) {
     }
 }
 
-/// Enables a private interrupt in the same.
+/// Enables a private interrupt in these registers.
 fn enable_private(frame: &Registers, id: u32) {
     const ISENABLER: usize = 0x100;
     assert!(id < 32, "interrupt {id} is not private to a CPU");

@@ -15,8 +15,8 @@ pub struct Gic {
 }
 
 impl Gic {
-    /// Turns it on. Interrupts are in group 0 after a reset, or look as if they were; bit 0
-    /// of both control registers is for them, in either security state (4.3.1, 4.4.1).
+    /// Turns the controller on. Interrupts are in group 0 after a reset, or look as if they were;
+    /// bit 0 of both control registers is for group 0, in either security state (4.3.1, 4.4.1).
     pub fn new(distributor: Registers, cpu: Registers) -> Self {
         super::quiet_private(&distributor);
         distributor.write(GICD_CTLR, 1);
@@ -35,7 +35,7 @@ impl Gic {
         self.cpu.read(GICC_IAR)
     }
 
-    /// Ends it.
+    /// Ends the interrupt.
     pub fn end(&self, id: u32) {
         self.cpu.write(GICC_EOIR, id);
     }

@@ -24,7 +24,7 @@ pub struct Gic {
 }
 
 impl Gic {
-    /// Turns it on, all interrupts in group 1.
+    /// Turns the controller on, with all interrupts in group 1.
     pub fn new(distributor: Registers, redistributors: &Registers) -> Self {
         distributor.write(GICD_CTLR, AFFINITY_ROUTING);
         while distributor.read(GICD_CTLR) & WRITE_PENDING != 0 {}
@@ -66,7 +66,7 @@ pub fn acknowledge() -> u32 {
     icc::acknowledge()
 }
 
-/// Ends it.
+/// Ends the interrupt.
 pub fn end(id: u32) {
     icc::end(id);
 }

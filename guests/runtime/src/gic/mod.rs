@@ -1,5 +1,5 @@
-//! The interrupt controller that the tree names, as a guest drives it: what GICv2 and GICv3
-//! have in common under one name, the rest in `v2` and `v3`.
+//! The interrupt controller that the tree names, as a guest drives it: what GICv2 and GICv3 have in
+//! common under one name, the rest in `v2` and `v3`.
 
 pub mod v2;
 pub mod v3;
@@ -8,7 +8,7 @@ use crate::{cpu, mmio, timer};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use hanok_types::{GicVersion, platform};
 
-/// Where the virtual platform has the distributor.
+/// The address of the distributor on the virtual platform.
 pub const DIST: u64 = platform::GIC_DIST.get();
 /// GICD_TYPER.
 pub const TYPER: u64 = 0x0004;
@@ -32,14 +32,14 @@ pub const IPRIORITYR: u64 = 0x0400;
 /// GICx_ICFGR0.
 pub const ICFGR: u64 = 0x0c00;
 
-/// No interrupt is there to take.
+/// The number that means that no interrupt is pending.
 pub const SPURIOUS: u64 = 1023;
-/// The priority that an interrupt gets unless somebody says otherwise.
+/// The priority of an interrupt unless another one is set.
 pub const PRIORITY: u8 = 0xa0;
-/// RPR with no interrupt active.
+/// The value of RPR with no interrupt active.
 pub const IDLE: u64 = 0xff;
 
-/// Which controller there is, and where.
+/// The interrupt controller and its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// GICv2.
@@ -59,7 +59,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Which one it is.
+    /// The controller's version.
     pub fn version(&self) -> GicVersion {
         match self {
             Self::V2 { .. } => GicVersion::V2,
@@ -73,7 +73,7 @@ static DISTRIBUTOR: AtomicUsize = AtomicUsize::new(DIST as usize);
 static CPU_INTERFACE: AtomicUsize = AtomicUsize::new(0);
 static REDISTRIBUTORS: AtomicUsize = AtomicUsize::new(platform::GIC_REDIST.get() as usize);
 
-/// The controller is this one from now on.
+/// Uses this controller from now on.
 pub fn install(layout: Layout) {
     match layout {
         Layout::V2 { distributor, cpu } => {
@@ -91,7 +91,7 @@ pub fn install(layout: Layout) {
     }
 }
 
-/// Which one it is.
+/// The controller's version.
 pub fn version() -> GicVersion {
     match CPU_INTERFACE.load(Relaxed) {
         0 => GicVersion::V3,
@@ -99,12 +99,12 @@ pub fn version() -> GicVersion {
     }
 }
 
-/// Where the distributor is.
+/// The distributor's address.
 pub fn distributor() -> u64 {
     DISTRIBUTOR.load(Relaxed) as u64
 }
 
-/// Its name.
+/// The controller's name.
 pub fn name() -> &'static str {
     match version() {
         GicVersion::V2 => "GICv2",
@@ -112,7 +112,7 @@ pub fn name() -> &'static str {
     }
 }
 
-/// Calls the function of the one or the other that is called so.
+/// Calls the function of this name in `v2` or `v3`.
 macro_rules! either {
     ($name:ident ( $($v2:expr),* ) , ( $($v3:expr),* )) => {
         match version() {
@@ -123,7 +123,7 @@ macro_rules! either {
     ($name:ident $arguments:tt) => { either!($name $arguments, $arguments) };
 }
 
-/// Where the registers of interrupt `id` are: the distributor, or with GICv3 this CPU's SGI
+/// The address of the registers of interrupt `id`: the distributor, or with GICv3 this CPU's SGI
 /// frame.
 pub fn frame(id: u32) -> u64 {
     match version() {
@@ -146,7 +146,7 @@ pub fn init_distributor() {
     either!(init_distributor());
 }
 
-/// Turns this CPU's interface on: everything may come.
+/// Turns this CPU's interface on; every priority passes.
 pub fn init_cpu(index: usize) {
     either!(init_cpu(), (index));
 }
@@ -156,7 +156,7 @@ pub fn reset_interface() {
     either!(reset_interface());
 }
 
-/// Brings this CPU's interrupts back to nothing after something that stopped half way.
+/// Clears this CPU's interrupts after code that stopped half way.
 pub fn recover() {
     either!(forget_active_priorities());
     reset_interface();
@@ -205,7 +205,7 @@ pub fn enable(id: u32) {
     set_bit(ISENABLER, id);
 }
 
-/// Disables interrupt `id`, and takes its pending and active state away.
+/// Disables interrupt `id`, and clears its pending and active state.
 pub fn disable(id: u32) {
     set_bit(ICENABLER, id);
     unpend(id);
@@ -220,7 +220,7 @@ pub fn pend(id: u32) {
     }
 }
 
-/// Makes interrupt `id` pending no more, unless its level is up.
+/// Makes interrupt `id` no longer pending, unless its level is high.
 pub fn unpend(id: u32) {
     match version() {
         GicVersion::V2 => v2::unpend(id),
@@ -245,7 +245,7 @@ pub fn send_others(id: u32) {
     either!(send_others(id));
 }
 
-/// What was written before is to be seen by whoever takes the interrupt.
+/// Makes earlier writes visible to the CPU that takes the interrupt.
 fn publish() {
     // SAFETY: a barrier.
     unsafe { core::arch::asm!("dsb ishst", options(nostack)) };
@@ -279,23 +279,23 @@ pub fn running_priority() -> u64 {
     either!(running_priority())
 }
 
-/// Only interrupts more urgent than this come through.
+/// Sets the priority mask: only more urgent interrupts pass.
 pub fn set_mask(priority: u8) {
     either!(set_mask(priority));
 }
 
-/// Lets the CPU have the group that is used.
+/// Enables the group that is used at the CPU.
 pub fn set_group_enabled(on: bool) {
     either!(set_group_enabled(on));
 }
 
-/// EOImode: whether the end drops the priority alone.
+/// Sets EOImode: whether the end only drops the priority.
 pub fn split_end(on: bool) {
     either!(split_end(on));
 }
 
-/// Interrupts preempt each other by bits 7 to `low` of their priorities alone; whether the
-/// binary point took it.
+/// Makes interrupts preempt each other only by bits 7 to `low` of their priorities. Returns whether
+/// the binary point took the value.
 pub fn set_group_priority(low: u64) -> bool {
     either!(set_group_priority(low))
 }
@@ -307,17 +307,17 @@ pub fn signalled() -> bool {
     read_sysreg!("isr_el1") & 1 << 7 != 0
 }
 
-/// Waits for a signalled interrupt; `false` where none comes.
+/// Waits for a signalled interrupt. Returns whether one came.
 pub fn wait_signalled() -> bool {
     timer::wait_until(signalled)
 }
 
-/// The IRQ vector: counts the interrupt, silences a level source that we know, calls the
-/// hook, and ends it.
-pub fn take_interrupt() -> bool {
+/// The IRQ vector: counts the interrupt, silences a known level source, calls the hook, and ends
+/// the interrupt.
+pub fn take_interrupt() {
     let id = acknowledge();
     if id >= 1020 {
-        return true;
+        return;
     }
     let cpu = cpu::this();
     if let Some(count) = cpu.taken.get(id as usize) {
@@ -328,7 +328,6 @@ pub fn take_interrupt() -> bool {
         hook(id as u32);
     }
     end(id);
-    true
 }
 
 fn silence(id: u32) {

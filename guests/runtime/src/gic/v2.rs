@@ -1,5 +1,5 @@
-//! The GICv2 (IHI 0048B): the registers of private interrupts are banked in the distributor,
-//! the CPU interface is in memory. All interrupts are of group 0, as after a reset.
+//! The GICv2 (IHI 0048B): the registers of private interrupts are banked in the distributor, and
+//! the CPU interface is in memory. All interrupts are in group 0, as after a reset.
 
 use super::{ICACTIVER, ICENABLER, ICPENDR, IGROUPR, ISPENDR, distributor};
 use crate::cpu::{self, MAX_CPUS};
@@ -41,13 +41,13 @@ pub const DIR: u64 = 0x1000;
 pub const ENABLE_0: u32 = 1;
 /// GICC_CTLR: group 1 is enabled.
 pub const ENABLE_1: u32 = 1 << 1;
-/// GICC_CTLR: the end drops the priority alone.
+/// GICC_CTLR: the end only drops the priority.
 pub const EOI_MODE: u32 = 1 << 9;
 
 const APR: u64 = 0x0d0;
 const ID: u64 = 0x3ff;
 
-/// Of each CPU's SGIs, what GICC_IAR said of the sender: GICC_EOIR has to be told.
+/// For each CPU's SGIs, the sender that GICC_IAR named: GICC_EOIR needs it.
 static SENDERS: [[AtomicU32; 16]; MAX_CPUS] =
     [const { [const { AtomicU32::new(0) }; 16] }; MAX_CPUS];
 
@@ -56,7 +56,7 @@ pub fn init_distributor() {
     mmio::write32(distributor(), ENABLE_0 | ENABLE_1);
 }
 
-/// Turns this CPU's interface on: everything may come.
+/// Turns this CPU's interface on; every priority passes.
 pub fn init_cpu() {
     for row in [ICENABLER, ICPENDR, ICACTIVER] {
         mmio::write32(distributor() + row, u32::MAX);
@@ -66,8 +66,8 @@ pub fn init_cpu() {
     reset_interface();
 }
 
-/// Takes away SGIs that are pending, where some are: Xen has no registers to do it by, and
-/// answers them with an abort.
+/// Clears pending SGIs, if there are any. Xen has no registers for that, and answers an access to
+/// them with an abort.
 fn forget_sgis() {
     const SGIS: u32 = 0xffff;
     if mmio::read32(distributor() + ISPENDR) & SGIS == 0 {
@@ -78,14 +78,14 @@ fn forget_sgis() {
     }
 }
 
-/// No mask, finest preemption, EOImode 0, group 0 alone.
+/// No mask, finest preemption, EOImode 0, only group 0.
 pub fn reset_interface() {
     write(GICC_CTLR, ENABLE_0);
     write(PMR, 0xff);
     write(BPR, 0);
 }
 
-/// No priority is active any more.
+/// Clears the active priorities.
 pub fn forget_active_priorities() {
     write(APR, 0);
 }
@@ -121,7 +121,7 @@ pub fn pend(id: u32) {
     }
 }
 
-/// Makes interrupt `id` pending no more.
+/// Makes interrupt `id` no longer pending.
 pub fn unpend(id: u32) {
     if id < 16 {
         mmio::write8(distributor() + CPENDSGIR + u64::from(id), 0xff);
@@ -154,7 +154,7 @@ fn senders() -> &'static [AtomicU32; 16] {
     &SENDERS[cpu::this().index()]
 }
 
-/// What GICC_EOIR and GICC_DIR want to hear of `id`.
+/// The value for GICC_EOIR and GICC_DIR to end `id`.
 fn with_sender(id: u64) -> u32 {
     let sender = senders()
         .get(id as usize)
@@ -175,10 +175,9 @@ pub fn end(id: u64) {
     }
 }
 
-/// Where the virtual timer's condition is met again already, its line goes down and up. QEMU
-/// 10 does not look at the lines when a virtual CPU interface deactivates an interrupt: one
-/// that was up by then would not be seen before some line moves. A real GIC, and QEMU's
-/// GICv3, look.
+/// If the virtual timer's condition is already met again, moves its line down and up. QEMU 10 does
+/// not check the lines when a virtual CPU interface deactivates an interrupt: one that was high by
+/// then would not be seen before some line moves. A real GIC, and QEMU's GICv3, check them.
 fn move_timer_line() {
     let control = read_sysreg!("cntv_ctl_el0");
     if control == timer::ENABLE | timer::ISTATUS {
@@ -212,7 +211,8 @@ pub fn split_end(on: bool) {
     write(GICC_CTLR, ENABLE_0 | if on { EOI_MODE } else { 0 });
 }
 
-/// Group priority is bits 7 to `low` of a priority; whether the binary point took it (3.3.3).
+/// Makes bits 7 to `low` of a priority its group priority (3.3.3).
+/// Returns whether the binary point took the value.
 pub fn set_group_priority(low: u64) -> bool {
     write(BPR, low as u32 - 1);
     u64::from(read(BPR)) == low - 1

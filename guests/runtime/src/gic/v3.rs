@@ -40,7 +40,7 @@ fn wait_written() {
     timer::wait_until(|| mmio::read32(distributor() + CTLR) & RWP == 0);
 }
 
-/// Turns this CPU's interface on: everything may come.
+/// Turns this CPU's interface on; every priority passes.
 pub fn init_cpu(index: usize) {
     const ASLEEP: u32 = 6;
     let base = redistributor(index);
@@ -62,7 +62,7 @@ pub fn reset_interface() {
     write_sysreg!("icc_ctlr_el1", 0);
 }
 
-/// No priority is active any more.
+/// Clears the active priorities.
 pub fn forget_active_priorities() {
     write_sysreg!("icc_ap1r0_el1", 0);
 }
@@ -128,8 +128,9 @@ pub fn split_end(on: bool) {
     write_sysreg!("icc_ctlr_el1", u64::from(on) << 1);
 }
 
-/// Group priority is bits 7 to `low` of a priority; whether the binary point took it
-/// (IHI 0069H, 4.8.3: BPR1 counts one more than BPR0).
+/// Makes bits 7 to `low` of a priority its group priority (IHI 0069H, 4.8.3: BPR1 counts one more
+/// than BPR0).
+/// Returns whether the binary point took the value.
 pub fn set_group_priority(low: u64) -> bool {
     write_sysreg!("icc_bpr1_el1", low);
     read_sysreg!("icc_bpr1_el1") == low

@@ -1,9 +1,9 @@
-//! The two boards: where the serial port and the interrupt controller are, and how to end.
+//! The two boards: their serial port and interrupt controller, and how the program ends.
 
 use core::arch::asm;
 use core::fmt;
 
-/// What differs.
+/// What differs between the boards.
 struct Board {
     name: &'static str,
     uart: usize,
@@ -47,8 +47,8 @@ fn write(address: usize, value: u32) {
     unsafe { (address as *mut u32).write_volatile(value) };
 }
 
-/// Opens to User mode what can be: the performance monitors (PMUSERENR) and, where there is one,
-/// the generic timer (CNTKCTL).
+/// Gives User mode access to what can be opened: the performance monitors (PMUSERENR) and, where
+/// there is one, the generic timer (CNTKCTL).
 pub fn open() {
     // SAFETY: this lets User mode read counters, and write those that nothing here uses.
     unsafe { asm!("mcr p15, 0, {0}, c9, c14, 0", "isb", in(reg) 1) };
@@ -62,7 +62,7 @@ pub fn open() {
 pub struct Console(usize);
 
 impl Console {
-    /// The board's.
+    /// This board.
     pub fn new() -> Self {
         Self(board().uart)
     }
@@ -75,7 +75,7 @@ impl fmt::Write for Console {
     }
 }
 
-/// Makes an interrupt pend, which ends a WFI although it is masked (DDI 0406C B1.8.14): SGI 0,
+/// Makes an interrupt pending, which ends a WFI although it is masked (DDI 0406C B1.8.14): SGI 0,
 /// to this CPU.
 pub fn pend() {
     let board = board();
@@ -86,13 +86,14 @@ pub fn pend() {
     write(board.distributor + 0xf00, 2 << 24); // GICD_SGIR: to who asks
 }
 
-/// Takes it back.
+/// Clears the pending interrupt.
 pub fn unpend() {
     write(board().interface, 0);
     write(board().distributor, 0);
 }
 
-/// Ends: PSCI SYSTEM_OFF on `virt`, the motherboard's configuration controller on the other.
+/// Turns the board off: PSCI SYSTEM_OFF on `virt`, the motherboard's configuration controller on
+/// the other.
 pub fn off() -> ! {
     if board().name == VEXPRESS.name {
         write(0x1000_00a0, 0); // SYS_CFGDATA

@@ -12,7 +12,7 @@ use hanok_abi::trampoline::model::{Cpu, FLAGS, Page};
 pub enum Form {
     /// A branch to a trampoline.
     Trampoline,
-    /// Another register.
+    /// A read of another register.
     Word,
     /// SVC, or UDF in an IT block.
     Trap,
@@ -21,28 +21,28 @@ pub enum Form {
 /// A rewritten instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Where it is entered; bit 0 is set for T32.
+    /// Its entry address; bit 0 is set for T32.
     pub entry: u32,
-    /// Where it is.
+    /// Its address.
     pub site: u32,
-    /// What it was.
+    /// The instruction before the rewrite.
     pub bits: u32,
-    /// The A32 instruction that does the same, of one that has a trampoline.
+    /// The equivalent A32 instruction, of an instruction that has a trampoline.
     pub word: u32,
-    /// What it is now.
+    /// What it was rewritten to.
     pub form: Form,
-    /// Behind it R12 becomes 0...
+    /// The code behind it sets R12 to 0...
     pub register: bool,
-    /// ... and N and Z say so.
+    /// ... and N and Z accordingly.
     pub flags: bool,
 }
 
-/// What was counted.
+/// The counts.
 #[derive(Default)]
 pub struct Counts {
-    /// Runs of trampolines to their end.
+    /// Trampolines that ran to their end.
     pub trampolines: u32,
-    /// Interruptions in them.
+    /// Interruptions inside trampolines.
     pub interruptions: u32,
     /// Faults at the doorbell.
     pub doorbells: u32,
@@ -73,7 +73,7 @@ pub struct Virtual {
 }
 
 impl Virtual {
-    /// One of chance, in a mode that exists; as MSR mostly is, a register has that mode.
+    /// A random state, in a mode that exists; one register holds this mode, as is usual for MSR.
     pub fn any(case: &Case, random: &mut Random) -> Self {
         let mut page = Page::default();
         for field in Field::all() {
@@ -97,7 +97,7 @@ impl Virtual {
         }
     }
 
-    /// Puts it where the program finds it.
+    /// Writes the state where the program finds it.
     pub fn load(&self) {
         memory::set_page(&self.page);
         // SAFETY: TPIDRURW is a number for User mode's programs.
@@ -111,7 +111,7 @@ impl Virtual {
     }
 }
 
-/// Registers, flags and page are as they were.
+/// Returns whether registers, flags and page are unchanged.
 pub fn unchanged(outcome: &Outcome, before: &Virtual) -> Result<(), &'static str> {
     if outcome.after.registers != before.state.registers {
         return Err("a register is another");

@@ -1,10 +1,10 @@
-//! Which instructions are run: of each class all that differ in what selects them.
+//! Which instructions are run: of each class all that differ in the bits that select the class.
 
 use super::board;
 use super::judge::Judge;
 use hanok_decode::aarch32::Encoding;
 
-/// All of them.
+/// Runs all cases.
 pub fn all(judge: &mut Judge<'_>) {
     status_register(judge);
     unprivileged(judge);
@@ -13,8 +13,8 @@ pub fn all(judge: &mut Judge<'_>) {
     opened(judge);
 }
 
-/// A wide instruction whose second kind has the number that A32's condition is: the lower 28
-/// bits are the same.
+/// A wide T32 instruction whose second halfword has the number that is A32's condition: the lower
+/// 28 bits are the same.
 fn both(judge: &mut Judge<'_>, bits: u32) {
     for kind in [0xe000_0000, 0xf000_0000] {
         judge.run(Encoding::A32(kind | bits));
@@ -59,13 +59,13 @@ fn status_register(judge: &mut Judge<'_>) {
             judge.differs(wide);
         }
         judge.run(Encoding::A32(constant));
-        // SPSR, which User mode has none of: UNPREDICTABLE.
+        // SPSR, which User mode does not have: UNPREDICTABLE.
         judge.run(Encoding::A32(0xe160_f000 | mask << 16));
         judge.run(Encoding::Wide(0xf390_8000 | mask << 8));
     }
 }
 
-/// LDRT and its kind: R0 from or to what R1 points to.
+/// LDRT and similar instructions: R0 from or to the address in R1.
 fn unprivileged(judge: &mut Judge<'_>) {
     for load in [0, 1 << 20] {
         for byte in [0, 1 << 22] {
@@ -99,8 +99,8 @@ fn unprivileged(judge: &mut Judge<'_>) {
     }
 }
 
-/// Calls of a hypervisor and a monitor, hints, SETEND, PLDW; exception returns and their kind,
-/// which are UNPREDICTABLE, one of each.
+/// Calls of a hypervisor and a monitor, hints, SETEND, PLDW; exception returns and similar
+/// instructions, which are UNPREDICTABLE, one of each.
 fn others(judge: &mut Judge<'_>) {
     for number in 0..16 {
         judge.run(Encoding::A32(0xe160_0070 | number));
@@ -145,8 +145,9 @@ fn others(judge: &mut Judge<'_>) {
     judge.run(Encoding::Wide(0xe82d_c013));
 }
 
-/// What a register opens and closes, once more when it is open: each of the performance monitors
-/// and the timer is as it was or executed now, and some are.
+/// Registers that become accessible in User mode are tried a second time with access open: each
+/// register of the performance monitors and the timer behaves as before or is executed now, and
+/// some of them are executed.
 fn opened(judge: &mut Judge<'_>) {
     let executed = judge.coprocessors_executed();
     let run = |judge: &mut Judge<'_>| {
@@ -167,7 +168,8 @@ fn opened(judge: &mut Judge<'_>) {
     judge.opens(closed, open);
 }
 
-/// Every MRC and MCR of CP14 and CP15, every pair, and of all coprocessors some of each.
+/// Every MRC and MCR of CP14 and CP15, every MRRC and MCRR, and some instructions of all other
+/// coprocessors.
 fn coprocessors(judge: &mut Judge<'_>) {
     for number in [14, 15] {
         for selected in 0..1u32 << 14 {

@@ -1,9 +1,4 @@
-//! What ordinary instructions read and write, beside what the decoder says.
-//!
-//! An instruction is run three times in User mode: in a state of chance; with another value in
-//! a register that it does not read; and with another value in a flag that it does not read.
-//! What it does not write has to stay, nothing else may depend on what was changed, and what it
-//! surely writes has to be the same whatever it was.
+//! Compares what ordinary instructions read and write with what the decoder says.
 
 use super::board::Console;
 use super::mmu::OPEN;
@@ -12,7 +7,7 @@ use core::fmt::Write;
 use hanok_decode::aarch32::{Encoding, ItState, Register};
 use hanok_instructions::{Definition, Flags, Flow, Instruction, decode_a32, decode_t32};
 
-/// Numbers that are the same on every run (Knuth's MMIX generator).
+/// Pseudo-random numbers, the same on every run (Knuth's MMIX generator).
 pub struct Random(pub u64);
 
 impl Random {
@@ -24,7 +19,7 @@ impl Random {
     }
 }
 
-/// The comparison, and what it counted.
+/// The comparison and its counts.
 pub struct Effects<'a> {
     console: &'a mut Console,
     random: Random,
@@ -33,14 +28,14 @@ pub struct Effects<'a> {
     wrong: u32,
 }
 
-/// How many that are wrong are shown.
+/// How many wrong instructions are printed.
 const SHOWN: u32 = 40;
-/// Words for each way in which the selecting bits of A32 can stand.
+/// Tries words with each combination of A32's selecting bits.
 const CHOICES: u32 = 16;
-/// Second halfwords for each first one of T32.
+/// How many second halfwords are tried for each first one of T32.
 const SECONDS: u32 = 12;
 
-/// Runs them all.
+/// Runs all of them.
 pub fn all(console: &mut Console) {
     let mut effects = Effects {
         console,
@@ -104,7 +99,7 @@ impl Effects<'_> {
         if !ordinary {
             return;
         }
-        // With addresses in the registers, and with anything.
+        // With addresses in the registers, and with any values.
         for addresses in [true, false] {
             let before = self.state(addresses);
             let (exception, after) = run(found.encoding, before);
@@ -149,7 +144,7 @@ impl Effects<'_> {
         }
     }
 
-    /// Whether nothing depends on a register that is not read.
+    /// Returns whether nothing depends on a register that the decoder says is not read.
     fn register(&mut self, found: &Instruction, before: State, after: State) -> bool {
         let number = (self.random.next() % 15) as u8;
         let register = Register::from_bits(number);
@@ -165,7 +160,7 @@ impl Effects<'_> {
         let (exception, outcome) = run(found.encoding, changed);
         let kept = !found.kills().contains(register);
         if kept && let Some(place) = expected.registers.get_mut(usize::from(number)) {
-            // Written on condition, it is either.
+            // A register that is written on a condition may have either value.
             let written = found.effects.writes.contains(register);
             let same = outcome.registers.get(usize::from(number)) == Some(place);
             *place = if written && same { *place } else { value };
@@ -173,7 +168,7 @@ impl Effects<'_> {
         exception == Exception::Supervisor && outcome == expected
     }
 
-    /// Whether nothing depends on a flag that is not read.
+    /// Returns whether nothing depends on a flag that the decoder says is not read.
     fn flag(&mut self, found: &Instruction, before: State, after: State) -> bool {
         let [flag, bits] = FLAGS[self.random.next() as usize % FLAGS.len()];
         let flag = Flags::from_bits(flag as u8);
@@ -209,7 +204,7 @@ const FLAGS: [[u32; 2]; 6] = [
 /// All of these.
 const APPLICATION: u32 = 0xf80f_0000;
 
-/// Whether what is not written stays.
+/// Returns whether registers that the decoder says are not written keep their values.
 fn stays(found: &Instruction, before: &State, after: &State) -> bool {
     let numbers = 0..15u8;
     let mut registers = numbers.zip(before.registers.iter().zip(&after.registers));

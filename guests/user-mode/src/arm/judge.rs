@@ -1,4 +1,4 @@
-//! What an instruction did, beside what the decoder says.
+//! Compares what a sensitive instruction did with what the decoder says.
 
 use super::board::{self, Console};
 use super::mmu::{OPEN, PRIVILEGED};
@@ -8,7 +8,7 @@ use hanok_decode::aarch32::{
     Access, Class, Encoding, ItState, Operation, Sensitive, Status, UserMode, sensitive,
 };
 
-/// What was counted of a class.
+/// The counts of one class.
 #[derive(Clone, Copy, Default)]
 struct Count {
     undefined: u32,
@@ -18,14 +18,14 @@ struct Count {
     emulated: u32,
 }
 
-/// The bookkeeping.
+/// The counts of all classes.
 pub struct Judge<'a> {
     console: &'a mut Console,
     counts: [Count; Class::ALL.len()],
     wrong: u32,
 }
 
-/// How many that are wrong are shown.
+/// How many wrong instructions are printed.
 const SHOWN: u32 = 40;
 
 impl<'a> Judge<'a> {
@@ -37,7 +37,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Runs `encoding`, which has to be a sensitive one.
+    /// Runs `encoding`, which must be a sensitive instruction.
     pub fn run(&mut self, encoding: Encoding) {
         let Some(found) = sensitive(encoding, ItState::NONE) else {
             self.complain(encoding, "is not found");
@@ -61,7 +61,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Runs one that is different also in System mode, where something else has to come out.
+    /// Runs a sensitive instruction in User mode and in System mode, which must differ.
     pub fn differs(&mut self, encoding: Encoding) {
         self.run(encoding);
         match sensitive(encoding, ItState::NONE) {
@@ -76,12 +76,12 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// How many of coprocessors were executed.
+    /// How many coprocessor instructions were executed.
     pub fn coprocessors_executed(&self) -> u32 {
         self.counts[Class::Coprocessor as usize].executed
     }
 
-    /// That more of the same are executed when User mode is let.
+    /// Checks that more of the same instructions are executed once User mode has access.
     pub fn opens(&mut self, closed: u32, open: u32) {
         let _ = writeln!(
             self.console,
@@ -104,7 +104,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Prints what was counted.
+    /// Prints the counts.
     pub fn finish(self) {
         let console = self.console;
         let mut all = 0;
@@ -139,8 +139,9 @@ fn expectation(user: UserMode) -> &'static str {
     }
 }
 
-/// What QEMU 10 knows on every CPU, although ARMv7-A has none of it: DBGDTR_EL0 of ARMv8 by
-/// MRC and MCR, and loads and stores of half-precision registers, which took coprocessor 9.
+/// Instructions that QEMU 10 decodes on every CPU, although ARMv7-A has none of them: DBGDTR_EL0 of
+/// ARMv8 by MRC and MCR, and loads and stores of half-precision registers, which took coprocessor
+/// 9.
 fn emulator_errs(found: &Sensitive) -> bool {
     let Operation::Coprocessor(coprocessor) = found.operation else {
         return false;
@@ -174,7 +175,7 @@ fn expected(user: UserMode, exception: Exception) -> bool {
     }
 }
 
-/// A state in which bases point to memory that is there, and other registers are zero.
+/// A state in which base registers point to existing memory, and other registers are zero.
 fn state(status: u32, base: u32) -> State {
     let mut registers = [0; 15];
     registers[1] = base;
@@ -193,10 +194,10 @@ fn in_user_mode(found: &Sensitive) -> (Exception, State) {
     outcome
 }
 
-/// Whether System mode shows a difference, with exceptions masked or not.
+/// Returns whether System mode shows a difference, with exceptions masked or not.
 fn shows(found: &Sensitive) -> bool {
     match found.operation {
-        // A privileged access to what User mode cannot reach: LDR may, LDRT may not.
+        // A privileged access to memory that User mode cannot access: LDR may, LDRT may not.
         Operation::Unprivileged(_) => {
             let (user, _) = run(found.encoding, state(USER | MASKS, OPEN));
             let (system, _) = run(found.encoding, state(SYSTEM | MASKS, PRIVILEGED));

@@ -30,7 +30,7 @@ pub fn fetch(address: u32) -> Option<u32> {
     read(address & !3).filter(|_| inside)
 }
 
-/// Whether `address` is in the area.
+/// Returns whether `address` is in the area.
 pub const fn is_area(address: u32) -> bool {
     address & !(MEGABYTE - 1) == AREA
 }
@@ -40,7 +40,7 @@ fn word(at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes))
 }
 
-/// Puts the file's segments where it says; how many there were.
+/// Loads the file's segments to their addresses; returns how many there were.
 pub fn load() -> Option<u32> {
     map_area(true);
     let (table, count) = (word(28)? as usize, word(44)? & 0xffff);
@@ -68,7 +68,7 @@ pub fn page() -> Page {
     page
 }
 
-/// Writes it.
+/// Writes the virtual CPU's page.
 pub fn set_page(page: &Page) {
     for field in Field::all() {
         write(VIRTUAL_CPU + field.offset(), page.get(field));

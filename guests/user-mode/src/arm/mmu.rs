@@ -1,30 +1,30 @@
-//! A flat translation by sections (DDI 0406C B3.5.1): User mode has a few megabytes, to run in
-//! and for data; all others are for privileged modes, so that no access of chance reaches a
-//! device. One is divided into pages: the trampolines', where pages of the virtual CPU alternate
-//! with code.
+//! A flat translation by sections (DDI 0406C B3.5.1): User mode has a few megabytes for code and
+//! data; all others are for privileged modes, so that no random access reaches a device. One
+//! megabyte is divided into pages: that of the trampolines, where pages of the virtual CPU
+//! alternate with code.
 
 use bitfield_struct::bitfield;
 use core::arch::asm;
 
-/// A megabyte of RAM that User mode cannot reach.
+/// A megabyte of RAM that User mode cannot access.
 pub const PRIVILEGED: u32 = 0x6100_0000;
-/// One that it can.
+/// A megabyte that User mode can access.
 pub const OPEN: u32 = 0x6120_0000;
 
-/// One for the instruction that is run.
+/// A megabyte for the instruction that is run.
 pub const CODE: u32 = 0x6140_0000;
 
-/// One for the rewritten program, once [`map_area`] opened it.
+/// A megabyte for the rewritten program, once [`map_area`] has mapped it.
 pub const PROGRAM: u32 = 0x6150_0000;
 
-/// One for its trampolines, in triples of pages.
+/// A megabyte for the program's trampolines, in triples of pages.
 pub const AREA: u32 = 0x6160_0000;
 
-/// The virtual CPU's page, which User mode reaches through the trampolines' pages alone.
+/// The virtual CPU's page, which User mode accesses only through the pages between the trampolines.
 pub const VIRTUAL_CPU: u32 = 0x6170_0000;
 
 const PAGE: u32 = 0x1000;
-/// Pages of a megabyte.
+/// How many pages a megabyte has.
 const PAGES: usize = 256;
 
 /// A first-level descriptor of a section.
@@ -84,7 +84,7 @@ struct PageTable([u32; PAGES]);
 
 static mut ROOM_TABLE: PageTable = PageTable([0; PAGES]);
 
-/// Turns the MMU on. All memory is strongly ordered: nothing here is about caches.
+/// Turns the MMU on. All memory is strongly ordered, since no case is about caches.
 pub extern "C" fn enable() {
     let table = &raw mut TABLE;
     for base in 0..4096u16 {
@@ -116,9 +116,9 @@ pub extern "C" fn enable() {
     }
 }
 
-/// Maps the rewritten program, and its trampolines: doorbell, code, the virtual CPU's page again,
-/// and so on. That doorbells cannot be written is how the hypervisor says that an interrupt
-/// is pending.
+/// Maps the rewritten program and its trampolines: doorbell, code, the virtual CPU's page again,
+/// and so on. The doorbells are read-only, by which the hypervisor says that an interrupt is
+/// pending.
 pub fn map_area(doorbell_writable: bool) {
     let doorbell = if doorbell_writable {
         EVERYBODY

@@ -16,7 +16,7 @@ use board::Console;
 use core::fmt::Write;
 use judge::Judge;
 
-/// Where `boot` goes on, in Supervisor mode, with exceptions masked and the MMU on.
+/// The entry from `boot`, in Supervisor mode, with exceptions masked and the MMU on.
 extern "C" fn main() -> ! {
     let mut console = Console::new();
     let _ = writeln!(console, "user-mode: {}", board::name());

@@ -1,8 +1,4 @@
-//! What became of a program's sensitive instructions, executed in User mode.
-//!
-//! The program (`build.rs`) has one of each, alone: it ends in an SVC of its own. A form that
-//! traps has to trap there, with nothing changed, and to say what it was. A trampoline has to
-//! come out as the model says; [`super::trampolines`] looks at those.
+//! Runs in User mode what a program's sensitive instructions were rewritten to.
 
 use super::board::Console;
 use super::case::{Case, Counts, Form, Virtual, end, unchanged};
@@ -17,12 +13,12 @@ use hanok_abi::trap::{
 
 include!(concat!(env!("OUT_DIR"), "/cases.rs"));
 
-/// States in which each is run.
+/// In how many states each is run.
 const STATES: u32 = 12;
-/// How many that are wrong are shown.
+/// How many wrong instructions are printed.
 const SHOWN: u32 = 40;
 
-/// Runs them all.
+/// Runs all rewritten instructions.
 pub fn all(console: &mut Console) {
     let segments = memory::load();
     let (mut counts, mut random, mut wrong) = (Counts::default(), Random(2), 0);
@@ -97,7 +93,7 @@ fn traps(case: &Case, before: &Virtual, counts: &mut Counts) -> Result<(), &'sta
     }
 }
 
-/// What the trap at a case's place says that it stands for.
+/// What the trap at a case's site says which instruction it replaces.
 fn original(case: &Case, inside: bool) -> Option<u32> {
     let halves = [case.site, case.site + 2].map(|at| {
         let word = memory::read(at & !3).unwrap_or(0);
@@ -115,7 +111,7 @@ fn original(case: &Case, inside: bool) -> Option<u32> {
     }
 }
 
-/// A read of TPIDRPRW finds what the hypervisor put into TPIDRURW.
+/// A read of TPIDRPRW returns what the hypervisor wrote to TPIDRURW.
 fn borrowed(case: &Case, before: &Virtual, counts: &mut Counts) -> Result<(), &'static str> {
     before.load();
     let outcome = run_at(case.entry, before.state);

@@ -1,4 +1,4 @@
-//! Runs one instruction in a mode of choice, up to the exception that it ends with.
+//! Runs one instruction in a given mode, up to the exception that ends it.
 
 use super::mmu::CODE;
 use core::arch::global_asm;
@@ -15,18 +15,18 @@ pub const SYSTEM: u32 = 0x1f;
 pub const MASKS: u32 = 0x1c0;
 const THUMB: u32 = 1 << 5;
 
-/// Which exception came.
+/// The exception that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exception {
     /// Undefined Instruction.
     Undefined,
-    /// The SVC behind it: it was executed.
+    /// The SVC behind the instruction: the instruction was executed.
     Supervisor,
     /// The instruction could not be fetched.
     PrefetchAbort,
-    /// Of the access.
+    /// A Data Abort.
     DataAbort,
-    /// Another one.
+    /// Another exception.
     Other(u32),
 }
 
@@ -40,7 +40,7 @@ pub struct State {
     pub status: u32,
 }
 
-/// What the assembly shares: the state on the way in, and what it became.
+/// What Rust and the assembly share: the state before, and the state after.
 #[repr(C)]
 struct Frame {
     after: State,
@@ -81,8 +81,8 @@ fn code(encoding: Encoding) -> [u16; 8] {
     code
 }
 
-/// Runs `encoding` in the state `before`, whose status says in which mode; the instruction set
-/// is the encoding's.
+/// Runs `encoding` in the state `before`, whose status gives the mode; the encoding gives the
+/// instruction set.
 pub fn run(encoding: Encoding, mut before: State) -> (Exception, State) {
     if !matches!(encoding, Encoding::A32(_)) {
         before.status |= THUMB;
@@ -99,18 +99,18 @@ pub fn run(encoding: Encoding, mut before: State) -> (Exception, State) {
     }
 }
 
-/// What came of code that was there already.
+/// The result of running existing code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// How it ended.
+    /// The exception that ended it.
     pub exception: Exception,
-    /// The state then.
+    /// The state at that exception.
     pub after: State,
-    /// The instruction that ended it; of an SVC the one behind.
+    /// The address of the instruction that caused it; of an SVC, of the one behind.
     pub at: u32,
 }
 
-/// Runs the code at `entry`, of which bit 0 says that it is T32, up to an exception.
+/// Runs the code at `entry`, whose bit 0 is set for T32, up to an exception.
 pub fn run_at(entry: u32, mut before: State) -> Outcome {
     if entry & 1 == 1 {
         before.status |= THUMB;
@@ -132,14 +132,14 @@ pub fn run_at(entry: u32, mut before: State) -> Outcome {
 }
 
 impl State {
-    /// Whether it is T32.
+    /// Whether the code is T32.
     pub const fn is_thumb(&self) -> bool {
         self.status & THUMB != 0
     }
 }
 
 impl Exception {
-    /// From the instruction to the address in LR (DDI 0406C B1.8.3).
+    /// The distance from the instruction to the address in LR (DDI 0406C B1.8.3).
     const fn offset(self, thumb: bool) -> u32 {
         match self {
             Self::Undefined if thumb => 2,

@@ -1,5 +1,5 @@
-//! Trampolines, executed: to their end, interrupted at each of their instructions, and with a
-//! doorbell that is read-only.
+//! Runs trampolines: to their end, interrupted at each of their instructions, and with a read-only
+//! doorbell.
 
 use super::case::{Case, Counts, Virtual, cpu, end, unchanged};
 use super::memory::{self, fetch, is_area};
@@ -15,12 +15,12 @@ const N: u32 = 1 << 31;
 /// UDF, which is undefined whatever the flags are (DDI 0406C A8.8.247).
 const UDF_A32: u32 = 0xe7f0_00f0;
 const UDF_T32: u32 = 0xde00;
-/// STR by the PC to what is in front: how a doorbell is rung.
+/// STR relative to the PC, to an address before it: how a trampoline rings a doorbell.
 const RINGS: u32 = 0x050f_0000;
 
 type Result = core::result::Result<(), &'static str>;
 
-/// All three.
+/// Makes all three kinds of run.
 pub fn one(case: &Case, before: &Virtual, counts: &mut Counts) -> Result {
     let wanted = wanted(case, before)?;
     before.load();
@@ -33,7 +33,7 @@ pub fn one(case: &Case, before: &Virtual, counts: &mut Counts) -> Result {
     rung
 }
 
-/// What has to come out, by the model, and by what is behind the instruction.
+/// The expected result, by the model and by the code behind the instruction.
 fn wanted(case: &Case, before: &Virtual) -> core::result::Result<Cpu, &'static str> {
     let mut wanted = cpu(&before.state, before.page);
     if !wanted.emulate(case.word) {
@@ -48,7 +48,7 @@ fn wanted(case: &Case, before: &Virtual) -> core::result::Result<Cpu, &'static s
     Ok(wanted)
 }
 
-/// Runs on to the end, emulating the SVC that a trampoline may take.
+/// Continues to the end, emulating the SVC that a trampoline may execute.
 fn finish(case: &Case, before: &Virtual, outcome: Outcome, wanted: &Cpu) -> Result {
     let outcome = match outcome.exception {
         Exception::Supervisor if is_area(outcome.at) => go_on(case, before, outcome)?,
@@ -71,7 +71,8 @@ fn finish(case: &Case, before: &Virtual, outcome: Outcome, wanted: &Cpu) -> Resu
     }
 }
 
-/// What the hypervisor does with an SVC in a trampoline: the instruction, and on behind its site.
+/// Does what the hypervisor does with an SVC in a trampoline: emulates the instruction, and
+/// continues behind its site.
 fn go_on(
     case: &Case,
     before: &Virtual,
@@ -95,7 +96,7 @@ fn go_on(
     Ok(run_at(behind, state))
 }
 
-/// As before the instruction, but for what is free there.
+/// The state is as before the instruction, except for registers that are free there.
 fn same_but_free(case: &Case, outcome: &Outcome, before: &Virtual) -> bool {
     let mut like = *outcome;
     if case.register {
@@ -119,13 +120,14 @@ fn place(case: &Case) -> Option<u32> {
     t32::entered(halves[0] << 16 | halves[1], case.site)
 }
 
-/// Whether `at` is in the trampoline of a case.
+/// Returns whether `at` is in the trampoline of a case.
 fn is_its(case: &Case, at: u32) -> bool {
     let behind = case.entry + 4;
     resume(at, fetch).is_some_and(|to| to == case.entry || to == behind)
 }
 
-/// An exception in place of each instruction; then on from where the trampoline's rule says.
+/// Runs the trampoline once for each of its instructions, with an exception in place of that
+/// instruction; then continues from where the trampoline's rule says.
 fn interrupted(case: &Case, before: &Virtual, wanted: &Cpu, counts: &mut Counts) -> Result {
     let start = place(case).ok_or("its site is no branch")?;
     let mut at = start;
@@ -150,7 +152,7 @@ fn interrupted(case: &Case, before: &Virtual, wanted: &Cpu, counts: &mut Counts)
             let again = run_at(next, plain(&outcome.after));
             finish(case, before, again, wanted)?;
         } else {
-            // This way does not go there.
+            // This path does not reach that instruction.
             finish(case, before, outcome, wanted)?;
         }
         at += 4;
@@ -162,7 +164,7 @@ fn interrupted(case: &Case, before: &Virtual, wanted: &Cpu, counts: &mut Counts)
     }
 }
 
-/// The state to go on with, whichever instruction set it had.
+/// The state to continue with, in either instruction set.
 fn plain(state: &State) -> State {
     State {
         status: USER | MASKS | state.status & FLAGS,
@@ -170,8 +172,8 @@ fn plain(state: &State) -> State {
     }
 }
 
-/// While an interrupt is pending: what stores to the doorbell faults at that instruction, not
-/// having begun; all else goes on.
+/// Runs the trampoline while an interrupt is pending: a store to the doorbell faults at that
+/// instruction, before any effect; everything else continues.
 fn doorbell(case: &Case, before: &Virtual, wanted: &Cpu, counts: &mut Counts) -> Result {
     before.load();
     let outcome = run_at(case.entry, before.state);

@@ -30,7 +30,7 @@ pub struct Package {
 }
 
 impl Package {
-    /// The names that it depends on, alternatives one after the other.
+    /// The names that it depends on; alternatives are listed one after the other.
     pub fn dependencies(&self) -> impl Iterator<Item = &str> {
         let names = self.depends.split([',', '|']);
         let names = names.filter_map(|entry| entry.split_whitespace().next());
@@ -42,7 +42,7 @@ impl Package {
         self.dependencies().find(|name| name.starts_with(prefix))
     }
 
-    /// Whether `file` is what the signed index says.
+    /// Checks that `file` is what the signed index describes.
     pub fn verify(&self, file: &Path) -> Result<()> {
         let found = sha256(file)?;
         if found != self.sha256 {
@@ -55,7 +55,7 @@ impl Package {
         Ok(())
     }
 
-    /// A name for its folder: without what a file name had better not hold.
+    /// A name for its folder, without characters that a file name should not have.
     pub fn folder(&self) -> String {
         let version = self.version.replace([':', '/'], "_");
         format!("{}_{version}_{}", self.name, self.architecture)
@@ -87,8 +87,8 @@ pub fn parse(text: &str) -> Vec<Package> {
 
 fn package(paragraph: Paragraph) -> Option<Package> {
     let field = |name: &str| paragraph.get(name).map(str::to_owned);
-    // The second is what has to be there even before the package is unpacked (Debian's policy, 7.2): for
-    // who wants its libraries, the same.
+    // The second field names what must be there even before the package is unpacked (Debian's
+    // policy, 7.2). For the libraries there is no difference.
     let depends: Vec<_> = ["Depends", "Pre-Depends"]
         .iter()
         .filter_map(|name| field(name))

@@ -1,8 +1,8 @@
-//! Debian's control files (deb822(5)), as far as they can be read.
+//! Reads Debian's control files (deb822(5)).
 
 use deb822_fast::{Deb822, Paragraph};
 
-/// The paragraphs of a file. One that is damaged is left out, and the others are read.
+/// The paragraphs of a file. A damaged one is left out, and the others are read.
 pub fn paragraphs(text: &str) -> impl Iterator<Item = Paragraph> {
     Deb822::iter_paragraphs_from_reader(text.as_bytes()).flatten()
 }

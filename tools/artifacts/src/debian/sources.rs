@@ -1,9 +1,9 @@
 //! Finds the Debian archive among the machine's own apt sources.
 //!
-//! A machine behind a mirror or a proxy has its archive configured already; a second,
-//! fixed address would be wrong there. Both formats of sources are read (sources.list(5)).
-//! Third parties that serve a suite of the same name (Docker does) are told apart by their
-//! component and keyring; whatever is chosen, only Debian's own key is accepted later.
+//! A machine behind a mirror or a proxy has its archive configured already, and a second, fixed
+//! address would be wrong there. Both formats of sources are read (sources.list(5)). Third parties
+//! that serve a suite of the same name (Docker does) are recognised by their component and keyring.
+//! Whatever is chosen, only Debian's own key is accepted later.
 
 use deb822_fast::Paragraph;
 
@@ -12,9 +12,9 @@ use super::paragraphs::paragraphs;
 /// One archive: an address and one suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The address, whatever apt makes of it.
+    /// The address, in any form that apt accepts.
     pub uri: String,
-    /// For example `bookworm` or `bookworm-security`.
+    /// The suite, such as `bookworm` or `bookworm-security`.
     pub suite: String,
 }
 
@@ -66,7 +66,7 @@ fn is_debian(suite: &str) -> bool {
     CODENAMES.contains(&name) && known.contains(&pocket)
 }
 
-/// Whether a `Signed-By` names Debian's keyring, or nothing at all.
+/// Whether a `Signed-By` names Debian's keyring, or is empty.
 fn is_debian_key(signed_by: &str) -> bool {
     signed_by.trim().is_empty() || signed_by.contains("debian-archive-")
 }
@@ -87,7 +87,7 @@ fn parse_line(line: &str) -> Option<Entry> {
         Some(inner) => inner.split_once(']')?,
         None => ("", rest),
     };
-    // `cdrom:[Debian 12 ...]/` holds blanks; a disc is no archive to fetch from.
+    // `cdrom:[Debian 12 ...]/` contains blanks; a disc is no archive to fetch from.
     if rest.trim_start().starts_with("cdrom:") {
         return None;
     }

@@ -1,10 +1,10 @@
-//! Writes a cpio archive in the `newc` format, which the kernel unpacks as its initramfs
-//! (Linux, Documentation/driver-api/early-userspace/buffer-format.rst).
+//! Writes a cpio archive in the `newc` format, which the kernel unpacks as its initramfs (Linux,
+//! Documentation/driver-api/early-userspace/buffer-format.rst).
 //!
-//! Made in memory from names and bytes, not from a folder: device nodes need no root, and
-//! the same input gives the same bytes on any machine.
+//! It is made in memory from names and bytes, not from a folder: device nodes need no root, and the
+//! same input gives the same bytes on any machine.
 
-/// An archive being written.
+/// An archive that is being written.
 #[derive(Default)]
 pub struct Archive {
     bytes: Vec<u8>,
@@ -37,7 +37,7 @@ impl Archive {
         self.entry(name, CHARACTER_DEVICE | mode, number, &[]);
     }
 
-    /// The archive, ended.
+    /// Ends the archive, and returns it.
     pub fn finish(mut self) -> Vec<u8> {
         self.inode = 0;
         self.entry("TRAILER!!!", 0, (0, 0), &[]);

@@ -1,8 +1,8 @@
-//! The busybox userland for guests, an initramfs made at build time.
+//! The busybox userland for guests: an initramfs that is made at build time.
 //!
-//! busybox as init with an inittab, so that plain `poweroff` and `reboot` work and a shell
-//! that ends starts anew with job control. Uncompressed: an emulated CPU copies faster than
-//! it unpacks. Kept in the cache under a name made of all that went in.
+//! busybox runs as init with an inittab, so that plain `poweroff` and `reboot` work, and a shell
+//! that ends is started again with job control. It is uncompressed: an emulated CPU copies faster
+//! than it unpacks. It is kept in the cache under a name made from all its inputs.
 
 mod cpio;
 pub mod modules;
@@ -23,7 +23,7 @@ use cpio::Archive;
 use hanok_base::ui::LongStep;
 use modules::Selection;
 
-/// Counts what changes the archive without changing its inputs.
+/// A number that is raised by changes to the archive that do not change its inputs.
 const GENERATION: &str = "1";
 
 /// Our own files: name, mode, content.
@@ -63,7 +63,7 @@ const FOLDERS: &[&str] = &[
 ];
 
 impl Store {
-    /// The busybox initramfs with modules of `kernel`, from the cache or made now.
+    /// The busybox initramfs with modules of `kernel`, from the cache or newly made.
     pub fn initramfs(&self, kernel: &Kernel, selection: &Selection) -> Result<PathBuf> {
         self.make_initramfs(kernel.architecture, Some((kernel, selection)))
     }
@@ -99,7 +99,7 @@ impl Store {
     }
 }
 
-/// A name made of everything that goes in.
+/// A name made from all inputs.
 fn key(busybox: &str, modules: Option<(&Kernel, &Selection)>) -> String {
     let mut hash = Sha256::new();
     hash.update(format!("{GENERATION} {busybox} {FILES:?} {FOLDERS:?}"));
@@ -128,7 +128,7 @@ fn archive(busybox: &[u8], modules: Option<(&Kernel, &Selection)>) -> Result<Vec
     archive.device("dev/console", 0o600, (5, 1));
     archive.device("dev/null", 0o666, (1, 3));
     archive.file("bin/busybox", 0o755, busybox);
-    // busybox takes the name it is started under; rcS links all the others.
+    // busybox acts by the name it is started under; rcS makes the other links.
     archive.link("init", "bin/busybox");
     archive.link("bin/sh", "busybox");
     for (name, mode, content) in FILES {
@@ -140,7 +140,7 @@ fn archive(busybox: &[u8], modules: Option<(&Kernel, &Selection)>) -> Result<Vec
     Ok(archive.finish())
 }
 
-/// An archive of these files alone, with the folders they are in, to follow another one.
+/// An archive of only these files, with their folders, to be put behind another one.
 pub fn archive_of(files: &[(String, Vec<u8>)]) -> Vec<u8> {
     let mut archive = Archive::default();
     for (name, bytes) in files {
@@ -153,7 +153,7 @@ pub fn archive_of(files: &[(String, Vec<u8>)]) -> Vec<u8> {
     archive.finish()
 }
 
-/// An archive of all that is below `dir`, to follow another one.
+/// An archive of everything below `dir`, to be put behind another one.
 pub fn archive_of_tree(dir: &Path) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     let mut made = BTreeSet::new();

@@ -1,11 +1,11 @@
-//! Kernel modules for the initramfs: which ones, what they need, and the indexes that
+//! Kernel modules for the initramfs: which ones go in, their dependencies, and the indexes that
 //! modprobe reads (`modules.dep`, `modules.alias`, `modules.softdep`).
 //!
-//! Debian's packages come without these indexes, since depmod runs when they are
-//! installed. Every module says itself what it needs, in its `.modinfo` section (Linux,
-//! include/linux/module.h), so the indexes are written from there: no program to fetch, and
-//! only modules that go in are read. Modules are unpacked: an emulated CPU would take long
-//! over xz, and not every modprobe can.
+//! Debian's packages come without these indexes, because depmod runs when they are installed. Every
+//! module names its dependencies in its `.modinfo` section (Linux, include/linux/module.h), so the
+//! indexes are made from there: no program is fetched, and only modules that go in are read.
+//! Modules are unpacked: an emulated CPU would take long over xz, and not every modprobe can
+//! unpack.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,9 +27,9 @@ pub enum Selection {
     Named(Vec<String>),
 }
 
-/// The default subset; what these depend on comes along. A name ending in `*` takes all that
-/// start so. A name the kernel does not have as a module (built in, or of another version)
-/// is left out.
+/// The default subset; their dependencies go in as well. A name that ends in `*` matches all names
+/// with that beginning. A name that the kernel does not have as a module (built in, or of another
+/// version) is left out.
 pub const DEFAULT: &[&str] = &[
     // Devices of a VM.
     "virtio*",
@@ -63,7 +63,7 @@ pub const DEFAULT: &[&str] = &[
     "macvlan",
     "vxlan",
     "nf_tables",
-    // Helpers that the above ask for by name at run time.
+    // Helpers that the others request by name at run time.
     "crc32c*",
     "libcrc32c",
     "lzo*",
@@ -92,13 +92,13 @@ impl std::error::Error for NoModule {}
 
 /// A module as read.
 struct Module {
-    /// Below lib/modules/VERSION, without `.xz`.
+    /// The path below lib/modules/VERSION, without `.xz`.
     path: String,
     content: Vec<u8>,
     info: Info,
 }
 
-/// What `.modinfo` says.
+/// The content of `.modinfo`.
 #[derive(Default)]
 struct Info {
     depends: Vec<String>,
@@ -109,7 +109,7 @@ struct Info {
 /// Files for lib/modules/VERSION: name below it, and content.
 pub type Files = Vec<(String, Vec<u8>)>;
 
-/// The modules of `selection` with all they depend on, and modprobe's indexes.
+/// The modules of `selection` with all their dependencies, and modprobe's indexes.
 pub fn collect(dir: &Path, selection: &Selection) -> Result<Files> {
     let known = find_all(dir)?;
     let modules = closure(dir, &known, wanted(&known, selection)?)?;
@@ -130,7 +130,7 @@ pub fn collect(dir: &Path, selection: &Selection) -> Result<Files> {
     Ok(files)
 }
 
-/// Every module's file below `dir`, by normalized name.
+/// Every module's file below `dir`, by its normalized name.
 fn find_all(dir: &Path) -> Result<BTreeMap<String, PathBuf>> {
     let mut found = BTreeMap::new();
     let mut open = vec![dir.to_owned()];
@@ -147,7 +147,7 @@ fn find_all(dir: &Path) -> Result<BTreeMap<String, PathBuf>> {
     Ok(found)
 }
 
-/// `virtio_net` for `.../virtio-net.ko.xz`: the kernel takes `-` and `_` as the same.
+/// `virtio_net` for `.../virtio-net.ko.xz`: to the kernel `-` and `_` are the same.
 fn module_name(path: &Path) -> Option<String> {
     let file = path.file_name()?.to_str()?;
     let stem = [".ko", ".ko.xz"]
@@ -197,7 +197,7 @@ fn matching(known: &BTreeMap<String, PathBuf>, pattern: &str) -> Vec<String> {
     }
 }
 
-/// Reads the wanted modules and whatever they depend on.
+/// Reads the wanted modules and all their dependencies.
 fn closure(
     dir: &Path,
     known: &BTreeMap<String, PathBuf>,
@@ -234,7 +234,7 @@ fn read(dir: &Path, path: &Path) -> Result<Module> {
     })
 }
 
-/// No module has more bytes, and no decoder takes more memory for its dictionary.
+/// The largest size of a module in bytes, and the largest dictionary of a decoder.
 const LARGEST: u64 = 128 << 20;
 const DICTIONARY_KB: u32 = 64 << 10;
 
@@ -303,8 +303,8 @@ fn indexes(modules: &BTreeMap<String, Module>) -> Files {
         .into()
 }
 
-/// Paths of all that `name` needs, direct ones first: loaded from last to first, each finds
-/// what it needs there.
+/// The paths of everything that `name` needs, direct dependencies first. Loaded from last to first,
+/// each finds what it needs.
 fn needs_of<'a>(modules: &'a BTreeMap<String, Module>, name: &str) -> Vec<&'a str> {
     let mut order = Vec::new();
     visit(modules, name, &mut BTreeSet::new(), &mut order);
@@ -313,7 +313,7 @@ fn needs_of<'a>(modules: &'a BTreeMap<String, Module>, name: &str) -> Vec<&'a st
     order
 }
 
-/// Depth first, a module after all that it needs.
+/// Visits depth first: a module comes after everything it needs.
 fn visit<'a>(
     modules: &'a BTreeMap<String, Module>,
     name: &str,

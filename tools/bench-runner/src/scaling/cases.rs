@@ -1,9 +1,9 @@
-//! What is booted, and what each boot gives.
+//! The cases of `--scaling`: what is booted, and what each boot gives.
 
 use super::systems::{LARGE_MIB, MEMORY_MIB, Neighbours, System};
 use hanok_bench::Side;
 
-/// How many vCPUs the other VMs have together: with seven VMs, up to what the limits allow.
+/// The number of other VMs, and of vCPUs of each: with seven VMs, up to what the limits allow.
 pub const BESIDE: [(usize, usize); 5] = [(1, 1), (7, 1), (7, 2), (7, 4), (7, 8)];
 
 /// How many idle domains Xen has beside the one that measures: eight in all at most.
@@ -16,9 +16,9 @@ const SLEEPS: &str = "console=ttyAMA0 quiet panic=-1 norandmaps nokaslr kpti=off
 /// What one boot measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Case {
-    /// The payload's figures that need nobody else, natively and in a VM.
+    /// The payload's figures that need no neighbour, natively and in a VM.
     Alone(Who),
-    /// The wake and the scheduler's pass beside others.
+    /// The wake and the scheduler's pass beside other VMs.
     Beside {
         /// What the others do.
         neighbours: Neighbours,
@@ -29,11 +29,11 @@ pub enum Case {
     },
     /// A process in Linux that sleeps; with an idle neighbour where it is a VM.
     Sleep(Who),
-    /// The start of a VM of so many MiB beside so many that load.
+    /// The start of a VM with `mib` MiB beside `others` that are being loaded.
     Start {
         /// Its memory.
         mib: u64,
-        /// How many others of eight vCPUs, as it has.
+        /// The number of other VMs, which have eight vCPUs, as it has.
         others: usize,
     },
     /// Bytes in.
@@ -42,7 +42,7 @@ pub enum Case {
     Xen(usize),
 }
 
-/// Who runs the guest.
+/// What runs the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     /// The machine itself.
@@ -116,7 +116,7 @@ impl Case {
         matches!(self, Self::Alone(Who::Native) | Self::Sleep(Who::Native))
     }
 
-    /// What the measuring guest is told.
+    /// The command line of the measuring guest.
     pub fn words(self, has_device: bool) -> String {
         let figures = match self {
             Self::Sleep(_) => return SLEEPS.to_owned(),
@@ -130,7 +130,7 @@ impl Case {
                 };
                 return format!("{own}{device}{place}");
             }
-            // Another's turn comes between: it wakes at that one's end.
+            // Another vCPU's turn comes between: the measuring one wakes when that turn ends.
             Self::Beside {
                 neighbours: Neighbours::Runnable,
                 ..

@@ -1,4 +1,4 @@
-//! From what the boots gave to the table's rows.
+//! Makes the table's rows from what the boots gave.
 
 use super::cases::{BESIDE, Case, IDLE_DOMAINS, Who};
 use super::systems::{LARGE_MIB, MEMORY_MIB, Neighbours};
@@ -44,15 +44,15 @@ Xen: its first domain measures, beside up to 7 idle ones of 16 MiB with one vCPU
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What it is.
+    /// The row's name.
     pub what: &'static str,
-    /// Of what.
+    /// The row's unit.
     pub unit: &'static str,
-    /// Before the executive kept masks and trees instead of walking its vCPUs.
+    /// The value before the executive kept masks and trees instead of going through all its vCPUs.
     pub before: Option<f64>,
-    /// Now; `None` where it was not measured.
+    /// The value now; `None` if it was not measured.
     pub now: Option<f64>,
-    /// What it is to be at most, or, of what is better high, at least; `None` of what is only told.
+    /// The largest value that is wanted; where more is better, the smallest. `None` of what is only told.
     pub wanted: Option<f64>,
     /// The same of Xen, where it can be had.
     pub xen: Option<f64>,
@@ -100,7 +100,7 @@ pub fn domains(found: &Found, figure: &str) -> Vec<Point> {
     IDLE_DOMAINS.filter_map(at).collect()
 }
 
-/// What each further neighbour costs, from the first on.
+/// The cost of each further neighbour, from the first on.
 fn slope(course: &[Point]) -> Option<f64> {
     let (from, to) = (
         course.iter().find(|(count, _)| *count >= 1.0)?,

@@ -69,7 +69,7 @@ pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
         dir: dir.path(),
     };
     let consoles = args.output.join(report::CONSOLES);
-    // By this the folder is known as ours from now on.
+    // These results mark the folder as ours from now on.
     report::write_so_far(&mut report::started(root), &boards, &[], &args.output)?;
     fresh(&consoles).blame(Code::Output)?;
     let (mut found, failed) = measure(&boards, &consoles)?;
@@ -91,7 +91,7 @@ pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
     }
 }
 
-/// Boots all cases, two at a time; what they gave, and what went wrong.
+/// Boots all cases, two at a time; returns what they gave, and what went wrong.
 fn measure(boards: &Boards, consoles: &Path) -> Outcome<(Found, Vec<String>)> {
     let mut ready = Vec::new();
     for case in Case::all() {
@@ -200,7 +200,7 @@ fn boot(case: Case, (ready, counts): Prepared, dir: &Path) -> Result<BTreeMap<St
     Ok(values)
 }
 
-/// What is typed for a guest that measures what it receives.
+/// What is typed for a guest that measures received bytes.
 fn typed(case: Case) -> Vec<ScriptStep> {
     const BYTES: usize = 512;
     match case {
@@ -265,7 +265,7 @@ fn separated(row: &Row) -> String {
     format!("{}\t{}\t{}\n", row.what, values.join("\t"), row.unit)
 }
 
-/// A value as it is worth looking at: small ones to a hundredth.
+/// A value for people: small ones have two decimals.
 fn shown(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),

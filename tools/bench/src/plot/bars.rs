@@ -1,8 +1,8 @@
-//! One mechanism: what was measured here, what others published, and the limit.
+//! The drawing of one mechanism: what was measured here, what others published, and the limit.
 //!
-//! Bars start at zero, so that lengths can be compared. Where the greatest is so much more
-//! than the least that the small ones would vanish, dots on a logarithmic axis take their
-//! place: a bar has no honest length there.
+//! Bars start at zero, so that lengths can be compared. Where the greatest value is so much more
+//! than the least that small ones would vanish, dots on a logarithmic axis take their place,
+//! because lengths of bars would mislead there.
 
 use super::mark::mark;
 use crate::figure::{Figure, Terms};

@@ -1,7 +1,7 @@
-//! lmbench's rows: what each hypervisor costs beyond native.
+//! The drawing of lmbench's rows: what each hypervisor costs beyond native.
 //!
-//! The axis is even around zero and logarithmic beyond a few percent, so that a limit of 1 %
-//! can be judged by eye even where another row is ten times native.
+//! The axis is linear around zero and logarithmic beyond a few percent, so that a limit of 1 % can
+//! be judged by eye even where another row is ten times native.
 
 use super::mark::mark;
 use crate::figure::{Figure, Group, PublishedAs, Terms};
@@ -19,7 +19,7 @@ const LEFT: f64 = 214.0;
 const RIGHT: f64 = 830.0;
 const TOP: f64 = 52.0;
 const ROW: f64 = 30.0;
-/// Up to here the axis is even.
+/// The largest value for which the axis is linear.
 const EVEN: f64 = 0.02;
 
 /// One row: a figure with what each hypervisor costs, 0 being native.

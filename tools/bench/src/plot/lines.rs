@@ -62,7 +62,8 @@ fn points(figure: &Figure, entries: &[&Entry]) -> Vec<Point> {
     entries.iter().enumerate().filter_map(of).collect()
 }
 
-/// All values and the limit. Not from zero: a line shows its course, not its size.
+/// The range of all values and the limit. It does not start at zero: a line shows its course, not
+/// its size.
 fn range(figure: &Figure, points: &[Point]) -> (f64, f64) {
     let values = points.iter().map(|point| point.value);
     let values = values.chain(figure.to_reach());

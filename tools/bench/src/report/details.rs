@@ -1,4 +1,4 @@
-//! What stands behind the figures: failures, profiles, raw values, and the rules.
+//! The details of the figures: failures, profiles, raw values, and the rules.
 
 use crate::figure::Figure;
 use crate::format;
@@ -136,7 +136,7 @@ fn values(one: &Measurement) -> Element {
         .child(tell("td", one.note.as_deref().unwrap_or_default()))
 }
 
-/// How it was measured, for whoever doubts it.
+/// How the figures were measured, for readers who doubt them.
 pub(super) fn rules() -> Element {
     const RULES: [(&str, &str); 7] = [
         (

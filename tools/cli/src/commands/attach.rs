@@ -1,4 +1,4 @@
-//! `hanok attach` and `hanok list`: other terminals of a system that runs.
+//! `hanok attach` and `hanok list`: other terminals of a running system.
 
 use std::io::{IsTerminal, Write};
 use std::os::unix::net::UnixStream;
@@ -82,7 +82,7 @@ pub fn run(root: &Path, args: &AttachArgs) -> Outcome {
     Ok(report.code)
 }
 
-/// The run that is meant.
+/// The run that the arguments name.
 fn chosen(
     name: Option<&str>,
     mut runs: Vec<(RunInfo, UnixStream)>,

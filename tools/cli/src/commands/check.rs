@@ -1,8 +1,8 @@
-//! `hanok check`: all that can be known of a description without booting it.
+//! `hanok check`: finds everything that can be known of a description without booting it.
 //!
-//! What `build` would refuse is refused here, since all but writing the image is done. Only what
-//! would have to be downloaded for that is left out, and told: whether a description is sound
-//! does not depend on a network.
+//! Whatever `build` would refuse is refused here, because everything but writing the image is done.
+//! Only steps that would need a download are left out, which is reported: whether a description is
+//! valid does not depend on a network.
 
 use std::path::Path;
 
@@ -32,12 +32,12 @@ pub fn run(root: &Path, file: &Path, yes: bool) -> Outcome {
     let missing = store.missing(&wanted);
     if missing.is_empty() {
         let resolved = system::resolve_of(root, &store, &system)?;
-        // The image is thrown away, and whatever key it has says nothing.
+        // The image is thrown away, so that its key does not matter.
         system::build(root, &system, &resolved, tree.as_deref(), &key::NONE)?;
     } else {
         system::check_present(root, &store, &system)?;
     }
-    system::tell_notes(&system);
+    system::print_notes(&system);
     let vms = counted(system.vms.len() as u64, "VM");
     let (name, board) = (file.display(), &system.board.name);
     if missing.is_empty() {
@@ -52,7 +52,7 @@ pub fn run(root: &Path, file: &Path, yes: bool) -> Outcome {
     Ok(Code::Success)
 }
 
-/// Refuses a schedule that cannot be analysed, and tells of one that is not shown to be kept.
+/// Refuses a schedule that cannot be analysed, and reports one whose deadlines are not proven.
 fn schedule(root: &Path, file: &Path, system: &Description) -> Outcome<()> {
     if !system.is_scheduled() {
         return Ok(());

@@ -38,7 +38,8 @@ const TEST_PACKAGE: &str = "busybox-static:armhf";
 /// Load for the tests, with the libraries it needs.
 const TEST_PROGRAM: &str = "stress-ng:arm64";
 
-/// `path` as the user means it: from here, else from the repository (`systems/demo.toml`).
+/// `path` as the user means it: relative to the current folder, else to the repository
+/// (`systems/demo.toml`).
 pub fn find(root: &Path, path: &Path) -> PathBuf {
     let there = root.join(path);
     if !path.exists() && there.exists() {
@@ -56,11 +57,11 @@ pub fn build(root: &Path, file: &Path, output: &Path, key: &BuildKey, yes: bool)
     let store = Store::open(yes, false).blame(Code::Setup)?;
     let mut wanted = board::wanted_for_tree(&system);
     wanted.extend(system::wanted(&system.artifacts()));
-    system::agree(&store, &wanted)?;
+    system::ask_consent(&store, &wanted)?;
     let tree = board::tree(&store, &system)?;
     let resolved = system::resolve_of(root, &store, &system)?;
     let image = system::build(root, &system, &resolved, tree.as_deref(), key)?;
-    system::tell_notes(&system);
+    system::print_notes(&system);
     outputs::write(output, &image)?;
     ui::line(format_args!("{}: {} bytes", output.display(), image.len()));
     Ok(Code::Success)
@@ -93,7 +94,7 @@ pub fn boards(root: &Path) -> Outcome {
 pub fn setup(root: &Path, update: bool, yes: bool) -> Outcome {
     let store = Store::open(yes, update).blame(Code::Setup)?;
     store.want_non_free();
-    system::agree(&store, &everything())?;
+    system::ask_consent(&store, &everything())?;
     let qemu = store.qemu().blame(Code::Setup)?;
     ui::line(format_args!(
         "QEMU {}: {}",
@@ -151,7 +152,7 @@ fn everything() -> Vec<(String, String)> {
     all
 }
 
-/// The crates of the workspace, so that later builds need no network.
+/// Downloads the crates of the workspace, so that later builds need no network.
 fn fetch_crates(root: &Path) -> Outcome<()> {
     let mut fetch = cargo::cargo(root);
     fetch.args(["fetch", "--quiet"]);

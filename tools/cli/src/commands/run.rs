@@ -21,7 +21,7 @@ use hanok_boot::key;
 use hanok_boot::machine;
 use hanok_boot::native::{Changed, Guest};
 use hanok_boot::overrides::Overrides;
-use hanok_boot::run_image::{Image, Kept};
+use hanok_boot::run_image::{Image, ImageLock};
 use hanok_boot::system;
 use hanok_console::attach_socket::{self, RunInfo};
 use hanok_console::request::{Extras, Input, Request, Sink};
@@ -30,7 +30,7 @@ use hanok_console::script::{self, ScriptStep};
 use hanok_console::terminal;
 use hanok_console::watch;
 
-/// What `stats` cannot say of a board on an emulator.
+/// What `stats` cannot tell about a board on an emulator.
 const UNCOUNTED: &str = "no instructions are known here: QEMU counts them with --icount alone";
 const OTHERS_COUNTED: &str =
     "QEMU counts all cores: instructions are right while one alone is busy";
@@ -70,7 +70,8 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
     Ok(report.code)
 }
 
-/// What a person's run has: a way in for other terminals, and what is known of its figures.
+/// What a run for a person has in addition: a socket for other terminals, and a note about its
+/// figures.
 fn extras(root: &Path, args: &RunArgs, ready: &Ready, cores: u64) -> Extras {
     let stats = if args.icount {
         (cores > 1).then_some(OTHERS_COUNTED)
@@ -118,7 +119,7 @@ fn announce(root: &Path, args: &RunArgs, ready: &Ready) {
     }
 }
 
-/// Where a person's keys go, in one line.
+/// One line that says where a person's keys go.
 fn welcome(vms: &[String], framed: bool) -> String {
     match vms.first() {
         Some(vm) if framed => {
@@ -135,12 +136,12 @@ fn welcome(vms: &[String], framed: bool) -> String {
     }
 }
 
-/// The board, how many cores it has, and what keeps its image as it is meanwhile.
+/// The board, its number of cores, and the lock that keeps its image unchanged meanwhile.
 fn virtual_board(
     root: &Path,
     args: &RunArgs,
     store: &Store,
-) -> Outcome<(Ready, u64, Option<Kept>)> {
+) -> Outcome<(Ready, u64, Option<ImageLock>)> {
     let overrides = Overrides {
         cpu: args.cpu.clone(),
         cores: args.cores,
@@ -174,19 +175,19 @@ fn virtual_board(
     let key = key::of_image(args.key.build_key, args.icount)?;
     let variant = machine::variant(&args.append);
     let bytes = system::build_variant(root, variant, &system, &resolved, tree.as_deref(), &key)?;
-    system::tell_notes(&system);
+    system::print_notes(&system);
     let kept = image.write(&bytes).blame(Code::Output)?;
     let ready = tools.ready(&system, image.path(), &start);
     Ok((ready, system.cores, Some(kept)))
 }
 
-/// How large the terminal is at which somebody types.
+/// The size of the terminal at which a person types.
 fn terminal_of_person(args: &RunArgs) -> Option<(u16, u16)> {
     let person = args.script.is_none() && std::io::stdin().is_terminal();
     (person && std::io::stdout().is_terminal()).then(terminal::size)
 }
 
-/// That what is to be written is no input, and can be.
+/// Checks that the outputs are no inputs, and can be written.
 fn check_outputs(args: &RunArgs, mut reads: Vec<(String, PathBuf)>) -> Outcome<()> {
     reads.extend(
         args.script
@@ -203,7 +204,7 @@ fn check_outputs(args: &RunArgs, mut reads: Vec<(String, PathBuf)>) -> Outcome<(
     outputs.check()
 }
 
-/// That every VM named by `--console` is there, before anything long begins.
+/// Checks that every VM named by `--console` exists, before anything long begins.
 fn check_consoles(args: &RunArgs, vms: &[String]) -> Result<()> {
     match args.console.iter().find(|(name, _)| !vms.contains(name)) {
         Some((name, _)) => bail!(
@@ -240,7 +241,7 @@ fn native(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
 fn request(args: &RunArgs, ready: Ready, steps: Vec<ScriptStep>) -> Result<Request> {
     let mut consoles: Vec<Sink> = ready.vms.iter().map(|_| Sink::Show).collect();
     for (name, path) in &args.console {
-        // That there is one of this name is known: `check_consoles`.
+        // `check_consoles` has checked that the name exists.
         let vm = ready.vms.iter().position(|vm| vm == name);
         if let Some(console) = vm.and_then(|vm| consoles.get_mut(vm)) {
             *console = Sink::create(path)?;

@@ -1,4 +1,4 @@
-//! What holds whatever a guest does.
+//! What must hold whatever a guest does.
 
 use super::{CPU, World, id};
 use hanok_decode::{Data, LoadStore, decode_load_store};
@@ -33,7 +33,7 @@ impl World {
             let resident = self.resident(cpu);
             for vcpu in self.pcpus[cpu].vcpus() {
                 let id = vcpu.core.id;
-                // What changed of its interrupts is looked at as its turn comes.
+                // Changes of its interrupts are checked when its turn comes.
                 let told = if resident == Some(id) {
                     vm.may_run(id)
                 } else {
@@ -57,8 +57,8 @@ impl World {
         vcpus.filter(|vcpu| vcpu.is_on()).count()
     }
 
-    /// Each interrupt stands in one list register of a pCPU; but for what the guest itself `acted`,
-    /// they are up to date; and who sleeps is woken for one.
+    /// Each interrupt is in one list register of a pCPU; except for what the guest itself changed
+    /// (`acted`), the list registers are up to date; and a sleeping vCPU is woken for one.
     fn check_lists(&mut self, cpu: usize, acted: bool) {
         CPU.set(cpu);
         let (vm, board) = (self.vm(), self.board);
@@ -94,7 +94,7 @@ impl World {
     }
 }
 
-/// What a guest sees of its list registers.
+/// The interrupts that a guest sees in its list registers.
 fn valid(lists: &impl ListRegisters) -> Vec<u64> {
     let all = (0..lists.count()).map(|index| lists.read(index));
     all.filter(|lr| Lr::from_bits(*lr).is_valid()).collect()
@@ -146,7 +146,7 @@ pub(super) fn unchanged(before: &Regs, after: &Regs, may_change: u32) {
     }
 }
 
-/// Whether an exit can lead to this.
+/// Returns whether an exit can lead to this action.
 pub(super) fn fits(exit: Exit, action: Action) -> bool {
     match exit {
         Exit::Hypercall => matches!(

@@ -1,4 +1,4 @@
-//! Exits that a guest can make, with registers as it likes them.
+//! Chooses exits that a guest can make, with any register values.
 
 use crate::bytes::Bytes;
 use hanok_decode::{Addressing, LoadStore, SysReg, decode_load_store};
@@ -7,7 +7,7 @@ use hanok_types::{Ipa, Regs, platform};
 use hanok_vm::fake::{ENTRY, RAM_START};
 use hanok_vm::{DataAbort, Exit, Instruction, MmioAccess, SystemRegister, function};
 
-/// Exits that the architecture can give, with a guest's registers as it likes them.
+/// Exits that the architecture can report, with any register values of the guest.
 pub(super) fn any_exit(regs: &mut Regs, machine: &FakeBackend, input: &mut Bytes<'_>) -> Exit {
     let register = input.byte() % 32;
     match input.byte() % 16 {
@@ -66,7 +66,7 @@ fn call(regs: &mut Regs, input: &mut Bytes<'_>) -> Exit {
         function::SYSTEM_OFF,
         function::SYSTEM_RESET,
         function::PSCI_FEATURES,
-        // The hypervisor's own, and those near them.
+        // The hypervisor's own functions, and numbers near them.
         0x8600_0000,
         0x8600_0001,
         0x8600_0002,
@@ -78,7 +78,7 @@ fn call(regs: &mut Regs, input: &mut Bytes<'_>) -> Exit {
         input.word()
     };
     let x = &mut regs.x;
-    // What is above W0 is not looked at.
+    // The bits above W0 are ignored.
     x[0] = u64::from(id) | if input.byte() == 0 { 1 << 63 } else { 0 };
     for argument in &mut x[1..4] {
         *argument = match input.byte() % 8 {
@@ -91,8 +91,8 @@ fn call(regs: &mut Regs, input: &mut Bytes<'_>) -> Exit {
     Exit::Hypercall
 }
 
-/// An access of which the CPU says only where it went, and an instruction: most of the
-/// time one that does go there.
+/// An access of which the CPU reports the address only, and an instruction: most of the time one
+/// that makes that access.
 fn by_instruction(regs: &mut Regs, machine: &FakeBackend, input: &mut Bytes<'_>) -> Exit {
     let word = if input.flag() {
         input.word() & !0x1200_0000 | 0x0800_0000
@@ -127,7 +127,7 @@ fn by_instruction(regs: &mut Regs, machine: &FakeBackend, input: &mut Bytes<'_>)
     })
 }
 
-/// Where a guest's devices are, most of the time.
+/// Addresses of the guest's devices, most of the time.
 fn address(input: &mut Bytes<'_>) -> u64 {
     let frame = u64::from(input.byte() % 9);
     let base = match input.byte() % 16 {
@@ -143,7 +143,7 @@ fn address(input: &mut Bytes<'_>) -> u64 {
     let offset = u64::from(input.half());
     let interrupts = base < platform::UART.get() && base >= platform::GIC_DIST.get();
     base + match input.byte() % 8 {
-        // Enable, pending and active bits, and who is to get an SGI.
+        // Enable, pending and active bits, and the targets of an SGI.
         4..=7 if interrupts && offset & 1 == 0 => {
             let registers = [0x80, 0x100, 0x180, 0x200, 0x280, 0x300, 0x380, 0xf00];
             registers[usize::from(input.byte() % 8)] + (offset & 0x3c)

@@ -1,4 +1,5 @@
-//! Several pCPUs under any exits of their guests, by the executive itself on the fake backend.
+//! Runs several pCPUs with any exits of their guests, through the executive itself on the fake
+//! backend.
 
 mod check;
 mod choose;
@@ -16,11 +17,11 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
 
-/// Rounds of all pCPUs after which those that still kick each other never stop.
+/// After so many rounds of all pCPUs, those that still kick each other are taken to do so for ever.
 const ROUNDS: usize = 64;
-/// The counter goes no further: at a tick a microsecond, that is longer than a board lasts.
+/// The counter's upper limit: at a microsecond a tick, longer than a board runs.
 const LAST_TICK: u64 = 1 << 54;
-/// `Ctrl-]`, by which keys go to the prompt.
+/// `Ctrl-]`, after which keys go to the prompt.
 const ATTENTION: u8 = 0x1d;
 /// What is typed at the prompt.
 const LINES: [&str; 8] = [
@@ -35,15 +36,15 @@ const LINES: [&str; 8] = [
 ];
 
 thread_local! {
-    /// The pCPU that the test is at the moment.
+    /// The pCPU as which the test acts at the moment.
     static CPU: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Thrown where a pCPU goes to sleep: the others have their turn.
+/// The payload of the unwinding by which a pCPU goes to sleep: the other pCPUs run then.
 struct Asleep;
 
 fn asleep() {
-    // No panic of anybody: its hook is not to tell of it.
+    // This is not a failure: the panic hook must not print it.
     resume_unwind(Box::new(Asleep));
 }
 
@@ -61,9 +62,9 @@ struct Outside {
     inhabitants: Vec<std::sync::Arc<std::sync::atomic::AtomicUsize>>,
 }
 
-/// An exit ends in an action of its kind, and changes no register but those that the instruction
-/// names; all pCPUs come to rest; who has something to do does not sleep; what is over stays over until
-/// somebody begins it again. A second VM, on a pCPU of its own, keeps the board on.
+/// An exit ends in an action of its kind, and changes no registers but those that the instruction
+/// names; all pCPUs come to rest; a pCPU with work does not sleep; a VM that ended stays ended
+/// until it is started again. A second VM, on a pCPU of its own, keeps the board on.
 pub fn exits(data: &[u8]) {
     let mut input = Bytes(data);
     let version = input.gic_version();
@@ -76,7 +77,8 @@ pub fn exits(data: &[u8]) {
     }
     world.board.machine.registers().id = input.number();
     world.come_to_rest();
-    // Much of what a guest sets up first, so that events meet vCPUs with live interrupts.
+    // Makes many of the settings that a guest makes first, so that events meet vCPUs with live
+    // interrupts.
     if input.flag() {
         world.set_up();
     }
@@ -91,7 +93,7 @@ pub fn exits(data: &[u8]) {
 }
 
 impl World {
-    /// The first VM's vCPUs, dealt out to `cpus` pCPUs; each of these has `lists` list registers.
+    /// The first VM's vCPUs, spread over `cpus` pCPUs; each of these has `lists` list registers.
     fn new(version: GicVersion, vcpus: usize, cpus: usize, lists: usize) -> Self {
         let first = (0..vcpus).map(|vcpu| (vcpu % cpus) as u8).collect();
         let settings = Settings {
@@ -120,17 +122,17 @@ impl World {
         world
     }
 
-    /// The VM that is tried.
+    /// The VM under test.
     fn vm(&self) -> &'static Vm {
         &self.board.vms[0].vm
     }
 
-    /// How many pCPUs the VM that is tried has.
+    /// How many pCPUs the VM under test has.
     fn cpus(&self) -> usize {
         self.pcpus.len() - 1
     }
 
-    /// Does something as this pCPU, until that is done or the pCPU sleeps.
+    /// Does `work` as this pCPU, until the work is done or the pCPU sleeps.
     fn on<R>(&mut self, cpu: usize, work: impl FnOnce(&mut Pcpu<FakeBackend>) -> R) -> Option<R> {
         CPU.set(cpu);
         let pcpu = &mut self.pcpus[cpu];
@@ -144,7 +146,7 @@ impl World {
         }
     }
 
-    /// Does something with the vCPU whose guest this pCPU runs, if it runs one, and ends the exit.
+    /// Does `work` with the vCPU whose guest this pCPU runs, if it runs one, and ends the exit.
     fn exit_of(
         &mut self,
         cpu: usize,
@@ -198,7 +200,7 @@ impl World {
         self.come_to_rest();
     }
 
-    /// All vCPUs run, every interrupt is enabled, and the SPIs go to all in turn.
+    /// All vCPUs run, every interrupt is enabled, and the SPIs are spread over all vCPUs.
     fn set_up(&mut self) {
         let vcpus = self.vm().vcpus();
         for n in 1..vcpus {
@@ -235,7 +237,7 @@ impl World {
         }
     }
 
-    /// Where the private interrupts' registers are of the vCPU that a pCPU runs.
+    /// The address of the private interrupts' registers, for the vCPU that a pCPU runs.
     fn private(&mut self, cpu: usize) -> u64 {
         let n = self.pcpus[cpu]
             .resident()
@@ -290,7 +292,7 @@ impl World {
         Some(cpu).filter(|_| matches!(operation, 20 | 21))
     }
 
-    /// What comes from outside of the guest.
+    /// An event from outside of the guest.
     fn board(&mut self, operation: u8, input: &mut Bytes<'_>) {
         let (vm, board) = (self.vm(), self.board);
         CPU.set(0);
@@ -321,7 +323,7 @@ impl World {
         }
     }
 
-    /// The guest takes what a list register shows, or ends it (IHI 0069H 4.8).
+    /// The guest acknowledges what a list register shows, or ends it (IHI 0069H 4.8).
     fn guest_acts(&mut self, cpu: usize, which: usize) {
         if self.asleep[cpu] {
             return;
@@ -340,14 +342,15 @@ impl World {
         let inhabitants = self.fake.inhabitants[0].clone();
         let vm = self.vm();
         self.exit_of(cpu, |vcpu, local| {
-            // Memory that is made meanwhile would be made while a guest is in it.
+            // Memory may not be allocated while a guest runs in it.
             inhabitants.fetch_add(1, Ordering::SeqCst);
             let machine = &local.board.machine;
             let exit = choose::any_exit(&mut vcpu.context.regs, machine, input);
             let before = vcpu.context.regs;
             let mut action = decide(vcpu, local, exit);
             if let Exit::Data(DataAbort { access: None, .. }) = exit {
-                // An instruction of several pieces is resumed for each: four, for two Q registers.
+                // An instruction with several accesses is resumed for each: four, for two Q
+                // registers.
                 for _ in 1..4 {
                     if action == Action::Resume {
                         action = decide(vcpu, local, exit);
@@ -383,7 +386,7 @@ fn decide(vcpu: &mut Vcpu<FakeBackend>, local: &Local<FakeBackend>, exit: Exit) 
     guest(vcpu, board, &mut board.machine.lists()).handle(exit)
 }
 
-/// Decides on an exit of a vCPU, and carries that out.
+/// Decides on an exit of a vCPU, and carries the decision out.
 fn handle(vcpu: &mut Vcpu<FakeBackend>, local: &mut Local<FakeBackend>, exit: Exit) -> After {
     let action = decide(vcpu, local, exit);
     vcpu.act(local, 0, action)

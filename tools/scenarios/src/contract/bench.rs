@@ -1,4 +1,4 @@
-//! A place in which the command is tried.
+//! A folder in which the command is tried.
 
 use std::cell::Cell;
 use std::fs;

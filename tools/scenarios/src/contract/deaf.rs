@@ -1,5 +1,5 @@
-//! A board that floods its line while nobody reads what the command writes: the end of the time
-//! and signals are seen to all the same. A program in QEMU's place is the board.
+//! A board that writes without end while nobody reads the command's output: the time limit and
+//! signals are handled all the same. A program in QEMU's place is the board.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -28,7 +28,7 @@ pub(super) const DEAF: &[End] = &[
     End::Signal(Signal::HUP),
 ];
 
-/// Says that it is a QEMU, or floods; that it does, a file tells.
+/// A program that says it is a QEMU, or writes without end; a file shows that it has begun.
 const BOARD: &str = "#!/bin/sh\ncase \"$*\" in *--version*) \
     echo 'QEMU emulator version 10.0.0'; exit;; esac\n\
     printf '\\020Q\\020A'; : >floods; exec yes\n";

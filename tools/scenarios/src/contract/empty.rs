@@ -1,5 +1,5 @@
-//! Where nothing has been downloaded yet: what needs a download is named, each once, and nothing
-//! is asked for that the command does without. And where nothing can be written, that is said.
+//! Tests an empty cache: each file that must be downloaded is named once, and nothing is asked for
+//! that the command does not need. And where the output cannot be written, the command says so.
 
 use std::fs::OpenOptions;
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use hanok_artifacts::Store;
 use hanok_base::exit::Code;
 use hanok_boot::system;
 
-/// A command line with an empty cache, how it ends, and what it says.
+/// A command line with an empty cache, its exit code, and its message.
 pub(super) struct Empty {
     args: &'static [&'static str],
     /// Its output goes to a full disk.

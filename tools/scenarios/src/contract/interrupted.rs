@@ -1,5 +1,5 @@
 //! Signals while something is built: the command ends by them as it does while a board runs, with
-//! one code whichever it is, also where the script that builds the command is not done yet. (While
+//! one code for all signals, also where the script that builds the command is not finished. (While
 //! a board runs: `deaf.rs`.) A program in cargo's place builds for ever.
 
 use std::fs;
@@ -34,10 +34,10 @@ pub(super) const INTERRUPTED: &[(Phase, Signal)] = &[
     (Phase::Ignoring, Signal::HUP),
 ];
 
-/// Says who it is, and that it builds.
+/// A program that writes its process number and goes on for ever.
 const CARGO: &str =
     "#!/bin/sh\necho $$ >\"$BUILDS.new\"; mv \"$BUILDS.new\" \"$BUILDS\"; exec sleep 1000\n";
-/// Says that it is a QEMU, or that it runs, and then ends once it is told to.
+/// A program that says it is a QEMU, or runs until it is told to end.
 const BOARD: &str = "#!/bin/sh\ncase \"$*\" in *--version*) \
     echo 'QEMU emulator version 10.0.0'; exit;; esac\n\
     echo $$ >\"$BUILDS.new\"; mv \"$BUILDS.new\" \"$BUILDS\"\n\

@@ -344,7 +344,8 @@ pub(super) fn refuses(bench: &Bench, case: &Refusal) -> Result<()> {
     Ok(())
 }
 
-/// Whether a refusal's words stand there with its place below them, or with that of a whole file before.
+/// Whether a refusal's text is there with its place below it, or with that of a whole file in
+/// front.
 fn is_told(said: &str, name: &str, case: &Refusal) -> bool {
     let place = format!("--> {name}{}", case.place.trim_end_matches(':'));
     let whole = format!("{name}{}", case.place);
@@ -392,7 +393,7 @@ pub(super) const OPTIONS: &[(&[&str], &str)] = &[
     (&["--console", "a=x", "--log", "./x"], "name one file"),
 ];
 
-/// A wrong option is named, and not a line of a file that says nothing of it.
+/// The wrong option is named, and not a line of a file that does not have it.
 pub(super) fn option_refused(bench: &Bench, (args, what): &(&[&str], &str)) -> Result<()> {
     bench.file("case.toml", SOUND)?;
     let mut command = bench.hanok();

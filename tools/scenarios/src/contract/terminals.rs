@@ -1,5 +1,5 @@
-//! Terminals at a board: a person's prompt, and `hanok attach` and `hanok list` from another one. A
-//! program in QEMU's place is the board, and speaks its side of the line.
+//! Tests terminals at a board: a person's prompt, and `hanok attach` and `hanok list` from another
+//! terminal. A program in QEMU's place is the board, and speaks its side of the line.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -25,7 +25,8 @@ pub(super) struct Case {
 pub(super) const TERMINALS: &[Case] = &[
     Case {
         name: "a person's prompt",
-        // It asks how large the terminal is, and hears Ctrl-], a whole line, Ctrl-C; and says what it was told.
+        // It asks for the terminal's size, expects Ctrl-], a whole line and Ctrl-C, and prints what
+        // it was told.
         board: "printf '\\020Q\\020A\\033[18t'; head -c 12 >size; printf 'ready\\r\\n'
             head -c 3 >/dev/null; printf '\\020@hanok> \\020P'
             head -c 5 >line; printf 'list\\nvm a: running\\nhanok> \\020P'; head -c 1 >/dev/null
@@ -161,8 +162,8 @@ impl Drop for Talk {
     }
 }
 
-/// A line that is mended with the cursor keys goes to the board as a whole; one of other characters
-/// is no empty line; and other keys go to the VM.
+/// A line that is corrected with the cursor keys goes to the board as a whole; one of other
+/// characters is no empty line; and other keys go to the VM.
 fn prompt(bench: &Bench, file: &str) -> Result<()> {
     let mut run = Talk::at_terminal(bench, &format!("run {file}"))?;
     run.hears("ready")?;
@@ -200,7 +201,7 @@ fn attached(bench: &Bench, file: &str) -> Result<()> {
         "{:?}",
         bench.read("keys")
     );
-    // One that is killed is missed by nobody.
+    // A terminal that is killed leaves nothing behind.
     drop(other);
     let mut third = Talk::hanok(bench, &["attach"])?;
     third.hears("[a] heard")?;
@@ -227,7 +228,7 @@ fn asked(bench: &Bench, file: &str) -> Result<()> {
     run.ends(Code::Success)
 }
 
-/// The run's own output is read, and its time is over when it is; what the other terminal does not
+/// The run's own output is read, and its time ends when it should; what the other terminal does not
 /// read is left out for it.
 fn deaf(bench: &Bench, file: &str) -> Result<()> {
     let mut run = Talk::hanok(bench, &["run", file, "--timeout", "6"])?;

@@ -1,5 +1,5 @@
-//! Outputs that must not be, or cannot be: refused before anything is built, and what was there
-//! stays.
+//! Outputs that must not be written, or cannot be: they are refused before anything is built, and
+//! the old file stays.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! A kernel of Debian's source, small enough to be compiled in minutes, by any of Debian's compilers.
+//! Builds a kernel from Debian's source, small enough to be compiled in minutes, with any of
+//! Debian's compilers.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,7 +16,7 @@ use hanok_artifacts::toolchain::Toolchain;
 use hanok_base::ui::LongStep;
 use hanok_base::{process, repo};
 
-/// What the build needs of the machine, and the package that has it.
+/// The programs that the build needs on the machine, and their packages.
 const NEEDED: [(&str, &str); 7] = [
     ("make", "make"),
     ("gcc", "gcc"),
@@ -25,15 +26,15 @@ const NEEDED: [(&str, &str); 7] = [
     ("tar", "tar"),
     ("xz", "xz-utils"),
 ];
-/// What Linux's own build needs besides, from where.
+/// The further packages that Linux's own build needs.
 const TOOLS: (&str, [&str; 3]) = ("bookworm", ["bison", "flex", "m4"]);
-/// What GNU's programs are called before their own name.
+/// The prefix of the names of GNU's programs.
 const PREFIX: &str = "arm-linux-gnueabihf-";
 /// GNU's programs of a build; the compiler has its version behind its name.
 const GNU: [&str; 8] = [
     "as", "ld", "nm", "objcopy", "objdump", "ar", "strip", "readelf",
 ];
-/// What gcc starts by itself, of those and of its own.
+/// The programs that gcc starts by itself, of these and of its own.
 const INNER: [&str; 2] = ["as", "ld"];
 const OWN: [&str; 2] = ["cc1", "collect2"];
 /// LLVM's, as Linux's build calls them.
@@ -54,7 +55,7 @@ const VMLINUX: &str = "vmlinux";
 /// Whether an assembler rewrites what it makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assembler {
-    /// The compiler's own.
+    /// The compiler's own assembler.
     Plain,
     /// `tools/previrt/previrt-as`.
     Rewriting,
@@ -103,8 +104,8 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// Builds it, unless that was done with the same source, compiler and configuration: then the
-    /// image and the vmlinux are there. What rewrites is built anew each time.
+    /// Builds it, unless that was done with the same source, compiler and configuration, and the
+    /// image and the vmlinux exist. A build with a rewriting assembler is always done again.
     pub fn run(&self) -> Result<()> {
         let stamp = self.dir.join("stamp");
         let same = fs::read_to_string(&stamp).is_ok_and(|text| text == self.stamp);
@@ -130,7 +131,7 @@ impl<'a> Build<'a> {
         let image = self.objects().join("arch/arm/boot").join(IMAGE);
         fs::rename(image, self.image())?;
         fs::rename(self.objects().join(VMLINUX), self.vmlinux())?;
-        // Some hundred megabytes that nobody looks at any more.
+        // Some hundred megabytes that are not needed any more.
         fs::remove_dir_all(self.objects())?;
         fs::write(stamp, &self.stamp)?;
         step.done();
@@ -180,7 +181,7 @@ impl<'a> Build<'a> {
             .args(["ARCH=arm", &format!("CROSS_COMPILE={PREFIX}")])
             .args(
                 ["TIMESTAMP=2026-01-01", "USER=hanok", "HOST=hanok"].map(|text| {
-                    // So that two builds are alike.
+                    // Makes builds reproducible.
                     format!("KBUILD_BUILD_{text}")
                 }),
             )
@@ -223,8 +224,9 @@ impl<'a> Build<'a> {
         wrap.wrap(&gcc, &bin.join(format!("{PREFIX}gcc")), &more)
     }
 
-    /// LLVM's programs as scripts in `bin`. Clang looks for its headers, and for itself to start it again,
-    /// beside what the system says is running, which is the loader: so it is told both.
+    /// LLVM's programs as scripts in `bin`. Clang looks for its headers, and for itself to start it
+    /// again, beside the program that the system says is running, which is the loader: so it is
+    /// told both.
     fn clang(&self, version: u32, bin: &Path) -> Result<()> {
         let wrap = &self.compiler;
         let program = |name: &str| wrap.file(&format!("usr/lib/llvm-{version}/bin/{name}"));
@@ -260,7 +262,7 @@ impl<'a> Build<'a> {
     }
 }
 
-/// That the machine has some programs.
+/// Checks that the machine has some programs.
 fn machine_has(needed: &[(&str, &str)]) -> Result<()> {
     let missing = |program: &str| {
         let mut command = Command::new(program);
@@ -277,8 +279,8 @@ fn machine_has(needed: &[(&str, &str)]) -> Result<()> {
     Ok(())
 }
 
-/// What of the configuration that is asked for is otherwise in the one that was made: what depends
-/// on something that is off goes without a word. The last line about an option counts.
+/// The options of the requested configuration that the resulting one has otherwise: an option that
+/// depends on one that is off is silently dropped. The last line about an option counts.
 fn lacking<'a>(asked: &'a str, appended: &str) -> Vec<&'a str> {
     let appended: Vec<_> = appended.lines().filter_map(option).collect();
     let asked: Vec<_> = asked

@@ -1,5 +1,5 @@
-//! Stock kernels on QEMU's board, with two CPUs, through boot and a load, while the plugin lists
-//! every instruction: each sensitive one of the image has to be in the scan.
+//! Boots stock kernels on QEMU's board with two CPUs and loads them, while the plugin lists every
+//! instruction: each sensitive one of the image has to be in the scan.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use hanok_previrt::oracle::executed;
 /// The plugin's package, and what cargo makes of it.
 const PACKAGE: &str = "hanok-plugin";
 const LIBRARY: &str = "libhanok_plugin.so";
-/// QEMU's board has its memory there.
+/// The address of memory on QEMU's board.
 const MEMORY: u32 = 0x4000_0000;
 /// On a PC that does other things as well, under a plugin.
 const PATIENCE: Duration = Duration::from_secs(1200);
@@ -51,7 +51,7 @@ pub fn run(root: &Path) -> Result<usize> {
     Ok(STOCK.len())
 }
 
-/// Boots a kernel and loads it; where the list is.
+/// Boots a kernel and loads it; returns the path of the list.
 fn boot(root: &Path, store: &Store, reference: &str, plugin: &Path) -> Result<PathBuf> {
     let name = reference.replace(':', "-");
     let dir = repo::target_dir(root).join(format!("hanok/test/previrt-executed-{name}"));

@@ -1,4 +1,5 @@
-//! Which kernels are built for a look, by a list that is data (`tests/previrt/builds.toml`).
+//! The kernels that are built to be examined, from a list that is data
+//! (`tests/previrt/builds.toml`).
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Kernels of more of Debian's releases than guests are taken from, by a list that is data
+//! Kernels of more Debian releases than guests are taken from, from a list that is data
 //! (`tests/previrt/kernels.toml`), each with the vmlinux of its debug package.
 
 use std::fs;
@@ -44,11 +44,11 @@ impl Entry {
     }
 }
 
-/// A kernel beside its truth.
+/// A kernel, and the vmlinux that its scan is compared with.
 pub struct Pair {
     /// What to call it.
     pub name: String,
-    /// What is scanned by the flow of its code.
+    /// The file that is scanned by the flow of its code.
     pub image: PathBuf,
     /// The ELF file of the same build, with mapping symbols.
     pub vmlinux: PathBuf,
@@ -63,7 +63,7 @@ pub fn entries(root: &Path) -> Result<Vec<Entry>> {
     Ok(list.kernel)
 }
 
-/// A kernel of the list, beside its truth.
+/// Compares a kernel of the list with its vmlinux.
 pub fn pair(store: &Store, entry: &Entry) -> Result<Pair> {
     let reference = format!("previrt {} {}", entry.release, entry.image);
     let found = match store.cache.resolved(&reference) {

@@ -37,8 +37,8 @@ pub const SLOW_STEPS: &[TestStep] = &[
     },
 ];
 
-/// What is the same of one kernel after the other: each is a case of its own, so that one that cannot
-/// be had, or is wrong, hides no other.
+/// The same test of several kernels: each is a case of its own, so that one that is not available,
+/// or wrong, hides no other.
 pub fn listed(root: &Path) -> Result<Vec<ListedStep>> {
     let stock = STOCK.iter().map(|reference| {
         let what = reference.trim_start_matches("debian:");
@@ -84,7 +84,7 @@ fn case(
 
 /// Which build an assembler rewrites.
 const REWRITTEN: &str = "6.1, gcc 12, A32";
-/// Doubtful words may be one in a thousand sites.
+/// The largest share of doubtful words: one in a thousand sites.
 const DOUBTFUL_PERCENT: f64 = 0.1;
 
 fn told(result: Result<usize>) -> Tally {
@@ -106,7 +106,7 @@ fn stock_pair(store: &Store, reference: &str) -> Result<Pair> {
     })
 }
 
-/// A kernel beside the truth; what is rewritten is undone.
+/// Compares a kernel with its vmlinux; rewrites it and undoes that.
 fn one(pair: &Pair) -> Result<()> {
     let name = &pair.name;
     let (image, vmlinux) = (scan(&pair.image)?, scan(&pair.vmlinux)?);
@@ -129,7 +129,7 @@ fn one(pair: &Pair) -> Result<()> {
     rewritten(&format!("{name}, vmlinux"), &vmlinux)
 }
 
-/// What is rewritten has nothing left to rewrite, is undone, and has trampolines.
+/// A rewritten kernel has nothing left to rewrite, can be undone, and has trampolines.
 fn rewritten(name: &str, scan: &Scan) -> Result<()> {
     let Patched { bytes, side } = hanok_previrt::patch(scan, Trampolines::All)?;
     let undone = hanok_previrt::revert(&bytes, &side)?;
@@ -151,13 +151,14 @@ fn rewritten(name: &str, scan: &Scan) -> Result<()> {
     ensure!(of(Form::Trampoline) > 1000, "{name} has no trampolines");
     let again = hanok_previrt::scan(&bytes)?;
     ensure!(hanok_previrt::rewritten(&again), "{name} looks untouched");
-    // An SVC in place of a return seems to go on, into what stands behind it: so only what was
-    // certain before is looked at.
+    // The code seems to go on behind an SVC that replaces a return, into what stands there: so only
+    // sites that were certain before are compared.
     let sure = scan.sites.iter();
     let sure = sure.filter(|site| site.certainty == Certainty::Sure);
     let before: HashSet<usize> = sure.map(|site| site.offset).collect();
     let left: HashSet<usize> = side.left.iter().map(|left| left.offset).collect();
-    // TPIDRURW is legal, and read instead of TPIDRPRW; what was left is undefined as it is.
+    // TPIDRURW is legal, and read instead of TPIDRPRW; instructions that were left are undefined in
+    // User mode.
     let wrong = |site: &&Site| {
         let known = is_tpidrurw(&site.found) || left.contains(&site.offset);
         before.contains(&site.offset) && !known

@@ -2,18 +2,14 @@
 
 use crate::probe::Fault;
 
-/// The widths in which a device's registers are looked at.
+/// The access widths, in bytes, with which the cases look at a device's registers.
 pub const DEVICE_WIDTHS: &[u64] = &[1, 2, 4, 8];
 
-/// Those, a pair of general registers and one of SIMD registers, for which FP is on: as much as one
-/// instruction moves.
+/// The widths of [`WIDTHS`], of a pair of general registers (16) and of a pair of SIMD registers
+/// (32; needs FP enabled): the most that one instruction moves.
 pub const ALL_WIDTHS: &[u64] = &[1, 2, 4, 8, 16, 32];
 
-/// Reads `width` bytes; the first eight of them, and of 32 none.
-///
-/// # Safety
-///
-/// Reading there changes nothing that matters.
+/// Reads `width` bytes and returns the first eight of them; a read of 32 bytes returns 0.
 pub unsafe fn load(at: u64, width: u64) -> Result<u64, Fault> {
     let value: u64;
     // SAFETY: the caller's promise; an abort is caught.
@@ -35,11 +31,7 @@ pub unsafe fn load(at: u64, width: u64) -> Result<u64, Fault> {
     end.map(|()| value)
 }
 
-/// Writes `width` bytes: `value`, over and over where that is more than eight.
-///
-/// # Safety
-///
-/// Nothing is there, or what may be written.
+/// Writes `width` bytes: `value`, repeated where the width is more than eight.
 pub unsafe fn store(at: u64, width: u64, value: u64) -> Result<(), Fault> {
     // SAFETY: the caller's promise; an abort is caught.
     unsafe {
@@ -57,11 +49,7 @@ pub unsafe fn store(at: u64, width: u64, value: u64) -> Result<(), Fault> {
     }
 }
 
-/// Jumps there.
-///
-/// # Safety
-///
-/// No instruction is there that does more than return.
+/// Jumps to the address.
 pub unsafe fn jump(at: u64) -> Result<(), Fault> {
     // SAFETY: the caller's promise; an exception is caught.
     unsafe { probe!("blr {at}"; at = in(reg) at, out("x30") _) }

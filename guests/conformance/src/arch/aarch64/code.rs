@@ -1,12 +1,12 @@
-//! Instructions that are made at run time: encodings an assembler would refuse.
+//! Instructions encoded at run time, because an assembler would refuse them.
 
 use crate::cpu::{self, MAX_CPUS};
 use crate::probe::Fault;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Instructions that fit, the return included.
+/// How many instructions the buffer holds, the return included.
 const WORDS: usize = 16;
-/// UDF: no instruction, now or ever (DDI 0487, C6.2).
+/// UDF: permanently undefined (DDI 0487, C6.2).
 pub const UNDEFINED: u32 = 0x0000_ffff;
 /// LDP X1, X2, [X0].
 pub const LOAD_PAIR: u32 = 0xa940_0801;
@@ -28,7 +28,7 @@ pub fn msr(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> u32 {
     mrs(op0, op1, crn, crm, op2) & !(1 << 21)
 }
 
-/// Makes `words` and a return, and gives where they are.
+/// Writes `words` and a return to the code buffer and returns their address.
 pub fn prepare(words: &[u32]) -> u64 {
     let buffer = &BUFFERS[cpu::this().index()];
     for (cell, word) in buffer.0.iter().zip(words.iter().chain(&[RET])) {
@@ -39,11 +39,7 @@ pub fn prepare(words: &[u32]) -> u64 {
     address
 }
 
-/// Calls what is at `at`, with `argument` in X0.
-///
-/// # Safety
-///
-/// It changes X0 to X2 alone, and returns.
+/// Calls the code at `at`, with `argument` in X0.
 pub unsafe fn call(at: u64, argument: u64) -> Result<(), Fault> {
     // SAFETY: by this function's contract; an exception is caught.
     unsafe {
@@ -52,11 +48,7 @@ pub unsafe fn call(at: u64, argument: u64) -> Result<(), Fault> {
     }
 }
 
-/// Runs `words` with `x0`, and gives X0 after it.
-///
-/// # Safety
-///
-/// The instructions change X0 to X17, or memory and system state that nobody relies on.
+/// Runs `words` with `x0` in X0, and returns X0 afterwards.
 pub unsafe fn execute(words: &[u32], x0: u64) -> Result<u64, Fault> {
     let address = prepare(words);
     let result: u64;
@@ -72,7 +64,7 @@ pub unsafe fn execute(words: &[u32], x0: u64) -> Result<u64, Fault> {
     end.map(|()| result)
 }
 
-/// Makes new instructions at `address` visible (DDI 0487, B2.4.4).
+/// Makes new instructions at `address` visible to instruction fetches (DDI 0487, B2.4.4).
 fn synchronize(address: u64) {
     // SAFETY: cache maintenance of a line of ours.
     unsafe {

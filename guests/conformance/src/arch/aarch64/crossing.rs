@@ -1,4 +1,4 @@
-//! The registers that MRS reads and MSR writes, for [`crate::crossing`].
+//! The system registers that MRS reads and MSR writes, for [`crate::crossing`].
 
 use super::fp;
 use super::fuzz::{registers as encodings, space, trip};
@@ -35,17 +35,17 @@ const DAIF: u16 = number(3, 3, 4, 2, 1);
 const NZCV: u16 = number(3, 3, 4, 2, 0);
 
 impl Register {
-    /// Candidate `index`.
+    /// The register with candidate number `index`.
     pub fn candidate(index: usize) -> Self {
         Self(index as u16 | 1 << 15)
     }
 
-    /// From [`Register::bits`].
+    /// The inverse of [`Register::bits`].
     pub fn from_bits(bits: u32) -> Self {
         Self(bits as u16)
     }
 
-    /// A number of its own, below 2^24.
+    /// A number that identifies the register, below 2^24.
     pub fn bits(self) -> u32 {
         self.0.into()
     }
@@ -61,31 +61,32 @@ impl Register {
         )
     }
 
-    /// What is particular about it.
+    /// How the fuzzer has to treat the register.
     pub fn special(self) -> Special {
         match self.fields() {
             // The counters.
             (3, 3, 14, 0, 1 | 2 | 5 | 6) => Special::Moves,
-            // CNTP_TVAL and CNTV_TVAL, which are other views of the compare values.
+            // CNTP_TVAL and CNTV_TVAL: other views of the compare values.
             (3, 3, 14, 2 | 3, 0) => Special::Acts,
-            // DISR_EL1, of FEAT_RAS: a guest does not have it, and nothing traps it.
+            // DISR_EL1, of FEAT_RAS: a guest does not have the feature, and nothing traps the
+            // register.
             (3, 0, 12, 1, 1) => Special::Forgotten,
             // RNDR and RNDRRS.
             (3, 3, 2, 4, 0 | 1) => Special::Moves,
-            // Writes that do something and are kept nowhere: ICC_EOIR0, ICC_DIR, ICC_SGI1R,
-            // ICC_ASGI1R, ICC_SGI0R, ICC_EOIR1.
+            // Registers whose writes have an effect and are not stored: ICC_EOIR0, ICC_DIR,
+            // ICC_SGI1R, ICC_ASGI1R, ICC_SGI0R, ICC_EOIR1.
             (3, 0, 12, 8, 1) | (3, 0, 12, 11, 1 | 5..=7) | (3, 0, 12, 12, 1) => Special::Acts,
-            // The flags are the program's own while it waits.
+            // The flags change while the program waits.
             _ if self.0 == NZCV => Special::Moves,
-            // Decides whether others can be reached.
+            // The register decides whether other registers can be accessed.
             _ if self.0 == CPACR || self.0 == VBAR => Special::Last,
             _ => Special::None,
         }
     }
 
-    /// The value to write, as near to `pattern` as the payload can bear.
+    /// The value to write: as near to `pattern` as the payload can run with.
     pub fn bearable(self, pattern: u64) -> u64 {
-        /// MMU; the byte order of data.
+        /// Bits that stay as they are: MMU; the byte order of data.
         const M_AND_EE: u64 = 1 | 1 << 25;
         match self.0 {
             SCTLR => pattern & !M_AND_EE,
@@ -93,7 +94,7 @@ impl Register {
             DAIF => pattern | 0xf << 6,
             // QEMU takes values below the least one (IHI 0069H, 12.4.6), until VMCR is written.
             BINARY_POINT_0 | BINARY_POINT_1 => pattern | 4,
-            // Claims are set by another register: each run begins without.
+            // Claim bits are set by another register, so each run begins with none set.
             CLAIM_CLEAR => u64::MAX,
             _ => pattern,
         }
@@ -102,8 +103,8 @@ impl Register {
     /// Bits that the payload itself has set, or whose value out of reset is not zero.
     pub fn excused(self) -> u64 {
         match (self.0, self.fields()) {
-            // The runtime's and the fuzzer's: translation, stack, vectors, floating point, timers
-            // for EL0; and what a trip goes by.
+            // Registers that the runtime and the fuzzer need: translation, stack, vectors, floating
+            // point, timers for EL0; and those that a trip uses itself.
             (SCTLR | CPACR | VBAR | STACK_SELECT | DAIF, _) => u64::MAX,
             (_, (3, 0, 2, 0, 0 | 2) | (3, 0, 10, 2, 0) | (3, 0, 14, 1, 0)) => u64::MAX,
             (_, (3, 0, 13, 0, 4) | (3, 3, 13, 0, 2 | 3)) => u64::MAX,
@@ -119,14 +120,15 @@ impl Register {
         }
     }
 
-    /// What MRS of it gives; `None` where that ends in an exception.
+    /// What MRS of the register returns; `None` where MRS causes an exception.
     pub fn probe_read(self) -> Option<u64> {
         // SAFETY: a read, and the way back restores what the payload needs.
         let end = unsafe { trip::travel(&self.start(true)) };
         end.arrived().then(|| end.x[0])
     }
 
-    /// Whether MSR of it with this value, which was read from it, comes back.
+    /// Returns whether MSR of the register, with the value just read from it, runs without an
+    /// exception.
     pub fn probe_write(self, value: u64) -> bool {
         let mut start = self.start(false);
         start.x[0] = value;
@@ -142,25 +144,25 @@ impl Register {
         start
     }
 
-    /// MSR of what lies at place `at` of the values.
+    /// MSR from entry `at` of the array of values.
     pub fn write(self, at: usize, put: &mut dyn FnMut(u32)) {
         put(0xf940_0000 | (at as u32) << 10 | 1 << 5); // LDR X0, [X1, #8 * at]
         put(0xd500_0000 | u32::from(self.0) << 5); // MSR
     }
 
-    /// MRS to place `at` of the values.
+    /// MRS to entry `at` of the array of values.
     pub fn read(self, at: usize, put: &mut dyn FnMut(u32)) {
         put(0xd520_0000 | u32::from(self.0) << 5); // MRS
         put(0xf900_0000 | (at as u32) << 10 | 2 << 5); // STR X0, [X2, #8 * at]
     }
 }
 
-/// Instructions that make all registers reachable again: ISB, CPACR_EL1.FPEN.
+/// Instructions that make all registers accessible again: ISB, CPACR_EL1.FPEN.
 pub const REACHABLE: &[u32] = &[0xd2a0_0600, 0xd518_1040, 0xd503_3fdf];
 /// ISB; RET.
 pub const RETURN: &[u32] = &[0xd503_3fdf, 0xd65f_03c0];
 
-/// What is found here before anything else is done: registers that a trip uses itself.
+/// Reads at the start, before anything else, the registers that a trip uses itself.
 pub fn first_look() -> [(&'static str, u64); 12] {
     macro_rules! all {
         ($($name:literal)*) => { [$(($name, read_sysreg!($name))),*] };
@@ -177,7 +179,7 @@ unsafe extern "C" {
     fn crossing_call();
 }
 
-/// A trip that writes all registers, waits or calls, reads them, and puts all back.
+/// A trip that writes all registers, waits or calls, reads them, and restores all.
 pub fn start(layout: &Layout, run: &mut Run) -> trip::Start {
     let mut start = alone(layout, crossing_run);
     start.x[20] = core::ptr::from_mut(run) as u64;
@@ -199,7 +201,7 @@ pub fn start(layout: &Layout, run: &mut Run) -> trip::Start {
     start
 }
 
-/// A trip that reads all registers to `values`.
+/// A trip that reads all registers into `values`.
 pub fn start_read(layout: &Layout, values: u64) -> trip::Start {
     let mut start = alone(layout, crossing_read);
     start.x[2] = values;
@@ -219,8 +221,9 @@ fn alone(layout: &Layout, entry: unsafe extern "C" fn()) -> trip::Start {
 global_asm!(
     r#"
     .section .text.crossing, "ax"
-    // X17, X18: write all registers, and the last ones, from where X1 is; X19: read all to where X2
-    // is; X20: the run; X21: what to do meanwhile, with X22 to X24 for it.
+    // Arguments of the code. X17 and X18: code that writes all registers, and the last ones, from
+    // the array at X1; X19: code that reads all into the array at X2; X20: the run's number; X21:
+    // what to do between writing and reading, with X22 to X24 as its arguments.
     .global crossing_run
 crossing_run:
     ldr     x1, [x20, #{values}]
@@ -252,15 +255,15 @@ crossing_read:
     blr     x19
     svc     #{arrived}
 
-    // As what follows, and changes a register meanwhile.
+    // As the function below, but also changes a register in between, which the check must find.
     .global crossing_spoil
 crossing_spoil:
     mrs     x0, tpidrro_el0
     eor     x0, x0, #0x100
     msr     tpidrro_el0, x0
 
-    // Until the clock has stood still X24 times for X22 ticks or more, or X23 ticks are over. Gives
-    // how often it did.
+    // Waits until X24 gaps of X22 ticks or more were seen between two reads of the clock, or until
+    // X23 ticks are over. Returns the number of gaps.
     .global crossing_spin
 crossing_spin:
     mov     x0, xzr
@@ -279,7 +282,7 @@ crossing_spin:
     b.lo    1b
 2:  ret
 
-    // HVC with what is in X22, which does not come back.
+    // HVC with the function of X22, which does not return.
     .global crossing_call
 crossing_call:
     mov     x0, x22

@@ -21,14 +21,14 @@ unsafe extern "C" {
 }
 
 impl State {
-    /// All zero.
+    /// All registers zero.
     pub const ZERO: Self = Self {
         q: [[0; 2]; 32],
         fpcr: 0,
         fpsr: 0,
     };
 
-    /// A value of its own for each half, told apart by `seed`.
+    /// A different value in each half of each register; `seed` selects the set of values.
     pub fn pattern(seed: u64) -> Self {
         let mut state = Self::ZERO;
         for (index, q) in (1..).zip(&mut state.q) {
@@ -40,18 +40,18 @@ impl State {
         state
     }
 
-    /// Puts this into the registers.
+    /// Loads this state into the registers.
     pub fn load(&self) {
         // SAFETY: the compiler uses no FP/SIMD register.
         unsafe { fp_load(self) };
     }
 
-    /// The first of Q0 to Q31 that another state has otherwise.
+    /// The number of the first of Q0 to Q31 that differs in another state.
     pub fn first_difference(&self, other: &Self) -> Option<usize> {
         (0..32).find(|index| self.q[*index] != other.q[*index])
     }
 
-    /// What is in the registers.
+    /// The state that the registers hold now.
     pub fn stored() -> Self {
         let mut state = Self::ZERO;
         // SAFETY: writes within `state` alone.
@@ -60,7 +60,7 @@ impl State {
     }
 }
 
-/// What an FP/SIMD instruction ends in while they are disabled.
+/// The exception that an FP/SIMD instruction causes while FP/SIMD is disabled.
 pub const DISABLED: u64 = class::FP_DISABLED;
 
 /// Changes an FP/SIMD register.
@@ -69,7 +69,7 @@ pub fn use_one() -> Result<(), Fault> {
     unsafe { probe!(".arch_extension fp", "fmov d0, xzr"; ) }
 }
 
-/// Lets FP/SIMD instructions run (CPACR_EL1.FPEN), or trap.
+/// Enables FP/SIMD instructions (CPACR_EL1.FPEN), or lets them trap.
 pub fn enable(on: bool) {
     write_sysreg!("cpacr_el1", if on { 3 << 20 } else { 0 });
 }

@@ -2,10 +2,11 @@
 
 use crate::probe::Fault;
 
-/// The widths in which a device's registers are looked at.
+/// The access widths, in bytes, with which the cases look at a device's registers.
 pub const DEVICE_WIDTHS: &[u64] = &[1, 2, 4, 8];
 
-/// Those; what moves more is one exit for each word, which is one of these.
+/// The same widths; an access of more bytes is one exit for each word, which is one of these
+/// widths.
 pub const ALL_WIDTHS: &[u64] = DEVICE_WIDTHS;
 
 /// Reads `width` bytes.
@@ -49,11 +50,7 @@ pub unsafe fn store(at: u64, width: u64, value: u64) -> Result<(), Fault> {
     }
 }
 
-/// Jumps there, in A32.
-///
-/// # Safety
-///
-/// No instruction is there that does more than return.
+/// Jumps to the address, in A32.
 pub unsafe fn jump(at: u64) -> Result<(), Fault> {
     // SAFETY: the caller's promise; an exception is caught.
     unsafe { probe!("blx {at}"; at = in(reg) at as u32, out("lr") _) }

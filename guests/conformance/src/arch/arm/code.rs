@@ -1,12 +1,12 @@
-//! Instructions that are made at run time: encodings an assembler would refuse.
+//! Instructions encoded at run time, because an assembler would refuse them.
 
 use crate::cpu::{self, MAX_CPUS};
 use crate::probe::Fault;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Words that fit, the return included.
+/// How many words the buffer holds, the return included.
 const WORDS: usize = 16;
-/// UDF: no instruction, now or ever (DDI 0406C, A8.8.247).
+/// UDF: permanently undefined (DDI 0406C, A8.8.247).
 pub const UNDEFINED: u32 = 0xe7f0_00f0;
 /// LDRD R2, R3, [R0].
 pub const LOAD_PAIR: u32 = 0xe1c0_20d0;
@@ -81,11 +81,7 @@ pub fn mcrr(opc1: u32, crm: u32) -> u32 {
     mrrc(opc1, crm) & !(1 << 20)
 }
 
-/// Runs `words` with `r0`, and gives R0 after it.
-///
-/// # Safety
-///
-/// The instructions change R0 to R3 and R12, or memory and system state that nobody relies on.
+/// Runs `words` with `r0` in R0, and returns R0 afterwards.
 pub unsafe fn execute(words: &[u32], r0: u32) -> Result<u32, Fault> {
     prepare(words);
     let buffer = &BUFFERS[cpu::this().index()];
@@ -93,7 +89,7 @@ pub unsafe fn execute(words: &[u32], r0: u32) -> Result<u32, Fault> {
     unsafe { run(buffer, 0, r0) }
 }
 
-/// Makes `words` and a return, and gives where they are.
+/// Writes `words` and a return to the code buffer and returns their address.
 pub fn prepare(words: &[u32]) -> u64 {
     let buffer = &BUFFERS[cpu::this().index()];
     for (cell, word) in buffer.0.iter().zip(words.iter().chain(&[RETURN])) {
@@ -103,11 +99,7 @@ pub fn prepare(words: &[u32]) -> u64 {
     address()
 }
 
-/// Calls what is at `at`, with `argument` in R0.
-///
-/// # Safety
-///
-/// It changes R0 to R3 alone, and returns.
+/// Calls the code at `at`, with `argument` in R0.
 pub unsafe fn call(at: u64, argument: u64) -> Result<(), Fault> {
     // SAFETY: by this function's contract; an abort is caught.
     unsafe {
@@ -116,11 +108,7 @@ pub unsafe fn call(at: u64, argument: u64) -> Result<(), Fault> {
     }
 }
 
-/// The same with instructions of T32, halfword by halfword.
-///
-/// # Safety
-///
-/// As [`execute`].
+/// The same for instructions of T32, given as halfwords.
 pub unsafe fn execute_thumb(halves: &[u16], r0: u32) -> Result<u32, Fault> {
     let buffer = &BUFFERS[cpu::this().index()];
     let mut halves = halves.iter().chain(&[RETURN_THUMB, RETURN_THUMB]);
@@ -132,12 +120,12 @@ pub unsafe fn execute_thumb(halves: &[u16], r0: u32) -> Result<u32, Fault> {
     unsafe { run(buffer, 1, r0) }
 }
 
-/// Where this CPU's instructions are made.
+/// This CPU's code buffer.
 pub fn address() -> u64 {
     core::ptr::from_ref(&BUFFERS[cpu::this().index()]).addr() as u64
 }
 
-/// `state` is the lowest bit of the address: T32 or not.
+/// `state` is the lowest bit of the address: 1 for T32, 0 for A32.
 unsafe fn run(buffer: &Buffer, state: u32, r0: u32) -> Result<u32, Fault> {
     let address = core::ptr::from_ref(buffer).addr() as u32;
     synchronize(address);
@@ -152,7 +140,8 @@ unsafe fn run(buffer: &Buffer, state: u32, r0: u32) -> Result<u32, Fault> {
     end.map(|()| result)
 }
 
-/// Makes new instructions at `address` visible (DDI 0406C, A3.9.3): DCCMVAU, ICIMVAU, BPIALL.
+/// Makes new instructions at `address` visible to instruction fetches (DDI 0406C, A3.9.3): DCCMVAU,
+/// ICIMVAU, BPIALL.
 fn synchronize(address: u32) {
     // SAFETY: cache maintenance of a line of ours.
     unsafe {

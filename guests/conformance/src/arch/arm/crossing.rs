@@ -13,7 +13,7 @@ use core::mem::offset_of;
 pub const CANDIDATES: usize = encodings::ENCODINGS + FLOATING + BANKED;
 const FLOATING: usize = 16;
 const BANKED: usize = 64;
-/// Where they begin.
+/// The candidate number of the first encoding of each kind.
 const FIRST_FLOATING: u32 = encodings::ENCODINGS as u32;
 const FIRST_BANKED: u32 = FIRST_FLOATING + FLOATING as u32;
 
@@ -46,23 +46,23 @@ impl core::fmt::Display for Register {
     }
 }
 
-/// Whether the CPU is of Armv8 or later: it has SEVL (ID_ISAR5).
+/// Returns whether the CPU is of Armv8 or later: it has SEVL (ID_ISAR5).
 fn is_armv8() -> bool {
     read_sysreg!("id_isar5_el1") & 0xf != 0
 }
 
 impl Register {
-    /// Candidate `index`.
+    /// The register with candidate number `index`.
     pub fn candidate(index: usize) -> Self {
         Self(index as u32)
     }
 
-    /// From [`Register::bits`].
+    /// The inverse of [`Register::bits`].
     pub fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// A number of its own, below 2^24.
+    /// A number that identifies the register, below 2^24.
     pub fn bits(self) -> u32 {
         self.0
     }
@@ -82,13 +82,13 @@ impl Register {
         }
     }
 
-    /// What is particular about it.
+    /// How the fuzzer has to treat the register.
     pub fn special(self) -> Special {
         match self.kind() {
             // Operations on caches, TLBs and translations; PAR is one of their neighbours.
             Kind::Single(15, 0, 7, 4, 0) => Special::None,
             Kind::Single(15, _, 7 | 8, ..) => Special::Acts,
-            // CNTP_TVAL and CNTV_TVAL, which are other views of the compare values.
+            // CNTP_TVAL and CNTV_TVAL: other views of the compare values.
             Kind::Single(15, 0, 14, 2 | 3, 0) => Special::Acts,
             // ICC_EOIR0, ICC_DIR, ICC_EOIR1.
             Kind::Single(15, 0, 12, 8, 1)
@@ -98,21 +98,22 @@ impl Register {
             Kind::Pair(15, _, 12) => Special::Acts,
             // The counters.
             Kind::Pair(15, 0 | 1 | 8 | 9, 14) => Special::Moves,
-            // DISR, of FEAT_RAS: a guest does not have it, and nothing traps it.
+            // DISR, of FEAT_RAS: a guest does not have the feature, and nothing traps the register.
             Kind::Single(15, 0, 12, 1, 1) => Special::Forgotten,
             // SCTLR, CPACR, VBAR and the Supervisor's stack pointer.
             Kind::Single(15, 0, 1, 0, 0 | 2)
             | Kind::Single(15, 0, 12, 0, 0)
             | Kind::Banked(SP_SVC, false) => Special::Last,
-            // Those of User mode are System mode's, and reached otherwise (DDI 0406C, B9.2.3:
-            // UNPREDICTABLE); as what is no register.
+            // The registers of User mode are System mode's, and their own encodings are
+            // UNPREDICTABLE (DDI 0406C, B9.2.3): they are left out, as encodings without a register
+            // are.
             Kind::Banked(number, false) if !is_banked(number) => Special::Acts,
             Kind::Banked(number, true) if !has_saved_status(number) => Special::Acts,
             _ => Special::None,
         }
     }
 
-    /// The value to write, as near to `pattern` as the payload can bear.
+    /// The value to write: as near to `pattern` as the payload can run with.
     pub fn bearable(self, pattern: u64) -> u64 {
         /// MMU.
         const M: u64 = 1;
@@ -131,8 +132,8 @@ impl Register {
     /// Bits that the payload itself has set, or whose value out of reset is not zero.
     pub fn excused(self) -> u64 {
         match self.kind() {
-            // The runtime's and the fuzzer's: translation, vectors, floating point, timers for User
-            // mode; and what a trip goes by.
+            // Registers that the runtime and the fuzzer need: translation, vectors, floating point,
+            // timers for User mode; and those that a trip uses itself.
             Kind::Single(15, 0, 1, 0, _) | Kind::Single(15, 0, 2, 0, _) => u64::MAX,
             Kind::Single(15, 0, 10, 2, _) | Kind::Single(15, 0, 12, 0, 0) => u64::MAX,
             Kind::Single(15, 0, 13, 0, 2..=4) | Kind::Single(15, 0, 14, 1, 0) => u64::MAX,
@@ -141,7 +142,7 @@ impl Register {
                 u64::MAX
             }
             Kind::Banked(SPSR_SVC | SPSR_UND, true) => u64::MAX,
-            // FCSEIDR of an Armv8 CPU, which QEMU keeps and no hypervisor in AArch64 reaches
+            // FCSEIDR of an Armv8 CPU, which QEMU stores and no hypervisor in AArch64 can access
             // (docs/differences.md).
             Kind::Single(15, 0, 13, 0, 0) if is_armv8() => u64::MAX,
             // The interrupt controller's CPU interface.
@@ -152,7 +153,7 @@ impl Register {
         }
     }
 
-    /// What a read of it gives; `None` where that ends in an exception.
+    /// What a read of the register returns; `None` where the read causes an exception.
     pub fn probe_read(self) -> Option<u64> {
         let end = self.travel(true, 0);
         let high = match self.kind() {
@@ -162,7 +163,8 @@ impl Register {
         end.arrived().then(|| high << 32 | u64::from(end.x[0]))
     }
 
-    /// Whether a write of this value, which was read from it, comes back.
+    /// Returns whether a write of this value, which was just read from the register, runs without
+    /// an exception.
     pub fn probe_write(self, value: u64) -> bool {
         self.travel(false, value).arrived()
     }
@@ -206,14 +208,14 @@ impl Register {
         }
     }
 
-    /// A write of what lies at place `at` of the values.
+    /// A write from entry `at` of the array of values.
     pub fn write(self, at: usize, put: &mut dyn FnMut(u32)) {
         put(place(at));
         put(0xe181_40dc); // LDRD R4, R5, [R1, R12]
         put(self.instruction(false, 4));
     }
 
-    /// A read to place `at` of the values.
+    /// A read to entry `at` of the array of values.
     pub fn read(self, at: usize, put: &mut dyn FnMut(u32)) {
         put(place(at));
         if !matches!(self.kind(), Kind::Pair(..)) {
@@ -250,7 +252,7 @@ fn has_saved_status(number: u32) -> bool {
     matches!(number, 0x0e | 0x10 | 0x12 | 0x14 | 0x16)
 }
 
-/// Instructions that make all registers reachable again: CPACR, ISB.
+/// Instructions that make all registers accessible again: CPACR, ISB.
 pub const REACHABLE: &[u32] = &[
     0xe3a0_460f, // MOV R4, #0xf00000
     0xee01_4f50, // MCR CPACR
@@ -259,7 +261,7 @@ pub const REACHABLE: &[u32] = &[
 /// ISB; BX LR.
 pub const RETURN: &[u32] = &[0xf57f_f06f, 0xe12f_ff1e];
 
-/// What is found here before anything else is done: registers that a trip uses itself.
+/// Reads at the start, before anything else, the registers that a trip uses itself.
 pub fn first_look() -> [(&'static str, u64); 10] {
     macro_rules! all {
         ($($name:tt)*) => { [$(($name, read_sysreg!($name))),*] };
@@ -276,7 +278,7 @@ unsafe extern "C" {
     fn crossing_call();
 }
 
-/// A trip that writes all registers, waits or calls, reads them, and puts all back.
+/// A trip that writes all registers, waits or calls, reads them, and restores all.
 pub fn start(layout: &Layout, run: &mut Run) -> trip::Start {
     let mut start = alone(layout, crossing_run);
     start.x[11] = core::ptr::from_mut(run).expose_provenance() as u32;
@@ -290,7 +292,7 @@ pub fn start(layout: &Layout, run: &mut Run) -> trip::Start {
     start
 }
 
-/// A trip that reads all registers to `values`.
+/// A trip that reads all registers into `values`.
 pub fn start_read(layout: &Layout, values: u64) -> trip::Start {
     let mut start = alone(layout, crossing_read);
     start.x[2] = values as u32;
@@ -312,9 +314,10 @@ global_asm!(
     .arm
     .arch_extension virt
     .section .text.crossing, "ax"
-    // R6, R7: write all registers, and the last ones, from where R1 is; R8: read all to where R2
-    // is; R11: the run; R9: what to do meanwhile. The stack pointer keeps that of Supervisor mode,
-    // which the way back needs.
+    // Arguments of the code. R6 and R7: code that writes all registers, and the last ones, from the
+    // array at R1; R8: code that reads all into the array at R2; R11: the run's number; R9: what to
+    // do between writing and reading. The stack pointer stays Supervisor mode's, which the code at
+    // the trip's end needs.
     .global crossing_run
 crossing_run:
     mrs     sp, SP_svc
@@ -348,15 +351,16 @@ crossing_read:
     blx     r8
     .word   {arrive}
 
-    // As what follows, and changes a register meanwhile.
+    // As the function below, but also changes a register in between, which the check must find.
     .global crossing_spoil
 crossing_spoil:
     mrc     p15, 0, r0, c13, c0, 3
     eor     r0, r0, #0x100
     mcr     p15, 0, r0, c13, c0, 3
 
-    // Until the clock has stood still as often as the third argument says, for as many ticks as
-    // the first says or more, or as many are over as the second says. Gives how often it did.
+    // Waits until the third argument's number of gaps was seen between two reads of the clock, each
+    // of as many ticks as the first argument says or more, or until the ticks of the second
+    // argument are over. Returns the number of gaps.
     .global crossing_spin
 crossing_spin:
     ldr     r1, [r11, #{arguments}]
@@ -378,7 +382,7 @@ crossing_spin:
     bmi     1b
 2:  bx      lr
 
-    // HVC with the first argument, which does not come back.
+    // HVC with the function of the first argument, which does not return.
     .global crossing_call
 crossing_call:
     ldr     r0, [r11, #{arguments}]

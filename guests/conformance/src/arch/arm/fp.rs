@@ -25,13 +25,14 @@ unsafe extern "C" {
 const ENABLE: u32 = 1 << 30;
 
 impl State {
-    /// All zero.
+    /// All registers zero.
     pub const ZERO: Self = Self {
         d: [0; 32],
         fpscr: 0,
     };
 
-    /// A value of its own for each register, told apart by `seed`; a rounding mode and flags.
+    /// A different value in each register, a rounding mode and flags; `seed` selects the set of
+    /// values.
     pub fn pattern(seed: u64) -> Self {
         let mut state = Self::ZERO;
         for (index, d) in (1..).zip(&mut state.d) {
@@ -41,18 +42,18 @@ impl State {
         state
     }
 
-    /// Puts this into the registers.
+    /// Loads this state into the registers.
     pub fn load(&self) {
         // SAFETY: the compiler uses no FP/SIMD register.
         unsafe { fp_load(self) };
     }
 
-    /// The first of D0 to D31 that another state has otherwise.
+    /// The number of the first of D0 to D31 that differs in another state.
     pub fn first_difference(&self, other: &Self) -> Option<usize> {
         (0..32).find(|index| self.d[*index] != other.d[*index])
     }
 
-    /// What is in the registers.
+    /// The state that the registers hold now.
     pub fn stored() -> Self {
         let mut state = Self::ZERO;
         // SAFETY: writes within `state` alone.
@@ -61,7 +62,7 @@ impl State {
     }
 }
 
-/// What an FP/SIMD instruction ends in while they are disabled (DDI 0406C, B1.11.3).
+/// The exception that an FP/SIMD instruction causes while FP/SIMD is disabled (DDI 0406C, B1.11.3).
 pub const DISABLED: u64 = class::UNDEFINED;
 
 /// Changes an FP/SIMD register.
@@ -71,7 +72,7 @@ pub fn use_one() -> Result<(), Fault> {
     unsafe { probe!("blx {code}"; code = in(reg) code, out("lr") _) }
 }
 
-/// Lets FP/SIMD instructions run (CPACR, then FPEXC), or trap.
+/// Enables FP/SIMD instructions (CPACR, then FPEXC), or lets them trap.
 pub fn enable(on: bool) {
     if on {
         write_sysreg!("cpacr_el1", 0xf << 20);
@@ -81,13 +82,13 @@ pub fn enable(on: bool) {
     }
 }
 
-/// FPEXC.EN, which can be reached while CPACR lets it.
+/// FPEXC.EN, which is accessible while CPACR allows it.
 pub fn set_enabled(on: bool) {
     // SAFETY: the compiler uses no FP/SIMD register.
     unsafe { fp_set_enable(if on { ENABLE } else { 0 }) };
 }
 
-/// FPEXC.EN, as it reads.
+/// FPEXC.EN, as FPEXC reads.
 pub fn is_enabled() -> bool {
     // SAFETY: a read.
     unsafe { fp_exception_register() & ENABLE != 0 }

@@ -1,15 +1,15 @@
-//! What takes instructions of its own to harm others.
+//! Attacks on other VMs that need instructions of the architecture.
 
 use core::arch::asm;
 
-/// Masks everything that can be masked, and never looks again.
+/// Masks every interrupt that can be masked, and loops for ever.
 pub fn mask() -> ! {
     // SAFETY: nothing is awaited any more.
     unsafe { asm!("cpsid aif", "2: b 2b", options(noreturn)) }
 }
 
-/// Goes to `nowhere`, with the vectors there too. The MMU is off, so that it is not the guest's
-/// own translation that stops it.
+/// Jumps to `nowhere`, and sets the vectors to the same address. The MMU is off, so that the
+/// guest's own translation does not stop the access.
 pub fn crash(nowhere: u64) -> ! {
     // SAFETY: there is no way back.
     unsafe {
@@ -26,7 +26,8 @@ pub fn crash(nowhere: u64) -> ! {
     }
 }
 
-/// Makes its translation begin at `root`, and goes on as far as that leads.
+/// Sets the root of the guest's translation to `root`, and continues as far as that translation
+/// leads.
 pub fn garble(root: u64) -> ! {
     // SAFETY: there is no way back.
     unsafe {

@@ -1,8 +1,8 @@
-//! From the loader's jump to Rust: relocation, zeroed memory, the stack, the MMU.
+//! The code from the loader's jump to Rust: relocation, zeroed memory, the stack, the MMU.
 //!
-//! The Linux arm64 boot protocol: X0 is the device tree's address, the MMU is off, the image
-//! lies 2 MiB aligned anywhere in RAM. Until the MMU is on, all memory is Device memory to
-//! the CPU; the code up to there makes aligned accesses alone.
+//! The Linux arm64 boot protocol: X0 has the device tree's address, the MMU is off, the image is 2
+//! MiB aligned anywhere in RAM. Until the MMU is on, all memory is Device memory to the CPU; the
+//! code up to there makes only aligned accesses.
 
 use super::mmu;
 use crate::stacks::{BOOT_STACK, BOOT_STACK_SIZE};
@@ -12,7 +12,7 @@ unsafe extern "C" {
     static _start: u8;
 }
 
-/// Where the image was loaded.
+/// The address where the image was loaded.
 pub fn load_address() -> usize {
     (&raw const _start) as usize
 }
@@ -26,7 +26,7 @@ global_asm!(
 
     .section .text.entry, "ax"
     mov     x20, x0
-    // The linker linked the image at 0: where it lies is what to add to each pointer.
+    // The image is linked at 0, so that its address is added to each pointer.
     adrp    x19, _start
     address x1, _relocations_start
     address x2, _relocations_end

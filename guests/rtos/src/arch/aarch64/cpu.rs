@@ -14,18 +14,18 @@ pub fn frequency() -> u64 {
     read_sysreg!("cntfrq_el0")
 }
 
-/// The virtual timer fires when the counter reaches `at`.
+/// Sets the virtual timer to fire when the counter reaches `at`.
 pub fn set_timer(at: u64) {
     write_sysreg!("cntv_cval_el0", at);
     write_sysreg!("cntv_ctl_el0", 1);
 }
 
-/// The virtual timer never fires.
+/// Stops the virtual timer.
 pub fn stop_timer() {
     write_sysreg!("cntv_ctl_el0", 0);
 }
 
-/// Masks interrupts; gives what [`restore`] takes.
+/// Masks interrupts; returns the former state for [`restore`].
 pub fn mask() -> usize {
     let before = read_sysreg!("daif");
     // SAFETY: masking interrupts changes nothing else.
@@ -33,7 +33,7 @@ pub fn mask() -> usize {
     before as usize
 }
 
-/// Masks interrupts or not, as before [`mask`].
+/// Restores the state that [`mask`] returned.
 pub fn restore(before: usize) {
     write_sysreg!("daif", before as u64);
 }
@@ -50,7 +50,7 @@ pub fn wait() {
     unsafe { asm!("dsb sy", "wfi", options(nostack)) };
 }
 
-/// Goes `turns` times through a loop of two instructions.
+/// Makes `turns` turns of a loop of two instructions.
 pub fn spin(turns: usize) {
     // SAFETY: counts a register down to zero.
     unsafe {
@@ -58,7 +58,7 @@ pub fn spin(turns: usize) {
     };
 }
 
-/// Asks the kernel, which may run others before it returns.
+/// Calls the kernel, which may run other tasks before it returns.
 pub fn call(number: usize, argument: usize, more: usize) {
     // SAFETY: the vectors keep all registers; the kernel touches no memory of the task's,
     // other tasks do as other threads would.

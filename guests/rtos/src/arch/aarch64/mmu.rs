@@ -1,5 +1,6 @@
-//! One table of 1 GiB blocks: devices below 1 GiB, Normal memory where the image and the
-//! tree lie. Without it all memory would be Device memory: slow, and no unaligned access.
+//! The translation table: blocks of 1 GiB, devices below 1 GiB, Normal memory where the image and
+//! the tree are. Without it all memory would be Device memory: slow, and without unaligned
+//! accesses.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,6 +1,6 @@
-//! The exception vectors, which are also the context switch: the whole context goes onto the
-//! stack of whoever was interrupted, and comes back from the stack that the kernel names.
-//! The two need not be the same.
+//! The exception vectors, which are also the context switch: the whole context is put onto the
+//! stack of the interrupted task, and taken from the stack that the kernel names, which may be
+//! another one.
 
 use super::super::Cause;
 use core::arch::global_asm;
@@ -33,19 +33,19 @@ impl Frame {
         }
     }
 
-    /// What a call was given.
+    /// The arguments of a call.
     pub const fn arguments(&self) -> [usize; 3] {
         [self.x[0] as usize, self.x[1] as usize, self.x[2] as usize]
     }
 
-    /// The instruction that comes next.
+    /// The address of the next instruction.
     pub const fn pc(&self) -> usize {
         self.elr as usize
     }
 }
 
-/// What the table's entry `kind` means: 4 and 5 are synchronous exceptions and IRQs from
-/// EL1 on its own stack (D1.4.2).
+/// The meaning of the table's entry `kind`: 4 and 5 are synchronous exceptions and IRQs from EL1 on
+/// its own stack (D1.4.2).
 pub fn cause(kind: usize) -> Cause {
     const SVC: u64 = 0x15;
     match kind {
@@ -64,7 +64,7 @@ pub fn explain() {
     );
 }
 
-/// Makes the table ours.
+/// Installs the table.
 pub fn install() {
     unsafe extern "C" {
         fn vector_table();

@@ -1,9 +1,9 @@
-//! From the loader's jump to Rust: the right place, zeroed memory, the stack, the MMU.
+//! The code from the loader's jump to Rust: the right place, zeroed memory, the stack, the MMU.
 //!
-//! The Linux ARM boot protocol: r2 is the device tree's address, the MMU and the data cache
-//! are off, the CPU is in Supervisor mode. The image begins as a zImage does, and as one it
-//! first copies itself to where it was linked, 8 MiB into RAM: the compiler's code for this
-//! target holds absolute addresses. The loader's copy and the tree must not lie there.
+//! The Linux ARM boot protocol: r2 has the device tree's address, the MMU and the data cache are
+//! off, the CPU is in Supervisor mode. The image begins as a zImage does, and like one it first
+//! copies itself to where it was linked, 8 MiB into RAM: the compiler's code for this target has
+//! absolute addresses. The loader's copy and the tree must not be there.
 
 use super::mmu;
 use crate::stacks::{BOOT_STACK, BOOT_STACK_SIZE};

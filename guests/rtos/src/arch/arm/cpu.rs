@@ -20,7 +20,7 @@ pub fn frequency() -> u64 {
     value.into()
 }
 
-/// The virtual timer fires when the counter reaches `at`.
+/// Sets the virtual timer to fire when the counter reaches `at`.
 pub fn set_timer(at: u64) {
     let (low, high) = (at as u32, (at >> 32) as u32);
     // SAFETY: CNTV_CVAL.
@@ -28,7 +28,7 @@ pub fn set_timer(at: u64) {
     set_timer_control(1);
 }
 
-/// The virtual timer never fires.
+/// Stops the virtual timer.
 pub fn stop_timer() {
     set_timer_control(0);
 }
@@ -38,7 +38,7 @@ fn set_timer_control(value: u32) {
     unsafe { asm!("mcr p15, 0, {}, c14, c3, 1", "isb", in(reg) value, options(nostack)) };
 }
 
-/// Masks interrupts; gives what [`restore`] takes.
+/// Masks interrupts; returns the former state for [`restore`].
 pub fn mask() -> usize {
     let before: usize;
     // SAFETY: masking interrupts changes nothing else.
@@ -46,7 +46,7 @@ pub fn mask() -> usize {
     before
 }
 
-/// Masks interrupts or not, as before [`mask`].
+/// Restores the state that [`mask`] returned.
 pub fn restore(before: usize) {
     // SAFETY: the control field of the same mode.
     unsafe { asm!("msr cpsr_c, {}", in(reg) before, options(nostack)) };
@@ -64,7 +64,7 @@ pub fn wait() {
     unsafe { asm!("dsb", "wfi", options(nostack)) };
 }
 
-/// Goes `turns` times through a loop of two instructions.
+/// Makes `turns` turns of a loop of two instructions.
 pub fn spin(turns: usize) {
     // SAFETY: counts a register down to zero.
     unsafe {
@@ -72,7 +72,7 @@ pub fn spin(turns: usize) {
     };
 }
 
-/// Asks the kernel, which may run others before it returns.
+/// Calls the kernel, which may run other tasks before it returns.
 pub fn call(number: usize, argument: usize, more: usize) {
     // SAFETY: the vectors keep all registers; the kernel touches no memory of the task's,
     // other tasks do as other threads would.

@@ -1,6 +1,6 @@
-//! The exception vectors, which are also the context switch: the whole context goes onto the
-//! stack of whoever was interrupted, and comes back from the stack that the kernel names.
-//! Tasks and kernel use System mode's stack, so the other modes need none.
+//! The exception vectors, which are also the context switch: the whole context is put onto the
+//! stack of the interrupted task, and taken from the stack that the kernel names. Tasks and kernel
+//! use System mode's stack, so that the other modes need none.
 
 use super::super::Cause;
 use core::arch::{asm, global_asm};
@@ -32,18 +32,18 @@ impl Frame {
         }
     }
 
-    /// What a call was given.
+    /// The arguments of a call.
     pub const fn arguments(&self) -> [usize; 3] {
         [self.r[0] as usize, self.r[1] as usize, self.r[2] as usize]
     }
 
-    /// The instruction that comes next, or near it after a fault.
+    /// The address of the next instruction, or one near it after a fault.
     pub const fn pc(&self) -> usize {
         self.pc as usize
     }
 }
 
-/// What the table's entry `kind` means (DDI 0406C, B1.8.1).
+/// The meaning of the table's entry `kind` (DDI 0406C, B1.8.1).
 pub fn cause(kind: usize) -> Cause {
     match kind {
         2 => Cause::Call,
@@ -65,7 +65,7 @@ pub fn explain() {
     println!("rtos: dfsr {dfsr:#x} dfar {dfar:#x} ifsr {ifsr:#x} ifar {ifar:#x}");
 }
 
-/// Makes the table ours.
+/// Installs the table.
 pub fn install() {
     unsafe extern "C" {
         fn vector_table();

@@ -1,8 +1,8 @@
-//! From the loader's jump to Rust: relocation, stacks, the MMU.
+//! The code from the loader's jump to Rust: relocation, stacks, the MMU.
 //!
-//! The image is linked at zero and runs where it was loaded: the entry code adds the load
-//! address to each pointer that the linker left in `.rela.dyn`. Until the MMU is on, all
-//! memory is Device memory to the CPU; the code up to there makes aligned accesses alone.
+//! The image is linked at zero and runs where it was loaded: the entry code adds the load address
+//! to each pointer that the linker left in `.rela.dyn`. Until the MMU is on, all memory is Device
+//! memory to the CPU; the code up to there makes only aligned accesses.
 
 use crate::boot::STACKS;
 use crate::cpu::STACK_SIZE;

@@ -1,8 +1,8 @@
-//! HVC, with its arguments in X0 on.
+//! HVC, with arguments from X0 on.
 
 use core::arch::asm;
 
-/// What PSCI's functions that take addresses have in their number: SMC64 (DEN 0028, 2.5).
+/// The bit in the number of PSCI functions that take addresses: SMC64 (DEN 0028, 2.5).
 pub const NATIVE: u64 = 1 << 30;
 
 /// HVC with X0 to X7, which come back as the callee left them.
@@ -20,7 +20,7 @@ pub fn call_all(x: &mut [u64; 8]) {
     }
 }
 
-/// Xen's hypercall `number`, by its own convention; gives X0 back.
+/// Xen's hypercall `number`, by its own convention; returns X0.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Accesses to devices, each one plain instruction with a syndrome of its own.
+//! Accesses to devices, each one a plain instruction with a syndrome of its own.
 
 use core::arch::asm;
 

@@ -1,4 +1,4 @@
-//! The translation of AArch64: four levels of tables, from a level 0 of 48 bits on.
+//! The translation of AArch64: four levels of tables, with 48 bits from level 0 on.
 
 use crate::mmu::{ACCESS, BLOCK, DEVICE, EXECUTE_NEVER, GIGABYTE, INNER_SHAREABLE, TABLE, Table};
 use crate::tree::Area;
@@ -9,7 +9,7 @@ pub const TCR: u64 = 16 | 1 << 8 | 1 << 10 | 3 << 12 | 16 << 16 | 1 << 23;
 /// RES1 bits, MMU, caches, stack alignment check.
 pub const SCTLR: u64 = 0x30d0_0800 | 1 | 1 << 2 | 1 << 3 | 1 << 12;
 
-/// Where the window begins.
+/// The address of the window.
 pub const WINDOW: u64 = 1 << 39;
 
 /// Level 0.
@@ -17,16 +17,16 @@ pub static ROOT: Table = Table::new();
 static IDENTITY: Table = Table::new();
 static WINDOW_1: Table = Table::new();
 
-/// Where every address is seen, once [`map_everything`] ran.
+/// The address at which every physical address can be accessed, once [`map_everything`] ran.
 const EVERYTHING: u64 = 2 << 39;
 static EVERYTHING_1: [Table; 2] = [Table::new(), Table::new()];
 
-/// Writes a descriptor at once.
+/// Writes a descriptor in one access.
 pub fn store(cell: &AtomicU64, descriptor: u64) {
     cell.store(descriptor, Relaxed);
 }
 
-/// Addresses end here: at 40 bits, or where this CPU's end.
+/// The end of physical addresses: 40 bits, or what this CPU has.
 pub fn address_limit() -> u64 {
     match read_sysreg!("id_aa64mmfr0_el1") & 0xf {
         0 => 1 << 32,
@@ -35,7 +35,8 @@ pub fn address_limit() -> u64 {
     }
 }
 
-/// Maps all addresses, as devices; a gigabyte that has some of `memory` as memory.
+/// Maps all addresses as devices, except that gigabytes with a part of `memory` are mapped as
+/// memory.
 pub fn map_everything(memory: Area) {
     for (at, table) in (2..).zip(&EVERYTHING_1) {
         ROOT.set(at, table.address() | TABLE);
@@ -50,13 +51,14 @@ pub fn map_everything(memory: Area) {
     flush();
 }
 
-/// Where `physical`, below [`address_limit`], is seen.
+/// The virtual address of `physical`, which is below [`address_limit`].
 pub fn everywhere(physical: u64) -> u64 {
     EVERYTHING + physical
 }
 
-/// Fills the tables; runs once, before the MMU is on. Beside the first gigabyte of the platform's
-/// RAM, those in which the image and the device tree lie are memory: Xen may choose others.
+/// Fills the tables; runs once, before the MMU is on. Memory is the first gigabyte of the
+/// platform's RAM, and the gigabytes in which the image and the device tree are: Xen may choose
+/// others.
 pub extern "C" fn build_tables(tree: u64) {
     ROOT.set(0, IDENTITY.address() | TABLE);
     IDENTITY.set(0, BLOCK | ACCESS | DEVICE | EXECUTE_NEVER);
@@ -71,7 +73,7 @@ pub extern "C" fn build_tables(tree: u64) {
     WINDOW_1.set(0, crate::mmu::window() | TABLE);
 }
 
-/// Makes what was written to tables true.
+/// Makes written descriptors effective.
 pub fn flush() {
     // SAFETY: what the translation of used memory says did not change.
     unsafe {

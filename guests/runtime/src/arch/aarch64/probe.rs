@@ -1,8 +1,8 @@
 //! `probe!`: instructions under observation.
 
-/// Runs instructions, and gives the exception that one of them took, if any. To be used in
-/// an unsafe block: the instructions may change registers only as their operands say, up to
-/// any point at which one may fault.
+/// Executes instructions, and returns the exception that one of them took, if any. It is used in an
+/// unsafe block: the instructions may change registers only as their operands say, up to any point
+/// at which one may fault.
 #[macro_export]
 macro_rules! probe {
     ($($code:literal),+ ; $($operands:tt)*) => {{

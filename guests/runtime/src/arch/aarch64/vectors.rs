@@ -1,12 +1,13 @@
-//! The exception vectors: what is expected is caught, interrupts are counted, and anything
-//! else ends the run with the registers on the console.
+//! The exception vectors: expected exceptions are caught, interrupts are counted, and anything else
+//! ends the run with the registers on the console.
 
 use crate::cpu;
 use crate::gic;
+use crate::probe::Catch;
 use core::arch::global_asm;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// What the entry code saves, in its order.
+/// The registers that the entry code saves, in its order.
 #[repr(C)]
 pub struct Frame {
     x: [u64; 31],
@@ -32,7 +33,7 @@ unsafe extern "C" {
     fn vector_table();
 }
 
-/// Where the table lies, for VBAR_EL1.
+/// The address of the table, for VBAR_EL1.
 pub fn address() -> u64 {
     vector_table as *const () as u64
 }
@@ -103,30 +104,27 @@ save_and_handle:
     handle = sym handle,
 );
 
-/// `kind` counts the table's entries: the low two bits tell synchronous, IRQ, FIQ, SError.
+/// `kind` is the index of the table's entry: the low two bits mean synchronous, IRQ, FIQ, SError.
 extern "C" fn handle(frame: &mut Frame, kind: u64) {
-    let handled = match kind & 3 {
-        0 => catch(frame),
+    match kind & 3 {
+        0 if catch(frame) == Catch::Expected => {}
         1 => gic::take_interrupt(),
-        _ => false,
-    };
-    if !handled {
-        unexpected(frame, kind);
+        _ => unexpected(frame, kind),
     }
 }
 
-/// Notes an expected exception, and goes on where the probe said.
-fn catch(frame: &mut Frame) -> bool {
+/// Notes an expected exception, and continues at the probe's address.
+fn catch(frame: &mut Frame) -> Catch {
     let cpu = cpu::this();
     let recover = cpu.recover.swap(0, Relaxed);
     if recover == 0 {
-        return false;
+        return Catch::Unexpected;
     }
     cpu.note(read_sysreg!("esr_el1"), read_sysreg!("far_el1"), frame.elr);
     cpu.state.store(frame.spsr as usize, Relaxed);
     frame.elr = recover as u64;
     frame.spsr = frame.spsr & !(MODE | STEP_AND_ILLEGAL) | EL1H | DEBUG_MASKED;
-    true
+    Catch::Expected
 }
 
 fn unexpected(frame: &Frame, kind: u64) -> ! {

@@ -1,11 +1,11 @@
-//! From the loader's jump to Rust: the right place, zeroed memory, stacks, the MMU.
+//! The code from the loader's jump to Rust: the right place, zeroed memory, stacks, the MMU.
 //!
-//! The Linux ARM boot protocol: r2 is the device tree's address, the MMU and the data cache are
-//! off, the CPU is in Supervisor mode. The image begins as a zImage does, and as one it first
-//! copies itself to where it was linked: the compiler's code for this target holds absolute
-//! addresses. It runs in System mode, so that no exception's mode is the one that it runs in.
-//! Until the MMU is on, all memory is Strongly-ordered to the CPU; the code up to there makes
-//! aligned accesses alone.
+//! The Linux ARM boot protocol: r2 has the device tree's address, the MMU and the data cache are
+//! off, the CPU is in Supervisor mode. The image begins as a zImage does, and like one it first
+//! copies itself to where it was linked: the compiler's code for this target has absolute
+//! addresses. It runs in System mode, so that no exception enters the mode that it runs in. Until
+//! the MMU is on, all memory is Strongly-ordered to the CPU; the code up to there makes only
+//! aligned accesses.
 
 use crate::boot::STACKS;
 use crate::cpu::STACK_SIZE;

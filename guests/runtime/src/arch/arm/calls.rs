@@ -1,9 +1,9 @@
-//! HVC, with its arguments in R0 on. Encodings instead of names: the target's baseline has no
+//! HVC, with arguments from R0 on. It is written by its encoding: the target's baseline has no
 //! virtualization extensions.
 
 use core::arch::asm;
 
-/// What PSCI's functions that take addresses have in their number: nothing, SMC32 (DEN 0028,
+/// The bit in the number of PSCI functions that take addresses: none, as these are SMC32 (DEN 0028,
 /// 2.5).
 pub const NATIVE: u64 = 0;
 
@@ -28,7 +28,7 @@ pub fn call_all(x: &mut [u64; 8]) {
     *x = r.map(u64::from);
 }
 
-/// Xen's hypercall `number`, by its own convention; gives R0 back.
+/// Xen's hypercall `number`, by its own convention; returns R0.
 ///
 /// # Safety
 ///

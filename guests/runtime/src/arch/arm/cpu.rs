@@ -1,12 +1,12 @@
 //! The interrupt mask.
 
-/// Lets interrupts in.
+/// Enables interrupts.
 pub fn unmask() {
     // SAFETY: the handler keeps all registers.
     unsafe { core::arch::asm!("cpsie i", "isb") };
 }
 
-/// Keeps interrupts out.
+/// Masks interrupts.
 pub fn mask() {
     // SAFETY: masking an interrupt changes nothing else.
     unsafe { core::arch::asm!("cpsid i") };

@@ -1,4 +1,4 @@
-//! Accesses to devices, each one plain instruction with a syndrome of its own.
+//! Accesses to devices, each one a plain instruction with a syndrome of its own.
 
 use core::arch::asm;
 
@@ -17,8 +17,8 @@ pub fn write32(address: u64, value: u32) {
     unsafe { asm!("str {}, [{}]", in(reg) value, in(reg) address as u32, options(nostack)) };
 }
 
-/// Reads two device registers of 32 bits, the lower one first: no device promises to take 64
-/// bits at once from AArch32.
+/// Reads two device registers of 32 bits, the lower one first: no device has to accept 64 bits at
+/// once from AArch32.
 pub fn read64(address: u64) -> u64 {
     u64::from(read32(address)) | u64::from(read32(address + 4)) << 32
 }

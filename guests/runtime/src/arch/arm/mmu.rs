@@ -1,6 +1,6 @@
-//! The translation of ARMv7-A by long descriptors (DDI 0406C, B3.6): the level 1 has four
-//! entries. The first two gigabytes are seen where they are; the third is whichever gigabyte was
-//! last asked for, since addresses have 40 bits and pointers 32; the last has the window.
+//! The translation of ARMv7-A by long descriptors (DDI 0406C, B3.6): level 1 has four entries. The
+//! first two gigabytes are mapped to themselves. The third maps whichever gigabyte was last asked
+//! for, since physical addresses have 40 bits and pointers 32. The last has the window.
 
 use crate::mmu::{ACCESS, BLOCK, DEVICE, EXECUTE_NEVER, GIGABYTE, INNER_SHAREABLE, TABLE, Table};
 use crate::tree::Area;
@@ -9,19 +9,19 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// TTBCR: long descriptors, 32 bits of VA by TTBR0 alone, walks cacheable and inner shareable.
 pub const TCR: u64 = 1 << 31 | 1 << 8 | 1 << 10 | 3 << 12 | 1 << 23;
 
-/// Where the window begins.
+/// The address of the window.
 pub const WINDOW: u64 = 3 << 30;
 
 /// Level 1.
 pub static ROOT: Table = Table::new();
 
-/// Where the gigabyte that was last asked for is seen.
+/// The address at which the gigabyte is mapped that was last asked for.
 const EVERYTHING: u64 = 2 << 30;
-/// Gigabytes that are seen where they are.
+/// The number of gigabytes that are mapped to themselves.
 const IDENTITY: u64 = 2;
 
-/// Writes a descriptor at once: STRD does (DDI 0406C, A3.5.3), also before there are caches,
-/// which an exclusive access would want.
+/// Writes a descriptor in one access: STRD does that (DDI 0406C, A3.5.3), and also works before the
+/// caches are on, which an exclusive access would need.
 pub fn store(cell: &AtomicU64, descriptor: u64) {
     let (low, high) = (descriptor as u32, (descriptor >> 32) as u32);
     // SAFETY: the cell is whole, aligned, and may be written by anybody.
@@ -36,13 +36,13 @@ pub fn store(cell: &AtomicU64, descriptor: u64) {
     }
 }
 
-/// Addresses end here: at 40 bits, which long descriptors have (DDI 0406C, B3.6).
+/// The end of physical addresses: 40 bits, which long descriptors have (DDI 0406C, B3.6).
 pub fn address_limit() -> u64 {
     1 << 40
 }
 
-/// Before [`everywhere`] is asked: nothing is to be done, as long as memory is in gigabytes that
-/// are seen where they are.
+/// Prepares for [`everywhere`]: nothing has to be done, as long as memory is in gigabytes that are
+/// mapped to themselves.
 pub fn map_everything(memory: Area) {
     let end = memory.end();
     assert!(
@@ -51,8 +51,8 @@ pub fn map_everything(memory: Area) {
     );
 }
 
-/// Where `physical`, below [`address_limit`], is seen, until the next one is asked for. Memory
-/// stays where it is.
+/// The virtual address of `physical`, which is below [`address_limit`], until the next call. Memory
+/// keeps its address.
 pub fn everywhere(physical: u64) -> u64 {
     let gigabyte = physical / GIGABYTE;
     if gigabyte < IDENTITY {
@@ -76,7 +76,7 @@ pub extern "C" fn build_tables(_tree: u32) {
     ROOT.set(3, crate::mmu::window() | TABLE);
 }
 
-/// Makes what was written to tables true.
+/// Makes written descriptors effective.
 pub fn flush() {
     // SAFETY: what the translation of used memory says did not change. TLBIALLIS.
     unsafe {

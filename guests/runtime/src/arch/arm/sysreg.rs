@@ -1,9 +1,9 @@
 //! System registers by the names of their AArch64 counterparts, so that common code serves both
-//! (DDI 0406C, B3.17 and B8.1; IHI 0069H, 12.5). One of 32 bits reads with its upper half zero,
-//! and drops it when written.
+//! (DDI 0406C, B3.17 and B8.1; IHI 0069H, 12.5). A 32-bit one reads with its upper half zero, which
+//! is dropped when it is written.
 
-/// Hands the encoding of a register to another macro: `one` (32 bits) by opc1, CRn, CRm and
-/// opc2, `pair` (64 bits) by opc1 and CRm.
+/// Passes the encoding of a register to another macro: `one` (32 bits) by opc1, CRn, CRm and opc2,
+/// `pair` (64 bits) by opc1 and CRm.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! coprocessor {

@@ -1,17 +1,17 @@
-//! The exception vectors: what is expected is caught, interrupts are counted, and anything
-//! else ends the run with the registers on the console.
+//! The exception vectors: expected exceptions are caught, interrupts are counted, and anything else
+//! ends the run with the registers on the console.
 //!
-//! All exceptions are handled in System mode on its own stack, so the other modes need none. What
-//! an exception was is told as ESR_EL1 would tell it: with long descriptors the fault status
+//! All exceptions are handled in System mode on its own stack, so that the other modes need none.
+//! An exception is described as ESR_EL1 would describe it: with long descriptors the fault status
 //! registers use the same codes (DDI 0406C, B3.13.3; DDI 0487, ESR_EL1).
 
 use crate::cpu;
 use crate::gic;
-use crate::probe::class;
+use crate::probe::{Catch, class};
 use core::arch::global_asm;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// What the entry code saves, in its order.
+/// The registers that the entry code saves, in its order.
 #[repr(C)]
 pub struct Frame {
     r: [u32; 13],
@@ -28,17 +28,17 @@ const SYSTEM: u32 = 0x1f;
 const MASKS: u32 = 7 << 6;
 /// CPSR.T.
 const THUMB: u32 = 1 << 5;
-/// FSR: the fault status with long descriptors, and the bit that says that it is so.
+/// FSR: the fault status with long descriptors, and the bit that says that it has this format.
 const STATUS: u64 = 0x3f;
 const LONG: u64 = 1 << 9;
-/// DFSR: a cache maintenance operation or a write; which of them bit 13 tells.
+/// DFSR: a cache maintenance operation or a write; bit 13 tells which.
 const WRITE: u64 = 1 << 11;
 
 unsafe extern "C" {
     fn vector_table();
 }
 
-/// Where the table lies, for VBAR.
+/// The address of the table, for VBAR.
 pub fn address() -> u64 {
     (vector_table as *const ()).addr() as u64
 }
@@ -99,7 +99,7 @@ save_and_handle:
     handle = sym handle,
 );
 
-/// What happened, as ESR_EL1 and FAR_EL1 would say it.
+/// What happened, as ESR_EL1 and FAR_EL1 would describe it.
 struct Syndrome {
     esr: u64,
     far: u64,
@@ -109,8 +109,8 @@ const fn classed(class: u64, rest: u64) -> u64 {
     class << 26 | 1 << 25 | rest
 }
 
-/// What exception `kind` of the table was; `None` for an interrupt. The fault status without the
-/// long format's bit is none that a table of long descriptors leads to, and gets no class.
+/// The exception of entry `kind` of the table; `None` for an interrupt. A fault status without the
+/// long format's bit cannot come from long descriptors, and gets no class.
 fn syndrome(frame: &Frame, kind: u32) -> Option<Syndrome> {
     let no_address = |esr| Some(Syndrome { esr, far: 0 });
     match kind {
@@ -145,7 +145,7 @@ fn syndrome(frame: &Frame, kind: u32) -> Option<Syndrome> {
 
 /// SVC of AArch32 (ESR_EL1.EC).
 pub const SVC: u64 = 0x11;
-/// An exception class that is none.
+/// A value that is no exception class.
 const NO_CLASS: u64 = 0x3f;
 
 /// The immediate of the SVC before `frame`: 24 bits in A32, 8 in T32.
@@ -166,36 +166,34 @@ fn instruction(frame: &Frame, kind: u32) -> u32 {
     match kind {
         1 if frame.cpsr & THUMB != 0 => frame.pc.wrapping_sub(2),
         1 => frame.pc.wrapping_sub(4),
-        // Of SVC the next one, as ELR_EL1 has it.
+        // After SVC it is the next one, as in ELR_EL1.
         _ => frame.pc,
     }
 }
 
 extern "C" fn handle(frame: &mut Frame, kind: u32) {
-    let handled = match kind {
+    match kind {
         6 => gic::take_interrupt(),
-        _ => catch(frame, kind),
-    };
-    if !handled {
-        unexpected(frame, kind);
+        _ if catch(frame, kind) == Catch::Expected => {}
+        _ => unexpected(frame, kind),
     }
 }
 
-/// Notes an expected exception, and goes on where the probe said.
-fn catch(frame: &mut Frame, kind: u32) -> bool {
+/// Notes an expected exception, and continues at the probe's address.
+fn catch(frame: &mut Frame, kind: u32) -> Catch {
     let Some(syndrome) = syndrome(frame, kind) else {
-        return false;
+        return Catch::Unexpected;
     };
     let cpu = cpu::this();
     let recover = cpu.recover.swap(0, Relaxed);
     if recover == 0 {
-        return false;
+        return Catch::Unexpected;
     }
     cpu.note(syndrome.esr, syndrome.far, instruction(frame, kind).into());
     cpu.state.store(frame.cpsr as usize, Relaxed);
     frame.pc = recover as u32;
     frame.cpsr = frame.cpsr & MASKS | SYSTEM;
-    true
+    Catch::Expected
 }
 
 fn unexpected(frame: &Frame, kind: u32) -> ! {

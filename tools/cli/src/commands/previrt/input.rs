@@ -1,4 +1,5 @@
-//! Reading a file that somebody named, which may be anything: a limit comes before the reading.
+//! Reads a file that the user names. It may be anything, so that its size is limited before it is
+//! read.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,9 +9,11 @@ use anyhow::{Context, Result, bail};
 
 use hanok_base::exit::{Blame, Code, Outcome};
 
-/// No file is larger: a kernel's `vmlinux` with what a debugger needs has some hundred megabytes.
+/// The largest size of a file in bytes: a kernel's `vmlinux` with debugging information has some
+/// hundred megabytes.
 const MOST: u64 = 1 << 30;
-/// What is no ELF file is a kernel's image, packed or not, or an archive.
+/// The largest size in bytes of files that are no ELF file: a kernel's image, packed or not, or an
+/// archive.
 const MOST_OF_OTHERS: u64 = 192 << 20;
 /// What an ELF file begins with.
 const ELF: &[u8] = b"\x7fELF";
@@ -38,7 +41,7 @@ fn bytes(mut file: File) -> Result<Vec<u8>> {
             most >> 20
         )
     };
-    // Of a device or a pipe nobody knows the length.
+    // The length of a device or a pipe is not known before.
     if known.len() > most {
         bail!(refuse());
     }
@@ -65,13 +68,13 @@ mod tests {
         }
         let folder = bytes(File::open(dir.path()).unwrap()).unwrap_err();
         assert!(folder.to_string().contains("folder"), "{folder}");
-        // Nothing of it is on the disk.
+        // The file has no blocks on the disk.
         let path = dir.path().join("large");
         let large = File::create(&path).unwrap();
         large.set_len(MOST_OF_OTHERS + 1).unwrap();
         let refused = bytes(File::open(&path).unwrap()).unwrap_err();
         assert!(refused.to_string().contains("more than"), "{refused}");
-        // Whatever it says of its length, a device is read to the limit alone.
+        // A device is read only up to the limit, whatever length it reports.
         let endless = bytes(File::open("/dev/zero").unwrap()).unwrap_err();
         assert!(endless.to_string().contains("more than"), "{endless}");
     }

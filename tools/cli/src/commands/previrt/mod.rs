@@ -25,10 +25,10 @@ pub enum Previrt {
     /// Rewrite every sensitive instruction, so that it traps or needs no trap.
     #[command(after_help = PATCH_HELP)]
     Patch(PatchArgs),
-    /// Set what is found in an image beside the mapping symbols of its vmlinux.
+    /// Compare what is found in an image with the mapping symbols of its vmlinux.
     #[command(after_help = COMPARE_HELP)]
     Compare(CompareArgs),
-    /// Look whether all that a processor executed was found.
+    /// Check that all sensitive instructions that a processor executed were found.
     #[command(after_help = EXECUTED_HELP)]
     CheckExecuted(ExecutedArgs),
     /// Undo what `patch` did.
@@ -107,15 +107,15 @@ Exit codes:
 pub struct ScanArgs {
     /// The file.
     pub file: PathBuf,
-    /// Everything as JSON, each site too.
+    /// Print everything as JSON, with each site.
     #[arg(long)]
     pub json: bool,
-    /// The functions with most sites, so many.
+    /// List this many of the functions with most sites.
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "json")]
     #[arg(allow_hyphen_values = true)]
     #[arg(value_parser = values::whole(0..=usize::MAX, "how many", "20"))]
     pub functions: usize,
-    /// What it took: processor time and memory of this process.
+    /// Print what it used: processor time and memory of this process.
     #[arg(long, conflicts_with = "json")]
     pub stats: bool,
 }
@@ -128,26 +128,26 @@ pub struct PatchArgs {
     /// Where the rewritten file goes.
     #[arg(short, long)]
     pub output: PathBuf,
-    /// Where the side file goes; OUTPUT.json if nothing is said.
+    /// Where the side file goes; OUTPUT.json by default.
     #[arg(long, value_name = "FILE")]
     pub side: Option<PathBuf>,
-    /// Which sites of an image with memory for trampolines do without a trap: `strict` is all but writes
-    /// of DACR, which are only noted by `all`.
+    /// Which sites of an image with memory for trampolines get one instead of a trap: `strict` is
+    /// all but writes of DACR, which `all` stores only, to be enforced at the next exit.
     #[arg(long, value_enum, default_value_t)]
     pub trampolines: Which,
-    /// Where trampolines can be, in hexadecimal digits: memory behind a program that neither it nor
-    /// its loader uses. Of Linux it is known.
+    /// The address of memory for trampolines, in hexadecimal: behind the program, and used neither
+    /// by it nor by its loader. For Linux it is known.
     #[arg(long, value_name = "ADDRESS", value_parser = values::hexadecimal)]
     #[arg(allow_hyphen_values = true)]
     pub area: Option<u32>,
-    /// Of a program that is no Linux: none of its code is copied elsewhere before it runs, so
+    /// For a program that is not Linux: none of its code is copied elsewhere before it runs, so
     /// that all sites can have trampolines.
     #[arg(long)]
     pub in_place: bool,
     /// Pass on a file that is rewritten already, instead of refusing it.
     #[arg(long)]
     pub if_needed: bool,
-    /// What it took: processor time and memory of this process.
+    /// Print what it used: processor time and memory of this process.
     #[arg(long)]
     pub stats: bool,
 }
@@ -188,9 +188,10 @@ pub struct CompareArgs {
 pub struct ExecutedArgs {
     /// The image.
     pub image: PathBuf,
-    /// What was executed.
+    /// The list of executed instructions.
     pub list: PathBuf,
-    /// Where memory begins, in hexadecimal digits: before its MMU is on a kernel runs there.
+    /// The address at which memory begins, in hexadecimal: a kernel runs there before its MMU is
+    /// on.
     #[arg(long, value_name = "ADDRESS", default_value = "40000000", value_parser = values::hexadecimal)]
     #[arg(allow_hyphen_values = true)]
     pub memory: u32,
@@ -204,7 +205,7 @@ pub struct UnpatchArgs {
     /// Where the original goes.
     #[arg(short, long)]
     pub output: PathBuf,
-    /// The side file; FILE.json if nothing is said.
+    /// The side file; FILE.json by default.
     #[arg(long, value_name = "FILE")]
     pub side: Option<PathBuf>,
 }
@@ -252,13 +253,13 @@ fn scan(args: &ScanArgs) -> Outcome {
     };
     ui::line(format_args!("{}", text.trim_end()));
     if args.stats {
-        stats::tell();
+        stats::print();
     }
     Ok(Code::Success)
 }
 
-/// Refuses outputs that cannot be. A file may be rewritten in place, as a build does it: the
-/// side file undoes that.
+/// Refuses outputs that cannot be written. A file may be rewritten in place, as a build does it:
+/// the side file undoes that.
 fn check_outputs(args: &PatchArgs) -> Outcome<()> {
     let both = Outputs::default().writes("--output", &args.output);
     both.writes("--side", side_of(args)).check()?;
@@ -266,7 +267,7 @@ fn check_outputs(args: &PatchArgs) -> Outcome<()> {
     side.writes("--side", side_of(args)).check()
 }
 
-/// A packed file may not: nothing packs it again.
+/// A packed file may not be rewritten in place: nothing packs it again.
 fn check_packed(args: &PatchArgs, scan: &Scan) -> Outcome<()> {
     match scan.packed {
         None => Ok(()),
@@ -295,9 +296,9 @@ fn patch(args: &PatchArgs) -> Outcome {
         .blame(Code::Refused)?;
     write(&args.output, &bytes)?;
     write(&side_of(args), side.to_json().as_bytes())?;
-    told(&args.output, &side);
+    print_summary(&args.output, &side);
     if args.stats {
-        stats::tell();
+        stats::print();
     }
     Ok(Code::Success)
 }
@@ -306,8 +307,8 @@ fn side_of(args: &PatchArgs) -> PathBuf {
     args.side.clone().unwrap_or_else(|| beside(&args.output))
 }
 
-/// A file that is rewritten already, to the output, with its side file if there is one; which
-/// has to be its own.
+/// Copies a file that is rewritten already to the output, with its side file if there is one, which
+/// has to belong to it.
 fn pass_on(args: &PatchArgs, scan: &Scan) -> Outcome {
     let earlier = beside(&args.file);
     if earlier.exists() {
@@ -323,7 +324,7 @@ fn pass_on(args: &PatchArgs, scan: &Scan) -> Outcome {
     Ok(Code::Success)
 }
 
-fn told(output: &Path, side: &SideFile) {
+fn print_summary(output: &Path, side: &SideFile) {
     let of = |form| {
         let changes = side.changes.iter();
         changes.filter(|change| change.form == form).count() as u64

@@ -1,5 +1,5 @@
-//! What a command took: processor time, not the clock's, which other programs stretch; and the
-//! most memory that it had at once.
+//! What a command used: processor time, which does not depend on other programs, and the most
+//! memory at one time.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use rustix::time::{ClockId, clock_gettime};
 
 use hanok_base::ui;
 
-/// User's and system's time of this process.
+/// The user and system time of this process.
 fn processor_time() -> Duration {
     let now = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-/// The most memory that was resident at once, in KiB, as Linux tells it.
+/// The most memory that was resident at one time, in KiB, as Linux reports it.
 fn most_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
@@ -23,7 +23,7 @@ fn most_memory() -> Option<u64> {
 }
 
 /// Prints both.
-pub fn tell() {
+pub fn print() {
     let time = processor_time().as_secs_f64();
     let memory = most_memory().map_or("memory unknown".to_owned(), |kib| {
         format!("{} MB at most", kib * 1024 / 1_000_000)

@@ -1,6 +1,6 @@
-//! Drawings of the page: demand against supply, bandwidth over period, what cores are taken by.
+//! Drawings of the page: demand against supply, bandwidth over period, shares of the cores.
 //!
-//! Whatever is drawn was reckoned exactly; only places on paper are floating point.
+//! All values are computed exactly; only positions in the drawing are floating point.
 
 use hanok_analysis::supply::Supply;
 use hanok_analysis::{InterfaceRequest, Verdict};
@@ -17,15 +17,15 @@ const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 258.0;
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 546.0;
-/// Above the plot there is a line of text.
+/// The height above the plot, for a line of text.
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 220.0;
-/// How many instants a curve has.
+/// The number of points of a curve.
 const SAMPLES: i128 = 480;
-/// How many periods are tried for a drawing.
+/// The number of periods that are tried for a drawing.
 const PERIODS: u32 = 90;
 
-/// A unit that makes the numbers of an axis short.
+/// A unit that makes the numbers of an axis short, and its size.
 fn unit(most: f64) -> (f64, &'static str) {
     match most {
         most if most >= 2e9 => (1e9, "s"),
@@ -53,7 +53,7 @@ impl Frame {
         (self.across.place(x), self.up.place(y))
     }
 
-    /// Grid, marks and what the axes are.
+    /// The grid, the marks and the axes' names.
     fn ground(&self, across: (f64, &str), up: (f64, &str)) -> Element {
         let mut group = el("g");
         for tick in self.up.ticks(26.0) {
@@ -74,13 +74,13 @@ impl Frame {
     }
 }
 
-/// A number without needless digits.
+/// A number without trailing zeros.
 fn number(value: f64) -> String {
     let rounded = (value * 1e6).round() / 1e6;
     format!("{rounded}")
 }
 
-/// What is drawn of a component: its members, what they get, and the instant that matters.
+/// What is drawn of a component: its members, their supply, and the instant that matters.
 struct Scene {
     workload: Workload,
     supply: Supply,
@@ -101,7 +101,7 @@ fn scene(found: &Found<'_>, id: ComponentId) -> Option<Scene> {
                 .iter()
                 .position(|load| Some(load.member) == late);
             if let (true, Some(place)) = (workload.policy.is_fixed(), place) {
-                // Lower priorities do not disturb it.
+                // Lower priorities do not delay it.
                 workload.loads.truncate(place + 1);
             }
             Some(Scene {
@@ -128,8 +128,8 @@ fn scene(found: &Found<'_>, id: ComponentId) -> Option<Scene> {
 }
 
 impl Scene {
-    /// The demand at `t`: of all members under EDF, of the lowest one with all above it under
-    /// fixed priorities, of the neediest member on several CPUs.
+    /// The demand at `t`: of all members under EDF, of the lowest one with all above it under fixed
+    /// priorities, of the member that needs most on several CPUs.
     fn demand(&self, t: i128) -> i128 {
         let loads = &self.workload.loads;
         if self.workload.cpus > 1 {
@@ -144,7 +144,7 @@ impl Scene {
         }
     }
 
-    /// How far the drawing goes.
+    /// The last instant of the drawing.
     fn end(&self) -> i128 {
         let windows = self.workload.loads.iter().map(|load| load.window().max(1));
         let longest = windows.clone().max().unwrap_or(1);
@@ -156,12 +156,12 @@ impl Scene {
             .last()
             .map_or(1, |load| load.fixed_window());
         let far = if fixed { lowest } else { longest * 3 / 2 };
-        // A drawing with hundreds of periods would be grey.
+        // More periods would make the drawing a grey area.
         let visible = (self.supply.period() * 40).max(shortest * 3 / 2);
         far.min(visible).max(self.mark.unwrap_or(0) * 9 / 8).max(1)
     }
 
-    /// The instant with the least to spare, until `end`.
+    /// The instant with the least surplus of supply, until `end`.
     fn tightest(&self, end: i128) -> Option<i128> {
         if let Some(mark) = self.mark {
             return Some(mark);
@@ -186,7 +186,7 @@ impl Scene {
     }
 }
 
-/// Demand against supply of a component.
+/// The drawing of a component's demand and supply.
 pub fn demand(found: &Found<'_>, id: ComponentId) -> Option<Element> {
     let scene = scene(found, id)?;
     if scene.workload.loads.is_empty() {
@@ -204,7 +204,7 @@ pub fn demand(found: &Found<'_>, id: ComponentId) -> Option<Element> {
     for t in (0..=SAMPLES).map(at) {
         supplied.push(frame.place(t as f64, given(t)?));
         let now = scene.demand(t) as f64;
-        // A step is upright.
+        // A step is drawn upright.
         demanded.push(frame.place(t as f64, last));
         demanded.push(frame.place(t as f64, now));
         last = now;
@@ -222,7 +222,7 @@ pub fn demand(found: &Found<'_>, id: ComponentId) -> Option<Element> {
     Some(svg)
 }
 
-/// A label near `at` that hides none of `lines`, and a line to it where it is far.
+/// A label near `at` that covers none of `lines`, and a line to it where it is far.
 fn label(at: Point, words: String, class: &str, lines: &[&[Point]]) -> Element {
     let plot = Rectangle {
         from: (LEFT, TOP),
@@ -236,7 +236,7 @@ fn label(at: Point, words: String, class: &str, lines: &[&[Point]]) -> Element {
         .child(text(x, y, words).class(format!("{class} halo")))
 }
 
-/// The instant with the least to spare, or the one where too little is there.
+/// The instant with the least surplus, or the one where the supply is too little.
 fn marked(scene: &Scene, frame: &Frame, mark: i128, curves: &[&[Point]; 2]) -> Element {
     let demand = scene.demand(mark.max(1));
     let given = scene
@@ -270,7 +270,7 @@ fn marked(scene: &Scene, frame: &Frame, mark: i128, curves: &[&[Point]; 2]) -> E
         .child(label)
 }
 
-/// The share of a CPU that a component takes, over its period.
+/// The drawing of the share of a CPU that a component takes, over its period.
 pub fn bandwidth(found: &Found<'_>, id: ComponentId) -> Option<Element> {
     let component = found.model().component(id)?;
     let workload = found.analysis.workload(found.model(), id)?;
@@ -337,7 +337,7 @@ pub fn bandwidth(found: &Found<'_>, id: ComponentId) -> Option<Element> {
     Some(svg)
 }
 
-/// A quarter to four times the period.
+/// From a quarter to four times the period.
 fn around(period: Nanos) -> (Nanos, Nanos) {
     let quarter = (period.get() / 4).max(1);
     (
@@ -346,8 +346,8 @@ fn around(period: Nanos) -> (Nanos, Nanos) {
     )
 }
 
-/// Periods, evenly by their logarithm and whole parts of the members', each with the share of
-/// the budget alone and with what switching costs.
+/// Periods at equal ratios and whole fractions of the members' periods, each with the share of the
+/// budget alone and with switching costs.
 fn sampled(
     wanted: &InterfaceRequest<'_>,
     least: Nanos,

@@ -1,4 +1,4 @@
-//! `hanok sched check`: the analysis, its certificate checked, and the answer shown.
+//! `hanok sched check`: analyses, verifies the certificate, and shows the answer.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What takes each core: a bar for each, and in words what has no room in it.
+//! The page's section about the cores: a bar for each, and the names that do not fit in a bar.
 
 use hanok_draw::axis::{Axis, Scale};
 use hanok_draw::markup::{Element, el, tell};
@@ -8,12 +8,12 @@ use hanok_task_model::CoreProof;
 use super::found::{Found, mode, percent};
 
 const WIDTH: f64 = 1100.0;
-/// About the width of a character, and of what is left and right of a name.
+/// The approximate width of a character, and of the margin beside a name, in pixels.
 const CHARACTER: f64 = 7.5;
-/// Of more vCPUs without room in a bar, the first ones are named.
+/// The largest number of vCPUs that are listed because their names do not fit in a bar.
 const NAMED: usize = 40;
 
-/// What a vCPU has of the bar.
+/// A vCPU's part of the bar.
 struct Part {
     name: String,
     from: f64,
@@ -94,7 +94,7 @@ fn bar(parts: &[Part]) -> Element {
     bar
 }
 
-/// The names that are too long for their part of the bar, from the left.
+/// The names that are too long for their part of the bar, from left to right.
 fn without_room(parts: &[Part]) -> Option<String> {
     let rest: Vec<&str> = parts
         .iter()

@@ -1,7 +1,7 @@
 //! The answer for a spreadsheet: a row for each component and each task, times in nanoseconds.
 //!
-//! Comma-separated values as RFC 4180 has them. A component's `budget` is a task's `execution`; what
-//! is not there, or not proven, is empty.
+//! Comma-separated values as in RFC 4180. A component's `budget` is in the column of a task's
+//! `execution`. Values that do not exist or are not proven are empty.
 
 use super::found::{Found, policy, server};
 
@@ -11,7 +11,7 @@ const COLUMNS: [&str; 13] = [
     "slack", "answer", "server",
 ];
 
-/// All rows, each with its line's end.
+/// All rows, each with its line end.
 pub fn text(found: &Found<'_>) -> String {
     let mut text = line(&COLUMNS.map(str::to_owned));
     for (id, component) in found.model().ids() {
@@ -79,7 +79,7 @@ fn line(cells: &[String; COLUMNS.len()]) -> String {
     cells.join(",") + "\r\n"
 }
 
-/// In quotes where the cell holds what separates cells.
+/// A cell in quotes, where it contains a separator.
 fn quoted(cell: &str) -> String {
     if cell.contains([',', '"', '\r', '\n']) {
         format!("\"{}\"", cell.replace('"', "\"\""))

@@ -1,4 +1,4 @@
-//! What the analysis found, in the words of whoever reads it: names in the place of ids.
+//! The result of the analysis in the reader's words: names instead of ids.
 
 use hanok_analysis::{
     Analysis, Change, Placement, Refutation, RefutedAt, Response, Undecided, Verdict, Work,
@@ -9,20 +9,20 @@ use hanok_task_model::{
     Model, Nanos, Plan, Policy, PoolId, ResourceInterface, Server, Task, TaskId, Vcpu,
 };
 
-/// An analysis with its model.
+/// An analysis and its model.
 pub struct Found<'a> {
     /// The schedule.
     pub schedule: &'a Schedule,
-    /// What was found about it.
+    /// The analysis.
     pub analysis: &'a Analysis,
-    /// The certificate, where everything is proven.
+    /// The certificate, if everything is proven.
     pub certificate: Option<Certificate>,
-    /// By when each task's jobs are complete, where that is proven.
+    /// When each task's jobs are complete, if that is proven.
     responses: Vec<Option<Response>>,
 }
 
 impl<'a> Found<'a> {
-    /// What `analysis` found about `schedule`.
+    /// The result of `analysis` for `schedule`.
     pub fn new(schedule: &'a Schedule, analysis: &'a Analysis) -> Self {
         Self {
             schedule,
@@ -48,8 +48,8 @@ impl<'a> Found<'a> {
         self.model().task(id).map_or("?", |task| task.name.as_str())
     }
 
-    /// By when the task's jobs are complete after their arrival, at the latest, and how long
-    /// before their deadline that is.
+    /// The longest time from arrival to completion of the task's jobs, and the least time from
+    /// there to their deadline.
     pub fn response(&self, id: TaskId) -> Option<(Nanos, Nanos)> {
         let found = self.responses.get(id.0 as usize)?.as_ref()?;
         let nanos = |time: i128| u64::try_from(time).ok().map(Nanos::new);
@@ -66,7 +66,7 @@ impl<'a> Found<'a> {
         self.model().pool(id).map_or("?", |pool| pool.name.as_str())
     }
 
-    /// The name of a vCPU: its number only where there are several.
+    /// The name of a vCPU, with its number if there are several.
     pub fn vcpu(&self, vcpu: Vcpu) -> String {
         let name = self.component(vcpu.component);
         let component = self.model().component(vcpu.component);
@@ -77,7 +77,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// A member with what it is.
+    /// A member, as "task" or "component" with its name.
     pub fn member(&self, member: Member) -> String {
         match member {
             Member::Task(id) => {
@@ -91,7 +91,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Where a component gets its CPU time.
+    /// The pool or component from which a component gets its CPU time.
     pub fn home(&self, component: &Component) -> String {
         match component.home {
             Home::Pool(id) => format!("pool {}", self.pool(id)),
@@ -107,7 +107,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Why a component has no answer, where it has none and is not refused itself.
+    /// Why a component has no answer; `None` if it has one or is refused itself.
     pub fn open(&self, id: ComponentId) -> Option<String> {
         match self.analysis.components.get(id.0 as usize)? {
             Verdict::Proven(_) | Verdict::Refuted(_) => None,
@@ -124,7 +124,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Why a pool has no answer, likewise.
+    /// Why a pool has no answer; `None` if it has one or is refused itself.
     pub fn open_pool(&self, id: PoolId) -> Option<String> {
         match self.analysis.pools.get(id.0 as usize)? {
             Placement::Placed(_) | Placement::Refused(_) => None,
@@ -147,7 +147,7 @@ impl<'a> Found<'a> {
         })
     }
 
-    /// What a vCPU takes of a core, its switches included.
+    /// The share of a core that a vCPU takes, with its switches.
     pub fn share(&self, vcpu: Vcpu) -> f64 {
         let model = self.model();
         let component = model.component(vcpu.component);
@@ -234,7 +234,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Why there is no answer where `members` are chosen among by `policy`, and what would help.
+/// Why there is no answer for `members` that `policy` chooses among, and what would help.
 fn undecided(why: Undecided, policy: Policy, members: usize) -> String {
     let most = Work::TEST;
     let name = self::policy(policy);
@@ -260,7 +260,7 @@ pub fn time(nanos: i128) -> String {
     }
 }
 
-/// An interface as words.
+/// An interface in words.
 pub fn promise(interface: &ResourceInterface) -> String {
     let ResourceInterface {
         period,
@@ -274,7 +274,7 @@ pub fn promise(interface: &ResourceInterface) -> String {
     }
 }
 
-/// A policy as in the description.
+/// The description's word for a policy.
 pub fn policy(policy: Policy) -> &'static str {
     match policy {
         Policy::Edf => "edf",
@@ -284,7 +284,7 @@ pub fn policy(policy: Policy) -> &'static str {
     }
 }
 
-/// A mode as in the description.
+/// The description's word for a mode.
 pub fn mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Partitioned => "partitioned",
@@ -292,7 +292,7 @@ pub fn mode(mode: Mode) -> &'static str {
     }
 }
 
-/// The kind of a server as in the description.
+/// The description's word for a kind of server.
 pub fn server(server: Server) -> &'static str {
     match server {
         Server::Periodic => "periodic",
@@ -303,8 +303,8 @@ pub fn server(server: Server) -> &'static str {
     }
 }
 
-/// A budget as a person reads it. One that is no whole number of nanoseconds is rounded up, which
-/// is the safe direction, and what it is exactly stands beside it: `1.226ms (1225806 14/31 ns)`.
+/// A budget for people. One that is no whole number of nanoseconds is rounded up, which is the safe
+/// direction, with its exact value beside it: `1.226ms (1225806 14/31 ns)`.
 pub fn exact(budget: Fraction) -> String {
     let Fraction {
         numerator,
@@ -324,7 +324,8 @@ pub fn exact(budget: Fraction) -> String {
     }
 }
 
-/// The least of three decimals that is not below `budget`, in the largest unit that has a whole one.
+/// The least number of three decimals that is at least `budget`, in the largest unit of which the
+/// budget is at least one.
 fn rounded_up(budget: Fraction) -> String {
     let above = budget.numerator.div_ceil(budget.denominator);
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
@@ -340,7 +341,7 @@ fn rounded_up(budget: Fraction) -> String {
 
 /// A share of a CPU.
 pub fn percent(share: f64) -> String {
-    // Plus zero: an empty sum is a negative one.
+    // Adding zero turns the negative zero of an empty sum into a positive one.
     format!("{:.2} %", share * 100.0 + 0.0)
 }
 

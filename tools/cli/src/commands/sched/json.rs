@@ -1,11 +1,11 @@
-//! The answer for programs. Times are whole nanoseconds, exact budgets fractions of them.
+//! The answer for programs. Times are whole nanoseconds, exact budgets are fractions of them.
 
 use hanok_task_model::{Certificate, Fraction, ResourceInterface};
 use serde::Serialize;
 
 use super::found::{Found, mode, policy, server};
 
-/// The version of what is printed; it grows when a field changes its meaning or goes.
+/// The version of the output. It is raised when a field changes its meaning or is removed.
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]
@@ -143,7 +143,7 @@ fn refutations(found: &Found<'_>) -> Vec<Refuted> {
         text: found.sentence(refuted),
         member: found.member(refuted.member),
         at: refuted.at.get(),
-        // Beyond 64 bits at the edges: as text, which every reader of JSON keeps exact.
+        // It may exceed 64 bits: as text, every reader of JSON keeps it exact.
         demand: refuted.demand.to_string(),
         supply: refuted.supply.to_string(),
         shortfall: refuted.shortfall().to_string(),

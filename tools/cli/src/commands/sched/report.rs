@@ -1,4 +1,4 @@
-//! The page of an analysis: one file that needs nothing else.
+//! The page of an analysis: one file that needs no other.
 
 use hanok_draw::markup::{Element, el, tell};
 use hanok_task_model::{ComponentId, PoolId};
@@ -9,7 +9,8 @@ use super::{charts, cores};
 /// The page's only style sheet.
 const SHEET: &str = include_str!("report.css");
 
-/// Of more components, only those that are refused and the first ones get drawings.
+/// The number of components up to which each one has drawings. Of more, only the refused and the
+/// first ones have.
 const DRAWN: usize = 60;
 
 /// The page.
@@ -38,7 +39,7 @@ pub fn html(found: &Found<'_>) -> String {
         .document()
 }
 
-/// Yes, or what refuses it.
+/// Whether all deadlines are kept, or what is refused.
 fn verdict(found: &Found<'_>) -> Element {
     let model = found.model();
     let what = format!(
@@ -135,7 +136,7 @@ fn table(found: &Found<'_>) -> Element {
         .child(el("div").class("wide").child(whole))
 }
 
-/// What the lines of the drawings are.
+/// What the lines of the drawings mean.
 fn legend() -> Element {
     let entry = |class: &str, words: &str| {
         el("span")

@@ -21,7 +21,7 @@ pub fn lines(found: &Found<'_>) -> Vec<String> {
     lines
 }
 
-/// Rows with their columns as wide as needed; the first row is the heading.
+/// Rows with columns as wide as needed; the first row is the heading.
 fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -102,7 +102,7 @@ fn tasks(found: &Found<'_>) -> Vec<String> {
     after_a_line(&rows)
 }
 
-/// A table after an empty line; nothing where there is only its heading.
+/// A table behind an empty line; nothing if it has only its heading.
 fn after_a_line(rows: &[Vec<String>]) -> Vec<String> {
     match rows.len() {
         1 => Vec::new(),
@@ -151,7 +151,7 @@ fn cores(found: &Found<'_>) -> Vec<String> {
     after_a_line(&rows)
 }
 
-/// What is refused or open, or that nothing is.
+/// What is refused or has no answer; or that everything is proven.
 fn verdict(found: &Found<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for refuted in &found.analysis.refutations {

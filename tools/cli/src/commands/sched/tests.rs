@@ -1,4 +1,4 @@
-//! The example as every form of the answer shows it, and a refused one.
+//! Tests the example in every form of the answer, and a refused one.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,8 @@ fn the_example_is_admitted_in_every_form() {
     assert!(text.contains("All deadlines are kept"), "{text}");
     assert!(text.contains("2     real-time  "), "{text}");
     let page = report::html(&found);
-    // Five components, two drawings each but for Linux, whose periods have none; three bars.
+    // Five components have two drawings each, except Linux, whose periods have none; and three
+    // bars.
     assert_eq!(page.matches("<svg").count(), 2 * 5 - 1 + 3);
     assert!(
         !page.contains("NaN") && !page.contains("inf"),
@@ -93,7 +94,7 @@ fn a_given_budget_that_is_too_small_is_told_the_least() {
     assert!(text.contains("display gives 3ms in 10ms"), "{text}");
     let change = text.split("would do: budget ").nth(1).unwrap();
     let budget = change.split(' ').next().unwrap();
-    // With what is proposed, it is admitted.
+    // With the proposed change, it is admitted.
     let given = format!("period = \"10ms\"\nbudget = \"{budget}\"");
     let (schedule, analysis) = example("period = [\"2ms\", \"30ms\"]", &given);
     assert!(
@@ -124,7 +125,8 @@ fn the_answer_as_comma_separated_values() {
     );
 }
 
-/// Rounded up where it is no whole nanosecond, and exact beside it; programs get the fraction.
+/// A budget that is no whole nanosecond is rounded up, with the exact value beside it; programs get
+/// the fraction.
 #[test]
 fn a_least_budget_is_a_time_and_no_fraction() {
     let (schedule, analysis) = example("", "");
@@ -139,7 +141,7 @@ fn a_least_budget_is_a_time_and_no_fraction() {
     assert_eq!(exact["denominator"], 31);
 }
 
-/// In every form of the answer, in the description's own word, proven or not.
+/// Every form of the answer has the kind of server in the description's word, proven or not.
 #[test]
 fn every_form_says_the_kind_of_server() {
     for kind in [
@@ -175,7 +177,7 @@ fn every_form_says_the_kind_of_server() {
     }
 }
 
-/// Of each drawing the curves and its label, as a browser would find them.
+/// For each drawing, its curves and its label, as a browser would show them.
 fn labels_and_curves(page: &str) -> Vec<(Rectangle, Vec<Vec<Point>>)> {
     let number = |node: roxmltree::Node<'_, '_>, name| node.attribute(name)?.parse::<f64>().ok();
     let points = |node: roxmltree::Node<'_, '_>| -> Vec<Point> {
@@ -193,7 +195,7 @@ fn labels_and_curves(page: &str) -> Vec<(Rectangle, Vec<Vec<Point>>)> {
         let label = svg.descendants().find(halo)?;
         let (x, y) = (number(label, "x")?, number(label, "y")?);
         let length = label.text()?.chars().count() as f64;
-        // As wide and high as DejaVu Sans Bold draws it at 13 pixels.
+        // The width and height of the label in DejaVu Sans Bold at 13 pixels.
         let covers = Rectangle {
             from: (x, y - 10.0),
             to: (x + 7.8 * length, y + 3.0),
@@ -244,7 +246,7 @@ fn a_drawing_alone_is_no_larger_than_others() {
     assert!(sheet.contains("auto-fill") && !sheet.contains("auto-fit"));
 }
 
-/// In the bar where there is room, else below it.
+/// The name is in the bar where it fits, else below it.
 #[test]
 fn every_vcpu_of_a_core_is_named() {
     let vm = "[[vm]]\nname = \"linux\"";

@@ -1,10 +1,10 @@
 //! Times for people.
 //!
 //! A description's times are shown as they are written there, `Nanos` in the largest unit that
-//! leaves a whole number. What a simulation finds is of any length: `12000520us` would have to be
-//! counted out.
+//! leaves a whole number. The result of a simulation may be any number, such as `12000520us`, whose
+//! digits a reader would have to count.
 
-/// So many nanoseconds, exactly, in the largest unit of which there is a whole one: `12.00052 s`.
+/// `nanos` nanoseconds, exactly, in the largest unit of which it has at least one: `12.00052 s`.
 pub fn readable(nanos: u64) -> String {
     let units = [(9, "s"), (6, "ms"), (3, "us"), (0, "ns")];
     let fits = |(digits, _): &(usize, &str)| nanos >= power(*digits);

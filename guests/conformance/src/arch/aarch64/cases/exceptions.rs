@@ -1,4 +1,4 @@
-//! Exceptions that a guest's own instructions take: the hypervisor must leave them the guest's.
+//! Exceptions that a guest's own instructions cause: the hypervisor must let the guest take them.
 
 use crate::arch::code;
 use crate::case::{Case, Outcome, case};
@@ -15,7 +15,7 @@ pub const CASES: &[Case] = &[
 ];
 
 fn undefined(_: &Machine) -> Outcome {
-    // UDF #0, and words that no extension has defined.
+    // UDF #0, and encodings that no extension defines.
     for word in [0, 0x0000_ffff, 0x0001_0000, 0xffff_ffff] {
         // SAFETY: an instruction that is none.
         let result = unsafe { code::execute(&[word], 0) };
@@ -36,7 +36,7 @@ fn svc(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// There is no EL3, so SMC is undefined.
+/// The VM has no EL3, so SMC is undefined.
 fn smc(_: &Machine) -> Outcome {
     for word in [0xd400_0003, 0xd41f_ffe3] {
         // SAFETY: SMC changes X0 to X17 at most, had it anybody to go to.
@@ -57,8 +57,8 @@ fn pc_alignment(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// On SP_EL0, so that the vector has a good stack of its own. QEMU does not check the
-/// stack's alignment, so no exception is right too; another one is not.
+/// The access runs on SP_EL0, so that the exception vector has a valid stack of its own. QEMU does
+/// not check the stack's alignment, so "no exception" passes too; another exception does not.
 fn sp_alignment(_: &Machine) -> Outcome {
     let stack = [0_u64; 4];
     let misaligned = stack.as_ptr() as u64 | 8;

@@ -1,6 +1,6 @@
-//! Every form of load and store on device memory. A stage-2 abort of most of them carries
-//! no syndrome (DDI 0487, ISS encoding for an exception from a Data Abort, ISV), so a
-//! hypervisor decodes the instruction itself; what the guest sees must not tell.
+//! Every form of load and store on device memory. The stage-2 abort of most forms carries no
+//! syndrome (DDI 0487, ISS encoding for an exception from a Data Abort, ISV), so a hypervisor has
+//! to decode the instruction itself; the guest must see no difference.
 
 use crate::arch::fp;
 use crate::case::{Case, Failure, Outcome, case};
@@ -36,12 +36,13 @@ const PRIORITIES: u64 = gic::DIST + gic::IPRIORITYR + 224;
 /// FBRD, LCR_H, CR and IFLS: 16 bytes that hold what they are given, with values that they
 /// may have. Not of the interrupt controller: a GICv2 takes words alone (IHI 0048B, 4.1.4).
 const LINE: u64 = UART + 0x28;
-/// The first two as 64 bits: FIFOs of bytes, and a divisor that means nothing here.
+/// The first two registers as 64 bits: LCR_H with words of 8 bits and FIFOs, and a fractional
+/// divisor, which has no effect here.
 const LINE_LOW: u64 = 0x15 | 0x70 << 32;
-/// The other two: on, and the middle.
+/// The other two registers: the port enabled, and the middle watermark.
 const LINE_HIGH: u64 = 0x301 | 0x12 << 32;
 
-/// One load of `$address`, with the register it went to.
+/// One load of `$address`; returns the register that was loaded.
 macro_rules! load {
     ($code:literal, $address:expr) => {{
         let value: u64;
@@ -51,7 +52,7 @@ macro_rules! load {
     }};
 }
 
-/// One load that also changes its base; gives value and base.
+/// One load that also changes its base; returns the value and the base.
 macro_rules! load_moving {
     ($code:literal, $address:expr) => {{
         let (value, mut at): (u64, u64) = (0, $address);
@@ -62,7 +63,7 @@ macro_rules! load_moving {
     }};
 }
 
-/// One store of `$value`, which may change its base; gives the base.
+/// One store of `$value`, which may change its base; returns the base.
 macro_rules! store {
     ($code:literal, $address:expr, $value:expr) => {{
         let mut at: u64 = $address;
@@ -130,7 +131,8 @@ fn load_indexed(_: &Machine) -> Outcome {
     );
     let byte = load_moving!("ldrb {value:w}, [{at}, #-8]!", CELL_ID_3);
     check_eq!(byte, (0xf0, CELL_ID_3 - 8), "pre-index of a byte");
-    // The index in a register, extended and shifted; the register loaded is the index.
+    // The offset is in a register, extended and shifted; the loaded register is the offset register
+    // too.
     let mut index = u64::MAX << 32 | 2;
     // SAFETY: a load from a device register without side effects.
     unsafe {
@@ -258,7 +260,7 @@ fn zero_register(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// A hypervisor may refuse to decode SIMD on a device, by an external abort; it may not do
+/// A hypervisor may refuse to decode a SIMD access to a device by an external abort; it must not do
 /// anything else.
 fn simd(_: &Machine) -> Outcome {
     fp::enable(true);

@@ -1,4 +1,5 @@
-//! Addresses where nothing is, by the less simple forms of loads and stores, and by maintenance.
+//! Unmapped addresses, accessed by the less simple forms of loads and stores and by cache
+//! maintenance.
 
 use crate::arch::fp;
 use crate::case::{Case, Failure, Outcome, case};
@@ -15,7 +16,7 @@ pub const CASES: &[Case] = &[
     case("hole-cache", 1, cache),
 ];
 
-/// An abort leaves the base of a pre- or post-indexed access as it was, and the target too.
+/// An abort leaves the base of a pre- or post-indexed access and the target register unchanged.
 fn writeback(_: &Machine) -> Outcome {
     let address = mmu::map(0, 0x0b00_0100, Kind::Device);
     let (mut base, mut value) = (address, 7_u64);
@@ -36,7 +37,7 @@ fn writeback(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// Pairs, ordered, exclusive and SIMD accesses abort as plain ones do.
+/// Pairs, ordered, exclusive and SIMD accesses abort as plain accesses do.
 fn wide(_: &Machine) -> Outcome {
     let at = mmu::map(0, 0x0b00_0100, Kind::Device);
     // SAFETY: nothing is there, in each of these.
@@ -66,7 +67,7 @@ fn wide(_: &Machine) -> Outcome {
     }
 }
 
-/// A pair of which the first half is in a device and the second behind it.
+/// A pair whose first half is in a device and whose second half is behind the device.
 fn over_the_end(_: &Machine) -> Outcome {
     let end = platform::UART.get() + platform::PRIMECELL_SIZE;
     // SAFETY: identification registers, and nothing.
@@ -89,7 +90,7 @@ fn over_the_end(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// Maintenance by address and prefetches reach nothing, and complete.
+/// Maintenance by address and prefetches of an unmapped address complete without an exception.
 fn cache(_: &Machine) -> Outcome {
     for physical in [0x0b00_0000, platform::UART.get(), platform::GIC_DIST.get()] {
         let address = mmu::map(0, physical, Kind::Device);

@@ -9,7 +9,7 @@ mod sysregs;
 use crate::case::Case;
 pub use sysregs::feature_id;
 
-/// All of them.
+/// All cases of AArch64.
 pub const TOPICS: [&[Case]; 5] = [
     holes::CASES,
     exceptions::CASES,

@@ -41,8 +41,8 @@ fn field(value: u64, low: u32) -> u64 {
     value >> low & 0xf
 }
 
-/// Registers of the space without a meaning read as zero (DDI 0487, D19.1, "op0==3,
-/// op1==0, CRn==0, CRm 1 to 7").
+/// ID registers without a meaning read as zero (DDI 0487, D19.1, "op0==3, op1==0, CRn==0, CRm 1 to
+/// 7").
 fn id_space(_: &Machine) -> Outcome {
     for crm in 1..8 {
         for op2 in 0..8 {
@@ -67,7 +67,7 @@ fn id_main(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// Identification is read-only: a write is undefined.
+/// ID registers are read-only: a write is undefined.
 fn id_write(_: &Machine) -> Outcome {
     for (op0, op1, crn, crm, op2) in [(3, 0, 0, 0, 0), (3, 0, 0, 4, 0), (3, 0, 0, 7, 0)] {
         // SAFETY: it is undefined.
@@ -77,7 +77,7 @@ fn id_write(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// EL0 and EL1 of 64 bits; no EL2, no EL3; a GICv3 in system registers.
+/// The ID registers say: EL0 and EL1 of 64 bits; no EL2, no EL3; a GICv3 with system registers.
 fn id_el(machine: &Machine) -> Outcome {
     let pfr0 = read_sysreg!("id_aa64pfr0_el1");
     check!(
@@ -115,7 +115,7 @@ fn id_hidden(_: &Machine) -> Outcome {
     check_eq!(field(pfr1, 24), 0, "SME");
     check_eq!(read((3, 0, 0, 4, 4)).unwrap_or(1), 0, "ID_AA64ZFR0");
     check_eq!(read((3, 0, 0, 4, 5)).unwrap_or(1), 0, "ID_AA64SMFR0");
-    // ZCR_EL1 and SMCR_EL1 with them.
+    // Checks ZCR_EL1 and SMCR_EL1 too.
     expect_unusable((3, 0, 1, 2, 0))?;
     expect_unusable((3, 0, 1, 2, 6))?;
     instructions_hidden()
@@ -124,9 +124,9 @@ fn id_hidden(_: &Machine) -> Outcome {
 /// CPACR_EL1 that lets all through: FPEN, ZEN, SMEN.
 const ALL_OPEN: u64 = 3 << 20 | 3 << 16 | 3 << 24;
 
-/// Undefined; or, where the CPU has the feature that its hypervisor hides, trapped by the
-/// guest's own CPACR_EL1, which the CPU looks at first (docs/differences.md). With that open, it
-/// is the hypervisor's own trap that is met, and the register is not there.
+/// The register is undefined; or, where the CPU has the feature that the hypervisor hides, the
+/// guest's own CPACR_EL1 traps the access, which the CPU checks first (docs/differences.md). With
+/// CPACR_EL1 open, the access meets the hypervisor's trap, and the register must not exist.
 fn expect_unusable(encoding: Encoding) -> Outcome {
     match read(encoding) {
         Err(fault) if matches!(fault.class(), class::SVE_DISABLED | class::SME_DISABLED) => {}
@@ -206,7 +206,7 @@ fn el2(_: &Machine) -> Outcome {
         .try_for_each(|encoding| expect_undefined(read(encoding), encoding))
 }
 
-/// What an operating system keeps in registers of its own stays there.
+/// A register in which an operating system keeps its own data holds what was written to it.
 fn el1(_: &Machine) -> Outcome {
     for (op0, op1, crn, crm, op2) in [
         (3, 3, 13, 0, 2), // TPIDR_EL0
@@ -248,7 +248,7 @@ fn cache_ids(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// By set and way over the first level, as firmware does; and by address.
+/// Cleans the first level by set and way, as firmware does, and by address.
 fn cache_ops(_: &Machine) -> Outcome {
     let line = 0_u64;
     let at = core::ptr::from_ref(&line);
@@ -262,7 +262,7 @@ fn cache_ops(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// AT gives the guest's own address, and tells a fault (DDI 0487, PAR_EL1).
+/// AT returns the guest's own physical address, and reports a fault (DDI 0487, PAR_EL1).
 fn translate(_: &Machine) -> Outcome {
     let good = mmu::map(2, 0x0900_0000, Kind::Device);
     let bad = mmu::unmap(3);
@@ -284,8 +284,8 @@ fn translated(address: u64) -> u64 {
     read_sysreg!("par_el1")
 }
 
-/// What the ID registers name can be used, and what they do not is undefined: pointer
-/// authentication keys, RNDR, allocation tags.
+/// Features that the ID registers name can be used, and features that they do not name are
+/// undefined: pointer authentication keys, RNDR, allocation tags.
 fn feature_traps(machine: &Machine) -> Outcome {
     let isar1 = read_sysreg!("id_aa64isar1_el1");
     let keys = [4, 8, 24, 28].iter().any(|low| field(isar1, *low) != 0);

@@ -1,5 +1,5 @@
-//! Loads and stores of every form, to everywhere: each width, pairs, SIMD, exclusives, atomics,
-//! write-back, unprivileged, at EL1 and EL0, aligned or not.
+//! Fuzzes loads and stores of every form to every address: each width, pairs, SIMD, exclusives,
+//! atomics, write-back, unprivileged, at EL1 and EL0, aligned or not.
 
 use super::forms::{self, Flags, Form, Operands, SP};
 use super::trip::{EL1_MASKED, EL1_ON_SP0, End, Kind, Start};
@@ -8,9 +8,9 @@ use crate::fuzz::Fuzzer;
 use crate::fuzz::places::{self, Expectation, Spot};
 use crate::fuzz::random::Random;
 
-/// EL0, everything masked.
+/// The SPSR of EL0 with every interrupt masked.
 const EL0_MASKED: u64 = 0x3c0;
-/// Where it runs, and how it sees the address.
+/// At which exception level the access runs, and by which mapping it reaches the address.
 struct View {
     base: u64,
     pc: u64,
@@ -49,12 +49,12 @@ fn view(spot: Spot, operands: &Operands, random: &mut Random) -> View {
     }
 }
 
-/// One access.
+/// Makes one access and checks it.
 pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     let form = forms::pick(random);
     let mut operands = Operands::new(random, form.flags.contains(Flags::SIMD));
     if form.flags.contains(Flags::CACHE) && operands.base == SP {
-        // By the zero register it would be about address zero.
+        // With the zero register as its base, the access would go to address zero.
         operands.base = operands.other;
     }
     let spot = places::spot(fuzzer.machine, random);
@@ -110,7 +110,7 @@ impl Seen<'_> {
         let flags = self.form.flags;
         let known = match self.end.kind() {
             _ if self.end.arrived() => true,
-            // UNDEFINED: not of this CPU.
+            // UNDEFINED: this CPU does not have the instruction.
             Kind::Synchronous(0) => flags.contains(Flags::LATER),
             Kind::Synchronous(0x26) => self.operands.base == SP,
             Kind::Synchronous(_) if self.end.is_abort() => self.is_known_abort(),
@@ -133,8 +133,8 @@ impl Seen<'_> {
         }
     }
 
-    /// External, misaligned, or an exclusive where there can be none (DDI 0487, ESR_EL1, DFSC);
-    /// a permission fault where EL1 looks as EL0 would.
+    /// An external abort, a misaligned one, or that of an exclusive access where there can be none
+    /// (DDI 0487, ESR_EL1, DFSC); a permission fault where EL1 accesses as EL0 would.
     fn is_known_abort(&self) -> bool {
         match self.end.status() {
             0x10 | 0x21 | 0x35 => true,
@@ -143,7 +143,7 @@ impl Seen<'_> {
         }
     }
 
-    /// Free memory takes every access that is aligned.
+    /// Free memory accepts every aligned access.
     fn memory_aborts(&self) -> Result<(), &'static str> {
         match self.end.status() {
             0x10 | 0x35 => Err("memory does not answer"),
@@ -151,7 +151,7 @@ impl Seen<'_> {
         }
     }
 
-    /// A load's registers hold this.
+    /// What a load's target registers must hold.
     fn loaded(&self, value: u64, what: &'static str) -> Result<(), &'static str> {
         let flags = self.form.flags;
         if !self.end.arrived() || !flags.is_plain_load() {
@@ -167,8 +167,8 @@ impl Seen<'_> {
         }
     }
 
-    /// Registers that the instruction does not name, and all of them after an exception, are as
-    /// they were.
+    /// Registers that the instruction does not name, and all registers after an exception, are
+    /// unchanged.
     fn others_unchanged(&self) -> Result<(), &'static str> {
         let flags = self.form.flags;
         let both = self.start.x.iter().zip(&self.end.x);

@@ -1,4 +1,4 @@
-//! Code that is made for one step.
+//! Code that the fuzzer writes for one step.
 
 use super::space::CODE;
 use crate::fuzz::Call;
@@ -23,8 +23,8 @@ pub fn call(way: Call, immediate: u32) -> u32 {
     word | immediate << 5
 }
 
-/// Makes new instructions visible (DDI 0487, B2.4.4), whatever CTR_EL0 says of the lines: this is
-/// about little code, and instructions of all of it.
+/// Makes new instructions visible to fetches (DDI 0487, B2.4.4), whatever CTR_EL0 says of the cache
+/// lines: it works on every word of a short piece of code.
 pub fn synchronize_all() {
     for line in (CODE.address()..CODE.address() + 4096).step_by(64) {
         // SAFETY: cleaning loses nothing.

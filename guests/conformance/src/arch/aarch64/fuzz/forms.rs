@@ -1,5 +1,5 @@
-//! The forms of loads and stores: the assembler makes each once, and a step puts its registers
-//! in.
+//! The forms of loads and stores: the assembler encodes each once, and a step fills in its
+//! registers.
 
 use crate::fuzz::random::Random;
 use core::arch::global_asm;
@@ -16,9 +16,9 @@ impl Flags {
     pub const STORE: Self = Self(2);
     /// It has a second data register, Rt2.
     pub const PAIR: Self = Self(4);
-    /// Rs gets something: a status, or the old value.
+    /// Rs gets a result: a status, or the old value.
     pub const STATUS: Self = Self(8);
-    /// The base gets the new address.
+    /// The base register gets the new address.
     pub const WRITE_BACK: Self = Self(16);
     /// The data registers are SIMD registers.
     pub const SIMD: Self = Self(32);
@@ -30,13 +30,13 @@ impl Flags {
     pub const HINT: Self = Self(256);
     /// Rs or Rm is an operand, a small one.
     pub const INDEX: Self = Self(512);
-    /// Not every CPU has it.
+    /// An optional instruction: not every CPU has it.
     pub const LATER: Self = Self(1024);
 
-    /// As EL0 would.
+    /// Accesses with the permissions of EL0.
     pub const UNPRIVILEGED: Self = Self(2048);
 
-    /// Whether all of `other` are set.
+    /// Returns whether all flags of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -45,36 +45,36 @@ impl Flags {
         self.0 & other.0 != 0
     }
 
-    /// Whether it must abort where nobody answers. Without a monitor an exclusive store does
-    /// nothing; hints and maintenance by address need no answer.
+    /// Returns whether the access must abort at an address where no device answers. An exclusive
+    /// store without a monitor set does nothing; hints and maintenance by address need no answer.
     pub const fn must_abort(self) -> bool {
         const NEED_NOT: Flags = Flags(Flags::ATOMIC.0 | Flags::CACHE.0 | Flags::HINT.0);
         !self.meets(NEED_NOT)
     }
 
-    /// Whether its data registers hold what was read, and nothing else does.
+    /// Returns whether its data registers hold what was read, and no other register does.
     pub const fn is_plain_load(self) -> bool {
         self.contains(Self::LOAD) && self.must_abort() && !self.contains(Self::SIMD)
     }
 
-    /// Whether its data registers are general ones that it may change.
+    /// Returns whether its data registers are general registers that it may change.
     pub const fn loads_general(self) -> bool {
         self.contains(Self::LOAD) && !self.contains(Self::SIMD)
     }
 }
 
-/// One form.
+/// One form of load or store.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Form {
     word: u32,
     /// What it does.
     pub flags: Flags,
-    /// What it reads from where all bits are set.
+    /// What it reads from memory where all bits are set.
     pub ones: u64,
 }
 
-/// Register 31: the stack pointer as a base, the zero register as data.
+/// Register number 31: the stack pointer as a base, the zero register as data.
 pub const SP: u8 = 31;
 
 /// The registers of an instruction; no two are the same.
@@ -91,7 +91,7 @@ pub struct Operands {
 }
 
 impl Operands {
-    /// Any; `simd` where the data are no general register.
+    /// Chooses the registers at random; `simd` says that the data are in SIMD registers.
     pub fn new(random: &mut Random, simd: bool) -> Self {
         let first = random.below(31) as u8;
         let next = |step: u8| (first + step) % 31;
@@ -109,7 +109,7 @@ impl Operands {
         }
     }
 
-    /// Any, for code of which nothing is expected.
+    /// Chooses any registers, for code of which nothing is expected.
     pub fn any(random: &mut Random) -> Self {
         Self::new(random, false)
     }
@@ -131,7 +131,7 @@ impl Form {
             return self.word ^ field(operands.base, ASSEMBLED.base, 0);
         }
         let mut word = self.word ^ field(operands.base, ASSEMBLED.base, 5);
-        // A prefetch has an operation there.
+        // Whether this prefetch operation is allocated.
         if !self.flags.contains(Flags::HINT) {
             word ^= field(operands.data, ASSEMBLED.data, 0);
         }
@@ -150,7 +150,7 @@ unsafe extern "C" {
     static fuzz_forms_end: Form;
 }
 
-/// One of them.
+/// Chooses one form at random.
 pub fn pick(random: &mut Random) -> Form {
     let start = &raw const fuzz_forms;
     let count = (&raw const fuzz_forms_end as usize - start as usize) / size_of::<Form>();

@@ -1,4 +1,4 @@
-//! Jumps to where no code is.
+//! Fuzzes jumps to addresses where there is no code.
 
 use super::space;
 use super::trip::{EL0_32_OPEN, EL0_OPEN, EL1_MASKED, EL1_ON_SP0, Kind, Start, THUMB};
@@ -11,7 +11,7 @@ const MASKED: u64 = 0xc0;
 /// PSTATE.IL: an illegal state.
 const ILLEGAL: u64 = 1 << 20;
 
-/// One jump.
+/// Makes one jump and checks the exception.
 pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     let mut start = Start::NOWHERE;
     start.x.iter_mut().for_each(|x| *x = random.next());
@@ -25,7 +25,7 @@ pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     // SAFETY: no instruction is where it goes: a device holds none, memory there is zero.
     let end = unsafe { fuzzer.travel(&start) };
     let (kind, pc) = (end.kind(), start.pc);
-    // UNDEFINED, an illegal state, aborts of a fetch, a misaligned PC.
+    // The exceptions allowed: UNDEFINED, an illegal state, aborts of a fetch, a misaligned PC.
     let known = matches!(kind, Kind::Synchronous(0x00 | 0x0e | 0x20 | 0x21 | 0x22));
     if !known {
         let (esr, at) = (end.esr, end.pc);
@@ -40,7 +40,7 @@ pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     }
 }
 
-/// Chooses by which way it is seen.
+/// Chooses a physical address and the mapping by which the jump goes to it.
 fn aim(fuzzer: &Fuzzer<'_>, start: &mut Start, physical: u64, random: &mut Random) {
     let page = physical & 0xfff;
     (start.pc, start.pstate) = match random.below(10) {
@@ -54,12 +54,12 @@ fn aim(fuzzer: &Fuzzer<'_>, start: &mut Start, physical: u64, random: &mut Rando
             (at, EL0_32_OPEN | MASKED | thumb)
         }
         4 => {
-            // The MMU off: addresses are physical.
+            // With the MMU off, addresses are physical.
             start.sctlr = space::SCTLR & !1;
             (physical, EL1_MASKED)
         }
         5..=7 => {
-            // To where something can be fetched: elsewhere QEMU sees the abort first.
+            // The target must be executable memory: elsewhere QEMU reports the abort first.
             let odd = space::ZEROS.address() + (physical & 0xffc) + 1 + random.below(3);
             (odd, EL1_MASKED)
         }
@@ -74,7 +74,7 @@ fn aim(fuzzer: &Fuzzer<'_>, start: &mut Start, physical: u64, random: &mut Rando
     };
 }
 
-/// An address that is not mapped: of the upper half, or none at all.
+/// Chooses an address that is not mapped: of the upper half, or outside both halves.
 fn anywhere(random: &mut Random) -> u64 {
     random.next() | 1 << 47 | 1 << 55
 }

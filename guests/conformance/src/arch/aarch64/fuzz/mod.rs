@@ -1,4 +1,4 @@
-//! What the guest that tries everything makes of A64 and of EL1's registers.
+//! The parts of the guest fuzzer that are specific to A64 and to EL1's registers.
 
 pub mod access;
 pub mod code;

@@ -1,5 +1,5 @@
-//! Words that nobody thought about, run by EL0 as a program: what it may not do ends in an
-//! exception, from which it goes on behind; a timer ends the rest.
+//! Random words that EL0 runs as a program: what EL0 may not do causes an exception, after which
+//! the program continues with the next instruction; a timer ends the rest.
 
 use super::forms;
 use super::forms::Operands;
@@ -9,25 +9,25 @@ use crate::fuzz::places;
 use crate::fuzz::random::Random;
 use crate::fuzz::{Fuzzer, repair};
 
-/// What programs are called, of 64 and of 32 bits.
+/// The names of programs of 64 and of 32 bits, in failures.
 pub const WORDS: [&str; 2] = ["programs", "programs32"];
 
-/// Whether EL0 may run A32 and T32 (ID_AA64PFR0_EL1.EL0).
+/// Returns whether EL0 may run A32 and T32 (ID_AA64PFR0_EL1.EL0).
 pub fn has_aarch32() -> bool {
     read_sysreg!("id_aa64pfr0_el1") & 0xf == 2
 }
 
-/// Words of a program.
+/// How many words a program has.
 const LENGTH: usize = 96;
-/// How often it may go on behind an exception.
+/// How often a program may continue after an exception.
 const ROUNDS: usize = 16;
-/// Microseconds that it gets at a time.
+/// How many microseconds a program may run at a time.
 const TIME: u64 = 15;
 
-/// SVC of AArch32 with the immediate of the way back.
+/// SVC of AArch32, with the immediate that ends a trip.
 const SVC_32: u32 = 0xef00_0000 | super::trip::ARRIVED as u32;
 
-/// One program of 64 bits.
+/// Runs one program of 64 bits.
 pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     let words: [u32; LENGTH] = core::array::from_fn(|_| word(random));
     code::put(words);
@@ -38,7 +38,7 @@ pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     run(fuzzer, random, start, 4);
 }
 
-/// One of 32 bits, A32 or T32.
+/// Runs one program of 32 bits, A32 or T32.
 pub fn step_32(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     if !fuzzer.has_aarch32 {
         return step(fuzzer, random);
@@ -124,7 +124,7 @@ fn address(fuzzer: &Fuzzer<'_>, random: &mut Random) -> u64 {
     }
 }
 
-/// A word of A64: anything, or what leads somewhere.
+/// A random word of A64: any word, or one of a class that reaches the hypervisor more often.
 fn word(random: &mut Random) -> u32 {
     let any = random.next() as u32;
     match random.below(16) {
@@ -177,7 +177,8 @@ fn word_32(random: &mut Random) -> u32 {
     }
 }
 
-/// MRRC to R15, which is UNPREDICTABLE, makes QEMU 10 stop (`gen_pc_plus_diff`): to others.
+/// MRRC to R15, which is UNPREDICTABLE, makes QEMU 10 stop (`gen_pc_plus_diff`): other registers
+/// are chosen.
 fn spare(word: u32) -> u32 {
     match word & 0x0fe0_0000 {
         0x0c40_0000 => word & !0xf_f000 | 0x1_2000,
@@ -185,7 +186,7 @@ fn spare(word: u32) -> u32 {
     }
 }
 
-/// The same of T32, wherever an instruction may begin.
+/// The same exclusions in T32, at each halfword where an instruction may begin.
 fn spare_thumb(word: u32) -> u32 {
     let half = |half: u32| {
         if half & 0xefe0 == 0xec40 {

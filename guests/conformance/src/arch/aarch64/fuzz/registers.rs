@@ -1,17 +1,4 @@
-//! Every encoding of a system register or system instruction, read and written.
-//!
-//! The instructions, 2^17 of them (MRS and MSR, SYS and SYSL, hints, barriers and PSTATE fields;
-//! op0, op1, CRn, CRm and op2 in full), are made once, each with its own way back; so an
-//! emulator translates each once. Every one is executed. The value that is written is anything,
-//! but for what would take the fuzzer's own feet away:
-//!
-//! - TTBR0_EL1, TCR_EL1, MAIR_EL1 and their neighbours are written while the MMU is off; the way
-//!   back puts them in order before it is on again.
-//! - SCTLR_EL1 gets anything, but with M set neither EE, which turns the tables' bytes around,
-//!   nor WXN, as our code is writable.
-//! - VBAR_EL1 is put back by the next instruction.
-//! - WFI and WFE have a timer ready to wake them.
-//! - DC ZVA and its like hit memory only where that is free.
+//! Fuzzes every encoding of a system register or system instruction, by a read and a write.
 
 use super::space;
 use super::trip::{self, End, Kind, SVC, Start};
@@ -21,25 +8,27 @@ use crate::fuzz::random::Random;
 use crate::fuzz::{Fuzzer, repair};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Rows of system registers: op0, op1, CRn and CRm.
+/// How many rows of system registers there are: op0, op1, CRn and CRm.
 pub const ROWS: u64 = 1 << 13;
-/// Encodings: op0, op1, CRn, CRm and op2.
+/// How many encodings there are: op0, op1, CRn, CRm and op2.
 const ENCODINGS: usize = 1 << 16;
-/// Each read and written.
+/// How many instructions: a read and a write of each encoding.
 const ALL: usize = 2 * ENCODINGS;
 
-/// MSR, return to our vectors, arrive.
+/// Words of code for each instruction: the MSR or MRS, the restoring of our vectors, the end of the
+/// trip.
 static STUBS: [[AtomicU32; 4]; ALL] = [const { [const { AtomicU32::new(0) }; 4] }; ALL];
-/// What came of each: 0 nothing yet.
+/// The outcome of each instruction; 0: not executed yet.
 static OUTCOMES: [AtomicU8; ALL] = [const { AtomicU8::new(0) }; ALL];
-/// How often each was executed.
+/// How often each instruction was executed.
 static VISITS: [AtomicU16; ALL] = [const { AtomicU16::new(0) }; ALL];
-/// What the identification registers said first, with bit 0 of the other word set.
+/// What each identification register returned first; bit 0 of the second word says that the first
+/// is valid.
 static IDENTITY: [[AtomicU64; 2]; 64] = [const { [const { AtomicU64::new(0) }; 2] }; 64];
 
 const ARRIVED: u8 = 0xff;
 
-/// An encoding, and which way.
+/// An encoding, and whether it is read or written.
 #[derive(Clone, Copy)]
 pub struct Register {
     bits: u16,
@@ -70,7 +59,7 @@ impl Register {
         usize::from(self.read) << 16 | usize::from(self.bits)
     }
 
-    /// The instruction, of X0; of the zero register where only that is allocated (hints,
+    /// The instruction, with X0; with the zero register where only that is allocated (hints,
     /// barriers, PSTATE fields: C5.2 and C6.2 of DDI 0487).
     fn instruction(self) -> u32 {
         let (op0, _, crn, ..) = self.fields();
@@ -87,17 +76,18 @@ impl Register {
         !self.read && matches!(self.fields(), (0, 3, 2, 0, 2 | 3) | (0, 3, 1, 0, _))
     }
 
-    /// Rules the translation of our own code.
+    /// The register controls the translation of our own code.
     fn translates(self) -> bool {
         !self.read && matches!(self.fields(), (3, 0, 2, 0, _) | (3, 0, 10, 2, _))
     }
 
-    /// EL2's and EL3's, and those of EL1 by EL2's names: never a guest's (DDI 0487, D24.1).
+    /// A register of EL2 or EL3, or one of EL1 by its name for EL2: never a guest's (DDI 0487,
+    /// D24.1).
     fn is_above(self) -> bool {
         matches!(self.fields(), (3, 4..=7, ..))
     }
 
-    /// Registers that it may change besides its operand: hints that sign pointers.
+    /// Registers that the instruction may change besides its operand: hints that sign pointers.
     fn may_change(self, number: usize, end: &End) -> bool {
         let (op0, _, crn, ..) = self.fields();
         match number {
@@ -107,7 +97,7 @@ impl Register {
         }
     }
 
-    /// Where in the table of identification registers: op0 3, op1 0, CRn 0, CRm 0 to 7.
+    /// The index in the table of identification registers: op0 3, op1 0, CRn 0, CRm 0 to 7.
     fn identity(self) -> Option<usize> {
         let (op0, op1, crn, crm, op2) = self.fields();
         let there = self.read && (op0, op1, crn) == (3, 0, 0) && crm < 8;
@@ -115,7 +105,7 @@ impl Register {
     }
 }
 
-/// Makes the instructions.
+/// Writes the code of all instructions.
 pub fn prepare() {
     const SET_VECTORS: u32 = 0xd518_c000 | 28;
     for (index, stub) in STUBS.iter().enumerate() {
@@ -131,12 +121,12 @@ pub fn prepare() {
     super::code::synchronize_all();
 }
 
-/// The instruction of this encoding, of X0, with its way back: X28 says where the vectors are.
+/// The code for this encoding, with X0, and the end of its trip; X28 holds the vectors' address.
 pub fn stub(bits: u16, read: bool) -> u64 {
     core::ptr::from_ref(&STUBS[Register { bits, read }.index()]) as u64
 }
 
-/// A row of eight encodings, each read and written.
+/// Runs a row of eight encodings, each read and written.
 pub fn row(fuzzer: &mut Fuzzer<'_>, row: u64, random: &mut Random) {
     for op2 in 0..8 {
         for read in [true, false] {
@@ -178,7 +168,7 @@ fn begin(register: Register, random: &mut Random) -> Start {
     start
 }
 
-/// What SCTLR_EL1 may become while its code runs.
+/// The bits of SCTLR_EL1 that may change while the step's code runs.
 fn control(value: u64) -> u64 {
     const M: u64 = 1;
     const EE_AND_WXN: u64 = 1 << 25 | 1 << 19;
@@ -189,7 +179,7 @@ fn control(value: u64) -> u64 {
     }
 }
 
-/// What the fuzzer itself needs is put back.
+/// Restores what the fuzzer itself needs.
 fn restore(fuzzer: &Fuzzer<'_>, register: Register, end: &End) {
     if !matches!(end.kind(), Kind::Synchronous(_)) {
         repair::drain();
@@ -223,7 +213,7 @@ fn restore(fuzzer: &Fuzzer<'_>, register: Register, end: &End) {
     }
 }
 
-/// An interrupt that was acknowledged by the way is to end.
+/// Ends an interrupt that the step may have acknowledged.
 fn finish(id: u64) {
     if id < 32 {
         crate::gic::set_bit(crate::gic::ICACTIVER, id as u32);
@@ -232,7 +222,7 @@ fn finish(id: u64) {
     }
 }
 
-/// What must hold, whatever the encoding means.
+/// Checks what must hold whatever the encoding means.
 fn judge(fuzzer: &mut Fuzzer<'_>, register: Register, start: &Start, end: &End) {
     for (number, (before, after)) in start.x.iter().zip(&end.x).enumerate() {
         if before != after && !register.may_change(number, end) {
@@ -244,7 +234,7 @@ fn judge(fuzzer: &mut Fuzzer<'_>, register: Register, start: &Start, end: &End) 
     let (op0, _, crn, ..) = register.fields();
     let known = match end.kind() {
         _ if end.arrived() => true,
-        // UNDEFINED, FP, SVE and SME disabled, 64-byte accesses disabled.
+        // The exceptions allowed: UNDEFINED; FP, SVE and SME disabled; 64-byte accesses disabled.
         Kind::Synchronous(0x00 | 0x07 | 0x19 | 0x1d | 0x0a) => true,
         Kind::Synchronous(0x25) => op0 == 1,
         // FEAT_IDST: an identification register that is not there is trapped, not undefined.
@@ -271,7 +261,7 @@ fn judge(fuzzer: &mut Fuzzer<'_>, register: Register, start: &Start, end: &End) 
     }
 }
 
-/// What is there stays there, and what is not does not come.
+/// A register that exists keeps existing, and one that does not exist never appears.
 fn stays(fuzzer: &mut Fuzzer<'_>, register: Register, end: &End) {
     let outcome = match end.kind() {
         _ if end.arrived() => ARRIVED,
@@ -287,7 +277,7 @@ fn stays(fuzzer: &mut Fuzzer<'_>, register: Register, end: &End) {
     }
 }
 
-/// An identification register says the same each time.
+/// An identification register reads the same each time.
 fn same(fuzzer: &mut Fuzzer<'_>, register: Register, index: usize, value: u64) {
     let [first, known] = &IDENTITY[index];
     if known.swap(1, Relaxed) == 0 {
@@ -298,7 +288,7 @@ fn same(fuzzer: &mut Fuzzer<'_>, register: Register, index: usize, value: u64) {
     }
 }
 
-/// Prints how often they were visited; whether each was so often.
+/// Prints how often the encodings were executed; returns whether each was executed often enough.
 pub fn print(least: u16) -> bool {
     let (reads, writes) = (&VISITS[ENCODINGS..], &VISITS[..ENCODINGS]);
     let lowest = |visits: &[AtomicU16]| visits.iter().map(|count| count.load(Relaxed)).min();
@@ -318,7 +308,7 @@ pub fn print(least: u16) -> bool {
     fewest_reads.min(fewest_writes) >= Some(least)
 }
 
-/// A virtual address for an instruction that may clear memory there.
+/// A virtual address for an instruction that may clear the memory there.
 fn operand(random: &mut Random) -> u64 {
     let value = match random.below(4) {
         0 => SCRATCH.middle(),
@@ -329,7 +319,7 @@ fn operand(random: &mut Random) -> u64 {
     spare(value)
 }
 
-/// That address, or free memory where it is memory.
+/// The address given, or an address of free memory where the one given is memory.
 fn spare(address: u64) -> u64 {
     const SCRATCHED: u64 = REACH;
     let physical = address % LIMIT;

@@ -1,15 +1,4 @@
-//! The translation under which the fuzzer lives.
-//!
-//! | virtual | what |
-//! |---|---|
-//! | 0 to 2 GiB | devices and the first gigabyte of RAM, at their own addresses |
-//! | 2 GiB | a page of code that EL0 may run, then a page of data for it |
-//! | 3 GiB | the devices once more, for EL0 |
-//! | 1 TiB on | all 40 bits of addresses, for EL1 |
-//! | the upper half | whatever a step says: TTBR1_EL1 is the garbage's |
-//!
-//! Code and data of the fuzzer itself are mapped one to one, so that it goes on whether the
-//! MMU is on or off.
+//! The stage-1 translation under which the fuzzer runs.
 
 pub use crate::fuzz::memory::{CODE, DATA, GARBAGE, ZEROS};
 use crate::mmu::MAIR;
@@ -35,9 +24,9 @@ pub const SCTLR: u64 = hanok_guest_runtime::arch::mmu::SCTLR
 /// Attribute 0 is Normal memory, attribute 1 a device.
 pub const MEMORY_KINDS: u64 = MAIR;
 
-/// Where EL0's code is, for EL0.
+/// Where EL0 sees its code.
 pub const USER_CODE: u64 = 2 << 30;
-/// Where EL0's data is.
+/// Where EL0 sees its data.
 pub const USER_DATA: u64 = USER_CODE + PAGE;
 /// Where EL0 sees physical address 0; a gigabyte follows.
 pub const USER_DEVICES: u64 = 3 << 30;
@@ -85,7 +74,7 @@ pub fn root() -> u64 {
     ROOT.address()
 }
 
-/// Fills the tables, and goes over to them.
+/// Fills the tables and switches to them.
 pub fn install(ram: crate::tree::Area) {
     let device = BLOCK | ACCESS | DEVICE;
     ROOT.set(0, LOW.address() | TABLE);
@@ -109,8 +98,8 @@ pub fn install(ram: crate::tree::Area) {
     switch();
 }
 
-/// The registers that are the fuzzer's and the runtime's own: where its vectors are, and `this`,
-/// which is TPIDR_EL1.
+/// Sets the registers that the fuzzer and the runtime need: the vectors' address, and `this`, which
+/// goes to TPIDR_EL1.
 pub fn own_registers(vectors: u64, this: u64) {
     write_sysreg!("vbar_el1", vectors);
     write_sysreg!("tpidr_el1", this);
@@ -118,7 +107,7 @@ pub fn own_registers(vectors: u64, this: u64) {
     write_sysreg!("cntkctl_el1", 3);
 }
 
-/// Lets EL1 or EL0 fetch from the page of `physical`, and gives where they see it.
+/// Lets EL1 or EL0 fetch from the page of `physical`, and returns the virtual address of it.
 pub fn window(physical: u64, for_el0: bool) -> u64 {
     const EL1: usize = 2;
     const EL0: usize = 3;
@@ -149,7 +138,7 @@ fn flush() {
     };
 }
 
-/// Where EL1 sees `physical`, of 40 bits.
+/// The virtual address by which EL1 sees `physical`, an address of 40 bits.
 pub const fn everywhere(physical: u64) -> u64 {
     EVERYTHING + physical
 }
@@ -175,7 +164,7 @@ fn switch() {
     }
 }
 
-/// Makes TTBR1_EL1 and its half of TCR_EL1 what a step says, while `work` runs.
+/// Runs `work` with TTBR1_EL1 and its half of TCR_EL1 as the step says.
 pub fn with_upper<T>(ttbr1: u64, tcr: u64, work: impl FnOnce() -> T) -> T {
     set_upper(ttbr1, LOWER | tcr & UPPER);
     let result = work();
@@ -204,8 +193,7 @@ fn set_upper(ttbr1: u64, tcr: u64) {
     }
 }
 
-/// A descriptor with these low and high attributes that leads to `address`, and from where
-/// nothing is run.
+/// A descriptor of a non-executable page or block at `address`, with these low and high attributes.
 pub fn descriptor(address: u64, attributes: u64) -> u64 {
     const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
     address & ADDRESS | attributes & !ADDRESS & !FOR_EL0 | VALID | NOT_CODE

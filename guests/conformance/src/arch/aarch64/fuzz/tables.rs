@@ -1,4 +1,5 @@
-//! Stage 1 tables of garbage: the upper half's, anywhere, with any geometry.
+//! Fuzzes stage-1 tables: the upper half's tables hold random descriptors, lie anywhere and have
+//! any geometry.
 
 use super::trip::{EL1_MASKED, Kind, Start};
 use super::{code, space};
@@ -7,7 +8,7 @@ use crate::fuzz::places;
 use crate::fuzz::random::Random;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Accesses that read alone, of X0 by X1: loads, AT, cache maintenance.
+/// Instructions that only read, from X1 to X0: loads, AT, cache maintenance.
 const READS: [u32; 9] = [
     0xf940_0020, // ldr x0, [x1]
     0x3940_0020, // ldrb w0, [x1]
@@ -19,10 +20,10 @@ const READS: [u32; 9] = [
     0xd50b_7e21, // dc civac, x1
     0xd50b_7521, // ic ivau, x1
 ];
-/// Accesses under one setting.
+/// Makes accesses under one setting of the translation.
 const LOOKS: u64 = 4;
 
-/// Another set of tables, and a few looks through them.
+/// Chooses another set of tables and makes a few accesses through them.
 pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     let choice: [u64; 8] = core::array::from_fn(|_| descriptor(fuzzer, random));
     for (index, word) in space::GARBAGE.0.iter().enumerate() {
@@ -39,8 +40,9 @@ pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     }
 }
 
-/// To another table, a device or nothing; most of them to this very page, so that a walk goes
-/// on. Never to memory that could be run or written: nothing here is.
+/// Chooses a descriptor that leads to another table, a device or an unmapped address; most lead to
+/// this very page, so that the walk goes on. None leads to memory that could be executed or
+/// written.
 fn descriptor(fuzzer: &Fuzzer<'_>, random: &mut Random) -> u64 {
     let address = match random.below(4) {
         0 => places::not_memory(fuzzer.machine, random).physical,
@@ -53,7 +55,7 @@ fn descriptor(fuzzer: &Fuzzer<'_>, random: &mut Random) -> u64 {
 fn look(fuzzer: &mut Fuzzer<'_>, random: &mut Random, root: u64, tcr: u64) {
     let mut start = Start::NOWHERE;
     start.x.iter_mut().for_each(|x| *x = random.next());
-    // Most of T1SZ's values leave fewer bits than 48: ones above.
+    // Most values of T1SZ leave fewer than 48 bits: the bits above are ones.
     let size = tcr >> 16 & 0x3f;
     let address = random.next() | u64::MAX.checked_shl(64 - size.max(16) as u32).unwrap_or(0);
     start.x[1] = address & !7;
@@ -73,7 +75,8 @@ fn look(fuzzer: &mut Fuzzer<'_>, random: &mut Random, root: u64, tcr: u64) {
         let Some(descriptor) = stale else {
             return end;
         };
-        // Other tables, and nothing invalidated: the TLB has the former ones, or none.
+        // Other tables without an invalidation: the TLB holds translations by the former tables, or
+        // none.
         for word in &space::GARBAGE.0 {
             word.store(descriptor, Relaxed);
         }
@@ -81,7 +84,8 @@ fn look(fuzzer: &mut Fuzzer<'_>, random: &mut Random, root: u64, tcr: u64) {
         unsafe { fuzzer.travel(&start) }
     });
     let known = match end.kind() {
-        // A misaligned PC only by an address that was cut; the others as they say.
+        // A misaligned PC is allowed only for an address that was cut; the other exceptions are as
+        // the table says.
         Kind::Synchronous(0x21 | 0x22) => fetches,
         Kind::Synchronous(0x25) => !fetches,
         Kind::Synchronous(_) => end.arrived() && !fetches,

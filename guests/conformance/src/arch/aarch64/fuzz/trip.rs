@@ -13,15 +13,15 @@ use core::arch::global_asm;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
 
-/// What a trip begins with.
+/// The state with which a trip begins.
 #[derive(Clone)]
 #[repr(C)]
 pub struct Start {
     /// X0 to X30.
     pub x: [u64; 31],
-    /// Where to.
+    /// The address to go to.
     pub pc: u64,
-    /// SPSR_EL1: the state there.
+    /// SPSR_EL1: the processor state at that address.
     pub pstate: u64,
     /// SP_EL0.
     pub sp: u64,
@@ -29,7 +29,7 @@ pub struct Start {
     pub sctlr: u64,
 }
 
-/// What it ended with.
+/// The state with which a trip ended.
 #[derive(Clone)]
 #[repr(C)]
 pub struct End {
@@ -45,7 +45,7 @@ pub struct End {
     pub esr: u64,
     /// FAR_EL1.
     pub far: u64,
-    /// Which entry of the vector table.
+    /// The entry of the vector table that was taken.
     pub vector: u64,
 }
 
@@ -70,7 +70,7 @@ pub enum Kind {
 }
 
 impl End {
-    /// What it was.
+    /// The kind of exception that ended the trip.
     pub fn kind(&self) -> Kind {
         match self.vector & 3 {
             0 => Kind::Synchronous(self.class()),
@@ -84,7 +84,7 @@ impl End {
         (self.esr >> 26 & 0x3f) as u8
     }
 
-    /// Whether it came to its own end: an SVC with this immediate.
+    /// Returns whether the trip reached its own end: the SVC with the immediate of a trip's end.
     pub fn arrived(&self) -> bool {
         self.vector & 3 == 0 && matches!(self.class(), 0x15 | 0x11) && self.esr & 0xffff == ARRIVED
     }
@@ -94,7 +94,7 @@ impl End {
         self.esr & 0x3f
     }
 
-    /// Whether it is what this call is to end in, of a VM without EL3.
+    /// Returns whether this is the exception that the call must cause in a VM without EL3.
     pub fn is_answer_to(&self, way: Call) -> bool {
         match way {
             Call::Hypervisor => self.arrived(),
@@ -104,14 +104,14 @@ impl End {
         }
     }
 
-    /// Whether an abort's, by the class.
+    /// Returns whether the exception is an abort, by its class.
     pub fn is_abort(&self) -> bool {
         self.vector & 3 == 0 && matches!(self.class(), 0x20 | 0x21 | 0x24 | 0x25)
     }
 }
 
-/// Exceptions that the guest itself sees, and must have seen: their class and a word for it
-/// (DDI 0487, ESR_EL1.EC).
+/// Exceptions that the guest itself takes, each of which a run must have seen: their class and a
+/// name (DDI 0487, ESR_EL1.EC).
 pub const WANTED: &[(u8, &str)] = &[
     (0x00, "undefined"),
     (0x11, "SVC of AArch32"),
@@ -124,15 +124,15 @@ pub const WANTED: &[(u8, &str)] = &[
     (0x25, "data abort"),
 ];
 
-/// The immediate of the SVC at a trip's end.
+/// The immediate of the SVC that ends a trip.
 pub const ARRIVED: u64 = 0x7ea;
-/// That SVC.
+/// The class and immediate of that SVC, as ESR_EL1 reports it.
 pub const SVC: u32 = 0xd400_0001 | (ARRIVED as u32) << 5;
 
 /// The instruction at a trip's end.
 pub const ARRIVE: u32 = SVC;
 
-/// What a general register holds.
+/// The type of a general register's contents.
 pub type Word = u64;
 
 /// As 64 bits.
@@ -140,19 +140,19 @@ pub fn wide(word: Word) -> u64 {
     word
 }
 
-/// EL1 with its own stack pointer, everything masked.
+/// SPSR: EL1 with its own stack pointer, all interrupts masked.
 pub const EL1_MASKED: u64 = 0x3c5;
-/// EL1 with its own stack pointer, interrupts let in.
+/// SPSR: EL1 with its own stack pointer, interrupts unmasked.
 pub const EL1_OPEN: u64 = 0x205;
-/// The same, by the names of both architectures.
+/// The same, by the name that both architectures use.
 pub const MASKED: Word = EL1_MASKED;
 /// The same.
 pub const OPEN: Word = EL1_OPEN;
-/// EL1 on SP_EL0, everything masked.
+/// SPSR: EL1 on SP_EL0, all interrupts masked.
 pub const EL1_ON_SP0: u64 = 0x3c4;
-/// EL0, interrupts let in.
+/// SPSR: EL0, interrupts unmasked.
 pub const EL0_OPEN: u64 = 0x200;
-/// EL0 of 32 bits, interrupts let in.
+/// SPSR: EL0 in AArch32, interrupts unmasked.
 pub const EL0_32_OPEN: u64 = 0x10;
 /// PSTATE.T of an SPSR from AArch32.
 pub const THUMB: u64 = 1 << 5;
@@ -161,7 +161,7 @@ pub const THUMB: u64 = 1 << 5;
 struct Record {
     start: Start,
     end: End,
-    /// X19 to X30, SP, and whether a trip is under way.
+    /// The saved X19 to X30 and SP, and whether a trip is under way.
     host: [u64; 14],
 }
 
@@ -190,7 +190,7 @@ impl Record {
 }
 
 impl Start {
-    /// Registers zero, to address 0.
+    /// A trip to address 0 with all registers zero.
     pub const NOWHERE: Self = Self {
         x: [0; 31],
         pc: 0,
@@ -209,22 +209,17 @@ unsafe extern "C" {
     fn fuzz_spin();
 }
 
-/// Where the vectors are.
+/// The address of the trip's exception vectors.
 pub fn vectors() -> u64 {
     fuzz_vectors as *const () as u64
 }
 
-/// Code that counts X0 down and arrives.
+/// Code that counts X0 down and then ends the trip.
 pub fn spin() -> u64 {
     fuzz_spin as *const () as u64
 }
 
-/// Goes there, and gives how it ended.
-///
-/// # Safety
-///
-/// The trip writes no memory that Rust knows of, and leaves VBAR_EL1 and SP_EL1 as they are up
-/// to its end; while the MMU is on, so does it the translation of the fuzzer's own code.
+/// Makes the trip and returns how it ended.
 pub unsafe fn travel(start: &Start) -> &'static End {
     let own = read_sysreg!("mpidr_el1") as usize & 0xff;
     // SAFETY: this CPU's own record; the last trip's end is not looked at any more once the next
@@ -238,7 +233,8 @@ pub unsafe fn travel(start: &Start) -> &'static End {
     }
 }
 
-/// An exception that no trip took: the fuzzer's own fault, or somebody spoilt its memory.
+/// Reports an exception outside a trip: the fuzzer's own fault, or its memory was changed from
+/// outside.
 extern "C" fn lost() -> ! {
     println!(
         "FAIL fuzz: an exception of its own: esr {:#x}, far {:#x}, elr {:#x} (+{:#x})",

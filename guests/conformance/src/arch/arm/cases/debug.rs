@@ -78,7 +78,7 @@ fn none(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// TEEHBR, where there is one, is the guest's own.
+/// TEEHBR belongs to the guest on a CPU that has it.
 fn thumb_ee(_: &Machine) -> Outcome {
     const TEEHBR: Register = cp14(6, 1, 0, 0);
     let before = match read(TEEHBR) {

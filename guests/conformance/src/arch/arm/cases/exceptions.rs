@@ -1,4 +1,4 @@
-//! Exceptions that a guest's own instructions take: the hypervisor must leave them the guest's.
+//! Exceptions that a guest's own instructions cause: the hypervisor must let the guest take them.
 
 use crate::arch::code::{self, execute, execute_thumb};
 use crate::case::{Case, Outcome, case};
@@ -32,7 +32,7 @@ fn state() -> u32 {
 }
 
 fn undefined(_: &Machine) -> Outcome {
-    // UDF #0 and UDF #65535, and words that no extension has defined.
+    // UDF #0 and UDF #65535, and encodings that no extension defines.
     for word in [0xe7f0_00f0, 0xe7ff_ffff, 0xf700_0000, 0xee00_0010] {
         // SAFETY: an instruction that is none.
         let fault = fault_of(unsafe { execute(&[word], 0) }.map(drop), "undefined")?;
@@ -81,7 +81,7 @@ fn svc_thumb(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// There is no Monitor mode, so SMC is undefined.
+/// The VM has no Monitor mode, so SMC is undefined.
 fn smc(_: &Machine) -> Outcome {
     for word in [0xe160_0070, 0xe160_007f] {
         // SAFETY: SMC changes R0 to R3 at most, had it anybody to go to.
@@ -118,7 +118,8 @@ fn it_block(_: &Machine) -> Outcome {
 
 /// A conditional instruction whose condition fails does nothing, trapped or not.
 fn condition(_: &Machine) -> Outcome {
-    // CMP R0, #0; then EQ: SMC, HVC, WFI, MRC of MIDR to R0, and MCR to what there is not.
+    // CMP R0, #0; then, if EQ: SMC, HVC, WFI, MRC of MIDR to R0, and MCR to a register that does
+    // not exist.
     let words = [
         0xe350_0000,
         0x0160_0070,
@@ -133,7 +134,7 @@ fn condition(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// A call inside an IT block: what follows in the block is as the block says.
+/// A call inside an IT block: the instructions after it run as the block says.
 fn hvc_it_block(_: &Machine) -> Outcome {
     // ITTTE NE on R0 that is not 0: MOV R1, #3 ... HVC (32 bits), MOV R0, #9, else MOV R0, #1.
     const VERSION: u32 = crate::psci::VERSION as u32;

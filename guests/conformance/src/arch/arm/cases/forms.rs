@@ -1,5 +1,5 @@
-//! The forms of load and store on device memory that the CPU itself describes to a hypervisor
-//! (DDI 0406C, B3.13.6: HSR.ISS.ISV), in A32 and in T32, run or not as their condition says.
+//! The forms of load and store on device memory whose syndrome the CPU gives to a hypervisor (DDI
+//! 0406C, B3.13.6: HSR.ISS.ISV), in A32 and in T32, with conditions that hold and that do not.
 
 use crate::arch::code::{execute, execute_thumb};
 use crate::case::{Case, Failure, Outcome, case};
@@ -28,7 +28,7 @@ const CELL_ID_1: u64 = UART + 0xff4;
 /// Priorities of SPIs that no device has: plain bytes that read back.
 const PRIORITIES: u64 = gic::DIST + gic::IPRIORITYR + 224;
 
-/// One load of `$address`, with the register it went to.
+/// One load of `$address`; returns the register that was loaded.
 macro_rules! load {
     ($code:literal, $address:expr) => {{
         let value: u32;
@@ -71,7 +71,7 @@ fn load_signed(_: &Machine) -> Outcome {
         "LDRSB"
     );
     check_eq!(load!("ldrsh {value}, [{at}]", CELL_ID_3), 0xb1, "LDRSH");
-    // FBRD holds six bits, LCR_H a byte: no register of the platform has bit 15 for certain.
+    // FBRD holds six bits, LCR_H a byte: no register of the platform surely has bit 15.
     check_eq!(
         load!("ldrsb {value}, [{at}, #4]", CELL_ID_1),
         0x05,
@@ -80,7 +80,7 @@ fn load_signed(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// The offset in a register, shifted; the register that is loaded is the offset, or the base.
+/// The offset is in a register, shifted; the loaded register is the offset or the base too.
 fn load_offset(_: &Machine) -> Outcome {
     let (mut index, mut base) = (2_u32, CELL_ID_1 as u32);
     // SAFETY: loads from device registers without side effects.
@@ -131,8 +131,8 @@ fn store_widths(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// What a condition forbids is not done, though it aborts when it is: LDREQ and LDRNE of R0 by
-/// R0, of A32 and in an IT block.
+/// An access whose condition does not hold is not made, at an address where the access would abort:
+/// LDREQ and LDRNE of R0 by R0, in A32 and in an IT block.
 fn condition(_: &Machine) -> Outcome {
     let at = CELL_ID_3 as u32;
     // CMP R0, #0; LDREQ R0, [R0]; LDRNE R0, [R0].
@@ -149,7 +149,7 @@ fn condition(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// SP and LR are registers like others: loaded from a device, and the base of a load.
+/// SP and LR work as other registers do: loaded from a device, and as the base of a load.
 fn stack_pointer(_: &Machine) -> Outcome {
     let at = CELL_ID_3 as u32;
     let (mut by_stack, mut link): (u32, u32);

@@ -17,8 +17,8 @@ pub const CASES: &[Case] = &[
     case("fp-to-a-device", 1, to_a_device).v2(),
 ];
 
-/// FPEXC.EN: without it an instruction is undefined, though CPACR lets it, and FPEXC itself can be
-/// reached.
+/// FPEXC.EN: while it is clear an instruction is undefined, though CPACR allows it, and FPEXC
+/// itself can be accessed.
 fn exception_enable(_: &Machine) -> Outcome {
     fp::enable(true);
     fp::set_enabled(false);
@@ -36,7 +36,7 @@ fn exception_enable(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// CPACR and FPEXC are as they were after each kind of exit.
+/// CPACR and FPEXC are unchanged after each kind of exit.
 fn switches_stay(_: &Machine) -> Outcome {
     let outcome = (0..40).try_for_each(|round| {
         let on = round % 3 == 0;
@@ -71,7 +71,8 @@ fn read(number: u32) -> Result<u32, Fault> {
     unsafe { execute(&[register.read()], 0) }
 }
 
-/// They read alike each time, and are undefined where CPACR says no.
+/// The identification registers read the same each time, and are undefined where CPACR denies
+/// access.
 fn identification(_: &Machine) -> Outcome {
     for number in IDENTIFICATION {
         fp::enable(true);

@@ -13,7 +13,7 @@ mod undescribed;
 use crate::case::Case;
 pub use sysregs::feature_id;
 
-/// All of them.
+/// All cases of ARMv7-A.
 pub const TOPICS: [&[Case]; 9] = [
     holes::CASES,
     exceptions::CASES,

@@ -1,5 +1,5 @@
-//! The modes of PL1 and what each has for itself (DDI 0406C, B1.3): stack pointer, link register,
-//! SPSR, and FIQ mode's R8 to R12.
+//! The modes of PL1 and the banked registers of each (DDI 0406C, B1.3): stack pointer, link
+//! register, SPSR, and R8 to R12 of FIQ mode.
 
 use crate::case::{Case, Failure, Outcome, case};
 use crate::machine::Machine;
@@ -25,7 +25,7 @@ const USER: u32 = 0x10;
 const MODES: [u32; 5] = [0x13, 0x17, 0x1b, 0x12, 0x11];
 const MODE: u32 = 0x1f;
 
-/// What the modes have for themselves.
+/// The banked registers of all modes.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Banks {
@@ -48,7 +48,7 @@ impl Banks {
         fast: [0; 5],
     };
 
-    /// A value of its own for each; the SPSRs name modes that there are.
+    /// A different value for each register; the SPSRs name modes that exist.
     fn pattern(seed: u32) -> Self {
         let word = |index: u32| (seed + index).wrapping_mul(0x9e37_79b9);
         let mut banks = Self::ZERO;
@@ -62,7 +62,7 @@ impl Banks {
         banks
     }
 
-    /// Puts this into the registers; nothing of this program needs them.
+    /// Loads these values into the registers; this program needs none of the registers.
     fn load(&self) {
         // SAFETY: interrupts are masked, and an exception's entry sets what it uses itself.
         unsafe { banks_load(self) };
@@ -126,7 +126,7 @@ fn state() -> u32 {
     state
 }
 
-/// Into each mode and back, by CPSR as a whole.
+/// Switches to each mode and back, by a write of the whole CPSR.
 fn change(_: &Machine) -> Outcome {
     let before = state();
     for mode in MODES {
@@ -143,12 +143,12 @@ fn change(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// CPSR.A, I and F are what they were made, also over a call.
+/// CPSR.A, I and F keep what was written to them, also over a call.
 fn masks(_: &Machine) -> Outcome {
     const ALL: u32 = 7 << 6;
     let before = state();
     let outcome = (0..8).try_for_each(|bits: u32| {
-        // Interrupts stay masked: something may pend.
+        // Interrupts stay masked, since one may be pending.
         let wanted = bits << 6 | 1 << 7;
         // SAFETY: abort and FIQ sources there are none.
         unsafe {
@@ -163,7 +163,7 @@ fn masks(_: &Machine) -> Outcome {
     outcome
 }
 
-/// Each kind of exit: a call, two devices, an interrupt to be.
+/// Each kind of exit: a call, two devices, an interrupt that becomes pending.
 fn exit(round: u32) {
     match round % 4 {
         0 => drop(psci::call(psci::VERSION, 0, 0, 0)),
@@ -229,7 +229,7 @@ fn keep_and_wait(index: usize) {
     }
 }
 
-/// Each vCPU has its own.
+/// Each vCPU has its own banked registers.
 fn each_cpu(machine: &Machine) -> Outcome {
     KEPT.store(0, SeqCst);
     for index in 1..machine.cpus {
@@ -251,8 +251,8 @@ fn each_cpu(machine: &Machine) -> Outcome {
     Ok(())
 }
 
-/// User mode has no right to this program's memory: the fetch behind the change fails, as one of
-/// User mode.
+/// User mode may not execute this program's memory: the fetch after the mode change fails with User
+/// mode's permissions.
 fn user(_: &Machine) -> Outcome {
     // SAFETY: User mode runs nothing; the vectors go back to System mode.
     let Err(fault) = (unsafe { probe!("cps #0x10", "nop"; ) }) else {
@@ -265,7 +265,7 @@ fn user(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// SUBS PC, LR and RFE go where they are told, with the state that they are told.
+/// SUBS PC, LR and RFE go to the given address, with the given state.
 fn exception_return(_: &Machine) -> Outcome {
     let before = state();
     let (by_subs, by_rfe): (u32, u32);

@@ -1,5 +1,5 @@
-//! Short descriptors (DDI 0406C, B3.5): what aborts look like while a guest translates by them,
-//! which most 32-bit systems do.
+//! Short descriptors (DDI 0406C, B3.5): how aborts are reported while a guest translates by them,
+//! as most 32-bit systems do.
 
 use crate::arch::access;
 use crate::case::{Case, Failure, Outcome, case};
@@ -33,7 +33,7 @@ const TRANSLATION_SECTION: u64 = 0b0101;
 const EXTERNAL: u64 = 0b1000;
 const EXTERNAL_WALK_2: u64 = 0b1110;
 
-/// Where nothing is, where a table is missing, and where nothing is mapped.
+/// Addresses: an unmapped physical address, one whose table is missing, and one without a mapping.
 const HOLE: u32 = 0x0b00_0000;
 const NO_TABLE: u32 = 0xa000_0000;
 const UNMAPPED: u32 = 0xa010_0000;
@@ -48,7 +48,8 @@ fn build() {
     at(UNMAPPED).store(0, Relaxed);
 }
 
-/// Exchanges TTBR0 and TTBCR, with the MMU off meanwhile; both map this program to itself.
+/// Exchanges TTBR0 and TTBCR with the MMU off meanwhile; both translations map this program to
+/// itself.
 fn translate_by(table: u64, control: u64) {
     // SAFETY: no memory is used between the two changes of SCTLR but this code.
     unsafe {
@@ -75,7 +76,7 @@ fn translate_by(table: u64, control: u64) {
     }
 }
 
-/// Does `work` under short descriptors.
+/// Runs `work` under short descriptors.
 fn under_short<T>(work: impl FnOnce() -> T) -> T {
     const WALKS: u64 = 1 << 6 | 1 << 3 | 1 << 1;
     build();
@@ -97,7 +98,7 @@ fn told<T>(result: Result<T, Fault>) -> Result<(u64, bool, u64), Failure> {
     }
 }
 
-/// The external abort of a load, a store and a fetch is told by the short format's code.
+/// The external abort of a load, a store and a fetch is reported with the short format's code.
 fn hole(_: &Machine) -> Outcome {
     let at = u64::from(HOLE) + 0x40;
     // SAFETY: nothing is there.
@@ -105,7 +106,7 @@ fn hole(_: &Machine) -> Outcome {
     check_eq!(told(load)?, (EXTERNAL, false, at), "load");
     check_eq!(told(store)?, (EXTERNAL, true, at), "store");
     let fetch = under_short(|| {
-        // Devices may be run for this once.
+        // Devices may be executed during this case.
         let entry = &TABLE.0[(HOLE >> MEGABYTE) as usize];
         entry.store(HOLE | NORMAL, Relaxed);
         // SAFETY: a barrier and a TLB invalidation; then nothing is there to run.
@@ -119,7 +120,7 @@ fn hole(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// The second-level table is where nothing is.
+/// The second-level table is at an unmapped address.
 fn walk(_: &Machine) -> Outcome {
     let at = u64::from(NO_TABLE) + 0x1040;
     // SAFETY: nothing is there.
@@ -128,7 +129,7 @@ fn walk(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// The guest's own fault stays the guest's.
+/// The guest takes the faults of its own translation.
 fn unmapped(_: &Machine) -> Outcome {
     let at = u64::from(UNMAPPED) + 8;
     // SAFETY: nothing is there.

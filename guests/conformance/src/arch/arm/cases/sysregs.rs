@@ -9,7 +9,7 @@ use crate::probe::{Fault, class, status};
 use crate::psci;
 use crate::tree::Host;
 
-/// The hypervisor's own call by which others have their turn.
+/// A call of the hypervisor during which other vCPUs of the core run.
 const YIELD: u32 = 0xc600_0001;
 
 pub const CASES: &[Case] = &[
@@ -63,8 +63,8 @@ fn expect_no_register(register: Register) -> Outcome {
     expect_undefined(read(register), format_args!("{register:?}"))
 }
 
-/// All that CRn 0 may hold answers or is undefined, always the same; what the CPUID scheme names
-/// (B7.1) answers.
+/// All encodings of CRn 0 return a value or are undefined, the same each time; the registers that
+/// the CPUID scheme names (B7.1) return a value.
 fn id_space(_: &Machine) -> Outcome {
     for opc1 in 0..8 {
         for (crm, opc2) in (0..16).flat_map(|crm| (0..8).map(move |opc2| (crm, opc2))) {
@@ -83,7 +83,7 @@ fn id_space(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// All of the 64-bit registers answer or are undefined.
+/// All 64-bit registers return a value or are undefined.
 fn id_pair_space(_: &Machine) -> Outcome {
     for opc1 in 0..16 {
         for crm in 0..16 {
@@ -144,8 +144,8 @@ fn id_write(_: &Machine) -> Outcome {
 }
 
 /// PMCR, PMCNTENSET, PMOVSR, PMSELR, PMCCNTR, PMXEVTYPER, PMXEVCNTR, PMUSERENR, PMINTENSET,
-/// PMOVSSET: a 32-bit CPU says in ID_DFR0 that there are monitors, and no hypervisor
-/// can hide that, so that programs use them. They count nothing, and hold nothing.
+/// PMOVSSET: a 32-bit CPU says in ID_DFR0 that it has performance monitors, and no hypervisor can
+/// hide that, so programs use these registers. In a VM they count nothing and store nothing.
 fn pmu_zero(_: &Machine) -> Outcome {
     let registers = [
         (12, 0),
@@ -191,7 +191,7 @@ fn unallocated(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// Coprocessors that nobody has are undefined, by each of their instructions: MRC, MCR, CDP, LDC,
+/// Coprocessors that do not exist are undefined, by each of their instructions: MRC, MCR, CDP, LDC,
 /// STC, MRRC.
 fn coprocessors(_: &Machine) -> Outcome {
     for number in (0..8).chain([9, 12, 13]) {
@@ -242,7 +242,8 @@ fn hyp(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// What an operating system keeps in registers of its own stays there, also over a call.
+/// A register in which an operating system keeps its own data holds what was written to it, also
+/// over a call.
 fn pl1(_: &Machine) -> Outcome {
     let registers = [
         (cp15(0, 13, 0, 2), u32::MAX),   // TPIDRURW
@@ -308,7 +309,7 @@ fn cache_ids(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// By set and way over the first level, as firmware does; by address; and all of it.
+/// Cleans the first level by set and way, as firmware does; by address; and the whole cache.
 fn cache_ops(_: &Machine) -> Outcome {
     let line = 0_u32;
     let at = core::ptr::from_ref(&line);
@@ -328,7 +329,8 @@ fn cache_ops(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// ATS1CPR gives the guest's own address, and tells a fault (B4.1.112, long descriptors).
+/// ATS1CPR returns the guest's own physical address, and reports a fault (B4.1.112, long
+/// descriptors).
 fn translate(_: &Machine) -> Outcome {
     let good = mmu::map(2, 0x0900_0000, Kind::Device);
     let bad = mmu::unmap(3);
@@ -350,8 +352,8 @@ fn translated(address: u64) -> u64 {
     read_sysreg!("par_el1")
 }
 
-/// FCSEIDR, by which addresses below 32 MiB are moved, is the guest's own, whoever else has its
-/// core meanwhile; or it is read-only (D11.2), and zero.
+/// FCSEIDR, which moves addresses below 32 MiB, holds the guest's own value, whatever other VMs use
+/// its core meanwhile; or it is read-only (D11.2) and zero.
 fn fcseidr(_: &Machine) -> Outcome {
     const FCSEIDR: Register = cp15(0, 13, 0, 0);
     const ROUNDS: u32 = 1000;
@@ -361,13 +363,13 @@ fn fcseidr(_: &Machine) -> Outcome {
         read(FCSEIDR)
     );
     for round in 1..=ROUNDS {
-        // Bits 31:25 are the process's.
+        // Bits 31:25 are the process identifier.
         let wanted = round << 25;
         // SAFETY: nothing of this program is below 32 MiB.
         let written = unsafe { write(FCSEIDR, wanted) };
         check!(written.is_ok(), "{written:x?}");
         let kept = read(FCSEIDR);
-        // Another VM's turn, where there is one; elsewhere no function.
+        // A call during which another VM runs, if there is one; natively the call does not exist.
         psci::call(u64::from(YIELD), 0, 0, 0);
         let after = read(FCSEIDR);
         check!(

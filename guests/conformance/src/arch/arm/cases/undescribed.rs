@@ -1,5 +1,6 @@
-//! The forms of load and store on device memory that the CPU does not describe to a hypervisor
-//! (HSR.ISS.ISV zero), which so has to decode the instruction itself: pairs, lists, write-back.
+//! The forms of load and store on device memory for which the CPU gives a hypervisor no syndrome
+//! (HSR.ISS.ISV zero), so that the hypervisor has to decode the instruction itself: pairs, lists,
+//! write-back.
 
 use crate::arch::code::{execute, execute_thumb};
 use crate::case::{Case, Failure, Outcome, case};
@@ -23,11 +24,11 @@ const UART: u64 = platform::UART.get();
 const CELL_IDS: u32 = UART as u32 + 0xff0;
 const IDS: [u32; 4] = [0x0d, 0xf0, 0x05, 0xb1];
 
-/// FBRD, LCR_H, CR and IFLS, which hold what they are given, with values that they may have.
+/// FBRD, LCR_H, CR and IFLS, which hold what is written to them, with values that they can have.
 const LINE: u32 = UART as u32 + 0x28;
 const VALUES: [u32; 4] = [0x15, 0x70, 0x301, 0x12];
 
-/// What is in those, which are as before afterwards.
+/// The contents of these registers, which the case restores afterwards.
 fn line_after(store: impl FnOnce()) -> [u32; 4] {
     let at = |index: u64| u64::from(LINE) + index * 4;
     let before = [0, 1, 2, 3].map(|index| read32(at(index)));
@@ -149,7 +150,7 @@ fn thumb(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// An exclusive access, or one of VFP, works or is refused by an abort (docs/differences.md).
+/// An exclusive access, or one of VFP, succeeds or is refused by an abort (docs/differences.md).
 fn exclusive(_: &Machine) -> Outcome {
     // LDREX R0, [R0].
     // SAFETY: a load from a device register without side effects.

@@ -1,5 +1,5 @@
-//! Loads and stores of every form, to everywhere: each width, pairs, lists, SIMD, exclusives,
-//! write-back, unprivileged, by System and User mode, in A32 and T32, aligned or not.
+//! Fuzzes loads and stores of every form to every address: each width, pairs, lists, SIMD,
+//! exclusives, write-back, unprivileged, by System and User mode, in A32 and T32, aligned or not.
 
 use super::forms::{self, Flags, Form, Operands, SP};
 use super::trip::{End, Kind, MASKED, Start, THUMB, UNDEFINED, USER_MASKED};
@@ -8,10 +8,10 @@ use crate::fuzz::Fuzzer;
 use crate::fuzz::places::{self, Expectation, REACH, Spot};
 use crate::fuzz::random::Random;
 
-/// How much is seen at once of addresses that are not where they are seen.
+/// The size of the window through which an access reaches an address that is not mapped one to one.
 const GIGABYTE: u64 = 1 << 30;
 
-/// Where it runs, and how it sees the address.
+/// In which mode the access runs, and by which mapping it reaches the address.
 struct View {
     base: u32,
     pc: u32,
@@ -44,7 +44,7 @@ fn view(spot: Spot, random: &mut Random) -> View {
     }
 }
 
-/// One access.
+/// Makes one access and checks it.
 pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     let form = forms::pick(random);
     let mut operands = Operands::any(random);
@@ -54,7 +54,7 @@ pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     let mut spot = places::spot(fuzzer.machine, random);
     let within = spot.physical % GIGABYTE;
     if !(REACH..GIGABYTE - REACH).contains(&within) {
-        // A list could go from the end of a window to what is seen beside it.
+        // A list at a window's end could reach what is mapped behind the window.
         spot.place = Expectation::Device;
     }
     let view = view(spot, random);
@@ -104,7 +104,7 @@ impl Seen<'_> {
         self.others_unchanged()?;
         let known = match self.end.kind() {
             _ if self.end.arrived() => true,
-            // Maintenance is not User mode's.
+            // User mode has no cache maintenance.
             Kind::Synchronous(UNDEFINED) => {
                 self.form.flags.contains(Flags::CACHE) && self.end.was_user()
             }
@@ -127,8 +127,9 @@ impl Seen<'_> {
         }
     }
 
-    /// External, misaligned, or an exclusive where there can be none (DDI 0406C, B3.13.3, long
-    /// descriptors); a permission fault where System mode looks as User mode would.
+    /// An external abort, a misaligned one, or that of an exclusive access where there can be none
+    /// (DDI 0406C, B3.13.3, long descriptors); a permission fault where System mode accesses as
+    /// User mode would.
     fn is_known_abort(&self) -> bool {
         match self.end.status() {
             0x10 | 0x21 | 0x35 => true,
@@ -137,7 +138,7 @@ impl Seen<'_> {
         }
     }
 
-    /// Free memory takes every access that is aligned.
+    /// Free memory accepts every aligned access.
     fn memory_aborts(&self) -> Result<(), &'static str> {
         match self.end.status() {
             0x10 | 0x35 => Err("memory does not answer"),
@@ -145,7 +146,7 @@ impl Seen<'_> {
         }
     }
 
-    /// Registers that hold what was loaded.
+    /// Returns whether the registers hold what was loaded.
     fn is_data(&self, number: u8) -> bool {
         let flags = self.form.flags;
         let second = flags.contains(Flags::PAIR) && number == self.operands.second;
@@ -153,7 +154,7 @@ impl Seen<'_> {
         flags.loads_general() && (number == self.operands.data || second || listed)
     }
 
-    /// A load's registers hold this.
+    /// What a load's target registers must hold.
     fn loaded(&self, value: u32, what: &'static str) -> Result<(), &'static str> {
         if !self.end.arrived() || !self.form.flags.is_plain_load() {
             return Ok(());
@@ -166,17 +167,17 @@ impl Seen<'_> {
         }
     }
 
-    /// Whether a load of two registers ended after the first of them: an abort restores the base,
-    /// and leaves the others unknown (DDI 0406C, B1.9.8, "Effects of data-aborted instructions"). So
-    /// one at the end of what answers may have loaded a part.
+    /// Returns whether a load of two registers may have ended after the first of them: an abort
+    /// restores the base, and leaves the others unknown (DDI 0406C, B1.9.8, "Effects of
+    /// data-aborted instructions"). So a load at the end of a device may have loaded a part.
     fn is_half_loaded(&self, number: u8) -> bool {
         let flags = self.form.flags;
         let several = flags.contains(Flags::PAIR) || flags.contains(Flags::LIST);
         several && self.end.is_abort() && self.is_data(number) && number != self.operands.base
     }
 
-    /// Registers that the instruction does not name, and all of them after an exception, are as
-    /// they were.
+    /// Registers that the instruction does not name, and all registers after an exception, are
+    /// unchanged.
     fn others_unchanged(&self) -> Result<(), &'static str> {
         let flags = self.form.flags;
         let both = self.start.x.iter().zip(&self.end.x);

@@ -1,4 +1,4 @@
-//! Code that is made for one step.
+//! Code that the fuzzer writes for one step.
 
 use crate::fuzz::Call;
 use crate::fuzz::memory::CODE;
@@ -12,7 +12,7 @@ pub const WFE: u32 = 0xe320_f002;
 /// YIELD.
 pub const YIELD: u32 = 0xe320_f001;
 
-/// HVC, SMC, SVC or BKPT with as much of this immediate as it has room for.
+/// HVC, SMC, SVC or BKPT with the bits of this immediate that the instruction holds.
 pub fn call(way: Call, immediate: u32) -> u32 {
     let split = (immediate & 0xfff0) << 4 | immediate & 0xf;
     match way {

@@ -1,5 +1,5 @@
-//! The forms of loads and stores: the assembler makes each once, and a step puts its registers
-//! in.
+//! The forms of loads and stores: the assembler encodes each once, and a step fills in its
+//! registers.
 
 use crate::fuzz::random::Random;
 use core::arch::global_asm;
@@ -14,11 +14,11 @@ impl Flags {
     pub const LOAD: Self = Self(1);
     /// It writes.
     pub const STORE: Self = Self(2);
-    /// It has a second data register, the one behind the first.
+    /// It has a second data register, the one after the first.
     pub const PAIR: Self = Self(4);
     /// Rd gets a status.
     pub const STATUS: Self = Self(8);
-    /// The base gets the new address.
+    /// The base register gets the new address.
     pub const WRITE_BACK: Self = Self(16);
     /// The data registers are SIMD registers.
     pub const SIMD: Self = Self(32);
@@ -32,41 +32,41 @@ impl Flags {
     pub const INDEX: Self = Self(512);
     /// Two registers by a list.
     pub const LIST: Self = Self(1024);
-    /// As User mode would.
+    /// Accesses with the permissions of User mode.
     pub const UNPRIVILEGED: Self = Self(2048);
-    /// Of T32.
+    /// The instruction is of T32.
     pub const THUMB: Self = Self(4096);
 
-    /// Whether all of `other` are set.
+    /// Returns whether all flags of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether it must abort where nobody answers. Without a monitor an exclusive store does
-    /// nothing; hints and maintenance by address need no answer.
+    /// Returns whether the access must abort at an address where no device answers. An exclusive
+    /// store without a monitor set does nothing; hints and maintenance by address need no answer.
     pub const fn must_abort(self) -> bool {
         self.0 & (Self::ATOMIC.0 | Self::CACHE.0 | Self::HINT.0) == 0
     }
 
-    /// Whether its data registers hold what was read, and nothing else does.
+    /// Returns whether its data registers hold what was read, and no other register does.
     pub const fn is_plain_load(self) -> bool {
         self.contains(Self::LOAD) && self.must_abort() && !self.contains(Self::SIMD)
     }
 
-    /// Whether its data registers are general ones that it may change.
+    /// Returns whether its data registers are general registers that it may change.
     pub const fn loads_general(self) -> bool {
         self.contains(Self::LOAD) && !self.contains(Self::SIMD)
     }
 }
 
-/// One form.
+/// One form of load or store.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Form {
     word: u32,
     /// What it does.
     pub flags: Flags,
-    /// What it reads from where all bits are set.
+    /// What it reads from memory where all bits are set.
     pub ones: u32,
 }
 
@@ -87,11 +87,11 @@ pub struct Operands {
 }
 
 impl Operands {
-    /// Data in an even register and the next, the others elsewhere among R0 to R12; now and then
+    /// Chooses an even register and the next for the data, and others among R0 to R12; now and then
     /// SP as the base.
     pub fn any(random: &mut Random) -> Self {
         let data = 2 * random.below(6) as u8;
-        // Up to ten behind the pair it is none of it.
+        // An offset of up to ten from the pair names none of the pair.
         let behind = |step: u8| (data + 2 + step) % 13;
         let base = random.below(4) as u8;
         Self {
@@ -124,7 +124,7 @@ impl Form {
         if thumb { word.rotate_left(16) } else { word }
     }
 
-    /// Where it differs from how it was assembled: Rn at bit 16, Rt at 12, Rm at 0.
+    /// Moves the registers from the fields of the assembled form: Rn at bit 16, Rt at 12, Rm at 0.
     fn changes(&self, operands: &Operands) -> u32 {
         let flags = self.flags;
         let field = |now: u8, then: u8, at: u32| u32::from(now ^ then) << at;
@@ -157,12 +157,12 @@ unsafe extern "C" {
     static fuzz_forms_end: Form;
 }
 
-/// How many there are from one to another.
+/// How many forms lie between two labels.
 fn count(from: *const Form, to: *const Form) -> u64 {
     (to.addr() - from.addr()) as u64 / size_of::<Form>() as u64
 }
 
-/// One of them.
+/// Chooses one form at random.
 pub fn pick(random: &mut Random) -> Form {
     let start = &raw const fuzz_forms;
     let count = count(start, &raw const fuzz_forms_end);
@@ -170,7 +170,7 @@ pub fn pick(random: &mut Random) -> Form {
     unsafe { *start.add(random.below(count) as usize) }
 }
 
-/// One of A32.
+/// Chooses one form of A32.
 pub fn pick_arm(random: &mut Random) -> Form {
     let start = &raw const fuzz_forms;
     let count = count(start, &raw const fuzz_forms_thumb);

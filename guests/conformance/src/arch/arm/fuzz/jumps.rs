@@ -1,4 +1,4 @@
-//! Jumps to where no code is.
+//! Fuzzes jumps to addresses where there is no code.
 
 use super::space;
 use super::trip::{FETCH, FETCH_USER, Kind, MASKED, Start, THUMB, UNDEFINED, USER_MASKED};
@@ -6,7 +6,7 @@ use crate::fuzz::Fuzzer;
 use crate::fuzz::places;
 use crate::fuzz::random::Random;
 
-/// One jump.
+/// Makes one jump and checks the exception.
 pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     let mut start = Start::NOWHERE;
     start.x.iter_mut().for_each(|x| *x = random.next() as u32);
@@ -26,11 +26,11 @@ pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     }
 }
 
-/// Chooses by which way it is seen.
+/// Chooses a physical address and the mapping by which the jump goes to it.
 fn aim(start: &mut Start, physical: u64, random: &mut Random) {
     let offset = physical as u32 & 0xfff;
     let thumb = if random.once_in(3) { THUMB } else { 0 };
-    // T32 begins at each half.
+    // An instruction of T32 may begin at each halfword.
     let half = if thumb != 0 && random.once_in(2) {
         2
     } else {
@@ -46,17 +46,17 @@ fn aim(start: &mut Start, physical: u64, random: &mut Random) {
             USER_MASKED | thumb,
         ),
         5 if physical >> 32 == 0 => {
-            // The MMU off: addresses are physical.
+            // With the MMU off, addresses are physical.
             start.sctlr = space::SCTLR & !1;
             (physical as u32, MASKED | thumb)
         }
-        // What is no instruction, in memory: for both.
+        // Memory with a word that is an instruction neither in A32 nor in T32.
         6 => (undefined(random), MASKED),
         7 => {
             let page = space::window(space::ZEROS.address(), true);
             (page + (undefined(random) & 0xfff), USER_MASKED)
         }
-        // Not mapped.
+        // An address that is not mapped.
         _ => {
             let at = space::USER_DATA + (4 << 12) + random.below(0x10_0000) as u32;
             (at & !3, MASKED | thumb)

@@ -1,4 +1,4 @@
-//! What the guest that tries everything makes of A32 and T32, and of the coprocessors' registers.
+//! The parts of the guest fuzzer that are specific to A32, T32 and the coprocessors' registers.
 
 pub mod access;
 pub mod code;

@@ -1,5 +1,5 @@
-//! Words that nobody thought about, run by User mode as a program: what it may not do ends in an
-//! exception, from which it goes on behind; a timer ends the rest.
+//! Random words that User mode runs as a program: what User mode may not do causes an exception,
+//! after which the program continues with the next instruction; a timer ends the rest.
 
 use super::forms::Operands;
 use super::trip::{
@@ -10,31 +10,31 @@ use crate::fuzz::places;
 use crate::fuzz::random::Random;
 use crate::fuzz::{Fuzzer, repair};
 
-/// What programs of A32 and of T32 are called.
+/// The names of programs of A32 and of T32, in failures.
 pub const WORDS: [&str; 2] = ["programs", "programsT32"];
 
-/// Whether User mode may run A32 and T32.
+/// Returns whether User mode may run A32 and T32.
 pub fn has_aarch32() -> bool {
     true
 }
 
-/// Words of a program.
+/// How many words a program has.
 const LENGTH: usize = 96;
-/// How often it may go on behind an exception.
+/// How often a program may continue after an exception.
 const ROUNDS: usize = 16;
-/// Microseconds that it gets at a time.
+/// How many microseconds a program may run at a time.
 const TIME: u64 = 15;
 /// CPSR.N, Z, C, V, Q and GE.
 const FLAGS: u32 = 0x1f << 27 | 0xf << 16;
 
-/// One program of A32.
+/// Runs one program of A32.
 pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     let words: [u32; LENGTH] = core::array::from_fn(|_| spare(word(random)));
     code::put(words);
     run(fuzzer, random, 0);
 }
 
-/// One of T32.
+/// Runs one program of T32.
 pub fn step_32(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     let words: [u32; LENGTH] = core::array::from_fn(|_| spare_thumb(word_thumb(random)));
     code::put(words);
@@ -122,7 +122,8 @@ fn word(random: &mut Random) -> u32 {
     }
 }
 
-/// MRRC to R15, which is UNPREDICTABLE, makes QEMU 10 stop (`gen_pc_plus_diff`): to others.
+/// MRRC to R15, which is UNPREDICTABLE, makes QEMU 10 stop (`gen_pc_plus_diff`): other registers
+/// are chosen.
 fn spare(word: u32) -> u32 {
     match word & 0x0fe0_0000 {
         0x0c40_0000 => word & !0xf_f000 | 0x1_2000,
@@ -130,7 +131,7 @@ fn spare(word: u32) -> u32 {
     }
 }
 
-/// The same of T32, wherever an instruction may begin.
+/// The same exclusions in T32, at each halfword where an instruction may begin.
 fn spare_thumb(word: u32) -> u32 {
     let half = |half: u32| {
         if half & 0xefe0 == 0xec40 {
@@ -150,9 +151,9 @@ fn word_thumb(random: &mut Random) -> u32 {
         2 => any & 0x07ff_ffff | 0xf800_0000,
         // MRC and MCR.
         3 => 0x0e10_ee00 | any & 0xf1ef_00ff,
-        // An IT block, and what may be in it.
+        // An IT block with instructions that are allowed in one.
         4 => any & 0xffff_00ff | 0xbf00,
-        // A load or store of 32 bits: its first half is the lower one.
+        // A load or store of 32 bits: its first halfword is in the lower half.
         _ => (any & 0xffff) << 16 | 0xf800 | any >> 16 & 0x1ff,
     }
 }

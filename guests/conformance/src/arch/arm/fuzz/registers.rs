@@ -1,16 +1,4 @@
-//! Every encoding of a register of coprocessors 14 and 15, read and written.
-//!
-//! The instructions, 2^16 of them of 32 bits (MRC and MCR; opc1, CRn, CRm and opc2 in full) and
-//! 2^10 of 64 bits (MRRC and MCRR; opc1 and CRm), are made once, each with its own way back; so an
-//! emulator translates each once. Every one is executed. The value that is written is anything,
-//! but for what would take the fuzzer's own feet away:
-//!
-//! - TTBR0, TTBCR, MAIR and FCSEIDR are written while the MMU is off; the way back puts them in
-//!   order before it is on again.
-//! - SCTLR gets anything, but neither V nor TE, by which the vectors would be elsewhere or in T32,
-//!   and with M set neither EE, which turns the tables' bytes around, nor WXN or UWXN, as our code
-//!   is writable.
-//! - VBAR is put back by the next instruction.
+//! Fuzzes every encoding of a register of coprocessors 14 and 15, by a read and a write.
 
 use super::space;
 use super::trip::{self, ARRIVE, DATA, End, Kind, Start, UNDEFINED};
@@ -23,32 +11,34 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 /// coprocessor, opc1 and CRm.
 const SINGLE: usize = 1 << 15;
 const PAIRS: usize = 1 << 9;
-/// All of them.
+/// How many encodings there are.
 pub const ENCODINGS: usize = SINGLE + PAIRS;
-/// Each read and written.
+/// How many instructions: a read and a write of each encoding.
 const ALL: usize = 2 * ENCODINGS;
-/// Rows of eight encodings.
+/// How many rows of eight encodings there are.
 pub const ROWS: u64 = (ENCODINGS / 8) as u64;
 
-/// The instruction, return to our vectors, arrive.
+/// Words of code for each instruction: the instruction, the restoring of our vectors, the end of
+/// the trip.
 static STUBS: [[AtomicU32; 4]; ALL] = [const { [const { AtomicU32::new(0) }; 4] }; ALL];
-/// What came of each: 0 nothing yet.
+/// The outcome of each instruction; 0: not executed yet.
 static OUTCOMES: [AtomicU8; ALL] = [const { AtomicU8::new(0) }; ALL];
-/// How often each was executed.
+/// How often each instruction was executed.
 static VISITS: [AtomicU16; ALL] = [const { AtomicU16::new(0) }; ALL];
-/// What the identification registers said first, with bit 0 of the other word set.
+/// What each identification register returned first; bit 0 of the second word says that the first
+/// is valid.
 static IDENTITY: [[AtomicU32; 2]; 64] = [const { [const { AtomicU32::new(0) }; 2] }; 64];
 
 const ARRIVED: u8 = 0xff;
 
-/// An encoding, and which way.
+/// An encoding, and whether it is read or written.
 #[derive(Clone, Copy)]
 pub struct Register {
     number: usize,
     read: bool,
 }
 
-/// What an encoding is of.
+/// The fields of an encoding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fields {
     /// Coprocessor, opc1, CRn, CRm, opc2.
@@ -86,7 +76,7 @@ impl Register {
         usize::from(self.read) * ENCODINGS + self.number
     }
 
-    /// The instruction, of R0, and R1.
+    /// The instruction, with R0, and R1 where it takes two.
     fn instruction(self) -> u32 {
         let read = u32::from(self.read) << 20;
         read | match self.fields() {
@@ -99,7 +89,7 @@ impl Register {
         }
     }
 
-    /// Rules the translation of our own code.
+    /// The register controls the translation of our own code.
     fn translates(self) -> bool {
         !self.read
             && matches!(
@@ -117,8 +107,8 @@ impl Register {
         !self.read && matches!(self.fields(), Fields::Single(15, _, 7 | 8, ..))
     }
 
-    /// Hyp mode's and Monitor mode's: never a guest's (DDI 0406C, B3.17.1). By name, as emulators
-    /// do not decode opc1 everywhere.
+    /// A register of Hyp mode or Monitor mode: never a guest's (DDI 0406C, B3.17.1). They are
+    /// listed by name, since emulators do not decode opc1 everywhere.
     fn is_above(self) -> bool {
         match self.fields() {
             // SCR, SDER, MVBAR.
@@ -141,7 +131,7 @@ impl Register {
         }
     }
 
-    /// Where in the table of identification registers: opc1 0, CRn 0, CRm 0 to 7.
+    /// The index in the table of identification registers: opc1 0, CRn 0, CRm 0 to 7.
     fn identity(self) -> Option<usize> {
         match self.fields() {
             Fields::Single(15, 0, 0, crm @ 0..=7, opc2) if self.read => {
@@ -151,14 +141,14 @@ impl Register {
         }
     }
 
-    /// Registers that it may change.
+    /// The registers that the instruction may change.
     fn may_change(self, number: usize, end: &End) -> bool {
         let pair = matches!(self.fields(), Fields::Pair(..));
         self.read && end.arrived() && (number == 0 || pair && number == 1)
     }
 }
 
-/// Makes the instructions.
+/// Writes the code of all instructions.
 pub fn prepare() {
     /// MCR of R8 to VBAR.
     const SET_VECTORS: u32 = 0xee0c_8f10;
@@ -175,22 +165,22 @@ pub fn prepare() {
     super::code::synchronize_all();
 }
 
-/// What encoding `number` is of.
+/// The fields of encoding `number`.
 pub fn fields(number: usize) -> Fields {
     Register { number, read: true }.fields()
 }
 
-/// Its instruction, of R0, and R1.
+/// The instruction of the encoding, with R0, and R1 where it takes two.
 pub fn instruction(number: usize, read: bool) -> u32 {
     Register { number, read }.instruction()
 }
 
-/// That instruction with its way back: R8 says where the vectors are.
+/// That instruction and the end of its trip; R8 holds the vectors' address.
 pub fn stub(number: usize, read: bool) -> u32 {
     core::ptr::from_ref(&STUBS[Register { number, read }.index()]).addr() as u32
 }
 
-/// A row of eight encodings, each read and written.
+/// Runs a row of eight encodings, each read and written.
 pub fn row(fuzzer: &mut Fuzzer<'_>, row: u64, random: &mut Random) {
     for low in 0..8 {
         for read in [true, false] {
@@ -226,7 +216,7 @@ fn begin(register: Register, random: &mut Random) -> Start {
     start
 }
 
-/// What SCTLR may become while its code runs.
+/// The bits of SCTLR that may change while the step's code runs.
 fn control(value: u32) -> u32 {
     const M: u32 = 1;
     const V_AND_TE: u32 = 1 << 13 | 1 << 30;
@@ -239,7 +229,8 @@ fn control(value: u32) -> u32 {
     }
 }
 
-/// An address for an operation: it may invalidate what was written there, and nothing else.
+/// An address for an operation by address: it may invalidate what was written there, and nothing
+/// else.
 fn operand(random: &mut Random) -> u32 {
     match random.below(4) {
         0 => SCRATCH.middle() as u32,
@@ -249,7 +240,7 @@ fn operand(random: &mut Random) -> u32 {
     }
 }
 
-/// What the fuzzer itself needs is put back.
+/// Restores what the fuzzer itself needs.
 fn restore(fuzzer: &Fuzzer<'_>, register: Register, end: &End) {
     if !end.arrived() {
         return;
@@ -266,7 +257,7 @@ fn restore(fuzzer: &Fuzzer<'_>, register: Register, end: &End) {
     }
 }
 
-/// What must hold, whatever the encoding means.
+/// Checks what must hold whatever the encoding means.
 fn judge(fuzzer: &mut Fuzzer<'_>, register: Register, start: &Start, end: &End) {
     for (number, (before, after)) in start.x.iter().zip(&end.x).enumerate() {
         if before != after && !register.may_change(number, end) {
@@ -294,7 +285,7 @@ fn judge(fuzzer: &mut Fuzzer<'_>, register: Register, start: &Start, end: &End) 
     }
 }
 
-/// What is there stays there, and what is not does not come.
+/// A register that exists keeps existing, and one that does not exist never appears.
 fn stays(fuzzer: &mut Fuzzer<'_>, register: Register, end: &End) {
     let outcome = match end.kind() {
         _ if end.arrived() => ARRIVED,
@@ -309,7 +300,7 @@ fn stays(fuzzer: &mut Fuzzer<'_>, register: Register, end: &End) {
     }
 }
 
-/// An identification register says the same each time.
+/// An identification register reads the same each time.
 fn same(fuzzer: &mut Fuzzer<'_>, register: Register, index: usize, value: u32) {
     let [first, known] = &IDENTITY[index];
     if known.swap(1, Relaxed) == 0 {
@@ -320,7 +311,7 @@ fn same(fuzzer: &mut Fuzzer<'_>, register: Register, index: usize, value: u32) {
     }
 }
 
-/// Prints how often they were visited; whether each was so often.
+/// Prints how often the encodings were executed; returns whether each was executed often enough.
 pub fn print(least: u16) -> bool {
     let (writes, reads) = VISITS.split_at(ENCODINGS);
     let lowest = |visits: &[AtomicU16]| visits.iter().map(|count| count.load(Relaxed)).min();

@@ -1,15 +1,4 @@
-//! The translation under which the fuzzer lives, by long descriptors.
-//!
-//! | virtual | what |
-//! |---|---|
-//! | 0 to 2 GiB | devices and the first gigabyte of RAM, at their own addresses |
-//! | 2 GiB | a page of code that User mode may run, a page of data for it, two pages that move |
-//! | 2.25 GiB | the first 256 MiB, where the devices are, once more, for User mode |
-//! | 3 GiB | whichever gigabyte was last asked for |
-//! | the upper half, under [`with_upper`] | whatever a step says: TTBR1 is the garbage's |
-//!
-//! Code and data of the fuzzer itself are mapped one to one, so that it goes on whether the
-//! MMU is on or off.
+//! The stage-1 translation under which the fuzzer runs, with long descriptors.
 
 pub use crate::fuzz::memory::{CODE, DATA, GARBAGE, ZEROS};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,26 +7,26 @@ const PAGE: u64 = 4096;
 const MEGABYTES_2: u64 = 2 << 20;
 const GIGABYTE: u64 = 1 << 30;
 
-/// TTBCR: as the runtime's.
+/// TTBCR with the runtime's value.
 pub const TCR: u64 = hanok_guest_runtime::arch::mmu::TCR;
-/// TTBCR with TTBR0's half alone: half of the addresses.
+/// TTBCR with TTBR0's half alone: half of the addresses are mapped.
 const LOWER: u64 = TCR & !(1 << 23) | 1;
 /// SCTLR, with its bits that are one in ARMv7 and in the virtualization extensions (DDI 0406C,
 /// B4.1.130): MMU, caches, branch prediction, CP15 barriers. Read at [`install`] and checked.
 pub const SCTLR: u32 = 0x00c5_187d;
 
-/// Where User mode's code is, for User mode.
+/// Where User mode sees its code.
 pub const USER_CODE: u32 = 2 << 30;
-/// Where its data is.
+/// Where User mode sees its data.
 pub const USER_DATA: u32 = USER_CODE + PAGE as u32;
-/// Where it sees physical address 0; [`USER_REACH`] bytes follow.
+/// Where User mode sees physical address 0; [`USER_REACH`] bytes follow.
 pub const USER_DEVICES: u32 = USER_CODE + (256 << 20);
-/// How much it sees of devices.
+/// How many bytes of devices User mode sees.
 pub const USER_REACH: u64 = 256 << 20;
-/// Where the gigabyte is seen that was last asked for.
+/// Where the gigabyte of physical addresses is mapped that was asked for last.
 const EVERYTHING: u64 = 3 << 30;
 
-/// No instruction of A32, in each half none of T32, seen as words.
+/// A word that is no instruction of A32, and no instruction of T32 in either halfword.
 const NO_CODE: u64 = 0xe7f0_00f0_e7f0_00f0;
 
 #[repr(C, align(4096))]
@@ -73,7 +62,7 @@ const READ_ONLY: u64 = 1 << 7;
 const NOT_AT_PL1: u64 = 1 << 53;
 const NOT_CODE: u64 = 1 << 54;
 
-/// Fills the tables, and goes over to them.
+/// Fills the tables and switches to them.
 pub fn install(ram: crate::tree::Area) {
     assert!(ram.end() <= 2 * GIGABYTE, "RAM beyond 2 GiB");
     let device = BLOCK | ACCESS | DEVICE | NOT_CODE;
@@ -94,8 +83,8 @@ pub fn install(ram: crate::tree::Area) {
     assert!(found == u64::from(SCTLR), "SCTLR is {found:#x}");
 }
 
-/// The registers that are the fuzzer's and the runtime's own: where its vectors are, and `this`,
-/// which is TPIDRPRW.
+/// Sets the registers that the fuzzer and the runtime need: the vectors' address, and `this`, which
+/// goes to TPIDRPRW.
 pub fn own_registers(vectors: u64, this: u64) {
     write_sysreg!("vbar_el1", vectors);
     write_sysreg!("tpidr_el1", this);
@@ -103,12 +92,12 @@ pub fn own_registers(vectors: u64, this: u64) {
     crate::arch::fp::enable(true);
 }
 
-/// Whether User mode's code is there.
+/// Returns whether the address is of User mode's code.
 pub fn is_user_code(address: u32) -> bool {
     (USER_CODE..USER_DATA).contains(&address)
 }
 
-/// Lets PL1 or User mode fetch from the page of `physical`, and gives where they see it.
+/// Lets PL1 or User mode fetch from the page of `physical`, and returns the virtual address of it.
 pub fn window(physical: u64, for_user: bool) -> u32 {
     const PL1: usize = 2;
     const USER: usize = 3;
@@ -140,7 +129,7 @@ fn flush() {
     };
 }
 
-/// Where PL1 sees `physical`, of 40 bits, until the next one is asked for.
+/// The virtual address by which PL1 sees `physical`, an address of 40 bits, until the next call.
 pub fn everywhere(physical: u64) -> u32 {
     let block = physical / GIGABYTE * GIGABYTE;
     if block == GIGABYTE {
@@ -160,7 +149,7 @@ fn switch() {
     write_sysreg!("sctlr_el1", SCTLR.into());
 }
 
-/// Makes TTBR1 and its half of TTBCR what a step says, while `work` runs.
+/// Runs `work` with TTBR1 and its half of TTBCR as the step says.
 pub fn with_upper<T>(ttbr1: u64, control: u64, work: impl FnOnce() -> T) -> T {
     set_upper(ttbr1, LOWER | control & UPPER);
     let result = work();
@@ -178,8 +167,7 @@ fn set_upper(ttbr1: u64, control: u64) {
     flush();
 }
 
-/// A descriptor with these low and high attributes that leads to `address`, and from where
-/// nothing is run.
+/// A descriptor of a non-executable page or block at `address`, with these low and high attributes.
 pub fn descriptor(address: u64, attributes: u64) -> u64 {
     const ADDRESS: u64 = 0x00ff_ffff_f000;
     address & ADDRESS | attributes & !ADDRESS & !FOR_USER | VALID | NOT_CODE | NOT_AT_PL1

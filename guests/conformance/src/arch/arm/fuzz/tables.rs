@@ -1,4 +1,5 @@
-//! Stage 1 tables of garbage: the upper half's, anywhere, with any geometry.
+//! Fuzzes stage-1 tables: the upper half's tables hold random descriptors, lie anywhere and have
+//! any geometry.
 
 use super::trip::{DATA, FETCH, Kind, MASKED, Start};
 use super::{code, space};
@@ -7,7 +8,7 @@ use crate::fuzz::places;
 use crate::fuzz::random::Random;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Accesses that read alone, of R0 by R1: loads, ATS1C*, cache maintenance.
+/// Instructions that only read, from R1 to R0: loads, ATS1C*, cache maintenance.
 const READS: [u32; 9] = [
     0xe591_0000, // ldr r0, [r1]
     0xe5d1_0000, // ldrb r0, [r1]
@@ -19,12 +20,12 @@ const READS: [u32; 9] = [
     0xee07_1f3e, // DCCIMVAC
     0xee07_1f35, // ICIMVAU
 ];
-/// Accesses under one setting.
+/// Makes accesses under one setting of the translation.
 const LOOKS: u64 = 4;
-/// Beyond what a VM has.
+/// An address beyond everything that the VM has.
 const FAR: u64 = 1 << 39;
 
-/// Another set of tables, and a few looks through them.
+/// Chooses another set of tables and makes a few accesses through them.
 pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     let choice: [u64; 8] = core::array::from_fn(|_| descriptor(fuzzer, random));
     for (index, word) in space::GARBAGE.0.iter().enumerate() {
@@ -41,8 +42,9 @@ pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     }
 }
 
-/// To another table, a device or nothing; most of them to this very page, so that a walk goes
-/// on. Never to memory that could be run or written: nothing here is.
+/// Chooses a descriptor that leads to another table, a device or an unmapped address; most lead to
+/// this very page, so that the walk goes on. None leads to memory that could be executed or
+/// written.
 fn descriptor(fuzzer: &Fuzzer<'_>, random: &mut Random) -> u64 {
     let address = match random.below(4) {
         0 => places::not_memory(fuzzer.machine, random).physical,
@@ -73,7 +75,8 @@ fn look(fuzzer: &mut Fuzzer<'_>, random: &mut Random, root: u64, control: u64) {
         let Some(descriptor) = stale else {
             return end;
         };
-        // Other tables, and nothing invalidated: the TLB has the former ones, or none.
+        // Other tables without an invalidation: the TLB holds translations by the former tables, or
+        // none.
         for word in &space::GARBAGE.0 {
             word.store(descriptor, Relaxed);
         }
@@ -86,7 +89,7 @@ fn look(fuzzer: &mut Fuzzer<'_>, random: &mut Random, root: u64, control: u64) {
         Kind::Synchronous(_) => end.arrived() && !fetches,
         _ => false,
     };
-    // LDRD has R1, too.
+    // LDRD loads R1 too.
     let changed = |number: usize| start.x[number] != end.x[number];
     let others = (2..15).any(changed);
     if !known || others {

@@ -14,7 +14,7 @@ use core::arch::global_asm;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
 
-/// What a general register holds.
+/// The type of a general register's contents.
 pub type Word = u32;
 
 /// As 64 bits.
@@ -22,21 +22,21 @@ pub fn wide(word: Word) -> u64 {
     word.into()
 }
 
-/// What a trip begins with.
+/// The state with which a trip begins.
 #[derive(Clone)]
 #[repr(C)]
 pub struct Start {
     /// R0 to R12, SP, LR.
     pub x: [u32; 15],
-    /// Where to.
+    /// The address to go to.
     pub pc: u32,
-    /// CPSR there: System or User mode.
+    /// CPSR at that address: System or User mode.
     pub pstate: u32,
     /// SCTLR.
     pub sctlr: u32,
 }
 
-/// What it ended with.
+/// The state with which a trip ended.
 #[derive(Clone)]
 #[repr(C)]
 pub struct End {
@@ -48,7 +48,7 @@ pub struct End {
     pub pstate: u32,
     /// DFSR, DFAR, IFSR, IFAR.
     faults: [u32; 4],
-    /// Which entry of the vector table.
+    /// The entry of the vector table that was taken.
     pub vector: u32,
 }
 
@@ -80,7 +80,8 @@ pub const DATA: u8 = 0x25;
 /// A vector that no exception of PL1 leads to.
 const NEVER: u8 = 0x3f;
 
-/// Exceptions that the guest itself sees, and must have seen: their class and a word for it.
+/// Exceptions that the guest itself takes, each of which a run must have seen: their class and a
+/// name.
 pub const WANTED: &[(u8, &str)] = &[
     (UNDEFINED, "undefined"),
     (SVC_CLASS, "SVC"),
@@ -100,7 +101,7 @@ const ASYNCHRONOUS: u32 = 0x11;
 const DEBUG_EVENT: u32 = 0x22;
 
 impl End {
-    /// Whether User mode was left.
+    /// Returns whether the exception came from User mode.
     pub fn was_user(&self) -> bool {
         self.pstate & MODE == USER_OPEN
     }
@@ -109,7 +110,7 @@ impl End {
         self.pstate & THUMB != 0
     }
 
-    /// The instruction: how far behind it the link register is, B1.8.3 says.
+    /// The address of the instruction; B1.8.3 says how far behind it the link register is.
     pub fn pc(&self) -> u32 {
         let behind = match self.vector {
             1 | 2 if self.thumb() => 2,
@@ -119,7 +120,7 @@ impl End {
         self.link.wrapping_sub(behind)
     }
 
-    /// What it was.
+    /// The kind of exception that ended the trip.
     pub fn kind(&self) -> Kind {
         let of =
             |user, privileged| Kind::Synchronous(if self.was_user() { user } else { privileged });
@@ -135,7 +136,7 @@ impl End {
         }
     }
 
-    /// Whether it came to its own end: the SVC of the way back, in our own code.
+    /// Returns whether the trip reached its own end: the SVC at a trip's end, in our own code.
     pub fn arrived(&self) -> bool {
         let pc = self.pc();
         let ours = crate::boot::image().contains(pc.into()) || space::is_user_code(pc);
@@ -160,12 +161,12 @@ impl End {
         }
     }
 
-    /// Whether a synchronous abort's.
+    /// Returns whether the exception is a synchronous abort.
     pub fn is_abort(&self) -> bool {
         matches!(self.vector, 3 | 4) && self.kind() != Kind::SystemError
     }
 
-    /// Whether it is what this call is to end in, of a VM without Monitor mode.
+    /// Returns whether this is the exception that the call must cause in a VM without Monitor mode.
     pub fn is_answer_to(&self, way: Call) -> bool {
         match way {
             Call::Hypervisor => self.arrived(),
@@ -188,25 +189,26 @@ impl core::fmt::Debug for End {
     }
 }
 
-/// The instruction at a trip's end: SVC, by an immediate that no step chooses.
+/// The instruction at a trip's end: SVC, with an immediate that no step chooses.
 pub const ARRIVE: u32 = 0xefff_dfea;
-/// Its upper and its lower half are the same of T32, for code that is of both.
+/// As T32 its upper and lower halfword are the same instruction, for code that works in both
+/// states.
 pub const ARRIVE_THUMB: u16 = 0xdfea;
 
-/// System mode, everything masked.
+/// CPSR: System mode, all interrupts masked.
 pub const MASKED: Word = 0x1df;
-/// System mode, interrupts let in.
+/// CPSR: System mode, interrupts unmasked.
 pub const OPEN: Word = 0x11f;
-/// User mode, interrupts let in.
+/// CPSR: User mode, interrupts unmasked.
 pub const USER_OPEN: Word = 0x10;
-/// User mode, everything masked.
+/// CPSR: User mode, all interrupts masked.
 pub const USER_MASKED: Word = 0x1d0;
 
 #[repr(C, align(512))]
 struct Record {
     end: End,
     start: Start,
-    /// R4 to R11, SP, LR, whether a trip is under way, TPIDRPRW.
+    /// The saved R4 to R11, SP and LR, whether a trip is under way, and TPIDRPRW.
     host: [u32; 12],
 }
 
@@ -233,7 +235,7 @@ impl Record {
 }
 
 impl Start {
-    /// Registers zero, to address 0.
+    /// A trip to address 0 with all registers zero.
     pub const NOWHERE: Self = Self {
         x: [0; 15],
         pc: 0,
@@ -248,22 +250,17 @@ unsafe extern "C" {
     fn fuzz_spin();
 }
 
-/// Where the vectors are.
+/// The address of the trip's exception vectors.
 pub fn vectors() -> u64 {
     fuzz_vectors as *const () as u64
 }
 
-/// Code that counts R0 down and arrives.
+/// Code that counts R0 down and then ends the trip.
 pub fn spin() -> u32 {
     fuzz_spin as *const () as u32
 }
 
-/// Goes there, and gives how it ended.
-///
-/// # Safety
-///
-/// The trip writes no memory that Rust knows of, and leaves VBAR as it is up to its end; while
-/// the MMU is on, so does it the translation of the fuzzer's own code.
+/// Makes the trip and returns how it ended.
 pub unsafe fn travel(start: &Start) -> &'static End {
     let own = read_sysreg!("mpidr_el1") as usize & 0xff;
     // SAFETY: this CPU's own record; the last trip's end is not looked at any more once the next
@@ -277,7 +274,8 @@ pub unsafe fn travel(start: &Start) -> &'static End {
     }
 }
 
-/// An exception that no trip took: the fuzzer's own fault, or somebody spoilt its memory.
+/// Reports an exception outside a trip: the fuzzer's own fault, or its memory was changed from
+/// outside.
 extern "C" fn lost(record: *const Record) -> ! {
     // SAFETY: the record of this CPU, which the vectors have just filled.
     let end = unsafe { &(*record).end };
@@ -319,8 +317,8 @@ fuzz_vectors:
 6:  fuzz_entry 6
 7:  fuzz_entry 7
 
-// In the exception's mode, whose stack pointer is the record, with its number in r0. No memory is
-// touched until the translation is ours.
+// Runs in the exception's mode, whose stack pointer points to the record, with the vector's number
+// in r0. No memory is accessed until the translation is ours again.
 fuzz_arrive:
     mrc     p15, 0, r1, c1, c0, 0   // SCTLR
     movw    lr, #{sctlr_low}

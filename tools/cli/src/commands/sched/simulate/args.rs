@@ -33,39 +33,40 @@ Exit codes:
 pub struct SimulateArgs {
     /// The description.
     pub file: PathBuf,
-    /// Until when; by default until all begins anew, or for a few hundred periods.
+    /// The end of the simulation; by default when everything repeats, or after a few hundred
+    /// periods.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = nanos)]
     pub until: Option<u64>,
-    /// Only this component with all that is in it.
+    /// Simulate only this component, with everything in it.
     #[arg(long, value_name = "NAME")]
     pub component: Option<String>,
-    /// With --component: when there is CPU time.
+    /// With --component: when CPU time is supplied.
     #[arg(long, value_enum, default_value_t = Source::Worst, requires = "component")]
     pub supply: Source,
-    /// What kind of server gives all components their budget, whatever the description says.
+    /// The kind of server that gives all components their budget, whatever the description says.
     #[arg(long, value_enum)]
     pub server: Option<Server>,
     /// What becomes of promised time that nobody uses.
     #[arg(long, value_enum, default_value_t = Unused::Idle)]
     pub slack: Unused,
-    /// When jobs are released after they arrived.
+    /// When jobs are released after their arrival.
     #[arg(long, value_enum, default_value_t = Release::First)]
     pub jitter: Release,
     /// How long jobs take.
     #[arg(long, value_enum, default_value_t = Length::Worst)]
     pub execution: Length,
-    /// Where random numbers begin.
+    /// The seed of the random numbers.
     #[arg(long, default_value_t = 1, allow_hyphen_values = true)]
     #[arg(value_parser = values::whole(0..=u64::MAX, "a seed", "1"))]
     pub seed: u64,
-    /// How many events are too many.
+    /// The largest number of events.
     #[arg(long, default_value_t = 2_000_000, allow_hyphen_values = true)]
     #[arg(value_parser = values::whole(1..=u64::MAX, "the number of events", "2000000"))]
     pub events: u64,
-    /// The part of the time that is shown, from here.
+    /// The start of the part that is shown.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = nanos)]
     pub from: Option<u64>,
-    /// To here.
+    /// The end of the part that is shown.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = nanos)]
     pub to: Option<u64>,
     /// Print everything that happened as JSON.
@@ -79,7 +80,7 @@ pub struct SimulateArgs {
     pub html: Option<PathBuf>,
 }
 
-/// When there is CPU time for one component.
+/// When CPU time is supplied to one component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Source {
     /// As late as its interface allows.
@@ -88,18 +89,18 @@ pub enum Source {
     Full,
 }
 
-/// How a component's budget is treated.
+/// The kind of a component's server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Server {
-    /// Spent whether there is work or not.
+    /// The budget is spent whether there is work or not.
     Periodic,
-    /// Kept until the period's end.
+    /// The budget is kept until the period's end.
     Deferrable,
-    /// Lost when there is no work.
+    /// The budget is lost when there is no work.
     Polling,
     /// The deadline moves with the wake-up.
     Bandwidth,
-    /// The same, and out of budget it goes on with a later deadline.
+    /// As `bandwidth`, and out of budget it goes on with a later deadline.
     SoftBandwidth,
 }
 
@@ -118,11 +119,11 @@ impl From<Server> for Kind {
 /// What becomes of time that is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Unused {
-    /// Nobody has it.
+    /// It stays unused.
     Idle,
-    /// Whoever has work has it.
+    /// Whoever has work uses it.
     Share,
-    /// The same, and bandwidth servers divide what is free (GRUB).
+    /// As `share`, and bandwidth servers divide the free bandwidth (GRUB).
     Reclaim,
 }
 
@@ -141,7 +142,7 @@ impl From<Unused> for Slack {
 pub enum Release {
     /// When they arrive.
     None,
-    /// The first as late as can be.
+    /// The first job as late as possible.
     First,
     /// At random.
     Random,
@@ -150,9 +151,9 @@ pub enum Release {
 /// How long jobs take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Length {
-    /// As long as they may.
+    /// As long as their execution time.
     Worst,
-    /// At random, up to that.
+    /// At random, up to their execution time.
     Random,
 }
 

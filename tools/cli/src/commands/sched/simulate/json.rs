@@ -1,4 +1,4 @@
-//! Everything that happened, for programs. Times are nanoseconds.
+//! The record of a simulation for programs. Times are in nanoseconds.
 
 use anyhow::Result;
 use serde::Serialize;

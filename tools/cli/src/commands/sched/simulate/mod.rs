@@ -66,7 +66,7 @@ fn show(args: &SimulateArgs, shown: &Shown) -> Outcome<()> {
     Ok(())
 }
 
-/// What is to be written, checked.
+/// The outputs, checked.
 fn outputs(file: &Path, args: &SimulateArgs) -> Outcome<()> {
     let mut outputs = Outputs::default().reads("the description", file);
     for (what, path) in [("--svg", &args.svg), ("--html", &args.html)] {
@@ -89,7 +89,7 @@ fn rows(model: &Model, timeline: &Timeline) -> Vec<TaskId> {
     rows.into_iter().map(|(_, id)| id).collect()
 }
 
-/// The part that is drawn: what was asked for, else so much that jobs can be told apart.
+/// The part that is drawn: what was asked for, else as much as lets jobs be told apart.
 fn window(args: &SimulateArgs, model: &Model, timeline: &Timeline) -> Outcome<(u64, u64)> {
     let periods = model.tasks.iter().map(|task| task.period.get());
     let shortest = periods.clone().min().unwrap_or(1);

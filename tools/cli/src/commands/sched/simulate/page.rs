@@ -44,7 +44,7 @@ pub fn write(shown: &Shown) -> String {
     page.document()
 }
 
-/// A table's first row.
+/// A table's heading.
 fn header(names: &[&str]) -> Element {
     el("tr").children(names.iter().map(|name| tell("th", *name)))
 }
@@ -95,7 +95,7 @@ fn cores(shown: &Shown) -> Element {
     table.children(rows)
 }
 
-/// How many missed jobs are listed.
+/// The largest number of missed jobs that are listed.
 const LISTED: usize = 50;
 
 fn missed(shown: &Shown) -> Option<Element> {

@@ -1,4 +1,4 @@
-//! The timeline as a drawing: cores above, tasks below, jobs' releases and deadlines at them.
+//! The timeline as a drawing: cores above, tasks below, with releases and deadlines of jobs.
 
 use hanok_draw::markup::{Element, el};
 use hanok_draw::shapes::{circle, drawing, line, rect, text, tipped};
@@ -8,23 +8,23 @@ use hanok_task_model::{ComponentId, TaskId};
 use super::shown::Shown;
 use crate::commands::sched::times::readable;
 
-/// Where time begins where names are short, and how wide it is.
+/// The position where time begins if names are short, and the width of the time axis, in pixels.
 const LEFT: f64 = 170.0;
 const WIDTH: f64 = 1000.0;
 const RIGHT: f64 = 30.0;
-/// About the width of a character.
+/// The approximate width of a character in pixels.
 const CHARACTER: f64 = 7.5;
-/// Longer names are cut in the drawing; the table has all of them.
+/// The largest length of a name in the drawing; the table has longer ones.
 const LONGEST: usize = 60;
-/// From one row to the next, and the bar in it.
+/// The height of a row, and of the bar in it, in pixels.
 const ROW: f64 = 34.0;
 const BAR: f64 = 18.0;
-/// Above the first row.
+/// The height above the first row in pixels.
 const TOP: f64 = 76.0;
-/// Between the cores and the tasks of one component, and of the next.
+/// The gap between the cores and the tasks, and between components, in pixels.
 const GAP: f64 = 16.0;
 
-/// One for each component, again from the first after the last; told apart by lightness, too.
+/// One colour for each component, which repeat; they also differ in lightness.
 const COLOURS: [&str; 8] = [
     "#2f6f9f", "#d08c2f", "#4f9a6a", "#a0527d", "#7a8f2a", "#6a5aa8", "#b3583f", "#3f9a9a",
 ];
@@ -55,7 +55,7 @@ pub fn draw(shown: &Shown) -> Element {
         .child(legend)
 }
 
-/// What a row is of.
+/// What a row shows.
 #[derive(Clone, Copy)]
 enum Of {
     Core(usize),
@@ -70,7 +70,7 @@ struct Row {
 
 struct Picture<'a> {
     shown: &'a Shown<'a>,
-    /// Where time begins, after the names.
+    /// The position where time begins, behind the names.
     left: f64,
 }
 
@@ -209,7 +209,7 @@ impl<'a> Picture<'a> {
         drawn
     }
 
-    /// From `y` on, in as many lines as it needs; and where the last one is.
+    /// The legend from `y` on, in as many lines as it needs, and the position of the last one.
     fn legend(&self, mut y: f64) -> (Element, f64) {
         let mut group = el("g");
         let mut x = self.left;
@@ -258,7 +258,7 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// A name with its middle left out where it is very long: its end tells tasks apart.
+/// A very long name without its middle: its end tells tasks apart.
 fn shortened(name: &str) -> String {
     let letters: Vec<char> = name.chars().collect();
     if letters.len() <= LONGEST {
@@ -275,7 +275,8 @@ fn text_length(text: &str) -> f64 {
     text.chars().count() as f64
 }
 
-/// Between two marks of the axis: 1, 2 or 5 times a power of ten, eight to twenty of them.
+/// The distance of two marks of the axis: 1, 2 or 5 times a power of ten, for eight to twenty
+/// marks.
 fn step(length: u64) -> u64 {
     let mut step = 1u64;
     loop {

@@ -10,7 +10,7 @@ use super::super::times::readable;
 use super::args::{Length, Release, Server, SimulateArgs, Source};
 use hanok_base::exit::{Code, Failure, Outcome, failure};
 
-/// How long at most, in periods of the task that comes least often, where nobody says.
+/// The default limit of the time, in periods of the least frequent task.
 const PERIODS: u64 = 200;
 
 /// A simulation that is ready to begin.
@@ -20,7 +20,7 @@ pub struct Plan {
     pub title: String,
 }
 
-/// What `args` ask for.
+/// The simulation that `args` ask for.
 pub fn plan(model: &Model, args: &SimulateArgs) -> Outcome<Plan> {
     let analysis = analyse(model).map_err(|errors| refused(&SimError::Model(errors)))?;
     let interfaces = interfaces(model, &analysis);
@@ -54,7 +54,7 @@ fn interfaces(model: &Model, analysis: &Analysis) -> Interfaces {
     found.collect()
 }
 
-/// Where the analysis put vCPUs.
+/// The cores on which the analysis placed vCPUs.
 fn placement(analysis: &Analysis) -> BTreeMap<(ComponentId, u32), hanok_task_model::CoreId> {
     let placed = analysis.pools.iter().filter_map(|pool| match pool {
         Placement::Placed(cores) => Some(cores),
@@ -98,7 +98,8 @@ fn what(model: &Model, args: &SimulateArgs, interfaces: &Interfaces) -> Outcome<
     Ok(What::Component(id, supply))
 }
 
-/// The least supply to who begins to have work: a polling server may lose a budget first.
+/// The least supply for a component that begins to have work: a polling server may lose a budget
+/// first.
 fn worst(
     model: &Model,
     id: ComponentId,
@@ -131,7 +132,7 @@ fn given(model: &Model, id: ComponentId) -> Option<ResourceInterface> {
     }
 }
 
-/// Until all begins anew, twice; or for some periods, where that is sooner.
+/// Twice the time after which everything repeats, or a number of periods, whichever is shorter.
 fn horizon(model: &Model, interfaces: &Interfaces) -> u64 {
     let tasks = model.tasks.iter().map(|task| task.period.get());
     let longest = tasks.clone().max().unwrap_or(1);
@@ -184,7 +185,7 @@ fn title(model: &Model, options: &Options) -> String {
     }
 }
 
-/// Why there is no simulation, and what mends it.
+/// Why there is no simulation, and the remedy.
 pub fn refused(error: &SimError) -> Failure {
     let more = match error {
         SimError::NoInterface(_) => {

@@ -1,13 +1,13 @@
-//! What a simulation has to show, however it is shown.
+//! The content of a simulation's output, whatever its form.
 
 use hanok_simulator::Timeline;
 use hanok_task_model::{ComponentId, Model, TaskId};
 
-/// What there is to show.
+/// The content of a simulation's output.
 pub struct Shown<'a> {
     pub(super) model: &'a Model,
     pub(super) timeline: &'a Timeline,
-    /// What each core of the timeline is called.
+    /// The name of each core of the timeline.
     pub(super) cores: Vec<String>,
     /// The tasks that were simulated, by component.
     pub(super) rows: Vec<TaskId>,

@@ -8,13 +8,13 @@ use hanok_task_model::TaskId;
 use super::shown::Shown;
 use crate::commands::sched::times::readable;
 
-/// How many columns a line's time has.
+/// The number of columns for the time.
 const WIDTH: u64 = 80;
 
-/// How much of a column's time somebody ran.
+/// Signs for how much of a column's time something ran.
 const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
-/// The timeline, the tasks' table, and what is to be known about misses.
+/// The timeline, the tasks' table, and the misses.
 pub fn write(shown: &Shown) -> String {
     let mut text = format!("{}\n\n", shown.title);
     let names: Vec<_> = shown.rows.iter().map(|task| shown.name(*task)).collect();
@@ -47,7 +47,7 @@ fn column(shown: &Shown, at: u64) -> usize {
     usize::try_from(column).unwrap_or(usize::MAX)
 }
 
-/// From when to when a column goes.
+/// The times that a column covers.
 fn span(shown: &Shown, column: u64) -> (u64, u64) {
     let length = u128::from(shown.to - shown.from);
     let at = |column: u64| {
@@ -93,7 +93,7 @@ fn shade(busy: u64, length: u64) -> char {
     SHADES.get(level as usize).copied().unwrap_or(' ')
 }
 
-/// A line below a task, with its missed deadlines, where there are some.
+/// A line below a task with its missed deadlines, if it has any.
 fn marks(text: &mut String, shown: &Shown, margin: usize, task: TaskId) {
     let horizon = shown.timeline.horizon;
     let mut line = vec![' '; WIDTH as usize];

@@ -1,4 +1,4 @@
-//! From a description to what is shown.
+//! Tests the way from a description to the output.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ fn arguments(line: &str) -> SimulateArgs {
     args
 }
 
-/// What is shown of a description, by each of the ways.
+/// The output about a description, in each of the forms.
 fn shown(file: &Path, options: &str) -> (String, String, String, String) {
     let args = arguments(&format!("{} {options}", file.display()));
     let schedule = load_schedule(file, &system::boards_dir(&root())).unwrap();
@@ -120,7 +120,7 @@ fn what_is_missed_is_shown_everywhere() {
     assert!(due.contains(&400_000) && due.contains(&600_000), "{due:?}");
     assert!(svg.contains("missed: due at 400 us"));
     assert!(page.contains("late.&lt;short&gt;") && !page.contains("<short>"));
-    // All times are written in one way: in their largest unit, with a space before it.
+    // All times have one form: their largest unit, with a space in front of it.
     assert!(page.contains("<td>1.201 ms</td>"), "{page}");
     for shown in [&text, &svg, &page] {
         let glued = |unit: &&str| {
@@ -130,7 +130,7 @@ fn what_is_missed_is_shown_everywhere() {
         let glued = ["us", "ms", "ns"].into_iter().find(glued);
         assert_eq!(glued, None, "{shown}");
     }
-    // On a CPU for itself it is another matter.
+    // On a CPU for itself the component misses no deadline.
     let (text, ..) = shown(&file, "--component late --supply full --until 1201us");
     assert!(text.ends_with("No deadline is missed."), "{text}");
 }

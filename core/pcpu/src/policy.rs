@@ -56,7 +56,7 @@ impl PcpuPolicy {
             servers.charge_until(clock.counter());
         }
         what();
-        self.excuse_until(clock);
+        self.exempt_switch_until(clock);
     }
 
     /// What passed since the last [`Policy::pick`], or since something was charged, is at nobody's expense.

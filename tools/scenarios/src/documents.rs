@@ -73,8 +73,7 @@ fn paths(line: &str) -> impl Iterator<Item = &str> {
 fn is_there(root: &Path, path: &str) -> bool {
     /// What a document tells its reader to make, and where others keep theirs.
     const EXAMPLES: [&str; 4] = ["guests/hello", "fuzz/artifacts", "arch/arm64", "docs/devel"];
-    let example = |example: &&str| path.starts_with(*example);
-    root.join(path).exists() || EXAMPLES.iter().any(|known| example(known))
+    root.join(path).exists() || EXAMPLES.iter().any(|known| path.starts_with(known))
 }
 
 /// The links of a line of Markdown that lead into the repository, without what follows a `#`.

@@ -3,19 +3,20 @@
 use hanok_sched::{Decision, Entity, InterfaceError, Policy, Reservation, RoundRobin, Servers};
 use hanok_vm::Clock;
 
-/// How a pCPU chooses among its vCPUs, by its system's description.
+/// The policy of a pCPU, by its system's description.
 #[derive(Debug)]
 pub enum PcpuPolicy {
-    /// In turn.
+    /// vCPUs run in turn.
     RoundRobin(RoundRobin),
-    /// By what each vCPU is promised. Kept outside of the pCPU's record: a pCPU that takes turns has none,
-    /// and what each exit reads of the record stays near its start.
+    /// Servers enforce what each vCPU is promised. They are outside of the pCPU's record: a pCPU
+    /// that takes turns has none, and the fields of the record that each exit reads stay near its
+    /// start.
     Servers(&'static mut Servers),
 }
 
 impl PcpuPolicy {
-    /// `entity`, which has no work yet, is promised `reservation` from `now` on. Where vCPUs take turns nothing
-    /// is promised, and where they do not, a vCPU without a promise never runs.
+    /// Promises `reservation` to `entity`, which has no work yet, from `now` on. Where vCPUs run in
+    /// turn nothing is promised; where they do not, a vCPU without a promise never runs.
     pub(crate) fn reserve(
         &mut self,
         entity: Entity,
@@ -33,16 +34,17 @@ impl PcpuPolicy {
         matches!(self, Self::Servers(_))
     }
 
-    /// Whether `entity` is the only one that has work, and goes on having its turn if it is left alone.
+    /// Whether `entity` is the only one with work, and keeps its turn as long as that is so.
     pub(crate) fn has_only(&self, entity: Entity) -> bool {
         match self {
             Self::RoundRobin(policy) => policy.has_only(entity),
-            // What it sleeps is not to be taken off its budget.
+            // The time that it sleeps must not be charged to its budget.
             Self::Servers(_) => false,
         }
     }
 
-    /// What passed since the last [`Policy::pick`] went into the switch that it asked for, which is done.
+    /// The time since the last [`Policy::pick`] was the switch that it asked for, which is done
+    /// now.
     #[inline(always)]
     pub(crate) fn exempt_switch_until(&mut self, clock: &impl Clock) {
         #[cold]
@@ -56,7 +58,8 @@ impl PcpuPolicy {
     }
 }
 
-/// What servers do, out of line: turns cost a few instructions, and it would take registers from these.
+/// The policy of servers, out of line: turns cost a few instructions, and inlined, servers would
+/// take registers from them.
 mod servers {
     use super::{Decision, Entity, Policy, Servers};
 

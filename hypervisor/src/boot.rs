@@ -175,7 +175,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         planted: selftest::planted(tree.bootargs),
     };
     #[cfg(feature = "selftest")]
-    let stir = selftest::stir(tree.bootargs, &mut layout.free);
+    let page_moves = selftest::page_moves(tree.bootargs, &mut layout.free);
     let random = gather(&machine, tree.rng_seed, &image.key, hanok_arch::random());
     let board = Board {
         machine,
@@ -188,7 +188,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         counts_instructions: pmu::counts(),
         owners: Mutex::new(system::owners(&layout.free, units)),
         #[cfg(feature = "selftest")]
-        stir,
+        page_moves,
         payload,
         random: Mutex::new(random),
         jitter: AtomicU32::new(0),

@@ -15,7 +15,7 @@ use hanok_arm_common::planted::Planted;
 use hanok_config::VmConfig;
 use hanok_memory::{FrameMap, Slot};
 use hanok_paging::{Stage2, Stage2Attributes, Table, Vmid, vttbr_el2};
-use hanok_pcpu::{STIRRED, Stir};
+use hanok_pcpu::{MOVED_PAGES, PageMoves};
 use hanok_types::{Hpa, Ipa, PAGE_SIZE, Span};
 
 /// The instruction that returns: RET, and BX LR.
@@ -98,15 +98,19 @@ impl Leak {
 }
 
 /// Whether pages of VMs are to be taken at random and given back in other frames.
-fn wants_stir(bootargs: &str) -> bool {
+fn wants_page_moves(bootargs: &str) -> bool {
     wanted(bootargs) == Some("pages")
 }
 
-/// What takes and gives them, in frames of its own.
-pub fn stir(bootargs: &str, free: &mut FrameMap) -> Stir {
-    let count = if wants_stir(bootargs) { STIRRED } else { 0 };
+/// The movers of these pages, with frames of their own.
+pub fn page_moves(bootargs: &str, free: &mut FrameMap) -> PageMoves {
+    let count = if wants_page_moves(bootargs) {
+        MOVED_PAGES
+    } else {
+        0
+    };
     let frames = (0..count).map(|_| take(free, PAGE_SIZE, "hanok.selftest=pages").start());
-    Stir::new(frames)
+    PageMoves::new(frames)
 }
 
 /// Slots for pages of VMs that are not at their homes.
@@ -115,8 +119,8 @@ pub struct Slots(Option<&'static mut [Option<Slot>]>);
 impl Slots {
     /// For each VM, if the boot loader's words want it.
     pub fn new(facts: &Facts<'_>, arena: &mut Arena) -> Self {
-        let count = STIRRED * facts.system.vms.len();
-        let all = wants_stir(facts.bootargs)
+        let count = MOVED_PAGES * facts.system.vms.len();
+        let all = wants_page_moves(facts.bootargs)
             .then(|| arena.put_all(count, (0..count).map(|_| None)))
             .flatten();
         Self(all)
@@ -130,7 +134,7 @@ impl Slots {
         let split = self
             .0
             .take()
-            .and_then(|all| all.split_at_mut_checked(STIRRED));
+            .and_then(|all| all.split_at_mut_checked(MOVED_PAGES));
         let Some((own, rest)) = split else {
             return &mut [];
         };

@@ -63,9 +63,9 @@ pub struct Board<B: Backend> {
     pub vmids: Mutex<VmidPool>,
     /// The owner of each frame.
     pub owners: Mutex<Owners>,
-    /// Pages that are taken and given back at random.
+    /// The self-test that moves pages of VMs to other frames at random.
     #[cfg(feature = "selftest")]
-    pub stir: crate::Stir,
+    pub page_moves: crate::PageMoves,
     /// The image's payload, in which the offsets of VMs' blobs count.
     pub payload: &'static [u8],
     /// The pool from which guests' random numbers come.

@@ -23,11 +23,11 @@ use std::vec::Vec;
 pub const UART: u32 = 33;
 /// The maintenance interrupt.
 pub const MAINTENANCE: u32 = 25;
-/// Where each VM's RAM begins.
+/// The start of each VM's RAM.
 pub const RAM: Ipa = Ipa::new(0x4000_0000);
-/// A frame that is the hypervisor's, for a test to give.
+/// A frame that belongs to the hypervisor, which a test can give to a VM.
 pub const SPARE: Hpa = Hpa::new(0x8000_0000);
-/// Two pieces of loading, so that it can be interrupted.
+/// The size of RAM: two pieces of loading, so that loading can be interrupted.
 const RAM_LEN: u64 = 0x10_0000;
 
 /// The board, whose parts live for ever, as on a real one.
@@ -39,19 +39,20 @@ pub struct FakeBoard {
     pub pcpus: Vec<Pcpu<FakeBackend>>,
     /// The other end of the serial line.
     pub wire: Wire,
-    /// How many vCPUs are in each VM's guest; the test is to count. Nobody may be where memory is made.
+    /// The number of vCPUs in each VM's guest, which the test counts. None may be in a VM whose
+    /// memory is loaded.
     pub inhabitants: Vec<Arc<AtomicUsize>>,
 }
 
 impl FakeBoard {
-    /// A board with `vms`, called `vm0` and so on, of each of which these are the CPUs of its vCPUs, that
+    /// A board with `vms`, named `vm0` and so on. Each entry has the CPUs of the VM's vCPUs, which
     /// take turns of 100 ticks.
     pub fn new(settings: Settings, vms: &[Vec<u8>], version: GicVersion) -> Self {
         Self::with_promises(settings, vms, version, &[])
     }
 
-    /// The same, where the CPUs for which there is a promise are shared by servers under EDF that leave what
-    /// they do not use.
+    /// As [`Self::new`], with servers under EDF on the CPUs for which there is a promise; they
+    /// leave time that they do not use idle.
     pub fn with_promises(
         settings: Settings,
         vms: &[Vec<u8>],
@@ -91,16 +92,16 @@ impl FakeBoard {
     }
 }
 
-/// What the vCPU of a VM on a CPU is promised.
+/// The promise to the vCPU of a VM on a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct FakePromise {
     /// The CPU.
     pub cpu: usize,
     /// The VM.
     pub vm: usize,
-    /// How often the budget comes, in ticks.
+    /// The period in ticks.
     pub period: u64,
-    /// What comes in each period, in ticks.
+    /// The budget of each period in ticks.
     pub budget: u64,
 }
 
@@ -153,12 +154,12 @@ fn config(name: &str, cpus: &[u8]) -> VmConfig {
     config
 }
 
-/// Where the RAM of the `vm`th VM is on the board: one above the other.
+/// The start of VM `vm`'s RAM on the board: one VM's RAM follows another's.
 fn home(vm: usize) -> Hpa {
     Hpa::new(RAM.get() + vm as u64 * RAM_LEN)
 }
 
-/// A VM's space, which has all of its RAM, and room for two pages elsewhere.
+/// The address space of a VM with all pages present, and slots for two pages away from their homes.
 fn space(config: &VmConfig, home: Hpa) -> AddressSpace<FakeTableMemory> {
     let regions = regions_of(config, home, None, None).expect("few regions");
     let tables = FakeTableMemory::new(64);
@@ -167,7 +168,8 @@ fn space(config: &VmConfig, home: Hpa) -> AddressSpace<FakeTableMemory> {
     AddressSpace::new(Geometry::BITS_40, tables, &mut tlb, &regions, slots).expect("room for it")
 }
 
-/// The owners of this board's RAM: each of the `vms` VMs has its own; [`SPARE`] is the hypervisor's.
+/// The owners of this board's RAM: each of the `vms` VMs owns its own, and the hypervisor owns
+/// [`SPARE`].
 fn owners(vms: usize) -> Owners {
     let span = |start, len| Span::new(start, len).expect("a span");
     let all = span(home(0), vms as u64 * RAM_LEN);
@@ -182,7 +184,8 @@ fn owners(vms: usize) -> Owners {
     owners
 }
 
-/// A bit for the `vcpu`th vCPU of VM `vm` where its CPU may hold it back, as the description's order counts.
+/// The bit of vCPU `vcpu` of VM `vm` if its CPU may hold it back, counted in the description's
+/// order.
 fn bit(vms: &[Vec<u8>], vm: usize, vcpu: usize, promises: &[FakePromise]) -> u64 {
     let cpu = vms[vm][vcpu];
     let all: Vec<u8> = vms.iter().flatten().copied().collect();

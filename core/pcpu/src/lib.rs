@@ -27,6 +27,8 @@ mod loading;
 mod memory;
 mod notices;
 mod outcome;
+#[cfg(feature = "selftest")]
+mod page_moves;
 mod pcpu;
 mod policy;
 mod random;
@@ -34,8 +36,6 @@ mod schedule;
 mod service;
 mod show;
 mod sleep;
-#[cfg(feature = "selftest")]
-mod stir;
 mod switch;
 mod unit;
 mod vcpu;
@@ -46,11 +46,11 @@ pub use devices::{OwnDevice, lines_of, set_triggers};
 pub use memory::{PageFault, regions_of};
 pub use notices::Notices;
 pub use outcome::{After, FpAccess};
+#[cfg(feature = "selftest")]
+pub use page_moves::{MOVED_PAGES, PageMoves};
 pub use pcpu::{AdoptError, Local, Pcpu};
 pub use policy::PcpuPolicy;
 pub use random::gather;
 pub use service::guest;
-#[cfg(feature = "selftest")]
-pub use stir::{STIRRED, Stir};
 pub use unit::VmUnit;
 pub use vcpu::Vcpu;

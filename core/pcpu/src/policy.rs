@@ -3,19 +3,20 @@
 use hanok_sched::{Decision, Entity, InterfaceError, Policy, Reservation, RoundRobin, Servers};
 use hanok_vm::Clock;
 
-/// How a pCPU chooses among its vCPUs, by its system's description.
+/// The policy of a pCPU, by its system's description.
 #[derive(Debug)]
 pub enum PcpuPolicy {
-    /// In turn.
+    /// vCPUs run in turn.
     RoundRobin(RoundRobin),
-    /// By what each vCPU is promised. Kept outside of the pCPU's record: a pCPU that takes turns has none,
-    /// and what each exit reads of the record stays near its start.
+    /// Servers enforce what each vCPU is promised. They are outside of the pCPU's record: a pCPU
+    /// that takes turns has none, and the fields of the record that each exit reads stay near its
+    /// start.
     Servers(&'static mut Servers),
 }
 
 impl PcpuPolicy {
-    /// `entity`, which has no work yet, is promised `reservation` from `now` on. Where vCPUs take turns nothing
-    /// is promised, and where they do not, a vCPU without a promise never runs.
+    /// Promises `reservation` to `entity`, which has no work yet, from `now` on. Where vCPUs run in
+    /// turn nothing is promised; where they do not, a vCPU without a promise never runs.
     pub(crate) fn reserve(
         &mut self,
         entity: Entity,
@@ -33,25 +34,26 @@ impl PcpuPolicy {
         matches!(self, Self::Servers(_))
     }
 
-    /// Whether `entity` is the only one that has work, and goes on having its turn if it is left alone.
+    /// Whether `entity` is the only one with work, and keeps its turn as long as that is so.
     pub(crate) fn has_only(&self, entity: Entity) -> bool {
         match self {
             Self::RoundRobin(policy) => policy.has_only(entity),
-            // What it sleeps is not to be taken off its budget.
+            // The time that it sleeps must not be charged to its budget.
             Self::Servers(_) => false,
         }
     }
 
-    /// What [`Policy::pick`] would do at `now` if `entity`, for which [`Self::has_only`] is true, had slept
-    /// until then: what it slept is no part of its turn.
+    /// Begins a turn of `entity` at `now`, as [`Policy::pick`] would if `entity`, for which [`Self::has_only`]
+    /// is true, had slept until then: the time that it slept is no part of its turn.
     pub(crate) fn begin_turn(&mut self, entity: Entity, now: u64) {
         if let Self::RoundRobin(policy) = self {
             policy.begin_turn(entity, now);
         }
     }
 
-    /// Does `what` at nobody's expense. What follows is at the expense of whom the last [`Policy::pick`] said.
-    pub(crate) fn at_nobodys_expense(&mut self, clock: &impl Clock, what: impl FnOnce()) {
+    /// Does `what` and charges its time to no vCPU. What follows is charged to the vCPU that the last
+    /// [`Policy::pick`] named.
+    pub(crate) fn without_charge(&mut self, clock: &impl Clock, what: impl FnOnce()) {
         if let Self::Servers(servers) = self {
             servers.charge_until(clock.counter());
         }
@@ -59,7 +61,7 @@ impl PcpuPolicy {
         self.exempt_switch_until(clock);
     }
 
-    /// What passed since the last [`Policy::pick`], or since something was charged, is at nobody's expense.
+    /// The time since the last [`Policy::pick`], or since something was charged, is charged to no vCPU.
     #[inline(always)]
     pub(crate) fn exempt_switch_until(&mut self, clock: &impl Clock) {
         #[cold]
@@ -73,7 +75,8 @@ impl PcpuPolicy {
     }
 }
 
-/// What servers do, out of line: turns cost a few instructions, and it would take registers from these.
+/// The policy of servers, out of line: turns cost a few instructions, and inlined, servers would
+/// take registers from them.
 mod servers {
     use super::{Decision, Entity, Policy, Servers};
 

@@ -1,7 +1,8 @@
-//! What random numbers rest on, gathered once at boot, and what happens afterwards.
+//! The sources of random numbers, which are gathered once at boot, and the moments that are
+//! gathered later.
 //!
 //! Guests without an `rng-seed` wait long for their random pool to fill, and some make keys of what
-//! is in it; so every boot of every VM gets seeds, and may ask for more (`hanok_vm`, `trng`).
+//! is in it. So every boot of every VM gets seeds, and may ask for more (`hanok_vm`, `trng`).
 
 use crate::{Board, Host, VmUnit};
 use hanok_hal::Backend;
@@ -9,12 +10,12 @@ use hanok_hal::sync::atomic::Ordering;
 use hanok_random::{Pool, Source};
 use hanok_vm::Clock;
 
-/// How often the counter is read while the pool is made. Between two readings lies a block of the
-/// cipher, whose time depends on caches, memory and interrupts of other masters.
+/// The number of readings of the counter while the pool is made. A block of the cipher is computed
+/// between two readings, and its time depends on caches, memory and interrupts of other masters.
 const LOOKS: usize = 64;
 
-/// The pool: from the boot loader's `seed`, which may be empty, the image tool's `key`, which may be
-/// zeros, what the CPU's own generator gave, if it has one, and the counter.
+/// The pool, made of the boot loader's `seed`, which may be empty, the image tool's `key`, which
+/// may be zeros, the output of the CPU's own generator, if it has one, and the counter.
 #[inline(never)]
 pub fn gather(machine: &impl Backend, seed: &[u8], key: &[u8], own: Option<[u64; 4]>) -> Pool {
     let mut pool = Pool::new();
@@ -30,8 +31,8 @@ pub fn gather(machine: &impl Backend, seed: &[u8], key: &[u8], own: Option<[u64;
 }
 
 impl<B: Host> Board<B> {
-    /// Mixes the present time in, at which something happened that no guest knows to the tick. Another pCPU
-    /// may do so at the same time: then one of the two times is lost, which does no harm.
+    /// Mixes in the present time, at which something happened that no guest knows to the tick. If
+    /// another pCPU does so at the same time, one of the two times is lost, which does no harm.
     #[inline]
     pub fn note_moment(&self) {
         let before = self.jitter.load(Ordering::Relaxed);
@@ -40,7 +41,7 @@ impl<B: Host> Board<B> {
             .store(before.rotate_left(5) ^ now, Ordering::Relaxed);
     }
 
-    /// Gives the VM's boot `number` random numbers.
+    /// Sets the random numbers of the VM's boot `number`.
     pub(crate) fn new_random(&self, unit: &VmUnit<B>, number: u32) {
         let (now, jitter) = (self.counter(), self.jitter.load(Ordering::Relaxed));
         let mut pool = self.random.lock();

@@ -199,7 +199,7 @@ fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update
         vcpu.dump(local);
     }
     if vm.requests(id).take_look() {
-        vcpu.tell_if_lost(local);
+        vcpu.say_if_storm(local);
     }
     if vcpu.on && !(vm.lifecycle().is_running() && vm.power(id).is_on()) {
         done = Update::Moved;

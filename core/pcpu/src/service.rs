@@ -46,7 +46,7 @@ impl<B: Host> Pcpu<B> {
         } else if Some(interrupt) == lines.uart {
             // The line is the board's.
             let policy = &mut self.local.policy;
-            policy.at_nobodys_expense(board, || board.serve_console());
+            policy.without_charge(board, || board.serve_console());
         } else if self.hand_on(interrupt) {
             // The guest deactivates it, through the list register.
             return;
@@ -80,7 +80,7 @@ impl<B: Host> Pcpu<B> {
         // The deadline has come; the scheduler, which is asked next, sets another one.
         local.deadline = Deadline::NEVER;
         #[cfg(feature = "selftest")]
-        local.board.stir();
+        local.board.move_pages();
         local.let_through();
         if let Some(vcpu) = self.resident() {
             vcpu.core.rearm = true;
@@ -102,7 +102,7 @@ impl<B: Host> Local<B> {
         let own = vcpu.map_or(Deadline::NEVER, |vcpu| vcpu.unit.vm.deadline(&vcpu.core));
         let due = own.or(self.deadline);
         #[cfg(feature = "selftest")]
-        let due = due.or(self.board.stir.due());
+        let due = due.or(self.board.page_moves.due());
         if core::mem::replace(&mut self.timer, due) != due {
             self.board.machine.set_timer(due);
         }

@@ -31,22 +31,22 @@ impl<B: Host> Vcpu<B> {
         self.context.describe(say);
         self.describe_exits(say);
         self.describe_interrupts(say);
-        self.tell_if_lost_by(board);
+        self.say_if_storm_by(board);
     }
 
-    /// Says so where the vCPU takes one exception after the other at one vector, on its own pCPU.
+    /// Says so if the vCPU is in an exception storm. To be called on its own pCPU.
     #[cold]
     #[inline(never)]
-    pub(crate) fn tell_if_lost(&mut self, local: &Local<B>) {
+    pub(crate) fn say_if_storm(&mut self, local: &Local<B>) {
         let board = local.board;
         if local.resident == Some(self.entity) {
             self.context.copy_from_cpu(&board.machine);
         }
-        self.tell_if_lost_by(board);
+        self.say_if_storm_by(board);
     }
 
-    /// [`Self::tell_if_lost`], after the registers were fetched.
-    fn tell_if_lost_by(&self, board: &Board<B>) {
+    /// [`Self::say_if_storm`], after the registers were copied from the CPU.
+    fn say_if_storm_by(&self, board: &Board<B>) {
         if self.on
             && let Some(vector) = self.context.storm_vector()
         {

@@ -14,14 +14,15 @@ pub struct VmUnit<B: Backend> {
     pub vm: Vm,
     /// Its RAM.
     pub ram: B::Memory,
-    /// Its firmware, where the guest sees its first bank of flash.
+    /// Its firmware, which is the guest's first bank of flash.
     pub flash: Option<B::Memory>,
-    /// Its memory: what is where, and what of it is there.
+    /// Its address space: which pages of its memory are present, and where.
     pub memory: Mutex<AddressSpace<B::Tables>>,
     /// VTTBR_EL2 in its present boot; zero before the first.
     pub space: AtomicU64,
-    /// The vCPU that was last in each pCPU, plus one: a vCPU must not use the TLB entries of a sibling.
+    /// The vCPU that was last in each pCPU, plus one: a vCPU must not use TLB entries of another
+    /// one.
     pub last_here: [AtomicU8; MAX_CPUS],
-    /// How many lines were said about it lately.
+    /// The lines that were said about it lately.
     pub notices: Notices,
 }

@@ -8,7 +8,7 @@ use hanok_trace::{Source, VcpuLog};
 use hanok_types::{Deadline, GuestPage};
 use hanok_vm::Requests;
 
-/// A vCPU: its backend's part first, for the trap entry. Owned by its pCPU.
+/// A vCPU. The backend's part is first, for the trap entry. Its pCPU owns it.
 #[allow(missing_debug_implementations)]
 #[repr(C, align(64))]
 pub struct Vcpu<B: Backend> {
@@ -22,7 +22,7 @@ pub struct Vcpu<B: Backend> {
     pub requests: &'static Requests,
     /// Its state in the core.
     pub core: hanok_vm::Vcpu,
-    /// Its place among its pCPU's vCPUs.
+    /// Its index among its pCPU's vCPUs.
     pub(crate) entity: Entity,
     /// Whether it is in its VM: started, and not off.
     pub(crate) on: bool,
@@ -34,13 +34,13 @@ pub struct Vcpu<B: Backend> {
     pub(crate) ready: bool,
     /// When one of its timers is due, while it waits and is in no CPU.
     pub(crate) wake_at: Deadline,
-    /// How far the making of its VM's memory is, which is the first vCPU's work.
+    /// The progress of loading its VM's memory, which is the first vCPU's work.
     pub(crate) loading: Option<Loading>,
     /// Whether it was said in this boot that its exception vector cannot be fetched.
     pub(crate) fault_loop_noticed: bool,
     /// The VM's boot in which it was last started.
     boot: u32,
-    /// The interrupt interface while it is not in a CPU.
+    /// The state of its virtual CPU interface, while it is in no CPU.
     pub(crate) interface: <B::Lists as VirtualCpuInterface>::State,
 }
 

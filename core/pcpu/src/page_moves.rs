@@ -1,9 +1,8 @@
-//! Pages of VMs that are taken at random, kept in another frame, and given back there: what a test that
-//! guests do not notice runs beside them.
+//! Moves pages of VMs to other frames at random, and back again: a self-test that guests must not notice.
 //!
-//! A spoon has one frame of its own. It takes a page, copies it to its own frame, fills the page's former
-//! frame with junk, and gives the page the copy a while later. The next time it takes the same page home.
-//! So a page is elsewhere for each spoon at most, and the list of owners stays short.
+//! A mover has one frame of its own. It takes a page, copies the page to its own frame, fills the page's
+//! former frame with junk, and gives the page the copy a while later. Then it moves the same page back to
+//! its home. So at most one page for each mover is away from its home, and the list of owners stays short.
 
 use crate::{Board, Host, VmUnit};
 use hanok_hal::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -11,26 +10,26 @@ use hanok_hal::{Mutex, VmMemory};
 use hanok_memory::{Absence, Taken};
 use hanok_types::{Deadline, GuestPage, Hpa, Ipa, PAGE_SIZE, Span};
 
-/// Spoons: a VM has room for as many pages elsewhere.
-pub const STIRRED: usize = 8;
-/// Half of the pages are taken here, from the start of RAM on, where a kernel is.
+/// The number of movers, and of pages of a VM that can be away from their homes.
+pub const MOVED_PAGES: usize = 8;
+/// The bytes at the start of RAM in which half of the pages are taken, since a kernel is there.
 const KERNEL: u64 = 24 << 20;
-/// What is left in a frame that is another one's now: no instruction, and no address.
+/// The byte that fills a page's former frame: it makes neither an instruction nor an address.
 const JUNK: u8 = 0xdb;
-/// After so many of a guest's accesses have waited it is said.
-const TOLD: u32 = 20;
+/// The number of accesses that must have waited for a page before the self-test says so.
+const WAITS_SAID: u32 = 20;
 
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// It has stirred nothing, or taken it home.
+    /// The mover has no page away from its home.
     Idle,
-    /// It wants this page of this VM.
-    Wanted {
+    /// The mover is about to take this page. `home` says whether the page goes back to its home.
+    ToTake {
         vm: usize,
         page: GuestPage,
         home: bool,
     },
-    /// It has the page's bytes in its frame, until then; the page was here.
+    /// The mover has taken the page, whose frame was `was`, and gives it the copy at `until`.
     Kept {
         vm: usize,
         page: GuestPage,
@@ -40,45 +39,45 @@ enum Stage {
     },
 }
 
-/// What moves one page at a time.
+/// Moves one page at a time, with a frame of its own.
 #[derive(Clone, Copy, Debug)]
-struct Spoon {
+struct Mover {
     frame: Hpa,
     stage: Stage,
 }
 
-/// All of them.
+/// All movers.
 #[allow(missing_debug_implementations)]
-pub struct Stir {
-    spoons: Mutex<(usize, [Option<Spoon>; STIRRED], u64)>,
-    /// When the next one moves; never: there is none.
+pub struct PageMoves {
+    movers: Mutex<(usize, [Option<Mover>; MOVED_PAGES], u64)>,
+    /// The instant at which the next mover acts; never if there is none.
     due: AtomicU64,
     waits: AtomicU32,
 }
 
-impl Stir {
-    /// With these frames, which are the hypervisor's; none: nothing is stirred.
+impl PageMoves {
+    /// Movers with these frames, which belong to the hypervisor. Without frames nothing is moved.
     pub fn new(frames: impl Iterator<Item = Hpa>) -> Self {
-        let mut spoons = [None; STIRRED];
+        let mut movers = [None; MOVED_PAGES];
         let stage = Stage::Idle;
-        for (place, frame) in spoons.iter_mut().zip(frames) {
-            *place = Some(Spoon { frame, stage });
+        for (place, frame) in movers.iter_mut().zip(frames) {
+            *place = Some(Mover { frame, stage });
         }
-        let due = if spoons[0].is_some() { 0 } else { u64::MAX };
+        let due = if movers[0].is_some() { 0 } else { u64::MAX };
         Self {
-            spoons: Mutex::new((0, spoons, 0x9e37_79b9_7f4a_7c15)),
+            movers: Mutex::new((0, movers, 0x9e37_79b9_7f4a_7c15)),
             due: AtomicU64::new(due),
             waits: AtomicU32::new(0),
         }
     }
 
-    /// When [`Board::stir`] is to be called.
+    /// The instant at which [`Board::move_pages`] is to be called.
     pub(crate) fn due(&self) -> Deadline {
         Deadline::at(self.due.load(Ordering::Relaxed))
     }
 }
 
-/// The next of a row of random numbers (xorshift64).
+/// The next number of a random sequence (xorshift64).
 fn random(seed: &mut u64) -> u64 {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
@@ -87,37 +86,37 @@ fn random(seed: &mut u64) -> u64 {
 }
 
 impl<B: Host> Board<B> {
-    /// Moves a spoon, if it is time.
-    pub(crate) fn stir(&self) {
+    /// Lets the next mover act, if that is due.
+    pub(crate) fn move_pages(&self) {
         let now = self.machine.counter();
-        if !self.stir.due().has_come(now) {
+        if !self.page_moves.due().has_come(now) {
             return;
         }
-        let mut guard = self.stir.spoons.lock();
-        let (turn, spoons, seed) = &mut *guard;
+        let mut guard = self.page_moves.movers.lock();
+        let (turn, movers, seed) = &mut *guard;
         let period = self.machine.counter_frequency() / 4000;
-        self.stir.due.store(now + period, Ordering::Relaxed);
-        *turn = (*turn + 1) % STIRRED;
-        if let Some(Some(spoon)) = spoons.get_mut(*turn) {
-            spoon.stage = self.move_spoon(spoon, seed, now, period);
+        self.page_moves.due.store(now + period, Ordering::Relaxed);
+        *turn = (*turn + 1) % MOVED_PAGES;
+        if let Some(Some(mover)) = movers.get_mut(*turn) {
+            mover.stage = self.next_stage(mover, seed, now, period);
         }
     }
 
-    fn move_spoon(&self, spoon: &mut Spoon, seed: &mut u64, now: u64, period: u64) -> Stage {
-        match spoon.stage {
+    fn next_stage(&self, mover: &mut Mover, seed: &mut u64, now: u64, period: u64) -> Stage {
+        match mover.stage {
             Stage::Idle => self.choose(seed),
-            Stage::Wanted { vm, page, home } => {
+            Stage::ToTake { vm, page, home } => {
                 let Some(unit) = self
                     .vms
                     .get(vm)
                     .filter(|unit| unit.vm.lifecycle().is_running())
                 else {
-                    return if home { spoon.stage } else { Stage::Idle };
+                    return if home { mover.stage } else { Stage::Idle };
                 };
                 match self.take_page(unit, page, Absence::Taken) {
-                    Ok(Taken::Split) => spoon.stage,
+                    Ok(Taken::Split) => mover.stage,
                     Ok(Taken::Frame(was)) => {
-                        exchange(unit, page, was, spoon.frame);
+                        exchange(unit, page, was, mover.frame);
                         let until = now + random(seed) % (32 * period);
                         Stage::Kept {
                             vm,
@@ -130,7 +129,7 @@ impl<B: Host> Board<B> {
                     Err(_) => Stage::Idle,
                 }
             }
-            Stage::Kept { until, .. } if now < until => spoon.stage,
+            Stage::Kept { until, .. } if now < until => mover.stage,
             Stage::Kept {
                 vm,
                 page,
@@ -141,11 +140,11 @@ impl<B: Host> Board<B> {
                 let Some(unit) = self.vms.get(vm) else {
                     return Stage::Idle;
                 };
-                if self.give_page(unit, page, spoon.frame).is_err() {
-                    return spoon.stage;
+                if self.give_page(unit, page, mover.frame).is_err() {
+                    return mover.stage;
                 }
-                spoon.frame = was;
-                let next = Stage::Wanted {
+                mover.frame = was;
+                let next = Stage::ToTake {
                     vm,
                     page,
                     home: true,
@@ -155,7 +154,7 @@ impl<B: Host> Board<B> {
         }
     }
 
-    /// A page of a VM that runs, which may be refused.
+    /// Chooses a page of a VM at random. Taking it may be refused.
     fn choose(&self, seed: &mut u64) -> Stage {
         let vm = random(seed) as usize % self.vms.len().max(1);
         let Some(unit) = self.vms.get(vm) else {
@@ -168,7 +167,7 @@ impl<B: Host> Board<B> {
             ram.len()
         };
         let at = ram.start().get() + random(seed) % most.max(1);
-        let wanted = |page| Stage::Wanted {
+        let wanted = |page| Stage::ToTake {
             vm,
             page,
             home: false,
@@ -176,17 +175,17 @@ impl<B: Host> Board<B> {
         GuestPage::of(Ipa::new(at)).map_or(Stage::Idle, wanted)
     }
 
-    /// An access waits for a page.
+    /// Counts an access that waits for a page.
     pub(crate) fn count_missed_page(&self) {
-        if self.stir.waits.fetch_add(1, Ordering::Relaxed) + 1 == TOLD {
+        if self.page_moves.waits.fetch_add(1, Ordering::Relaxed) + 1 == WAITS_SAID {
             self.say(format_args!(
-                "selftest: {TOLD} accesses have waited for a page"
+                "selftest: {WAITS_SAID} accesses have waited for a page"
             ));
         }
     }
 }
 
-/// Copies a page, whose frame is the hypervisor's by now, and leaves junk in that.
+/// Copies a page, whose frame belongs to the hypervisor already, to `to`, and fills that frame with junk.
 fn exchange<B: Host>(unit: &VmUnit<B>, page: GuestPage, from: Hpa, to: Hpa) {
     if let Some(span) = Span::new(page.start(), PAGE_SIZE) {
         let old = unit.ram.part(span, from);

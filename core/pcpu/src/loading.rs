@@ -363,7 +363,7 @@ mod tests {
                 board, mut pcpus, ..
             } = FakeBoard::new(settings(), &[vec![0], vec![0]], GicVersion::V2);
             let (machine, pcpu) = (&board.machine, &mut pcpus[0]);
-            assert!(board.vms[1].vm.lifecycle().begin());
+            assert!(board.vms[1].vm.lifecycle().begin().is_made());
             board.vms[1].vm.kick_first(board);
             pcpu.schedule();
             crate::sleep::tests::let_timer_through(pcpu);

@@ -4,7 +4,7 @@
 use crate::bytes::Bytes;
 use hanok_console::demux::{Channel, Demux, Piece, Receiver};
 use hanok_console::outbox::Outbox;
-use hanok_console::prompt::{Asked, Prompt};
+use hanok_console::prompt::{Prompt, PromptRequest};
 use hanok_hal::fake::FakeSerialPort;
 use hanok_types::{MAX_VMS, VmId};
 use hanok_vm::{Buffers, Command, Input, Multiplexer, Names};
@@ -129,7 +129,7 @@ fn prompt(input: &mut Bytes<'_>, board: &mut Board<'_>) {
     while !input.is_empty() {
         let asked = prompt.feed(input.byte());
         match asked {
-            Asked::Command(line) => {
+            PromptRequest::Command(line) => {
                 let typed = [b"\x1d", line.as_bytes(), b"\r"].concat();
                 let asks = |byte| matches!(board.received(byte), Input::Command(_));
                 let asked: Vec<bool> = typed.into_iter().map(asks).collect();
@@ -139,9 +139,12 @@ fn prompt(input: &mut Bytes<'_>, board: &mut Board<'_>) {
                 board.drain();
                 board.port().sent.clear();
             }
-            Asked::Attach(vm) => assert!(vm < VMS),
-            Asked::Say(lines) | Asked::Answer(lines) => assert!(!lines.is_empty()),
-            Asked::Nothing | Asked::Redraw | Asked::Leave | Asked::Literal => {}
+            PromptRequest::Attach(vm) => assert!(vm < VMS),
+            PromptRequest::Say(lines) | PromptRequest::Answer(lines) => assert!(!lines.is_empty()),
+            PromptRequest::Nothing
+            | PromptRequest::Redraw
+            | PromptRequest::Leave
+            | PromptRequest::Literal => {}
         }
         let (_, cursor) = prompt.visible(80);
         assert!(cursor < 80, "the cursor has a column");

@@ -369,7 +369,7 @@ mod tests {
             crate::sleep::tests::let_timer_through(pcpu);
             machine.advance(BEGIN - machine.counter());
             MACHINE.set(Some(machine));
-            assert!(board.vms[0].vm.lifecycle().begin());
+            assert!(board.vms[0].vm.lifecycle().begin().is_made());
             board.vms[0].vm.kick_first(board);
             machine.here().set_virtual_timer(Some(alarm));
             let (Some(vcpu), local) = pcpu.resident_and_local() else {

@@ -16,8 +16,8 @@
 //!    instants, of which exactly that many are considered. In the C - 1 instants that are left out,
 //!    at most m (C - 1) can be supplied.
 //! 4. In the considered instants a member runs at most once each. k's own earlier jobs have
-//!    deadlines that are not after this one's latest release, so that they run in at most the t - D
-//!    + J instants before that.
+//!    deadlines that are not after this one's latest release, so that they run in
+//!    at most the t - D + J instants before that.
 //!
 //! If the members together cannot fill what is supplied in those instants, no deadline is missed.
 

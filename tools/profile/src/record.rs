@@ -11,16 +11,16 @@ use crate::report::{Cpu, Exit, Reason, Stretch};
 /// One of the counters that each CPU has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counter {
-    /// Of the hypervisor's instructions.
+    /// The hypervisor's instructions.
     Hypervisor,
-    /// Of all others.
+    /// All other instructions.
     Others,
-    /// Of one of the hypervisor's instructions.
+    /// Executions of one of the hypervisor's instructions.
     Instruction(Offset),
 }
 
 impl Counter {
-    /// The counters' order in memory.
+    /// The counter's index in memory.
     pub fn index(self) -> usize {
         match self {
             Self::Hypervisor => 0,
@@ -29,34 +29,34 @@ impl Counter {
         }
     }
 
-    /// How many there are for `code`.
+    /// How many counters there are for `code`.
     pub fn number(code: &Code) -> usize {
         2 + code.len()
     }
 }
 
-/// The counters of all CPUs, wherever they are.
+/// Access to the counters of all CPUs.
 pub trait Counters {
     /// How many CPUs there are.
     fn cpus(&self) -> usize;
     /// A counter's value.
     fn get(&self, cpu: usize, counter: Counter) -> u64;
-    /// Makes it 0.
+    /// Sets a counter to 0.
     fn clear(&self, cpu: usize, counter: Counter);
 }
 
 /// The exits of one CPU.
 #[derive(Debug, Default)]
 struct Exits {
-    /// The one that goes on, and what was counted before it.
+    /// The exit that has not ended, and the count of instructions at its start.
     open: Option<(Reason, u64)>,
     over: BTreeMap<Reason, BTreeMap<u64, u64>>,
 }
 
-/// Keeps what the counters cannot.
+/// Records what the counters alone do not tell: stretches and exits.
 #[derive(Debug, Default)]
 pub struct Recorder {
-    /// Whoever was never translated never ran: most counters need not be looked at.
+    /// An instruction that was never translated never ran: most counters need not be read.
     seen: BTreeSet<Offset>,
     cpus: Vec<Exits>,
     running: bool,
@@ -64,17 +64,17 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Notes that the instruction at `offset` counts from now on.
+    /// Records that the instruction at `offset` is counted from now on.
     pub fn counts(&mut self, offset: Offset) {
         self.seen.insert(offset);
     }
 
-    /// Whether a stretch has begun and is not over.
+    /// Returns whether a stretch has begun and has not ended.
     pub fn is_running(&self) -> bool {
         self.running
     }
 
-    /// A stretch begins; one that had begun is forgotten.
+    /// Begins a stretch; a stretch that had begun is discarded.
     pub fn begin(&mut self, counters: &impl Counters) {
         for cpu in 0..counters.cpus() {
             counters.clear(cpu, Counter::Hypervisor);
@@ -87,7 +87,8 @@ impl Recorder {
         self.running = true;
     }
 
-    /// The stretch is over, if there was one. Whether the hypervisor was found, others know.
+    /// Ends the stretch, if there is one, and returns it. The caller knows whether the hypervisor
+    /// was found.
     pub fn end(&mut self, code: &Code, counters: &impl Counters) -> Option<Stretch> {
         if !std::mem::take(&mut self.running) {
             return None;
@@ -121,13 +122,13 @@ impl Recorder {
         }
     }
 
-    /// `cpu` came through a vector; `total` is its count of hypervisor instructions, this
-    /// one's first not included.
+    /// Records that `cpu` came through a vector; `total` is its count of hypervisor instructions
+    /// without the vector's first one.
     pub fn entered(&mut self, cpu: usize, reason: Reason, total: u64) {
         self.of(cpu).open = Some((reason, total));
     }
 
-    /// `cpu` leaves the hypervisor; `total` now includes the `eret`.
+    /// Records that `cpu` leaves the hypervisor; `total` includes the `eret`.
     pub fn left(&mut self, cpu: usize, total: u64) {
         let exits = self.of(cpu);
         if let Some((reason, before)) = exits.open.take() {
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
     use crate::code::{A64, Entry};
 
-    /// A board that runs what it is told.
+    /// A fake board that executes the instructions a test names.
     struct Board {
         code: Code,
         recorder: Recorder,
@@ -194,7 +195,7 @@ mod tests {
             self.counters.add(cpu, Counter::Others, count);
         }
 
-        /// From `first` on, `count` instructions.
+        /// Executes `count` instructions from `first` on.
         fn hypervisor(&mut self, cpu: usize, first: u32, count: u32) {
             for offset in (first..first + count).map(Offset) {
                 self.recorder.counts(offset);

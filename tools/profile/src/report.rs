@@ -1,26 +1,26 @@
-//! What the plugin writes: JSON, one value a line, so that a run that is killed loses only
-//! what was not over yet.
+//! The plugin's report: JSON, one value a line, so that a run that is killed loses only what had
+//! not ended.
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::code::Entry;
 
-/// Of the format.
+/// The version of the format.
 pub const VERSION: u32 = 3;
 
-/// A line.
+/// A line of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Line {
-    /// The first one.
+    /// The first line.
     Start {
         /// [`VERSION`].
         version: u32,
     },
-    /// A stretch that is over.
+    /// A stretch that has ended.
     Stretch(Stretch),
-    /// The last one.
+    /// The last line.
     Finish(Finish),
 }
 
@@ -29,50 +29,49 @@ pub enum Line {
 pub struct Stretch {
     /// Its number, from 0.
     pub number: u64,
-    /// Whether the hypervisor had been recognized by its end.
+    /// Whether the hypervisor was recognized before the stretch ended.
     pub found: bool,
-    /// How many of the hypervisor's instructions were others than in the ELF file by then, as
-    /// they were translated.
+    /// How many of the hypervisor's translated instructions differed from the ELF file by then.
     pub differing: u64,
     /// By CPU of the board.
     pub cpus: Vec<Cpu>,
 }
 
-/// What one CPU did.
+/// The counts of one CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// Instructions of the hypervisor.
+    /// Executed instructions of the hypervisor.
     pub hypervisor: u64,
-    /// All others: guests', and the boot loader's. The markers themselves are not counted.
+    /// All other executed instructions: guests' and the boot loader's. The markers are not counted.
     pub others: u64,
-    /// Linked address and number, of each instruction of the hypervisor that ran.
+    /// The linked address and the count of each instruction of the hypervisor that ran.
     pub counts: Vec<(u64, u64)>,
-    /// The exits that ended, by their reason.
+    /// The exits that ended, by reason.
     pub exits: Vec<Exit>,
 }
 
 /// Exits of one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
     /// Instructions from the vector to `eret`, both included, or to the next look for interrupts;
     /// and how many exits took as many.
     pub costs: Vec<(u64, u64)>,
 }
 
-/// Why a guest was left.
+/// The reason of an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Reason {
     /// The entry of the vector table.
     pub entry: Entry,
     /// The syndrome, where there is one (ESR_EL2).
     pub syndrome: Option<u64>,
-    /// What the syndrome does not say: a call's number (X0), a data abort's page (HPFAR_EL2).
+    /// What the syndrome does not contain: a call's number (X0), a data abort's page (HPFAR_EL2).
     pub detail: Option<u64>,
 }
 
-/// How the run went.
+/// The state at the end of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finish {
     /// Whether a stretch had begun that no marker ended.
@@ -80,7 +79,7 @@ pub struct Finish {
 }
 
 impl Cpu {
-    /// The longest exit: how many instructions, and why it was; `None` where there was none.
+    /// The longest exit: its number of instructions and its reason; `None` if there was no exit.
     pub fn longest_exit(&self) -> Option<(u64, &Reason)> {
         let longest = self.exits.iter().filter_map(|exit| {
             let most = exit.costs.iter().map(|(cost, _)| *cost).max()?;
@@ -95,12 +94,12 @@ impl Cpu {
 pub struct Report {
     /// The stretches.
     pub stretches: Vec<Stretch>,
-    /// The end, unless the run was cut off.
+    /// The last line; `None` if the run was cut off.
     pub finish: Option<Finish>,
 }
 
 impl Report {
-    /// From the text of a file.
+    /// Parses a file's text.
     pub fn parse(text: &str) -> Result<Self> {
         let mut lines = text.lines().enumerate();
         let first = lines.next().context("the plugin wrote nothing")?.1;
@@ -122,9 +121,9 @@ impl Report {
 }
 
 impl Line {
-    /// As it is written, without the line's end.
+    /// The line as it is written, without a newline.
     pub fn text(&self) -> String {
-        // Plain data with string keys: nothing here can fail.
+        // Plain data with string keys: serializing it cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 }

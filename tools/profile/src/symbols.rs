@@ -11,21 +11,22 @@ use object::{Architecture, Object, ObjectSection, ObjectSymbol};
 
 type Reader = EndianRcSlice<RunTimeEndian>;
 
-/// A function at an address: the one whose instruction it is, or one that it is inlined into.
+/// A function at an address: the one that the instruction belongs to, or one into which that is
+/// inlined.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Frame {
-    /// Its name, as a person reads it.
+    /// Its demangled name.
     pub function: String,
-    /// The file and the line there: of the instruction, or of the call that was inlined.
+    /// The file and the line there: of the instruction, or of the inlined call.
     pub line: Option<Line>,
 }
 
 /// A line of source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Line {
-    /// From the repository on, or from the crate's own folder.
+    /// The file's path, from the repository or from the crate's own folder.
     pub file: String,
-    /// From 1; 0 where the compiler knows none.
+    /// The line's number, from 1; 0 where the compiler knows none.
     pub number: u32,
 }
 
@@ -43,7 +44,7 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Those of `elf`. Files below `root` are called by their path from there.
+    /// Reads the names of `elf`. Files below `root` are named by their path from there.
     pub fn parse(elf: &[u8], root: &str) -> Result<Self> {
         let file = object::File::parse(elf).context("the ELF file is damaged")?;
         let endian = if file.is_little_endian() {
@@ -66,7 +67,7 @@ impl Symbols {
         })
     }
 
-    /// The functions at `address`, the innermost first; never none.
+    /// The functions at `address`, the innermost first; at least one.
     pub fn frames(&self, address: u64) -> Vec<Frame> {
         let mut frames = self.inlined(address).unwrap_or_default();
         if frames.is_empty() {
@@ -101,7 +102,7 @@ impl Symbols {
         Some(frames)
     }
 
-    /// The last label before `address`: what assembly has.
+    /// The last label before `address`: all that assembly has.
     fn label(&self, address: u64) -> String {
         match self.labels.range(..=address).next_back() {
             Some((_, name)) => name.clone(),
@@ -120,7 +121,7 @@ impl Symbols {
     }
 }
 
-/// Every named place of the code; where several names are for one, the first global one.
+/// Every named address of the code; of several names for one address, the first global one.
 fn labels(file: &object::File) -> BTreeMap<u64, String> {
     let text = file.section_by_name(".text").map(|section| section.index());
     let thumb = file.architecture() == Architecture::Arm;
@@ -130,11 +131,11 @@ fn labels(file: &object::File) -> BTreeMap<u64, String> {
             symbol.section_index() == text && text.is_some() && symbol.is_global() == global
         });
         for symbol in symbols {
-            // Names such as $x tell code from data (AAELF64, 5.5.5).
+            // Names such as $x mark code and data (AAELF64, 5.5.5).
             let name = symbol.name().unwrap_or_default();
             if !name.is_empty() && !name.starts_with('$') {
                 let readable = || readable(name);
-                // A T32 function's is odd (AAELF32, "Symbol Values").
+                // The value of a T32 function's symbol is odd (AAELF32, "Symbol Values").
                 let start = symbol.address() & !u64::from(thumb);
                 labels.entry(start).or_insert_with(readable);
             }
@@ -143,7 +144,8 @@ fn labels(file: &object::File) -> BTreeMap<u64, String> {
     labels
 }
 
-/// Without the compiler's hash and type parameters: a table has one line for each function.
+/// The name without the compiler's hash and type parameters: a table has one line for each
+/// function.
 fn readable(name: &str) -> String {
     let name = format!("{:#}", rustc_demangle::demangle(name));
     match name.split_once('<') {

@@ -3,32 +3,32 @@
 use crate::profile::{Exits, Node, Profile};
 use crate::symbols::Line;
 
-/// What is shown beside the totals, the exits and the functions.
+/// What is printed beside the totals, the exits and the functions.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown {
     /// What counts are divided by.
     pub by: By,
-    /// How many rows of each kind.
+    /// How many rows of each kind are printed.
     pub rows: usize,
-    /// Lines of source, too.
+    /// Whether lines of source are printed.
     pub lines: bool,
-    /// What is inlined into what, too.
+    /// Whether the tree of inlined functions is printed.
     pub tree: bool,
 }
 
 /// What counts are divided by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// So many rounds of what was measured.
+    /// By the number of rounds that were measured.
     Rounds(u64),
-    /// The exits.
+    /// By the number of exits.
     Exits,
-    /// Nothing: what a whole run did.
+    /// By nothing: the counts are those of a whole run.
     Nothing,
 }
 
 impl By {
-    /// The divisor, and what a column divided by it is called.
+    /// The divisor, and the heading of a column that is divided by it.
     fn of(self, profile: &Profile) -> (u64, &'static str) {
         let (number, name) = match self {
             Self::Rounds(rounds) => (rounds, "a round"),
@@ -72,7 +72,7 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// A line whose last cell is text, the others as wide as `widths` and to the right.
+    /// A line whose last cell is text; the other cells are right-aligned to `widths`.
     fn row(&mut self, widths: &[usize], cells: &[&str], text: &str) {
         let cells = widths.iter().zip(cells);
         let cells: String = cells
@@ -86,7 +86,7 @@ impl Page<'_> {
         const WIDTHS: [usize; 3] = [14, 14, 9];
         self.row(&WIDTHS, &["hypervisor", "guest", "exits"], "");
         let mut cpus: Vec<_> = self.profile.cpus.iter().copied().enumerate().collect();
-        // One that did nothing is not worth a line.
+        // A CPU without counts is not printed.
         cpus.retain(|(_, cpu)| cpu.hypervisor + cpu.others > 0);
         let mut rows: Vec<_> = cpus
             .iter()
@@ -177,7 +177,7 @@ impl Page<'_> {
         self.branch(&profile.tree, 0);
     }
 
-    /// What has less than a thousandth is left out.
+    /// Rows with less than a thousandth of the total are not printed.
     fn branch(&mut self, node: &Node, depth: usize) {
         let mut children: Vec<_> = node.inlined.iter().collect();
         children.sort_by_key(|(_, child)| std::cmp::Reverse(child.count));

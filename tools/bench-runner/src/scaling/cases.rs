@@ -138,7 +138,8 @@ impl Case {
             Self::Beside { .. } => "wake,physical-timer",
             Self::Start { .. } => "start",
             Self::Receive => "receive",
-            Self::Xen(_) => "timer-interrupt,wake,physical-timer",
+            Self::Xen(0) => "timer-interrupt,wake,physical-timer,pending-4,pending-200",
+            Self::Xen(_) => "wake,physical-timer",
         };
         format!("bench.repeat=4 bench.figures={figures}")
     }

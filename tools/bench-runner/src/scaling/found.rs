@@ -123,7 +123,7 @@ impl Found {
     /// The same of Xen.
     fn xen_beyond(&self, figure: &str) -> Option<f64> {
         let native = value(self, Case::Alone(Who::Native), figure)?;
-        Some(value(self, Case::Xen(0), figure)? - native)
+        Some(value(self, Case::XenAlone, figure)? - native)
     }
 
     /// A wake beside so many idle vCPUs.

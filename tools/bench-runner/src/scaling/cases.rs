@@ -38,8 +38,10 @@ pub enum Case {
     },
     /// Bytes in.
     Receive,
-    /// What Xen has for it, beside so many idle domains.
+    /// The wake and the timer's interrupt in Xen, beside so many idle domains.
     Xen(usize),
+    /// What of [`Case::Alone`] Xen has: by itself, as interrupts that were pending stay with Xen's first domain.
+    XenAlone,
 }
 
 /// What runs the guest.
@@ -78,6 +80,7 @@ impl Case {
         );
         all.extend(IDLE_DOMAINS.rev().map(Self::Xen));
         all.extend([
+            Self::XenAlone,
             Self::Receive,
             Self::Alone(Who::Hanok),
             Self::Alone(Who::Native),
@@ -98,12 +101,22 @@ impl Case {
             Self::Start { mib, others } => format!("start-{mib}-{others}"),
             Self::Receive => "receive".to_owned(),
             Self::Xen(idle) => format!("xen-beside-{idle}"),
+            Self::XenAlone => "xen-alone".to_owned(),
         }
     }
 
     /// Whether the hypervisor's instructions are counted from outside.
     pub fn counts(self) -> bool {
         self == Self::Receive
+    }
+
+    /// How many idle domains there are beside the first, where Xen runs the guests.
+    pub const fn idle_domains(self) -> Option<usize> {
+        match self {
+            Self::Xen(idle) => Some(idle),
+            Self::XenAlone => Some(0),
+            _ => None,
+        }
     }
 
     /// Whether Linux is what is measured.
@@ -138,7 +151,8 @@ impl Case {
             Self::Beside { .. } => "wake,physical-timer",
             Self::Start { .. } => "start",
             Self::Receive => "receive",
-            Self::Xen(_) => "timer-interrupt,wake,physical-timer",
+            Self::XenAlone => "timer-interrupt,pending-4,pending-200",
+            Self::Xen(_) => "wake,physical-timer",
         };
         format!("bench.repeat=4 bench.figures={figures}")
     }
@@ -190,7 +204,7 @@ impl Case {
                 each: 8,
                 ..alone
             },
-            Self::Receive | Self::Xen(_) => alone,
+            Self::Receive | Self::Xen(_) | Self::XenAlone => alone,
         }
     }
 }

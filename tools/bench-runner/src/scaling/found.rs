@@ -36,9 +36,9 @@ pub const FREE: &str = "free";
 pub const NOT_HAD: &str = "\
 Xen: its first domain measures, beside up to 7 idle ones of 16 MiB with one vCPU each that it begins by itself
   (dom0less). Not had of it: domains that are never started (all that the tree names are) or always busy (how long a
-  turn is, is its scheduler's), more vCPUs than domains; many pending interrupts and a device (its first domain has all
-  of the board's, and makes none pending by the means of the platform); start and memory of a domain (nothing says
-  them); bytes (a domain's port is a hypercall, or a program in Linux).
+  turn is, is its scheduler's), more vCPUs than domains; a burst of interrupts (the payload came to no end there); a
+  device of one's own (its first domain has all of the board's); start and memory of a domain (nothing says them);
+  bytes (a domain's port is a hypercall, or a program in Linux).
 ";
 
 /// A row of the table.
@@ -123,7 +123,7 @@ impl Found {
     /// The same of Xen.
     fn xen_beyond(&self, figure: &str) -> Option<f64> {
         let native = value(self, Case::Alone(Who::Native), figure)?;
-        Some(value(self, Case::Xen(0), figure)? - native)
+        Some(value(self, Case::XenAlone, figure)? - native)
     }
 
     /// A wake beside so many idle vCPUs.

@@ -139,7 +139,7 @@ fn prepare(boards: &Boards, case: Case) -> Outcome<Prepared> {
     if case.is_native() {
         return Ok((boards.native_of(gic, case.is_linux(), words)?, None));
     }
-    if let Case::Xen(idle) = case {
+    if let Some(idle) = case.idle_domains() {
         return Ok((boards.xen_beside(&case.name(), gic, &words, idle)?, None));
     }
     let kernel = materials::kernel(plan.architecture);

@@ -6,7 +6,7 @@ use hanok_draw::axis::{Axis, Scale};
 use hanok_draw::markup::{Element, el};
 use hanok_draw::shapes::{circle, course as line_through, drawing, line, text, tipped};
 
-const WIDTH: f64 = 760.0;
+const WIDTH: f64 = 784.0;
 const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 560.0;

@@ -5,10 +5,10 @@
 //! frame with junk, and gives the page the copy a while later. The next time it takes the same page home.
 //! So a page is elsewhere for each spoon at most, and the list of owners stays short.
 
-use crate::{Board, Host, VmUnit};
+use crate::{Board, Host, PageFault, VmUnit};
 use hanok_hal::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use hanok_hal::{Mutex, VmMemory};
-use hanok_memory::{Absence, Taken};
+use hanok_memory::{Absence, PageError, Taken};
 use hanok_types::{Deadline, GuestPage, Hpa, Ipa, PAGE_SIZE, Span};
 
 /// Spoons: a VM has room for as many pages elsewhere.
@@ -127,6 +127,7 @@ impl<B: Host> Board<B> {
                             home,
                         }
                     }
+                    Err(PageFault::Space(PageError::InMaking)) => spoon.stage,
                     Err(_) => Stage::Idle,
                 }
             }

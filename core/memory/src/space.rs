@@ -115,6 +115,9 @@ pub enum PageError {
     /// The VM has no RAM there.
     #[error("no RAM is there")]
     NoMemory,
+    /// The VM's memory is made for a boot.
+    #[error("the VM's memory is being made")]
+    InMaking,
     /// The page is absent.
     #[error("the page was taken already")]
     IsAbsent,
@@ -149,6 +152,8 @@ pub struct AddressSpace<T: TableMemory> {
     table: Table<Stage2, T>,
     regions: Vec<Region, MAX_REGIONS>,
     slots: &'static mut [Option<Slot>],
+    /// Whether it is made for a boot, and loses no page until that is done.
+    in_making: bool,
 }
 
 impl<T: TableMemory> AddressSpace<T> {
@@ -188,6 +193,7 @@ impl<T: TableMemory> AddressSpace<T> {
             table,
             regions,
             slots,
+            in_making: false,
         })
     }
 
@@ -222,6 +228,19 @@ impl<T: TableMemory> AddressSpace<T> {
     pub fn lacks_pages(&self) -> bool {
         let lacks = |slot: &Slot| matches!(slot.state, Elsewhere::Nowhere(_));
         self.slots.iter().flatten().any(lacks)
+    }
+
+    /// The VM's memory is to be made for a boot: no page of it is taken until [`Self::end_making`]. Returns
+    /// `false`, and changes nothing, while pages are absent. A making that is given up ends with the next one.
+    #[must_use]
+    pub fn begin_making(&mut self) -> bool {
+        self.in_making |= !self.lacks_pages();
+        self.in_making
+    }
+
+    /// The VM's memory is made: pages may be taken again.
+    pub fn end_making(&mut self) {
+        self.in_making = false;
     }
 
     /// The region that contains `at`.
@@ -270,6 +289,9 @@ impl<T: TableMemory> AddressSpace<T> {
         region
             .filter(|region| region.kind == RegionKind::Ram)
             .ok_or(PageError::NoMemory)?;
+        if self.in_making {
+            return Err(PageError::InMaking);
+        }
         let Page::Present(frame) = self.page(at) else {
             return Err(PageError::IsAbsent);
         };

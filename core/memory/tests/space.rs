@@ -111,6 +111,25 @@ fn a_page_that_cannot_be_taken_or_given_is_an_error() {
 }
 
 #[test]
+fn a_space_that_is_made_for_a_boot_has_all_its_pages_and_keeps_them() {
+    let mut space = space(2, 16);
+    let mut tlb = FakeTlb::default();
+    assert!(take(&mut space, &mut tlb, page(1)).is_ok());
+    assert!(!space.begin_making(), "a page lacks");
+    assert!(take(&mut space, &mut tlb, page(2)).is_ok());
+    for number in [1, 2] {
+        let home = Hpa::new(HOME + number * PAGE_SIZE);
+        assert_eq!(space.give(&mut tlb, page(number), home), Ok(()));
+    }
+    // Twice: the first one was given up.
+    assert!(space.begin_making() && space.begin_making());
+    let refused = Err(PageError::InMaking);
+    assert_eq!(take(&mut space, &mut tlb, page(1)), refused);
+    space.end_making();
+    assert!(take(&mut space, &mut tlb, page(1)).is_ok());
+}
+
+#[test]
 fn a_page_that_the_guest_gave_back_is_told_from_one_that_was_taken() {
     let mut space = space(1, 16);
     let mut tlb = FakeTlb::default();

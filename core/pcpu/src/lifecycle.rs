@@ -211,6 +211,7 @@ fn load_some<B: Host>(
         Ok(Progress::More) => return None,
         Ok(Progress::Done) => {
             vcpu.loading = None;
+            unit.memory.lock().end_making();
             local.connect(unit);
             if unit.vm.begin().is_made() {
                 return (boot == 1).then_some(unit);
@@ -220,6 +221,7 @@ fn load_some<B: Host>(
         }
         Err(damaged) => {
             vcpu.loading = None;
+            unit.memory.lock().end_making();
             board.refuse_damaged(unit, damaged);
         }
     }

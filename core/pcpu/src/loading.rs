@@ -9,7 +9,7 @@
 
 use crate::{Board, Host, VmUnit};
 use hanok_config::{Blob, Sum};
-use hanok_hal::{AccessError, GuestMemory, VmMemory};
+use hanok_hal::{GuestMemory, VmMemory};
 use hanok_types::{Ipa, Span, VcpuId};
 
 /// What erased flash reads as.
@@ -86,8 +86,8 @@ impl Loading {
     /// Does a part.
     fn part<B: Host>(&mut self, unit: &VmUnit<B>, board: &Board<B>) -> Result<Progress, Damaged> {
         match &mut self.stage {
-            // A boot begins with all of its memory.
-            Stage::Random if unit.lacks_pages() => {}
+            // A boot begins with all of its memory, and keeps it while that is made.
+            Stage::Random if !unit.memory.lock().begin_making() => {}
             Stage::Random => {
                 board.new_random(unit, self.boot);
                 let at = unit.ram.ipa().start().get();
@@ -95,7 +95,7 @@ impl Loading {
             }
             Stage::Zero { at } => match next_gap(unit, *at) {
                 Some(gap) => {
-                    // Else it is waited for.
+                    // It is there: of RAM nothing is taken now.
                     if let Ok((memory, part)) = unit.part(gap) {
                         memory.zero(part.start(), part.len());
                         *at = part.end().get();
@@ -205,14 +205,11 @@ fn clean<B: Host>(unit: &VmUnit<B>, blob: &Blob, done: u64) -> u64 {
     let Some(span) = Span::new(Ipa::new(blob.load.get() + done), len) else {
         return len;
     };
-    match unit.part(span) {
-        Ok((memory, part)) => {
-            memory.clean(part.start(), part.len());
-            part.len()
-        }
-        Err(AccessError::Absent(_)) => 0,
-        Err(AccessError::NoMemory(_)) => len,
-    }
+    let Ok((memory, part)) = unit.part(span) else {
+        return len;
+    };
+    memory.clean(part.start(), part.len());
+    part.len()
 }
 
 /// Copies and sums a part of a blob, from `done` on; `None` if the blob is damaged. A part that does not
@@ -234,12 +231,7 @@ fn copy<B: Host>(
     let span = Span::new(Ipa::new(blob.load.get().checked_add(*done)?), len)?;
     // Nobody is in the VM. A bus master of a trusted VM, which nothing stops between two boots, may
     // still write here: of these bytes none is read, so that it spoils the VM's own image at most.
-    let (memory, part) = match unit.part(span) {
-        Ok(found) => found,
-        // It is waited for.
-        Err(AccessError::Absent(_)) => return Some(Progress::More),
-        Err(AccessError::NoMemory(_)) => return None,
-    };
+    let (memory, part) = unit.part(span).ok()?;
     let bytes = bytes.get(..part.len() as usize)?;
     memory.overwrite(part.start(), part.len(), |to| sum_and_copy(sum, bytes, to))?;
     *done += part.len();
@@ -292,12 +284,13 @@ fn fill_seed<B: Host>(
 
 #[cfg(test)]
 mod tests {
-    use crate::begin_all;
-    use crate::fake::{FakeBoard, FakePromise, UART};
+    use crate::fake::{FakeBoard, FakePromise, RAM, UART};
+    use crate::{Board, PageFault, begin_all};
     use core::cell::Cell;
     use hanok_hal::Backend;
     use hanok_hal::fake::{FakeBackend, Settings};
-    use hanok_types::GicVersion;
+    use hanok_memory::{Absence, Page, PageError, Taken};
+    use hanok_types::{GicVersion, GuestPage};
     use hanok_vm::{Action, Cause, Wait};
     use std::vec;
 
@@ -305,6 +298,8 @@ mod tests {
     const PART: u64 = 10;
 
     std::thread_local! {
+        /// What happens with each part beside time.
+        static THIEF: Cell<Option<fn()>> = const { Cell::new(None) };
         static MACHINE: Cell<Option<&'static FakeBackend>> = const { Cell::new(None) };
         /// Interrupts that come with each part.
         static FLOOD: Cell<&'static [u32]> = const { Cell::new(&[]) };
@@ -318,6 +313,9 @@ mod tests {
                 if let Some(machine) = MACHINE.get() {
                     machine.advance(PART);
                     FLOOD.get().iter().for_each(|id| machine.raise(0, *id));
+                }
+                if let Some(thief) = THIEF.get() {
+                    thief();
                 }
             },
             asleep: || {},
@@ -382,5 +380,41 @@ mod tests {
             let vcpu = pcpu.resident().expect("a vCPU runs");
             assert_eq!(vcpu.unit.vm.id().index(), 1);
         }
+    }
+
+    std::thread_local! {
+        static BOARD: Cell<Option<&'static Board<FakeBackend>>> = const { Cell::new(None) };
+        static REFUSED: Cell<u32> = const { Cell::new(0) };
+    }
+
+    fn take(board: &Board<FakeBackend>) -> Result<Taken, PageFault> {
+        let page = GuestPage::of(RAM).expect("a page");
+        board.take_page(&board.vms[0], page, Absence::Taken)
+    }
+
+    /// A page of a VM that is reset keeps its frame from the first byte that is written on: a thief on another
+    /// core may have found the VM running a moment ago.
+    #[test]
+    fn no_page_is_taken_while_the_memory_is_made() {
+        let FakeBoard {
+            board, mut pcpus, ..
+        } = FakeBoard::new(settings(), &[vec![0]], GicVersion::V2);
+        BOARD.set(Some(board));
+        MACHINE.set(Some(&board.machine));
+        begin_all(board);
+        THIEF.set(Some(|| {
+            let board = BOARD.get().expect("a board");
+            if board.vms[0].vm.lifecycle().is_loading() {
+                let refused = Err(PageFault::Space(PageError::InMaking));
+                assert_eq!(take(board), refused);
+                REFUSED.set(REFUSED.get() + 1);
+            }
+        }));
+        pcpus[0].schedule();
+        THIEF.set(None);
+        assert!(REFUSED.get() > 100);
+        assert!(board.vms[0].vm.lifecycle().is_running());
+        while take(board) == Ok(Taken::Split) {}
+        assert_eq!(board.vms[0].page(RAM), Page::Absent);
     }
 }

@@ -79,11 +79,6 @@ impl<B: Backend> VmUnit<B> {
         self.memory.lock().page(at)
     }
 
-    /// Whether a page of the VM was taken, and has not been given since.
-    pub(crate) fn lacks_pages(&self) -> bool {
-        self.memory.lock().lacks_pages()
-    }
-
     /// The VM's RAM or flash, whichever holds all of `span`.
     fn region(&self, span: &Span<Ipa>) -> Result<&B::Memory, AccessError> {
         let mut regions = core::iter::once(&self.ram).chain(&self.flash);
@@ -105,8 +100,9 @@ impl<B: Backend> VmUnit<B> {
     }
 
     /// The first part of `span` whose frames lie one after the other, and its memory: all of `span` where the
-    /// VM's space is fixed, else what lies in the first page. To be called while the VM is loaded, when no
-    /// page is taken. Kept out of line: each of its callers would have a copy.
+    /// VM's space is fixed, else what lies in the first page. To be called while no page is taken: between
+    /// [`AddressSpace::begin_making`] and [`AddressSpace::end_making`]. Kept out of line: each of its
+    /// callers would have a copy.
     #[inline(never)]
     pub(crate) fn part(&self, span: Span<Ipa>) -> Result<(B::Memory, Span<Ipa>), AccessError> {
         let region = self.region(&span)?;
@@ -172,8 +168,12 @@ impl<B: Host> Board<B> {
         let mut tlb = self.tlb_of(unit);
         let taken = unit.memory.lock().take(&mut tlb, page, why);
         let taken = taken.map_err(PageFault::Space)?;
-        if let Taken::Frame(frame) = taken {
-            self.hand_over(frame, Owner::Vm(unit.vm.id()), Owner::Hypervisor)?;
+        if let Taken::Frame(frame) = taken
+            && let Err(error) = self.hand_over(frame, Owner::Vm(unit.vm.id()), Owner::Hypervisor)
+        {
+            // The frame is the VM's still, and no vCPU may wait for ever.
+            self.map_page(unit, page, frame)?;
+            return Err(error);
         }
         Ok(taken)
     }
@@ -190,12 +190,18 @@ impl<B: Host> Board<B> {
         self.hand_over(frame, Owner::Hypervisor, vm)?;
         // The frame may have held other code.
         self.machine.invalidate_instruction_caches();
+        let given = self.map_page(unit, page, frame);
+        if given.is_err() {
+            self.hand_over(frame, vm, Owner::Hypervisor)?;
+        }
+        given
+    }
+
+    /// Gives an absent page a frame that is the VM's, and wakes the vCPUs that wait for the page.
+    fn map_page(&self, unit: &VmUnit<B>, page: GuestPage, frame: Hpa) -> Result<(), PageFault> {
         let mut tlb = self.tlb_of(unit);
         let given = unit.memory.lock().give(&mut tlb, page, frame);
-        if let Err(error) = given {
-            self.hand_over(frame, vm, Owner::Hypervisor)?;
-            return Err(PageFault::Space(error));
-        }
+        given.map_err(PageFault::Space)?;
         unit.vm.kick_all(self);
         Ok(())
     }
@@ -233,5 +239,51 @@ impl<B: Host> Vcpu<B> {
             self.page = None;
             self.waiting = false;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeBoard, RAM};
+    use hanok_hal::fake::Settings;
+    use hanok_types::{GicVersion, VmId};
+    use std::vec;
+
+    /// Where the list of owners is full, nothing changes: a page that was lost then would be in no VM and
+    /// nobody's to give back.
+    #[test]
+    fn a_page_that_cannot_change_its_owner_stays() {
+        let settings = Settings {
+            cpus: 1,
+            this_cpu: || 0,
+            pause: || {},
+            asleep: || {},
+            lists: 4,
+        };
+        let FakeBoard { board, .. } = FakeBoard::new(settings, &[vec![0], vec![0]], GicVersion::V2);
+        let other = Owner::Vm(VmId::new(1));
+        let spans: vec::Vec<_> = board.owners.lock().of(other).collect();
+        let mut at = spans[0].start().get() + PAGE_SIZE;
+        let full = loop {
+            let done = board.hand_over(Hpa::new(at), other, Owner::Hypervisor);
+            if done.is_err() {
+                break done;
+            }
+            at += 2 * PAGE_SIZE;
+        };
+        let refused = Err(PageFault::Owner(OwnerError::TooManySpans));
+        assert_eq!(full, refused);
+        let unit = &board.vms[0];
+        let page = GuestPage::of(Ipa::new(RAM.get() + 8 * PAGE_SIZE)).expect("a page");
+        let before = unit.page(page.start());
+        let taken = loop {
+            match board.take_page(unit, page, Absence::Taken) {
+                Ok(Taken::Split) => {}
+                taken => break taken.map(|_| ()),
+            }
+        };
+        assert_eq!(taken, refused);
+        assert_eq!(unit.page(page.start()), before);
     }
 }

@@ -4,10 +4,10 @@
 //! former frame with junk, and gives the page the copy a while later. Then it moves the same page back to
 //! its home. So at most one page for each mover is away from its home, and the list of owners stays short.
 
-use crate::{Board, Host, VmUnit};
+use crate::{Board, Host, PageFault, VmUnit};
 use hanok_hal::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use hanok_hal::{Mutex, VmMemory};
-use hanok_memory::{Absence, Taken};
+use hanok_memory::{Absence, PageError, Taken};
 use hanok_types::{Deadline, GuestPage, Hpa, Ipa, PAGE_SIZE, Span};
 
 /// The number of movers, and of pages of a VM that can be away from their homes.
@@ -126,6 +126,7 @@ impl<B: Host> Board<B> {
                             home,
                         }
                     }
+                    Err(PageFault::Space(PageError::InMaking)) => spoon.stage,
                     Err(_) => Stage::Idle,
                 }
             }

@@ -3,9 +3,9 @@
 use crate::events;
 use crate::{Guest, Habits};
 use hanok_hal::fake::{FakeBackend, PoweredOff, Settings, Wire};
-use hanok_memory::{Absence, Page, Taken};
+use hanok_memory::{Absence, Page, PageError, Taken};
 use hanok_pcpu::fake::{FakeBoard, FakePromise, RAM, SPARE, UART};
-use hanok_pcpu::{Board, Pcpu, VmUnit, begin_all};
+use hanok_pcpu::{Board, PageFault, Pcpu, VmUnit, begin_all};
 use hanok_types::{GicVersion, GuestPage, Hpa, Ipa, VcpuId, VmId};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -148,6 +148,8 @@ impl World {
             let taken = loop {
                 match self.board.take_page(unit, page, Absence::Taken) {
                     Ok(Taken::Split) => {}
+                    // It is reset. Its next boot can lose the page.
+                    Err(PageFault::Space(PageError::InMaking)) => shuttle::thread::yield_now(),
                     Ok(Taken::Frame(frame)) => break frame,
                     Err(error) => panic!("{error:?}"),
                 }

@@ -229,6 +229,28 @@ fn a_page_is_taken_while_others_run_and_who_waits_for_it_goes_on() {
 }
 
 #[test]
+fn a_page_is_taken_while_its_vm_resets() {
+    check(Plan {
+        cpus: 2,
+        vms: vec![vec![0, 1], vec![1]],
+        promises: vec![],
+        habits: Habits {
+            first_is_busy: true,
+            ..WILD
+        },
+        runs: 0,
+        thefts: 4,
+        lines: vec![
+            "restart vm0",
+            "stop vm0",
+            "stop vm1",
+            "stop vm0",
+            "stop vm1",
+        ],
+    });
+}
+
+#[test]
 fn budgets_are_enforced_while_vms_come_and_go() {
     let promise = |cpu, vm, period, budget| FakePromise {
         cpu,

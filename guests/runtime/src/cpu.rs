@@ -1,6 +1,6 @@
 //! What each CPU keeps for itself, reached through TPIDR_EL1.
 
-use crate::arch::cpu::{mask, unmask};
+pub use crate::arch::cpu::{mask, restore, save_and_mask, unmask};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 /// How many CPUs the program can use.

@@ -1,5 +1,5 @@
-//! What the programs of `guests/` that look at or measure their machine share: from the loader's
-//! jump to Rust with the MMU on, exceptions, interrupts, other CPUs, the console.
+//! What the programs of `guests/` share: from the loader's jump to Rust with the MMU on, exceptions,
+//! interrupts, other CPUs, the console.
 //!
 //! An image on it boots by the Linux boot protocol of arm64 or ARM, wherever it is loaded: on QEMU
 //! itself, in a VM of Hanok, under KVM, and as the first domain of Xen. What 32 bit has otherwise
@@ -7,8 +7,8 @@
 //! `guest_main`, a panic handler, and in `Cargo.toml` `build = "../runtime/link.rs"`; the
 //! devices' places come out of the device tree ([`tree::Machine`]), by [`install`].
 //!
-//! The real-time guest has a runtime of its own: it is an example of how to write a guest, and
-//! needs contexts and little of what is here.
+//! What an image has of its own takes the place of the runtime's, by a symbol (`image-*.ld`):
+//! `guest_vectors` is a table of exception vectors, where those of `arch` would not do.
 
 #![no_std]
 
@@ -51,8 +51,9 @@ extern "C" fn primary(handed: u64) -> ! {
 }
 
 /// Uses the devices of `machine`: the console speaks, the interrupt controller's places are
-/// known. The controller itself is turned on by [`gic::init_distributor`] and [`gic::init_cpu`].
+/// known, and how PSCI is called. The controller itself is turned on by [`gic::init_distributor`] and [`gic::init_cpu`].
 pub fn install(machine: &tree::Machine) {
     console::install(machine.console);
     gic::install(machine.gic);
+    psci::install(machine.psci);
 }

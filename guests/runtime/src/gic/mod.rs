@@ -32,6 +32,8 @@ pub const IPRIORITYR: u64 = 0x0400;
 /// GICx_ICFGR0.
 pub const ICFGR: u64 = 0x0c00;
 
+/// No interrupt of a device, from this number on: there is none to end.
+pub const SPECIAL: u64 = 1020;
 /// No interrupt is there to take.
 pub const SPURIOUS: u64 = 1023;
 /// The priority that an interrupt gets unless somebody says otherwise.
@@ -316,7 +318,7 @@ pub fn wait_signalled() -> bool {
 /// hook, and ends it.
 pub fn take_interrupt() -> bool {
     let id = acknowledge();
-    if id >= 1020 {
+    if id >= SPECIAL {
         return true;
     }
     let cpu = cpu::this();

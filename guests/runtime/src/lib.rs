@@ -8,7 +8,8 @@
 //! devices' places come out of the device tree ([`tree::Machine`]), by [`install`].
 //!
 //! What an image has of its own takes the place of the runtime's, by a symbol (`image-*.ld`):
-//! `guest_vectors` is a table of exception vectors, where those of `arch` would not do.
+//! `guest_vectors` is a table of exception vectors, where those of `arch` would not do; in 32 bit
+//! `guest_translation` is a function that may turn the MMU on, which gets the device tree's address.
 
 #![no_std]
 

@@ -21,6 +21,10 @@
 #![no_main]
 
 #[cfg(target_arch = "arm")]
+#[macro_use]
+extern crate hanok_guest_runtime;
+
+#[cfg(target_arch = "arm")]
 mod arm;
 
 /// Another CPU has no such User mode: for its target there is nothing here.

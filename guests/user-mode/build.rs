@@ -1,6 +1,5 @@
-//! Passes the image's layout to the linker for a build for a bare 32-bit machine, and makes the
-//! program whose rewritten instructions the guest runs: an ELF file as `hanok previrt patch` writes
-//! it.
+//! Hands the linker the runtime's layout, where it is built for a bare 32-bit machine; and makes
+//! the program whose rewritten instructions it runs: an ELF file as `hanok previrt patch` writes it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,19 +7,22 @@ use std::path::Path;
 use hanok_previrt::sample::program::{Behind, Case, program};
 use hanok_previrt::{Form, Options, Patched, patch, scan};
 
-/// The addresses of the program and of its trampolines: `PROGRAM` and `AREA` of src/arm/mmu.rs.
+/// Where the image runs: there is RAM on both boards, on `virt` with 1 GiB and on `vexpress-a9`.
+const IMAGE: u32 = 0x6080_0000;
+/// Where the program is, and its trampolines: `PROGRAM` and `AREA` of src/arm/mmu.rs.
 const PROGRAM: u32 = 0x6150_0000;
 const AREA: u32 = 0x6160_0000;
 
 fn main() {
     let of = |name: &str| std::env::var(name).unwrap_or_default();
-    println!("cargo:rerun-if-changed=image-arm.ld");
+    let script = format!("{}/../runtime/image-arm.ld", of("CARGO_MANIFEST_DIR"));
+    println!("cargo:rerun-if-changed={script}");
     println!("cargo:rerun-if-changed=build.rs");
     if of("CARGO_CFG_TARGET_OS") != "none" || of("CARGO_CFG_TARGET_ARCH") != "arm" {
         return;
     }
-    let manifest = of("CARGO_MANIFEST_DIR");
-    println!("cargo:rustc-link-arg-bins=-T{manifest}/image-arm.ld");
+    println!("cargo:rustc-link-arg-bins=-T{script}");
+    println!("cargo:rustc-link-arg-bins=--defsym=image_base={IMAGE:#x}");
     println!("cargo:rustc-link-arg-bins=--build-id=none");
     let out = of("OUT_DIR");
     let out = Path::new(&out);

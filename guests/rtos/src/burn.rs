@@ -11,9 +11,10 @@
 //! add up from job to job until the CPU is idle. So the next job that ends waits less by the time
 //! that the one before took too long.
 
-use crate::arch::cpu;
+use crate::arch;
 use crate::state::{self, Once};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use hanok_guest_runtime::timer;
 use hanok_rtos_kernel::Ticks;
 
 /// The number of turns by which the loop is measured.
@@ -32,8 +33,8 @@ static BEHIND: AtomicU64 = AtomicU64::new(0);
 /// Measures the loop; interrupts are masked. Where `cores` run in turn on an emulator, each has
 /// that much less of the time.
 pub fn calibrate(cores: u64) {
-    // Run it once before: an emulator translates the code the first time.
-    cpu::spin(TURNS);
+    // The first time, an emulator translates the code.
+    arch::spin(TURNS);
     let alone = if cores > 1 { fastest() } else { measure(TURNS) };
     let ticks = alone.saturating_mul(cores);
     MEASURED.set(ticks);
@@ -41,9 +42,9 @@ pub fn calibrate(cores: u64) {
 }
 
 fn measure(turns: usize) -> Ticks {
-    let before = cpu::now();
-    cpu::spin(turns);
-    cpu::now().saturating_sub(before).max(1)
+    let before = timer::now();
+    arch::spin(turns);
+    timer::now().saturating_sub(before).max(1)
 }
 
 /// The time that [`TURNS`] turns take while no other core has its turn: computed from the fastest
@@ -51,11 +52,11 @@ fn measure(turns: usize) -> Ticks {
 fn fastest() -> Ticks {
     const PARTS: usize = 400;
     let parts = (0..PARTS).map(|_| {
-        cpu::set_timer(cpu::now().saturating_add(leash()));
+        timer::fire_at(timer::now().saturating_add(leash()));
         measure(TURNS / PARTS)
     });
     let fastest = parts.min().unwrap_or(1);
-    cpu::stop_timer();
+    timer::stop();
     fastest.saturating_mul(PARTS as u64)
 }
 
@@ -81,7 +82,7 @@ fn turns(time: Ticks) -> usize {
 
 /// Works for `time`.
 pub fn work(time: Ticks) {
-    cpu::spin(turns(time));
+    arch::spin(turns(time));
 }
 
 /// Works for `count` microseconds.
@@ -93,7 +94,7 @@ pub fn work_us(count: u64) {
 pub fn job(time: Ticks) {
     if time == Ticks::MAX {
         loop {
-            cpu::spin(TURNS);
+            arch::spin(TURNS);
         }
     }
     work((time - reserve(time)).saturating_sub(ticks(SLACK_US)));
@@ -112,5 +113,5 @@ pub fn idle() {
 }
 
 fn ticks(microseconds: u64) -> Ticks {
-    microseconds.saturating_mul(cpu::frequency()) / 1_000_000
+    microseconds.saturating_mul(timer::frequency()) / 1_000_000
 }

@@ -1,8 +1,7 @@
 //! The requests of tasks. An impossible request (see [`hanok_rtos_kernel::Misuse`]) is a fault of
 //! the image, and ends it.
 
-use crate::arch::cpu;
-use crate::{debug, state};
+use crate::{arch, debug, state};
 use hanok_rtos_kernel::{QueueId, SemaphoreId, TaskId};
 
 const COMPLETE: usize = 0;
@@ -45,27 +44,27 @@ impl Call {
 
 /// Ends the job; returns at the start of the next one.
 pub fn complete() {
-    cpu::call(COMPLETE, 0, 0);
+    arch::call(COMPLETE, 0, 0);
 }
 
 /// Takes the semaphore; returns when the task has it.
 pub fn take(semaphore: SemaphoreId) {
-    cpu::call(TAKE, semaphore.index(), 0);
+    arch::call(TAKE, semaphore.index(), 0);
 }
 
 /// Gives the semaphore back.
 pub fn give(semaphore: SemaphoreId) {
-    cpu::call(GIVE, semaphore.index(), 0);
+    arch::call(GIVE, semaphore.index(), 0);
 }
 
 /// Sends a message; returns when it is in the queue or with its receiver.
 pub fn send(queue: QueueId, message: u32) {
-    cpu::call(SEND, queue.index(), message as usize);
+    arch::call(SEND, queue.index(), message as usize);
 }
 
 /// Receives a message; returns when there is one.
 pub fn receive(queue: QueueId) -> u32 {
-    cpu::call(RECEIVE, queue.index(), 0);
+    arch::call(RECEIVE, queue.index(), 0);
     let message = running().and_then(|me| state::with(|kernel| kernel.message(me)));
     message.flatten().unwrap_or_default()
 }

@@ -1,8 +1,9 @@
 //! Every entry into the kernel, and the choice of the task that runs after it.
 
-use crate::arch::{self, Cause, Frame, cpu};
+use crate::arch::{self, Cause, Frame};
 use crate::calls::{self, Call};
-use crate::{burn, debug, gic, report, stacks, state};
+use crate::{burn, debug, report, stacks, state};
+use hanok_guest_runtime::{boot, gic, timer};
 use hanok_rtos_kernel::{Kernel, Misuse, Ticks};
 
 /// Called by the vectors with the interrupted context, with interrupts masked. Returns the context
@@ -27,7 +28,9 @@ fn serve(frame: &'static mut Frame, kind: usize, now: Ticks) -> *mut Frame {
             state::with(|kernel| kernel.timer(now));
             // Set the timer before the end of the interrupt: until then its line is high.
             let next = switch(frame, now);
-            gic::end(id);
+            if id < gic::SPECIAL {
+                gic::end(id);
+            }
             next
         }
         Cause::Fault => fault(frame, kind),
@@ -80,8 +83,8 @@ fn switch(frame: &'static mut Frame, now: Ticks) -> *mut Frame {
 fn program_timer(kernel: &Kernel<'_>) {
     let next = kernel.next_event().min(state::end()).min(leash(kernel));
     match state::start().checked_add(next) {
-        Some(at) => cpu::set_timer(at),
-        None => cpu::stop_timer(),
+        Some(at) => timer::fire_at(at),
+        None => timer::stop(),
     }
 }
 
@@ -96,7 +99,7 @@ fn leash(kernel: &Kernel<'_>) -> Ticks {
 
 fn fault(frame: &Frame, kind: usize) -> ! {
     arch::explain();
-    let offset = frame.pc().wrapping_sub(arch::load_address());
+    let offset = frame.pc().wrapping_sub(boot::load_address() as usize);
     panic!(
         "exception {kind} at image + {offset:#x}, task {:?}",
         calls::running()

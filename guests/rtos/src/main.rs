@@ -11,11 +11,10 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `arch` | boot, vectors and context switch, the CPU's registers |
-//! | `tree` | where the devices are |
-//! | `gic`, `console`, `psci` | the devices |
-//! | `state` | the one kernel, and how it may be used |
-//! | `exception` | every entry into the kernel, and the task that runs after it |
+//! | `hanok_guest_runtime` | boot, the device tree, interrupt controller, timer, console, power: what every program of `guests/` needs |
+//! | `arch` | vectors, which are the context switch |
+//! | `state` | the one kernel, and who may touch it |
+//! | `exception` | every entry into the kernel, and who runs after it |
 //! | `stacks` | contexts and stacks of the tasks |
 //! | `debug` | symbols for a debugger |
 //! | `calls` | the requests of tasks |
@@ -26,9 +25,7 @@
 #![no_main]
 
 #[macro_use]
-mod console;
-#[macro_use]
-mod sysreg;
+extern crate hanok_guest_runtime;
 
 mod arch;
 mod bodies;
@@ -36,31 +33,30 @@ mod burn;
 mod calls;
 mod debug;
 mod exception;
-mod gic;
-mod mmio;
-mod psci;
 mod report;
 mod stacks;
 mod state;
-mod tree;
 
-use arch::cpu;
+use hanok_guest_runtime::tree::Machine;
+use hanok_guest_runtime::{boot, console, cpu, gic, psci, timer};
 use hanok_rtos_kernel::{Full, Kernel, Options, Set, Trace};
 
 /// The time in milliseconds from the end of the preparation to the first release.
 const HEAD_START_MS: u64 = 1;
 
-/// The first Rust code that runs with the MMU on; `tree` is the device tree's address.
-extern "C" fn main(tree: usize) -> ! {
-    arch::install();
+/// Where the runtime hands over: `tree` is where the device tree lies.
+// SAFETY: the one function of this name; the runtime declares it so.
+#[unsafe(no_mangle)]
+fn guest_main(tree: u64) -> ! {
     // SAFETY: the boot protocol passes the tree's address, and nobody writes there.
-    let machine = match unsafe { tree::Machine::read(tree) } {
+    let machine = match unsafe { Machine::read(tree) } {
         Ok(machine) => machine,
         Err(why) => panic!("{why}"),
     };
-    console::install(&machine.uart);
-    psci::install(machine.psci_by_smc);
-    gic::install(&machine.gic);
+    hanok_guest_runtime::install(&machine);
+    console::turn_on();
+    gic::init_distributor();
+    gic::init_cpu(0);
     match Options::parse(machine.bootargs) {
         Ok(options) => run(&machine, options),
         Err(mistake) => println!("rtos: {mistake}"),
@@ -68,25 +64,28 @@ extern "C" fn main(tree: usize) -> ! {
     psci::system_off()
 }
 
-fn run(machine: &tree::Machine, options: Options) {
-    let frequency = cpu::frequency();
+fn run(machine: &Machine, options: Options) {
+    let frequency = timer::frequency();
     println!(
         "rtos: {} under {:?}, {} tasks, {}, counter at {frequency} Hz, loaded at {:#x}",
         options.set.name,
         options.set.policy,
         options.set.tasks.len(),
         gic::name(),
-        arch::load_address(),
+        boot::load_address(),
     );
     burn::calibrate(options.cores);
     if prepare(options.set, frequency).is_err() {
         println!("rtos: {} has too many tasks", options.set.name);
         return;
     }
-    let start = cpu::now() + frequency / 1000 * HEAD_START_MS;
+    let start = timer::now() + frequency / 1000 * HEAD_START_MS;
     state::begin(start, options);
-    gic::enable(machine.timer);
-    cpu::set_timer(start);
+    match machine.timer {
+        Some(timer) => gic::enable(timer),
+        None => panic!("no timer"),
+    }
+    timer::fire_at(start);
     cpu::unmask();
     idle(options.report.saturating_mul(frequency))
 }
@@ -112,7 +111,7 @@ fn idle(between_reports: u64) -> ! {
             report::interim();
             next = next.saturating_add(between_reports);
         }
-        cpu::wait();
+        cpu::wait_for_interrupt();
     }
 }
 

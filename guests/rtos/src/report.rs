@@ -1,8 +1,9 @@
 //! The reports during the run and at the end.
 
-use crate::{arch::cpu, psci, state};
+use crate::state;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use hanok_guest_runtime::{psci, timer};
 use hanok_rtos_kernel::{Event, Kernel, Options, Simulation, Stats, Task, TaskId, Ticks, compare};
 
 /// A time in ticks, printed in microseconds: with `{:.3}` to the nanosecond, otherwise to
@@ -11,7 +12,7 @@ pub struct Microseconds(pub Ticks);
 
 impl fmt::Display for Microseconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let frequency = u128::from(cpu::frequency().max(1));
+        let frequency = u128::from(timer::frequency().max(1));
         let nanoseconds = u128::from(self.0) * 1_000_000_000 / frequency;
         if f.precision().is_some() {
             let (whole, part) = (nanoseconds / 1000, nanoseconds % 1000);
@@ -90,7 +91,7 @@ pub fn interim() {
 
 /// Prints everything, and powers off.
 pub fn last() -> ! {
-    cpu::stop_timer();
+    timer::stop();
     state::with(|kernel| {
         let mut sum = Stats::default();
         for task in kernel.tasks() {
@@ -127,8 +128,8 @@ impl fmt::Display for Told<'_> {
 /// Compares the trace with the simulation.
 fn judge(kernel: &Kernel<'_>, options: &Options) {
     let Some(set) = options.expect else { return };
-    let specs = set.specs(cpu::frequency());
-    let bound = options.bound.saturating_mul(cpu::frequency()) / 1_000_000;
+    let specs = set.specs(timer::frequency());
+    let bound = options.bound.saturating_mul(timer::frequency()) / 1_000_000;
     let simulation = Simulation::new(set.policy, &specs);
     match compare(kernel.events(), simulation, bound) {
         Ok(agreement) => println!(

@@ -7,30 +7,26 @@ use hanok_rtos_kernel::{MAX_TASKS, TaskId};
 
 /// The size of a task's stack in bytes.
 const STACK_SIZE: usize = 0x2000;
-/// The size of the first stack in bytes, on which the idle loop runs.
-pub const BOOT_STACK_SIZE: usize = 0x8000;
-/// A mark at the end of a task's stack: it is overwritten if the stack is too small.
+/// Stands at the end of a task's stack, as long as the stack was deep enough.
 const MARK: u64 = 0x6b63_6174_7320_646e;
-/// The index of the idle loop, in tables behind the tasks.
+/// Whoever runs when no task does, on the runtime's stack; in tables behind the tasks.
 const IDLE: usize = MAX_TASKS;
 
 /// A stack.
 #[repr(C, align(16))]
-pub struct Stack<const SIZE: usize>(UnsafeCell<[u8; SIZE]>);
+struct Stack(UnsafeCell<[u8; STACK_SIZE]>);
 
 // SAFETY: whoever runs on it uses it through its stack pointer alone; `prepare` writes
 // before anybody does.
-unsafe impl<const SIZE: usize> Sync for Stack<SIZE> {}
+unsafe impl Sync for Stack {}
 
-impl<const SIZE: usize> Stack<SIZE> {
+impl Stack {
     const fn new() -> Self {
-        Self(UnsafeCell::new([0; SIZE]))
+        Self(UnsafeCell::new([0; STACK_SIZE]))
     }
 }
 
-/// The first stack.
-pub static BOOT_STACK: Stack<BOOT_STACK_SIZE> = Stack::new();
-static STACKS: [Stack<STACK_SIZE>; MAX_TASKS] = [const { Stack::new() }; MAX_TASKS];
+static STACKS: [Stack; MAX_TASKS] = [const { Stack::new() }; MAX_TASKS];
 static CONTEXTS: [AtomicPtr<Frame>; MAX_TASKS + 1] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_TASKS + 1];
 /// The index of the task whose context the CPU has.

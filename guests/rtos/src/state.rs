@@ -3,9 +3,9 @@
 //! There is one CPU. What both tasks and exceptions use is accessed only with interrupts masked,
 //! through [`with`]; exceptions come with interrupts masked.
 
-use crate::arch::cpu;
 use core::cell::{Cell, UnsafeCell};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use hanok_guest_runtime::{cpu, timer};
 use hanok_rtos_kernel::{Event, Kernel, Options, Ticks};
 
 /// The number of events that are kept to be compared with the simulation.
@@ -80,7 +80,7 @@ pub fn install(kernel: Kernel<'static>) {
 pub fn begin(start: Ticks, options: Options) {
     let length = match options.seconds {
         0 => Ticks::MAX,
-        seconds => seconds.saturating_mul(cpu::frequency()),
+        seconds => seconds.saturating_mul(timer::frequency()),
     };
     crate::debug::begin(start);
     SCHEDULE.set(Schedule {
@@ -92,7 +92,7 @@ pub fn begin(start: Ticks, options: Options) {
 
 /// The time since the schedule's start.
 pub fn now() -> Ticks {
-    cpu::now().saturating_sub(start())
+    timer::now().saturating_sub(start())
 }
 
 /// The counter at the schedule's start.
@@ -112,7 +112,7 @@ pub fn options() -> Option<&'static Options> {
 
 /// Calls `f` with the kernel; must not be called from within `f`. `None` before there is a kernel.
 pub fn with<T>(f: impl FnOnce(&mut Kernel<'static>) -> T) -> Option<T> {
-    let before = cpu::mask();
+    let before = cpu::save_and_mask();
     assert!(!IN_USE.0.replace(true), "the kernel is in use");
     // SAFETY: interrupts are masked, and the flag says that nobody else has a reference.
     let kernel = unsafe { (*KERNEL.0.get()).as_mut() };
@@ -132,8 +132,8 @@ pub fn set_ran_from(value: Ticks) {
 pub fn used() -> Ticks {
     loop {
         let from = RAN_FROM.load(Relaxed);
-        let now = cpu::now();
-        // Otherwise the job was preempted in between, and `now` does not belong to `from`.
+        let now = timer::now();
+        // Otherwise the job was preempted in between, and `now` says nothing.
         if RAN_FROM.load(Relaxed) == from {
             return now.wrapping_sub(from);
         }

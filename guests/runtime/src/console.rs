@@ -7,7 +7,14 @@ use hanok_types::platform;
 
 const DR: u64 = 0x00;
 const FR: u64 = 0x18;
+const LCRH: u64 = 0x2c;
+const CR: u64 = 0x30;
+/// FR: no room to send.
 const TXFF: u32 = 1 << 5;
+/// LCRH: 8 bits, with FIFOs.
+const WORD_8_FIFO: u32 = 3 << 5 | 1 << 4;
+/// CR: on, for sending and receiving.
+const ENABLED: u32 = 1 | 1 << 8 | 1 << 9;
 
 /// Where text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +37,16 @@ pub fn install(sink: Sink) {
     UART.store(uart as usize, Relaxed);
 }
 
-/// The console, for printing.
+/// Turns the PL011 on, where the boot loader did not. Its speed stays as it is.
+pub fn turn_on() {
+    let uart = UART.load(Relaxed) as u64;
+    if uart != 0 && mmio::read32(uart + CR) & ENABLED != ENABLED {
+        mmio::write32(uart + LCRH, WORD_8_FIFO);
+        mmio::write32(uart + CR, ENABLED);
+    }
+}
+
+/// The console, as a place to print to.
 pub struct Console;
 
 impl fmt::Write for Console {

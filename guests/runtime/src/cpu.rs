@@ -1,6 +1,6 @@
 //! Each CPU's own state, reached through TPIDR_EL1.
 
-use crate::arch::cpu::{mask, unmask};
+pub use crate::arch::cpu::{mask, restore, save_and_mask, unmask};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 /// The largest number of CPUs that the program can use.

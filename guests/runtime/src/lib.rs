@@ -1,5 +1,5 @@
-//! The runtime of those programs of `guests/` that examine or measure their machine: from the
-//! loader's jump to Rust with the MMU on, exceptions, interrupts, other CPUs, the console.
+//! What the programs of `guests/` share: from the loader's jump to Rust with the MMU on, exceptions,
+//! interrupts, other CPUs, the console.
 //!
 //! An image on it boots by the Linux boot protocol of arm64 or ARM, wherever it is loaded: on QEMU
 //! itself, in a VM of Hanok, under KVM, and as the first domain of Xen. The 32-bit differences are
@@ -7,8 +7,9 @@
 //! function `guest_main`, a panic handler, and in `Cargo.toml` `build = "../runtime/link.rs"`. The
 //! devices' addresses come from the device tree ([`tree::Machine`]), by [`install`].
 //!
-//! The real-time guest has a runtime of its own: it is an example of how to write a guest, and
-//! needs contexts and little of what is here.
+//! What an image has of its own takes the place of the runtime's, by a symbol (`image-*.ld`):
+//! `guest_vectors` is a table of exception vectors, where those of `arch` would not do; in 32 bit
+//! `guest_translation` is a function that may turn the MMU on, which gets the device tree's address.
 
 #![no_std]
 
@@ -50,9 +51,10 @@ extern "C" fn primary(handed: u64) -> ! {
     guest_main(tree)
 }
 
-/// Uses the devices of `machine`: the console prints, and the interrupt controller's addresses are
-/// known. [`gic::init_distributor`] and [`gic::init_cpu`] turn the controller on.
+/// Uses the devices of `machine`: the console speaks, the interrupt controller's places are
+/// known, and how PSCI is called. The controller itself is turned on by [`gic::init_distributor`] and [`gic::init_cpu`].
 pub fn install(machine: &tree::Machine) {
     console::install(machine.console);
     gic::install(machine.gic);
+    psci::install(machine.psci);
 }

@@ -1,7 +1,26 @@
-//! Calls by HVC: PSCI (DEN 0022F) and the SMC calling convention (DEN 0028).
+//! PSCI (DEN 0022F) and the SMC calling convention (DEN 0028). [`call`] and [`call_all`] are by HVC;
+//! the functions that have names go the way that the device tree says ([`install`]).
 
-use crate::arch::calls::NATIVE;
-pub use crate::arch::calls::call_all;
+use crate::arch::calls::{NATIVE, hvc, smc};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+pub use crate::arch::calls::hvc as call_all;
+
+/// By which instruction PSCI is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conduit {
+    /// HVC.
+    Hvc,
+    /// SMC.
+    Smc,
+}
+
+static BY_SMC: AtomicBool = AtomicBool::new(false);
+
+/// PSCI is called so from now on; before, it is by HVC.
+pub fn install(conduit: Conduit) {
+    BY_SMC.store(conduit == Conduit::Smc, Relaxed);
+}
 
 /// PSCI_VERSION.
 pub const VERSION: u64 = 0x8400_0000;
@@ -49,7 +68,18 @@ pub const ON_PENDING: i64 = 2;
 /// HVC with these values in the first four registers; returns the first.
 pub fn call(function: u64, a: u64, b: u64, c: u64) -> u64 {
     let mut x = [function, a, b, c, 0, 0, 0, 0];
-    call_all(&mut x);
+    hvc(&mut x);
+    x[0]
+}
+
+/// [`call`], by HVC or SMC.
+fn firmware(function: u64, a: u64, b: u64, c: u64) -> u64 {
+    let mut x = [function, a, b, c, 0, 0, 0, 0];
+    if BY_SMC.load(Relaxed) {
+        smc(&mut x);
+    } else {
+        hvc(&mut x);
+    }
     x[0]
 }
 
@@ -60,23 +90,23 @@ pub fn status(result: u64) -> i64 {
 
 /// Starts CPU `index` at `entry`.
 pub fn cpu_on(index: u64, entry: u64, context: u64) -> i64 {
-    status(call(CPU_ON, index, entry, context))
+    status(firmware(CPU_ON, index, entry, context))
 }
 
 /// Whether CPU `index` is on, off, or about to be on.
 pub fn affinity_info(index: u64) -> i64 {
-    status(call(AFFINITY_INFO, index, 0, 0))
+    status(firmware(AFFINITY_INFO, index, 0, 0))
 }
 
 /// Ends this CPU.
 pub fn cpu_off() -> ! {
-    call(CPU_OFF, 0, 0, 0);
+    firmware(CPU_OFF, 0, 0, 0);
     panic!("CPU_OFF returned");
 }
 
 /// Ends the machine.
 pub fn system_off() -> ! {
-    call(SYSTEM_OFF, 0, 0, 0);
+    firmware(SYSTEM_OFF, 0, 0, 0);
     loop {
         core::hint::spin_loop();
     }
@@ -84,6 +114,6 @@ pub fn system_off() -> ! {
 
 /// Restarts the machine.
 pub fn system_reset() -> ! {
-    call(SYSTEM_RESET, 0, 0, 0);
+    firmware(SYSTEM_RESET, 0, 0, 0);
     panic!("SYSTEM_RESET returned");
 }

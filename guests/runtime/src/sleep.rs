@@ -9,10 +9,9 @@ pub fn sleep_until(milliseconds: u64, mut done: impl FnMut() -> bool) -> bool {
     let id = platform::TIMER_VIRTUAL_IRQ.get();
     let end = timer::now() + timer::microseconds(milliseconds * 1000);
     gic::enable(id);
-    write_sysreg!("cntv_cval_el0", end);
-    write_sysreg!("cntv_ctl_el0", timer::ENABLE);
-    // Interrupts are masked between the check and WFI, which a pending interrupt ends all the same:
-    // none can come, and be taken, in between.
+    timer::fire_at(end);
+    // Masked between the look and WFI, which a pending interrupt ends nevertheless: none
+    // can come, and be taken, in between.
     let came = loop {
         if done() {
             break true;
@@ -23,7 +22,7 @@ pub fn sleep_until(milliseconds: u64, mut done: impl FnMut() -> bool) -> bool {
         cpu::wait_for_interrupt();
         cpu::with_interrupts(|| {});
     };
-    write_sysreg!("cntv_ctl_el0", 0);
+    timer::stop();
     gic::disable(id);
     came
 }

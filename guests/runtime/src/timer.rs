@@ -18,9 +18,25 @@ pub fn now() -> u64 {
     read_sysreg!("cntvct_el0")
 }
 
-/// The ticks in `count` microseconds.
+/// Ticks of the counter in a second.
+pub fn frequency() -> u64 {
+    read_sysreg!("cntfrq_el0")
+}
+
+/// Ticks in so many microseconds.
 pub fn microseconds(count: u64) -> u64 {
-    read_sysreg!("cntfrq_el0").saturating_mul(count) / 1_000_000
+    frequency().saturating_mul(count) / 1_000_000
+}
+
+/// The virtual timer fires when the counter reaches `at`.
+pub fn fire_at(at: u64) {
+    write_sysreg!("cntv_cval_el0", at);
+    write_sysreg!("cntv_ctl_el0", ENABLE);
+}
+
+/// The virtual timer never fires.
+pub fn stop() {
+    write_sysreg!("cntv_ctl_el0", 0);
 }
 
 /// How often a waiting CPU checks before it reads the clock: on an emulator the clock may be behind

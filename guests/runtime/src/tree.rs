@@ -3,6 +3,7 @@
 
 use crate::console::Sink;
 use crate::gic::Layout;
+use crate::psci::Conduit;
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
 use heapless::Vec;
@@ -41,7 +42,11 @@ pub struct Machine {
     pub ram: Area,
     /// The interrupt controller.
     pub gic: Layout,
-    /// The console: Xen's where Xen is, else the PL011.
+    /// The virtual timer's interrupt, where the tree has a generic timer.
+    pub timer: Option<u32>,
+    /// How PSCI is called: by HVC where the tree says nothing.
+    pub psci: Conduit,
+    /// Where to say something: Xen's console where Xen is, else the PL011.
     pub console: Sink,
     /// The registers of all devices.
     pub devices: Vec<Area, MAX_AREAS>,
@@ -77,6 +82,8 @@ impl Machine {
             gic: root
                 .gic()
                 .ok_or("the tree has no interrupt controller that is known")?,
+            timer: root.timer(),
+            psci: root.psci(),
             console: root.console().ok_or("the tree has no console")?,
             devices: root.devices(),
             tree: Area {
@@ -163,10 +170,27 @@ impl Root {
                 redistributors,
             });
         }
-        let names = ["arm,cortex-a15-gic", "arm,gic-400"];
-        let node = names.into_iter().find_map(|name| self.compatible(name))?;
+        let node = self.compatible_with_one_of(&["arm,cortex-a15-gic", "arm,gic-400"])?;
         let [distributor, cpu] = self.first_two(&node)?;
         Some(Layout::V2 { distributor, cpu })
+    }
+
+    /// The third of the timer's interrupts is the virtual one; each has three cells, the first 1
+    /// for one that is private to a CPU, the second its number from 16 on.
+    fn timer(&self) -> Option<u32> {
+        let node = self.compatible_with_one_of(&["arm,armv8-timer", "arm,armv7-timer"])?;
+        let (cells, _) = property(&node, "interrupts")?.as_chunks::<4>();
+        let [kind, id] = [6, 7].map(|at| cells.get(at).map(|cell| number(cell)));
+        let private = kind? == 1 && id? < 16;
+        private.then_some(id? as u32 + 16)
+    }
+
+    fn psci(&self) -> Conduit {
+        let node = self.compatible_with_one_of(&["arm,psci-1.0", "arm,psci-0.2"]);
+        match node.and_then(|node| property(&node, "method")) {
+            Some(b"smc\0") => Conduit::Smc,
+            _ => Conduit::Hvc,
+        }
     }
 
     fn console(&self) -> Option<Sink> {
@@ -198,7 +222,11 @@ impl Root {
         })
     }
 
-    /// The start addresses of the first two areas of a node's registers.
+    fn compatible_with_one_of(&self, names: &[&str]) -> Option<FdtNode<'static>> {
+        names.iter().find_map(|name| self.compatible(name))
+    }
+
+    /// Where the first two areas of a node's registers start.
     fn first_two(&self, node: &FdtNode<'static>) -> Option<[u64; 2]> {
         let mut areas = self.areas(property(node, "reg")?);
         Some([areas.next()?.start, areas.next()?.start])

@@ -21,6 +21,10 @@
 #![no_main]
 
 #[cfg(target_arch = "arm")]
+#[macro_use]
+extern crate hanok_guest_runtime;
+
+#[cfg(target_arch = "arm")]
 mod arm;
 
 /// Another target has no such User mode: the program is empty there.

@@ -1,12 +1,10 @@
-//! The CPU: everything that differs between 64 and 32 bits, under the same names.
+//! The CPU: what differs between 64 and 32 bit beside the runtime's, under the same names.
 //!
 //! | | |
 //! |---|---|
-//! | `boot` | from the loader's jump to [`crate::main`] with the MMU on |
-//! | `vectors` | saves the interrupted context, calls [`crate::exception::exception`], and goes on
-//! with the context that it returns |
+//! | `vectors` | saves the interrupted context, calls [`crate::exception::exception`], and goes on with the context that it returns |
 //! | `Frame` | a context: what was saved, on its own stack |
-//! | `cpu` | counter and timer, interrupt mask, WFI, calls, GICv3's registers |
+//! | `cpu` | a loop of known length, calls of the kernel |
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

@@ -32,7 +32,9 @@ pub const IPRIORITYR: u64 = 0x0400;
 /// GICx_ICFGR0.
 pub const ICFGR: u64 = 0x0c00;
 
-/// The number that means that no interrupt is pending.
+/// No interrupt of a device, from this number on: there is none to end.
+pub const SPECIAL: u64 = 1020;
+/// No interrupt is there to take.
 pub const SPURIOUS: u64 = 1023;
 /// The priority of an interrupt unless another one is set.
 pub const PRIORITY: u8 = 0xa0;
@@ -316,8 +318,8 @@ pub fn wait_signalled() -> bool {
 /// the interrupt.
 pub fn take_interrupt() {
     let id = acknowledge();
-    if id >= 1020 {
-        return;
+    if id >= SPECIAL {
+        return true;
     }
     let cpu = cpu::this();
     if let Some(count) = cpu.taken.get(id as usize) {

@@ -1,14 +1,16 @@
 //! The two boards: their serial port and interrupt controller, and how the program ends.
 
-use core::arch::asm;
-use core::fmt;
+use hanok_guest_runtime::gic::{self, Layout, v2};
+use hanok_guest_runtime::{console, mmio, psci};
+
+pub use hanok_guest_runtime::console::Console;
 
 /// What differs between the boards.
 struct Board {
     name: &'static str,
-    uart: usize,
-    distributor: usize,
-    interface: usize,
+    uart: u64,
+    distributor: u64,
+    interface: u64,
 }
 
 const VIRT: Board = Board {
@@ -24,13 +26,10 @@ const VEXPRESS: Board = Board {
     interface: 0x1e00_0100,
 };
 /// Part numbers in MIDR (DDI 0388, MIDR).
-const CORTEX_A9: u32 = 0xc09;
+const CORTEX_A9: u64 = 0xc09;
 
 fn board() -> &'static Board {
-    let midr: u32;
-    // SAFETY: it reads an ID register.
-    unsafe { asm!("mrc p15, 0, {0}, c0, c0, 0", out(reg) midr) };
-    if midr >> 4 & 0xfff == CORTEX_A9 {
+    if read_sysreg!("midr_el1") >> 4 & 0xfff == CORTEX_A9 {
         &VEXPRESS
     } else {
         &VIRT
@@ -42,67 +41,50 @@ pub fn name() -> &'static str {
     board().name
 }
 
-fn write(address: usize, value: u32) {
-    // SAFETY: the callers give registers of the board's devices, which are mapped.
-    unsafe { (address as *mut u32).write_volatile(value) };
-}
-
-/// Gives User mode access to what can be opened: the performance monitors (PMUSERENR) and, where
-/// there is one, the generic timer (CNTKCTL).
-pub fn open() {
-    // SAFETY: this lets User mode read counters, and write those that nothing here uses.
-    unsafe { asm!("mcr p15, 0, {0}, c9, c14, 0", "isb", in(reg) 1) };
-    if board().name == VIRT.name {
-        // SAFETY: as above; timers that User mode starts interrupt nobody, IRQs being masked.
-        unsafe { asm!("mcr p15, 0, {0}, c14, c1, 0", "isb", in(reg) 0x303) };
-    }
-}
-
-/// The serial port: a PL011 on both.
-pub struct Console(usize);
-
-impl Console {
-    /// This board.
-    pub fn new() -> Self {
-        Self(board().uart)
-    }
-}
-
-impl fmt::Write for Console {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        text.bytes().for_each(|byte| write(self.0, u32::from(byte)));
-        Ok(())
-    }
-}
-
-/// Makes an interrupt pending, which ends a WFI although it is masked (DDI 0406C B1.8.14): SGI 0,
-/// to this CPU.
-pub fn pend() {
+/// From now on the board's devices are used.
+pub fn install() {
     let board = board();
-    write(board.distributor, 1); // GICD_CTLR
-    write(board.distributor + 0x100, 1); // GICD_ISENABLER0
-    write(board.interface + 4, 0xff); // GICC_PMR
-    write(board.interface, 1); // GICC_CTLR
-    write(board.distributor + 0xf00, 2 << 24); // GICD_SGIR: to who asks
+    console::install(console::Sink::Pl011(board.uart));
+    gic::install(Layout::V2 {
+        distributor: board.distributor,
+        cpu: board.interface,
+    });
+}
+
+/// Opens to User mode what can be: the performance monitors (PMUSERENR) and, where there is one,
+/// the generic timer (CNTKCTL). User mode may read counters then, and write those that nothing here
+/// uses; timers that it starts interrupt nobody, IRQs being masked.
+pub fn open() {
+    write_sysreg!("pmuserenr_el0", 1);
+    if board().name == VIRT.name {
+        write_sysreg!("cntkctl_el1", 0x303);
+    }
+}
+
+/// Makes an interrupt pend, which ends a WFI although it is masked (DDI 0406C B1.8.14): SGI 0,
+/// to this CPU. What was run may have changed the register by which the runtime knows its CPU.
+pub fn pend() {
+    gic::init_distributor();
+    gic::set_bit(gic::ISENABLER, 0);
+    v2::reset_interface();
+    v2::send_to(0, 0);
 }
 
 /// Clears the pending interrupt.
 pub fn unpend() {
-    write(board().interface, 0);
-    write(board().distributor, 0);
+    v2::set_group_enabled(false);
+    mmio::write32(gic::distributor(), 0);
 }
 
 /// Turns the board off: PSCI SYSTEM_OFF on `virt`, the motherboard's configuration controller on
 /// the other.
 pub fn off() -> ! {
     if board().name == VEXPRESS.name {
-        write(0x1000_00a0, 0); // SYS_CFGDATA
-        write(0x1000_00a4, 0xc080_0000); // SYS_CFGCTRL: start, write, shutdown
-    } else {
-        // SAFETY: HVC #0 with this number does not return.
-        unsafe { asm!(".inst 0xe1400070", in("r0") 0x8400_0008u32) };
+        mmio::write32(0x1000_00a0, 0); // SYS_CFGDATA
+        mmio::write32(0x1000_00a4, 0xc080_0000); // SYS_CFGCTRL: start, write, shutdown
+        loop {
+            core::hint::spin_loop();
+        }
     }
-    loop {
-        core::hint::spin_loop();
-    }
+    psci::system_off()
 }

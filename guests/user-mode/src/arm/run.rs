@@ -235,8 +235,8 @@ common:
     .ltorg
 
     .balign 32
-    .global vectors
-vectors:
+    .global guest_vectors
+guest_vectors:
     b       .
     b       undefined
     b       supervisor

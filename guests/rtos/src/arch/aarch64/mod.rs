@@ -1,10 +1,7 @@
 //! AArch64 at EL1 (DDI 0487).
 
-mod boot;
-pub mod cpu;
-pub mod icc;
-mod mmu;
+mod cpu;
 mod vectors;
 
-pub use boot::load_address;
-pub use vectors::{Frame, cause, explain, install};
+pub use cpu::{call, spin};
+pub use vectors::{Frame, cause, explain};

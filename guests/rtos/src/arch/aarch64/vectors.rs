@@ -1,6 +1,7 @@
-//! The exception vectors, which are also the context switch: the whole context is put onto the
-//! stack of the interrupted task, and taken from the stack that the kernel names, which may be
-//! another one.
+//! The exception vectors, which are also the context switch: the whole context goes onto the
+//! stack of whoever was interrupted, and comes back from the stack that the kernel names.
+//! The two need not be the same. The runtime installs this table instead of its own,
+//! for its name.
 
 use super::super::Cause;
 use core::arch::global_asm;
@@ -64,14 +65,6 @@ pub fn explain() {
     );
 }
 
-/// Installs the table.
-pub fn install() {
-    unsafe extern "C" {
-        fn vector_table();
-    }
-    write_sysreg!("vbar_el1", vector_table as *const () as u64);
-}
-
 global_asm!(
     r#"
     .macro vector kind
@@ -84,11 +77,12 @@ global_asm!(
 
     .section .text.vectors, "ax"
     .balign 0x800
-    .global vector_table
-vector_table:
+    .global guest_vectors
+guest_vectors:
     .irp kind, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
     vector  \kind
     .endr
+    .purgem vector
 
     .balign 0x80
 save_and_switch:

@@ -1,10 +1,7 @@
 //! ARMv7-A in System mode (DDI 0406).
 
-mod boot;
-pub mod cpu;
-pub mod icc;
-mod mmu;
+mod cpu;
 mod vectors;
 
-pub use boot::load_address;
-pub use vectors::{Frame, cause, explain, install};
+pub use cpu::{call, spin};
+pub use vectors::{Frame, cause, explain};

@@ -1,9 +1,10 @@
-//! The exception vectors, which are also the context switch: the whole context is put onto the
-//! stack of the interrupted task, and taken from the stack that the kernel names. Tasks and kernel
-//! use System mode's stack, so that the other modes need none.
+//! The exception vectors, which are also the context switch: the whole context goes onto the
+//! stack of whoever was interrupted, and comes back from the stack that the kernel names.
+//! Tasks and kernel use System mode's stack, so the other modes need none. The runtime installs this table
+//! instead of its own, for its name.
 
 use super::super::Cause;
-use core::arch::{asm, global_asm};
+use core::arch::global_asm;
 
 /// A context: the registers in the order of the entry code.
 #[repr(C)]
@@ -54,25 +55,13 @@ pub fn cause(kind: usize) -> Cause {
 
 /// Prints what the CPU knows about a fault.
 pub fn explain() {
-    let (dfsr, dfar, ifsr, ifar): (u32, u32, u32, u32);
-    // SAFETY: registers that may be read at any time.
-    unsafe {
-        asm!("mrc p15, 0, {}, c5, c0, 0", out(reg) dfsr, options(nostack));
-        asm!("mrc p15, 0, {}, c6, c0, 0", out(reg) dfar, options(nostack));
-        asm!("mrc p15, 0, {}, c5, c0, 1", out(reg) ifsr, options(nostack));
-        asm!("mrc p15, 0, {}, c6, c0, 2", out(reg) ifar, options(nostack));
-    }
-    println!("rtos: dfsr {dfsr:#x} dfar {dfar:#x} ifsr {ifsr:#x} ifar {ifar:#x}");
-}
-
-/// Installs the table.
-pub fn install() {
-    unsafe extern "C" {
-        fn vector_table();
-    }
-    let table = vector_table as *const () as usize;
-    // SAFETY: VBAR; the table is one.
-    unsafe { asm!("mcr p15, 0, {}, c12, c0, 0", "isb", in(reg) table, options(nostack)) };
+    println!(
+        "rtos: dfsr {:#x} dfar {:#x} ifsr {:#x} ifar {:#x}",
+        read_sysreg!("esr_el1"),
+        read_sysreg!("dfar_el1"),
+        read_sysreg!("ifsr32_el2"),
+        read_sysreg!("ifar_el1"),
+    );
 }
 
 global_asm!(
@@ -91,26 +80,22 @@ global_asm!(
 
     .section .text.vectors, "ax"
     .balign 32
-    .global vector_table
-vector_table:
+    .global guest_vectors
+guest_vectors:
     b       .
-    b       undefined
-    b       call
-    b       fetch
-    b       data
+    b       2f
+    b       3f
+    b       4f
+    b       5f
     b       .
-    b       interrupt
+    b       6f
     b       .
-undefined:
-    vector  1, 0
-call:
-    vector  2, 0
-fetch:
-    vector  3, 4
-data:
-    vector  4, 8
-interrupt:
-    vector  6, 4
+2:  vector  1, 0                    // UNDEFINED
+3:  vector  2, 0                    // SVC
+4:  vector  3, 4                    // prefetch abort
+5:  vector  4, 8                    // data abort
+6:  vector  6, 4                    // IRQ
+    .purgem vector
 switch:
     mov     r0, sp
     bic     sp, sp, #7              // as the procedure call standard has it

@@ -30,12 +30,13 @@ const DEBUG_MASKED: u64 = 1 << 9;
 const STEP_AND_ILLEGAL: u64 = 3 << 20;
 
 unsafe extern "C" {
-    fn vector_table();
+    /// `runtime_vectors` below, or the image's own table.
+    fn guest_vectors();
 }
 
-/// The address of the table, for VBAR_EL1.
+/// Where the table that is used lies, for VBAR_EL1.
 pub fn address() -> u64 {
-    vector_table as *const () as u64
+    guest_vectors as *const () as u64
 }
 
 global_asm!(
@@ -50,11 +51,12 @@ global_asm!(
 
     .section .text.vectors, "ax"
     .balign 0x800
-    .global vector_table
-vector_table:
+    .global runtime_vectors
+runtime_vectors:
     .irp kind, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
     vector  \kind
     .endr
+    .purgem vector
 
     .balign 0x80
 save_and_handle:

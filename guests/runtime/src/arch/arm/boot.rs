@@ -51,8 +51,7 @@ entry:
     mov     r11, #0
     bl      set_stack
     mov     r0, r10
-    bl      {build_tables}
-    bl      mmu_on
+    bl      guest_translation
     mov     r0, r10
     mov     r1, #0                  // the upper half of what Rust takes as 64 bits
     b       {primary}
@@ -73,6 +72,13 @@ set_stack:
     add     r3, r11, #1
     mla     sp, r2, r3, r1
     bx      lr
+
+// Fills the tables, for the device tree at r0, and turns the MMU on.
+    .global runtime_translation
+runtime_translation:
+    push    {{r4, lr}}
+    bl      {build_tables}
+    pop     {{r4, lr}}
 
 mmu_on:
     mov     r1, #0

@@ -1,5 +1,5 @@
-//! HVC, with arguments from R0 on. It is written by its encoding: the target's baseline has no
-//! virtualization extensions.
+//! HVC and SMC, with their arguments in R0 on. Encodings instead of names: the target's baseline has
+//! no extensions.
 
 use core::arch::asm;
 
@@ -7,28 +7,37 @@ use core::arch::asm;
 /// 2.5).
 pub const NATIVE: u64 = 0;
 
-/// HVC with R0 to R7, which come back as the callee left them; upper halves are zero.
-pub fn call_all(x: &mut [u64; 8]) {
-    let mut r = x.map(|x| x as u32);
-    // SAFETY: the callee may change R0 to R3, R4 to R7 where it answers there, and R12
-    // (DEN 0028, 2.6). R6 and R7 the compiler may use for itself, so they are saved.
-    unsafe {
-        asm!(
-            "push {{r4-r11, r12}}",
-            "push {{r0}}",
-            "mov r12, r0",
-            "ldm r12, {{r0-r7}}",
-            ".inst 0xe1400070",
-            "pop {{r12}}",
-            "stm r12, {{r0-r7}}",
-            "pop {{r4-r11, r12}}",
-            inout("r0") r.as_mut_ptr() => _, out("r1") _, out("r2") _, out("r3") _, out("r12") _,
-        );
-    }
-    *x = r.map(u64::from);
+macro_rules! conduit {
+    ($name:ident, $instruction:literal) => {
+        /// The call with R0 to R7, which come back as the callee left them; upper halves are zero.
+        pub fn $name(x: &mut [u64; 8]) {
+            let mut r = x.map(|x| x as u32);
+            // SAFETY: the callee may change R0 to R3, R4 to R7 where it answers there, and R12
+            // (DEN 0028, 2.6). R6 and R7 the compiler may use for itself, so they are saved.
+            unsafe {
+                asm!(
+                    "push {{r4-r11, r12}}",
+                    "push {{r0}}",
+                    "mov r12, r0",
+                    "ldm r12, {{r0-r7}}",
+                    $instruction,
+                    "pop {{r12}}",
+                    "stm r12, {{r0-r7}}",
+                    "pop {{r4-r11, r12}}",
+                    inout("r0") r.as_mut_ptr() => _,
+                    out("r1") _, out("r2") _, out("r3") _, out("r12") _,
+                );
+            }
+            *x = r.map(u64::from);
+        }
+    };
 }
 
-/// Xen's hypercall `number`, by its own convention; returns R0.
+// HVC #0 and SMC #0.
+conduit!(hvc, ".inst 0xe1400070");
+conduit!(smc, ".inst 0xe1600070");
+
+/// Xen's hypercall `number`, by its own convention; gives R0 back.
 ///
 /// # Safety
 ///

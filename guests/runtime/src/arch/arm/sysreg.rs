@@ -34,6 +34,7 @@ macro_rules! coprocessor {
     ("pmselr_el0", $do:ident $($more:tt)*) => { $crate::$do!(one 0 9 12 5 $($more)*) };
     ("pmxevtyper_el0", $do:ident $($more:tt)*) => { $crate::$do!(one 0 9 13 1 $($more)*) };
     ("pmxevcntr_el0", $do:ident $($more:tt)*) => { $crate::$do!(one 0 9 13 2 $($more)*) };
+    ("pmuserenr_el0", $do:ident $($more:tt)*) => { $crate::$do!(one 0 9 14 0 $($more)*) };
     ("mair0_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 10 2 0 $($more)*) };
     ("mair1_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 10 2 1 $($more)*) };
     ("vbar_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 12 0 0 $($more)*) };

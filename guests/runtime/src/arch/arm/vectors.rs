@@ -35,12 +35,13 @@ const LONG: u64 = 1 << 9;
 const WRITE: u64 = 1 << 11;
 
 unsafe extern "C" {
-    fn vector_table();
+    /// `runtime_vectors` below, or the image's own table.
+    fn guest_vectors();
 }
 
-/// The address of the table, for VBAR.
+/// Where the table that is used lies, for VBAR.
 pub fn address() -> u64 {
-    (vector_table as *const ()).addr() as u64
+    (guest_vectors as *const ()).addr() as u64
 }
 
 global_asm!(
@@ -59,32 +60,25 @@ global_asm!(
 
     .section .text.vectors, "ax"
     .balign 32
-    .global vector_table
-vector_table:
-    b       reset
-    b       undefined
-    b       call
-    b       fetch
-    b       data
-    b       reserved
-    b       interrupt
-    b       fast
-reset:
-    vector  0, 0
-undefined:
-    vector  1, 0
-call:
-    vector  2, 0
-fetch:
-    vector  3, 4
-data:
-    vector  4, 8
-reserved:
-    vector  5, 0
-interrupt:
-    vector  6, 4
-fast:
-    vector  7, 4
+    .global runtime_vectors
+runtime_vectors:
+    b       2f
+    b       3f
+    b       4f
+    b       5f
+    b       6f
+    b       7f
+    b       8f
+    b       9f
+2:  vector  0, 0                    // reset
+3:  vector  1, 0                    // UNDEFINED
+4:  vector  2, 0                    // SVC
+5:  vector  3, 4                    // prefetch abort
+6:  vector  4, 8                    // data abort
+7:  vector  5, 0                    // reserved
+8:  vector  6, 4                    // IRQ
+9:  vector  7, 4                    // FIQ
+    .purgem vector
 
 save_and_handle:
     mov     r0, sp

@@ -126,7 +126,7 @@ impl<B: Host> Board<B> {
                             home,
                         }
                     }
-                    Err(PageFault::Space(PageError::InMaking)) => spoon.stage,
+                    Err(PageFault::Space(PageError::InMaking)) => mover.stage,
                     Err(_) => Stage::Idle,
                 }
             }

@@ -319,7 +319,7 @@ pub fn wait_signalled() -> bool {
 pub fn take_interrupt() {
     let id = acknowledge();
     if id >= SPECIAL {
-        return true;
+        return;
     }
     let cpu = cpu::this();
     if let Some(count) = cpu.taken.get(id as usize) {

@@ -5,20 +5,20 @@ use crate::arena::Arena;
 use crate::fatal::{self, refuse};
 use crate::layout::{self, Image, Layout};
 use crate::{selftest, smp, system};
-use core::sync::atomic::{AtomicBool, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use hanok_arch::traps::Features;
 use hanok_arch::{Host, read, traps, vectors, wiring};
 use hanok_arm_common::cpu::{self, Cpu};
 use hanok_arm_common::host_gic::Target;
 use hanok_arm_common::image::{self, BootArguments};
 use hanok_arm_common::{Conduit, Firmware, HostUart, pmu};
-use hanok_config::{BoardTree, PsciMethod};
+use hanok_config::{BoardTree, PsciMethod, SystemView};
 use hanok_hal::Mutex;
 use hanok_paging::VmidPool;
 use hanok_pcpu::{BoardInterrupts, gather, lines_of};
 use hanok_random::Source;
-use hanok_types::{CpuId, Hpa, Hva, IntId, Span};
-use hanok_vm::{Buffers, Multiplexer};
+use hanok_types::{CpuId, GicVersion, Hpa, Hva, IntId, MAX_CPUS, Span};
+use hanok_vm::{Buffers, Multiplexer, Names, PortQueues, Said};
 
 /// The longest device tree (arm64 boot protocol), and so all of one that is mapped at first.
 const TREE_MAX: u64 = 2 << 20;
@@ -114,9 +114,9 @@ fn conduit(method: PsciMethod) -> Conduit {
 }
 
 /// With the final translation in place: the shared data, the VMs, the CPUs.
-fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
-    // SAFETY: taken from free RAM for this, mapped in place for ever.
-    let mut arena = unsafe { Arena::new(layout.place) };
+fn start(tree: &BoardTree<'static>, image: Image, layout: Layout) -> ! {
+    // SAFETY: free RAM is mapped in place for ever.
+    let mut arena = unsafe { Arena::new(layout.free) };
     let Some(console) = tree.console else {
         refuse(format_args!("no console"))
     };
@@ -138,12 +138,12 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
             image.payload.len() as usize,
         )
     };
-    let system = system::parse(payload, image.system_sum);
+    let system = system::parse(payload, image.system_sum, &mut arena);
     let features = Features::detect();
     if let Err(fault) = tree.check(&system) {
         refuse(format_args!("the system does not fit this board: {fault}"));
     }
-    let Some(lines) = lines_of(&system) else {
+    let Some(lines) = lines_of(system.vms) else {
         refuse(format_args!(
             "the system's devices have too many interrupts"
         ))
@@ -156,9 +156,11 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         gicv: smp::virtual_cpu_interface(tree),
         bootargs: tree.bootargs,
     };
-    let units = system::place_units(&facts, &mut layout.free, &mut arena);
-    let names = system.vms.iter().map(|vm| vm.name.clone()).collect();
-    let Some(buffers) = arena.put(Buffers::new()) else {
+    let frames = system::frames(&system, &mut arena);
+    let units = system::place_units(&facts, frames, &mut arena);
+    let empty_space = system::empty_space(frames);
+    system::give_back(frames, &mut arena);
+    let Some((names, buffers)) = queues(&system, &mut arena) else {
         refuse(format_args!("no memory for the console's queues"))
     };
     let machine = Host {
@@ -167,13 +169,13 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         targets: tree.cpus.iter().map(|cpu| Target::new(cpu.mpidr)).collect(),
         features,
         vtcr: system::vtcr(),
-        empty_space: system::empty_space(&mut layout.free),
+        empty_space,
         frequency: read!("cntfrq_el0"),
         firmware: tree.psci.map(|method| Firmware::new(conduit(method))),
         planted: selftest::planted(tree.bootargs),
     };
     #[cfg(feature = "selftest")]
-    let stir = selftest::stir(tree.bootargs, &mut layout.free);
+    let stir = selftest::stir(tree.bootargs, &mut arena.free);
     let random = gather(&machine, tree.rng_seed, &image.key, hanok_arch::random());
     let board = Board {
         machine,
@@ -181,17 +183,17 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         interrupts: interrupts(tree, console.interrupt),
         lines,
         vms: units,
-        updates: Default::default(),
+        updates: [const { AtomicU64::new(0) }; MAX_CPUS],
         vmids: Mutex::new(VmidPool::new()),
         counts_instructions: pmu::counts(),
-        owners: Mutex::new(system::owners(&layout.free, units)),
+        owners: Mutex::new(system::owners(&arena.free, units)),
         #[cfg(feature = "selftest")]
         stir,
         payload,
         random: Mutex::new(random),
         jitter: AtomicU32::new(0),
         rx_lock: Mutex::new(()),
-        input_waits: AtomicU32::new(0),
+        input_waits: AtomicU64::new(0),
         output_waits: AtomicBool::new(false),
         endings: Mutex::new(()),
         any_stopped: AtomicBool::new(false),
@@ -209,6 +211,20 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     image::check_boot_stack();
     let cpus = smp::start_others(tree, board, cpus, layout.table.root(), image.start());
     smp::enter_first(cpus)
+}
+
+/// The VMs' names, and the console's queues for them.
+fn queues(
+    system: &SystemView<'_>,
+    arena: &mut Arena,
+) -> Option<(&'static Names, Buffers<'static>)> {
+    let count = system.vms.len();
+    let names = arena.put_all(count, system.vms.iter().map(|vm| vm.name.clone()))?;
+    let buffers = Buffers {
+        said: arena.put(Said::new())?,
+        guests: arena.put_all(count, (0..count).map(|_| PortQueues::new()))?,
+    };
+    Some((names, buffers))
 }
 
 /// The wall clock's time when the counter was zero, in seconds since 1970; without a clock,
@@ -233,6 +249,20 @@ fn interrupts(tree: &BoardTree<'_>, uart: Option<IntId>) -> BoardInterrupts {
 
 fn greet(board: &Board, tree: &BoardTree<'_>) {
     let ram: u64 = tree.ram.iter().map(Span::len).sum();
+    if tree.cpus_left_out > 0 {
+        let why = match tree.gic_version() {
+            GicVersion::V2 => "its GICv2 reaches",
+            GicVersion::V3 => "there is room for",
+        };
+        wiring::say(
+            board,
+            format_args!(
+                "{} of the board's CPUs left out: {why} the first {}",
+                tree.cpus_left_out,
+                tree.cpus.len()
+            ),
+        );
+    }
     wiring::say(
         board,
         format_args!(

@@ -75,7 +75,7 @@ pub struct Board<B: Backend> {
     /// Held by the pCPU that moves received bytes to the VMs; taken before any other lock.
     pub rx_lock: Mutex<()>,
     /// A bit for each VM whose bytes wait until it has room for them.
-    pub input_waits: AtomicU32,
+    pub input_waits: AtomicU64,
     /// Some bytes wait until the line takes them.
     pub output_waits: AtomicBool,
     /// Whether the CPUs count the hypervisor's instructions.

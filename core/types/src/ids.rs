@@ -2,12 +2,14 @@
 
 use core::fmt;
 
-/// How many VMs one hypervisor holds.
-pub const MAX_VMS: usize = 8;
-/// How many vCPUs one VM holds.
-pub const MAX_VCPUS: usize = 8;
-/// How many pCPUs one board has at most.
-pub const MAX_CPUS: usize = 8;
+/// How many VMs one hypervisor holds at most.
+pub const MAX_VMS: usize = 64;
+/// How many vCPUs one VM holds at most; with a GICv2, [`GICV2_CPUS`].
+pub const MAX_VCPUS: usize = 64;
+/// How many pCPUs one board has at most; with a GICv2, [`GICV2_CPUS`].
+pub const MAX_CPUS: usize = 64;
+/// How many CPU interfaces a GICv2 has at most (IHI 0048B, 1.2), of a VM and of a board.
+pub const GICV2_CPUS: usize = 8;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -48,9 +50,32 @@ id! {
     CpuId
 }
 
+impl VcpuId {
+    /// How many vCPUs have the same Aff1, as on QEMU's `virt` with a GICv3: as many as ICC_SGI1R_EL1 names
+    /// by one value. A GICv2's VM has no more than eight.
+    pub const CLUSTER: u8 = 16;
+    /// How many values of Aff1 vCPUs have; a power of two.
+    pub const CLUSTERS: u8 = (MAX_VCPUS / Self::CLUSTER as usize) as u8;
+
+    /// The affinity fields of its MPIDR_EL1: Aff0 counts to 15, then Aff1 goes on.
+    pub const fn affinity(self) -> u64 {
+        ((self.0 / Self::CLUSTER) as u64) << 8 | (self.0 % Self::CLUSTER) as u64
+    }
+
+    /// The vCPU that has this affinity; `None` where none of [`MAX_VCPUS`] has, as where a bit is set
+    /// that is no affinity.
+    pub const fn of_affinity(affinity: u64) -> Option<Self> {
+        let (aff1, aff0) = (affinity >> 8, (affinity & 0xff) as u8);
+        if aff0 >= Self::CLUSTER || aff1 >= Self::CLUSTERS as u64 {
+            return None;
+        }
+        Some(Self(aff1 as u8 * Self::CLUSTER + aff0))
+    }
+}
+
 /// A set of vCPUs of one VM, a bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VcpuSet(u32);
+pub struct VcpuSet(u64);
 
 impl VcpuSet {
     /// None.
@@ -63,7 +88,25 @@ impl VcpuSet {
 
     /// The first `count` vCPUs, `count` at most [`MAX_VCPUS`].
     pub const fn first(count: usize) -> Self {
-        Self((1 << count) - 1)
+        match count {
+            0..MAX_VCPUS => Self((1 << count) - 1),
+            _ => Self(u64::MAX),
+        }
+    }
+
+    /// Those with this Aff1 whose bit of Aff0 is set in `targets`, whether or not they are there.
+    pub const fn of_cluster(aff1: u8, targets: u16) -> Self {
+        if aff1 < VcpuId::CLUSTERS {
+            Self((targets as u64) << (aff1 * VcpuId::CLUSTER))
+        } else {
+            Self::EMPTY
+        }
+    }
+
+    /// Those in both.
+    #[must_use]
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
     }
 
     /// Adds one.
@@ -94,11 +137,16 @@ impl VcpuSet {
 
     /// Its members, lowest first.
     pub fn iter(self) -> impl Iterator<Item = VcpuId> {
-        (0..MAX_VCPUS as u8)
-            .map(VcpuId::new)
-            .filter(move |vcpu| self.contains(*vcpu))
+        let mut left = self.0;
+        core::iter::from_fn(move || {
+            let lowest = (left != 0).then_some(left.trailing_zeros() as u8)?;
+            left &= left - 1;
+            Some(VcpuId::new(lowest))
+        })
     }
 }
+
+const _: () = assert!(MAX_VCPUS == u64::BITS as usize, "a bit for each of them");
 
 /// Whose an interrupt id is (GICv3 architecture, IHI 0069H, 2.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,6 +234,44 @@ mod tests {
     use super::*;
     use std::format;
     use std::string::ToString;
+
+    #[test]
+    fn affinities_are_those_of_qemu_s_virt_and_come_back() {
+        let affinity = |index| VcpuId::new(index).affinity();
+        let edges = [0, 7, 8, 15, 16, 31, 32, 63].map(affinity);
+        let expected = [0, 7, 8, 15, 0x100, 0x10f, 0x200, 0x30f];
+        assert_eq!(edges, expected);
+        for index in 0..MAX_VCPUS as u8 {
+            let found = VcpuId::of_affinity(affinity(index));
+            assert_eq!(found, Some(VcpuId::new(index)));
+        }
+        let named = (0..=u64::from(u16::MAX)).filter_map(VcpuId::of_affinity);
+        assert_eq!(named.count(), MAX_VCPUS);
+        for other in [0x10, 0x400, 0x1_0000, 1 << 31, 1 << 32, u64::MAX] {
+            assert_eq!(VcpuId::of_affinity(other), None, "{other:#x}");
+        }
+    }
+
+    #[test]
+    fn a_set_holds_the_last_vcpu_too() {
+        let all = VcpuSet::first(MAX_VCPUS);
+        assert!(all.iter().map(VcpuId::index).eq(0..MAX_VCPUS));
+        assert_eq!(VcpuSet::first(MAX_VCPUS + 1), all);
+        let mut some = VcpuSet::EMPTY;
+        for index in [63, 8, 15, 16, 31, 32] {
+            some.insert(VcpuId::new(index));
+        }
+        assert!(some.iter().map(VcpuId::index).eq([8, 15, 16, 31, 32, 63]));
+        assert!(
+            some.intersection(VcpuSet::first(16))
+                .iter()
+                .map(VcpuId::index)
+                .eq([8, 15])
+        );
+        let cluster = VcpuSet::of_cluster(3, 0x8001);
+        assert!(cluster.iter().map(VcpuId::affinity).eq([0x300, 0x30f]));
+        assert!(VcpuSet::of_cluster(4, u16::MAX).is_empty());
+    }
 
     #[test]
     fn a_set_counts_its_members() {

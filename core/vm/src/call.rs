@@ -5,7 +5,6 @@ use crate::smccc::{INVALID_PARAMETERS, NOT_SUPPORTED, SUCCESS, function};
 use crate::{Action, Ending, Entry, Guest, Machine, StartRefused, Wait, trng};
 use hanok_abi::hypercall;
 use hanok_hal::ListRegisters;
-use hanok_types::VcpuId;
 
 const ALREADY_ON: i64 = -4;
 const ON_PENDING: i64 = -5;
@@ -222,15 +221,4 @@ fn psci_features(id: u32) -> i64 {
         _ if WIDE.contains(&(id & !function::SMC64)) => SUCCESS,
         _ => NOT_SUPPORTED,
     }
-}
-
-/// MPIDR of the vCPU with this index: Aff0 alone counts, up to 8.
-pub(crate) fn affinity_of(vcpu: VcpuId) -> u64 {
-    vcpu.index() as u64
-}
-
-/// The index that a call's target names, below 256; `None` where a higher level is set, or a bit
-/// that is no affinity and must be zero (DEN0022F 5.1.4, "target_cpu").
-pub(crate) fn index_of(target: u64) -> Option<u8> {
-    u8::try_from(target).ok()
 }

@@ -1,6 +1,6 @@
 //! How interrupts reach a VM's vCPUs, wherever these are.
 
-use crate::{Kick, Machine, Requests, Vcpu, Vm};
+use crate::{Kick, Machine, Vcpu, Vm};
 use hanok_hal::ListRegisters;
 use hanok_hal::sync::atomic::Ordering;
 use hanok_types::{Deadline, IntId, VcpuId, VcpuSet, platform};
@@ -33,8 +33,8 @@ impl Vm {
     /// Makes a vCPU's pCPU look at it, unless it is `caller`, which is about to. They may
     /// have one pCPU: then it kicks itself.
     pub fn wake(&self, machine: &impl Machine, vcpu: VcpuId, caller: VcpuId) {
-        if let Some(home) = self.home_of(vcpu).filter(|_| vcpu != caller) {
-            machine.kick(home);
+        if vcpu != caller {
+            self.kick_vcpu(machine, vcpu);
         }
     }
 
@@ -48,19 +48,30 @@ impl Vm {
         self.kick_if_needed(machine, vcpu, self.requests(vcpu).ask_timers());
     }
 
+    fn kick_if_needed(&self, machine: &impl Machine, vcpu: VcpuId, kick: Kick) {
+        if kick == Kick::Needed {
+            self.kick_vcpu(machine, vcpu);
+        }
+    }
+
     /// Kept out of line, as kicks are long, and this is called in many places.
     #[inline(never)]
-    fn kick_if_needed(&self, machine: &impl Machine, vcpu: VcpuId, kick: Kick) {
-        if let Some(home) = self.home_of(vcpu).filter(|_| kick == Kick::Needed) {
+    pub(crate) fn kick_vcpu(&self, machine: &impl Machine, vcpu: VcpuId) {
+        if let Some(home) = self.home_of(vcpu) {
             machine.kick(home);
         }
     }
 
     /// Tells vCPUs other than `caller` that their interrupts changed.
+    #[inline(always)]
     pub(crate) fn notify(&self, machine: &impl Machine, set: VcpuSet, caller: Option<VcpuId>) {
-        if set.is_empty() {
-            return;
+        if !set.is_empty() {
+            self.notify_some(machine, set, caller);
         }
+    }
+
+    #[inline(never)]
+    fn notify_some(&self, machine: &impl Machine, set: VcpuSet, caller: Option<VcpuId>) {
         for vcpu in set.iter().filter(|vcpu| Some(*vcpu) != caller) {
             self.attract(machine, vcpu);
         }
@@ -101,7 +112,7 @@ impl Vm {
     pub fn interrupt_waits_absent(&self, machine: &impl Machine, vcpu: VcpuId) -> bool {
         let mut gic = self.gic.lock();
         self.deliver_posted_sgis(&mut gic, vcpu);
-        if gic.has_released() && !self.requests_of_all().any(Requests::is_quiet) {
+        if gic.has_released() && !self.some_are_quiet() {
             while let Some(interrupt) = gic.take_released_spi() {
                 machine.deactivate(interrupt);
             }
@@ -258,7 +269,7 @@ impl Vm {
         if !gic.has_released() {
             return;
         }
-        let quiet = self.requests_of_all().any(Requests::is_quiet);
+        let quiet = self.some_are_quiet();
         let next = |gic: &mut Vgic| {
             if quiet {
                 gic.take_released_private(vcpu)

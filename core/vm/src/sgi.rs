@@ -41,7 +41,7 @@ impl Vm {
     /// itself, or needs more than posted SGIs can carry.
     #[inline(always)]
     fn post(&self, machine: &impl Machine, from: VcpuId, id: u32, target: VcpuId) -> Attempt {
-        let Some(home) = self.home_of(target).filter(|_| target != from) else {
+        let Some((home, requests)) = self.reach(target).filter(|_| target != from) else {
             return Attempt::Untouched;
         };
         let posted = match self.gic_version() {
@@ -51,7 +51,7 @@ impl Vm {
         let Some(posted) = posted else {
             return Attempt::Untouched;
         };
-        if self.requests(target).post(posted) == Kick::Needed {
+        if requests.post(posted) == Kick::Needed {
             machine.kick(home);
         }
         Attempt::Done

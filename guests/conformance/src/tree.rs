@@ -17,6 +17,8 @@ pub enum Selection<'a> {
     DeviceLives,
     /// Turn every CPU off.
     OffAll,
+    /// All CPUs are started, and reached by interrupts.
+    Online,
     /// Look at every address.
     Sweep,
     /// Hold a pattern in memory until a key comes, then look whether it is there.
@@ -50,6 +52,7 @@ pub fn selection(arguments: &Arguments) -> Selection<'static> {
         Some("places") => Selection::Places,
         Some("device-lives") => Selection::DeviceLives,
         Some("off-all") => Selection::OffAll,
+        Some("online") => Selection::Online,
         Some("sweep") => Selection::Sweep,
         Some("hold") => Selection::Hold,
         Some("fuzz") => Selection::Fuzz,

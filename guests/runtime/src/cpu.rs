@@ -4,7 +4,7 @@ use crate::arch::cpu::{mask, unmask};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 /// How many CPUs the program can use.
-pub const MAX_CPUS: usize = 8;
+pub const MAX_CPUS: usize = hanok_types::MAX_VCPUS;
 /// Bytes of each CPU's stack.
 pub const STACK_SIZE: usize = 0x8000;
 /// Interrupts that are counted each by itself.

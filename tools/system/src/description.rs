@@ -3,7 +3,7 @@
 use crate::board::Board;
 use crate::diagnostic::{Diagnostic, Words};
 use crate::vm::{Artifacts, Key, Vm};
-use hanok_config::CorePolicy;
+use hanok_config::{CorePolicy, Promise};
 use hanok_types::MAX_CPUS;
 use std::path::PathBuf;
 
@@ -26,6 +26,8 @@ pub struct Description {
     pub vms: Vec<Vm>,
     /// How each core chooses among its vCPUs, where the board enforces the schedule.
     pub policies: Option<[CorePolicy; MAX_CPUS]>,
+    /// What vCPUs are promised then, in the VMs' order.
+    pub promises: Vec<Promise>,
     /// Rows and columns of the terminal at which a person sits, for guests that want to know. It is
     /// not described: who builds for a person says it.
     pub terminal: Option<(u16, u16)>,

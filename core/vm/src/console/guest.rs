@@ -1,6 +1,5 @@
 //! What the multiplexer keeps of each VM: output that is not shown yet, input not fetched.
 
-use hanok_types::MAX_VMS;
 use heapless::Deque;
 
 /// Bytes of a VM's output that are kept while another one is shown.
@@ -12,33 +11,21 @@ const SAID: usize = 16384;
 /// After how many consumed bytes of input the other end is told.
 const ACKNOWLEDGED: u32 = 256;
 
-pub(super) type Said = Deque<u8, SAID>;
+/// Text of the hypervisor's own that waits for the line.
+pub type Said = Deque<u8, SAID>;
 
-/// The queues of a [`Multiplexer`](super::Multiplexer), about 64 KiB: too much for a stack,
-/// so they are the caller's, in a static (a lock's guard of it, leaked).
+/// The queues of a [`Multiplexer`](super::Multiplexer), in memory of the caller's.
 #[derive(Debug)]
-pub struct Buffers {
-    pub(super) said: Said,
-    pub(super) guests: [Guest; MAX_VMS],
-}
-
-impl Buffers {
-    /// Empty queues.
-    #[allow(
-        clippy::new_without_default,
-        reason = "by value it would be on a stack"
-    )]
-    pub const fn new() -> Self {
-        Self {
-            said: Deque::new(),
-            guests: [const { Guest::new() }; MAX_VMS],
-        }
-    }
+pub struct Buffers<'b> {
+    /// The hypervisor's own text.
+    pub said: &'b mut Said,
+    /// One for each VM.
+    pub guests: &'b mut [PortQueues],
 }
 
 /// One VM's queues.
 #[derive(Debug)]
-pub(super) struct Guest {
+pub struct PortQueues {
     held: Deque<u8, HELD>,
     overwritten: u32,
     input: Deque<u8, INPUT>,
@@ -49,8 +36,13 @@ pub(super) struct Guest {
     consumed: u32,
 }
 
-impl Guest {
-    const fn new() -> Self {
+impl PortQueues {
+    /// Empty ones.
+    #[allow(
+        clippy::new_without_default,
+        reason = "by value it would be on a stack"
+    )]
+    pub const fn new() -> Self {
         Self {
             held: Deque::new(),
             overwritten: 0,

@@ -10,19 +10,19 @@
 use super::Channel;
 use super::command::{self, Command, Names, Request, WORDS};
 use super::editor::{ATTENTION, Edit, INTERRUPT};
-use super::guest::{Buffers, Guest};
+use super::guest::{Buffers, PortQueues};
 use super::line::{DLE, Line};
 use super::voice::{Prompt, Voice};
 use core::fmt;
 use hanok_hal::SerialPort;
-use hanok_types::{MAX_VMS, VmId};
+use hanok_types::VmId;
 
 /// Codes after DLE, see [`super`].
-const KEYS: u8 = 0x40;
-const TO_VM: u8 = 0x41;
-const KEYS_TO_PROMPT: u8 = 0x50;
-const KEYS_TO_VM: u8 = 0x51;
-const CONSUMED: u8 = 0x61;
+const KEYS_TO_PROMPT: u8 = 0x3e;
+const KEYS: u8 = 0x3f;
+const TO_VM: u8 = 0x40;
+const KEYS_TO_VM: u8 = 0x80;
+const CONSUMED: u8 = 0xc0;
 
 /// What a received byte asks of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +50,8 @@ enum Addressee {
 pub struct Multiplexer<'b, P> {
     line: Line<P>,
     voice: Voice<'b>,
-    guests: &'b mut [Guest; MAX_VMS],
-    names: Names,
+    guests: &'b mut [PortQueues],
+    names: &'b Names,
     attached: VmId,
     addressee: Addressee,
     escaped: bool,
@@ -66,11 +66,11 @@ pub struct Multiplexer<'b, P> {
 
 impl<'b, P: SerialPort> Multiplexer<'b, P> {
     /// The line behind `port`, with the first of the VMs of these names attached.
-    pub fn new(port: P, framed: bool, names: Names, buffers: &'b mut Buffers) -> Self {
+    pub fn new(port: P, framed: bool, names: &'b Names, buffers: Buffers<'b>) -> Self {
         Self {
             line: Line::new(port, framed),
-            voice: Voice::new(&mut buffers.said, framed),
-            guests: &mut buffers.guests,
+            voice: Voice::new(buffers.said, framed),
+            guests: buffers.guests,
             names,
             attached: VmId::new(0),
             addressee: Addressee::Keys,
@@ -171,7 +171,9 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
 
     /// Whether there are bytes for a VM.
     pub fn has_input(&self, vm: VmId) -> bool {
-        self.guests.get(vm.index()).is_some_and(Guest::has_input)
+        self.guests
+            .get(vm.index())
+            .is_some_and(PortQueues::has_input)
     }
 
     /// Forgets the bytes for a VM: its next life is to begin without them.
@@ -249,7 +251,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
         if !self.acknowledgement_is_due {
             return true;
         }
-        for (code, guest) in (CONSUMED..).zip(self.guests.iter_mut()) {
+        for (code, guest) in (CONSUMED..=u8::MAX).zip(self.guests.iter_mut()) {
             while guest.acknowledgement_is_due() {
                 if !self.line.try_announce(code) {
                     return false;
@@ -266,7 +268,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
         let code = if self.prompt_is_open() {
             KEYS_TO_PROMPT
         } else {
-            KEYS_TO_VM + self.attached.index() as u8
+            KEYS_TO_VM | self.attached.index() as u8
         };
         let news = self.announced != Some(code) || self.answer_is_due;
         // While a command is carried out, nobody knows yet.
@@ -296,7 +298,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
         match (core::mem::take(&mut self.escaped), byte) {
             (false, DLE) => self.escaped = true,
             (true, KEYS) => self.addressee = Addressee::Keys,
-            (true, TO_VM..KEYS_TO_PROMPT) => {
+            (true, TO_VM..KEYS_TO_VM) => {
                 let vm = byte - TO_VM;
                 let there = usize::from(vm) < self.names.len();
                 self.addressee = if there {
@@ -375,7 +377,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
             self.voice.open();
             return Input::None;
         }
-        match command::parse(&line, &self.names) {
+        match command::parse(&line, self.names) {
             Ok(Request::Command(command)) => return Input::Command(command),
             Ok(Request::Attach(vm)) => {
                 self.attach(vm);

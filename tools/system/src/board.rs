@@ -234,9 +234,13 @@ fn board(name: &str, reader: &mut Reader<'_, '_>, report: &mut Report) -> Option
     );
     let cpu = reader.table(report, "cpu", cpu);
     let cores = reader.table(report, "cores", |reader, report| {
-        limits(reader, report, "a number from 1", |value| {
+        let limits = limits(reader, report, "a number from 1", |value| {
             table::number(value).filter(|cores| *cores > 0)
-        })
+        })?;
+        if let Some(gic) = &gic {
+            most_cores(reader, report, gic.value, limits);
+        }
+        Some(limits)
     });
     let memory = reader.table(report, "memory", |reader, report| {
         let usable = reader.get(report, "usable", table::A_SIZE, table::size);
@@ -246,9 +250,6 @@ fn board(name: &str, reader: &mut Reader<'_, '_>, report: &mut Report) -> Option
     let qemu = reader.table(report, "qemu", qemu);
     let (cpu, cpus) = cpu??;
     let (memory, usable) = memory??;
-    if let (Some(gic), Some(Some(cores))) = (&gic, &cores) {
-        most_cores(reader, report, gic.value, *cores);
-    }
     Some(Board {
         name: name.to_owned(),
         description: description?.value,

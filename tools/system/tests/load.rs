@@ -267,7 +267,7 @@ fn cores_are_shared_by_those_who_say_so() {
     assert_eq!(short(&found[0]), "15:9 3 vCPUs, but 2 of 4 cores free");
     let remedy = &found[0].remedy;
     let text =
-        "write cpus = [0, 0, 0] to share cores, or lower `vcpus`; the board has no more cores";
+        "write cpus = [0, 0, 0] to share cores, or lower `vcpus`, or raise `cores`, up to 64";
     assert_eq!(remedy, text);
 }
 
@@ -282,13 +282,13 @@ fn cores_and_memory_are_raised_where_there_are_more() {
     let two = |vcpus: &str| with("\n", "\ncores = 2\n").replace("vcpus = 2", vcpus);
     assert_eq!(
         remedy(&two("cpus = [2]")),
-        "name one of these, or raise `cores`, up to 4"
+        "name one of these, or raise `cores`, up to 64"
     );
     let all = "name one of these; the board has no more cores";
-    assert_eq!(on("qemu-virt", "vcpus = 2", "cpus = [4]"), all);
+    assert_eq!(on("raspi4b", "vcpus = 2", "cpus = [4]"), all);
     assert_eq!(
         remedy(&two("vcpus = 3")),
-        "write cpus = [0, 0, 0] to share cores, or lower `vcpus`, or raise `cores`, up to 4"
+        "write cpus = [0, 0, 0] to share cores, or lower `vcpus`, or raise `cores`, up to 64"
     );
     assert_eq!(
         on("raspi4b", "512M", "1000M"),
@@ -638,9 +638,10 @@ fn a_board_s_file_is_checked_too() {
             "5:7 the value of `gic` is not \"v2\" or \"v3\"",
         ),
         ("machine =", "machin =", "21:1 `machine` is missing in qemu"),
+        ("max = 64", "max = 65", "11:1 more than 64 cores"),
         (
             "default = 4",
-            "default = 5",
+            "default = 65",
             "11:1 the default does not lie between min and max",
         ),
         (

@@ -66,9 +66,10 @@ impl Vcpus {
 
     #[inline(always)]
     pub fn get(&self, vcpu: VcpuId) -> Option<&SharedVcpu> {
-        match vcpu.index().checked_sub(1) {
-            None => Some(&self.first),
-            Some(other) => self.others.get(other),
+        // The others first: the first vCPU is asked for by its own pCPU mostly.
+        match self.others.get(vcpu.index().wrapping_sub(1)) {
+            None if vcpu.index() == 0 => Some(&self.first),
+            other => other,
         }
     }
 

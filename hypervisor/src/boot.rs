@@ -17,7 +17,7 @@ use hanok_hal::Mutex;
 use hanok_paging::VmidPool;
 use hanok_pcpu::{BoardInterrupts, gather, lines_of};
 use hanok_random::Source;
-use hanok_types::{CpuId, GicVersion, Hpa, Hva, IntId, MAX_CPUS, Span};
+use hanok_types::{CpuId, Hpa, Hva, IntId, MAX_CPUS, Span};
 use hanok_vm::{Buffers, Multiplexer, Names, PortQueues, Said};
 
 /// The longest device tree (arm64 boot protocol), and so all of one that is mapped at first.
@@ -250,15 +250,12 @@ fn interrupts(tree: &BoardTree<'_>, uart: Option<IntId>) -> BoardInterrupts {
 fn greet(board: &Board, tree: &BoardTree<'_>) {
     let ram: u64 = tree.ram.iter().map(Span::len).sum();
     if tree.cpus_left_out > 0 {
-        let why = match tree.gic_version() {
-            GicVersion::V2 => "its GICv2 reaches",
-            GicVersion::V3 => "there is room for",
-        };
         wiring::say(
             board,
             format_args!(
-                "{} of the board's CPUs left out: {why} the first {}",
+                "{} of the board's CPUs left out: with a {} the first {} are used",
                 tree.cpus_left_out,
+                tree.gic_version(),
                 tree.cpus.len()
             ),
         );

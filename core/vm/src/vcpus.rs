@@ -8,8 +8,10 @@ use crate::{Counters, Home, Power, Requests};
 use hanok_types::VcpuId;
 use hanok_vgic::CpuPart;
 
-/// What all pCPUs reach of one vCPU.
+/// What all pCPUs reach of one vCPU. It shares no cache line with another one's, and its size is one by which
+/// an index is shifted.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct SharedVcpu {
     pub(crate) home: Home,
     pub(crate) power: Power,

@@ -5,20 +5,20 @@ use crate::arena::Arena;
 use crate::fatal::{self, refuse};
 use crate::layout::{self, Image, Layout};
 use crate::{selftest, smp, system};
-use core::sync::atomic::{AtomicBool, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use hanok_arch::traps::Features;
 use hanok_arch::{Host, read, traps, vectors, wiring};
 use hanok_arm_common::cpu::{self, Cpu};
 use hanok_arm_common::host_gic::Target;
 use hanok_arm_common::image::{self, BootArguments};
 use hanok_arm_common::{Conduit, Firmware, HostUart, pmu};
-use hanok_config::{BoardTree, PsciMethod};
+use hanok_config::{BoardTree, PsciMethod, SystemView};
 use hanok_hal::Mutex;
 use hanok_paging::VmidPool;
 use hanok_pcpu::{BoardInterrupts, gather, lines_of};
 use hanok_random::Source;
-use hanok_types::{CpuId, Hpa, Hva, IntId, Span};
-use hanok_vm::{Buffers, Multiplexer};
+use hanok_types::{CpuId, Hpa, Hva, IntId, MAX_CPUS, Span};
+use hanok_vm::{Buffers, Multiplexer, Names, PortQueues, Said};
 
 /// The largest device tree of the arm64 boot protocol, and the part of a tree that is mapped at
 /// first.
@@ -114,10 +114,10 @@ fn conduit(method: PsciMethod) -> Conduit {
     }
 }
 
-/// Continues with the final translation in place: it sets up the shared data, the VMs and the CPUs.
-fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
-    // SAFETY: taken from free RAM for this, mapped in place for ever.
-    let mut arena = unsafe { Arena::new(layout.place) };
+/// With the final translation in place: the shared data, the VMs, the CPUs.
+fn start(tree: &BoardTree<'static>, image: Image, layout: Layout) -> ! {
+    // SAFETY: free RAM is mapped in place for ever.
+    let mut arena = unsafe { Arena::new(layout.free) };
     let Some(console) = tree.console else {
         refuse(format_args!("no console"))
     };
@@ -140,12 +140,12 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
             image.payload.len() as usize,
         )
     };
-    let system = system::parse(payload, image.system_sum);
+    let system = system::parse(payload, image.system_sum, &mut arena);
     let features = Features::detect();
     if let Err(fault) = tree.check(&system) {
         refuse(format_args!("the system does not fit this board: {fault}"));
     }
-    let Some(lines) = lines_of(&system) else {
+    let Some(lines) = lines_of(system.vms) else {
         refuse(format_args!(
             "the system's devices have too many interrupts"
         ))
@@ -158,9 +158,11 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         gicv: smp::virtual_cpu_interface(tree),
         bootargs: tree.bootargs,
     };
-    let units = system::place_units(&facts, &mut layout.free, &mut arena);
-    let names = system.vms.iter().map(|vm| vm.name.clone()).collect();
-    let Some(buffers) = arena.put(Buffers::new()) else {
+    let frames = system::frames(&system, &mut arena);
+    let units = system::place_units(&facts, frames, &mut arena);
+    let empty_space = system::empty_space(frames);
+    system::give_back(frames, &mut arena);
+    let Some((names, buffers)) = queues(&system, &mut arena) else {
         refuse(format_args!("no memory for the console's queues"))
     };
     let machine = Host {
@@ -169,13 +171,13 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         targets: tree.cpus.iter().map(|cpu| Target::new(cpu.mpidr)).collect(),
         features,
         vtcr: system::vtcr(),
-        empty_space: system::empty_space(&mut layout.free),
+        empty_space,
         frequency: read!("cntfrq_el0"),
         firmware: tree.psci.map(|method| Firmware::new(conduit(method))),
         planted: selftest::planted(tree.bootargs),
     };
     #[cfg(feature = "selftest")]
-    let page_moves = selftest::page_moves(tree.bootargs, &mut layout.free);
+    let stir = selftest::stir(tree.bootargs, &mut arena.free);
     let random = gather(&machine, tree.rng_seed, &image.key, hanok_arch::random());
     let board = Board {
         machine,
@@ -183,17 +185,17 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         interrupts: interrupts(tree, console.interrupt),
         lines,
         vms: units,
-        updates: Default::default(),
+        updates: [const { AtomicU64::new(0) }; MAX_CPUS],
         vmids: Mutex::new(VmidPool::new()),
         counts_instructions: pmu::counts(),
-        owners: Mutex::new(system::owners(&layout.free, units)),
+        owners: Mutex::new(system::owners(&arena.free, units)),
         #[cfg(feature = "selftest")]
         page_moves,
         payload,
         random: Mutex::new(random),
         jitter: AtomicU32::new(0),
         rx_lock: Mutex::new(()),
-        input_waits: AtomicU32::new(0),
+        input_waits: AtomicU64::new(0),
         output_waits: AtomicBool::new(false),
         endings: Mutex::new(()),
         any_stopped: AtomicBool::new(false),
@@ -215,7 +217,22 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     smp::enter_first(cpus)
 }
 
-/// The time of day when the counter was zero, in seconds since 1970. Without a clock it is zero.
+/// The VMs' names, and the console's queues for them.
+fn queues(
+    system: &SystemView<'_>,
+    arena: &mut Arena,
+) -> Option<(&'static Names, Buffers<'static>)> {
+    let count = system.vms.len();
+    let names = arena.put_all(count, system.vms.iter().map(|vm| vm.name.clone()))?;
+    let buffers = Buffers {
+        said: arena.put(Said::new())?,
+        guests: arena.put_all(count, (0..count).map(|_| PortQueues::new()))?,
+    };
+    Some((names, buffers))
+}
+
+/// The wall clock's time when the counter was zero, in seconds since 1970; without a clock,
+/// the guests' clocks begin there.
 fn epoch(tree: &BoardTree<'_>) -> u32 {
     let Some(clock) = tree.rtc else { return 0 };
     // SAFETY: the board's PL031, mapped as a device with the final translation.
@@ -236,6 +253,17 @@ fn interrupts(tree: &BoardTree<'_>, uart: Option<IntId>) -> BoardInterrupts {
 
 fn greet(board: &Board, tree: &BoardTree<'_>) {
     let ram: u64 = tree.ram.iter().map(Span::len).sum();
+    if tree.cpus_left_out > 0 {
+        wiring::say(
+            board,
+            format_args!(
+                "{} of the board's CPUs left out: with a {} the first {} are used",
+                tree.cpus_left_out,
+                tree.gic_version(),
+                tree.cpus.len()
+            ),
+        );
+    }
     wiring::say(
         board,
         format_args!(

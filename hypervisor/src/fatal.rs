@@ -59,7 +59,7 @@ impl Line {
         let mut line = Self(unsafe { HostUart::new(Hva::new(UART.load(Ordering::Relaxed))) });
         if FRAMED.load(Ordering::Relaxed) {
             line.send(0x10);
-            line.send(0x40);
+            line.send(0x3f);
         } else {
             line.send(b'\r');
             line.send(b'\n');

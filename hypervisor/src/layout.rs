@@ -18,10 +18,8 @@ unsafe extern "C" {
     static mut hanok_table_frames: [u8; 0];
 }
 
-/// The number of frames for the hypervisor's own tables, which are in its image.
-const TABLE_FRAMES: u64 = 64;
-/// The number of bytes for values that live for ever: CPUs, VMs, vCPUs.
-const PLACE: u64 = 4 << 20;
+/// Frames for the hypervisor's own tables, in its image.
+const TABLE_FRAMES: u64 = 80;
 
 core::arch::global_asm!(
     r#"
@@ -58,8 +56,6 @@ pub struct Layout {
     pub free: FrameMap,
     /// The final translation, which is in use.
     pub table: OwnTable,
-    /// The memory for values that live for ever.
-    pub place: Span<Hpa>,
 }
 
 fn symbol(of: *const u8) -> u64 {
@@ -120,7 +116,6 @@ pub fn establish(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Layou
         Ok(free) => free,
         Err(error) => refuse(format_args!("the board's memory: {error}")),
     };
-    let place = take(&mut free, PLACE, "its own data");
     let frames = Hpa::new(image.start + symbol((&raw const hanok_table_frames).cast()));
     // SAFETY: frames of the image's bss, mapped at their linked address, used by this alone.
     let frames = unsafe { Frames::new(frames, TABLE_FRAMES, IMAGE_BASE - image.start) };
@@ -135,7 +130,7 @@ pub fn establish(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Layou
     // SAFETY: the image (code, data, boot stack) is mapped where it is linked; the boot
     // device tree is within RAM, mapped in place.
     unsafe { table.activate() };
-    Layout { free, table, place }
+    Layout { free, table }
 }
 
 /// The ranges of RAM that are not plain data.
@@ -176,9 +171,11 @@ fn map_all(
         })?;
     }
     map_devices(table, board, image.early_console)?;
+    const STACKS: u64 = mmu::STACK + mmu::EMERGENCY_STACK;
+    let all = take(free, STACKS * board.cpus.len() as u64, "the CPUs' stacks");
     for cpu in 0..board.cpus.len() as u8 {
-        let frames = take(free, mmu::STACK + mmu::EMERGENCY_STACK, "a CPU's stacks");
-        table.map_stacks(CpuId::new(cpu), frames.start())?;
+        let frames = Hpa::new(all.start().get() + u64::from(cpu) * STACKS);
+        table.map_stacks(CpuId::new(cpu), frames)?;
     }
     Ok(())
 }

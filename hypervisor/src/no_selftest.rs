@@ -5,7 +5,7 @@ use crate::arena::Arena;
 use crate::fatal::refuse;
 use crate::system::Facts;
 use hanok_arch::Vcpu;
-use hanok_arm_common::frames::Frames;
+use hanok_arm_common::frames::SharedFrames;
 use hanok_arm_common::planted::Planted;
 use hanok_config::VmConfig;
 use hanok_memory::Slot;
@@ -54,8 +54,11 @@ impl Leak {
 
     /// Maps nothing.
     #[inline(always)]
-    pub fn apply(&mut self, _stage_2: &mut Table<Stage2, Frames>, _own: Hpa) {}
+    pub fn apply(&mut self, _stage_2: &mut Table<Stage2, SharedFrames>, _own: Hpa) {}
 }
+
+/// How many pages of each VM can be elsewhere.
+pub const SLOTS: usize = 0;
 
 /// Nothing of a VM's memory is taken.
 pub struct Slots;

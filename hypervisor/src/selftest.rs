@@ -9,7 +9,7 @@ use crate::layout::take;
 use crate::system::Facts;
 use core::hint::black_box;
 use hanok_arch::{Vcpu, exits};
-use hanok_arm_common::frames::Frames;
+use hanok_arm_common::frames::SharedFrames;
 use hanok_arm_common::mmu::Stage2Tlb;
 use hanok_arm_common::planted::Planted;
 use hanok_config::VmConfig;
@@ -78,9 +78,8 @@ impl Leak {
         }
     }
 
-    /// Maps memory of the VM before this one into the stage 2 of this one, whose memory is at
-    /// `own`.
-    pub fn apply(&mut self, stage_2: &mut Table<Stage2, Frames>, own: Hpa) {
+    /// Maps memory of the VM before into this one's stage 2, whose memory is at `own`.
+    pub fn apply(&mut self, stage_2: &mut Table<Stage2, SharedFrames>, own: Hpa) {
         const HOLE: Ipa = Ipa::new(0x0b00_0000);
         let Some(other) = self.before.replace(own).filter(|_| self.is_wanted) else {
             return;
@@ -113,7 +112,10 @@ pub fn page_moves(bootargs: &str, free: &mut FrameMap) -> PageMoves {
     PageMoves::new(frames)
 }
 
-/// Slots for pages of VMs that are not at their homes.
+/// How many pages of each VM can be elsewhere.
+pub const SLOTS: usize = STIRRED;
+
+/// Room for pages of VMs that are elsewhere.
 pub struct Slots(Option<&'static mut [Option<Slot>]>);
 
 impl Slots {

@@ -19,10 +19,11 @@ use hanok_arm_common::mmu;
 use hanok_arm_common::space::IMAGE_BASE;
 use hanok_arm_common::sysreg::{wait_for_interrupt, wake_all, yield_now};
 use hanok_arm_common::{GicError, HostGicV2};
-use hanok_config::{BoardCpu, BoardTree, Enable, Gic, System};
+use hanok_config::{BoardCpu, BoardTree, Enable, Gic, SystemView};
 use hanok_hal::HostGic;
 use hanok_pcpu::{Pcpu, set_triggers};
 use hanok_types::{Address, CpuId, Hpa, Hva, IntId, MAX_CPUS, PAGE_SIZE, Span, platform};
+use hanok_vm::Interruptions;
 
 /// What a CPU needs until its own part of the board is set up.
 #[allow(missing_debug_implementations)]
@@ -159,7 +160,7 @@ fn frames(tree: &BoardTree<'_>) -> GicFrames {
 pub fn prepare(
     tree: &BoardTree<'_>,
     board: &'static Board,
-    system: &System,
+    system: &SystemView<'_>,
     arena: &mut Arena,
 ) -> Records {
     let gic = frames(tree);
@@ -167,7 +168,9 @@ pub fn prepare(
         let id = CpuId::new(index as u8);
         let mut own = Cpu::new(id, mmu::stack_tops(id));
         let policy = system::policy(system, id, board, arena)?;
-        own.pcpu = Some(Pcpu::new(id, board, policy));
+        let interruptions = (0..board.vms.len()).map(|_| Interruptions::default());
+        let interruptions = arena.put_all(board.vms.len(), interruptions)?;
+        own.pcpu = Some(Pcpu::new(id, board, policy, interruptions));
         let starting = Starting {
             cpu: own,
             mpidr: cpu.mpidr,

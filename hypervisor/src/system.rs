@@ -6,19 +6,21 @@ use crate::layout::take;
 use crate::selftest;
 use crate::smp::Records;
 use crate::{Board, VmUnit};
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU8, AtomicU64};
 use hanok_arch::traps::{self, guest_hcr};
 use hanok_arch::{HostContext, Vcpu};
-use hanok_arm_common::frames::Frames;
+use hanok_arm_common::frames::{Frames, SharedFrames};
 use hanok_arm_common::mmu::Stage2Tlb;
 use hanok_arm_common::ram::GuestRam;
-use hanok_config::{CorePolicy, System, VmConfig};
+use hanok_config::{CorePolicy, Places, SystemTree, SystemView, TreeError, VmConfig};
 use hanok_hal::{Mutex, VmMemory};
-use hanok_memory::{AddressSpace, FrameMap, Owner, Owners, Region, RegionKind, Slot};
+use hanok_memory::{AddressSpace, FrameMap, Owner, Owners};
 use hanok_paging::{Geometry, Stage2, Table, Vmid, vttbr_el2};
 use hanok_pcpu::{AdoptError, Notices, PcpuPolicy, regions_of};
 use hanok_sched::{InterfaceError, Reservation, RoundRobin, Servers};
-use hanok_types::{CpuId, Hpa, PAGE_SIZE, Span, VcpuId, VmId, platform};
+use hanok_types::{CpuId, GicVersion, Hpa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId, platform};
+use hanok_vgic::CpuPart;
+use hanok_vm::{Home, SharedVcpu, VcpuParts};
 
 /// The geometry of every VM's stage 2: 40 bits, the least that every Armv8-A CPU with a 40-bit bus
 /// supports, and enough for QEMU virt's RAM.
@@ -29,14 +31,14 @@ pub fn vtcr() -> u64 {
     traps::vtcr(&STAGE_2)
 }
 
-/// Parses the system in the image's payload, whose tree has this sum.
-pub fn parse(payload: &[u8], sum: u64) -> System {
+/// The system in the image's payload, whose tree has this sum: each VM is read to its place.
+pub fn parse(payload: &'static [u8], sum: u64, arena: &mut Arena) -> SystemView<'static> {
     if payload.is_empty() {
         refuse(format_args!(
             "the image has no system in it: build one with `hanok build FILE -o IMAGE`"
         ));
     }
-    match System::verified(payload, sum) {
+    match read(payload, sum, arena) {
         Ok(system) => system,
         Err(error) => refuse(format_args!(
             "the system's device tree in the image: {error}: load the image again, or build it anew"
@@ -44,12 +46,30 @@ pub fn parse(payload: &[u8], sum: u64) -> System {
     }
 }
 
-/// What the creation of every VM depends on.
+fn read(
+    payload: &'static [u8],
+    sum: u64,
+    arena: &mut Arena,
+) -> Result<SystemView<'static>, TreeError> {
+    let tree = SystemTree::verified(payload, sum)?;
+    let (mut vms, mut promises) = (0, 0);
+    tree.each(&mut |_| vms += 1, &mut |_| promises += 1)?;
+    let (vms, promises) = (arena.places(vms), arena.places(promises));
+    let (Some(mut vms), Some(mut promises)) = (vms, promises) else {
+        refuse(format_args!("no memory for the VMs' descriptions"))
+    };
+    tree.each(&mut |vm| vms.push(vm), &mut |promise| {
+        promises.push(promise)
+    })?;
+    tree.system(vms.finish(), promises.finish())
+}
+
+/// What every VM's making depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The system.
-    pub system: &'a System,
-    /// The number of bits of priority of the CPUs' virtual CPU interfaces.
+    pub system: &'a SystemView<'static>,
+    /// Bits of priority of the CPUs' virtual interface.
     pub priority_bits: u32,
     /// The time of day at counter zero, in seconds since 1970.
     pub epoch: u32,
@@ -59,26 +79,98 @@ pub struct Facts<'a> {
     pub bootargs: &'a str,
 }
 
-/// Creates every VM with its memory and its stage 2.
-pub fn place_units(facts: &Facts<'_>, free: &mut FrameMap, arena: &mut Arena) -> &'static [VmUnit] {
-    let mut leak = selftest::Leak::new(facts.bootargs);
-    let mut slots = selftest::Slots::new(facts, arena);
-    let units = facts.system.vms.iter().enumerate();
-    let units = units
-        .map(|(index, config)| unit(index, config, facts, &mut leak, (&mut *free, &mut slots)));
-    match arena.put_all(facts.system.vms.len(), units) {
-        Some(units) => units,
-        None => refuse(format_args!("no memory for the VMs' records")),
+/// The pool of frames for all VMs' stages 2, for the time being with as many as they could need.
+pub fn frames(system: &SystemView<'_>, arena: &mut Arena) -> &'static Mutex<Frames> {
+    let configs = system.vms.iter();
+    let counts = configs.map(|config| tables_for(config, selftest::SLOTS));
+    // The empty stage 2 has a root alone; a root is aligned to its size.
+    let count = 4 + counts.sum::<u64>();
+    let block = take(&mut arena.free, count * PAGE_SIZE, "the VMs' stages 2");
+    // SAFETY: free RAM, mapped in place, taken for tables alone.
+    let frames = unsafe { Frames::new(block.start(), count, 0) };
+    match arena.put(Mutex::new(frames)) {
+        Some(pool) => pool,
+        None => refuse(format_args!("no memory for the pool of frames")),
     }
 }
 
-fn unit(
-    index: usize,
+/// Gives frames back that no stage 2 needs.
+pub fn give_back(pool: &Mutex<Frames>, arena: &mut Arena) {
+    if selftest::SLOTS > 0 {
+        // Blocks are to be split at run time.
+        return;
+    }
+    if let Some(Err(error)) = pool.lock().shrink(0).map(|rest| arena.free.free(rest)) {
+        refuse(format_args!("the frames that no stage 2 needs: {error}"));
+    }
+}
+
+fn tables_for(config: &VmConfig, slots: usize) -> u64 {
+    let rom = config.firmware().map_or(0, |blob| blob.len);
+    AddressSpace::<SharedFrames>::tables_for(config.memory.len(), rom, slots)
+}
+
+/// Every VM with its memory and its stage 2.
+pub fn place_units(
+    facts: &Facts<'_>,
+    frames: &'static Mutex<Frames>,
+    arena: &mut Arena,
+) -> &'static [VmUnit] {
+    let mut leak = selftest::Leak::new(facts.bootargs);
+    let mut slots = selftest::Slots::new(facts, arena);
+    let mut places = facts.system.places();
+    let mut units = match arena.places(facts.system.vms.len()) {
+        Some(units) => units,
+        None => refuse(format_args!("no memory for the VMs' records")),
+    };
+    for (index, config) in facts.system.vms.iter().enumerate() {
+        let Some(parts) = parts(config, facts.system.gic, &mut places, arena) else {
+            refuse(format_args!(
+                "vm {}: no memory for its vCPUs' records",
+                config.name
+            ))
+        };
+        let id = VmId::new(index as u8);
+        let (gic, bits) = (facts.system.gic, facts.priority_bits);
+        let vm = hanok_vm::Vm::new(id, config, parts, gic, bits, facts.epoch);
+        let unit = unit(vm, facts, &mut leak, (&mut arena.free, frames, &mut slots));
+        units.push(unit);
+    }
+    units.finish()
+}
+
+/// What a VM needs for each of its vCPUs.
+fn parts(
     config: &VmConfig,
+    gic: GicVersion,
+    places: &mut Places,
+    arena: &mut Arena,
+) -> Option<VcpuParts> {
+    let mut homes = config.cpus.iter().map(|cpu| Home {
+        cpu: *cpu,
+        bit: places.next_on(*cpu),
+    });
+    let (first, others) = (homes.next()?, config.cpus.len() - 1);
+    Some(VcpuParts {
+        first,
+        others: arena.put_all(others, homes.map(SharedVcpu::new))?,
+        gic: arena.put_all(others, (0..others).map(|_| CpuPart::new(gic)))?,
+    })
+}
+
+type Pools<'a> = (
+    &'a mut FrameMap,
+    &'static Mutex<Frames>,
+    &'a mut selftest::Slots,
+);
+
+fn unit(
+    vm: hanok_vm::Vm,
     facts: &Facts<'_>,
     leak: &mut selftest::Leak,
-    (free, slots): (&mut FrameMap, &mut selftest::Slots),
+    (free, frames, slots): Pools<'_>,
 ) -> VmUnit {
+    let config = vm.config();
     let name = &config.name;
     let memory = config.memory;
     let host = match free.allocate_for_guest(memory.len(), memory.start()) {
@@ -97,21 +189,21 @@ fn unit(
             "vm {name}: its devices' registers pass the top, or are too many"
         ));
     };
-    let mut space = space(config, &regions, slots.of(config), free);
+    // Under the VMID that no VM runs with: nothing can be in a TLB yet.
+    let (mut tlb, frames) = (Stage2Tlb(0), SharedFrames::new(frames));
+    let space = AddressSpace::new(STAGE_2, frames, &mut tlb, &regions, slots.of(config));
+    let mut space = match space {
+        Ok(space) => space,
+        Err(error) => refuse(format_args!("vm {name}: its stage 2: {error}")),
+    };
     leak.apply(space.table_mut(), host.start());
-    let id = VmId::new(index as u8);
-    let (gic, bits) = (facts.system.gic, facts.priority_bits);
-    let mut vm = hanok_vm::Vm::new(id, config.clone(), gic, bits, facts.epoch);
-    for (vcpu, bit) in facts.system.shared_bits(index) {
-        vm.set_bit(vcpu, bit);
-    }
     VmUnit {
         vm,
         ram,
         flash,
         memory: Mutex::new(space),
         space: AtomicU64::new(0),
-        last_here: Default::default(),
+        last_here: [const { AtomicU8::new(0) }; MAX_CPUS],
         notices: Notices::default(),
     }
 }
@@ -126,39 +218,11 @@ fn flash(config: &VmConfig, free: &mut FrameMap) -> Option<GuestRam> {
     Some(unsafe { GuestRam::new(ipa, block.start()) })
 }
 
-/// The VTTBR_EL2 of the empty stage 2, with the VMID that no VM has.
-pub fn empty_space(free: &mut FrameMap) -> u64 {
-    let block = take_frames(free, 4);
-    // SAFETY: free RAM, mapped in place, taken for this table alone.
-    let frames = unsafe { Frames::new(block.start(), 4, 0) };
-    match Table::<Stage2, Frames>::new(STAGE_2, frames) {
+/// VTTBR_EL2 of a stage 2 that maps nothing, with the VMID that no VM has.
+pub fn empty_space(frames: &'static Mutex<Frames>) -> u64 {
+    match Table::<Stage2, SharedFrames>::new(STAGE_2, SharedFrames::new(frames)) {
         Some(table) => vttbr_el2(table.root(), Vmid::new(0)),
         None => refuse(format_args!("no frame for the empty stage 2")),
-    }
-}
-
-/// The VM's RAM by the largest blocks, its firmware, the devices it was given; everything
-/// else exits.
-fn space(
-    config: &VmConfig,
-    regions: &[Region],
-    slots: &'static mut [Option<Slot>],
-    free: &mut FrameMap,
-) -> AddressSpace<Frames> {
-    let rom: u64 = regions
-        .iter()
-        .filter(|region| region.kind == RegionKind::Rom)
-        .map(|region| region.span.len())
-        .sum();
-    let count = AddressSpace::<Frames>::tables_for(config.memory.len(), rom, slots.len());
-    let block = take_frames(free, count);
-    // SAFETY: free RAM, mapped in place, taken for these tables alone.
-    let frames = unsafe { Frames::new(block.start(), count, 0) };
-    // Under the VMID that no VM runs with: nothing can be in a TLB yet.
-    let mut tlb = Stage2Tlb(0);
-    match AddressSpace::new(STAGE_2, frames, &mut tlb, regions, slots) {
-        Ok(space) => space,
-        Err(error) => refuse(format_args!("vm {}: its stage 2: {error}", config.name)),
     }
 }
 
@@ -181,12 +245,13 @@ pub fn owners(free: &FrameMap, units: &[VmUnit]) -> Owners {
     }
 }
 
-fn take_frames(free: &mut FrameMap, count: u64) -> Span<Hpa> {
-    take(free, count * PAGE_SIZE, "a VM's stage 2")
-}
-
 /// How a pCPU chooses among its vCPUs; `None` where there is no memory for that.
-pub fn policy(system: &System, id: CpuId, board: &Board, arena: &mut Arena) -> Option<PcpuPolicy> {
+pub fn policy(
+    system: &SystemView<'_>,
+    id: CpuId,
+    board: &Board,
+    arena: &mut Arena,
+) -> Option<PcpuPolicy> {
     Some(match system.policy(id) {
         CorePolicy::RoundRobin => {
             let micros = u64::from(system.slice);
@@ -202,24 +267,32 @@ pub fn policy(system: &System, id: CpuId, board: &Board, arena: &mut Arena) -> O
 /// What a vCPU of the VM is promised, in ticks of the board's counter.
 fn reservation(
     board: &Board,
+    system: &SystemView<'_>,
     unit: &VmUnit,
-    vcpu: usize,
+    vcpu: VcpuId,
 ) -> Result<Option<Reservation>, InterfaceError> {
-    let promise = unit.vm.config().promise(VcpuId::new(vcpu as u8));
+    let promise = system.promise(unit.vm.id(), vcpu);
     let reservation = promise.map(|promise| promise.reservation(board.machine.frequency));
     reservation.transpose()
 }
 
 /// Every vCPU at its pCPU.
-pub fn place_vcpus(board: &'static Board, system: &System, cpus: &mut Records, arena: &mut Arena) {
+pub fn place_vcpus(
+    board: &'static Board,
+    system: &SystemView<'_>,
+    cpus: &mut Records,
+    arena: &mut Arena,
+) {
     for unit in board.vms {
         for (index, cpu) in unit.vm.config().cpus.iter().enumerate() {
             let name = &unit.vm.config().name;
-            let core = hanok_vm::Vcpu::new(VcpuId::new(index as u8));
+            let id = VcpuId::new(index as u8);
+            let core = hanok_vm::Vcpu::new(id);
             let Some(starting) = cpus.get_mut(cpu.index()) else {
                 refuse(format_args!("vm {name}: the board has no CPU {cpu}"));
             };
-            let hcr = guest_hcr(board.machine.features, system.is_shared(*cpu));
+            let shared = unit.vm.home_of(id).is_some_and(|home| home.bit != 0);
+            let hcr = guest_hcr(board.machine.features, shared);
             let aarch32 = unit.vm.config().aarch32;
             let context = HostContext::new(hcr, aarch32, starting.cpu.stack);
             let vcpu = arena.put(Vcpu::new(unit, core, context));
@@ -227,7 +300,7 @@ pub fn place_vcpus(board: &'static Board, system: &System, cpus: &mut Records, a
             let (Some(pcpu), Some(vcpu)) = (pcpu, vcpu) else {
                 refuse(format_args!("vm {name}: no place for its vCPU {index}"));
             };
-            let adopted = reservation(board, unit, index)
+            let adopted = reservation(board, system, unit, id)
                 .map_err(AdoptError::Promise)
                 .and_then(|reservation| pcpu.adopt(vcpu, reservation));
             match adopted {

@@ -166,8 +166,9 @@ impl BoardGic {
     }
 }
 
-/// How a CPU is named when an interrupt is sent to it.
+/// How a CPU is named when an interrupt is sent to it. Of a size by which an index is shifted.
 #[derive(Debug, Default)]
+#[repr(align(32))]
 pub struct Target {
     /// Its affinity.
     mpidr: u64,

@@ -1,6 +1,6 @@
 //! The CPUs of a board, as the executive knows them, for both Arm architectures.
 
-use crate::frames::Frames;
+use crate::frames::SharedFrames;
 use crate::host_gic::{BoardGic, CpuGic, Targets};
 use crate::lists::HostLists;
 use crate::planted::Planted;
@@ -65,7 +65,7 @@ impl<K: Kind> Backend for Machine<K> {
     type Lists = HostLists;
     type Gic = CpuGic;
     type Memory = GuestRam;
-    type Tables = Frames;
+    type Tables = SharedFrames;
     type Line = HostUart;
 
     #[inline(always)]

@@ -17,7 +17,7 @@ mod registers;
 use crate::error::Structure;
 use crate::tree::{self, Cells};
 use dtoolkit::fdt::Fdt;
-use hanok_types::{Address, Hpa, IntId, MAX_CPUS, PAGE_SIZE, Span};
+use hanok_types::{Address, GICV2_CPUS, Hpa, IntId, MAX_CPUS, PAGE_SIZE, Span};
 use heapless::Vec;
 use place::At;
 use thiserror::Error;
@@ -43,7 +43,8 @@ pub struct BoardTree<'a> {
     pub reserved: Vec<Span<Hpa>, MAX_RESERVED>,
     /// CPUs, in the tree's order.
     pub cpus: Vec<BoardCpu, MAX_CPUS>,
-    /// CPUs that there was no room for.
+    /// How many further CPUs there are, which are left out: [`MAX_CPUS`] have room, and a GICv2 reaches
+    /// [`GICV2_CPUS`].
     pub cpus_left_out: usize,
     /// How to call PSCI.
     pub psci: Option<PsciMethod>,
@@ -219,7 +220,12 @@ impl<'a> BoardTree<'a> {
         let root = At::root(&fdt);
         let gic_at = devices::find_gic(&root).ok_or(BoardError::NoGic)?;
         let psci = devices::psci(&root);
-        let (cpus, cpus_left_out) = cpus(&root, psci.is_some())?;
+        let gic = devices::gic(&gic_at)?;
+        let most = match gic {
+            Gic::V2 { .. } => GICV2_CPUS,
+            Gic::V3 { .. } => MAX_CPUS,
+        };
+        let (cpus, cpus_left_out) = cpus(&root, psci.is_some(), most)?;
         let mut reserved = reserved(&fdt, &root)?;
         reserve_spin_table(&mut reserved, &cpus)?;
         let chosen = root.named("chosen").next();
@@ -232,7 +238,7 @@ impl<'a> BoardTree<'a> {
             cpus,
             cpus_left_out,
             psci,
-            gic: devices::gic(&gic_at)?,
+            gic,
             console: devices::console(&root, &gic_at),
             rtc: devices::rtc(&root),
             timer: devices::timer(&root, &gic_at),
@@ -302,8 +308,12 @@ fn reserved(fdt: &Fdt<'_>, root: &At<'_>) -> Result<Vec<Span<Hpa>, MAX_RESERVED>
 
 /// The CPUs; `psci` is whether the board has PSCI, by which a CPU is started whose node says
 /// nothing else (DEN0022F, 6.2.1: its binding came before `enable-method` for 32-bit boards, many
-/// of which leave that out).
-fn cpus(root: &At<'_>, psci: bool) -> Result<(Vec<BoardCpu, MAX_CPUS>, usize), BoardError> {
+/// of which leave that out). Those past the first `most` are left out, and counted.
+fn cpus(
+    root: &At<'_>,
+    psci: bool,
+    most: usize,
+) -> Result<(Vec<BoardCpu, MAX_CPUS>, usize), BoardError> {
     let mut cpus = Vec::new();
     let mut left_out = 0;
     let flags = devices::system_flags(root);
@@ -318,7 +328,7 @@ fn cpus(root: &At<'_>, psci: bool) -> Result<(Vec<BoardCpu, MAX_CPUS>, usize), B
                 (Enable::Unknown, Some(at)) => Enable::SystemFlags(at),
                 (known, _) => known,
             };
-            if cpus.push(BoardCpu { mpidr, enable }).is_err() {
+            if cpus.len() >= most || cpus.push(BoardCpu { mpidr, enable }).is_err() {
                 left_out += 1;
             }
         }

@@ -4,10 +4,10 @@ mod devices;
 mod promises;
 mod slots;
 
-use crate::model::{Blob, BlobKind, FIRMWARE_SIZE, MAX_MEMORY, SLICES, System, VmConfig};
-use hanok_sched::InterfaceError;
+use crate::model::{Blob, BlobKind, FIRMWARE_SIZE, MAX_MEMORY, SLICES, SystemView, VmConfig};
+use hanok_sched::{InterfaceError, MAX_ENTITIES};
 use hanok_types::{
-    Address, CpuId, GicVersion, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, platform,
+    Address, CpuId, GICV2_CPUS, GicVersion, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, platform,
 };
 use thiserror::Error;
 
@@ -40,6 +40,18 @@ pub enum Fault {
     NoSuchCpu {
         /// The VM.
         vm: usize,
+        /// The pCPU.
+        cpu: CpuId,
+    },
+    /// More vCPUs than a GICv2 has CPU interfaces.
+    #[error("vm {vm} has more vCPUs than a GICv2 has CPU interfaces, {GICV2_CPUS}")]
+    ManyVcpusOnGicv2 {
+        /// The VM.
+        vm: usize,
+    },
+    /// More vCPUs on one pCPU than it can choose among.
+    #[error("pCPU {cpu} has more than {MAX_ENTITIES} vCPUs")]
+    Crowded {
         /// The pCPU.
         cpu: CpuId,
     },
@@ -292,7 +304,7 @@ pub enum Fault {
 /// Where the devices that are passed through end.
 const PASS_THROUGH_END: Ipa = Ipa::new(platform::PASS_THROUGH.get() + platform::PASS_THROUGH_SIZE);
 
-impl System {
+impl SystemView<'_> {
     /// Whether the system keeps every rule; `payload_len` is the length in bytes of the
     /// payload its blobs come from.
     pub fn check(&self, payload_len: u64) -> Result<(), Fault> {
@@ -307,8 +319,8 @@ impl System {
         for (index, vm) in self.vms.iter().enumerate() {
             vm.check(index, payload_len)?;
             slots::check(index, vm)?;
-            promises::check(self, index, vm)?;
         }
+        promises::check(self)?;
         devices::check(self)
     }
 
@@ -330,14 +342,21 @@ impl System {
     }
 
     fn check_cpus(&self) -> Result<(), Fault> {
+        let mut counts = [0; MAX_CPUS];
         for (vm, config) in self.vms.iter().enumerate() {
             if config.cpus.is_empty() {
                 return Err(Fault::NoVcpu { vm });
             }
-            // As many vCPUs as there can be may share a pCPU, so that they need no count.
-            let mut cpus = config.cpus.iter();
-            if let Some(&cpu) = cpus.find(|cpu| cpu.index() >= MAX_CPUS) {
-                return Err(Fault::NoSuchCpu { vm, cpu });
+            if self.gic == GicVersion::V2 && config.cpus.len() > GICV2_CPUS {
+                return Err(Fault::ManyVcpusOnGicv2 { vm });
+            }
+            for &cpu in &config.cpus {
+                let count = counts.get_mut(cpu.index());
+                let count = count.ok_or(Fault::NoSuchCpu { vm, cpu })?;
+                *count += 1;
+                if *count > MAX_ENTITIES {
+                    return Err(Fault::Crowded { cpu });
+                }
             }
         }
         Ok(())

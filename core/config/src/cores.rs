@@ -1,7 +1,7 @@
 //! How pCPUs choose among their vCPUs, and what CPU time vCPUs are promised.
 
 use hanok_sched::{Interface, InterfaceError, Kind, Order, Reservation, Slack};
-use hanok_types::VcpuId;
+use hanok_types::{VcpuId, VmId};
 
 /// The longest period of a promise, in nanoseconds: an hour.
 pub const MAX_PERIOD: u64 = 3_600 * NANOS;
@@ -27,7 +27,9 @@ pub enum CorePolicy {
 /// in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promise {
-    /// Which of its VM's vCPUs.
+    /// To a vCPU of which VM.
+    pub vm: VmId,
+    /// Which of the VM's vCPUs.
     pub vcpu: VcpuId,
     /// How its budget is treated.
     pub kind: Kind,
@@ -124,6 +126,7 @@ mod tests {
 
     fn promise(period: u64, budget: u64, deadline: u64) -> Promise {
         Promise {
+            vm: VmId::new(0),
             vcpu: VcpuId::new(0),
             kind: Kind::Periodic,
             period,

@@ -17,7 +17,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use dtoolkit::fdt::Fdt;
 use dtoolkit::model::DeviceTreeNode;
-use hanok_types::{GicVersion, IntId, Ipa, Span, platform};
+use hanok_types::{GICV2_CPUS, GicVersion, IntId, Ipa, Span, VcpuId, platform};
 
 /// What a guest's tree depends on.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub struct GuestTree<'a> {
     pub name: &'a str,
     /// Rows and columns of the terminal at which a person sits, where one does.
     pub terminal: Option<(u16, u16)>,
-    /// Number of vCPUs; vCPU n has affinity 0.0.0.n.
+    /// Number of vCPUs; each has the affinity that [`VcpuId::affinity`] says.
     pub vcpus: usize,
     /// RAM.
     pub memory: Span<Ipa>,
@@ -163,9 +163,10 @@ impl GuestTree<'_> {
             .with("#size-cells", 0u32)
             .with("#address-cells", 1u32);
         (0..self.vcpus).fold(cpus, |cpus, index| {
+            let affinity = VcpuId::new(index as u8).affinity();
             cpus.and(
-                node(format!("cpu@{index:x}"))
-                    .with("reg", index as u32)
+                node(format!("cpu@{affinity:x}"))
+                    .with("reg", affinity as u32)
                     .with("enable-method", "psci")
                     .with("compatible", "arm,armv8")
                     .with("device_type", "cpu"),
@@ -193,7 +194,7 @@ impl GuestTree<'_> {
 
     /// The CPUs of a private interrupt, in its flags: GICv2's binding alone has them.
     fn ppi_cpus(&self) -> u32 {
-        let cpus = u32::try_from(self.vcpus).unwrap_or(u32::MAX).min(8);
+        let cpus = self.vcpus.min(GICV2_CPUS) as u32;
         match self.gic {
             GicVersion::V2 => ((1 << cpus) - 1) << PPI_CPUS_SHIFT,
             GicVersion::V3 => 0,

@@ -41,11 +41,14 @@ pub use board::{DeviceError, FixedClock, HostDevice, HostLine, HostTree, Neighbo
 pub use check::Fault;
 pub use cores::{CorePolicy, MAX_PERIOD, Promise};
 pub use error::{Structure, TreeError, TreeNode};
+#[cfg(feature = "write")]
+pub use model::System;
 pub use model::{
     Blob, BlobKind, DEFAULT_SLICE, FIRMWARE_SIZE, Line, MAX_BLOBS, MAX_BOARD_LINES, MAX_DEVICES,
-    MAX_LINES, MAX_MEMORY, MAX_NAME, MAX_REGISTERS, MAX_SEEDS, PassThrough, Registers, SLICES,
-    System, VmConfig,
+    MAX_LINES, MAX_MEMORY, MAX_NAME, MAX_REGISTERS, MAX_SEEDS, PassThrough, Places, Registers,
+    SLICES, SystemView, VmConfig,
 };
+pub use parse::SystemTree;
 pub use slot::{DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS, platform_slots};
 pub use structure::flattened;
 pub use sum::{Sum, sum};

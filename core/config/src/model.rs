@@ -3,7 +3,7 @@
 use crate::cores::{CorePolicy, Promise};
 use crate::slot::DeviceSlots;
 use hanok_types::{
-    CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, MAX_VCPUS, MAX_VMS, Span, VcpuId, platform,
+    CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, MAX_VCPUS, Span, VcpuId, VmId, platform,
 };
 use heapless::{String, Vec};
 
@@ -30,11 +30,14 @@ pub const SLICES: core::ops::RangeInclusive<u32> = 100..=1_000_000;
 /// Bytes of the bank of flash that a firmware is put into: the first of two.
 pub const FIRMWARE_SIZE: u64 = platform::FLASH_SIZE / 2;
 
-/// A whole system.
+/// A whole system, as the tool on the PC makes it.
+#[cfg(feature = "write")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct System {
-    /// Its VMs.
-    pub vms: Vec<VmConfig, MAX_VMS>,
+    /// Its VMs, [`hanok_types::MAX_VMS`] at most.
+    pub vms: alloc::vec::Vec<VmConfig>,
+    /// What those vCPUs are promised whose pCPU enforces promises: all of the first VM's, then the next one's.
+    pub promises: alloc::vec::Vec<Promise>,
     /// Which interrupt controller its VMs see; it must be the board's.
     pub gic: GicVersion,
     /// For how long in microseconds a vCPU runs before another one of its pCPU has its
@@ -44,15 +47,47 @@ pub struct System {
     pub policies: [CorePolicy; MAX_CPUS],
 }
 
+#[cfg(feature = "write")]
 impl Default for System {
     fn default() -> Self {
         Self {
-            vms: Vec::new(),
+            vms: Default::default(),
+            promises: Default::default(),
             gic: GicVersion::default(),
             slice: DEFAULT_SLICE,
-            policies: Default::default(),
+            policies: [CorePolicy::RoundRobin; MAX_CPUS],
         }
     }
+}
+
+#[cfg(feature = "write")]
+impl System {
+    /// All of it, to be looked at.
+    pub fn view(&self) -> SystemView<'_> {
+        SystemView {
+            vms: &self.vms,
+            promises: &self.promises,
+            gic: self.gic,
+            slice: self.slice,
+            policies: self.policies,
+        }
+    }
+}
+
+/// A whole system to look at, its VMs and promises wherever they are kept. The fields are those of
+/// `System`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemView<'a> {
+    /// Its VMs.
+    pub vms: &'a [VmConfig],
+    /// What its vCPUs are promised.
+    pub promises: &'a [Promise],
+    /// Its interrupt controller.
+    pub gic: GicVersion,
+    /// Its time slice.
+    pub slice: u32,
+    /// How each pCPU chooses.
+    pub policies: [CorePolicy; MAX_CPUS],
 }
 
 /// One VM.
@@ -63,8 +98,6 @@ pub struct VmConfig {
     /// The pCPU of each vCPU; there are as many vCPUs as entries. Several vCPUs, of one VM
     /// or of several, may name the same one.
     pub cpus: Vec<CpuId, MAX_VCPUS>,
-    /// What those of its vCPUs are promised whose pCPU enforces promises.
-    pub promises: Vec<Promise, MAX_VCPUS>,
     /// Its RAM, as the guest sees it.
     pub memory: Span<Ipa>,
     /// Where vCPU 0 begins: in memory, or in the firmware's bank of flash.
@@ -206,11 +239,6 @@ pub(crate) fn gic_from_word(word: &str) -> Option<GicVersion> {
 }
 
 impl VmConfig {
-    /// What its vCPU `vcpu` is promised.
-    pub fn promise(&self, vcpu: VcpuId) -> Option<&Promise> {
-        self.promises.iter().find(|promise| promise.vcpu == vcpu)
-    }
-
     /// What lies in its first bank of flash.
     pub fn firmware(&self) -> Option<&Blob> {
         let is_firmware = |blob: &&Blob| blob.kind == BlobKind::Firmware;
@@ -218,19 +246,11 @@ impl VmConfig {
     }
 }
 
-impl System {
-    /// The bits of a VM's vCPUs on pCPUs that they share with others: on each, vCPUs are counted in the
-    /// order of the description.
-    pub fn shared_bits(&self, vm: usize) -> impl Iterator<Item = (VcpuId, u64)> {
-        let all = || self.vms.iter().flat_map(|vm| &vm.cpus);
-        let before: usize = self.vms.iter().take(vm).map(|vm| vm.cpus.len()).sum();
-        let cpus = self.vms.get(vm).map_or(&[][..], |vm| &vm.cpus);
-        cpus.iter().enumerate().filter_map(move |(index, cpu)| {
-            let earlier = all().take(before + index).filter(|other| *other == cpu);
-            let bit = 1_u64.checked_shl(earlier.count() as u32)?;
-            self.is_shared(*cpu)
-                .then_some((VcpuId::new(index as u8), bit))
-        })
+impl<'a> SystemView<'a> {
+    /// What a VM's vCPU is promised.
+    pub fn promise(&self, vm: VmId, vcpu: VcpuId) -> Option<&'a Promise> {
+        let is_its = |promise: &&Promise| promise.vm == vm && promise.vcpu == vcpu;
+        self.promises.iter().find(is_its)
     }
 
     /// How `cpu` chooses among its vCPUs.
@@ -238,21 +258,51 @@ impl System {
         self.policies.get(cpu.index()).copied().unwrap_or_default()
     }
 
-    /// Whether a vCPU on `cpu` may be held back while it has work: for another one, or as it has used what
-    /// it was promised.
-    pub fn is_shared(&self, cpu: CpuId) -> bool {
-        self.vcpus_on(cpu) > 1 || self.policy(cpu) != CorePolicy::RoundRobin
-    }
-
-    /// How many vCPUs have their place on `cpu`.
-    pub fn vcpus_on(&self, cpu: CpuId) -> usize {
-        let all = self.vms.iter().flat_map(|vm| &vm.cpus);
-        all.filter(|other| **other == cpu).count()
-    }
-
     /// How many pCPUs a board must have for it: one more than the highest that is named.
     pub fn cpus_needed(&self) -> usize {
-        let cpus = self.vms.iter().flat_map(|vm| vm.cpus.iter());
-        cpus.map(|cpu| cpu.index() + 1).max().unwrap_or(0)
+        let mut needed = 0;
+        for vm in self.vms {
+            for cpu in &vm.cpus {
+                needed = needed.max(cpu.index() + 1);
+            }
+        }
+        needed
+    }
+
+    /// What counts the vCPUs of each pCPU, none counted yet.
+    pub fn places(&self) -> Places {
+        let mut places = Places {
+            counted: [0; MAX_CPUS],
+            shared: [false; MAX_CPUS],
+        };
+        let mut seen = [false; MAX_CPUS];
+        for vm in self.vms {
+            for cpu in &vm.cpus {
+                let index = cpu.index() % MAX_CPUS;
+                places.shared[index] |= seen[index] || self.policy(*cpu) != CorePolicy::RoundRobin;
+                seen[index] = true;
+            }
+        }
+        places
+    }
+}
+
+/// The places of vCPUs among those of their pCPU, counted in the order of the description.
+#[derive(Clone, Debug)]
+pub struct Places {
+    counted: [u8; MAX_CPUS],
+    /// Whether a vCPU there may be held back while it has work: for another one, or as it has used what
+    /// it was promised.
+    shared: [bool; MAX_CPUS],
+}
+
+impl Places {
+    /// The bit of the next vCPU on `cpu` among those that share it; zero where it is alone there.
+    pub fn next_on(&mut self, cpu: CpuId) -> u64 {
+        let index = cpu.index() % MAX_CPUS;
+        let place = self.counted[index];
+        self.counted[index] = place.saturating_add(1);
+        let bit = 1u64.checked_shl(place.into()).unwrap_or(0);
+        if self.shared[index] { bit } else { 0 }
     }
 }

@@ -2,67 +2,129 @@
 
 use crate::cores::{CorePolicy, Promise, Word};
 use crate::error::{TreeError, TreeNode};
+#[cfg(feature = "write")]
+use crate::model::System;
 use crate::model::{
     Blob, BlobKind, Line, MAX_BLOBS, MAX_DEVICES, MAX_LINES, MAX_REGISTERS, MAX_SEEDS, PassThrough,
-    Registers, System, VmConfig, gic_from_word,
+    Registers, SystemView, VmConfig, gic_from_word,
 };
 use crate::slot::{DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS};
 use crate::structure;
 use crate::tree::{self, Cells};
 use dtoolkit::Node;
-use dtoolkit::fdt::FdtNode;
-use hanok_types::{CpuId, Hpa, IntId, Ipa, MAX_VCPUS, MAX_VMS, Span, VcpuId};
+use dtoolkit::fdt::{Fdt, FdtNode};
+use hanok_types::{CpuId, Hpa, IntId, Ipa, MAX_CPUS, MAX_VCPUS, MAX_VMS, Span, VcpuId, VmId};
 use heapless::{String, Vec};
 
 /// The binding's version that is read and written.
 pub(crate) const VERSION: u32 = 5;
 
-impl System {
-    /// Reads the system's tree from the start of `payload`, as [`Self::parse`], if its bytes have
+/// A system's tree of a sound form, from which the parts are read one by one, into places that the reader
+/// sizes by counting the parts first. So no reader needs room for the largest system.
+#[derive(Debug)]
+pub struct SystemTree<'t> {
+    fdt: Fdt<'t>,
+    payload_len: u64,
+}
+
+impl<'t> SystemTree<'t> {
+    /// The system's tree at the start of `payload`, as [`Self::new`], if its bytes have
     /// the [`crate::sum`] that the image tool told: a flipped bit of a tree leaves a sound tree.
-    pub fn verified(payload: &[u8], sum: u64) -> Result<Self, TreeError> {
+    pub fn verified(payload: &'t [u8], sum: u64) -> Result<Self, TreeError> {
         let tree = structure::flattened(payload)?;
         if crate::sum(tree) != sum {
             return Err(TreeError::Damaged);
         }
-        Self::parse(tree, payload.len() as u64)
+        Self::new(tree, payload.len() as u64)
     }
 
-    /// Reads the system's tree from the start of `tree` (bytes after it are left alone) and
-    /// applies every rule; `payload_len` is the length in bytes of the payload that the
-    /// blobs' offsets count in.
-    pub fn parse(tree: &[u8], payload_len: u64) -> Result<Self, TreeError> {
+    /// The system's tree at the start of `tree` (bytes after it are left alone); `payload_len` is the length
+    /// in bytes of the payload that the blobs' offsets count in.
+    pub fn new(tree: &'t [u8], payload_len: u64) -> Result<Self, TreeError> {
         let fdt = tree::open(tree)?;
-        let root = fdt.root();
-        if !tree::compatible(&root, "hanok,system") {
+        if !tree::compatible(&fdt.root(), "hanok,system") {
             return Err(TreeError::NotASystem);
         }
-        let reader = Reader::new(root, TreeNode::Root);
-        match reader.cell("hanok,version")? {
-            VERSION => {}
-            other => return Err(TreeError::Version(other)),
+        match Reader::new(fdt.root(), TreeNode::Root).cell("hanok,version")? {
+            VERSION => Ok(Self { fdt, payload_len }),
+            other => Err(TreeError::Version(other)),
         }
-        let mut system = Self {
-            vms: Vec::new(),
-            gic: reader.read("gic", |value| gic_from_word(tree::as_text(value)?))?,
-            slice: reader.cell("slice")?,
-            policies: Default::default(),
-        };
+    }
+
+    /// Hands over each VM, and what its vCPUs are promised.
+    pub fn each(
+        &self,
+        vm: &mut dyn FnMut(VmConfig),
+        promise: &mut dyn FnMut(Promise),
+    ) -> Result<(), TreeError> {
+        for (index, node) in children(&self.fdt.root(), "vms", "vm").enumerate() {
+            if index >= MAX_VMS {
+                return Err(TreeNode::Root.too_many("VMs", MAX_VMS));
+            }
+            vm(parse_vm(node, index, promise)?);
+        }
+        Ok(())
+    }
+
+    /// The system of these VMs and promises, which were read from it, by every rule.
+    pub fn system<'a>(
+        &self,
+        vms: &'a [VmConfig],
+        promises: &'a [Promise],
+    ) -> Result<SystemView<'a>, TreeError> {
+        let root = self.fdt.root();
+        let mut policies = [CorePolicy::RoundRobin; MAX_CPUS];
         each_named(&root, "core", &mut |number, core| {
             let place = TreeNode::Core(number);
             let (cpu, policy) = parse_core(&Reader::new(core, place))?;
-            let own = system.policies.get_mut(cpu as usize);
-            let own = own.ok_or(TreeError::Malformed { place, name: "cpu" })?;
-            *own = policy;
+            let own = policies.get_mut(cpu as usize);
+            *own.ok_or(TreeError::Malformed { place, name: "cpu" })? = policy;
             Ok(())
         })?;
-        for (index, vm) in children(&root, "vms", "vm").enumerate() {
-            let too_many = TreeNode::Root.too_many("VMs", MAX_VMS);
-            let vm = parse_vm(vm, index)?;
-            system.vms.push(vm).map_err(|_| too_many)?;
-        }
-        system.check(payload_len)?;
+        let reader = Reader::new(root, TreeNode::Root);
+        let system = SystemView {
+            vms,
+            promises,
+            gic: reader.read("gic", |value| gic_from_word(tree::as_text(value)?))?,
+            slice: reader.cell("slice")?,
+            policies,
+        };
+        system.check(self.payload_len)?;
         Ok(system)
+    }
+}
+
+#[cfg(feature = "write")]
+impl System {
+    /// Reads a system whose tree's bytes have this sum, see [`SystemTree::verified`].
+    pub fn verified(payload: &[u8], sum: u64) -> Result<Self, TreeError> {
+        Self::read(&SystemTree::verified(payload, sum)?)
+    }
+
+    /// Reads a system's tree, see [`SystemTree::new`], and applies every rule.
+    pub fn parse(tree: &[u8], payload_len: u64) -> Result<Self, TreeError> {
+        Self::read(&SystemTree::new(tree, payload_len)?)
+    }
+
+    fn read(tree: &SystemTree<'_>) -> Result<Self, TreeError> {
+        let (mut vms, mut promises) = Default::default();
+        tree.each(
+            &mut |vm| alloc::vec::Vec::push(&mut vms, vm),
+            &mut |promise| alloc::vec::Vec::push(&mut promises, promise),
+        )?;
+        let SystemView {
+            gic,
+            slice,
+            policies,
+            ..
+        } = tree.system(&vms, &promises)?;
+        Ok(Self {
+            vms,
+            promises,
+            gic,
+            slice,
+            policies,
+        })
     }
 }
 
@@ -98,7 +160,11 @@ fn each_named<'a>(
     children.try_for_each(|(number, child)| take(number, child))
 }
 
-fn parse_vm(node: FdtNode<'_>, index: usize) -> Result<VmConfig, TreeError> {
+fn parse_vm(
+    node: FdtNode<'_>,
+    index: usize,
+    keep: &mut dyn FnMut(Promise),
+) -> Result<VmConfig, TreeError> {
     let place = TreeNode::Vm(index);
     let vm = Reader::new(node, place);
     let mut config = VmConfig {
@@ -106,7 +172,6 @@ fn parse_vm(node: FdtNode<'_>, index: usize) -> Result<VmConfig, TreeError> {
             String::try_from(tree::as_text(value)?).ok()
         })?,
         cpus: vm.cpus()?,
-        promises: Vec::new(),
         memory: vm.span("memory")?,
         entry: Ipa::new(vm.long("entry")?),
         argument: vm.long("argument")?,
@@ -118,9 +183,9 @@ fn parse_vm(node: FdtNode<'_>, index: usize) -> Result<VmConfig, TreeError> {
         aarch32: vm.truth("aarch32")?,
     };
     each_named(&node, "promise", &mut |number, promise| {
-        let promise = parse_promise(&Reader::new(promise, TreeNode::Promise(index, number)))?;
-        let too_many = place.too_many("promises", MAX_VCPUS);
-        config.promises.push(promise).map_err(|_| too_many)
+        let reader = Reader::new(promise, TreeNode::Promise(index, number));
+        keep(parse_promise(VmId::new(index as u8), &reader)?);
+        Ok(())
     })?;
     each_named(&node, "blob", &mut |number, blob| {
         let blob = parse_blob(&Reader::new(blob, TreeNode::Blob(index, number)))?;
@@ -146,9 +211,10 @@ fn parse_core(core: &Reader<'_>) -> Result<(u32, CorePolicy), TreeError> {
     Ok((core.cell("cpu")?, CorePolicy::Servers { order, slack }))
 }
 
-fn parse_promise(promise: &Reader<'_>) -> Result<Promise, TreeError> {
+fn parse_promise(vm: VmId, promise: &Reader<'_>) -> Result<Promise, TreeError> {
     let vcpu = u8::try_from(promise.cell("vcpu")?);
     Ok(Promise {
+        vm,
         vcpu: VcpuId::new(vcpu.map_err(|_| promise.malformed("vcpu"))?),
         kind: promise.word("kind")?,
         period: promise.long("period")?,

@@ -15,7 +15,15 @@ impl System {
     pub fn to_tree(&self) -> Vec<u8> {
         let mut vms = node("vms");
         for (index, vm) in self.vms.iter().enumerate() {
-            vms.add_child(vm.to_node(index));
+            let mut node = vm.to_node(index);
+            let own = self
+                .promises
+                .iter()
+                .filter(|promise| promise.vm.index() == index);
+            for (number, promise) in own.enumerate() {
+                node.add_child(promise.to_node(number));
+            }
+            vms.add_child(node);
         }
         let mut root = node("")
             .with("compatible", "hanok,system")
@@ -50,9 +58,6 @@ impl VmConfig {
             .with("trusted", u32::from(self.trusted))
             .with("autostart", u32::from(self.autostart))
             .with("aarch32", u32::from(self.aarch32));
-        for (number, promise) in self.promises.iter().enumerate() {
-            vm.add_child(promise.to_node(number));
-        }
         for (number, blob) in self.blobs.iter().enumerate() {
             vm.add_child(blob.to_node(number));
         }

@@ -24,7 +24,6 @@ fn system() -> System {
     let vm = VmConfig {
         name: "one".try_into().unwrap(),
         cpus: [CpuId::new(0)].into_iter().collect(),
-        promises: Default::default(),
         memory: Span::new(platform::RAM, 64 << 20).unwrap(),
         entry: platform::RAM,
         argument: 0,
@@ -130,7 +129,7 @@ fn a_vm_has_one_serial_port_at_most() {
     assert_eq!(refusal(second), expected);
     let mut none = system();
     none.vms[0].slots.clear();
-    assert_eq!(none.check(PAYLOAD), Ok(()));
+    assert_eq!(none.view().check(PAYLOAD), Ok(()));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use hanok_config::{
     System, TreeError, TreeNode, VmConfig, platform_slots,
 };
 use hanok_sched::{InterfaceError, Kind, Order, Slack};
-use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, Span, VcpuId, platform};
+use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, Span, VcpuId, VmId, platform};
 use proptest::prelude::*;
 
 const PAYLOAD: u64 = 0x1000_0000;
@@ -35,7 +35,6 @@ fn vm() -> VmConfig {
     VmConfig {
         name: "linux".try_into().unwrap(),
         cpus: (0..4).map(CpuId::new).collect(),
-        promises: Default::default(),
         memory: Span::new(platform::RAM, 512 << 20).unwrap(),
         entry: platform::RAM,
         argument: 0x4600_0000,
@@ -67,7 +66,8 @@ fn pair() -> System {
         vms: [first, second].into_iter().collect(),
         gic: GicVersion::V2,
         slice: 500,
-        policies: Default::default(),
+        policies: [CorePolicy::RoundRobin; MAX_CPUS],
+        promises: Vec::new(),
     }
 }
 
@@ -206,11 +206,11 @@ fn interrupts_are_given_once() {
 fn a_system_must_fit_its_board() {
     let tree = include_bytes!("data/virt-gicv2.dtb");
     let board = BoardTree::parse(tree).unwrap();
-    assert_eq!(board.check(&pair()), Ok(()));
+    assert_eq!(board.check(&pair().view()), Ok(()));
     let refusal = |change: &dyn Fn(&mut System)| {
         let mut system = pair();
         change(&mut system);
-        board.check(&system).unwrap_err()
+        board.check(&system.view()).unwrap_err()
     };
     assert_eq!(
         refusal(&|system| system.gic = GicVersion::V3),
@@ -243,10 +243,8 @@ fn a_system_must_fit_its_board() {
 }
 
 fn system() -> System {
-    let mut vms = heapless::Vec::new();
-    vms.push(vm()).unwrap();
     System {
-        vms,
+        vms: vec![vm()],
         ..System::default()
     }
 }
@@ -268,12 +266,12 @@ fn a_written_system_is_read_back() {
     assert_eq!(System::parse(&tree, PAYLOAD), Ok(system()));
     tree.extend([0xff; 100]);
     assert_eq!(System::parse(&tree, PAYLOAD), Ok(system()));
-    assert_eq!(system().cpus_needed(), 4);
+    assert_eq!(system().view().cpus_needed(), 4);
 }
 
 #[test]
 fn every_rule_is_applied() {
-    let (vm, cpu) = (0, CpuId::new(8));
+    let (vm, cpu) = (0, CpuId::new(64));
     assert_eq!(refusal(|vm| vm.name.clear()), Fault::Name { vm });
     assert_eq!(refusal(|vm| vm.cpus.clear()), Fault::NoVcpu { vm });
     assert_eq!(refusal(|vm| vm.cpus[0] = cpu), Fault::NoSuchCpu { vm, cpu });
@@ -301,7 +299,7 @@ fn bounds_are_exact() {
     let fault = |change: &dyn Fn(&mut VmConfig)| {
         let mut system = pair();
         change(&mut system.vms[1]);
-        system.check(PAYLOAD).err()
+        system.view().check(PAYLOAD).err()
     };
     let (vm, blob) = (1, 2);
     let memory = |len| fault(&|vm| vm.memory = Span::new(platform::RAM, len).unwrap());
@@ -337,7 +335,7 @@ fn an_entry_is_where_an_instruction_can_be() {
             (system.vms[0].aarch32, system.vms[0].entry) = (aarch32, entry);
             let refused = Err(Fault::Entry { vm: 0, entry });
             let expected = if allowed { Ok(()) } else { refused };
-            assert_eq!(system.check(PAYLOAD), expected, "{aarch32} {bits}");
+            assert_eq!(system.view().check(PAYLOAD), expected, "{aarch32} {bits}");
         }
     }
 }
@@ -355,7 +353,11 @@ fn only_device_trees_are_filled_in() {
             let allowed = kind == BlobKind::DeviceTree || !seed && !address;
             let refused = Err(Fault::Seed { vm: 0, blob: 0 });
             let expected = if allowed { Ok(()) } else { refused };
-            assert_eq!(system.check(PAYLOAD), expected, "{kind:?} {seed} {address}");
+            assert_eq!(
+                system.view().check(PAYLOAD),
+                expected,
+                "{kind:?} {seed} {address}"
+            );
         }
     }
 }
@@ -465,14 +467,14 @@ proptest! {
         let mut tree = pair().to_tree();
         damage(&mut tree, &changes, cut);
         if let Ok(system) = System::parse(&tree, PAYLOAD) {
-            prop_assert_eq!(system.check(PAYLOAD), Ok(()));
+            prop_assert_eq!(system.view().check(PAYLOAD), Ok(()));
         }
     }
 
     #[test]
     fn any_sound_system_survives_the_tree(
         name in "[a-z][a-z0-9-]{0,31}",
-        cpus in 1..=8u8,
+        cpus in 1..=64u8,
         pages in 0x4_0000..0x100_0000u64,
         argument: u64,
         sum: u64,
@@ -499,19 +501,78 @@ fn vcpus_of_a_shared_pcpu_have_bits_in_the_order_of_the_description() {
     let cpus = |of: &[u8]| of.iter().map(|cpu| CpuId::new(*cpu)).collect();
     system.vms[0].cpus = cpus(&[0, 1, 0]);
     system.vms[1].cpus = cpus(&[2, 0]);
-    let bits = |vm| system.shared_bits(vm).collect::<Vec<_>>();
-    let vcpu = VcpuId::new;
-    assert_eq!(bits(0), [(vcpu(0), 1), (vcpu(2), 2)], "alone on pCPU 1");
-    assert_eq!(bits(1), [(vcpu(1), 4)]);
-    assert_eq!(bits(2), []);
-    assert_eq!(
-        [0, 1, 2, 3].map(|cpu| system.vcpus_on(CpuId::new(cpu))),
-        [3, 1, 1, 0]
+    assert_eq!(bits(&system), [1, 0, 2, 0, 4], "alone on pCPUs 1 and 2");
+    // As many as a pCPU chooses among, on the last one.
+    system.gic = GicVersion::V3;
+    system.vms[0].cpus = cpus(&[63; 33]);
+    system.vms[1].cpus = cpus(&[63; 31]);
+    assert!(
+        bits(&system)
+            .into_iter()
+            .eq((0..64).map(|place| 1 << place))
+    );
+    assert_eq!(system.view().check(PAYLOAD), Ok(()));
+    system.vms[1].cpus = cpus(&[63; 32]);
+    let crowded = Fault::Crowded {
+        cpu: CpuId::new(63),
+    };
+    assert_eq!(system.view().check(PAYLOAD), Err(crowded));
+}
+
+/// The bits of all vCPUs, in the description's order.
+fn bits(system: &System) -> Vec<u64> {
+    let mut places = system.view().places();
+    let cpus = system.vms.iter().flat_map(|vm| &vm.cpus);
+    cpus.map(|cpu| places.next_on(*cpu)).collect()
+}
+
+/// A GICv2 has eight CPU interfaces, of a VM, too.
+#[test]
+fn a_vm_has_64_vcpus_and_with_a_gicv2_eight() {
+    let system = |gic, vcpus| {
+        let mut system = pair();
+        system.gic = gic;
+        system.vms[1].cpus = (0..vcpus).map(CpuId::new).collect();
+        system.view().check(PAYLOAD)
+    };
+    let fault = Fault::ManyVcpusOnGicv2 { vm: 1 };
+    assert_eq!(system(GicVersion::V2, 8), Ok(()));
+    assert_eq!(system(GicVersion::V2, 9), Err(fault));
+    assert_eq!(system(GicVersion::V3, 64), Ok(()));
+    assert!(
+        fault
+            .to_string()
+            .ends_with("than a GICv2 has CPU interfaces, 8")
     );
 }
 
-fn promise(vcpu: u8) -> Promise {
+#[test]
+fn there_are_64_vms_and_no_more() {
+    let mut system = system();
+    for number in 1..64 {
+        let mut another = vm();
+        another.name = format!("vm{number}").as_str().try_into().unwrap();
+        another.cpus = [CpuId::new(number)].into_iter().collect();
+        system.vms.push(another);
+    }
+    assert_eq!(
+        System::parse(&system.to_tree(), PAYLOAD),
+        Ok(system.clone())
+    );
+    let mut last = vm();
+    last.name = "last".try_into().unwrap();
+    system.vms.push(last);
+    let too_many = TreeError::TooMany {
+        place: TreeNode::Root,
+        what: "VMs",
+        most: 64,
+    };
+    assert_eq!(System::parse(&system.to_tree(), PAYLOAD), Err(too_many));
+}
+
+fn promise(vm: u8, vcpu: u8) -> Promise {
     Promise {
+        vm: VmId::new(vm),
         vcpu: VcpuId::new(vcpu),
         kind: Kind::Deferrable,
         period: 10_000_000,
@@ -532,8 +593,8 @@ fn promised_pair() -> System {
         order: Order::Priority,
         slack: Slack::Reclaim,
     };
-    for vm in &mut system.vms {
-        vm.promises.extend([promise(0), promise(2)]);
+    for vm in 0..2 {
+        system.promises.extend([promise(vm, 0), promise(vm, 2)]);
     }
     system
 }
@@ -541,20 +602,31 @@ fn promised_pair() -> System {
 #[test]
 fn promises_are_read_back() {
     let system = promised_pair();
-    assert_eq!(System::parse(&system.to_tree(), PAYLOAD), Ok(system));
-    let shared = promised_pair().shared_bits(0).count();
-    assert_eq!(shared, 4);
-    let mut alone = promised_pair();
+    assert_eq!(
+        System::parse(&system.to_tree(), PAYLOAD),
+        Ok(system.clone())
+    );
+    let own = system.view().promise(VmId::new(1), VcpuId::new(2)).copied();
+    assert_eq!(own, Some(promise(1, 2)));
+    assert_eq!(system.view().promise(VmId::new(1), VcpuId::new(1)), None);
+    assert_eq!(bits(&system), [1, 1, 1, 1, 2, 2, 2, 2]);
+    let mut alone = system;
     alone.vms.truncate(1);
-    let shared: Vec<_> = alone.shared_bits(0).map(|(vcpu, _)| vcpu.index()).collect();
-    assert_eq!(shared, [0, 2], "budgets hold back who is alone, too");
+    assert_eq!(
+        bits(&alone),
+        [1, 0, 1, 0],
+        "budgets hold back who is alone, too"
+    );
+    alone.promises.truncate(3);
+    let nobody = Fault::PromiseToNobody { vm: 1 };
+    assert_eq!(alone.view().check(PAYLOAD), Err(nobody));
 }
 
 #[test]
 fn promises_that_nobody_can_keep_are_refused() {
     let refusal = |change: fn(&mut Promise)| {
         let mut system = promised_pair();
-        change(&mut system.vms[1].promises[1]);
+        change(&mut system.promises[3]);
         match System::parse(&system.to_tree(), PAYLOAD) {
             Err(TreeError::Rule(fault)) => fault,
             other => panic!("{other:?}"),

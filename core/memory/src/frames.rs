@@ -5,10 +5,9 @@ use hanok_types::{Address, Hpa, Ipa, PAGE_SIZE, Span};
 use heapless::Vec;
 use thiserror::Error;
 
-/// The largest number of allocated spans, and of pieces into which reservations may cut the RAM.
-pub const MAX_SPANS: usize = 32;
-/// The largest number of free spans: each allocated span splits at most one in two.
-const MAX_FREE: usize = 2 * MAX_SPANS;
+/// In how many pieces the RAM may be, and what of it is free: memory and firmware of 64 VMs have room, were
+/// none of them beside another.
+pub const MAX_SPANS: usize = 128;
 
 const GIB: u64 = 1 << 30;
 const MIB2: u64 = 2 << 20;
@@ -39,9 +38,10 @@ pub enum MemoryError {
 /// The free and the allocated spans of a board's RAM.
 #[derive(Clone, Debug, Default)]
 pub struct FrameMap {
-    /// The free spans, sorted; no two touch.
-    free: Vec<Span<Hpa>, MAX_FREE>,
-    allocated: Vec<Span<Hpa>, MAX_SPANS>,
+    /// All that can be allocated. Sorted; no two touch.
+    all: Vec<Span<Hpa>, MAX_SPANS>,
+    /// What of it is free. Sorted; no two touch.
+    free: Vec<Span<Hpa>, MAX_SPANS>,
 }
 
 /// The addresses that equal `residue` modulo `modulus`, a power of two.
@@ -78,18 +78,16 @@ impl FrameMap {
         let mut map = Self::default();
         for span in ram {
             if let Some(pages) = shrink(*span, PAGE_SIZE) {
-                map.withdraw(pages)?;
-                map.insert(pages)?;
+                withdraw(&mut map.free, pages)?;
+                insert(&mut map.free, pages)?;
             }
         }
         for span in reserved {
             if let Some(pages) = grow(*span, PAGE_SIZE) {
-                map.withdraw(pages)?;
+                withdraw(&mut map.free, pages)?;
             }
         }
-        if map.free.len() > MAX_SPANS {
-            return Err(MemoryError::TooManySpans);
-        }
+        map.all = map.free.clone();
         Ok(map)
     }
 
@@ -123,13 +121,14 @@ impl FrameMap {
         done
     }
 
-    /// Frees `span`, which must be a whole allocated span.
+    /// Gives back what was allocated, or whole pages of it.
     pub fn free(&mut self, span: Span<Hpa>) -> Result<(), MemoryError> {
-        let known = self.allocated.iter().position(|other| *other == span);
-        let index = known.ok_or(MemoryError::NotAllocated(span))?;
-        self.insert(span)?;
-        self.allocated.swap_remove(index);
-        Ok(())
+        let pages = shrink(span, PAGE_SIZE) == Some(span);
+        let known = pages && self.all.iter().any(|all| all.covers(&span));
+        if !known || self.free.iter().any(|free| free.overlaps(&span)) {
+            return Err(MemoryError::NotAllocated(span));
+        }
+        insert(&mut self.free, span)
     }
 
     /// The free spans in ascending order.
@@ -137,9 +136,9 @@ impl FrameMap {
         &self.free
     }
 
-    /// The allocated spans, in no order.
-    pub fn allocated_spans(&self) -> &[Span<Hpa>] {
-        &self.allocated
+    /// All memory, free or allocated, lowest first.
+    pub fn all_spans(&self) -> &[Span<Hpa>] {
+        &self.all
     }
 
     /// The number of free bytes.
@@ -162,13 +161,7 @@ impl FrameMap {
 
     fn allocate_on(&mut self, len: u64, lattice: Lattice) -> Result<Span<Hpa>, MemoryError> {
         let span = self.best(len, lattice).ok_or(self.no_hole())?;
-        if self.allocated.is_full() {
-            return Err(MemoryError::TooManySpans);
-        }
-        self.withdraw(span)?;
-        self.allocated
-            .push(span)
-            .map_err(|_| MemoryError::TooManySpans)?;
+        withdraw(&mut self.free, span)?;
         Ok(span)
     }
 
@@ -186,34 +179,32 @@ impl FrameMap {
             .min_by_key(|(cost, _)| *cost)
             .map(|(_, span)| span)
     }
+}
 
-    /// Removes `taken` from the free spans that it overlaps.
-    fn withdraw(&mut self, taken: Span<Hpa>) -> Result<(), MemoryError> {
-        let mut left = Vec::new();
-        let pieces = self.free.iter().flat_map(|span| subtract(*span, taken));
-        for piece in pieces.flatten() {
-            left.push(piece).map_err(|_| MemoryError::TooManySpans)?;
-        }
-        self.free = left;
-        Ok(())
+/// Takes `taken` out of `spans`, wherever it meets them.
+fn withdraw(spans: &mut Vec<Span<Hpa>, MAX_SPANS>, taken: Span<Hpa>) -> Result<(), MemoryError> {
+    let mut left = Vec::new();
+    let pieces = spans.iter().flat_map(|span| subtract(*span, taken));
+    for piece in pieces.flatten() {
+        left.push(piece).map_err(|_| MemoryError::TooManySpans)?;
     }
+    *spans = left;
+    Ok(())
+}
 
-    /// Adds `span`, no byte of which is free, and joins it with the free spans that it touches.
-    fn insert(&mut self, span: Span<Hpa>) -> Result<(), MemoryError> {
-        let at = self
-            .free
-            .partition_point(|other| other.end() < span.start());
-        let mut joined = span;
-        while let Some(other) = self.free.get(at).filter(|o| o.start() <= joined.end()) {
-            let start = joined.start().min(other.start());
-            let end = joined.end().max(other.end());
-            joined = between(start, end).unwrap_or(joined);
-            self.free.remove(at);
-        }
-        self.free
-            .insert(at, joined)
-            .map_err(|_| MemoryError::TooManySpans)
+/// Adds `span`, of which `spans` have nothing, and joins it with what it touches.
+fn insert(spans: &mut Vec<Span<Hpa>, MAX_SPANS>, span: Span<Hpa>) -> Result<(), MemoryError> {
+    let at = spans.partition_point(|other| other.end() < span.start());
+    let mut joined = span;
+    while let Some(other) = spans.get(at).filter(|o| o.start() <= joined.end()) {
+        let start = joined.start().min(other.start());
+        let end = joined.end().max(other.end());
+        joined = between(start, end).unwrap_or(joined);
+        spans.remove(at);
     }
+    spans
+        .insert(at, joined)
+        .map_err(|_| MemoryError::TooManySpans)
 }
 
 /// The cost of taking `span` out of `hole`; `None` if `span` is not inside.

@@ -58,12 +58,11 @@ impl Owners {
     /// The owners as boot leaves them: what was allocated is the hypervisor's, the rest is free.
     pub fn new(map: &FrameMap) -> Result<Self, OwnerError> {
         let mut owners = Self { spans: Vec::new() };
-        let allocated = map.allocated_spans().iter();
-        for span in allocated {
+        for span in map.all_spans() {
             owners.insert(*span, Owner::Hypervisor)?;
         }
         for span in map.free_spans() {
-            owners.insert(*span, Owner::Free)?;
+            owners.hand_over(*span, Owner::Hypervisor, Owner::Free)?;
         }
         Ok(owners)
     }

@@ -117,11 +117,15 @@ fn a_span_is_freed_once() {
 #[test]
 fn the_list_of_spans_is_finite() {
     let mut map = map(&[(GIB, GIB)], &[]);
-    for _ in 0..MAX_SPANS {
-        map.allocate(PAGE_SIZE, 4 * PAGE_SIZE).unwrap();
+    let mut refused = None;
+    for _ in 0..=MAX_SPANS {
+        refused = map.allocate(PAGE_SIZE, 4 * PAGE_SIZE).err();
     }
-    assert_eq!(map.allocate(1, 1), Err(MemoryError::TooManySpans));
-    let pieces: Vec<_> = (0..100).map(|i| span(i * 0x2000, 0x1000)).collect();
+    assert_eq!(refused, Some(MemoryError::TooManySpans));
+    assert_eq!(map.free_spans().len(), MAX_SPANS);
+    let pieces: Vec<_> = (0..=MAX_SPANS as u64)
+        .map(|i| span(i * 0x2000, 0x1000))
+        .collect();
     let many = FrameMap::new(&pieces, &[]);
     assert!(matches!(many, Err(MemoryError::TooManySpans)));
 }
@@ -154,13 +158,17 @@ fn regions(size: u64) -> impl Strategy<Value = Vec<Span<Hpa>>> {
 }
 
 fn check(map: &FrameMap, ram: &[Span<Hpa>], reserved: &[Span<Hpa>], total: u64) {
-    let mut all: Vec<_> = [map.free_spans(), map.allocated_spans()].concat();
-    all.sort_by_key(Span::start);
-    assert!(all.windows(2).all(|pair| pair[0].end() <= pair[1].start()));
+    let all = map.all_spans();
     assert_eq!(all.iter().map(Span::len).sum::<u64>(), total);
     let free = map.free_spans();
-    assert!(free.windows(2).all(|pair| pair[0].end() < pair[1].start()));
-    for span in &all {
+    for list in [all, free] {
+        assert!(list.windows(2).all(|pair| pair[0].end() < pair[1].start()));
+    }
+    assert!(
+        free.iter()
+            .all(|free| all.iter().any(|all| all.covers(free)))
+    );
+    for span in all {
         assert!(reserved.iter().all(|hole| !hole.overlaps(span)));
         let inside: Vec<_> = ram.iter().filter(|bank| bank.overlaps(span)).collect();
         assert!(inside.iter().any(|bank| bank.contains(span.start())));
@@ -177,23 +185,28 @@ proptest! {
         let mut map = FrameMap::new(&ram, &reserved).unwrap();
         let total = map.free_bytes();
         let before = map.free_spans().to_vec();
+        let mut allocated = Vec::new();
         for operation in operations {
-            apply(&mut map, operation);
+            apply(&mut map, operation, &mut allocated);
             check(&map, &ram, &reserved, total);
+            let lent: u64 = allocated.iter().map(Span::len).sum();
+            prop_assert_eq!(map.free_bytes() + lent, total);
         }
-        for span in map.allocated_spans().to_vec() {
+        for span in allocated {
             prop_assert_eq!(map.free(span), Ok(()));
+            prop_assert_eq!(map.free(span), Err(MemoryError::NotAllocated(span)));
         }
         prop_assert_eq!(map.free_spans(), before);
     }
 }
 
-fn apply(map: &mut FrameMap, operation: Operation) {
+fn apply(map: &mut FrameMap, operation: Operation, allocated: &mut Vec<Span<Hpa>>) {
     match operation {
         Operation::Allocate(len, align) => {
             if let Ok(got) = map.allocate(len, align) {
                 assert!(got.start().is_aligned(align));
                 assert_eq!(got.len(), len.next_multiple_of(PAGE_SIZE));
+                allocated.push(got);
             }
         }
         Operation::ForGuest(len, ipa) => {
@@ -204,11 +217,19 @@ fn apply(map: &mut FrameMap, operation: Operation) {
             if let Ok(got) = map.allocate_for_guest(len, Ipa::new(ipa)) {
                 let agrees = (got.start().get() ^ ipa).is_multiple_of(2 * MIB);
                 assert!(agrees || !roomy || len < 4 * MIB);
+                allocated.push(got);
             }
         }
-        Operation::Free(index) if !map.allocated_spans().is_empty() => {
-            let span = *index.get(map.allocated_spans());
-            assert_eq!(map.free(span), Ok(()));
+        Operation::Free(index) if !allocated.is_empty() => {
+            let span = allocated.swap_remove(index.index(allocated.len()));
+            // By parts, as well as all at once.
+            let page = self::span(span.start().get(), PAGE_SIZE);
+            assert_eq!(map.free(page), Ok(()));
+            let rest = span.len() - PAGE_SIZE;
+            if rest > 0 {
+                let rest = self::span(page.end().get(), rest);
+                assert_eq!(map.free(rest), Ok(()));
+            }
         }
         Operation::Free(_) => {}
     }

@@ -43,9 +43,14 @@ pub struct BoardInterrupts {
     pub uart: Option<IntId>,
 }
 
-/// All that pCPUs share. Made once, never dropped.
+/// All that pCPUs share. Made once, never dropped. What each kick needs comes first: an instruction reaches
+/// no more than 4 KiB beyond a pointer.
 #[allow(missing_debug_implementations)]
+#[repr(C)]
 pub struct Board<B: Backend> {
+    /// The pending updates of each pCPU that several vCPUs share: a bit for each vCPU that was kicked and
+    /// has not been brought up to date since. A bit is set before the kick.
+    pub updates: [AtomicU64; MAX_CPUS],
     /// The CPUs.
     pub machine: B,
     /// The one serial line.
@@ -56,9 +61,6 @@ pub struct Board<B: Backend> {
     pub lines: DeviceLines,
     /// The VMs.
     pub vms: &'static [VmUnit<B>],
-    /// The pending updates of each pCPU that several vCPUs share: a bit for each vCPU that was kicked and
-    /// has not been brought up to date since. A bit is set before the kick.
-    pub updates: [AtomicU64; MAX_CPUS],
     /// VMIDs, one for each boot of a VM.
     pub vmids: Mutex<VmidPool>,
     /// The owner of each frame.
@@ -75,7 +77,7 @@ pub struct Board<B: Backend> {
     /// Held by the pCPU that moves received bytes to the VMs; taken before any other lock.
     pub rx_lock: Mutex<()>,
     /// A bit for each VM whose bytes wait until it has room for them.
-    pub input_waits: AtomicU32,
+    pub input_waits: AtomicU64,
     /// Some bytes wait until the line takes them.
     pub output_waits: AtomicBool,
     /// Whether the CPUs count the hypervisor's instructions.

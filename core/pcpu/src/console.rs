@@ -6,8 +6,7 @@
 use crate::{Board, Host, VmUnit};
 use core::fmt::Arguments;
 use hanok_hal::sync::atomic::Ordering;
-use hanok_hal::{HostLine, LineFull};
-use hanok_types::VmId;
+use hanok_types::{MAX_VMS, VmId};
 use hanok_vm::{Clock, Input, Received};
 
 impl<B: Host> Board<B> {
@@ -110,8 +109,8 @@ impl<B: Host> Board<B> {
     }
 }
 
-fn bit(vm: VmId) -> u32 {
-    1 << vm.index()
+fn bit(vm: VmId) -> u64 {
+    1 << (vm.index() % MAX_VMS)
 }
 
 /// Lets every VM boot that boots by itself, and wakes their pCPUs.

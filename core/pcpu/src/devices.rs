@@ -7,9 +7,9 @@
 //! often enough ([`Interruptions`]).
 
 use crate::{Board, DeviceLine, DeviceLines, Host, Local, Pcpu, Vcpu, VmUnit, guest};
-use hanok_config::{MAX_BOARD_LINES, System};
+use hanok_config::{MAX_BOARD_LINES, VmConfig};
 use hanok_hal::{Backend, HostGic};
-use hanok_types::{Deadline, IntId, MAX_VMS, VcpuId};
+use hanok_types::{Deadline, IntId, VcpuId};
 use hanok_vm::{Clock, Interruptions};
 
 /// The interrupts of a pCPU that are disabled, as their VMs' devices have interrupted other VMs' turns too
@@ -17,7 +17,7 @@ use hanok_vm::{Clock, Interruptions};
 #[derive(Debug)]
 pub struct Restrained {
     /// How often each VM's devices have interrupted other VMs' turns.
-    spent: [Interruptions; MAX_VMS],
+    spent: &'static mut [Interruptions],
     /// A bit for each entry of the board's list that is disabled.
     lines: u64,
     /// When they are enabled again.
@@ -27,10 +27,11 @@ pub struct Restrained {
 // A bit for each of them.
 const _: () = assert!(MAX_BOARD_LINES <= u64::BITS as usize);
 
-impl Default for Restrained {
-    fn default() -> Self {
+impl Restrained {
+    /// None; with an account for each VM.
+    pub fn new(spent: &'static mut [Interruptions]) -> Self {
         Self {
-            spent: [Interruptions::default(); MAX_VMS],
+            spent,
             lines: 0,
             until: Deadline::NEVER,
         }
@@ -38,9 +39,9 @@ impl Default for Restrained {
 }
 
 /// The interrupts that a system's VMs are given; `None` where they are too many.
-pub fn lines_of(system: &System) -> Option<DeviceLines> {
+pub fn lines_of(vms: &[VmConfig]) -> Option<DeviceLines> {
     let mut lines = DeviceLines::new();
-    for (vm, config) in system.vms.iter().enumerate() {
+    for (vm, config) in vms.iter().enumerate() {
         for line in config.devices.iter().flat_map(|device| &device.interrupts) {
             let (board, guest) = (line.board, line.guest);
             lines.push(DeviceLine { board, guest, vm }).ok()?;

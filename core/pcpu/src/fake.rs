@@ -7,16 +7,17 @@ use hanok_hal::fake::{
     FakeBackend, FakeContext, FakeGic, FakeLine, FakeRegion, FakeTableMemory, FakeTlb, HYP_TIMER,
     Settings, VIRTUAL_TIMER, Wire,
 };
-use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use hanok_hal::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 use hanok_memory::{AddressSpace, FrameMap, Owner, Owners};
 use hanok_paging::{Geometry, VmidPool};
 use hanok_sched::{Interface, Kind, Order, Reservation, RoundRobin, Servers, Slack};
-use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, PAGE_SIZE, Span, VcpuId, VmId};
-use hanok_vm::{Buffers, Multiplexer, Vm};
+use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId};
+use hanok_vm::{Buffers, Interruptions, Multiplexer, PortQueues, Said};
 use std::boxed::Box;
 use std::format;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::vec;
 use std::vec::Vec;
 
 /// The serial port's interrupt, which goes to CPU 0.
@@ -66,7 +67,15 @@ impl FakeBoard {
         let wire = Wire::default();
         let board = Box::leak(Box::new(board(settings, units, &wire)));
         let promised = |cpu: usize| promises.iter().any(|promise| promise.cpu == cpu);
-        let pcpu = |cpu| Pcpu::new(CpuId::new(cpu as u8), board, policy(promised(cpu)));
+        let pcpu = |cpu| {
+            let interruptions = Box::leak(vec![Interruptions::default(); vms.len()].into());
+            Pcpu::new(
+                CpuId::new(cpu as u8),
+                board,
+                policy(promised(cpu)),
+                interruptions,
+            )
+        };
         let mut pcpus: Vec<_> = (0..settings.cpus).map(pcpu).collect();
         for pcpu in &mut pcpus {
             pcpu.local.gic = Some(FakeGic);
@@ -131,17 +140,15 @@ fn unit(
     let config = config(&format!("vm{vm}"), &vms[vm]);
     let ram = FakeRegion::new(config.memory, inhabitants);
     let space = space(&config, home(vm));
-    let mut core = Vm::new(VmId::new(vm as u8), config, version, 5, 0);
-    for vcpu in 0..vms[vm].len() {
-        core.set_bit(VcpuId::new(vcpu as u8), bit(vms, vm, vcpu, promises));
-    }
+    let bit = |vcpu| bit(vms, vm, vcpu, promises);
+    let core = hanok_vm::fake::vm(VmId::new(vm as u8), config, version, &bit);
     VmUnit {
         vm: core,
         ram,
         flash: None,
         memory: Mutex::new(space),
         space: AtomicU64::new(0),
-        last_here: Default::default(),
+        last_here: [const { AtomicU8::new(0) }; MAX_CPUS],
         notices: Notices::default(),
     }
 }
@@ -203,8 +210,12 @@ fn board(
 ) -> Board<FakeBackend> {
     let machine = FakeBackend::new(settings);
     let names = units.iter().map(|unit| unit.vm.config().name.clone());
-    let buffers = Box::leak(Box::new(Buffers::new()));
-    let console = Multiplexer::new(FakeLine(wire.clone()), false, names.collect(), buffers);
+    let buffers = Buffers {
+        said: Box::leak(Box::new(Said::new())),
+        guests: Box::leak(units.iter().map(|_| PortQueues::new()).collect()),
+    };
+    let names: &[_] = Box::leak(names.collect());
+    let console = Multiplexer::new(FakeLine(wire.clone()), false, names, buffers);
     let random = gather(&machine, &[1; 32], &[], None);
     Board {
         machine,
@@ -217,14 +228,14 @@ fn board(
         },
         lines: Default::default(),
         vms: units,
-        updates: Default::default(),
+        updates: [const { AtomicU64::new(0) }; MAX_CPUS],
         vmids: Mutex::new(VmidPool::new()),
         owners: Mutex::new(owners(units.len())),
         payload: &[],
         random: Mutex::new(random),
         jitter: AtomicU32::new(0),
         rx_lock: Mutex::new(()),
-        input_waits: AtomicU32::new(0),
+        input_waits: AtomicU64::new(0),
         output_waits: AtomicBool::new(false),
         counts_instructions: false,
         endings: Mutex::new(()),

@@ -7,7 +7,7 @@ use hanok_hal::{Backend, Taken};
 use hanok_sched::{Entity, EntitySet, InterfaceError, MAX_ENTITIES, Reservation, Tournament};
 use hanok_trace::Event;
 use hanok_types::{CpuId, Deadline};
-use hanok_vm::{Cause, Clock, Ending};
+use hanok_vm::{Cause, Clock, Ending, Interruptions};
 
 /// The pending updates of a pCPU that has none of its own in the board's list.
 static NO_UPDATES: AtomicU64 = AtomicU64::new(0);
@@ -192,8 +192,13 @@ impl<B: Host> Local<B> {
 }
 
 impl<B: Host> Pcpu<B> {
-    /// A pCPU without vCPUs.
-    pub fn new(id: CpuId, board: &'static Board<B>, policy: PcpuPolicy) -> Self {
+    /// A pCPU without vCPUs. `interruptions` are a VM's each.
+    pub fn new(
+        id: CpuId,
+        board: &'static Board<B>,
+        policy: PcpuPolicy,
+        interruptions: &'static mut [Interruptions],
+    ) -> Self {
         let local = Local {
             id,
             board,
@@ -210,7 +215,7 @@ impl<B: Host> Pcpu<B> {
             fp_owner: None,
             ending: None,
             deadline: Deadline::NEVER,
-            restrained: Restrained::default(),
+            restrained: Restrained::new(interruptions),
             timer: Deadline::NEVER,
             gic: None,
         };

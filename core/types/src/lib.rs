@@ -16,7 +16,8 @@ mod time;
 
 pub use address::{Address, Gva, Hpa, Hva, Ipa, Span};
 pub use ids::{
-    CpuId, GicVersion, IntId, IntKind, MAX_CPUS, MAX_VCPUS, MAX_VMS, VcpuId, VcpuSet, VmId,
+    CpuId, GICV2_CPUS, GicVersion, IntId, IntKind, MAX_CPUS, MAX_VCPUS, MAX_VMS, VcpuId, VcpuSet,
+    VmId,
 };
 pub use page::GuestPage;
 pub use regs::{Regs, Width};

@@ -17,7 +17,7 @@
 use crate::bank::{Bank, Groups, Offer, SPI_BANKS, WORDS};
 use crate::state::{Cpu, InterruptPlace, MAX_LRS, Vgic};
 use crate::urgency::Urgency;
-use hanok_types::{MAX_VCPUS, VcpuId};
+use hanok_types::VcpuId;
 
 impl Urgency {
     /// Where the interrupt is, as `cpu` has it.
@@ -144,7 +144,7 @@ impl Vgic {
         let Self {
             cpus, spis, groups, ..
         } = self;
-        let cpu = &mut cpus[cpu % MAX_VCPUS];
+        let cpu = &mut cpus[cpu];
         cpu.found |= cpu.words != 0;
         while cpu.words != 0 {
             let word = cpu.words.trailing_zeros() as usize;
@@ -160,7 +160,7 @@ impl Vgic {
         let Self {
             cpus, spis, groups, ..
         } = self;
-        let cpu = &mut cpus[cpu % MAX_VCPUS];
+        let cpu = &mut cpus[cpu];
         loop {
             let best = cpu.heads.best();
             if best == Urgency::NONE || cpu.is_pending(best, spis, *groups) {
@@ -173,7 +173,7 @@ impl Vgic {
     /// [`Self::best`] where nothing is new since the last choice.
     #[inline(always)]
     pub(crate) fn best_still(&mut self, cpu: usize) -> Urgency {
-        let state = &self.cpus[cpu % MAX_VCPUS];
+        let state = &self.cpus[cpu];
         let next = state.next;
         if next != Urgency::NONE
             && next != Urgency::FIRST
@@ -192,7 +192,7 @@ impl Vgic {
         let Self {
             cpus, spis, groups, ..
         } = self;
-        let state = &mut cpus[cpu % MAX_VCPUS];
+        let state = &mut cpus[cpu];
         if *peers == 0 {
             let (head, mask) = state.renew_head(former.word(), spis, *groups);
             if head == Urgency::NONE || head.priority() != former.priority() {
@@ -213,7 +213,7 @@ impl Vgic {
         let Self {
             cpus, spis, groups, ..
         } = self;
-        let cpu = &mut cpus[cpu % MAX_VCPUS];
+        let cpu = &mut cpus[cpu];
         loop {
             let words = match kind {
                 Stranded::Acknowledged => cpu.acknowledged,

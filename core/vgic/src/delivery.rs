@@ -10,7 +10,7 @@ use crate::reports::Reports;
 use crate::state::{Cpu, InterruptPlace, MAX_LRS, Vgic};
 use crate::urgency::Urgency;
 use hanok_hal::ListRegisters;
-use hanok_types::{MAX_VCPUS, VcpuId, VcpuSet};
+use hanok_types::{VcpuId, VcpuSet};
 
 impl Vgic {
     /// Whether [`Self::enter`] has something to do before the vCPU goes (back) to its guest.
@@ -143,9 +143,7 @@ impl Vgic {
 
     fn take_kicks(&mut self, vcpu: VcpuId) -> VcpuSet {
         let mut kicks = core::mem::take(&mut self.kicks);
-        if vcpu.index() < MAX_VCPUS {
-            kicks.remove(vcpu);
-        }
+        kicks.remove(vcpu);
         kicks
     }
 
@@ -210,7 +208,7 @@ impl Vgic {
     #[inline(always)]
     fn listed(&self, cpu: usize, lr: Lr) -> (&Bank, u32) {
         let bank = match lr.virtual_id() / 32 {
-            0 => &self.cpus[cpu % MAX_VCPUS].private,
+            0 => &self.cpus[cpu].private,
             word => &self.spis[(word as usize - 1) % SPI_BANKS],
         };
         (bank, lr.virtual_id() % 32)
@@ -220,7 +218,7 @@ impl Vgic {
     #[inline(always)]
     fn listed_mut(&mut self, cpu: usize, lr: Lr) -> (&mut Bank, u32) {
         let bank = match lr.virtual_id() / 32 {
-            0 => &mut self.cpus[cpu % MAX_VCPUS].private,
+            0 => &mut self.cpus[cpu].private,
             word => &mut self.spis[(word as usize - 1) % SPI_BANKS],
         };
         (bank, lr.virtual_id() % 32)
@@ -265,7 +263,7 @@ impl Vgic {
         let id = place.word as u32 * 32 + bit;
         let routed = match place.word.checked_sub(1) {
             None => u32::MAX,
-            Some(spi) => self.cpus[cpu % MAX_VCPUS].routed[spi % SPI_BANKS],
+            Some(spi) => self.cpus[cpu].routed[spi % SPI_BANKS],
         };
         let here = routed >> bit & 1 != 0;
         let (bank, _) = self.listed_mut(cpu, Lr::new().with_virtual_id(id));
@@ -288,7 +286,7 @@ impl Vgic {
     /// Reads one list register into the bank of its interrupt; what was read.
     pub(crate) fn fold_slot(&mut self, cpu: usize, slot: usize, lrs: &impl ListRegisters) -> Lr {
         let read = Lr::from_bits(lrs.read(slot));
-        let shadow = &mut self.cpus[cpu % MAX_VCPUS].lr[slot % MAX_LRS];
+        let shadow = &mut self.cpus[cpu].lr[slot % MAX_LRS];
         shadow.set_state(read.state());
         let folded = *shadow;
         let (bank, bit) = self.listed_mut(cpu, folded);
@@ -300,7 +298,7 @@ impl Vgic {
     /// The guest has ended what stood in a list register, which is empty now: back to its bank.
     pub(crate) fn end(&mut self, cpu: usize, slot: usize) {
         let groups = self.groups;
-        let state = &mut self.cpus[cpu % MAX_VCPUS];
+        let state = &mut self.cpus[cpu];
         let shadow = &mut state.lr[slot % MAX_LRS];
         shadow.set_state(LrState::Invalid);
         let lr = *shadow;
@@ -324,7 +322,7 @@ impl Vgic {
     /// elsewhere.
     #[inline(never)]
     fn due_again(&mut self, place: InterruptPlace, bit: u32) {
-        let state = &mut self.cpus[place.cpu % MAX_VCPUS];
+        let state = &mut self.cpus[place.cpu];
         let routed = match place.word.checked_sub(1) {
             None => u32::MAX,
             Some(spi) => state.routed[spi % SPI_BANKS],
@@ -342,7 +340,7 @@ impl Vgic {
     /// Moves the interrupt of a folded list register back to its bank.
     pub(crate) fn unlist(&mut self, cpu: usize, slot: usize) {
         let groups = self.groups;
-        let state = &mut self.cpus[cpu % MAX_VCPUS];
+        let state = &mut self.cpus[cpu];
         state.used &= !(1 << slot);
         let lr = state.lr[slot % MAX_LRS];
         let (bank, bit) = self.listed_mut(cpu, lr);

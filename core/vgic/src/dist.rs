@@ -159,7 +159,7 @@ impl Vgic {
             .with_group1(self.groups.group1 != 0)
             .with_are(true)
             .with_ds(true)
-            .with_rwp(self.cpus.iter().any(unsettled))
+            .with_rwp(self.cpus.position(unsettled).is_some())
     }
 
     fn write_ctlr(&mut self, new: Ctlr) -> VcpuSet {
@@ -172,11 +172,11 @@ impl Vgic {
             return VcpuSet::EMPTY;
         }
         // All of them, whatever they have: to find out would take longer than their looking.
-        for cpu in self.cpus.iter_mut().take(self.vcpus) {
+        self.cpus.each(|_, cpu| {
             cpu.attention = true;
             cpu.refold = true;
             cpu.words = (1 << WORDS) - 1;
-        }
+        });
         VcpuSet::first(self.vcpus)
     }
 
@@ -196,6 +196,7 @@ impl Vgic {
     pub(crate) fn set_route(&mut self, id: usize, new: Route) -> u32 {
         let place = spi_place(id);
         let bit = (id % 32) as u32;
+        let former = self.target_of(place, bit);
         let Some(route) = spi_index(place, bit).and_then(|spi| self.routes.get_mut(spi)) else {
             return 0;
         };
@@ -208,18 +209,29 @@ impl Vgic {
         {
             *any = *any & !mask | if new.any() { mask } else { 0 };
         }
-        self.reroute(place, mask, self.resolve(new));
+        self.reroute(place, mask, former, self.resolve(new));
         mask
     }
 
-    /// The SPIs `mask` of a word go to `target` from now on.
-    pub(crate) fn reroute(&mut self, place: InterruptPlace, mask: u32, target: Option<usize>) {
-        for (index, cpu) in self.cpus.iter_mut().enumerate() {
-            let routed = place.word.checked_sub(1);
-            if let Some(routed) = routed.and_then(|spi| cpu.routed.get_mut(spi)) {
-                *routed = *routed & !mask | if target == Some(index) { mask } else { 0 };
+    /// The SPIs `mask` of a word, which went to `former`, go to `target` from now on.
+    pub(crate) fn reroute(
+        &mut self,
+        place: InterruptPlace,
+        mask: u32,
+        former: Option<usize>,
+        target: Option<usize>,
+    ) {
+        let Some(spi) = place.word.checked_sub(1) else {
+            return;
+        };
+        let mut set = |cpu: Option<usize>, to: u32| {
+            let cpu = cpu.and_then(|cpu| self.cpus.get_mut(cpu));
+            if let Some(routed) = cpu.and_then(|cpu| cpu.routed.get_mut(spi)) {
+                *routed = *routed & !mask | to;
             }
-        }
+        };
+        set(former, 0);
+        set(target, mask);
     }
 }
 

@@ -19,7 +19,7 @@ use crate::slots::write_changed;
 use crate::state::{MAX_LRS, Vgic};
 use crate::urgency::Urgency;
 use hanok_hal::ListRegisters;
-use hanok_types::{GicVersion, MAX_VCPUS, VcpuId};
+use hanok_types::{GicVersion, VcpuId};
 
 /// The list registers of a vCPU while they are filled, a bit each.
 #[derive(Clone, Copy)]
@@ -56,7 +56,7 @@ impl Vgic {
         }
         let mut slots = self.take_back(cpu, cause, lrs);
         self.find_marked_heads(cpu);
-        let found = core::mem::take(&mut self.cpus[cpu % MAX_VCPUS].found);
+        let found = core::mem::take(&mut self.cpus[cpu].found);
         let acknowledged_left = self.fill_stranded(cpu, Stranded::Acknowledged, &mut slots, lrs);
         let next = self.fill_pending(cpu, &mut slots, found, lrs);
         let next = if acknowledged_left {
@@ -86,7 +86,7 @@ impl Vgic {
         }
         self.find_marked_heads(index);
         let best = self.best(index);
-        let cpu = &mut self.cpus[index % MAX_VCPUS];
+        let cpu = &mut self.cpus[index];
         if best >= cpu.next && best != Urgency::NONE && cpu.acknowledged == 0 {
             (cpu.attention, cpu.found) = (false, false);
         }
@@ -95,7 +95,7 @@ impl Vgic {
     /// Unlists what has ended, and where it matters takes over what the list registers say.
     fn take_back(&mut self, cpu: usize, cause: Cause, lrs: &impl ListRegisters) -> Slots {
         let all = (1 << lrs.count().min(MAX_LRS)) - 1;
-        let state = &mut self.cpus[cpu % MAX_VCPUS];
+        let state = &mut self.cpus[cpu];
         let (refold, again) = (state.refold, state.again);
         (state.refold, state.again) = (false, false);
         let used = state.used;
@@ -153,7 +153,7 @@ impl Vgic {
         slots: &mut Slots,
         lrs: &mut impl ListRegisters,
     ) -> bool {
-        let state = &self.cpus[cpu % MAX_VCPUS];
+        let state = &self.cpus[cpu];
         if state.acknowledged | state.forced == 0 {
             return false;
         }
@@ -214,7 +214,7 @@ impl Vgic {
         loop {
             let mut worst = than;
             let mut found = None;
-            for (slot, lr) in self.cpus[cpu % MAX_VCPUS].slots() {
+            for (slot, lr) in self.cpus[cpu].slots() {
                 if stays >> slot & 1 != 0 {
                     continue;
                 }
@@ -259,7 +259,7 @@ impl Vgic {
     fn list(&mut self, cpu: usize, need: Urgency, slot: usize, lrs: &mut impl ListRegisters) {
         let bit = need.bit();
         let Self { cpus, spis, .. } = self;
-        let state = &mut cpus[cpu % MAX_VCPUS];
+        let state = &mut cpus[cpu];
         let (bank, homed) = match need.word().checked_sub(1) {
             None => (&mut state.private, u32::MAX),
             Some(spi) => (&mut spis[spi % SPI_BANKS], state.homed[spi % SPI_BANKS]),
@@ -307,7 +307,7 @@ impl Vgic {
             active: waits,
             hardware: company,
         };
-        let state = &self.cpus[cpu % MAX_VCPUS];
+        let state = &self.cpus[cpu];
         let mut renew = slots.renew;
         // While some wait nothing is listed as active and pending, and so it need not be looked for
         // once they have waited.
@@ -333,7 +333,7 @@ impl Vgic {
 
     /// Whether a list register shows what the guest may take.
     fn shows_pending(&self, cpu: usize, lrs: &impl ListRegisters) -> bool {
-        bits(self.cpus[cpu % MAX_VCPUS].used)
+        bits(self.cpus[cpu].used)
             .any(|slot| Lr::from_bits(lrs.read(slot as usize)).state() == LrState::Pending)
     }
 
@@ -341,7 +341,7 @@ impl Vgic {
     fn call_back(&mut self, cpu: usize, next: Urgency, stuck: bool, lrs: &mut impl ListRegisters) {
         let waits = next != Urgency::NONE;
         let is_v2 = self.version == GicVersion::V2;
-        let state = &mut self.cpus[cpu % MAX_VCPUS];
+        let state = &mut self.cpus[cpu];
         (state.attention, state.found) = (false, false);
         (state.overflow, state.next) = (waits, next);
         state.stuck = stuck;
@@ -355,7 +355,7 @@ impl Vgic {
 
     /// Turns the interrupt on or off that comes once no list register is pending.
     pub(crate) fn set_called(&mut self, cpu: usize, on: bool, lrs: &mut impl ListRegisters) {
-        let state = &mut self.cpus[cpu % MAX_VCPUS];
+        let state = &mut self.cpus[cpu];
         if core::mem::replace(&mut state.called, on) != on {
             lrs.set_none_pending_interrupt(on);
         }

@@ -5,7 +5,6 @@
 //! With affinity routing always on and a single security state, GICv3's registers for the
 //! states without (ITARGETSR, SGIR, NSACR, IGRPMODR) are there and read as zero.
 
-use crate::bank::SPI_BANKS;
 use crate::bank::{Bank, bits};
 use crate::state::{InterruptPlace, Vgic};
 use hanok_types::{GicVersion, VcpuId, VcpuSet, Width};
@@ -286,19 +285,11 @@ impl Vgic {
             .bank(place)
             .map_or(0, |bank| !bank.active & !bank.listed);
         let adopted = value & free;
-        let Some(spi) = place.word.checked_sub(1).filter(|_| adopted != 0) else {
-            return;
-        };
-        let mut left = adopted;
-        for cpu in self.cpus.iter_mut().skip(1) {
-            let mine = adopted & cpu.routed[spi % SPI_BANKS];
-            let homed = &mut cpu.homed[spi % SPI_BANKS];
-            *homed = *homed & !adopted | mine;
-            left &= !mine;
+        for bit in bits(adopted) {
+            // Those that go nowhere are the first vCPU's.
+            let target = self.target_of(place, bit).unwrap_or(0);
+            self.set_home(place, bit, target);
         }
-        // The first vCPU's own, and those that go nowhere.
-        let homed = &mut self.cpus[0].homed[spi % SPI_BANKS];
-        *homed = *homed & !adopted | left;
     }
 }
 

@@ -34,14 +34,17 @@ impl SgiRegister {
     pub fn single_target(value: u64) -> Option<(u32, VcpuId)> {
         let sgi = Sgi::from_bits(value);
         let elsewhere = Sgi::new()
-            .with_aff1(u8::MAX)
+            .with_aff1(!(VcpuId::CLUSTERS - 1))
             .with_aff2(u8::MAX)
             .with_aff3(u8::MAX)
             .with_range(0xf)
             .with_others(true);
         let plain = value & elsewhere.into_bits() == 0;
-        let target = VcpuId::new(sgi.targets().trailing_zeros() as u8);
-        (plain && sgi.targets().is_power_of_two()).then_some((sgi.id(), target))
+        // As whole registers, which saves the CPU the cutting to halfwords.
+        let targets = u32::from(sgi.targets());
+        let cluster = u32::from(sgi.aff1() % VcpuId::CLUSTERS) * u32::from(VcpuId::CLUSTER);
+        let target = VcpuId::new((cluster + targets.trailing_zeros()) as u8);
+        (plain && targets.is_power_of_two()).then_some((sgi.id(), target))
     }
 }
 
@@ -309,8 +312,8 @@ impl Vgic {
                 return Some(IntId::new(u32::from(bank.physical(bit))));
             }
         }
-        let mut left = self.cpus.iter().map(|cpu| cpu.private.released);
-        self.any_released = left.any(|released| released != 0);
+        let left = self.cpus.position(|cpu| cpu.private.released != 0);
+        self.any_released = left.is_some();
         None
     }
 
@@ -330,9 +333,8 @@ impl Vgic {
 
     /// Nothing is to be deactivated any more: that was done otherwise.
     pub fn forget_released(&mut self) {
-        let private = self.cpus.iter_mut().map(|cpu| &mut cpu.private);
-        let banks = private.chain(&mut self.spis);
-        banks.for_each(|bank| bank.released = 0);
+        self.cpus.each(|_, cpu| cpu.private.released = 0);
+        self.spis.iter_mut().for_each(|bank| bank.released = 0);
         self.any_released = false;
     }
 
@@ -348,9 +350,12 @@ impl Vgic {
     pub fn send_sgi(&mut self, from: VcpuId, value: u64, register: SgiRegister) -> VcpuSet {
         let sgi = Sgi::from_bits(value);
         let targets = self.sgi_targets(from, sgi);
+        let (mask, group1) = (1 << sgi.id(), register.sends_group1());
         let mut touched = VcpuSet::EMPTY;
         for target in targets.iter() {
-            touched = touched.union(self.sgi_to(target, sgi.id(), register));
+            if self.sgi_to(target, mask, group1) {
+                touched.insert(target);
+            }
         }
         touched
     }
@@ -364,28 +369,31 @@ impl Vgic {
             }
             return others;
         }
-        // Every vCPU's affinity is 0.0.0.index.
-        if sgi.aff1() | sgi.aff2() | sgi.aff3() | sgi.range() != 0 {
+        if sgi.aff2() | sgi.aff3() | sgi.range() != 0 {
             return VcpuSet::EMPTY;
         }
-        // Of one that is not there, no interrupt is found.
-        bits(u32::from(sgi.targets())).fold(VcpuSet::EMPTY, |mut set, target| {
-            set.insert(VcpuId::new(target as u8));
-            set
-        })
+        VcpuSet::of_cluster(sgi.aff1(), sgi.targets()).intersection(all)
     }
 
-    fn sgi_to(&mut self, target: VcpuId, id: u32, register: SgiRegister) -> VcpuSet {
-        let id = IntId::new(id);
-        let Some((place, bit)) = self.place(Some(target), id) else {
-            return VcpuSet::EMPTY;
+    /// Makes the SGI of bit `mask` pending at `target`, if it is of that group there; whether the vCPU is to
+    /// be told. All of a VM may be targets of one write, so that this is short.
+    fn sgi_to(&mut self, target: VcpuId, mask: u32, group1: bool) -> bool {
+        let groups = self.groups;
+        let Some(cpu) = self.cpus.get_mut(target.index()) else {
+            return false;
         };
-        let group1 = self
-            .bank(place)
-            .is_some_and(|bank| bank.group1 >> bit & 1 != 0);
-        if id.kind() != IntKind::Sgi || group1 != register.sends_group1() {
-            return VcpuSet::EMPTY;
+        let bank = &mut cpu.private;
+        if (bank.group1 & mask != 0) != group1 {
+            return false;
         }
-        self.latch(place, bit)
+        bank.latch |= mask;
+        let listed = bank.listed & mask != 0;
+        let due = listed || bank.candidates(groups) & mask != 0;
+        if due {
+            cpu.attention = true;
+            cpu.again |= listed;
+            cpu.words |= 1;
+        }
+        due
     }
 }

@@ -29,7 +29,7 @@ impl Vgic {
     pub(crate) fn check(&self) {
         self.spis.iter().for_each(Bank::check);
         let mut listed = [0; SPI_BANKS];
-        for (index, cpu) in self.cpus.iter().take(self.vcpus).enumerate() {
+        for (index, cpu) in self.cpus.iter().enumerate() {
             cpu.private.check();
             self.check_lists(index, cpu, &mut listed);
             self.check_marks(index, cpu);
@@ -41,14 +41,30 @@ impl Vgic {
         }
         for (spi, bank) in self.spis.iter().enumerate() {
             assert_eq!(bank.listed, listed[spi], "listed, and in no list register");
-            let (mut routed, mut homed) = (0, 0);
-            for cpu in &self.cpus {
+            let (mut routed, mut homed, mut targets) = (0, 0, 0);
+            for bit in 0..32 {
+                let place = InterruptPlace {
+                    cpu: 0,
+                    word: spi + 1,
+                };
+                let has = |own: u32| own >> bit & 1 != 0;
+                let home = &self.cpus[self.home_of(place, bit)];
+                assert!(has(home.homed[spi]), "its home knows of it");
+                let target = self.target_of(place, bit).map(|target| &self.cpus[target]);
+                assert!(
+                    target.is_none_or(|target| has(target.routed[spi])),
+                    "its target, too"
+                );
+                targets |= u32::from(target.is_some()) << bit;
+            }
+            for cpu in self.cpus.iter() {
                 assert_eq!(routed & cpu.routed[spi], 0, "two targets");
                 assert_eq!(homed & cpu.homed[spi], 0, "two homes");
                 routed |= cpu.routed[spi];
                 homed |= cpu.homed[spi];
             }
             assert_eq!(homed, u32::MAX, "no home");
+            assert_eq!(routed, targets, "no target");
         }
     }
 
@@ -129,7 +145,7 @@ impl Vgic {
             let mut same = all.iter().filter(|one| one.id.get() == id);
             same.any(|one| !private || one.vcpu.is_some_and(|vcpu| vcpu.index() == cpu))
         };
-        for (index, cpu) in self.cpus.iter().take(self.vcpus).enumerate() {
+        for (index, cpu) in self.cpus.iter().enumerate() {
             for word in 0..=SPI_BANKS {
                 let bank = self
                     .bank(InterruptPlace { cpu: index, word })

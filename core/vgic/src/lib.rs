@@ -112,7 +112,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
+#[cfg(any(test, feature = "fake"))]
 extern crate std;
 
 mod bank;
@@ -121,6 +121,7 @@ mod bank_tests;
 mod choice;
 #[cfg(test)]
 mod choice_tests;
+mod cpus;
 #[cfg(test)]
 mod decode_tests;
 mod delivery;
@@ -171,6 +172,7 @@ mod urgency;
 #[cfg(test)]
 mod v2_tests;
 
+pub use cpus::CpuPart;
 pub use frame::{Frame, Read};
 pub use gich::GichLr;
 pub use inject::SgiRegister;

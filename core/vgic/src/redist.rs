@@ -128,7 +128,7 @@ impl Vgic {
     fn typer(&self, vcpu: VcpuId) -> u64 {
         let index = vcpu.index();
         Typer::new()
-            .with_affinity(index as u32)
+            .with_affinity(vcpu.affinity() as u32)
             .with_processor(index as u16)
             .with_last(index + 1 == self.vcpus)
             .into_bits()
@@ -137,20 +137,33 @@ impl Vgic {
     /// Sleep only takes a vCPU out of the choice for SPIs that any vCPU may take; what is
     /// sent to it is still delivered, as on QEMU, so that a guest lives that never wakes it.
     fn set_asleep(&mut self, vcpu: VcpuId, asleep: bool) -> VcpuSet {
-        let former = self.participant();
         if let Some(cpu) = self.cpu_mut(vcpu.index()) {
             cpu.asleep = asleep;
         }
-        let participant = self.participant();
-        if participant == former {
+        let Some((former, participant)) = self.change_participant() else {
             return VcpuSet::EMPTY;
-        }
+        };
         (1..=SPI_BANKS).fold(VcpuSet::EMPTY, |touched, word| {
             let place = InterruptPlace { cpu: 0, word };
             let any = self.any.get(word - 1).copied().unwrap_or(0);
-            self.reroute(place, any, Some(participant));
-            touched.union(self.touch(place, any))
+            self.reroute(place, any, Some(former), Some(participant));
+            touched.union(self.touch_moved(place, any, participant))
         })
+    }
+
+    /// [`Self::touch`] of SPIs that go to `target` from now on, and nothing else of which has changed:
+    /// whose home they have is looked at only for those that are listed.
+    fn touch_moved(&mut self, place: InterruptPlace, moved: u32, target: usize) -> VcpuSet {
+        let groups = self.groups;
+        let Some(bank) = self.bank(place) else {
+            return VcpuSet::EMPTY;
+        };
+        let (listed, candidates) = (moved & bank.listed, moved & bank.candidates(groups));
+        let marked = self.mark_listed(place, listed);
+        match candidates {
+            0 => marked,
+            _ => marked.union(self.mark(target, place)),
+        }
     }
 }
 

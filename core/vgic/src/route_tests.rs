@@ -1,7 +1,7 @@
 //! To whom an SPI goes, whose it is, and who deactivates its physical interrupt.
 
 use crate::bank_tests::Numbers;
-use crate::{Frame, Lr, LrState, Vgic};
+use crate::{Frame, Lr, LrState, SgiRegister, Vgic};
 use hanok_hal::ListRegisters;
 use hanok_hal::fake::FakeListRegisters;
 use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet, Width};
@@ -341,4 +341,61 @@ fn a_device_s_line_is_nobody_s_own() {
         assert_eq!(vgic.set_level(cpu, IntId::new(64), true), VcpuSet::only(V0));
         assert_eq!(vgic.pulse(cpu, IntId::new(65)), VcpuSet::only(V0));
     }
+}
+
+/// QEMU's affinities: 16 to a cluster.
+#[test]
+fn routes_sgis_and_redistributors_name_all_of_64_vcpus_by_their_affinity() {
+    let mut vgic = Vgic::new(GicVersion::V3, 64, 5);
+    for index in 0..64u8 {
+        let vcpu = VcpuId::new(index);
+        let affinity = u64::from(index / 16) << 8 | u64::from(index % 16);
+        let typer = vgic.read(Frame::Redist(vcpu), 8, Width::Double).value;
+        assert_eq!(typer >> 32, affinity);
+        assert_eq!(
+            (typer >> 8 & 0xffff, typer >> 4 & 1),
+            (index.into(), u64::from(index == 63))
+        );
+        route(&mut vgic, 40, affinity);
+        vgic.pulse(None, IntId::new(40));
+        assert_eq!(whose(&vgic, 40), Some(vcpu));
+        let value = 3 << 24 | affinity >> 8 << 16 | 1 << (affinity & 0xf);
+        vgic.send_sgi(vcpu, value, SgiRegister::Sgi0);
+        let pending = vgic.snapshot().filter(|one| one.id.get() == 3);
+        assert_eq!(pending.count(), usize::from(index) + 1);
+        vgic.check();
+    }
+    route(&mut vgic, 40, 0x10);
+    assert_eq!(whose(&vgic, 40), None, "no Aff0 is above 15");
+}
+
+/// All SPIs that any vCPU may take, listed at several or waiting, when the one that takes them sleeps.
+#[test]
+fn what_any_vcpu_may_take_moves_on_as_far_as_the_last() {
+    let mut vgic = Vgic::new(GicVersion::V3, 64, 5);
+    let wake = |vgic: &mut Vgic, index: u8, sleep: bool| {
+        let frame = Frame::Redist(VcpuId::new(index));
+        vgic.write(frame, 0x14, Width::Word, u64::from(sleep) << 1)
+    };
+    set(&mut vgic, 0, 3);
+    set(&mut vgic, 0x104, u64::MAX);
+    wake(&mut vgic, 33, false);
+    for id in 32..64 {
+        route(&mut vgic, id, 1 << 31);
+        vgic.pulse(None, IntId::new(id));
+    }
+    let mut lrs = FakeListRegisters::new(4);
+    vgic.enter(VcpuId::new(33), &mut lrs);
+    wake(&mut vgic, 63, false);
+    let moved = wake(&mut vgic, 33, true);
+    assert!(
+        moved.iter().map(VcpuId::index).eq([33, 63]),
+        "listed there, and new here"
+    );
+    vgic.check();
+    let kicks = vgic.enter(VcpuId::new(33), &mut lrs);
+    assert!(kicks.iter().all(|vcpu| vcpu.index() == 63));
+    vgic.enter(VcpuId::new(63), &mut FakeListRegisters::new(4));
+    assert_eq!(whose(&vgic, 63), Some(VcpuId::new(63)));
+    vgic.check();
 }

@@ -1,6 +1,6 @@
 //! Who sent the SGIs of a GICv2 that are pending.
 
-use hanok_types::{MAX_VCPUS, VcpuId};
+use hanok_types::VcpuId;
 
 /// The senders of one vCPU's SGIs.
 #[cfg_attr(test, derive(Clone))]
@@ -68,8 +68,6 @@ impl Senders {
         }
     }
 }
-
-const _: () = assert!(MAX_VCPUS <= 8, "a GICv2 has no more CPU interfaces");
 
 /// Each bit of `bits` as the lowest one of a byte of its own.
 fn a_byte_each(bits: u8) -> u64 {

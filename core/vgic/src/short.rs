@@ -8,7 +8,7 @@ use crate::lr::{Lr, LrState};
 use crate::reports::Reports;
 use crate::state::{Cpu, MAX_LRS, Vgic};
 use hanok_hal::ListRegisters;
-use hanok_types::{GicVersion, IntId, MAX_VCPUS, VcpuId};
+use hanok_types::{GicVersion, IntId, VcpuId};
 
 impl Vgic {
     /// [`Self::send_sgi`] by ICC_SGI1R_EL1, or GICD_SGIR of a GICv2, for a single target;
@@ -54,7 +54,7 @@ impl Vgic {
         target: VcpuId,
         lrs: &mut impl ListRegisters,
     ) -> Option<()> {
-        let cpu = &mut self.cpus[target.index() % MAX_VCPUS];
+        let cpu = &mut self.cpus[target.index()];
         if cpu.attention | cpu.overflow || cpu.private.latch & sgi != 0 {
             return None;
         }

@@ -386,7 +386,7 @@ proptest! {
     ) {
         let version = if v2 { GicVersion::V2 } else { GicVersion::V3 };
         let mut together = World::new(version, true).vgic;
-        for cpu in &mut together.cpus {
+        for cpu in together.cpus.iter_mut() {
             cpu.private.group1 = group1;
         }
         let mut each = together.clone();

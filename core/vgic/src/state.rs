@@ -1,12 +1,13 @@
 //! What one VM's interrupt controller consists of, and how the parts are reached.
 
 use crate::bank::{Bank, Groups, SPI_BANKS, bits};
+use crate::cpus::{CpuPart, Cpus};
 use crate::lr::Lr;
 use crate::senders::Senders;
 use crate::urgency::{Heads, Urgency};
 use bitfield_struct::bitfield;
 use hanok_types::platform::SPIS;
-use hanok_types::{GicVersion, IntId, MAX_VCPUS, VcpuId, VcpuSet};
+use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet};
 
 /// Ids that exist: private ones and SPIs.
 pub(crate) const IDS: u32 = 32 + SPIS;
@@ -126,7 +127,7 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    fn new(version: GicVersion) -> Self {
+    pub fn new(version: GicVersion) -> Self {
         Self {
             private: Bank::private(version),
             senders: Senders::new(),
@@ -222,9 +223,13 @@ pub struct Vgic {
     /// The bits of a priority that exist.
     pub(crate) priority_mask: u8,
     pub(crate) groups: Groups,
-    pub(crate) cpus: [Cpu; MAX_VCPUS],
+    pub(crate) cpus: Cpus,
     pub(crate) spis: [Bank; SPI_BANKS],
     pub(crate) routes: [Route; SPIS as usize],
+    /// The home of each SPI.
+    homes: [u8; SPIS as usize],
+    /// The vCPU that takes the SPIs which any may take.
+    participant: usize,
     /// The SPIs that any vCPU may take.
     pub(crate) any: [u32; SPI_BANKS],
     pub(crate) unknown: u64,
@@ -234,16 +239,21 @@ pub struct Vgic {
 }
 
 impl Vgic {
-    /// The controller of a VM with `vcpus` vCPUs, 1 to [`MAX_VCPUS`] (more are cut), whose
-    /// CPUs' virtual interface has `priority_bits` bits of priority: with GICv3 5 to 8, as
-    /// ICH_VTR_EL2.PRIbits + 1 says; with GICv2 5 (IHI 0048B, GICH_LR<n>.Priority).
-    pub fn new(version: GicVersion, vcpus: usize, priority_bits: u32) -> Self {
+    /// The controller of a VM with one vCPU and as many `others` as there are parts, which are as
+    /// [`CpuPart::new`] made them, and whose CPUs' virtual interface has `priority_bits` bits of priority:
+    /// with GICv3 5 to 8, as ICH_VTR_EL2.PRIbits + 1 says; with GICv2 5 (IHI 0048B, GICH_LR<n>.Priority).
+    pub fn of_parts(
+        version: GicVersion,
+        others: &'static mut [CpuPart],
+        priority_bits: u32,
+    ) -> Self {
         let priority_bits = match priority_bits {
             0..4 => 4,
             4..=8 => priority_bits,
             _ => 8,
         };
-        let vcpus = if vcpus > MAX_VCPUS { MAX_VCPUS } else { vcpus };
+        let cpus = Cpus::new(version, others);
+        let vcpus = cpus.len();
         let route = Route::initial(version, vcpus);
         let mut this = Self {
             version,
@@ -253,17 +263,27 @@ impl Vgic {
                 group0: 0,
                 group1: 0,
             },
-            cpus: core::array::from_fn(|_| Cpu::new(version)),
+            cpus,
             spis: core::array::from_fn(|_| Bank::spis()),
             routes: [route; SPIS as usize],
+            homes: [0; SPIS as usize],
+            participant: 0,
             any: [0; SPI_BANKS],
             unknown: 0,
             any_released: false,
             kicks: VcpuSet::EMPTY,
         };
-        this.cpus[0].routed = [route.first_ones(); SPI_BANKS];
-        this.cpus[0].homed = [u32::MAX; SPI_BANKS];
+        let first = this.cpus.first_mut();
+        first.routed = [route.first_ones(); SPI_BANKS];
+        first.homed = [u32::MAX; SPI_BANKS];
         this
+    }
+
+    /// [`Self::of_parts`] of so many vCPUs, on a PC.
+    #[cfg(any(test, feature = "fake"))]
+    pub fn new(version: GicVersion, vcpus: usize, priority_bits: u32) -> Self {
+        let others = (1..vcpus).map(|_| CpuPart::new(version)).collect();
+        Self::of_parts(version, std::boxed::Box::leak(others), priority_bits)
     }
 
     /// Back to how [`Self::new`] left it, but for the lines' levels, which are their
@@ -292,10 +312,11 @@ impl Vgic {
         self.groups = Groups::new(false, false);
         let route = Route::initial(self.version, self.vcpus);
         self.routes = [route; SPIS as usize];
-        if let Some(first) = self.cpus.first_mut() {
-            first.routed = [route.first_ones(); SPI_BANKS];
-            first.homed = [u32::MAX; SPI_BANKS];
-        }
+        let first = self.cpus.first_mut();
+        first.routed = [route.first_ones(); SPI_BANKS];
+        first.homed = [u32::MAX; SPI_BANKS];
+        self.homes = [0; SPIS as usize];
+        self.participant = 0;
         self.any = [0; SPI_BANKS];
         self.any_released = true;
     }
@@ -312,13 +333,14 @@ impl Vgic {
     }
 
     pub(crate) fn cpu(&self, cpu: usize) -> Option<&Cpu> {
-        self.cpus.get(..self.vcpus)?.get(cpu)
+        self.cpus.get(cpu)
     }
 
     pub(crate) fn cpu_mut(&mut self, cpu: usize) -> Option<&mut Cpu> {
-        self.cpus.get_mut(..self.vcpus)?.get_mut(cpu)
+        self.cpus.get_mut(cpu)
     }
 
+    #[inline(never)]
     pub(crate) fn bank(&self, place: InterruptPlace) -> Option<&Bank> {
         match place.word.checked_sub(1) {
             None => self.cpu(place.cpu).map(|cpu| &cpu.private),
@@ -347,55 +369,50 @@ impl Vgic {
 
     /// The vCPU whose list register has the interrupt, or had when last looked.
     pub(crate) fn home_of(&self, place: InterruptPlace, bit: u32) -> usize {
-        self.find(place, bit, |cpu| &cpu.homed).unwrap_or(0)
+        match spi_index(place, bit) {
+            None => place.cpu,
+            Some(spi) => self.homes.get(spi).copied().unwrap_or(0).into(),
+        }
     }
 
     /// The interrupt has `cpu` as its home from now on.
     pub(crate) fn set_home(&mut self, place: InterruptPlace, bit: u32, cpu: usize) {
-        let Some(spi) = place.word.checked_sub(1) else {
+        let Some(home) = spi_index(place, bit).and_then(|spi| self.homes.get_mut(spi)) else {
             return;
         };
-        let (spi, mask) = (spi % SPI_BANKS, 1 << bit);
-        if let Some(former) = self.cpus.iter_mut().find(|cpu| cpu.homed[spi] & mask != 0) {
-            former.homed[spi] &= !mask;
-        }
-        self.cpus[cpu % MAX_VCPUS].homed[spi] |= mask;
+        let former = core::mem::replace(home, cpu as u8);
+        let (spi, mask) = ((place.word - 1) % SPI_BANKS, 1 << bit);
+        self.cpus[former.into()].homed[spi] &= !mask;
+        self.cpus[cpu].homed[spi] |= mask;
     }
 
     /// The vCPU to which a pending one goes; an SPI's route may name none.
     pub(crate) fn target_of(&self, place: InterruptPlace, bit: u32) -> Option<usize> {
-        self.find(place, bit, |cpu| &cpu.routed)
-    }
-
-    /// The vCPU that has this interrupt among its `own`; of a private one, whose it is.
-    fn find(
-        &self,
-        place: InterruptPlace,
-        bit: u32,
-        own: fn(&Cpu) -> &[u32; SPI_BANKS],
-    ) -> Option<usize> {
-        let Some(spi) = place.word.checked_sub(1) else {
-            return Some(place.cpu);
-        };
-        let has = |cpu: &Cpu| own(cpu).get(spi).is_some_and(|word| word >> bit & 1 != 0);
-        self.cpus.iter().position(has)
+        match spi_index(place, bit) {
+            None => Some(place.cpu),
+            Some(spi) => self.resolve(*self.routes.get(spi)?),
+        }
     }
 
     /// The vCPU that `route` names.
     pub(crate) fn resolve(&self, route: Route) -> Option<usize> {
         if route.any() {
-            return Some(self.participant());
+            return Some(self.participant);
         }
-        let cpu = usize::from(route.aff0());
-        let exists = route.aff1() | route.aff2() | route.aff3() == 0 && cpu < self.vcpus;
-        exists.then_some(cpu)
+        if route.aff2() | route.aff3() != 0 {
+            return None;
+        }
+        let affinity = u64::from(route.aff1()) << 8 | u64::from(route.aff0());
+        let cpu = VcpuId::of_affinity(affinity)?.index();
+        (cpu < self.vcpus).then_some(cpu)
     }
 
-    /// Who takes what any vCPU may: one that is awake (IHI 0069, "participating node"), else the
-    /// first.
-    pub(crate) fn participant(&self) -> usize {
-        let mut cpus = self.cpus.iter().take(self.vcpus);
-        cpus.position(|cpu| !cpu.asleep).unwrap_or(0)
+    /// Finds anew who takes what any vCPU may: one that is awake (IHI 0069, "participating node"), else
+    /// the first. The former one and the new one, where these differ.
+    pub(crate) fn change_participant(&mut self) -> Option<(usize, usize)> {
+        let awake = self.cpus.position(|cpu| !cpu.asleep).unwrap_or(0);
+        let former = core::mem::replace(&mut self.participant, awake);
+        (former != awake).then_some((former, awake))
     }
 
     /// Marks the vCPUs concerned after the interrupts `mask` have changed: where one is
@@ -413,7 +430,15 @@ impl Vgic {
 
     /// Marks the vCPUs that hold the interrupts `listed` in their list registers.
     pub(crate) fn mark_listed(&mut self, place: InterruptPlace, listed: u32) -> VcpuSet {
-        self.mark_all(place, listed, 0, 0)
+        let mut marked = VcpuSet::EMPTY;
+        for bit in bits(listed) {
+            let home = self.home_of(place, bit);
+            if let Some(cpu) = self.cpus.get_mut(home) {
+                (cpu.attention, cpu.refold) = (true, true);
+                marked.insert(VcpuId::new(home as u8));
+            }
+        }
+        marked
     }
 
     /// Marks the vCPUs that hold the interrupts `listed` in their list registers, that are the home
@@ -438,18 +463,17 @@ impl Vgic {
         if listed | waits == 0 {
             return marked;
         }
-        let cpus = self.cpus.iter_mut().take(self.vcpus).enumerate();
         let Some(spi) = place.word.checked_sub(1) else {
-            for (index, cpu) in cpus.skip(place.cpu).take(1) {
-                mark(index, cpu, listed != 0, waits != 0);
+            if let Some(cpu) = self.cpus.get_mut(place.cpu) {
+                mark(place.cpu, cpu, listed != 0, waits != 0);
             }
             return marked;
         };
-        for (index, cpu) in cpus {
+        self.cpus.each(|index, cpu| {
             let (homed, routed) = (cpu.homed[spi % SPI_BANKS], cpu.routed[spi % SPI_BANKS]);
             let wanted = stranded & homed | candidates & routed;
             mark(index, cpu, listed & homed != 0, wanted != 0);
-        }
+        });
         marked
     }
 

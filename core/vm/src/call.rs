@@ -5,7 +5,6 @@ use crate::smccc::{INVALID_PARAMETERS, NOT_SUPPORTED, SUCCESS, function};
 use crate::{Action, Ending, Entry, Guest, Machine, StartRefused, Wait, trng};
 use hanok_abi::hypercall;
 use hanok_hal::ListRegisters;
-use hanok_types::VcpuId;
 
 const ALREADY_ON: i64 = -4;
 const ON_PENDING: i64 = -5;
@@ -223,15 +222,4 @@ fn psci_features(id: u32) -> i64 {
         _ if WIDE.contains(&(id & !function::SMC64)) => SUCCESS,
         _ => NOT_SUPPORTED,
     }
-}
-
-/// The MPIDR of this vCPU, which is its index in Aff0; other fields are zero.
-pub(crate) fn affinity_of(vcpu: VcpuId) -> u64 {
-    vcpu.index() as u64
-}
-
-/// The index that a call's target names, below 256; `None` if a field above Aff0 or a bit that must
-/// be zero is set (DEN0022F 5.1.4, "target_cpu").
-pub(crate) fn index_of(target: u64) -> Option<u8> {
-    u8::try_from(target).ok()
 }

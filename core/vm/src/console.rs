@@ -9,16 +9,16 @@
 //!
 //! | DLE and | from the board | to the board |
 //! |---|---|---|
-//! | 0x40 | the hypervisor's text follows | keys of a person follow: for the attached VM or the prompt |
-//! | 0x41 + n | VM n's text follows | bytes for VM n follow |
-//! | 0x50 | keys go to the prompt | |
-//! | 0x51 + n | keys go to VM n | |
-//! | 0x61 + n | 256 bytes more of VM n's input are consumed: fetched, or dropped | |
+//! | 0x3e | keys go to the prompt | |
+//! | 0x3f | the hypervisor's text follows | keys of a person follow: for the attached VM or the prompt |
+//! | 0x40 + n | VM n's text follows | bytes for VM n follow |
+//! | 0x80 + n | keys go to VM n | |
+//! | 0xc0 + n | 256 bytes more of VM n's input are consumed: fetched, or dropped | |
 //!
-//! 0x50 and 0x51 + n are sent at the beginning, whenever the receiver of keys changes, and as the
-//! answer to each key that may change it: `Ctrl-]`; at the prompt also CR, LF and `Ctrl-C`. A
-//! program that waits for the answer before it sends more keys knows where each key went, and so
-//! how many bytes are on the way to each VM; there is always room for 1024 of them.
+//! 0x3e and 0x80 + n come at the beginning, whenever it changes, and as the answer to each
+//! key that may change it: `Ctrl-]`; at the prompt also CR, LF and `Ctrl-C`. Whoever waits for the
+//! answer before sending more keys knows of each key where it went, and so how many bytes of
+//! each VM's are on the way; at most 1024 of them fit for certain.
 
 mod command;
 mod editor;
@@ -30,8 +30,8 @@ mod voice;
 #[cfg(test)]
 mod tests;
 
-pub use command::{Command, Names};
-pub use guest::Buffers;
+pub use command::{Command, Name, Names};
+pub use guest::{Buffers, PortQueues, Said};
 pub use multiplexer::{Input, Multiplexer};
 
 /// The rules by which a line that is typed at the prompt is understood. This prompt uses them, and
@@ -40,10 +40,10 @@ pub mod prompt {
     pub use super::command::{Problem, Request, Takes, WORDS, Word, command, parse};
 }
 
-use hanok_types::VmId;
+use hanok_types::{MAX_VMS, VmId};
 
-const HYPERVISOR: u8 = 0x40;
-const FIRST_VM: u8 = 0x41;
+const HYPERVISOR: u8 = 0x3f;
+const FIRST_VM: u8 = 0x40;
 
 /// The source of text on the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Channel {
     fn code(self) -> u8 {
         match self {
             Self::Hypervisor => HYPERVISOR,
-            Self::Vm(vm) => FIRST_VM + vm.index() as u8,
+            Self::Vm(vm) => FIRST_VM + vm.index() as u8 % MAX_VMS as u8,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! A machine and a VM on it, for tests on a PC.
 
 use crate::{
-    Action, Clock, CpuRegisters, Exit, Guest, Home, Interrupts, SerialLines, StackPointer, Vcpu, Vm,
+    Action, Clock, CpuRegisters, Exit, Guest, Home, Interrupts, SerialLines, SharedVcpu,
+    StackPointer, Vcpu, VcpuParts, Vm,
 };
 use core::cell::{Cell, RefCell, RefMut};
 use hanok_config::{VmConfig, platform_slots};
@@ -9,6 +10,8 @@ use hanok_decode::SysReg;
 use hanok_hal::fake::{FakeBackend, FakeListRegisters, FakeSerialPort};
 use hanok_hal::{LineFull, SerialPort};
 use hanok_types::{CpuId, GicVersion, IntId, Ipa, Regs, Span, VcpuId, VmId};
+use hanok_vgic::CpuPart;
+use std::boxed::Box;
 use std::vec;
 use std::vec::Vec;
 
@@ -197,7 +200,6 @@ pub fn config(vcpus: u8) -> VmConfig {
     VmConfig {
         name: "test".try_into().unwrap(),
         cpus: (0..vcpus).map(|n| CpuId::new(FIRST_CPU + n)).collect(),
-        promises: Default::default(),
         memory: Span::new(Ipa::new(RAM_START), RAM_LEN).unwrap(),
         entry: Ipa::new(ENTRY),
         argument: ARGUMENT,
@@ -210,6 +212,27 @@ pub fn config(vcpus: u8) -> VmConfig {
     }
 }
 
+/// A VM that never ran, of this description; each vCPU has its `bit` among those of its pCPU.
+pub fn vm(id: VmId, config: VmConfig, version: GicVersion, bit: &dyn Fn(usize) -> u64) -> Vm {
+    let config: &'static VmConfig = Box::leak(Box::new(config));
+    let homes = config.cpus.iter().enumerate();
+    let mut homes = homes.map(|(vcpu, cpu)| Home {
+        cpu: *cpu,
+        bit: bit(vcpu),
+    });
+    let first = homes.next().expect("a vCPU");
+    let parts = VcpuParts {
+        first,
+        others: Box::leak(homes.map(SharedVcpu::new).collect()),
+        gic: Box::leak(
+            (1..config.cpus.len())
+                .map(|_| CpuPart::new(version))
+                .collect(),
+        ),
+    };
+    Vm::new(id, config, parts, version, 5, 0)
+}
+
 impl Fixture {
     /// A VM that has booted: vCPU 0 runs, the others are off.
     pub fn new(vcpus: u8) -> Self {
@@ -220,7 +243,7 @@ impl Fixture {
     pub fn with_gic(vcpus: u8, version: GicVersion) -> Self {
         let this = Self {
             machine: FakeMachine::new(),
-            vm: Vm::new(VmId::new(0), config(vcpus), version, 5, 0),
+            vm: vm(VmId::new(0), config(vcpus), version, &|_| 0),
             vcpus: (0..vcpus).map(|n| Vcpu::new(VcpuId::new(n))).collect(),
             regs: vec![
                 Regs {

@@ -1,6 +1,6 @@
 //! How interrupts reach a VM's vCPUs, wherever these are.
 
-use crate::{Attempt, Kick, Machine, Requests, Vcpu, Vm};
+use crate::{Kick, Machine, Vcpu, Vm};
 use hanok_hal::ListRegisters;
 use hanok_hal::sync::atomic::Ordering;
 use hanok_types::{Deadline, IntId, VcpuId, VcpuSet, platform};
@@ -50,8 +50,8 @@ impl Vm {
     /// Makes a vCPU's pCPU check the vCPU's requests, unless the vCPU is `caller`, whose pCPU is
     /// about to. Both may have the same pCPU: then that pCPU kicks itself.
     pub fn wake(&self, machine: &impl Machine, vcpu: VcpuId, caller: VcpuId) {
-        if let Some(home) = self.home_of(vcpu).filter(|_| vcpu != caller) {
-            machine.kick(home);
+        if vcpu != caller {
+            self.kick_vcpu(machine, vcpu);
         }
     }
 
@@ -65,19 +65,30 @@ impl Vm {
         self.kick_if_needed(machine, vcpu, self.requests(vcpu).ask_timers());
     }
 
-    /// Kept out of line: a kick is long code, and this is called in many places.
-    #[inline(never)]
     fn kick_if_needed(&self, machine: &impl Machine, vcpu: VcpuId, kick: Kick) {
-        if let Some(home) = self.home_of(vcpu).filter(|_| kick == Kick::Needed) {
+        if kick == Kick::Needed {
+            self.kick_vcpu(machine, vcpu);
+        }
+    }
+
+    /// Kept out of line, as kicks are long, and this is called in many places.
+    #[inline(never)]
+    pub(crate) fn kick_vcpu(&self, machine: &impl Machine, vcpu: VcpuId) {
+        if let Some(home) = self.home_of(vcpu) {
             machine.kick(home);
         }
     }
 
-    /// Makes the pCPUs of the vCPUs of `set`, except `caller`, check their interrupts.
+    /// Tells vCPUs other than `caller` that their interrupts changed.
+    #[inline(always)]
     pub(crate) fn notify(&self, machine: &impl Machine, set: VcpuSet, caller: Option<VcpuId>) {
-        if set.is_empty() {
-            return;
+        if !set.is_empty() {
+            self.notify_some(machine, set, caller);
         }
+    }
+
+    #[inline(never)]
+    fn notify_some(&self, machine: &impl Machine, set: VcpuSet, caller: Option<VcpuId>) {
         for vcpu in set.iter().filter(|vcpu| Some(*vcpu) != caller) {
             self.attract(machine, vcpu);
         }
@@ -118,7 +129,7 @@ impl Vm {
     pub fn interrupt_waits_absent(&self, machine: &impl Machine, vcpu: VcpuId) -> bool {
         let mut gic = self.gic.lock();
         self.deliver_posted_sgis(&mut gic, vcpu);
-        if gic.has_released() && !self.requests_of_all().any(Requests::is_quiet) {
+        if gic.has_released() && !self.some_are_quiet() {
             while let Some(interrupt) = gic.take_released_spi() {
                 machine.deactivate(interrupt);
             }
@@ -281,7 +292,7 @@ impl Vm {
         if !gic.has_released() {
             return;
         }
-        let quiet = self.requests_of_all().any(Requests::is_quiet);
+        let quiet = self.some_are_quiet();
         let next = |gic: &mut Vgic| {
             if quiet {
                 gic.take_released_private(vcpu)

@@ -46,11 +46,12 @@ mod storm;
 mod system_registers;
 mod timer;
 mod trng;
+mod vcpus;
 mod vm;
 
 pub use call::{constant_answer, yield_answer};
 pub use console::prompt;
-pub use console::{Buffers, Command, Input, Multiplexer, Names};
+pub use console::{Buffers, Command, Input, Multiplexer, Name, Names, PortQueues, Said};
 pub use debug::DebugControl;
 pub use destination::Destination;
 pub use devices::Received;
@@ -73,8 +74,8 @@ pub use requests::{Checks, Interruptions, Kick, PostedSgis, Requests};
 pub use smccc::function;
 pub use storm::exception_storm;
 pub use timer::PhysicalTimer;
-pub use trng::NoStream;
-pub use vm::{PauseChange, Vcpu, Vm};
+pub use vcpus::{SharedVcpu, VcpuParts};
+pub use vm::{Vcpu, Vm};
 
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;

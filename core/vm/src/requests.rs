@@ -288,7 +288,7 @@ fn sender(lane: u32, to: VcpuId) -> VcpuId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hanok_types::MAX_VCPUS;
+    use hanok_types::GICV2_CPUS;
     use std::vec::Vec;
 
     fn vcpu(index: u32) -> VcpuId {
@@ -297,8 +297,8 @@ mod tests {
 
     #[test]
     fn a_lane_tells_who_sent_it() {
-        for to in 0..MAX_VCPUS as u32 {
-            let senders = (0..MAX_VCPUS as u32).filter(|from| *from != to);
+        for to in 0..GICV2_CPUS as u32 {
+            let senders = (0..GICV2_CPUS as u32).filter(|from| *from != to);
             let lanes: Vec<_> = senders
                 .clone()
                 .map(|from| lane(vcpu(from), vcpu(to)))

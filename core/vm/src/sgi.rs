@@ -43,7 +43,7 @@ impl Vm {
     /// does not exist or is the sender, or if the SGI needs more than posted SGIs can carry.
     #[inline(always)]
     fn post(&self, machine: &impl Machine, from: VcpuId, id: u32, target: VcpuId) -> Attempt {
-        let Some(home) = self.home_of(target).filter(|_| target != from) else {
+        let Some((home, requests)) = self.reach(target).filter(|_| target != from) else {
             return Attempt::Untouched;
         };
         let posted = match self.gic_version() {
@@ -53,7 +53,7 @@ impl Vm {
         let Some(posted) = posted else {
             return Attempt::Untouched;
         };
-        if self.requests(target).post(posted) == Kick::Needed {
+        if requests.post(posted) == Kick::Needed {
             machine.kick(home);
         }
         Attempt::Done

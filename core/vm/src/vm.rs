@@ -1,8 +1,8 @@
 //! A VM as every pCPU sees it, and a vCPU's private part.
 
 use crate::alarms::Alarms;
-use crate::call::{affinity_of, index_of};
 use crate::trng::Random;
+use crate::vcpus::{VcpuParts, Vcpus};
 use crate::{
     Checks, Counters, DebugControl, Ending, Entry, Home, Lifecycle, Machine, PhysicalTimer, Power,
     Requests, StopReason, Transition, Wish,
@@ -11,7 +11,7 @@ use hanok_config::VmConfig;
 use hanok_devices::Slots;
 use hanok_hal::Mutex;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use hanok_types::{CpuId, GicVersion, MAX_VCPUS, VcpuId, VcpuSet, VmId, platform};
+use hanok_types::{GicVersion, VcpuId, VcpuSet, VmId, platform};
 use hanok_vgic::Vgic;
 
 /// What [`Vm::set_paused`] changed.
@@ -28,19 +28,16 @@ pub enum PauseChange {
 #[derive(Debug)]
 pub struct Vm {
     id: VmId,
-    config: VmConfig,
+    config: &'static VmConfig,
     gic_version: GicVersion,
-    homes: heapless::Vec<Home, MAX_VCPUS>,
+    vcpus: Vcpus,
     pub(crate) slots: Slots,
     /// Accesses that nothing answered.
     pub(crate) holes: AtomicU64,
     pub(crate) gic: Mutex<Vgic>,
-    power: [Power; MAX_VCPUS],
-    requests: [Requests; MAX_VCPUS],
     lifecycle: Lifecycle,
     paused: AtomicBool,
     pub(crate) alarms: Alarms,
-    counters: [Counters; MAX_VCPUS],
     stop_reason: Mutex<Option<StopReason>>,
     pub(crate) random: Mutex<Random>,
 }
@@ -87,40 +84,37 @@ impl Vcpu {
         }
     }
 
-    /// VMPIDR_EL2: multiprocessor format, the index as Aff0.
+    /// VMPIDR_EL2: multiprocessor format, and its affinity.
     pub fn mpidr(&self) -> u64 {
-        1 << 31 | affinity_of(self.id)
+        1 << 31 | self.id.affinity()
     }
 }
 
 impl Vm {
-    /// A VM that never ran, each vCPU alone on its pCPU so far, on CPUs whose virtual interface is of
-    /// this version and has `priority_bits` bits of priority; `epoch_seconds` is the wall clock's time
+    /// A VM that never ran, with a part for each vCPU of its description, on CPUs whose virtual interface is
+    /// of this version and has `priority_bits` bits of priority; `epoch_seconds` is the wall clock's time
     /// at counter zero.
     pub fn new(
         id: VmId,
-        config: VmConfig,
+        config: &'static VmConfig,
+        parts: VcpuParts,
         gic_version: GicVersion,
         priority_bits: u32,
         epoch_seconds: u32,
     ) -> Self {
-        let gic = Vgic::new(gic_version, config.cpus.len(), priority_bits);
+        let gic = Vgic::of_parts(gic_version, parts.gic, priority_bits);
         let slots = Slots::new(&config.slots, epoch_seconds);
-        let alone = |cpu: &CpuId| Home { cpu: *cpu, bit: 0 };
         Self {
             id,
-            homes: config.cpus.iter().map(alone).collect(),
             config,
+            vcpus: Vcpus::new(parts.first, parts.others),
             gic_version,
             slots,
             holes: AtomicU64::new(0),
             gic: Mutex::new(gic),
-            power: [const { Power::new() }; MAX_VCPUS],
-            requests: Default::default(),
             lifecycle: Lifecycle::new(),
             paused: AtomicBool::new(false),
             alarms: Alarms::new(),
-            counters: Default::default(),
             stop_reason: Mutex::new(None),
             random: Mutex::default(),
         }
@@ -132,8 +126,8 @@ impl Vm {
     }
 
     /// Its description.
-    pub fn config(&self) -> &VmConfig {
-        &self.config
+    pub fn config(&self) -> &'static VmConfig {
+        self.config
     }
 
     /// The state machine of its boots: loading, running, ending, ended.
@@ -143,7 +137,7 @@ impl Vm {
 
     /// How many vCPUs it has.
     pub fn vcpus(&self) -> usize {
-        self.config.cpus.len()
+        self.vcpus.len()
     }
 
     /// The architecture of its interrupt controller.
@@ -151,43 +145,42 @@ impl Vm {
         self.gic_version
     }
 
-    /// The vCPU that a PSCI call's target names.
+    /// The vCPU that a PSCI call's target names; none where a bit is set that is no affinity and must be
+    /// zero (DEN0022F 5.1.4, "target_cpu").
     pub fn vcpu_with_affinity(&self, target: u64) -> Option<VcpuId> {
-        index_of(target)
-            .filter(|index| usize::from(*index) < self.vcpus())
-            .map(VcpuId::new)
+        VcpuId::of_affinity(target).filter(|vcpu| vcpu.index() < self.vcpus())
     }
 
     /// A vCPU's power state. `vcpu` is one of this VM's.
     pub fn power(&self, vcpu: VcpuId) -> &Power {
-        &self.power[vcpu.index() % MAX_VCPUS]
+        &self.vcpus.of(vcpu).power
     }
 
     /// What others asked of a vCPU.
     pub fn requests(&self, vcpu: VcpuId) -> &Requests {
-        &self.requests[vcpu.index() % MAX_VCPUS]
+        &self.vcpus.of(vcpu).requests
     }
 
-    /// What others asked of its vCPUs.
-    pub(crate) fn requests_of_all(&self) -> impl Iterator<Item = &Requests> {
-        self.requests.iter().take(self.vcpus())
+    /// Whether a vCPU is there for which those who ask kick nobody.
+    #[inline(never)]
+    pub(crate) fn some_are_quiet(&self) -> bool {
+        self.vcpus.iter().any(|vcpu| vcpu.requests.is_quiet())
     }
 
     /// Where a vCPU belongs.
     pub fn home_of(&self, vcpu: VcpuId) -> Option<Home> {
-        self.homes.get(vcpu.index()).copied()
+        self.vcpus.get(vcpu).map(|vcpu| vcpu.home)
     }
 
-    /// Gives a vCPU its bit among the vCPUs of a pCPU that it shares with others.
-    pub fn set_bit(&mut self, vcpu: VcpuId, bit: u64) {
-        if let Some(home) = self.homes.get_mut(vcpu.index()) {
-            home.bit = bit;
-        }
+    /// Where a vCPU belongs, and what others asked of it.
+    #[inline(always)]
+    pub(crate) fn reach(&self, vcpu: VcpuId) -> Option<(Home, &Requests)> {
+        self.vcpus.get(vcpu).map(|vcpu| (vcpu.home, &vcpu.requests))
     }
 
     /// A vCPU's counters. `vcpu` is one of this VM's.
     pub fn counters(&self, vcpu: VcpuId) -> &Counters {
-        &self.counters[vcpu.index() % MAX_VCPUS]
+        &self.vcpus.of(vcpu).counters
     }
 
     /// Whether its vCPUs stand still by somebody's wish.
@@ -257,17 +250,15 @@ impl Vm {
 
     /// Wakes the pCPU of its first vCPU, which loads its memory.
     pub fn kick_first(&self, machine: &impl Machine) {
-        if let Some(home) = self.homes.first() {
-            machine.kick(*home);
-        }
+        self.kick_vcpu(machine, VcpuId::new(0));
     }
 
     /// Makes every vCPU's pCPU look whether it may run on.
     #[inline(never)]
     pub fn kick_all(&self, machine: &impl Machine) {
-        for (requests, home) in self.requests.iter().zip(&self.homes) {
-            requests.ask_attention();
-            machine.kick(*home);
+        for vcpu in VcpuSet::first(self.vcpus()).iter() {
+            self.requests(vcpu).ask_attention();
+            self.kick_vcpu(machine, vcpu);
         }
     }
 
@@ -300,20 +291,14 @@ impl Vm {
 
     /// It is over; for who carried the ending out.
     pub fn end(&self) {
-        for vcpu in VcpuSet::first(self.vcpus()).iter() {
-            self.power(vcpu).turn_off();
-        }
+        self.vcpus.iter().for_each(|vcpu| vcpu.power.turn_off());
         self.lifecycle.end();
     }
 
-    /// Stops the VM if every vCPU turned itself off, since nothing can ever wake it then. For the pCPU
-    /// whose vCPU left last; it carries the ending out if the VM was stopped.
-    pub fn stop_if_all_off(&self) -> Transition {
-        let all_off = || {
-            VcpuSet::first(self.vcpus())
-                .iter()
-                .all(|v| self.power(v).is_off())
-        };
+    /// Stops the VM if every vCPU turned itself off: nothing can ever wake it. For who left
+    /// it last, and carries the ending out if the answer is yes.
+    pub fn stop_if_all_off(&self) -> bool {
+        let all_off = || self.vcpus.iter().all(|vcpu| vcpu.power.is_off());
         let stopped = self.lifecycle.stop_deserted(all_off);
         if stopped.is_made() {
             self.set_stop_reason(StopReason::AllOff);

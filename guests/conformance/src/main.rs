@@ -9,7 +9,8 @@
 //! Boot arguments: `conformance.run=all` or names separated by commas (a name ending in
 //! `*` stands for all that begin so), `conformance.run=reset-loop` to mark memory and reset
 //! for ever, `conformance.run=device-lives` for the same with a device of the board's,
-//! `conformance.run=off-all` to turn every CPU off, `conformance.run=places` to say where everything
+//! `conformance.run=off-all` to turn every CPU off, `conformance.run=online` to start all and reach each by
+//! interrupts, `conformance.run=places` to say where everything
 //! was loaded, `conformance.run=ids` to say what the ID registers hold, `conformance.run=sweep` to look at
 //! every address, `conformance.run=hold` to hold a pattern in memory until a key comes (and to
 //! spoil it, with `conformance.spoil=yes`), `conformance.run=fuzz` to try everything ([`fuzz`]),
@@ -34,7 +35,7 @@ mod crossing;
 mod fuzz;
 mod hostile;
 mod machine;
-mod selection;
+mod online;
 mod sweep;
 mod tree;
 
@@ -101,6 +102,7 @@ fn run(arguments: &tree::Arguments) {
         Selection::Bounds => bounds::run(&machine, arguments.value("bounds.part=")),
         Selection::Tick => hostile::tick(1000),
         Selection::OffAll => off_all(machine.cpus),
+        Selection::Online => online::run(&machine),
         Selection::Cases(names) => {
             let (passed, failed) = cases::run(&machine, names);
             println!("conformance: {passed} passed, {failed} failed");

@@ -3,9 +3,9 @@
 pub use crate::arch::cpu::{mask, restore, save_and_mask, unmask};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
-/// The largest number of CPUs that the program can use.
-pub const MAX_CPUS: usize = 8;
-/// The size of each CPU's stack in bytes.
+/// How many CPUs the program can use.
+pub const MAX_CPUS: usize = hanok_types::MAX_VCPUS;
+/// Bytes of each CPU's stack.
 pub const STACK_SIZE: usize = 0x8000;
 /// The number of interrupts that have a counter each.
 pub const COUNTED: usize = 96;

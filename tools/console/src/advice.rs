@@ -171,9 +171,8 @@ mod tests {
     use super::*;
     use hanok_vm::prompt::parse;
 
-    fn names() -> Names {
-        let name = |text: &str| text.try_into().unwrap();
-        ["linux", "rtos", "rtos-b"].map(name).into_iter().collect()
+    fn names() -> [hanok_vm::Name; 3] {
+        ["linux", "rtos", "rtos-b"].map(|text| text.try_into().unwrap())
     }
 
     fn told(line: &str) -> String {

@@ -5,10 +5,9 @@
 //! once, without following links, and everything in it is named relative to that. Sockets that
 //! killed runs left behind are removed when the folder is next searched.
 //!
-//! Each connection is sent a line of JSON that says what runs ([`RunInfo`]). A peer that answers
-//! with [`STAY`] is a terminal: from then on both sides speak as on the board's framed line, where
-//! keys (0x40) are whole lines for the hypervisor's prompt, and 0x50 says that they are carried
-//! out.
+//! Whoever connects is told in a line of JSON what runs ([`Running`]). One that answers with
+//! [`STAY`] is a terminal: from there on both sides speak as on the board's framed line, where keys
+//! (0x3f) are whole lines for the hypervisor's prompt, and 0x3e says that they are carried out.
 
 use std::collections::HashMap;
 use std::fs;

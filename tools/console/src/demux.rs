@@ -1,18 +1,17 @@
 //! The framing of one serial line that carries several channels.
 //!
-//! DLE (0x10) and 0x40: the hypervisor's own text follows. DLE and 0x41 + n: the console of VM n
-//! follows. DLE DLE: a byte 0x10. The hypervisor doubles every 0x10 of a guest, so that a guest
-//! cannot speak in the hypervisor's name. DLE and 0x50 or 0x51 + n: keys go to the prompt, or to VM
-//! n. DLE and 0x61 + n: VM n consumed 256 bytes. To the board: DLE and 0x40: keys follow; DLE and
-//! 0x41 + n: bytes for VM n follow.
+//! DLE (0x10) and 0x3f: what follows is the hypervisor's own text. DLE and 0x40 + n: VM n's
+//! console. DLE DLE: a byte 0x10. The hypervisor doubles every 0x10 of a guest, so a guest
+//! cannot speak in the hypervisor's name. DLE and 0x3e or 0x80 + n: keys go to the prompt, or
+//! to VM n. DLE and 0xc0 + n: 256 bytes for VM n were consumed. To the board: DLE and 0x3f:
+//! keys; DLE and 0x40 + n: bytes for VM n.
 
 const DLE: u8 = 0x10;
-const LOG: u8 = 0x40;
-const FIRST_VM: u8 = 0x41;
-const KEYS_TO_PROMPT: u8 = 0x50;
-const KEYS_TO_VM: u8 = 0x51;
-const CONSUMED: u8 = 0x61;
-const CONSUMED_END: u8 = 0x70;
+const KEYS_TO_PROMPT: u8 = 0x3e;
+const LOG: u8 = 0x3f;
+const FIRST_VM: u8 = 0x40;
+const KEYS_TO_VM: u8 = 0x80;
+const CONSUMED: u8 = 0xc0;
 
 /// The source of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,14 +97,13 @@ impl Demux {
         match byte {
             DLE => return Some(DLE),
             LOG => self.channel = Channel::Log,
-            FIRST_VM..KEYS_TO_PROMPT => self.channel = Channel::Vm(place(FIRST_VM)),
+            FIRST_VM..KEYS_TO_VM => self.channel = Channel::Vm(place(FIRST_VM)),
             KEYS_TO_PROMPT => pieces.push(Piece::KeysGoTo(Receiver::Prompt)),
             KEYS_TO_VM..CONSUMED => {
                 pieces.push(Piece::KeysGoTo(Receiver::Vm(place(KEYS_TO_VM))));
             }
-            CONSUMED..CONSUMED_END => pieces.push(Piece::Consumed(place(CONSUMED))),
-            // It is not part of the protocol (the line lost a byte): the meaning is unknown, and
-            // nothing is shown.
+            CONSUMED.. => pieces.push(Piece::Consumed(place(CONSUMED))),
+            // Not of the protocol (a line that lost a byte): nothing is known, nothing is shown.
             _ => {}
         }
         None
@@ -140,14 +138,14 @@ pub fn of(channel: Channel) -> [u8; 2] {
 /// The bytes that make `vm` the receiver of what follows.
 pub fn select(vm: usize) -> [u8; 2] {
     let vm = u8::try_from(vm).unwrap_or(u8::MAX);
-    [DLE, FIRST_VM.saturating_add(vm).min(KEYS_TO_PROMPT - 1)]
+    [DLE, FIRST_VM.saturating_add(vm).min(KEYS_TO_VM - 1)]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LINE: &[u8] = b"early\n\x10\x41lin\x10\x10ux\x10\x40vm a: off\n\x10\x42second";
+    const LINE: &[u8] = b"early\n\x10\x40lin\x10\x10ux\x10\x3fvm a: off\n\x10\x41second";
 
     /// All text of each channel.
     fn said(pieces: Vec<Piece>) -> [Vec<u8>; 3] {
@@ -186,23 +184,23 @@ mod tests {
     #[test]
     fn a_doubled_byte_does_not_change_the_channel() {
         let mut demux = Demux::framed();
-        demux.feed(b"\x10\x41");
-        let pieces = demux.feed(&frame(b"\x10\x40forged"));
-        let text = b"\x10\x40forged".to_vec();
+        demux.feed(b"\x10\x40");
+        let pieces = demux.feed(&frame(b"\x10\x3fforged"));
+        let text = b"\x10\x3fforged".to_vec();
         assert_eq!(pieces, [Piece::Text(Channel::Vm(0), text)]);
     }
 
     #[test]
     fn a_plain_line_is_one_guest_s() {
         assert_eq!(
-            Demux::plain().feed(b"\x10\x40x"),
-            [Piece::Text(Channel::Vm(0), b"\x10\x40x".to_vec())]
+            Demux::plain().feed(b"\x10\x3fx"),
+            [Piece::Text(Channel::Vm(0), b"\x10\x3fx".to_vec())]
         );
     }
 
     #[test]
     fn announcements_come_between_texts() {
-        let pieces = Demux::framed().feed(b"\x10\x41a\x10\x52b\x10\x50\x10\x63\x10\x7fc");
+        let pieces = Demux::framed().feed(b"\x10\x40a\x10\x81b\x10\x3e\x10\xc2\x10\x20c");
         let text = |text: &[u8]| Piece::Text(Channel::Vm(0), text.to_vec());
         let wanted = [
             text(b"a"),
@@ -217,6 +215,12 @@ mod tests {
 
     #[test]
     fn a_receiver_is_selected() {
-        assert_eq!(select(2), [0x10, 0x43]);
+        assert_eq!(select(2), [0x10, 0x42]);
+        assert_eq!(select(63), [0x10, 0x7f]);
+        assert_eq!(keys_go_to(Receiver::Vm(63)), [0x10, 0xbf]);
+        let pieces = Demux::framed().feed(b"\x10\x7fa\x10\xbf\x10\xff");
+        let last = Piece::Text(Channel::Vm(63), b"a".to_vec());
+        let wanted = [last, Piece::KeysGoTo(Receiver::Vm(63)), Piece::Consumed(63)];
+        assert_eq!(pieces, wanted);
     }
 }

@@ -264,7 +264,7 @@ mod tests {
         outbox.keys(b"k");
         outbox.send(1, b"b\x10");
         outbox.send(7, b"nobody");
-        assert_eq!(taken(&mut outbox), "\x10\x42b\x10\x10\x10\x40k");
+        assert_eq!(taken(&mut outbox), "\x10\x41b\x10\x10\x10\x3fk");
         outbox.keys(b"l");
         assert_eq!(taken(&mut outbox), "l");
         let mut plain = Outbox::new(false, 1);
@@ -292,7 +292,7 @@ mod tests {
     fn keys_wait_for_the_answer_that_says_where_they_go() {
         let mut outbox = outbox();
         outbox.keys(b"a\x1dlist\r\x1dc");
-        assert_eq!(taken(&mut outbox), "\x10\x40a\x1d");
+        assert_eq!(taken(&mut outbox), "\x10\x3fa\x1d");
         outbox.keys_go_to(Receiver::Prompt);
         assert_eq!(taken(&mut outbox), "list\r");
         assert_eq!(taken(&mut outbox), "");
@@ -312,7 +312,7 @@ mod tests {
         outbox.command("list".to_owned(), now);
         outbox.command("stats".to_owned(), now);
         assert!(!outbox.is_idle());
-        assert_eq!(taken(&mut outbox), "\x10\x40\x1d", "not after the rest");
+        assert_eq!(taken(&mut outbox), "\x10\x3f\x1d", "not after the rest");
         outbox.keys_go_to(Receiver::Prompt);
         assert_eq!(taken(&mut outbox), "list\r");
         outbox.keys_go_to(Receiver::Prompt);
@@ -332,7 +332,7 @@ mod tests {
         let mut outbox = outbox();
         outbox.keys_go_to(Receiver::Prompt);
         outbox.command("list".to_owned(), Instant::now());
-        assert_eq!(taken(&mut outbox), "\x10\x40\x15list\r");
+        assert_eq!(taken(&mut outbox), "\x10\x3f\x15list\r");
         outbox.keys_go_to(Receiver::Prompt);
         assert!(outbox.is_idle());
     }
@@ -345,7 +345,7 @@ mod tests {
         let now = Instant::now();
         outbox.command("list".to_owned(), now);
         outbox.command("quit".to_owned(), now);
-        assert_eq!(taken(&mut outbox), "\x10\x40list\r");
+        assert_eq!(taken(&mut outbox), "\x10\x3flist\r");
         assert!(!outbox.is_idle());
         outbox.keys_go_to(Receiver::Prompt);
         assert_eq!(taken(&mut outbox), "quit\r");

@@ -5,7 +5,7 @@
 //! to the board as a whole line. Which VM a terminal shows is decided on this PC.
 
 use hanok_vm::prompt::{Request, parse};
-use hanok_vm::{Command, Names};
+use hanok_vm::{Command, Name};
 
 use super::advice::{Candidates, Completion, advice, help};
 use super::typing::{Typed, Typing};
@@ -33,7 +33,7 @@ pub enum PromptRequest {
 
 /// The prompt of one terminal.
 pub struct Prompt {
-    names: Names,
+    names: Vec<Name>,
     typing: Typing,
 }
 
@@ -102,7 +102,7 @@ impl Prompt {
     }
 }
 
-fn names(vms: &[String]) -> Names {
+fn names(vms: &[String]) -> Vec<Name> {
     let names = vms.iter().filter_map(|name| name.as_str().try_into().ok());
     names.collect()
 }

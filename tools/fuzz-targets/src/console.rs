@@ -7,7 +7,7 @@ use hanok_console::outbox::Outbox;
 use hanok_console::prompt::{Prompt, PromptRequest};
 use hanok_hal::fake::FakeSerialPort;
 use hanok_types::{MAX_VMS, VmId};
-use hanok_vm::{Buffers, Command, Input, Multiplexer, Names};
+use hanok_vm::{Buffers, Command, Input, Multiplexer, Name, PortQueues, Said};
 use std::time::Instant;
 
 const VMS: usize = 3;
@@ -19,10 +19,29 @@ fn vm(number: u8) -> VmId {
     VmId::new(number % MAX_VMS as u8)
 }
 
-fn board(buffers: &mut Buffers, framed: bool) -> Board<'_> {
-    let name = |name: &str| name.try_into().expect("a short name");
-    let names: Names = VM_NAMES.map(name).into_iter().collect();
-    Multiplexer::new(FakeSerialPort::default(), framed, names, buffers)
+/// What the board keeps, of as many VMs as there can be.
+struct Kept {
+    said: Box<Said>,
+    guests: Vec<PortQueues>,
+    names: [Name; VMS],
+}
+
+impl Kept {
+    fn new() -> Self {
+        Self {
+            said: Box::new(Said::new()),
+            guests: (0..MAX_VMS).map(|_| PortQueues::new()).collect(),
+            names: VM_NAMES.map(|name| name.try_into().expect("a short name")),
+        }
+    }
+}
+
+fn board(kept: &mut Kept, framed: bool) -> Board<'_> {
+    let buffers = Buffers {
+        said: &mut kept.said,
+        guests: &mut kept.guests,
+    };
+    Multiplexer::new(FakeSerialPort::default(), framed, &kept.names, buffers)
 }
 
 /// Accepted bytes come out once, in order and under their sender's name, whatever guests print and
@@ -30,17 +49,17 @@ fn board(buffers: &mut Buffers, framed: bool) -> Board<'_> {
 /// protocol.
 pub fn console(data: &[u8]) {
     let mut input = Bytes(data);
-    let mut buffers = Box::new(Buffers::new());
+    let mut kept = Kept::new();
     match input.byte() % 4 {
-        0 => output(&mut input, &mut board(&mut buffers, true)),
-        1 => anything(&mut input, &mut buffers),
-        2 => conversation(&mut input, &mut board(&mut buffers, true)),
-        _ => prompt(&mut input, &mut board(&mut buffers, true)),
+        0 => output(&mut input, &mut board(&mut kept, true)),
+        1 => anything(&mut input, &mut kept),
+        2 => conversation(&mut input, &mut board(&mut kept, true)),
+        _ => prompt(&mut input, &mut board(&mut kept, true)),
     }
 }
 
 fn output(input: &mut Bytes<'_>, board: &mut Board<'_>) {
-    let mut taken: [Vec<u8>; MAX_VMS] = Default::default();
+    let mut taken = [const { Vec::new() }; MAX_VMS];
     let mut lines = 0_u32;
     while !input.is_empty() {
         match input.byte() {
@@ -61,7 +80,7 @@ fn output(input: &mut Bytes<'_>, board: &mut Board<'_>) {
     board.port().room = usize::MAX;
     board.flush_blocking();
     assert!(!board.pending());
-    let mut said: [Vec<u8>; MAX_VMS] = Default::default();
+    let mut said = [const { Vec::new() }; MAX_VMS];
     let mut log = Vec::new();
     for piece in Demux::framed().feed(&board.port().sent) {
         match piece {
@@ -90,11 +109,10 @@ fn output(input: &mut Bytes<'_>, board: &mut Board<'_>) {
     assert_eq!(expected, lines);
 }
 
-/// Input without any protocol: everything has some answer, and a VM that does not exist gets
-/// nothing.
-fn anything(input: &mut Bytes<'_>, buffers: &mut Buffers) {
+/// Without any rules: everything has some answer, and no VM that is not there gets anything.
+fn anything(input: &mut Bytes<'_>, kept: &mut Kept) {
     let framed = input.flag();
-    let mut board = board(buffers, framed);
+    let mut board = board(kept, framed);
     while !input.is_empty() {
         match input.byte() {
             0..=199 => match board.received(input.byte()) {

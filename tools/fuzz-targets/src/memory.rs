@@ -18,24 +18,22 @@ pub fn memory(data: &[u8]) {
         return;
     };
     let (total, before) = (map.free_bytes(), map.free_spans().to_vec());
+    let mut allocated = Vec::new();
     while !input.is_empty() {
-        step(&mut map, &mut input);
-        check(&map, &ram, &reserved, total);
+        step(&mut map, &mut allocated, &mut input);
+        check(&map, &ram, &reserved);
+        let lent: u64 = allocated.iter().map(Span::len).sum();
+        assert_eq!(map.free_bytes() + lent, total);
     }
-    for span in map.allocated_spans().to_vec() {
+    for span in allocated {
         assert_eq!(map.free(span), Ok(()));
     }
     assert_eq!(map.free_spans(), before);
 }
 
-fn step(map: &mut FrameMap, input: &mut Bytes<'_>) {
-    let untouched = (map.free_spans().to_vec(), map.allocated_spans().to_vec());
-    let same = |map: &FrameMap| {
-        assert_eq!(
-            untouched,
-            (map.free_spans().to_vec(), map.allocated_spans().to_vec())
-        );
-    };
+fn step(map: &mut FrameMap, allocated: &mut Vec<Span<Hpa>>, input: &mut Bytes<'_>) {
+    let untouched = map.free_spans().to_vec();
+    let same = |map: &FrameMap| assert_eq!(untouched, map.free_spans());
     match input.byte() % 4 {
         0 => {
             let len = input.number();
@@ -48,6 +46,7 @@ fn step(map: &mut FrameMap, input: &mut Bytes<'_>) {
                 Ok(got) => {
                     assert!(got.start().is_aligned(align.max(PAGE_SIZE)));
                     assert_eq!(got.len(), len.next_multiple_of(PAGE_SIZE));
+                    allocated.push(got);
                 }
                 Err(_) => same(map),
             }
@@ -55,21 +54,24 @@ fn step(map: &mut FrameMap, input: &mut Bytes<'_>) {
         1 => {
             let (len, ipa) = (input.number(), Ipa::new(input.number() & !(PAGE_SIZE - 1)));
             match map.allocate_for_guest(len, ipa) {
-                Ok(got) => assert_eq!(got.len(), len.next_multiple_of(PAGE_SIZE)),
+                Ok(got) => {
+                    assert_eq!(got.len(), len.next_multiple_of(PAGE_SIZE));
+                    allocated.push(got);
+                }
                 Err(_) => same(map),
             }
         }
         2 => {
             let which = usize::from(input.byte());
-            let allocated = map.allocated_spans();
-            if let Some(span) = allocated.get(which % allocated.len().max(1)).copied() {
+            if !allocated.is_empty() {
+                let span = allocated.swap_remove(which % allocated.len());
                 assert_eq!(map.free(span), Ok(()));
                 assert!(map.free(span).is_err(), "freed twice");
             }
         }
         _ => {
             if let Some(span) = Span::new(Hpa::new(input.number()), input.number())
-                && !untouched.1.contains(&span)
+                && !allocated.iter().any(|all| all.covers(&span))
             {
                 assert!(map.free(span).is_err());
                 same(map);
@@ -78,15 +80,15 @@ fn step(map: &mut FrameMap, input: &mut Bytes<'_>) {
     }
 }
 
-fn check(map: &FrameMap, ram: &[Span<Hpa>], reserved: &[Span<Hpa>], total: u64) {
-    let mut all = [map.free_spans(), map.allocated_spans()].concat();
-    all.sort_by_key(Span::start);
-    assert!(all.windows(2).all(|pair| pair[0].end() <= pair[1].start()));
-    assert_eq!(all.iter().map(Span::len).sum::<u64>(), total);
-    let free = map.free_spans();
-    assert!(free.windows(2).all(|pair| pair[0].end() < pair[1].start()));
-    for span in &all {
-        assert!(!span.is_empty());
+fn check(map: &FrameMap, ram: &[Span<Hpa>], reserved: &[Span<Hpa>]) {
+    let (all, free) = (map.all_spans(), map.free_spans());
+    for list in [all, free] {
+        assert!(list.windows(2).all(|pair| pair[0].end() < pair[1].start()));
+    }
+    for span in free {
+        assert!(!span.is_empty() && all.iter().any(|all| all.covers(span)));
+    }
+    for span in all {
         assert!(reserved.iter().all(|hole| !hole.overlaps(span)));
         assert!(ram.iter().any(|bank| bank.contains(span.start())));
     }

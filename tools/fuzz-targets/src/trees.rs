@@ -8,7 +8,7 @@ use hanok_config::{
 };
 use hanok_memory::{Kept, Use};
 use hanok_types::{
-    Address, CpuId, GicVersion, Hpa, IntId, Ipa, MAX_VCPUS, PAGE_SIZE, Span, platform,
+    Address, CpuId, GICV2_CPUS, GicVersion, Hpa, IntId, Ipa, MAX_VCPUS, PAGE_SIZE, Span, platform,
 };
 
 /// The payload from which a system's blobs come.
@@ -19,8 +19,8 @@ const PAYLOAD: u64 = 0x1000_0000;
 pub fn system_tree(data: &[u8]) {
     match System::parse(data, PAYLOAD) {
         Ok(system) => {
-            assert_eq!(system.check(PAYLOAD), Ok(()));
-            assert!(system.cpus_needed() > 0);
+            assert_eq!(system.view().check(PAYLOAD), Ok(()));
+            assert!(system.view().cpus_needed() > 0);
             assert_eq!(System::parse(&system.to_tree(), PAYLOAD), Ok(system));
         }
         Err(error) => assert!(!error.to_string().is_empty()),
@@ -178,8 +178,8 @@ fn devices(tree: &[u8]) {
         };
         system.vms[0].cpus = [CpuId::new(0)].into_iter().collect();
         system.vms[0].devices = given;
-        match system.check(PAYLOAD) {
-            Ok(()) => assert_eq!(host.board().check(&system), Ok(())),
+        match system.view().check(PAYLOAD) {
+            Ok(()) => assert_eq!(host.board().check(&system.view()), Ok(())),
             Err(fault) => assert!(matches!(fault, Fault::DeviceName { .. }), "{fault}"),
         }
         let memory = system.vms[0].memory;
@@ -208,12 +208,17 @@ fn guest_with(host: &HostDevice, given: &PassThrough, memory: Span<Ipa>) -> Writ
 /// checksum does not depend on how it is cut into pieces, but on every bit.
 pub fn guest_tree(data: &[u8]) {
     let mut input = Bytes(data);
-    let vcpus = 1 + usize::from(input.byte()) % MAX_VCPUS;
+    let wanted = usize::from(input.byte());
     let pages = 1 + u64::from(input.word() & 0x3ff_ffff);
     let memory = Span::new(platform::RAM, pages * PAGE_SIZE).expect("far from the top");
     let initramfs = input.flag().then(|| input.number());
     let initramfs = initramfs.and_then(|start| Span::new(Ipa::new(start), input.number()));
     let gic = input.gic_version();
+    let vcpus = 1 + wanted
+        % match gic {
+            GicVersion::V2 => GICV2_CPUS,
+            GicVersion::V3 => MAX_VCPUS,
+        };
     let (bit, cut) = (input.word() as usize, usize::from(input.half()));
     let bootargs = String::from_utf8_lossy(input.0).replace('\0', "");
     let tree = GuestTree {
@@ -322,10 +327,10 @@ fn guest(vcpus: usize) -> Vec<u8> {
 }
 
 pub(crate) fn system_seeds() -> Vec<Vec<u8>> {
-    [1, 2, 8].map(|vms| system(vms).to_tree()).into()
+    [1, 2, 8, 64].map(|vms| system(vms).to_tree()).into()
 }
 
-/// A valid system of up to eight VMs.
+/// A sound system of up to 64 VMs.
 fn system(vms: u8) -> System {
     System {
         vms: (0..vms).map(vm).collect(),
@@ -353,7 +358,6 @@ fn vm(number: u8) -> VmConfig {
             .try_into()
             .expect("a short name"),
         cpus: [CpuId::new(number)].into_iter().collect(),
-        promises: Default::default(),
         memory: Span::new(platform::RAM, 512 << 20).expect("far from the top"),
         entry: platform::RAM,
         argument: 0x4600_0000,

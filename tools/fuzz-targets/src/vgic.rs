@@ -5,7 +5,7 @@ use crate::bytes::Bytes;
 use hanok_hal::ListRegisters;
 use hanok_hal::fake::FakeListRegisters;
 use hanok_types::platform::{GIC_DIST_SIZE, GIC_REDIST_STRIDE, GIC_V2_DIST_SIZE, SPIS};
-use hanok_types::{GicVersion, IntId, MAX_VCPUS, VcpuId, Width};
+use hanok_types::{GICV2_CPUS, GicVersion, IntId, MAX_VCPUS, VcpuId, Width};
 use hanok_vgic::{Frame, Lr, LrState, MAX_LRS, SgiRegister, Vgic};
 use std::collections::BTreeSet;
 
@@ -68,12 +68,13 @@ struct World {
 /// there; and a pending interrupt is shown to its vCPU if a list register is free.
 pub fn vgic(data: &[u8]) {
     let mut input = Bytes(data);
-    let vcpus = 1 + usize::from(input.byte()) % MAX_VCPUS;
+    let wanted = usize::from(input.byte());
     let count = 1 + usize::from(input.byte()) % 16;
     let cpu = |_| Cpu {
         lrs: FakeListRegisters::new(count),
     };
     let version = input.gic_version();
+    let vcpus = vcpus(version, wanted);
     let mut world = World {
         version,
         vgic: Vgic::new(version, vcpus, u32::from(input.byte() % 10)),
@@ -94,6 +95,14 @@ pub fn vgic(data: &[u8]) {
     world.settle_all();
     world.fold_all();
     world.check_shown();
+}
+
+/// How many vCPUs a VM has: mostly few, and of a GICv2 never more than that knows.
+pub(crate) fn vcpus(version: GicVersion, wanted: usize) -> usize {
+    match version {
+        GicVersion::V3 if wanted >= 224 => 1 + wanted * 7 % MAX_VCPUS,
+        _ => 1 + wanted % GICV2_CPUS,
+    }
 }
 
 impl World {

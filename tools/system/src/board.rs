@@ -4,7 +4,7 @@ use crate::diagnostic::{Diagnostic, Report, Words, nearest, read};
 use crate::size;
 use crate::source::DtbRef;
 use crate::table::{self, At, Reader};
-use hanok_types::GicVersion;
+use hanok_types::{GICV2_CPUS, GicVersion, MAX_CPUS};
 use std::path::Path;
 
 /// A default and the range it may be changed in, both ends included.
@@ -236,9 +236,13 @@ fn board(name: &str, reader: &mut Reader<'_, '_>, report: &mut Report) -> Option
     );
     let cpu = reader.table(report, "cpu", cpu);
     let cores = reader.table(report, "cores", |reader, report| {
-        limits(reader, report, "a number from 1", |value| {
+        let limits = limits(reader, report, "a number from 1", |value| {
             table::number(value).filter(|cores| *cores > 0)
-        })
+        })?;
+        if let Some(gic) = &gic {
+            most_cores(reader, report, gic.value, limits);
+        }
+        Some(limits)
     });
     let memory = reader.table(report, "memory", |reader, report| {
         let usable = reader.get(report, "usable", table::A_SIZE, table::size);
@@ -262,6 +266,19 @@ fn board(name: &str, reader: &mut Reader<'_, '_>, report: &mut Report) -> Option
         gic: gic?.value,
         qemu: qemu??,
     })
+}
+
+/// Refuses more cores than the hypervisor uses, or the board's interrupt controller reaches.
+fn most_cores(reader: &Reader<'_, '_>, report: &mut Report, gic: GicVersion, cores: Limits) {
+    let (most, why) = match gic {
+        GicVersion::V2 => (GICV2_CPUS, "a GICv2 reaches no more"),
+        GicVersion::V3 => (MAX_CPUS, "the hypervisor uses no more"),
+    };
+    if cores.max > most as u64 {
+        let what = format!("more than {most} cores");
+        let words = Words::new(what, why, format!("lower `max` of `cores` to {most}"));
+        report.refuse(&reader.span.clone(), words);
+    }
 }
 
 fn cpu(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<(String, Vec<String>)> {

@@ -4,18 +4,24 @@
 use crate::board::Cores;
 use crate::diagnostic::{Report, Words};
 use crate::draft::Draft;
+use hanok_sched::MAX_ENTITIES;
 use hanok_types::MAX_VCPUS;
 use std::ops::Range;
 
-/// The cores of each VM's vCPUs: those it names, or the lowest ones that no VM names.
-pub(crate) fn assign(report: &mut Report, cores: Cores, drafts: &[Draft]) -> Vec<Vec<u8>> {
+/// The cores of each VM's vCPUs, `most` at most: those it names, or the lowest that nobody names.
+pub(crate) fn assign(
+    report: &mut Report,
+    cores: Cores,
+    most: usize,
+    drafts: &[Draft],
+) -> Vec<Vec<u8>> {
     let named = |core: &u64| {
         let mut lists = drafts.iter().filter_map(|draft| draft.cpus.as_ref());
         lists.any(|cpus| cpus.value.contains(core))
     };
     let mut free: Vec<u64> = (0..cores.count).filter(|core| !named(core)).collect();
     let of = |draft: &Draft| {
-        if !count_is_sound(report, draft) {
+        if !count_is_sound(report, draft, most) {
             return Vec::new();
         }
         let taken = match &draft.cpus {
@@ -24,7 +30,25 @@ pub(crate) fn assign(report: &mut Report, cores: Cores, drafts: &[Draft]) -> Vec
         };
         taken.into_iter().map(|core| core as u8).collect()
     };
-    drafts.iter().map(of).collect()
+    let all: Vec<Vec<u8>> = drafts.iter().map(of).collect();
+    check_crowds(report, drafts, &all);
+    all
+}
+
+/// Refuses the first VM by which a core has more vCPUs than it can choose among.
+fn check_crowds(report: &mut Report, drafts: &[Draft], all: &[Vec<u8>]) {
+    let mut counts = [0; 256];
+    for (draft, cores) in drafts.iter().zip(all) {
+        for core in cores {
+            counts[usize::from(*core)] += 1;
+            if counts[usize::from(*core)] == MAX_ENTITIES + 1 {
+                let what = format!("more than {MAX_ENTITIES} vCPUs on core {core}");
+                let why = "a core chooses among no more";
+                let remedy = "give some of them other cores, or lower `vcpus`";
+                report.refuse(count(draft).1, Words::new(what, why, remedy));
+            }
+        }
+    }
 }
 
 /// The number of vCPUs, and the place of the key that says so.
@@ -36,13 +60,21 @@ fn count(draft: &Draft) -> (u64, &Range<usize>) {
     }
 }
 
-fn count_is_sound(report: &mut Report, draft: &Draft) -> bool {
+fn count_is_sound(report: &mut Report, draft: &Draft, most: usize) -> bool {
     let (count, span) = count(draft);
-    let sound = (1..=MAX_VCPUS as u64).contains(&count);
+    let sound = (1..=most as u64).contains(&count);
     if !sound {
         let what = format!("a VM cannot have {count} vCPUs");
-        let why = format!("it has from 1 to {MAX_VCPUS}");
-        report.refuse(span, Words::new(what, why, "choose a number in between"));
+        let gicv3_would_do = (1..=MAX_VCPUS as u64).contains(&count);
+        let words = if gicv3_would_do {
+            let why = format!("it has the board's GICv2, which reaches {most} CPUs");
+            let remedy = format!("lower it to {most}, or choose a board with a GICv3");
+            Words::new(what, why, remedy)
+        } else {
+            let why = format!("it has from 1 to {most}");
+            Words::new(what, why, "choose a number in between")
+        };
+        report.refuse(span, words);
     }
     sound
 }

@@ -3,7 +3,7 @@
 use crate::board::Board;
 use crate::diagnostic::{Diagnostic, Words};
 use crate::vm::{Artifacts, Key, Vm};
-use hanok_config::CorePolicy;
+use hanok_config::{CorePolicy, Promise};
 use hanok_types::MAX_CPUS;
 use std::path::PathBuf;
 
@@ -27,8 +27,10 @@ pub struct Description {
     pub vms: Vec<Vm>,
     /// The policy of each core, where the board enforces the schedule.
     pub policies: Option<[CorePolicy; MAX_CPUS]>,
-    /// The rows and columns of the terminal that a person uses, for guests that need them. The
-    /// description does not have them: the caller that builds for a person sets them.
+    /// What vCPUs are promised then, in the VMs' order.
+    pub promises: Vec<Promise>,
+    /// Rows and columns of the terminal at which a person sits, for guests that want to know. It is
+    /// not described: who builds for a person says it.
     pub terminal: Option<(u16, u16)>,
 }
 

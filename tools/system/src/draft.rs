@@ -109,7 +109,6 @@ impl Draft {
         let config = VmConfig {
             name: self.name?.value.as_str().try_into().ok()?,
             cpus: cpus.into_iter().take(MAX_VCPUS).map(CpuId::new).collect(),
-            promises: Default::default(),
             memory: Span::new(platform::RAM, memory.value)?,
             entry: platform::RAM,
             argument: 0,

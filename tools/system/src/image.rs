@@ -18,8 +18,8 @@ use crate::source::Boot;
 use crate::vm::{Files, Vm};
 use crate::{rules, size};
 use hanok_config::guest::{GuestDevice, GuestTree};
-use hanok_config::{Blob, BlobKind, System, VmConfig, sum};
-use hanok_types::{Address, Ipa, PAGE_SIZE, platform};
+use hanok_config::{Blob, BlobKind, CorePolicy, System, VmConfig, sum};
+use hanok_types::{Address, Ipa, MAX_CPUS, PAGE_SIZE, platform};
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -153,10 +153,11 @@ impl Description {
             return Err(found);
         }
         let frame = System {
-            vms: heapless::Vec::new(),
+            vms: Vec::new(),
+            promises: self.promises.clone(),
             gic: self.board.gic,
             slice: self.slice,
-            policies: self.policies.unwrap_or_default(),
+            policies: self.policies.unwrap_or([CorePolicy::RoundRobin; MAX_CPUS]),
         };
         Payload::of(&frame, guests, blobs).map_err(|words| vec![self.whole(words)])
     }

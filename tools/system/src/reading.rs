@@ -9,6 +9,7 @@ use crate::schedule::draft::Whole;
 use crate::schedule::{self, Schedule, carts, enforce};
 use crate::table::{self, Reader};
 use crate::{cores, rules};
+use hanok_types::{GICV2_CPUS, GicVersion, MAX_VCPUS};
 use std::path::Path;
 
 /// Reads and checks the description in `path`, whose board is looked for in `boards_dir`. The error
@@ -84,6 +85,7 @@ fn system(
         slice: rules::slice(report, slice),
         vms: Vec::new(),
         policies: None,
+        promises: Vec::new(),
         board,
         terminal: None,
     };
@@ -94,7 +96,11 @@ fn system(
         count: description.cores,
         most: description.board.cores.max,
     };
-    let cores = cores::assign(report, there, &drafts);
+    let vcpus = match description.board.gic {
+        GicVersion::V2 => GICV2_CPUS,
+        GicVersion::V3 => MAX_VCPUS,
+    };
+    let cores = cores::assign(report, there, vcpus, &drafts);
     let model = schedule::build(report, schedule.as_ref(), &drafts, there);
     let known = model.as_ref().map(|schedule| &schedule.model);
     let enforced = enforce::enforced(report, schedule.as_ref(), &drafts, known);
@@ -109,9 +115,7 @@ fn system(
         description.vms.extend(vm);
     }
     if let Some(enforced) = enforced {
-        for (vm, promises) in description.vms.iter_mut().zip(enforced.promises) {
-            vm.config.promises = promises;
-        }
+        description.promises = enforced.promises;
         description.policies = Some(enforced.policies);
     }
     Some((description, model))

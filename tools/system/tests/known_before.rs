@@ -151,7 +151,7 @@ fn what_is_enforced_is_in_the_system() {
         slack: Slack::Idle,
     };
     assert_eq!(policies[..2], [servers, CorePolicy::RoundRobin]);
-    let [promise] = &description.vms[0].config.promises[..] else {
+    let [promise] = &description.promises[..] else {
         panic!("{description:?}");
     };
     assert_eq!((promise.period, promise.budget), (10_000_000, 2_000_000));

@@ -2,7 +2,7 @@
 
 use super::{BoardTree, Gic};
 use crate::check::Fault;
-use crate::model::System;
+use crate::model::SystemView;
 use hanok_types::{Address, GicVersion, Hpa, IntId, PAGE_SIZE, Span};
 
 impl BoardTree<'_> {
@@ -78,7 +78,7 @@ impl BoardTree<'_> {
 
     /// Whether `system` fits this board: its interrupt controller and cores are there, and
     /// no device that a VM is given is the hypervisor's own.
-    pub fn check(&self, system: &System) -> Result<(), Fault> {
+    pub fn check(&self, system: &SystemView<'_>) -> Result<(), Fault> {
         let (gic, of_board) = (system.gic, self.gic_version());
         if gic != of_board {
             return Err(Fault::OtherGic {

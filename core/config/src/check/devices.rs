@@ -2,10 +2,10 @@
 //! the virtual platform, and nothing of the board is given twice.
 
 use super::Fault;
-use crate::model::{Line, PassThrough, Registers, System, VmConfig};
+use crate::model::{Line, PassThrough, Registers, SystemView, VmConfig};
 use hanok_types::{Address, IntKind, PAGE_SIZE, Span, platform};
 
-pub(super) fn check(system: &System) -> Result<(), Fault> {
+pub(super) fn check(system: &SystemView<'_>) -> Result<(), Fault> {
     for (vm, config) in system.vms.iter().enumerate() {
         for (index, device) in config.devices.iter().enumerate() {
             form(vm, index, device)?;
@@ -53,7 +53,7 @@ fn is_placed(range: &Registers) -> bool {
 }
 
 fn registers(
-    system: &System,
+    system: &SystemView<'_>,
     vm: usize,
     config: &VmConfig,
     index: usize,
@@ -79,7 +79,7 @@ fn registers(
 }
 
 fn lines(
-    system: &System,
+    system: &SystemView<'_>,
     vm: usize,
     config: &VmConfig,
     index: usize,
@@ -110,7 +110,11 @@ fn lines(
 }
 
 /// The devices before device `index` of VM `vm`, in the whole system.
-fn earlier(system: &System, vm: usize, index: usize) -> impl Iterator<Item = &PassThrough> {
+fn earlier<'a>(
+    system: &SystemView<'a>,
+    vm: usize,
+    index: usize,
+) -> impl Iterator<Item = &'a PassThrough> + use<'a> {
     let vms = system.vms.iter().enumerate().take(vm + 1);
     vms.flat_map(move |(other, config)| {
         let count = if other == vm { index } else { usize::MAX };

@@ -2,30 +2,43 @@
 
 use super::Fault;
 use crate::cores::{CorePolicy, MAX_PERIOD};
-use crate::model::{System, VmConfig};
-use hanok_types::VcpuId;
+use crate::model::SystemView;
+use hanok_types::{VcpuId, VcpuSet};
 
-/// Whether what the vCPUs of a VM are promised can be kept by their pCPUs, each promise by itself. Whether
+/// Whether what vCPUs are promised can be kept by their pCPUs, each promise by itself. Whether
 /// all of a pCPU's promises together can be kept, the analysis says.
-pub(super) fn check(system: &System, vm: usize, config: &VmConfig) -> Result<(), Fault> {
-    for (number, promise) in config.promises.iter().enumerate() {
-        let vcpu = promise.vcpu;
-        let mut earlier = config.promises.iter().take(number);
-        if vcpu.index() >= config.cpus.len() || earlier.any(|other| other.vcpu == vcpu) {
-            return Err(Fault::PromiseToNobody { vm });
+pub(super) fn check(system: &SystemView<'_>) -> Result<(), Fault> {
+    let mut left = system.promises;
+    for (vm, config) in system.vms.iter().enumerate() {
+        let own = left.iter().take_while(|promise| promise.vm.index() == vm);
+        let count = own.clone().count();
+        let mut promised = VcpuSet::EMPTY;
+        for promise in own {
+            let vcpu = promise.vcpu;
+            if vcpu.index() >= config.cpus.len() || promised.contains(vcpu) {
+                return Err(Fault::PromiseToNobody { vm });
+            }
+            promised.insert(vcpu);
+            if promise.period > MAX_PERIOD {
+                return Err(Fault::Period { vm, vcpu });
+            }
+            let checked = promise.check();
+            checked.map_err(|error| Fault::Promise { vm, vcpu, error })?;
         }
-        if promise.period > MAX_PERIOD {
-            return Err(Fault::Period { vm, vcpu });
+        for (index, cpu) in config.cpus.iter().enumerate() {
+            let vcpu = VcpuId::new(index as u8);
+            let enforced = system.policy(*cpu) != CorePolicy::RoundRobin;
+            if promised.contains(vcpu) != enforced {
+                return Err(Fault::Promised { vm, vcpu });
+            }
         }
-        let checked = promise.check();
-        checked.map_err(|error| Fault::Promise { vm, vcpu, error })?;
+        left = left.get(count..).unwrap_or_default();
     }
-    for (index, cpu) in config.cpus.iter().enumerate() {
-        let vcpu = VcpuId::new(index as u8);
-        let enforced = system.policy(*cpu) != CorePolicy::RoundRobin;
-        if config.promise(vcpu).is_some() != enforced {
-            return Err(Fault::Promised { vm, vcpu });
-        }
+    // What is left is out of the VMs' order, or for none of them.
+    match left.first() {
+        None => Ok(()),
+        Some(promise) => Err(Fault::PromiseToNobody {
+            vm: promise.vm.index(),
+        }),
     }
-    Ok(())
 }

@@ -4,7 +4,7 @@ use crate::trees::{Build, flat, node, serial, soc_board, span};
 use dtoolkit::ToPropertyValue;
 use dtoolkit::model::{DeviceTreeNode, DeviceTreeProperty};
 use hanok_config::{BoardError, BoardTree, Gic};
-use hanok_types::MAX_CPUS;
+use hanok_types::{GICV2_CPUS, MAX_CPUS};
 
 /// A board with a GICv3, whose redistributors take `region` bytes.
 fn board_v3(region: u32, gic: impl FnOnce(DeviceTreeNode) -> DeviceTreeNode) -> DeviceTreeNode {
@@ -64,7 +64,15 @@ fn redistributors_take_two_frames_at_least() {
 
 /// [`soc_board`] with these CPUs, whose numbers have `cells` cells.
 fn with_cpus(cells: u32, numbers: impl IntoIterator<Item = impl ToPropertyValue>) -> Vec<u8> {
-    let mut root = soc_board();
+    flat(of_cpus(soc_board(), cells, numbers))
+}
+
+/// A board with these CPUs in place of its own.
+fn of_cpus(
+    mut root: DeviceTreeNode,
+    cells: u32,
+    numbers: impl IntoIterator<Item = impl ToPropertyValue>,
+) -> DeviceTreeNode {
     root.remove_child("cpus");
     let mut cpus = node("cpus")
         .with("#address-cells", cells)
@@ -72,7 +80,7 @@ fn with_cpus(cells: u32, numbers: impl IntoIterator<Item = impl ToPropertyValue>
     for (index, number) in numbers.into_iter().enumerate() {
         cpus.add_child(node(&format!("cpu@{index}")).with("reg", number));
     }
-    flat(root.and(cpus))
+    root.and(cpus)
 }
 
 /// Affinity level 3 is in the upper word, which boards without it leave out.
@@ -93,12 +101,15 @@ fn a_cpu_s_number_has_one_cell_or_two() {
 #[test]
 fn cpus_past_the_last_are_counted() {
     for more in 0..=3 {
-        let count = (MAX_CPUS + more) as u32;
-        let tree = with_cpus(1, (0..count).map(|index| [index]));
-        let board = BoardTree::parse(&tree).unwrap();
-        assert_eq!((board.cpus.len(), board.cpus_left_out), (MAX_CPUS, more));
-        let last = board.cpus.last().unwrap().mpidr;
-        assert_eq!(last, MAX_CPUS as u64 - 1);
+        let v2 = (soc_board(), GICV2_CPUS);
+        let v3 = (board_v3(0x100_0000, |gic| gic), MAX_CPUS);
+        for (root, most) in [v2, v3] {
+            let count = (most + more) as u32;
+            let tree = flat(of_cpus(root, 1, (0..count).map(|index| [index])));
+            let board = BoardTree::parse(&tree).unwrap();
+            assert_eq!((board.cpus.len(), board.cpus_left_out), (most, more));
+            assert_eq!(board.cpus.last().unwrap().mpidr, most as u64 - 1);
+        }
     }
 }
 

@@ -30,10 +30,13 @@ impl World {
         assert_eq!(self.read_word(0, 32, 0) >> 31, 0, "RWP");
         for cpu in 0..CPUS {
             if self.cpus[cpu].resident {
-                self.vgic.fold(vcpu(cpu), &mut self.cpus[cpu]);
+                self.vgic.fold(vcpu(self.version, cpu), &mut self.cpus[cpu]);
             }
-            let urgent = self.vgic.most_urgent(vcpu(cpu));
-            assert_eq!(self.vgic.has_pending(vcpu(cpu)), urgent.is_some());
+            let urgent = self.vgic.most_urgent(vcpu(self.version, cpu));
+            assert_eq!(
+                self.vgic.has_pending(vcpu(self.version, cpu)),
+                urgent.is_some()
+            );
             if self.exact {
                 assert_eq!(urgent, self.best(cpu));
             }
@@ -71,7 +74,9 @@ impl World {
                 self.check_best(cpu);
                 self.check_physical(cpu);
                 self.check_shown(cpu);
-                let drained = self.vgic.is_drained(vcpu(cpu), &self.cpus[cpu]);
+                let drained = self
+                    .vgic
+                    .is_drained(vcpu(self.version, cpu), &self.cpus[cpu]);
                 assert!(!drained || self.best(cpu).is_none(), "of vCPU {cpu}");
             }
             self.check_urgent();
@@ -117,14 +122,22 @@ impl World {
         let mut vgic = self.vgic.clone();
         for cpu in 0..CPUS {
             if self.cpus[cpu].resident {
-                vgic.fold(vcpu(cpu), &mut self.cpus[cpu].clone());
+                vgic.fold(vcpu(self.version, cpu), &mut self.cpus[cpu].clone());
             }
         }
         vgic.check();
         for cpu in 0..CPUS {
             let best = self.best(cpu);
-            assert_eq!(vgic.most_urgent(vcpu(cpu)), best, "of vCPU {cpu}");
-            assert_eq!(vgic.has_pending(vcpu(cpu)), best.is_some(), "of vCPU {cpu}");
+            assert_eq!(
+                vgic.most_urgent(vcpu(self.version, cpu)),
+                best,
+                "of vCPU {cpu}"
+            );
+            assert_eq!(
+                vgic.has_pending(vcpu(self.version, cpu)),
+                best.is_some(),
+                "of vCPU {cpu}"
+            );
         }
     }
 
@@ -163,7 +176,9 @@ impl World {
     pub(super) fn check_physical(&self, cpu: usize) {
         for id in HARDWARE {
             let plain = &self.plain[self.owner(cpu, id)][id as usize];
-            let held = self.vgic.holds_hardware(vcpu(cpu), IntId::new(id));
+            let held = self
+                .vgic
+                .holds_hardware(vcpu(self.version, cpu), IntId::new(id));
             let idle = !plain.pending() && plain.active.is_none();
             assert!(!(idle && plain.physical_active), "{id} stuck: {plain:?}");
             // The CPU may have deactivated it since the last fold.
@@ -223,7 +238,7 @@ impl World {
             assert!(!cpu.none_pending);
         }
         for cpu in 0..CPUS {
-            self.vgic.fold(vcpu(cpu), &mut self.cpus[cpu]);
+            self.vgic.fold(vcpu(self.version, cpu), &mut self.cpus[cpu]);
             self.settle(cpu);
         }
         let busy = |i: &Snapshot| i.pending || i.active || i.listed;

@@ -19,9 +19,15 @@ impl World {
             let plain = self.plain(target, id);
             plain.latch |= plain.group1;
         }
-        let value = u64::from(id) << 24 | u64::from(targets);
-        let kick = self.vgic.send_sgi(vcpu(cpu), value, SgiRegister::Sgi1);
-        self.after(cpu, kick);
+        // One write for each cluster.
+        for target in (0..CPUS).filter(|target| targets >> target & 1 != 0) {
+            let affinity = vcpu(self.version, target).affinity();
+            let (aff1, aff0) = (affinity >> 8, affinity & 0xff);
+            let value = u64::from(id) << 24 | aff1 << 16 | 1 << aff0;
+            let from = vcpu(self.version, cpu);
+            let kick = self.vgic.send_sgi(from, value, SgiRegister::Sgi1);
+            self.after(cpu, kick);
+        }
     }
 
     pub(super) fn acknowledge(&mut self, cpu: usize) {

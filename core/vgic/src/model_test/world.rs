@@ -51,8 +51,15 @@ pub(super) struct World {
     pub(super) short_path: bool,
 }
 
-pub(super) fn vcpu(cpu: usize) -> VcpuId {
-    VcpuId::new(cpu as u8)
+/// The vCPUs of which a GICv3's lives are: of 64, the first, and one of either end of two clusters.
+const SPREAD: [u8; CPUS] = [0, 15, 63];
+
+/// Which vCPU the `cpu`th one is. A GICv2 has as many as there are here.
+pub(super) fn vcpu(version: GicVersion, cpu: usize) -> VcpuId {
+    match version {
+        GicVersion::V2 => VcpuId::new(cpu as u8),
+        GicVersion::V3 => VcpuId::new(SPREAD[cpu]),
+    }
 }
 
 impl World {
@@ -65,7 +72,10 @@ impl World {
     ) -> Self {
         let mut world = Self {
             version,
-            vgic: Vgic::new(version, CPUS, 5),
+            vgic: match version {
+                GicVersion::V2 => Vgic::new(version, CPUS, 5),
+                GicVersion::V3 => Vgic::new(version, 64, 5),
+            },
             cpus: (0..CPUS).map(|_| Cpu::new(count, version)).collect(),
             plain: vec![vec![Plain::default(); 288]; CPUS],
             group0: false,
@@ -115,9 +125,9 @@ impl World {
 
     pub(super) fn frame(&self, cpu: usize, id: u32) -> (Frame, u64) {
         if id < 32 && self.version == GicVersion::V3 {
-            (Frame::Redist(vcpu(cpu)), 0x1_0000)
+            (Frame::Redist(vcpu(self.version, cpu)), 0x1_0000)
         } else {
-            (Frame::distributor(self.version, vcpu(cpu)), 0)
+            (Frame::distributor(self.version, vcpu(self.version, cpu)), 0)
         }
     }
 
@@ -157,7 +167,8 @@ impl World {
             }
             let quiet = |cpu: usize| {
                 let out = !self.cpus[cpu].resident;
-                out || !self.vgic.needs_entry(vcpu(cpu)) && !self.cpus[cpu].maintenance()
+                out || !self.vgic.needs_entry(vcpu(self.version, cpu))
+                    && !self.cpus[cpu].maintenance()
             };
             if (0..CPUS).all(quiet) {
                 return;
@@ -176,8 +187,9 @@ impl World {
             if self.cpus[cpu].maintenance() {
                 self.maintain(cpu);
             }
-            self.vgic.enter(vcpu(cpu), &mut self.cpus[cpu]);
-            assert!(!self.vgic.needs_entry(vcpu(cpu)));
+            self.vgic
+                .enter(vcpu(self.version, cpu), &mut self.cpus[cpu]);
+            assert!(!self.vgic.needs_entry(vcpu(self.version, cpu)));
             self.collect(cpu);
             let fired = self.fire(cpu);
             if !fired && !self.cpus[cpu].maintenance() {
@@ -191,14 +203,14 @@ impl World {
     fn maintain(&mut self, cpu: usize) {
         let lrs = &mut self.cpus[cpu];
         if self.short_path
-            && let Some(id) = self.vgic.end_of_hardware(vcpu(cpu), lrs)
+            && let Some(id) = self.vgic.end_of_hardware(vcpu(self.version, cpu), lrs)
         {
             let plain = self.plain(cpu, id.get());
             assert!(plain.physical_active, "{id} is deactivated twice");
             plain.physical_active = false;
             return;
         }
-        self.vgic.maintenance(vcpu(cpu), lrs);
+        self.vgic.maintenance(vcpu(self.version, cpu), lrs);
     }
 
     /// Deactivations of physical interrupts, by the CPU and by software.
@@ -208,7 +220,7 @@ impl World {
             assert!(plain.physical_active, "{id} deactivated twice");
             plain.physical_active = false;
         }
-        while let Some(id) = self.vgic.take_released(vcpu(cpu)) {
+        while let Some(id) = self.vgic.take_released(vcpu(self.version, cpu)) {
             self.plain(cpu, id.get()).physical_active = false;
         }
     }
@@ -226,9 +238,10 @@ impl World {
             fired = true;
             let (id, lrs) = (IntId::new(id), &mut self.cpus[cpu]);
             if self.short_path {
-                self.vgic.inject_hardware_now(vcpu(cpu), id, id, lrs);
+                self.vgic
+                    .inject_hardware_now(vcpu(self.version, cpu), id, id, lrs);
             } else {
-                self.vgic.inject_hardware(vcpu(cpu), id, id);
+                self.vgic.inject_hardware(vcpu(self.version, cpu), id, id);
             }
         }
         fired
@@ -272,12 +285,16 @@ impl World {
                 let plain = self.plain(cpu, id);
                 plain.latch |= high && !plain.line && plain.edge;
                 plain.line = high;
-                let kick = self.vgic.set_level(Some(vcpu(cpu)), IntId::new(id), high);
+                let kick = self
+                    .vgic
+                    .set_level(Some(vcpu(self.version, cpu)), IntId::new(id), high);
                 self.after(cpu, kick);
             }
             ModelEvent::Pulse(cpu, id) => {
                 self.plain(cpu, id).latch = true;
-                let kick = self.vgic.pulse(Some(vcpu(cpu)), IntId::new(id));
+                let kick = self
+                    .vgic
+                    .pulse(Some(vcpu(self.version, cpu)), IntId::new(id));
                 self.after(cpu, kick);
             }
             ModelEvent::PhysicalLine(cpu, id, high) => {
@@ -295,7 +312,8 @@ impl World {
             ModelEvent::Out(cpu) => self.switch_out(cpu),
             ModelEvent::In(cpu) => self.switch_in(cpu),
             ModelEvent::Leave(cpu) => {
-                self.vgic.leave(vcpu(cpu), &mut self.cpus[cpu]);
+                self.vgic
+                    .leave(vcpu(self.version, cpu), &mut self.cpus[cpu]);
                 let empty = (1 << self.cpus[cpu].lr.len()) - 1;
                 assert_eq!(self.cpus[cpu].empty(), empty);
                 assert!(!self.cpus[cpu].none_pending);
@@ -306,7 +324,7 @@ impl World {
                 if !self.cpus[cpu].resident {
                     return;
                 }
-                self.vgic.fold(vcpu(cpu), &mut self.cpus[cpu]);
+                self.vgic.fold(vcpu(self.version, cpu), &mut self.cpus[cpu]);
                 self.after(cpu, VcpuSet::EMPTY);
             }
             ModelEvent::LookAhead(cpu) => self.look_ahead(cpu),
@@ -357,7 +375,7 @@ impl World {
     fn route(&mut self, id: u32, targets: u8) {
         let to = targets.trailing_zeros();
         self.plain(0, id).route = to as usize;
-        let frame = Frame::distributor(self.version, vcpu(0));
+        let frame = Frame::distributor(self.version, vcpu(self.version, 0));
         let kick = match self.version {
             GicVersion::V2 => {
                 let offset = 0x800 + u64::from(id);
@@ -365,7 +383,8 @@ impl World {
             }
             GicVersion::V3 => {
                 let offset = 0x6000 + u64::from(id) * 8;
-                self.vgic.write(frame, offset, Width::Double, to.into())
+                let to = vcpu(self.version, to as usize).affinity();
+                self.vgic.write(frame, offset, Width::Double, to)
             }
         };
         self.after(0, kick);
@@ -382,18 +401,21 @@ impl World {
             plain.senders & !senders
         };
         let offset = if set { 0xf20 } else { 0xf10 } + u64::from(id);
-        let frame = Frame::V2(vcpu(cpu));
+        let frame = Frame::V2(vcpu(self.version, cpu));
         let kick = self.vgic.write(frame, offset, Width::Byte, senders.into());
         self.after(cpu, kick);
     }
 
     fn switch_out(&mut self, cpu: usize) {
-        self.vgic.leave(vcpu(cpu), &mut self.cpus[cpu]);
+        self.vgic
+            .leave(vcpu(self.version, cpu), &mut self.cpus[cpu]);
         self.collect(cpu);
         self.cpus[cpu].resident = false;
         // What is private has gone back wholly; an SPI another vCPU may have.
         for id in HARDWARE.into_iter().filter(|id| *id < 32) {
-            let held = self.vgic.holds_hardware(vcpu(cpu), IntId::new(id));
+            let held = self
+                .vgic
+                .holds_hardware(vcpu(self.version, cpu), IntId::new(id));
             assert_eq!(held, self.plain(cpu, id).physical_active, "{id} of {cpu}");
         }
         self.after(cpu, VcpuSet::EMPTY);
@@ -405,8 +427,8 @@ impl World {
             return;
         }
         let before = self.cpus[cpu].lr.clone();
-        self.vgic.look_ahead(vcpu(cpu));
-        self.vgic.join_those_that_wait(vcpu(cpu));
+        self.vgic.look_ahead(vcpu(self.version, cpu));
+        self.vgic.join_those_that_wait(vcpu(self.version, cpu));
         assert_eq!(self.cpus[cpu].lr, before);
         self.after(cpu, VcpuSet::EMPTY);
     }
@@ -415,8 +437,12 @@ impl World {
         if core::mem::replace(&mut self.cpus[cpu].resident, true) {
             return self.after(cpu, VcpuSet::EMPTY);
         }
-        let held = HARDWARE.map(|id| self.vgic.holds_hardware(vcpu(cpu), IntId::new(id)));
-        self.vgic.enter(vcpu(cpu), &mut self.cpus[cpu]);
+        let held = HARDWARE.map(|id| {
+            self.vgic
+                .holds_hardware(vcpu(self.version, cpu), IntId::new(id))
+        });
+        self.vgic
+            .enter(vcpu(self.version, cpu), &mut self.cpus[cpu]);
         for (id, _) in HARDWARE.into_iter().zip(held).filter(|(_, held)| *held) {
             let listed = |lr: &&Lr| lr.is_valid() && lr.virtual_id() == id;
             let lr = self.cpus[cpu].lr.iter().find(listed).copied();

@@ -5,11 +5,13 @@
 //! explanations of commands) is decided on the PC, from this table (`tools/console`).
 
 use core::fmt;
-use hanok_types::{MAX_VMS, VmId};
-use heapless::{String, Vec};
+use hanok_types::VmId;
+use heapless::String;
 
-/// The names of the VMs, in the description's order.
-pub type Names = Vec<String<32>, MAX_VMS>;
+/// A VM's name.
+pub type Name = String<32>;
+/// Names of the VMs, in the description's order.
+pub type Names = [Name];
 
 /// A command, with its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,9 +221,9 @@ mod tests {
     use super::*;
     use std::string::ToString;
 
-    fn names() -> Names {
+    fn names() -> [String<32>; 3] {
         let name = |text| String::try_from(text).unwrap();
-        ["linux", "rtos", "rtos-b"].map(name).into_iter().collect()
+        ["linux", "rtos", "rtos-b"].map(name)
     }
 
     fn problem(line: &str) -> std::string::String {
@@ -263,7 +265,7 @@ mod tests {
     #[test]
     fn a_whole_word_is_that_word_wherever_it_stands() {
         let name = |text| String::try_from(text).unwrap();
-        let names: Names = ["rtos-b", "rtos"].map(name).into_iter().collect();
+        let names = ["rtos-b", "rtos"].map(name);
         let wanted = Request::Attach(VmId::new(1));
         assert_eq!(parse("attach rtos", &names), Ok(wanted));
     }

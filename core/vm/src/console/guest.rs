@@ -1,7 +1,6 @@
 //! What the multiplexer keeps of each VM: output that is not shown yet, and input that is not
 //! fetched yet.
 
-use hanok_types::MAX_VMS;
 use heapless::Deque;
 
 /// The number of bytes of a VM's output that are kept while another VM is shown.
@@ -13,33 +12,21 @@ const SAID: usize = 16384;
 /// The number of consumed bytes of input after which the other end gets an acknowledgement.
 const ACKNOWLEDGED: u32 = 256;
 
-pub(super) type Said = Deque<u8, SAID>;
+/// Text of the hypervisor's own that waits for the line.
+pub type Said = Deque<u8, SAID>;
 
-/// The queues of a [`Multiplexer`](super::Multiplexer), about 64 KiB: too large for a stack. So the
-/// caller provides them, in a static (a leaked guard of a lock around it).
+/// The queues of a [`Multiplexer`](super::Multiplexer), in memory of the caller's.
 #[derive(Debug)]
-pub struct Buffers {
-    pub(super) said: Said,
-    pub(super) guests: [Guest; MAX_VMS],
-}
-
-impl Buffers {
-    /// Empty queues.
-    #[allow(
-        clippy::new_without_default,
-        reason = "by value it would be on a stack"
-    )]
-    pub const fn new() -> Self {
-        Self {
-            said: Deque::new(),
-            guests: [const { Guest::new() }; MAX_VMS],
-        }
-    }
+pub struct Buffers<'b> {
+    /// The hypervisor's own text.
+    pub said: &'b mut Said,
+    /// One for each VM.
+    pub guests: &'b mut [PortQueues],
 }
 
 /// One VM's queues.
 #[derive(Debug)]
-pub(super) struct Guest {
+pub struct PortQueues {
     held: Deque<u8, HELD>,
     overwritten: u32,
     input: Deque<u8, INPUT>,
@@ -50,8 +37,13 @@ pub(super) struct Guest {
     consumed: u32,
 }
 
-impl Guest {
-    const fn new() -> Self {
+impl PortQueues {
+    /// Empty ones.
+    #[allow(
+        clippy::new_without_default,
+        reason = "by value it would be on a stack"
+    )]
+    pub const fn new() -> Self {
         Self {
             held: Deque::new(),
             overwritten: 0,

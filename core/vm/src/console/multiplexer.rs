@@ -9,19 +9,19 @@
 use super::Channel;
 use super::command::{self, Command, Names, Request, WORDS};
 use super::editor::{ATTENTION, Edit, INTERRUPT};
-use super::guest::{Buffers, Given, Guest};
+use super::guest::{Buffers, PortQueues};
 use super::line::{DLE, Line};
 use super::voice::{CatchUp, Prompt, Voice};
 use core::fmt;
-use hanok_hal::{LineFull, SerialPort};
-use hanok_types::{MAX_VMS, VmId};
+use hanok_hal::SerialPort;
+use hanok_types::VmId;
 
 /// Codes after DLE, see [`super`].
-const KEYS: u8 = 0x40;
-const TO_VM: u8 = 0x41;
-const KEYS_TO_PROMPT: u8 = 0x50;
-const KEYS_TO_VM: u8 = 0x51;
-const CONSUMED: u8 = 0x61;
+const KEYS_TO_PROMPT: u8 = 0x3e;
+const KEYS: u8 = 0x3f;
+const TO_VM: u8 = 0x40;
+const KEYS_TO_VM: u8 = 0x80;
+const CONSUMED: u8 = 0xc0;
 
 /// What the caller has to do after a received byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +49,8 @@ enum Addressee {
 pub struct Multiplexer<'b, P> {
     line: Line<P>,
     voice: Voice<'b>,
-    guests: &'b mut [Guest; MAX_VMS],
-    names: Names,
+    guests: &'b mut [PortQueues],
+    names: &'b Names,
     attached: VmId,
     addressee: Addressee,
     escaped: bool,
@@ -64,13 +64,12 @@ pub struct Multiplexer<'b, P> {
 }
 
 impl<'b, P: SerialPort> Multiplexer<'b, P> {
-    /// The multiplexer of the line behind `port`. The first of the VMs with these names is
-    /// attached.
-    pub fn new(port: P, framed: bool, names: Names, buffers: &'b mut Buffers) -> Self {
+    /// The line behind `port`, with the first of the VMs of these names attached.
+    pub fn new(port: P, framed: bool, names: &'b Names, buffers: Buffers<'b>) -> Self {
         Self {
             line: Line::new(port, framed),
-            voice: Voice::new(&mut buffers.said, framed),
-            guests: &mut buffers.guests,
+            voice: Voice::new(buffers.said, framed),
+            guests: buffers.guests,
             names,
             attached: VmId::new(0),
             addressee: Addressee::Keys,
@@ -185,7 +184,9 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
 
     /// Whether there are bytes for a VM.
     pub fn has_input(&self, vm: VmId) -> bool {
-        self.guests.get(vm.index()).is_some_and(Guest::has_input)
+        self.guests
+            .get(vm.index())
+            .is_some_and(PortQueues::has_input)
     }
 
     /// Drops the input of a VM, so that its next boot begins without it.
@@ -258,7 +259,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
         if !self.acknowledgement_is_due {
             return Ok(());
         }
-        for (code, guest) in (CONSUMED..).zip(self.guests.iter_mut()) {
+        for (code, guest) in (CONSUMED..=u8::MAX).zip(self.guests.iter_mut()) {
             while guest.acknowledgement_is_due() {
                 self.line.try_announce(code)?;
                 guest.acknowledged();
@@ -273,7 +274,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
         let code = if self.prompt_is_open() {
             KEYS_TO_PROMPT
         } else {
-            KEYS_TO_VM + self.attached.index() as u8
+            KEYS_TO_VM | self.attached.index() as u8
         };
         let is_due = self.announced != Some(code) || self.answer_is_due;
         // While a command is carried out, that is not decided.
@@ -301,7 +302,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
         match (core::mem::take(&mut self.escaped), byte) {
             (false, DLE) => self.escaped = true,
             (true, KEYS) => self.addressee = Addressee::Keys,
-            (true, TO_VM..KEYS_TO_PROMPT) => {
+            (true, TO_VM..KEYS_TO_VM) => {
                 let vm = byte - TO_VM;
                 let there = usize::from(vm) < self.names.len();
                 self.addressee = if there {
@@ -380,7 +381,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
             self.voice.open();
             return Input::None;
         }
-        match command::parse(&line, &self.names) {
+        match command::parse(&line, self.names) {
             Ok(Request::Command(command)) => return Input::Command(command),
             Ok(Request::Attach(vm)) => {
                 self.attach(vm);

@@ -21,7 +21,7 @@ pub use routines::Layout;
 use crate::arch::crossing::{self as arch, Register};
 use crate::arch::fp;
 use crate::arch::fuzz::{registers, space, trip};
-use crate::cpu::{self, MAX_CPUS};
+use crate::cpu;
 use crate::fuzz::random::Random;
 use crate::fuzz::repair;
 use crate::machine::Machine;
@@ -147,6 +147,9 @@ impl Known {
         }
     }
 }
+
+/// How many CPUs take part at most: each keeps much.
+const MAX_CPUS: usize = 8;
 
 static KNOWN: [Known; MAX_CPUS] = [const { Known::new() }; MAX_CPUS];
 
@@ -388,7 +391,7 @@ fn start_others(machine: &Machine, options: Options) {
     for (place, word) in OPTIONS.iter().zip(words) {
         place.store(word, SeqCst);
     }
-    for (index, ended) in ENDED[..machine.cpus].iter().enumerate().skip(1) {
+    for (index, ended) in ENDED.iter().take(machine.cpus).enumerate().skip(1) {
         ended.store(false, SeqCst);
         let started = smp::start(index, work);
         if started != psci::SUCCESS {
@@ -398,7 +401,7 @@ fn start_others(machine: &Machine, options: Options) {
 }
 
 fn wait_for_others(machine: &Machine) {
-    for (index, ended) in ENDED[..machine.cpus].iter().enumerate().skip(1) {
+    for (index, ended) in ENDED.iter().take(machine.cpus).enumerate().skip(1) {
         let is_off = || ended.load(SeqCst) && psci::affinity_info(index as u64) == psci::OFF;
         if !timer::wait_until(is_off) {
             wrong(format_args!("vCPU {index} does not go off"));

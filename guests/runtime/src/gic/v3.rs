@@ -2,6 +2,7 @@
 //! registers. All interrupts are of group 1.
 
 use super::{ICACTIVER, ICENABLER, ICPENDR, IGROUPR, REDISTRIBUTORS, distributor};
+use crate::smp::affinity;
 use crate::{mmio, timer};
 use core::sync::atomic::Ordering::Relaxed;
 use hanok_types::platform;
@@ -75,12 +76,16 @@ pub fn regroup(id: u32) {
 
 /// Routes an SPI to CPU `index`.
 pub fn route(id: u32, index: usize) {
-    mmio::write64(distributor() + IROUTER + u64::from(id) * 8, index as u64);
+    mmio::write64(distributor() + IROUTER + u64::from(id) * 8, affinity(index));
 }
 
-/// Sends SGI `id` to CPU `index`, below 16.
+/// Sends SGI `id` to CPU `index`.
 pub fn send_to(index: usize, id: u32) {
-    write_sysreg!("icc_sgi1r_el1", u64::from(id) << 24 | 1 << index);
+    let (aff1, aff0) = (affinity(index) >> 8, affinity(index) & 0xff);
+    write_sysreg!(
+        "icc_sgi1r_el1",
+        u64::from(id) << 24 | aff1 << 16 | 1 << aff0
+    );
 }
 
 /// Sends SGI `id` to all CPUs but this one (ICC_SGI1R_EL1.IRM).

@@ -50,10 +50,10 @@ fn session(board: &str, steps: Vec<ScriptStep>) -> (Report, String) {
 
 #[test]
 fn the_prompt_is_typed_at_and_answers() {
-    // DLE 0x40 and Ctrl-] come first; the rest only once the board has told who gets it.
-    let board = "printf '\\020Q'; head -c 3 | od -An -tx1; \
-        printf '\\020@hanok> \\020P'; head -c 5 | od -An -c; \
-        printf 'list\\nvm a: running\\nhanok> \\020P'; printf '\\nend: off\\n'";
+    // DLE 0x3f and Ctrl-] come first; the rest only once the board has said who gets it.
+    let board = "printf '\\020\\200'; head -c 3 | od -An -tx1; \
+        printf '\\020?hanok> \\020>'; head -c 5 | od -An -c; \
+        printf 'list\\nvm a: running\\nhanok> \\020>'; printf '\\nend: off\\n'";
     let steps = vec![
         ScriptStep::Key(b"\x1dlist\r".to_vec()),
         ScriptStep::ExpectLog("vm a: running".to_owned()),
@@ -61,20 +61,21 @@ fn the_prompt_is_typed_at_and_answers() {
     let (report, log) = session(board, steps);
     assert_eq!(report.code, Code::Success, "{}", report.why);
     let lines: Vec<&str> = log.lines().map(str::trim).collect();
-    assert!(lines.contains(&"10 40 1d"), "{log}");
+    assert!(lines.contains(&"10 3f 1d"), "{log}");
     assert!(log.contains("l   i   s   t  \\r"), "{log}");
     assert!(lines.contains(&"vm a: running"), "{log}");
 }
 
 #[test]
 fn a_script_speaks_to_vms_whoever_is_attached() {
-    let board = "printf '\\020Q\\020Aready'; head -c 4 | od -An -tx1; printf '\\020@end: off\\n'";
+    let board =
+        "printf '\\020\\200\\020@ready'; head -c 4 | od -An -tx1; printf '\\020?end: off\\n'";
     let steps = vec![
         ScriptStep::Expect("ready".to_owned()),
         ScriptStep::Vm("b".to_owned()),
         ScriptStep::Send(b"xy".to_vec()),
         ScriptStep::Vm("a".to_owned()),
-        ScriptStep::Expect("10 42 78 79".to_owned()),
+        ScriptStep::Expect("10 41 78 79".to_owned()),
     ];
     let (report, _) = session(board, steps);
     assert_eq!(report.code, Code::Success, "{}", report.why);
@@ -83,8 +84,8 @@ fn a_script_speaks_to_vms_whoever_is_attached() {
 /// A request for a board that writes without end.
 fn flood(consoles: Vec<Sink>) -> Request {
     let mut command = Command::new("sh");
-    // A shell with a child: both must be ended.
-    command.args(["-c", "printf '\\020Q\\020A'; yes; true"]);
+    // A shell with a child: both must go.
+    command.args(["-c", "printf '\\020\\200\\020@'; yes; true"]);
     Request {
         command,
         vms: vec!["a".to_owned()],
@@ -159,7 +160,7 @@ fn a_signal_is_heard_whoever_does_not_read() {
 #[test]
 fn a_slow_reader_gets_everything() {
     let mut request = flood(vec![Sink::Show]);
-    let board = "printf '\\020Q\\020A'; seq 200000; printf '\\020@end: off\\n'";
+    let board = "printf '\\020\\200\\020@'; seq 200000; printf '\\020?end: off\\n'";
     request.command = Command::new("sh");
     request.command.args(["-c", board]);
     let (run, mut reader) = Run::start(request);
@@ -213,24 +214,23 @@ fn a_board_that_ends_without_a_word_is_no_riddle() {
 
 #[test]
 fn a_time_out_names_the_vm_and_its_last_line() {
-    let board = "printf '\\020Q\\020Aone\\r\\ntwo\\r\\n\\020Bother\\n'; sleep 1000";
-    let request = || {
-        let mut request = flood(vec![Sink::Show, Sink::Show]);
-        request.vms.push("b".to_owned());
-        request.command = Command::new("sh");
-        request.command.args(["-c", board]);
-        request.steps = vec![ScriptStep::Expect("login:".to_owned())];
-        request
-    };
-    let why = overdue(request, |why| why.contains("two")).why;
+    let board = "printf '\\020\\200\\020@one\\r\\ntwo\\r\\n\\020Aother\\n'; sleep 1000";
+    let mut request = flood(vec![Sink::Show, Sink::Show]);
+    request.vms.push("b".to_owned());
+    request.command = Command::new("sh");
+    request.command.args(["-c", board]);
+    request.timeout = Some(Duration::from_secs(1));
+    request.steps = vec![ScriptStep::Expect("login:".to_owned())];
+    let (run, _unread) = Run::start(request);
+    let why = run.report().why;
     let wanted = "while awaiting \"login:\" on the console of a; the last line of a: two";
     assert!(why.ends_with(wanted), "{why}");
 }
 
 #[test]
 fn each_line_is_marked_and_no_guest_looks_like_the_hypervisor() {
-    let board = "printf '\\020Q\\020Ahanok: vm b: off\\r\\n[hanok] panic: x\\n\\020@vm b: started\\n';\
-        printf '\\020Bb\\n\\020Ax\\r[hanok] y\\n\\020@end: off\\n'";
+    let board = "printf '\\020\\200\\020@hanok: vm b: off\\r\\n[hanok] panic: x\\n\\020?vm b: started\\n';\
+        printf '\\020Ab\\n\\020@x\\r[hanok] y\\n\\020?end: off\\n'";
     let mut request = flood(vec![Sink::Show, Sink::Show]);
     request.vms.push("b".to_owned());
     request.command = Command::new("sh");

@@ -10,7 +10,7 @@ use hanok_hal::fake::{FakeBackend, PoweredOff, Settings};
 use hanok_hal::{Backend, Context};
 use hanok_pcpu::fake::{FakeBoard, MAINTENANCE, UART};
 use hanok_pcpu::{After, Board, Local, Pcpu, Vcpu, begin_all, guest};
-use hanok_types::{GicVersion, IntId, Ipa, MAX_VCPUS, VcpuId, Width, platform};
+use hanok_types::{GicVersion, IntId, Ipa, MAX_CPUS, VcpuId, Width, platform};
 use hanok_vm::fake::ENTRY;
 use hanok_vm::{Action, Cause, DataAbort, Exit, Instruction, MmioAccess, Vm, Wait, function};
 use std::cell::Cell;
@@ -68,8 +68,9 @@ struct Outside {
 pub fn exits(data: &[u8]) {
     let mut input = Bytes(data);
     let version = input.gic_version();
-    let vcpus = 1 + usize::from(input.byte()) % MAX_VCPUS;
-    let cpus = 1 + usize::from(input.byte()) % vcpus;
+    let vcpus = crate::vgic::vcpus(version, input.byte().into());
+    // One is left for the second VM.
+    let cpus = 1 + usize::from(input.byte()) % vcpus.min(MAX_CPUS - 1);
     let lists = 1 + usize::from(input.byte()) % 16;
     let mut world = World::new(version, vcpus, cpus, lists);
     if input.flag() {

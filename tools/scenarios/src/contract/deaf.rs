@@ -31,7 +31,7 @@ pub(super) const DEAF: &[End] = &[
 /// A program that says it is a QEMU, or writes without end; a file shows that it has begun.
 const BOARD: &str = "#!/bin/sh\ncase \"$*\" in *--version*) \
     echo 'QEMU emulator version 10.0.0'; exit;; esac\n\
-    printf '\\020Q\\020A'; : >floods; exec yes\n";
+    printf '\\020\\200\\020@'; : >floods; exec yes\n";
 /// Only a command that never ends takes longer.
 const WATCHDOG: Duration = Duration::from_secs(3600);
 

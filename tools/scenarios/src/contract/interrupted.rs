@@ -41,7 +41,7 @@ const CARGO: &str =
 const BOARD: &str = "#!/bin/sh\ncase \"$*\" in *--version*) \
     echo 'QEMU emulator version 10.0.0'; exit;; esac\n\
     echo $$ >\"$BUILDS.new\"; mv \"$BUILDS.new\" \"$BUILDS\"\n\
-    until [ -e go ]; do sleep 0.1; done; printf '\\020@end: off\\n'\n";
+    until [ -e go ]; do sleep 0.1; done; printf '\\020?end: off\\n'\n";
 
 pub(super) fn interrupted(bench: &Bench, (phase, signal): &(Phase, Signal)) -> Result<()> {
     let what = || format!("{signal:?}, {phase:?}");

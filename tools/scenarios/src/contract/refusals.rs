@@ -61,11 +61,11 @@ pub(super) const REFUSALS: &[Refusal] = &[
         ],
     ),
     refusal(
-        ["board", "cores = 5\nboard"],
+        ["board", "cores = 65\nboard"],
         ":1:9:",
         [
-            "cannot have 5 cores",
-            "it has from 1 to 4",
+            "cannot have 65 cores",
+            "it has from 1 to 64",
             "choose a number",
         ],
     ),
@@ -75,24 +75,24 @@ pub(super) const REFUSALS: &[Refusal] = &[
         [
             "5 vCPUs, but 4 of 4 cores free",
             "a core that nobody else has",
-            "write cpus = [0, 0, 0, 0, 0] to share cores, or lower `vcpus`; the board has no more",
+            "write cpus = [0, 0, 0, 0, 0] to share cores, or lower `vcpus`, or raise `cores`, up to 64",
         ],
     ),
     refusal(
-        ["vcpus = 1", "vcpus = 9"],
+        ["vcpus = 1", "vcpus = 65"],
         ":6:9:",
         [
-            "a VM cannot have 9 vCPUs",
-            "it has from 1 to 8",
+            "a VM cannot have 65 vCPUs",
+            "it has from 1 to 64",
             "choose a number in between",
         ],
     ),
     refusal(
-        ["vcpus = 1", "cpus = [0, 0, 0, 0, 0, 0, 0, 0, 0]"],
+        ["vcpus = 1", "cpus = []"],
         ":6:8:",
         [
-            "a VM cannot have 9 vCPUs",
-            "it has from 1 to 8",
+            "a VM cannot have 0 vCPUs",
+            "it has from 1 to 64",
             "choose a number in between",
         ],
     ),
@@ -102,7 +102,7 @@ pub(super) const REFUSALS: &[Refusal] = &[
         [
             "there is no core 4",
             "the board has cores 0 to 3",
-            "name one of these; the board has no more cores",
+            "name one of these, or raise `cores`, up to 64",
         ],
     ),
     refusal(
@@ -357,7 +357,10 @@ fn is_told(said: &str, name: &str, case: &Refusal) -> bool {
 
 /// Options of `hanok run` that cannot be, and what is said of them.
 pub(super) const OPTIONS: &[(&[&str], &str)] = &[
-    (&["--cores", "9"], "--cores: board qemu-virt cannot have 9"),
+    (
+        &["--cores", "65"],
+        "--cores: board qemu-virt cannot have 65",
+    ),
     (
         &["--memory", "10M"],
         "--memory: board qemu-virt cannot have",

@@ -25,31 +25,30 @@ pub(super) struct Case {
 pub(super) const TERMINALS: &[Case] = &[
     Case {
         name: "a person's prompt",
-        // It asks for the terminal's size, expects Ctrl-], a whole line and Ctrl-C, and prints what
-        // it was told.
-        board: "printf '\\020Q\\020A\\033[18t'; head -c 12 >size; printf 'ready\\r\\n'
-            head -c 3 >/dev/null; printf '\\020@hanok> \\020P'
-            head -c 5 >line; printf 'list\\nvm a: running\\nhanok> \\020P'; head -c 1 >/dev/null
-            printf '\\n\\020Q'; head -c 4 >keys; printf '\\020@end: off\\n'",
+        // It asks how large the terminal is, and hears Ctrl-], a whole line, Ctrl-C; and says what it was told.
+        board: "printf '\\020\\200\\020@\\033[18t'; head -c 12 >size; printf 'ready\\r\\n'
+            head -c 3 >/dev/null; printf '\\020?hanok> \\020>'
+            head -c 5 >line; printf 'list\\nvm a: running\\nhanok> \\020>'; head -c 1 >/dev/null
+            printf '\\n\\020\\200'; head -c 4 >keys; printf '\\020?end: off\\n'",
         tried: prompt,
     },
     Case {
         name: "another terminal",
-        board: "printf '\\020Q\\020Aready\\r\\n'; head -c 4 >keys; printf '\\020Aheard\\r\\n'
-            head -c 2 >more; printf '\\020@end: off\\n'",
+        board: "printf '\\020\\200\\020@ready\\r\\n'; head -c 4 >keys; printf '\\020@heard\\r\\n'
+            head -c 2 >more; printf '\\020?end: off\\n'",
         tried: attached,
     },
     Case {
         name: "another terminal's command",
         board:
-            "printf '\\020Q\\020Aready\\r\\n'; head -c 3 >/dev/null; printf '\\020@hanok> \\020P'
-            head -c 5 >line; printf 'list\\nvm a: running\\nhanok> \\020P'; head -c 1 >/dev/null
-            printf '\\n\\020Q'; head -c 1 >keys; printf '\\020@end: off\\n'",
+            "printf '\\020\\200\\020@ready\\r\\n'; head -c 3 >/dev/null; printf '\\020?hanok> \\020>'
+            head -c 5 >line; printf 'list\\nvm a: running\\nhanok> \\020>'; head -c 1 >/dev/null
+            printf '\\n\\020\\200'; head -c 1 >keys; printf '\\020?end: off\\n'",
         tried: asked,
     },
     Case {
         name: "another terminal that does not read",
-        board: "printf '\\020Q\\020Aready\\r\\n'; exec yes",
+        board: "printf '\\020\\200\\020@ready\\r\\n'; exec yes",
         tried: deaf,
     },
 ];
@@ -168,7 +167,7 @@ fn prompt(bench: &Bench, file: &str) -> Result<()> {
     let mut run = Talk::at_terminal(bench, &format!("run {file}"))?;
     run.hears("ready")?;
     let size = bench.read("size")?;
-    ensure!(size == "\u{10}A\x1b[8;24;80t", "{size:?}");
+    ensure!(size == "\u{10}@\x1b[8;24;80t", "{size:?}");
     run.types("\x1däö\r".as_bytes())?;
     run.hears("no command äö")?;
     run.types(b"lit\x1b[Ds\r")?;
@@ -177,7 +176,7 @@ fn prompt(bench: &Bench, file: &str) -> Result<()> {
     run.types(b"\r\x1b[A")?;
     run.ends(Code::Success)?;
     ensure!(
-        bench.read("keys")? == "\u{10}A\x1b[",
+        bench.read("keys")? == "\u{10}@\x1b[",
         "{:?}",
         bench.read("keys")
     );
@@ -197,7 +196,7 @@ fn attached(bench: &Bench, file: &str) -> Result<()> {
     other.hears("[a] heard")?;
     run.hears("[a] heard")?;
     ensure!(
-        bench.read("keys")? == "\u{10}Ax\n",
+        bench.read("keys")? == "\u{10}@x\n",
         "{:?}",
         bench.read("keys")
     );

@@ -6,14 +6,14 @@ use crate::draft::Draft;
 use hanok_config::{CorePolicy, Promise};
 use hanok_sched::Slack;
 use hanok_task_model::{Component, Home, Mode, Model, Plan, Pool};
-use hanok_types::{MAX_CPUS, MAX_VCPUS, VcpuId};
+use hanok_types::{MAX_CPUS, MAX_VCPUS, MAX_VMS, VcpuId, VmId};
 
 /// What the board enforces.
 pub(crate) struct Enforced {
     /// The policy of each core.
     pub policies: [CorePolicy; MAX_CPUS],
-    /// The promises to the vCPUs of each VM, in the description's order.
-    pub promises: Vec<heapless::Vec<Promise, MAX_VCPUS>>,
+    /// What vCPUs are promised, in the VMs' order.
+    pub promises: Vec<Promise>,
 }
 
 /// What the board is to enforce of a valid schedule; `None` where that is nothing, or where it
@@ -36,32 +36,28 @@ pub(crate) fn enforced(
     };
     let slack = whole.slack.as_ref().map_or(Slack::Idle, |at| at.value);
     let mut all = Enforced {
-        policies: Default::default(),
+        policies: [CorePolicy::RoundRobin; MAX_CPUS],
         promises: Vec::new(),
     };
-    for draft in drafts {
-        let mut promises = heapless::Vec::new();
-        if draft.schedule.is_none() {
-            all.promises.push(promises);
-            continue;
-        }
-        for (vcpu, core) in cores(draft).enumerate() {
+    // How many VMs there may be, and vCPUs of one, is said elsewhere.
+    let numbered = (0..MAX_VMS as u8).map(VmId::new).zip(drafts);
+    for (vm, draft) in numbered.filter(|(_, draft)| draft.schedule.is_some()) {
+        for (vcpu, core) in cores(draft).enumerate().take(MAX_VCPUS) {
             let found = model.ok_or_else(|| nothing(draft)).and_then(|model| {
                 let (component, pool) = component_of(model, draft, vcpu)?;
                 let order = pool.policy.into();
                 let policy = all.policies.get_mut(core);
                 *policy.ok_or_else(|| nothing(draft))? = CorePolicy::Servers { order, slack };
-                promise(component, pool, vcpu)
+                promise(component, pool, vm, vcpu)
             });
             match found {
-                Ok(promise) => promises.extend([promise]),
+                Ok(promise) => all.promises.push(promise),
                 Err(words) => {
                     report.refuse(&enforce.span, words);
                     return None;
                 }
             }
         }
-        all.promises.push(promises);
     }
     if let Some(core) = overcommitted(drafts, &all) {
         let words = Words::new(
@@ -86,12 +82,12 @@ pub(crate) fn enforced(
 /// deadlines are kept.
 fn overcommitted(drafts: &[Draft], all: &Enforced) -> Option<usize> {
     let mut used = [0_u128; MAX_CPUS];
-    for (draft, promises) in drafts.iter().zip(&all.promises) {
-        for (core, promise) in cores(draft).zip(promises) {
-            // In parts of 2^64, rounded down, so that nothing is refused that fits.
-            let share = (u128::from(promise.budget) << 64) / u128::from(promise.period.max(1));
-            *used.get_mut(core)? += share;
-        }
+    for promise in &all.promises {
+        let mut cores = drafts.get(promise.vm.index()).into_iter().flat_map(cores);
+        let core = cores.nth(promise.vcpu.index())?;
+        // In parts of 2^64, rounded down: nothing is refused that fits.
+        let share = (u128::from(promise.budget) << 64) / u128::from(promise.period.max(1));
+        *used.get_mut(core)? += share;
     }
     used.iter().position(|used| *used > 1 << 64)
 }
@@ -137,7 +133,7 @@ fn component_of<'a>(
     Ok((component, pool))
 }
 
-fn promise(component: &Component, pool: &Pool, vcpu: usize) -> Result<Promise, Words> {
+fn promise(component: &Component, pool: &Pool, vm: VmId, vcpu: usize) -> Result<Promise, Words> {
     let Plan::Given(interface) = component.plan else {
         return Err(Words::new(
             format!("\"{}\" has no `budget`", component.name),
@@ -146,6 +142,7 @@ fn promise(component: &Component, pool: &Pool, vcpu: usize) -> Result<Promise, W
         ));
     };
     Ok(Promise {
+        vm,
         vcpu: VcpuId::new(vcpu as u8),
         kind: component.server.into(),
         period: interface.period.get(),

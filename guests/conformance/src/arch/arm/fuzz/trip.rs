@@ -8,13 +8,15 @@
 //! MMU off, or through our own tables.
 
 use super::space;
-use crate::cpu::MAX_CPUS;
 use crate::fuzz::Call;
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
 
-/// The type of a general register's contents.
+/// How many CPUs travel at most: the vectors find the record by Aff0 alone.
+const MAX_CPUS: usize = 8;
+
+/// What a general register holds.
 pub type Word = u32;
 
 /// As 64 bits.

@@ -74,8 +74,9 @@ pub use requests::{Checks, Interruptions, Kick, PostedSgis, Requests};
 pub use smccc::function;
 pub use storm::exception_storm;
 pub use timer::PhysicalTimer;
+pub use trng::NoStream;
 pub use vcpus::{SharedVcpu, VcpuParts};
-pub use vm::{Vcpu, Vm};
+pub use vm::{PauseChange, Vcpu, Vm};
 
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;

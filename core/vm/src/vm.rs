@@ -289,15 +289,15 @@ impl Vm {
         gic.set_level(Some(vcpu), platform::TIMER_PHYSICAL_IRQ, false);
     }
 
-    /// It is over; for who carried the ending out.
+    /// The ending is over; for the pCPU that carried it out.
     pub fn end(&self) {
         self.vcpus.iter().for_each(|vcpu| vcpu.power.turn_off());
         self.lifecycle.end();
     }
 
-    /// Stops the VM if every vCPU turned itself off: nothing can ever wake it. For who left
-    /// it last, and carries the ending out if the answer is yes.
-    pub fn stop_if_all_off(&self) -> bool {
+    /// Stops the VM if every vCPU turned itself off, since nothing can ever wake it then. For the pCPU
+    /// whose vCPU left last; it carries the ending out if the VM was stopped.
+    pub fn stop_if_all_off(&self) -> Transition {
         let all_off = || self.vcpus.iter().all(|vcpu| vcpu.power.is_off());
         let stopped = self.lifecycle.stop_deserted(all_off);
         if stopped.is_made() {

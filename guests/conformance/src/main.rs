@@ -36,6 +36,7 @@ mod fuzz;
 mod hostile;
 mod machine;
 mod online;
+mod selection;
 mod sweep;
 mod tree;
 

@@ -17,6 +17,8 @@ pub enum Selection<'a> {
     DeviceLives,
     /// Turn every CPU off.
     OffAll,
+    /// Start all CPUs, and reach each by interrupts.
+    Online,
     /// Access every address.
     Sweep,
     /// Fill memory with a pattern until a key comes, then check it.
@@ -41,6 +43,7 @@ pub fn selection(arguments: &Arguments) -> Selection<'static> {
         Some("places") => Selection::Places,
         Some("device-lives") => Selection::DeviceLives,
         Some("off-all") => Selection::OffAll,
+        Some("online") => Selection::Online,
         Some("sweep") => Selection::Sweep,
         Some("hold") => Selection::Hold,
         Some("fuzz") => Selection::Fuzz,

@@ -9,11 +9,11 @@
 use super::Channel;
 use super::command::{self, Command, Names, Request, WORDS};
 use super::editor::{ATTENTION, Edit, INTERRUPT};
-use super::guest::{Buffers, PortQueues};
+use super::guest::{Buffers, Given, PortQueues};
 use super::line::{DLE, Line};
 use super::voice::{CatchUp, Prompt, Voice};
 use core::fmt;
-use hanok_hal::SerialPort;
+use hanok_hal::{LineFull, SerialPort};
 use hanok_types::VmId;
 
 /// Codes after DLE, see [`super`].

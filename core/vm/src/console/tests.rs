@@ -73,7 +73,7 @@ fn a_full_line_loses_nothing() {
             assert_eq!(mux.try_send(B, b'a'), Err(LineFull), "not taken");
         }
         mux.port().room = 1;
-        assert!(mux.try_send(B, b'a'));
+        assert_eq!(mux.try_send(B, b'a'), Ok(()));
         assert_eq!(sent(mux), b"\x10\x41a");
         mux.port().room = 1;
         assert_eq!(mux.try_send(B, 0x10), Ok(()), "its second half waits");

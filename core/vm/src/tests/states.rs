@@ -28,7 +28,7 @@ const PHASES: [Phase; 5] = [Waiting, Loading, Running, Phase::Ending, Over];
 /// A VM that came so far; in one that ends, somebody still is.
 fn vm_in(phase: Phase) -> Vm {
     let vm = crate::fake::vm(NUMBER, config(2), GicVersion::V3, &|_| 0);
-    let life = vm.lifecycle();
+    let lifecycle = vm.lifecycle();
     if phase != Waiting {
         assert!(lifecycle.begin().is_made());
     }

@@ -4,7 +4,7 @@
 //! the controller's maker gives, sized by the VM. An index past the last vCPU means the first one, so that
 //! no index needs a panic: whoever may have such an index asks [`Cpus::get`].
 
-use crate::state::Cpu;
+use crate::cpu::Cpu;
 use core::ops::{Index, IndexMut};
 use hanok_types::GicVersion;
 

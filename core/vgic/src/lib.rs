@@ -121,6 +121,7 @@ mod bank_tests;
 mod choice;
 #[cfg(test)]
 mod choice_tests;
+mod cpu;
 mod cpus;
 #[cfg(test)]
 mod decode_tests;

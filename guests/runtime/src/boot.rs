@@ -21,13 +21,24 @@ unsafe extern "C" {
     static _end: u8;
 }
 
-/// What the register of the boot protocol held that has the device tree's address.
+/// What the register of the boot protocol held that has the device tree's address. The entry code
+/// writes it, in 32 bit before memory is zeroed.
+#[unsafe(link_section = ".data")]
 pub(crate) static HANDED: AtomicUsize = AtomicUsize::new(0);
 
 /// What the register of Linux's boot protocol held that has the device tree's address (X0, in 32
 /// bit R2): zero for an ELF file.
 pub fn handed() -> u64 {
     HANDED.load(Relaxed) as u64
+}
+
+/// Where the device tree is: where we were told, or, as an ELF file or out of flash, which are told
+/// nothing, where RAM starts.
+pub fn tree() -> u64 {
+    match handed() {
+        0 => hanok_types::platform::RAM.get(),
+        handed => handed,
+    }
 }
 
 /// Where the image runs.

@@ -21,7 +21,9 @@ unsafe extern "C" {
     static _end: u8;
 }
 
-/// The value of the boot protocol's register for the device tree's address.
+/// What the register of the boot protocol held that has the device tree's address. The entry code
+/// writes it, in 32 bit before memory is zeroed.
+#[unsafe(link_section = ".data")]
 pub(crate) static HANDED: AtomicUsize = AtomicUsize::new(0);
 
 /// The value of the register of Linux's boot protocol for the device tree's address (X0; for 32
@@ -30,7 +32,16 @@ pub fn handed() -> u64 {
     HANDED.load(Relaxed) as u64
 }
 
-/// The address at which the image runs.
+/// Where the device tree is: where we were told, or, as an ELF file or out of flash, which are told
+/// nothing, where RAM starts.
+pub fn tree() -> u64 {
+    match handed() {
+        0 => hanok_types::platform::RAM.get(),
+        handed => handed,
+    }
+}
+
+/// Where the image runs.
 pub fn load_address() -> u64 {
     (&raw const _start).addr() as u64
 }

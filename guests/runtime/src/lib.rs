@@ -9,7 +9,8 @@
 //!
 //! What an image has of its own takes the place of the runtime's, by a symbol (`image-*.ld`):
 //! `guest_vectors` is a table of exception vectors, where those of `arch` would not do; in 32 bit
-//! `guest_translation` is a function that may turn the MMU on, which gets the device tree's address.
+//! `guest_translation` is a function that may turn the MMU on, which gets the device tree's address,
+//! and `guest_start` where another run time begins: it finds the tree by [`boot::tree`].
 
 #![no_std]
 
@@ -40,15 +41,9 @@ unsafe extern "Rust" {
 }
 
 /// The primary CPU's Rust entry.
-extern "C" fn primary(handed: u64) -> ! {
+extern "C" fn primary() -> ! {
     cpu::install(0);
-    boot::HANDED.store(handed as usize, core::sync::atomic::Ordering::Relaxed);
-    // An ELF file, or an image in flash, gets no address: the tree is at the start of RAM.
-    let tree = match handed {
-        0 => hanok_types::platform::RAM.get(),
-        handed => handed,
-    };
-    guest_main(tree)
+    guest_main(boot::tree())
 }
 
 /// Uses the devices of `machine`: the console speaks, the interrupt controller's places are

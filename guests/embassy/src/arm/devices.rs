@@ -1,4 +1,4 @@
-//! The serial port, the interrupt controller and PSCI: the first two by packaged drivers.
+//! The serial port and the interrupt controller, by packaged drivers.
 
 use core::arch::asm;
 use core::cell::RefCell;
@@ -10,18 +10,29 @@ use arm_gic::{IntId, InterruptGroup, Trigger};
 use arm_pl011_uart::{DataBits, LineConfig, Parity, StopBits, Uart, UniqueMmioPointer};
 use critical_section::Mutex;
 
-use super::tree::Machine;
+use hanok_guest_runtime::console::Sink;
+use hanok_guest_runtime::gic::Layout;
+use hanok_guest_runtime::psci;
+use hanok_guest_runtime::tree::Machine;
 
 /// The priority mask: the least urgent priority that is let through.
 const ANY_PRIORITY: u8 = 0xf0;
-/// The priority of the timer's interrupt.
+/// The first interrupt that is private to a CPU and no SGI.
+const FIRST_PPI: u32 = 16;
+/// The timer's.
 const TIMER_PRIORITY: u8 = 0x80;
-/// The PSCI function that ends the machine (DEN 0022).
-const SYSTEM_OFF: u32 = 0x8400_0008;
 
 static UART: Mutex<RefCell<Option<Uart<'static>>>> = Mutex::new(RefCell::new(None));
 static GIC: Mutex<RefCell<Option<GicV2<'static>>>> = Mutex::new(RefCell::new(None));
-static PSCI_BY_SMC: Mutex<RefCell<bool>> = Mutex::new(RefCell::new(false));
+
+/// CBAR of Cortex-A7 and A15 (DDI 0438, "Configuration Base Address Register"), from which drivers
+/// of such boards find their interrupt controller where there is no tree.
+pub fn peripherals() -> u32 {
+    let value: u32;
+    // SAFETY: a read without effect.
+    unsafe { asm!("mrc p15, 4, {}, c15, c0, 0", out(reg) value, options(nomem, nostack)) };
+    value
+}
 
 /// Installs the console, and the way to end the machine.
 ///
@@ -29,7 +40,11 @@ static PSCI_BY_SMC: Mutex<RefCell<bool>> = Mutex::new(RefCell::new(false));
 ///
 /// The tree describes this machine; called once.
 pub unsafe fn install(machine: &Machine) {
-    let Some(registers) = NonNull::new(machine.uart as *mut _) else {
+    psci::install(machine.psci);
+    let Sink::Pl011(uart) = machine.console else {
+        return;
+    };
+    let Some(registers) = NonNull::new(uart as usize as *mut _) else {
         return;
     };
     // SAFETY: the caller's promise.
@@ -42,7 +57,6 @@ pub unsafe fn install(machine: &Machine) {
     // 24 MHz is the clock of QEMU's; an emulated port has no speed.
     let enabled = uart.enable(line, 115_200, 24_000_000);
     critical_section::with(|token| {
-        PSCI_BY_SMC.replace(token, machine.psci_by_smc);
         UART.replace(token, enabled.ok().map(|()| uart));
     });
 }
@@ -53,11 +67,18 @@ pub unsafe fn install(machine: &Machine) {
 ///
 /// The tree describes this machine; called once.
 pub unsafe fn install_gic(machine: &Machine) {
+    let Layout::V2 { distributor, cpu } = machine.gic else {
+        panic!("no GICv2");
+    };
+    let [distributor, cpu] = [distributor, cpu].map(|address| address as usize);
     // SAFETY: the caller's promise.
-    let mut gic = unsafe { GicV2::new(machine.distributor as *mut _, machine.interface as *mut _) };
+    let mut gic = unsafe { GicV2::new(distributor as *mut _, cpu as *mut _) };
     gic.setup();
     gic.set_priority_mask(ANY_PRIORITY);
-    let timer = IntId::ppi(machine.timer);
+    let Some(timer) = machine.timer else {
+        panic!("no timer");
+    };
+    let timer = IntId::ppi(timer - FIRST_PPI);
     gic.set_interrupt_priority(timer, TIMER_PRIORITY);
     gic.set_trigger(timer, Trigger::Level);
     if gic.enable_interrupt(timer, true).is_err() {
@@ -118,20 +139,3 @@ macro_rules! println {
     }};
 }
 pub(super) use println;
-
-/// Ends the machine, by PSCI.
-pub fn system_off() -> ! {
-    let by_smc = critical_section::with(|token| PSCI_BY_SMC.take(token));
-    // SAFETY: a function without arguments; what it may change is given up.
-    unsafe {
-        if by_smc {
-            asm!(".inst 0xe1600070", inout("r0") SYSTEM_OFF => _, out("r1") _, out("r2") _, out("r3") _);
-        } else {
-            asm!(".inst 0xe1400070", inout("r0") SYSTEM_OFF => _, out("r1") _, out("r2") _, out("r3") _);
-        }
-    }
-    aarch32_cpu::interrupt::disable();
-    loop {
-        aarch32_cpu::asm::wfi();
-    }
-}

@@ -1,28 +1,28 @@
 //! The program, on 32-bit ARM.
 
 mod account;
-mod boot;
 mod clock;
 mod devices;
 mod options;
 mod tasks;
-mod tree;
 mod urgent;
 
 use aarch32_cpu::interrupt;
 use aarch32_rt::{entry, exception, irq};
-use devices::{println, system_off};
+use devices::println;
 use embassy_executor::Executor;
+use hanok_guest_runtime::tree::Machine;
+use hanok_guest_runtime::{arch::mmu, boot, psci::system_off};
 use options::Options;
 use static_cell::StaticCell;
-use tree::Machine;
 
 static EXECUTOR: StaticCell<Executor> = StaticCell::new();
 
 /// The run time jumps here, in System mode with interrupts masked.
 #[entry]
 fn main() -> ! {
-    boot::translate();
+    // SAFETY: the run time leaves the MMU off, and has zeroed memory.
+    unsafe { mmu::turn_on() };
     // SAFETY: the boot protocol passes the tree's address, and nobody writes there.
     let machine = match unsafe { Machine::read(boot::tree()) } {
         Ok(machine) => machine,
@@ -50,7 +50,7 @@ fn run(machine: &Machine, options: Options) -> ! {
     );
     println!(
         "embassy: the CPU names {:#x} as its peripherals (CBAR)",
-        boot::peripherals()
+        devices::peripherals()
     );
     tasks::calibrate();
     // SAFETY: as in `main`.

@@ -23,9 +23,10 @@ use embassy_sync::signal::Signal;
 use embassy_time::{Duration, Instant, Timer};
 
 use super::account::{Account, Microseconds};
-use super::devices::{println, system_off};
+use super::devices::println;
 use super::options::Options;
 use super::{clock, urgent};
+use hanok_guest_runtime::psci::system_off;
 
 /// A sample that `fast` sends.
 struct Sample {

@@ -4,7 +4,7 @@
 //! to each pointer that the linker left in `.rela.dyn`. Until the MMU is on, all memory is Device
 //! memory to the CPU; the code up to there makes only aligned accesses.
 
-use crate::boot::STACKS;
+use crate::boot::{HANDED, STACKS};
 use crate::cpu::STACK_SIZE;
 use core::arch::global_asm;
 
@@ -36,12 +36,13 @@ primary_entry:
     b.hs    5f
     stp     xzr, xzr, [x1], #16
     b       4b
-5:  mov     x21, xzr
+5:  adrp    x1, {handed}
+    str     x20, [x1, :lo12:{handed}]
+    mov     x21, xzr
     bl      set_stack
     mov     x0, x20
     bl      {build_tables}
     bl      mmu_on
-    mov     x0, x20
     b       {primary}
 
     .global secondary_entry
@@ -88,6 +89,7 @@ mmu_on:
     ret
     .ltorg
     "#,
+    handed = sym HANDED,
     build_tables = sym super::mmu::build_tables,
     primary = sym crate::primary,
     secondary = sym crate::smp::secondary,

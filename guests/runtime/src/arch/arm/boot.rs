@@ -1,4 +1,5 @@
-//! The code from the loader's jump to Rust: the right place, zeroed memory, stacks, the MMU.
+//! From the loader's jump to Rust: the right place, zeroed memory, stacks, the MMU. An image may
+//! take over at either of the steps `guest_start` and `guest_translation` (`image-arm.ld`).
 //!
 //! The Linux ARM boot protocol: r2 has the device tree's address, the MMU and the data cache are
 //! off, the CPU is in Supervisor mode. The image begins as a zImage does, and like one it first
@@ -7,7 +8,7 @@
 //! the MMU is on, all memory is Strongly-ordered to the CPU; the code up to there makes only
 //! aligned accesses.
 
-use crate::boot::STACKS;
+use crate::boot::{HANDED, STACKS};
 use crate::cpu::STACK_SIZE;
 use core::arch::global_asm;
 
@@ -41,8 +42,15 @@ entry:
     mcr     p15, 0, r3, c7, c5, 0   // ICIALLU
     dsb
     isb
-    ldr     pc, =3f
-3:  ldr     r1, =_bss_start
+3:  ldr     r0, ={handed}
+    str     r10, [r0]
+    ldr     pc, =guest_start
+    .ltorg
+
+    .section .text.runtime_start, "ax"
+    .global runtime_start
+runtime_start:
+    ldr     r1, =_bss_start
     ldr     r2, =_bss_end
     mov     r3, #0
 4:  cmp     r1, r2
@@ -52,8 +60,6 @@ entry:
     bl      set_stack
     mov     r0, r10
     bl      guest_translation
-    mov     r0, r10
-    mov     r1, #0                  // the upper half of what Rust takes as 64 bits
     b       {primary}
 
     .global secondary_entry
@@ -72,7 +78,9 @@ set_stack:
     add     r3, r11, #1
     mla     sp, r2, r3, r1
     bx      lr
+    .ltorg
 
+    .section .text.runtime_translation, "ax"
 // Fills the tables, for the device tree at r0, and turns the MMU on.
     .global runtime_translation
 runtime_translation:
@@ -105,6 +113,7 @@ mmu_on:
     bx      lr
     .ltorg
     "#,
+    handed = sym HANDED,
     build_tables = sym super::mmu::build_tables,
     primary = sym crate::primary,
     secondary = sym crate::smp::secondary,

@@ -76,7 +76,20 @@ pub extern "C" fn build_tables(_tree: u32) {
     ROOT.set(3, crate::mmu::window() | TABLE);
 }
 
-/// Makes written descriptors effective.
+/// Turns the MMU on, for an image that starts by another run time.
+///
+/// # Safety
+///
+/// The MMU is off, the image is where it was linked, and its memory is zeroed.
+pub unsafe fn turn_on() {
+    unsafe extern "C" {
+        fn runtime_translation(tree: u32);
+    }
+    // SAFETY: the caller's promise; devices and RAM are seen where they are.
+    unsafe { runtime_translation(crate::boot::tree() as u32) };
+}
+
+/// Makes what was written to tables true.
 pub fn flush() {
     // SAFETY: what the translation of used memory says did not change. TLBIALLIS.
     unsafe {

@@ -13,6 +13,15 @@ pub trait ListRegisters {
     /// A bit for each list register that holds no interrupt (state invalid and no
     /// maintenance due), as ICH_ELRSR_EL2.
     fn empty(&self) -> u32;
+    /// A bit for each list register whose interrupt has ended and whose end is to be reported, as ICH_EISR_EL2.
+    fn ended(&self) -> u32 {
+        // The state is invalid, no physical interrupt is behind (HW), and the end is to be reported (EOI).
+        let ended =
+            |index: &usize| self.read(*index) >> 61 == 0 && self.read(*index) >> 41 & 1 != 0;
+        (0..self.count())
+            .filter(ended)
+            .fold(0, |set, index| set | 1 << index)
+    }
     /// Whether the maintenance interrupt for "no list register is pending" (ICH_HCR_EL2.NPIE) is
     /// on; on only while more is pending than fits.
     fn set_none_pending_interrupt(&mut self, on: bool);

@@ -100,7 +100,7 @@ impl Bank {
         Some(!with_hardware)
     }
 
-    /// The list register's value for a private hardware interrupt that has just fired, and
+    /// The list register's value, but for its priority, for a private hardware interrupt that has just fired, and
     /// the bookkeeping of it, where nothing else is the matter with it: it is not listed,
     /// not active, not pending, and is to be delivered.
     pub(crate) fn show_hardware(
@@ -125,7 +125,6 @@ impl Bank {
             .with_virtual_id(id.get())
             .with_physical_id(physical)
             .with_hardware(true)
-            .with_priority(self.priority(bit))
             .with_group1(self.group1 & mask != 0)
             .with_state(LrState::Pending);
         Some(lr)

@@ -46,27 +46,22 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 
     /// The virtual timer's physical interrupt fired while this vCPU was in the CPU.
-    #[inline(never)]
     pub fn virtual_timer(&mut self, physical: IntId) {
-        let mut gic = self.vm.gic.lock();
-        let irq = platform::TIMER_VIRTUAL_IRQ;
-        let freed = gic.inject_hardware_now(self.vcpu.id, irq, physical, self.lists);
-        self.vm.release(self.machine, &mut gic, self.vcpu.id);
-        drop(gic);
-        if !freed.is_empty() {
-            self.vm.notify(self.machine, freed, Some(self.vcpu.id));
-        }
+        self.device_interrupt(platform::TIMER_VIRTUAL_IRQ, physical);
     }
 
-    /// A device that the VM has for itself has raised `physical`, which was acknowledged and had its
-    /// priority dropped, while this vCPU was in the CPU: `irq` becomes pending, here at once where the
-    /// guest has routed it here.
+    /// The virtual timer, or a device that the VM has for itself, has raised `physical`, which was
+    /// acknowledged and had its priority dropped, while this vCPU was in the CPU: `irq` becomes pending,
+    /// here at once where it is this vCPU's or the guest has routed it here.
+    #[inline(never)]
     pub fn device_interrupt(&mut self, irq: IntId, physical: IntId) {
         let mut gic = self.vm.gic.lock();
         let others = gic.inject_hardware_now(self.vcpu.id, irq, physical, self.lists);
         self.vm.release(self.machine, &mut gic, self.vcpu.id);
         drop(gic);
-        self.vm.notify(self.machine, others, Some(self.vcpu.id));
+        if !others.is_empty() {
+            self.vm.notify(self.machine, others, Some(self.vcpu.id));
+        }
     }
 
     /// [`Self::maintenance`] in the most frequent cases: the end of a private interrupt with
@@ -80,7 +75,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             self.machine.deactivate(physical);
             return true;
         }
-        if gic.needs_entry(self.vcpu.id) || !gic.some_wait(self.vcpu.id) {
+        if !gic.some_merely_wait(self.vcpu.id) {
             return false;
         }
         let freed = gic.maintenance(self.vcpu.id, self.lists);

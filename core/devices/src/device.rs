@@ -21,7 +21,7 @@ pub enum Notice {
     None,
     /// The line behind the serial port: how the port stands now.
     Serial {
-        /// Whether the port has room for received bytes.
+        /// Whether the port has handed on all received bytes, and has room for further ones.
         room: bool,
         /// Whether bytes to be sent wait for the line.
         waiting: bool,

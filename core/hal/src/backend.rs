@@ -296,8 +296,11 @@ pub trait VmMemory: GuestMemory {
 
 /// The board's serial line.
 pub trait HostLine: SerialPort {
-    /// Takes note of what interrupts are pending, and lets them fall.
-    fn acknowledge(&mut self);
+    /// Lets the pending interrupts fall but those that say that bytes were received, which fall as the bytes are
+    /// taken; whether one of these is pending.
+    fn acknowledge(&mut self) -> bool;
+    /// Lets the interrupts fall that say that bytes were received, though none were there.
+    fn acknowledge_in_vain(&mut self);
     /// The next received byte.
     fn receive(&mut self) -> Option<u8>;
     /// Whether room for bytes to be sent shall interrupt.

@@ -31,7 +31,7 @@ mod tests;
 
 pub use command::{Command, Names};
 pub use guest::Buffers;
-pub use multiplexer::{Input, Multiplexer};
+pub use multiplexer::{Arrived, Input, Multiplexer};
 
 /// How a line that is typed at the prompt is understood: for the prompt here, and for one that a
 /// program at the line's other end shows in its place (`tools/console`).

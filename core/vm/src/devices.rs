@@ -2,11 +2,11 @@
 //!
 //! Nothing here knows a kind of device, but for the serial port, which the console feeds.
 
-use crate::{Guest, Machine, Vm};
+use crate::{Attempt, Guest, Machine, Vm};
 use hanok_devices::{Access, Device, Notice, Pl011, Slot, World};
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{ListRegisters, SerialPort};
-use hanok_types::{Deadline, VcpuId, VcpuSet, VmId};
+use hanok_types::{Deadline, VcpuId, VcpuSet, VmId, platform};
 
 /// The world around a VM's devices.
 struct Outside<'a, M: Machine + 'a> {
@@ -92,6 +92,38 @@ pub enum Received {
 }
 
 impl Vm {
+    /// What a load of up to 32 bits at `offset` of the serial port's registers gives, where nothing follows from
+    /// it but its value, or that a byte is taken: as a load by [`Guest::by_register`]. `None`, and nothing has
+    /// been done, in other cases.
+    #[inline(always)]
+    pub fn load_serial_port(&self, machine: &impl Machine, offset: u64) -> Option<u32> {
+        let slot = self.slots.first_at(platform::UART)?;
+        let mut device = slot.device.lock();
+        let Device::Pl011(port) = &mut *device else {
+            return None;
+        };
+        port.load_alone(offset, machine.input_waits(self.id()))
+    }
+
+    /// Sends `byte`, the lowest one of a store of up to 32 bits at `offset` of the serial port's registers, where
+    /// nothing else follows from it: as a store by [`Guest::by_register`].
+    #[inline(always)]
+    pub fn store_serial_port(&self, machine: &impl Machine, offset: u64, byte: u8) -> Attempt {
+        let Some(slot) = self.slots.first_at(platform::UART).filter(|_| offset == 0) else {
+            return Attempt::Untouched;
+        };
+        let mut device = slot.device.lock();
+        let Device::Pl011(port) = &mut *device else {
+            return Attempt::Untouched;
+        };
+        let waits = machine.input_waits(self.id());
+        if port.send_alone(byte, waits, &mut machine.port(self.id())) {
+            Attempt::Done
+        } else {
+            Attempt::Untouched
+        }
+    }
+
     /// Brings the interrupt line of `slot` up to date; the vCPUs that are to look at their
     /// interrupts. Called with its device locked.
     #[inline(never)]
@@ -168,13 +200,13 @@ impl Vm {
     }
 
     /// Takes bytes that arrived on the line behind the serial port from `next`, until it has no more or the
-    /// port no room. Called on any pCPU. `next` is called with the port's device locked.
+    /// port no room. Called on any pCPU. `next` is called, and dropped, with the port's device locked.
     pub fn receive(
         &self,
         machine: &impl Machine,
         mut next: impl FnMut() -> Option<u8>,
     ) -> Received {
-        let taken = self.with_serial_port(machine, |port| {
+        let taken = self.with_serial_port(machine, move |port| {
             while port.room() > 0 {
                 let Some(byte) = next() else {
                     return Received::Complete;

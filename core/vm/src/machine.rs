@@ -66,6 +66,10 @@ pub trait SerialLines {
     /// After an access to the serial port of `vm`: whether it has `room` for received bytes,
     /// and whether bytes to be sent are `waiting` for the line.
     fn line_state(&self, vm: VmId, room: bool, waiting: bool);
+
+    /// Whether received bytes for `vm` may wait until its serial port has room. Read with the port's device
+    /// locked: where it is false, whoever has more of them finds what room there is then.
+    fn input_waits(&self, vm: VmId) -> bool;
 }
 
 /// Registers of this CPU that a guest reaches by exits alone.

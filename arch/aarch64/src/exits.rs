@@ -7,9 +7,6 @@ use hanok_hal::Backend;
 use hanok_pcpu::{After, FpAccess, Pcpu, guest};
 use hanok_vm::{Cause, CoprocessorAccess, Exit, SystemRegister};
 
-/// PSTATE.M[4]: AArch32.
-pub(crate) const AARCH32: u64 = 1 << 4;
-
 /// Handles an exit of the vCPU that is resident, and gives the trap entry the one to enter.
 #[inline(always)]
 fn handle(handler: impl FnOnce(&mut Pcpu<Host>) -> (Cause, After)) -> *mut Vcpu {

@@ -13,7 +13,6 @@
 //! - an interrupt of a device that its VM has for itself;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
-use crate::exits::AARCH32;
 use crate::{Host, Vcpu, read, write_own};
 use hanok_arm_common::aborts::fault_ipa;
 use hanok_arm_common::exited::Fast;
@@ -22,12 +21,12 @@ use hanok_arm_common::interrupted::interrupt;
 use hanok_arm_common::lists::HardwareLists;
 use hanok_arm_common::{GichLists, HostGicV2};
 use hanok_decode::{
-    Class, Esr, Frequent, Psr, SysReg, operand_of_write, register_of_word_load,
-    register_of_word_store,
+    Class, Esr, Frequent, Psr, SysReg, is_store, operand_of_write, register_of_narrow_load,
+    register_of_narrow_store, register_of_word_load, register_of_word_store,
 };
 use hanok_hal::Backend;
 use hanok_pcpu::guest;
-use hanok_types::{Regs, platform};
+use hanok_types::{Ipa, Regs, platform};
 use hanok_vgic::Sgir;
 use hanok_vm::{Attempt, Cause, MmioAccess, constant_answer};
 
@@ -50,7 +49,9 @@ extern "C" fn hanok_fast_sync_aarch32(exited: Exited) -> Option<Exited> {
     let esr = read!("esr_el2");
     match esr >> 26 & 0x3f {
         HYPERCALL => exited.handle(|vcpu, local| hypercall(vcpu, local, esr)),
-        DATA_ABORT if is_as_in_aarch64(esr) => device(exited, esr),
+        DATA_ABORT if !is_as_in_aarch64(esr) => exited.not_done(),
+        DATA_ABORT if is_long(esr) => data_abort(exited, esr),
+        DATA_ABORT => device(exited, esr),
         _ => exited.not_done(),
     }
 }
@@ -62,6 +63,15 @@ fn is_as_in_aarch64(esr: u64) -> bool {
     let pstate = read!("spsr_el2");
     let register = (esr >> 16 & 0x1f) as u8;
     Regs::is_plain_a32(pstate) && Psr::from_bits(pstate as u32).is_unbanked(register)
+}
+
+/// Bytes of an instruction that is not one of the short ones of T32.
+const LONG: u64 = 4;
+
+/// Whether the instruction that made the exit has [`LONG`] bytes.
+#[inline(always)]
+fn is_long(esr: u64) -> bool {
+    Esr::from_bits(esr).instruction_length() == LONG
 }
 
 /// A synchronous exit of AArch64 code.
@@ -82,10 +92,7 @@ extern "C" fn other(exited: Exited, esr: u64, class: u64) -> Option<Exited> {
     const DATA_ABORT: u64 = Class::DataAbortLower as u64;
     const SYSTEM_REGISTER: u64 = Class::SystemRegister as u64;
     match class {
-        DATA_ABORT => {
-            let sgir = |vcpu: &mut Vcpu, local: &mut Local| sgir(vcpu, local, esr);
-            exited.handle_or(sgir, |exited| device(exited, esr))
-        }
+        DATA_ABORT => data_abort(exited, esr),
         SYSTEM_REGISTER => exited.handle(|vcpu, local| system_register(vcpu, local, esr)),
         _ => exited.not_done(),
     }
@@ -103,33 +110,120 @@ fn hypercall(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
     Fast::Done
 }
 
+/// A load or store that stage 2 did not translate, by an instruction of [`LONG`] bytes. What follows is told apart by the page and called last, so
+/// that each saves the registers that it needs itself.
+#[inline(always)]
+fn data_abort(exited: Exited, esr: u64) -> Option<Exited> {
+    /// HPFAR_EL2.FIPA of an address.
+    const fn page(ipa: Ipa) -> u64 {
+        ipa.get() >> 12 << 4
+    }
+    const DISTRIBUTOR: u64 = page(platform::GIC_DIST);
+    const SERIAL_PORT: u64 = page(platform::UART);
+    match read!("hpfar_el2") {
+        DISTRIBUTOR if is_store(esr) => distributor_store(exited, esr),
+        DISTRIBUTOR => distributor_load(exited, esr),
+        SERIAL_PORT if is_store(esr) => serial_port_store(exited, esr),
+        SERIAL_PORT => serial_port_load(exited, esr),
+        _ => device(exited, esr),
+    }
+}
+
+/// The offset in its page of the address that a load or store went to.
+#[inline(always)]
+fn offset() -> u64 {
+    read!("far_el2") & 0xfff
+}
+
+/// A load of a word of the distributor's, of which no list register knows anything: the register that a driver
+/// reads most. The rest of this path would do the same, and takes longer to find out where the load goes.
+#[inline(never)]
+fn distributor_load(exited: Exited, esr: u64) -> Option<Exited> {
+    let load = |vcpu: &mut Vcpu, local: &mut Local| {
+        let Some(register) = register_of_word_load(esr).filter(|register| is_saved(*register))
+        else {
+            return Fast::Slow;
+        };
+        let Some(value) = vcpu.unit.vm.distributor_word(vcpu.core.id, offset()) else {
+            return Fast::Slow;
+        };
+        vcpu.context.regs.set(register, value.into());
+        passed(vcpu, local, esr, LONG)
+    };
+    exited.handle_or(load, |exited| device(exited, esr))
+}
+
+/// An SGI to one other vCPU, on a GICv2. X30 and the zero register are left to the rest of this path, to keep
+/// this short.
+#[inline(never)]
+fn distributor_store(exited: Exited, esr: u64) -> Option<Exited> {
+    let store = |vcpu: &mut Vcpu, local: &mut Local| {
+        let Some(register) = register_of_word_store(esr) else {
+            return Fast::Slow;
+        };
+        if offset() != Sgir::OFFSET || register > 18 {
+            return Fast::Slow;
+        }
+        let value = vcpu.context.regs.get(register) as u32;
+        let vm = &vcpu.unit.vm;
+        let posted = vm.post_sgir(local.board, vm.gic_version(), vcpu.core.id, value);
+        if posted == Attempt::Untouched {
+            return Fast::Slow;
+        }
+        passed(vcpu, local, esr, LONG)
+    };
+    exited.handle_or(store, |exited| device(exited, esr))
+}
+
+/// A load of the register that says whether the serial port has room or a byte, or of a byte itself, where nothing
+/// else follows from it. The rest of this path would do the same, and does more. X30 and the zero register are
+/// left to it, to keep this short.
+#[inline(never)]
+fn serial_port_load(exited: Exited, esr: u64) -> Option<Exited> {
+    let load = |vcpu: &mut Vcpu, local: &mut Local| {
+        let Some((register, mask)) = register_of_narrow_load(esr) else {
+            return Fast::Slow;
+        };
+        if register > 18 {
+            return Fast::Slow;
+        }
+        let Some(value) = vcpu.unit.vm.load_serial_port(local.board, offset()) else {
+            return Fast::Slow;
+        };
+        vcpu.context.regs.set(register, (value & mask).into());
+        passed(vcpu, local, esr, LONG)
+    };
+    exited.handle_or(load, |exited| device(exited, esr))
+}
+
+/// The sending of a byte by the serial port, as [`serial_port_load`].
+#[inline(never)]
+fn serial_port_store(exited: Exited, esr: u64) -> Option<Exited> {
+    let store = |vcpu: &mut Vcpu, local: &mut Local| {
+        let Some(register) = register_of_narrow_store(esr) else {
+            return Fast::Slow;
+        };
+        if register > 18 {
+            return Fast::Slow;
+        }
+        let byte = vcpu.context.regs.get(register) as u8;
+        let vm = &vcpu.unit.vm;
+        if vm.store_serial_port(local.board, offset(), byte) == Attempt::Untouched {
+            return Fast::Slow;
+        }
+        passed(vcpu, local, esr, LONG)
+    };
+    exited.handle_or(store, |exited| device(exited, esr))
+}
+
+/// A load or store of one register, wherever it goes.
 #[inline(never)]
 fn device(exited: Exited, esr: u64) -> Option<Exited> {
     exited.handle(|vcpu, local| access_device(vcpu, local, esr))
 }
 
-/// Does a load of a word of the distributor that does not depend on list registers: drivers read such
-/// registers most. The rest of this path would do the same, but takes longer to find out where the load
-/// goes. `None` for any other access, and then nothing has been done.
-#[inline(always)]
-fn distributor_load(vcpu: &mut Vcpu, esr: u64) -> Option<()> {
-    // HPFAR_EL2.FIPA.
-    const PAGE: u64 = platform::GIC_DIST.get() >> 12 << 4;
-    let register = register_of_word_load(esr).filter(|register| is_saved(*register))?;
-    if read!("hpfar_el2") & 0xfff_ffff_fff0 != PAGE {
-        return None;
-    }
-    let offset = read!("far_el2") & 0xfff;
-    let value = vcpu.unit.vm.distributor_word(vcpu.core.id, offset)?;
-    vcpu.context.regs.set(register, value.into());
-    Some(())
-}
-
 #[inline(always)]
 fn access_device(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
-    if distributor_load(vcpu, esr).is_some() {
-        return passed(vcpu, local, esr);
-    }
     let Some(Frequent::Access { access, write }) = Frequent::decode(esr) else {
         return Fast::Slow;
     };
@@ -152,13 +246,13 @@ fn access_device(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
         return Fast::Slow;
     }
     vcpu.rearm(local);
-    passed(vcpu, local, esr)
+    passed(vcpu, local, esr, Esr::from_bits(esr).instruction_length())
 }
 
-/// Ends the exit of a load or store that was handled.
+/// Ends the exit of a load or store by an instruction of `length` bytes that was handled.
 #[inline(always)]
-fn passed(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
-    let pc = advance(vcpu, esr);
+fn passed(vcpu: &mut Vcpu, local: &mut Local, esr: u64, length: u64) -> Fast {
+    let pc = advance(length);
     local.exited(vcpu, esr, pc);
     local.handled(vcpu, Cause::Device);
     Fast::Done
@@ -180,60 +274,21 @@ fn system_register(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
         return Fast::Slow;
     }
     // AArch32 code reaches the register by another exit.
-    let pc = advance_a64(read!("spsr_el2"));
+    let pc = advance(LONG);
     local.exited(vcpu, esr, pc);
     local.handled(vcpu, Cause::SystemRegister);
     Fast::Done
 }
 
-/// An SGI to one other vCPU, on a GICv2.
+/// Advances the guest past the instruction of `length` bytes that made the exit, in the CPU's own registers.
+/// Returns the instruction's address. AArch32 code has to be in a plain state, of which nothing else changes.
 #[inline(always)]
-fn sgir(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
-    const PAGE: u64 = platform::GIC_DIST.get() >> 12 << 4;
-    let Some(register) = register_of_word_store(esr) else {
-        return Fast::Slow;
-    };
-    let pstate = read!("spsr_el2");
-    let there = read!("far_el2") & 0xfff == Sgir::OFFSET && read!("hpfar_el2") == PAGE;
-    if !there || register > 18 || pstate & AARCH32 != 0 {
-        return Fast::Slow;
-    }
-    let value = vcpu.context.regs.get(register) as u32;
-    let posted = vcpu.unit.vm.post_sgir(local.board, vcpu.core.id, value);
-    if posted == Attempt::Untouched {
-        return Fast::Slow;
-    }
-    let pc = advance_a64(pstate);
-    local.exited(vcpu, esr, pc);
-    local.handled(vcpu, Cause::Device);
-    Fast::Done
-}
-
-/// Advances an AArch64 guest with this PSTATE past the instruction that made the exit. Returns the
-/// instruction's address.
-#[inline(always)]
-fn advance_a64(pstate: u64) -> u64 {
-    let pc = read!("elr_el2");
+fn advance(length: u64) -> u64 {
+    let (pc, pstate) = (read!("elr_el2"), read!("spsr_el2"));
     // SAFETY: used by the return to the guest alone, whose program counter it is.
-    unsafe { write_own!("elr_el2", pc.wrapping_add(4)) };
+    unsafe { write_own!("elr_el2", pc.wrapping_add(length)) };
     // SAFETY: the guest's own PSTATE, whose exception level stays.
     unsafe { write_own!("spsr_el2", Regs::advanced_pstate(pstate)) };
-    pc
-}
-
-/// Advances the guest past the instruction that made the exit, in the CPU's own registers. Returns the
-/// instruction's address.
-#[inline(always)]
-fn advance(vcpu: &mut Vcpu, esr: u64) -> u64 {
-    let regs = &mut vcpu.context.regs;
-    let pc = read!("elr_el2");
-    regs.pc = pc;
-    regs.pstate = read!("spsr_el2");
-    regs.advance(Esr::from_bits(esr).instruction_length());
-    // SAFETY: used by the return to the guest alone, whose program counter it is.
-    unsafe { write_own!("elr_el2", regs.pc) };
-    // SAFETY: the guest's own PSTATE, whose exception level stays.
-    unsafe { write_own!("spsr_el2", regs.pstate) };
     pc
 }
 

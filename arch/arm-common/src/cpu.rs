@@ -1,6 +1,6 @@
 //! A pCPU's record, at which TPIDR_EL2 points; the trap entry knows the offsets of its first fields.
 
-use crate::{read, write_own};
+use crate::{sysreg, write_own};
 use core::ptr;
 use hanok_hal::{Backend, Context};
 use hanok_pcpu::{After, Host, Pcpu, Vcpu};
@@ -96,7 +96,7 @@ pub unsafe fn install<B: Backend>(cpu: *mut Cpu<B>) {
 /// This pCPU's own data; null before [`install`].
 #[inline(always)]
 pub fn current<B: Backend>() -> *mut Cpu<B> {
-    read!("tpidr_el2") as *mut Cpu<B>
+    sysreg::own_pointer() as *mut Cpu<B>
 }
 
 /// This pCPU's own data, at an exit.

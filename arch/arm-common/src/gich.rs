@@ -31,7 +31,10 @@ pub(crate) struct Gich {
     hcr: ReadPureWrite<u32>,
     vtr: ReadPure<u32>,
     vmcr: ReadPureWrite<u32>,
-    _reserved_0: [u32; 9],
+    _reserved_0: [u32; 5],
+    /// GICH_EISR0, of the first 32 list registers.
+    eisr: ReadPure<u32>,
+    _reserved_3: [u32; 3],
     /// GICH_ELRSR0, of the first 32 list registers.
     elrsr: ReadPure<u32>,
     _reserved_1: [u32; 47],
@@ -40,6 +43,7 @@ pub(crate) struct Gich {
     lr: [ReadPureWrite<u32>; MAX_LISTS],
 }
 
+const _: () = assert!(core::mem::offset_of!(Gich, eisr) == 0x20);
 const _: () = assert!(core::mem::offset_of!(Gich, elrsr) == 0x30);
 const _: () = assert!(core::mem::offset_of!(Gich, apr) == 0xf0);
 const _: () = assert!(core::mem::offset_of!(Gich, lr) == 0x100);
@@ -242,6 +246,12 @@ impl ListRegisters for GichLists {
     #[inline(always)]
     fn empty(&self) -> u32 {
         field_shared!(self.block(), elrsr).read()
+    }
+
+    /// GICH_EISR0 has the meaning of ICH_EISR_EL2.
+    #[inline(always)]
+    fn ended(&self) -> u32 {
+        field_shared!(self.block(), eisr).read()
     }
 
     fn set_none_pending_interrupt(&mut self, on: bool) {

@@ -79,6 +79,11 @@ impl ListRegisters for HostLists {
         of_either!(self, lists => lists.empty())
     }
 
+    #[inline(always)]
+    fn ended(&self) -> u32 {
+        of_either!(self, lists => lists.ended())
+    }
+
     fn set_none_pending_interrupt(&mut self, on: bool) {
         of_either!(self, lists => lists.set_none_pending_interrupt(on));
     }

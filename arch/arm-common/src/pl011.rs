@@ -14,6 +14,9 @@ const ASSUMED_SPEED: u32 = 115_200;
 const CONTROL: u64 = 0x30;
 const ENABLED: u32 = 1;
 
+/// The interrupts that say that bytes were received. Taking the bytes lets them fall (DDI 0183, 3.4).
+const RECEIVED: Interrupts = Interrupts::RXI.union(Interrupts::RTI);
+
 /// A PL011, set up by the firmware or else by us.
 pub struct HostUart {
     uart: Uart<'static>,
@@ -48,8 +51,7 @@ impl HostUart {
     /// Lets received bytes interrupt, and clears what is pending from before.
     pub fn listen(&mut self) {
         self.uart.clear_interrupts(Interrupts::all());
-        self.uart
-            .set_interrupt_masks(Interrupts::RXI | Interrupts::RTI);
+        self.uart.set_interrupt_masks(RECEIVED);
     }
 
     /// Sends a byte, waiting for room however long that takes. For the hypervisor's own
@@ -78,9 +80,14 @@ impl HostLine for HostUart {
         self.uart.set_interrupt_masks(masks);
     }
 
-    fn acknowledge(&mut self) {
+    fn acknowledge(&mut self) -> bool {
         let pending = self.uart.masked_interrupt_status();
-        self.uart.clear_interrupts(pending);
+        self.uart.clear_interrupts(pending - RECEIVED);
+        pending.intersects(RECEIVED)
+    }
+
+    fn acknowledge_in_vain(&mut self) {
+        self.uart.clear_interrupts(RECEIVED);
     }
 
     fn receive(&mut self) -> Option<u8> {

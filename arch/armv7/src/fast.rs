@@ -22,7 +22,7 @@ use hanok_arm_common::interrupted::interrupt;
 use hanok_decode::{Esr, Frequent, Psr, mode, register_of_word_load, register_of_word_store};
 use hanok_hal::Backend;
 use hanok_pcpu::guest;
-use hanok_types::Regs;
+use hanok_types::{GicVersion, Regs};
 use hanok_vgic::Sgir;
 use hanok_vm::{Attempt, Cause, MmioAccess, constant_answer, yield_answer};
 
@@ -141,7 +141,9 @@ fn store(vcpu: &mut Vcpu, local: &mut Local, esr: u32) -> Fast {
     let Some(value) = place.and_then(|place| vcpu.context.frame.get(place)) else {
         return Fast::Slow;
     };
-    let posted = vcpu.unit.vm.post_sgir(local.board, vcpu.core.id, *value);
+    // No CPU of ARMv7 has a GICv3's registers.
+    let (vm, version) = (&vcpu.unit.vm, GicVersion::V2);
+    let posted = vm.post_sgir(local.board, version, vcpu.core.id, *value);
     if posted == Attempt::Untouched {
         return Fast::Slow;
     }

@@ -111,8 +111,8 @@ guest_sync:
     // By loads of the program counter: these functions are T32, and a branch stays in A32.
     ldrne   pc, =hanok_fast_device
     tst     r1, #{write}
-    ldreq   pc, =hanok_fast_load
-    ldr     pc, =hanok_fast_store
+    ldrne   pc, =hanok_fast_store
+    ldr     pc, =hanok_fast_load
 4:
     finish  hanok_on_sync
 2:

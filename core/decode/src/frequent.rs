@@ -99,6 +99,45 @@ pub const fn register_of_word_load(esr: u64) -> Option<u8> {
     Some((esr >> 16 & 0x1f) as u8)
 }
 
+/// Whether `esr`, a value of ESR_EL2, of a data abort is of a store (WnR).
+#[inline(always)]
+pub const fn is_store(esr: u64) -> bool {
+    esr & STORE as u64 != 0
+}
+
+/// ISS of a data abort: WnR.
+const STORE: u32 = 1 << 6;
+
+/// As [`register_of_word_load`], of a load of at most 32 bits; and the bits that are loaded.
+#[inline(always)]
+pub const fn register_of_narrow_load(esr: u64) -> Option<(u8, u32)> {
+    if !is_narrow(esr, 0) {
+        return None;
+    }
+    let size = esr >> 22 & 3;
+    let mask = u32::MAX >> (32 - (8 << size));
+    Some(((esr >> 16 & 0x1f) as u8, mask))
+}
+
+/// As [`register_of_word_store`], of a store of at most 32 bits.
+#[inline(always)]
+pub const fn register_of_narrow_store(esr: u64) -> Option<u8> {
+    if !is_narrow(esr, STORE) {
+        return None;
+    }
+    Some((esr >> 16 & 0x1f) as u8)
+}
+
+/// Whether it is of a load, or a `store`, of at most 32 bits, and extends no sign.
+#[inline(always)]
+const fn is_narrow(esr: u64, store: u32) -> bool {
+    const ABORT: u32 = (Class::DataAbortLower as u32) << 26 | 1 << 24 | TRANSLATION as u32;
+    /// IL, SAS, SRT, SF, AR, SET and EA, and the level.
+    const ANY: u32 = 1 << 25 | 3 << 22 | 0x1f << 16 | 1 << 15 | 1 << 14 | 0b11 << 11 | 1 << 9 | 3;
+    let double = esr >> 22 & 3 == 3;
+    esr as u32 & !ANY == ABORT | store && !double
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +206,28 @@ mod tests {
         );
     }
 
+    /// As [`agrees`], for what is narrow.
+    fn agrees_on_narrow_accesses(esr: u64) {
+        let (load, store) = match Frequent::decode(esr) {
+            Some(Frequent::Access { access, write })
+                if access.width.bytes() <= 4 && !access.sign_extend =>
+            {
+                let load = (access.register, access.width.mask() as u32);
+                ((!write).then_some(load), write.then_some(access.register))
+            }
+            _ => (None, None),
+        };
+        let short = (register_of_narrow_load(esr), register_of_narrow_store(esr));
+        // As above.
+        assert!(
+            short == (load, store) || esr >> 13 & 1 != 0,
+            "{esr:#x}: {short:?}, {load:?}, {store:?}"
+        );
+        if store.is_some() || load.is_some() {
+            assert_eq!(is_store(esr), store.is_some());
+        }
+    }
+
     #[test]
     fn every_field_of_the_frequent_classes() {
         for class in [0x16, 0x17, 0x18, 0x24, 0x25] {
@@ -181,10 +242,12 @@ mod tests {
         for iss in 0..1u64 << 25 {
             agrees_on_word_stores(0x24 << 26 | iss);
             agrees_on_word_loads(0x24 << 26 | iss);
+            agrees_on_narrow_accesses(0x24 << 26 | iss);
         }
         for class in 0..64 {
             agrees_on_word_stores(class << 26 | 1 << 25 | 0x186_0044);
             agrees_on_word_loads(class << 26 | 1 << 25 | 0x186_0004);
+            agrees_on_narrow_accesses(class << 26 | 1 << 25 | 0x106_0044);
             agrees_on_writes(class << 26 | 1 << 25 | 0x3a_30f6);
         }
     }

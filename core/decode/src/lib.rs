@@ -38,7 +38,10 @@ pub use class::{Class, Condition, Esr, Origin};
 pub use coprocessor::{Coprocessor, CoprocessorPair, CoprocessorTransfer};
 pub use exception::{Control, fault_status, offset};
 pub use features::has_mpam;
-pub use frequent::{Frequent, operand_of_write, register_of_word_load, register_of_word_store};
+pub use frequent::{
+    Frequent, is_store, operand_of_write, register_of_narrow_load, register_of_narrow_store,
+    register_of_word_load, register_of_word_store,
+};
 pub use inject::{data_abort, instruction_abort, undefined};
 pub use loadstore::{
     Addressing, Atomic, Data, Exclusive, Extend, General, LoadStore, Resolved, Structures, Transfer,

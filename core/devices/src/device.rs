@@ -22,7 +22,7 @@ pub enum Notice {
     None,
     /// The serial line behind a port is to be told the port's state.
     Serial {
-        /// Whether the port has room for received bytes.
+        /// Whether the port has handed on all received bytes, and has room for further ones.
         room: bool,
         /// Whether bytes wait to be sent.
         waiting: bool,

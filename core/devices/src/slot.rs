@@ -91,6 +91,14 @@ impl Slots {
         slots.find_map(|slot| Some((slot, slot.offset_of(access)?)))
     }
 
+    /// The device whose registers begin at `start`, where it is the first one.
+    #[inline]
+    pub fn first_at(&self, start: Ipa) -> Option<&Slot> {
+        self.0
+            .first()
+            .filter(|slot| slot.place.region.start() == start)
+    }
+
     /// The slot of the serial port, if the VM has one.
     pub fn serial(&self) -> Option<&Slot> {
         let mut slots = self.0.iter();

@@ -300,8 +300,11 @@ pub trait VmMemory: GuestMemory {
 
 /// The board's serial line.
 pub trait HostLine: SerialPort {
-    /// Acknowledges the interrupts that are pending in the port.
-    fn acknowledge(&mut self);
+    /// Lets the pending interrupts fall but those that say that bytes were received, which fall as the bytes are
+    /// taken; whether one of these is pending.
+    fn acknowledge(&mut self) -> bool;
+    /// Lets the interrupts fall that say that bytes were received, though none were there.
+    fn acknowledge_in_vain(&mut self);
     /// The next received byte.
     fn receive(&mut self) -> Option<u8>;
     /// Enables or disables the interrupt for room to send bytes.

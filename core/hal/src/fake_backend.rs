@@ -5,7 +5,7 @@
 //! until an interrupt is pending for it.
 
 use crate::fake::FakeTableMemory;
-use crate::fake_line::FakeLine;
+use crate::fake_line::{FakeLine, Wire};
 use crate::fake_region::FakeRegion;
 use crate::{
     Arrival, Backend, Context, FpGiven, GuestFault, GuestMemory, HostGic, LateError, ListRegisters,
@@ -88,7 +88,9 @@ pub struct FakeBackend {
     cpus: Vec<Mutex<FakeCpu>>,
     now: AtomicU64,
     off: AtomicBool,
-    /// Notes of crates above, which they take again later.
+    /// The serial line, and its interrupt: a level, as a PL011's.
+    serial: Option<(u32, Wire)>,
+    /// What a crate above wants to find again.
     notes: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
@@ -109,6 +111,7 @@ impl FakeBackend {
             cpus: (0..settings.cpus).map(|_| Mutex::new(cpu())).collect(),
             now: AtomicU64::new(0),
             off: AtomicBool::new(false),
+            serial: None,
             notes: Mutex::default(),
         }
     }
@@ -118,7 +121,12 @@ impl FakeBackend {
         (self.settings.this_cpu)()
     }
 
-    /// Stores `note` until [`Self::take_notes`].
+    /// Lets `interrupt` come again while bytes for the board are on `wire`.
+    pub fn connect(&mut self, interrupt: u32, wire: Wire) {
+        self.serial = Some((interrupt, wire));
+    }
+
+    /// Keeps `note` for [`Self::take_notes`].
     pub fn note(&self, note: Box<dyn Any + Send>) {
         lock(&self.notes).push(note);
     }
@@ -237,7 +245,14 @@ impl Backend for FakeBackend {
 
     fn drop_priority(&self, _taken: Taken) {}
 
-    fn end(&self, _taken: Taken) {}
+    fn end(&self, taken: Taken) {
+        if let Some((interrupt, wire)) = &self.serial
+            && taken.id().get() == *interrupt
+            && !lock(&wire.typed).is_empty()
+        {
+            self.here().pending.insert(*interrupt);
+        }
+    }
 
     fn deactivate(&self, _interrupt: IntId) {}
 

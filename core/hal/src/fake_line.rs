@@ -43,7 +43,11 @@ impl SerialPort for FakeLine {
 }
 
 impl HostLine for FakeLine {
-    fn acknowledge(&mut self) {}
+    fn acknowledge(&mut self) -> bool {
+        !lock(&self.0.typed).is_empty()
+    }
+
+    fn acknowledge_in_vain(&mut self) {}
 
     fn receive(&mut self) -> Option<u8> {
         lock(&self.0.typed).pop_front()

@@ -12,9 +12,17 @@ pub trait ListRegisters {
     /// A bit for each list register that holds no interrupt (its state is invalid, and no
     /// maintenance interrupt is due), as in ICH_ELRSR_EL2.
     fn empty(&self) -> u32;
-    /// Enables or disables the maintenance interrupt for "no list register is pending"
-    /// (ICH_HCR_EL2.NPIE). It is enabled only while more interrupts are pending than the list
-    /// registers hold.
+    /// A bit for each list register whose interrupt has ended and whose end is to be reported, as ICH_EISR_EL2.
+    fn ended(&self) -> u32 {
+        // The state is invalid, no physical interrupt is behind (HW), and the end is to be reported (EOI).
+        let ended =
+            |index: &usize| self.read(*index) >> 61 == 0 && self.read(*index) >> 41 & 1 != 0;
+        (0..self.count())
+            .filter(ended)
+            .fold(0, |set, index| set | 1 << index)
+    }
+    /// Whether the maintenance interrupt for "no list register is pending" (ICH_HCR_EL2.NPIE) is
+    /// on; on only while more is pending than fits.
     fn set_none_pending_interrupt(&mut self, on: bool);
     /// Sets whether this CPU takes maintenance interrupts, on a GICv2. At first it does not. It
     /// does only while the end of an interrupt in a list register is to be reported, or the

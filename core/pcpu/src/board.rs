@@ -142,6 +142,11 @@ impl<B: Host> SerialLines for Board<B> {
         }
     }
 
+    #[inline]
+    fn input_waits(&self, vm: VmId) -> bool {
+        self.input_waits.load(Ordering::SeqCst) >> vm.index() & 1 != 0
+    }
+
     fn line_state(&self, vm: VmId, room: bool, waiting: bool) {
         self.port_changed(vm, room, waiting);
     }

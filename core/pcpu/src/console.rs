@@ -6,9 +6,11 @@
 use crate::{Board, Host, VmUnit};
 use core::fmt::Arguments;
 use hanok_hal::sync::atomic::Ordering;
-use hanok_hal::{HostLine, LineFull};
 use hanok_types::{MAX_VMS, VmId};
-use hanok_vm::{Clock, Input, Received};
+use hanok_vm::{Clock, Received};
+
+/// How many bytes that arrived are taken in one exit: as many as a PL011 keeps.
+const AT_ONCE: usize = 16;
 
 impl<B: Host> Board<B> {
     /// Says one line of the hypervisor's own on the console, as soon as the line takes it.
@@ -37,7 +39,6 @@ impl<B: Host> Board<B> {
 
     /// The serial port's interrupt: moves what arrived and what waits.
     pub fn serve_console(&'static self) {
-        self.console.lock().port().acknowledge();
         self.note_moment();
         self.receive();
         if self.output_waits.load(Ordering::Relaxed) {
@@ -72,39 +73,41 @@ impl<B: Host> Board<B> {
         }
     }
 
-    /// Takes all bytes that arrived, one pCPU at a time, so that they stay in order.
+    /// Takes bytes that arrived, one pCPU at a time, so that they stay in order. If there are more than
+    /// belong in one exit, the port's interrupt comes again.
     fn receive(&'static self) {
         let _turn = self.rx_lock.lock();
-        loop {
-            let mut console = self.console.lock();
-            let Some(byte) = console.port().receive() else {
-                break;
-            };
-            let input = console.received(byte);
-            drop(console);
-            match input {
-                Input::None => {}
-                Input::Vm(vm) => self.feed(vm),
-                Input::Command(command) => {
-                    self.carry_out(command);
-                    self.console.lock().command_done();
-                }
+        let arrived = self.console.lock().receive(AT_ONCE);
+        for index in 0..MAX_VMS {
+            if arrived.vms >> index & 1 != 0 {
+                self.feed(VmId::new(index as u8));
             }
+        }
+        if let Some(command) = arrived.command {
+            self.carry_out(command);
+            self.console.lock().command_done();
         }
         if self.console.lock().pending() {
             self.output_waits.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Moves bytes to a VM as long as it has room. The caller holds `rx_lock`.
+    /// Moves bytes to a VM as long as it has room. The caller holds `rx_lock`, without which no bytes
+    /// come for any VM.
     fn feed(&self, vm: VmId) {
         let Some(unit) = self.vms.get(vm.index()) else {
             return;
         };
         // Set before the room is read: a guest that makes room after that finds the bit.
         self.input_waits.fetch_or(bit(vm), Ordering::SeqCst);
-        let next = || self.console.lock().take_input(vm);
-        if unit.vm.receive(self, next) == Received::Complete {
+        let mut console = None;
+        // Locked once for all of them, and let go before the interrupt controller is locked.
+        let next = move || {
+            let console = console.get_or_insert_with(|| self.console.lock());
+            console.take_input(vm)
+        };
+        let all = unit.vm.receive(self, next) == Received::Complete;
+        if all || !self.console.lock().has_input(vm) {
             self.input_waits.fetch_and(!bit(vm), Ordering::SeqCst);
         }
     }

@@ -208,7 +208,8 @@ fn board(
     units: &'static [VmUnit<FakeBackend>],
     wire: &Wire,
 ) -> Board<FakeBackend> {
-    let machine = FakeBackend::new(settings);
+    let mut machine = FakeBackend::new(settings);
+    machine.connect(UART, wire.clone());
     let names = units.iter().map(|unit| unit.vm.config().name.clone());
     let buffers = Buffers {
         said: Box::leak(Box::new(Said::new())),

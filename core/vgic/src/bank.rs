@@ -246,16 +246,17 @@ pub(crate) struct Priorities([u32; 8]);
 impl Priorities {
     /// The priority of interrupt `bit`, below 32.
     pub fn get(&self, bit: u32) -> u8 {
-        let of = |words: &[u32]| {
-            let all = words.iter();
-            all.fold(0, |value, word| value << 1 | (word >> bit & 1) as u8)
-        };
-        let (high, low) = self.0.split_at(5);
-        // Most CPUs have five bits of priority.
-        match low {
-            [0, 0, 0] => of(high) << 3,
-            _ => of(high) << 3 | of(low),
+        let mut priority = 0;
+        // Written out, as a loop takes twice as long.
+        macro_rules! add {
+            ($($n:literal)*) => {$( priority |= (self.0[$n] >> bit & 1) << (7 - $n); )*};
         }
+        add!(0 1 2 3 4);
+        // Most CPUs have five bits.
+        if self.0[5] | self.0[6] | self.0[7] != 0 {
+            add!(5 6 7);
+        }
+        priority as u8
     }
 
     /// Sets the priority of interrupt `bit`. The answer is its bit if that changed anything, else

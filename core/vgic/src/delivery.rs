@@ -27,10 +27,11 @@ impl Vgic {
             .is_some_and(|cpu| !cpu.attention && !cpu.waits() && cpu.used & !lrs.empty() == 0)
     }
 
-    /// Whether more is pending than found list registers.
+    /// Whether more is pending than found list registers, and nothing is new.
     #[inline]
-    pub fn some_wait(&self, vcpu: VcpuId) -> bool {
-        self.cpu(vcpu.index()).is_some_and(|cpu| cpu.waits())
+    pub fn some_merely_wait(&self, vcpu: VcpuId) -> bool {
+        let cpu = self.cpus.get(vcpu.index());
+        cpu.is_some_and(|cpu| cpu.waits() && !cpu.attention)
     }
 
     /// Whether [`Self::enter`] would do much: at most 5,000 instructions, but nothing should be done

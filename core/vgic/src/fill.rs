@@ -50,21 +50,24 @@ impl Vgic {
         cause: Cause,
         lrs: &mut impl ListRegisters,
     ) {
-        self.discard(cpu, lrs);
-        if self.cpu(cpu).is_none() {
+        let Some(state) = self.cpu(cpu) else {
             return;
+        };
+        if state.discard {
+            self.discard(cpu, lrs);
         }
         let mut slots = self.take_back(cpu, cause, lrs);
         self.find_marked_heads(cpu);
-        let found = core::mem::take(&mut self.cpus[cpu].found);
-        let acknowledged_left = self.fill_stranded(cpu, Stranded::Acknowledged, &mut slots, lrs);
+        let found = core::mem::take(&mut self.cpus[cpu % MAX_VCPUS].found);
+        let acknowledged_left = self.cpus[cpu % MAX_VCPUS].acknowledged != 0
+            && self.fill_stranded(cpu, Stranded::Acknowledged, &mut slots, lrs);
         let next = self.fill_pending(cpu, &mut slots, found, lrs);
         let next = if acknowledged_left {
             Urgency::FIRST
         } else {
             next
         };
-        if next == Urgency::NONE {
+        if next == Urgency::NONE && self.cpus[cpu % MAX_VCPUS].forced != 0 {
             self.fill_stranded(cpu, Stranded::Forced, &mut slots, lrs);
         }
         for slot in bits(slots.stale) {
@@ -153,10 +156,6 @@ impl Vgic {
         slots: &mut Slots,
         lrs: &mut impl ListRegisters,
     ) -> bool {
-        let state = &self.cpus[cpu];
-        if state.acknowledged | state.forced == 0 {
-            return false;
-        }
         while let Some(one) = self.stranded(cpu, kind) {
             if slots.free == 0 {
                 return true;

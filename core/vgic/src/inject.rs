@@ -158,8 +158,8 @@ impl Vgic {
     }
 
     /// [`Self::inject_hardware`] and [`Self::enter`] in one, on the pCPU on which `vcpu` is
-    /// resident: the short path of a virtual timer's interrupt. Where nothing else is to be
-    /// done, and the interrupt's former list register is empty, it is written without
+    /// resident: the short path of the interrupt of a virtual timer, or of a device. Where nothing
+    /// else is to be done, and the interrupt's former list register is empty, it is written without
     /// further ado. Returns the *other* vCPUs to be kicked, none for a private interrupt.
     #[inline]
     pub fn inject_hardware_now(
@@ -169,10 +169,12 @@ impl Vgic {
         physical: IntId,
         lrs: &mut impl ListRegisters,
     ) -> VcpuSet {
-        if id.kind() == IntKind::Ppi
-            && (self.show_again(vcpu, id, physical, lrs).is_some()
-                || self.show_beside(vcpu, id, physical, lrs).is_some())
-        {
+        let may_stand_beside = self.version == GicVersion::V2 && id.kind() == IntKind::Ppi;
+        if may_stand_beside && self.show_beside(vcpu, id, physical, lrs).is_some() {
+            return VcpuSet::EMPTY;
+        }
+        self.aim(vcpu, id, lrs);
+        if self.show_again(vcpu, id, physical, lrs).is_some() {
             return VcpuSet::EMPTY;
         }
         let mut kick = self.inject_hardware(vcpu, id, physical);
@@ -183,9 +185,19 @@ impl Vgic {
         kick
     }
 
+    /// Looks for the list register in which `id` stood and has ended: [`Self::show_again`] tries that
+    /// one. The last hardware interrupt may have been another one.
+    pub(crate) fn aim(&mut self, vcpu: VcpuId, id: IntId, lrs: &impl ListRegisters) {
+        if let Some(cpu) = self.cpus.get_mut(vcpu.index())
+            && let Some(slot) = cpu.ended_slot_of(id.get(), lrs.empty())
+        {
+            cpu.hardware_slot = slot as u8;
+        }
+    }
+
     /// The short path of [`Self::inject_hardware_now`]: nobody more urgent waits, and the list
-    /// register in which the last hardware interrupt stood is empty. `None`, and nothing is
-    /// changed, in other cases. `id` is a PPI.
+    /// register in which the last hardware interrupt stood is empty. Where nothing is listed there,
+    /// `id` has to be a PPI. `None`, and nothing is changed, in other cases.
     #[inline(always)]
     pub fn show_again(
         &mut self,
@@ -210,12 +222,12 @@ impl Vgic {
             return None;
         }
         *shadow = if cpu.used & 1 << slot == 0 {
-            if cpu.overflow {
+            if cpu.overflow || id.kind() != IntKind::Ppi {
                 return None;
             }
             let lr = cpu.private.show_hardware(id, physical, groups)?;
             cpu.used |= 1 << slot;
-            lr
+            lr.with_priority(cpu.private.priority(id.get() % 32))
         } else if shadow.virtual_id() == id.get()
             && shadow.hardware()
             && shadow.state() == LrState::Pending
@@ -245,11 +257,11 @@ impl Vgic {
         physical: IntId,
         lrs: &mut impl ListRegisters,
     ) -> Option<()> {
-        let (groups, version) = (self.groups, self.version);
+        let groups = self.groups;
         let cpu = self.cpus.get_mut(vcpu.index())?;
         let empty = lrs.empty();
         let alone = cpu.used & !empty == 0;
-        if version == GicVersion::V3 || cpu.attention || alone {
+        if cpu.attention || alone {
             return None;
         }
         let all = (1 << lrs.count().min(MAX_LRS)) - 1;
@@ -264,7 +276,7 @@ impl Vgic {
         }
         let slot = free.trailing_zeros() as usize;
         let lr = cpu.private.show_hardware(id, physical, groups)?;
-        let lr = lr.with_eoi(true);
+        let lr = lr.with_priority(priority).with_eoi(true);
         *cpu.lr.get_mut(slot)? = lr;
         cpu.used |= 1 << slot;
         lrs.write(slot, lr.into_bits());

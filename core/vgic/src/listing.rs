@@ -101,9 +101,9 @@ impl Bank {
         Some(!with_hardware)
     }
 
-    /// The value of the list register for a private hardware interrupt that has just fired, with
-    /// the changes to the bank, in the plain case: the interrupt is not listed, active or pending,
-    /// and is to be delivered. `None`, and nothing is changed, in others.
+    /// The list register's value, but for its priority, for a private hardware interrupt that has just fired, and
+    /// the bookkeeping of it, where nothing else is the matter with it: it is not listed,
+    /// not active, not pending, and is to be delivered.
     pub(crate) fn show_hardware(
         &mut self,
         id: IntId,
@@ -126,7 +126,6 @@ impl Bank {
             .with_virtual_id(id.get())
             .with_physical_id(physical)
             .with_hardware(true)
-            .with_priority(self.priority(bit))
             .with_group1(self.group1 & mask != 0)
             .with_state(LrState::Pending);
         Some(lr)

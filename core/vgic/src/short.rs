@@ -90,7 +90,11 @@ impl Vgic {
         if cpu.attention || cpu.stuck || room {
             return None;
         }
-        let slot = cpu.ended_slot(lrs)?;
+        let ended = lrs.ended() & cpu.used;
+        if !ended.is_power_of_two() {
+            return None;
+        }
+        let slot = ended.trailing_zeros() as usize;
         let lr = cpu.lr.get_mut(slot)?;
         let id = lr.virtual_id();
         let mask = 1u32.checked_shl(id)?;
@@ -161,7 +165,7 @@ impl Cpu {
 
     /// The list register in which interrupt `id` stood and has ended, of those that are `empty`.
     #[inline(always)]
-    fn ended_slot_of(&self, id: u32, empty: u32) -> Option<usize> {
+    pub(crate) fn ended_slot_of(&self, id: u32, empty: u32) -> Option<usize> {
         let mut ended = empty & self.used;
         while ended != 0 {
             let slot = ended.trailing_zeros() as usize;
@@ -171,26 +175,6 @@ impl Cpu {
             ended &= ended - 1;
         }
         None
-    }
-
-    /// The list register whose interrupt has ended, and the end of which was to be reported;
-    /// `None` where there is none, or several.
-    #[inline(always)]
-    fn ended_slot(&self, lrs: &impl ListRegisters) -> Option<usize> {
-        let mut ended = None;
-        let mut used = self.used;
-        while used != 0 {
-            let slot = used.trailing_zeros() as usize;
-            used &= used - 1;
-            let reported = self.lr.get(slot)?.eoi();
-            if reported && !Lr::from_bits(lrs.read(slot)).is_valid() {
-                if ended.is_some() {
-                    return None;
-                }
-                ended = Some(slot);
-            }
-        }
-        ended
     }
 
     /// The value of list register `slot`, in which the interrupt of bit `new` stood and has

@@ -2,11 +2,11 @@
 //!
 //! Nothing here depends on the kind of a device, except the serial port, which the console feeds.
 
-use crate::{Guest, Machine, Vm};
+use crate::{Attempt, Guest, Machine, Vm};
 use hanok_devices::{Access, Device, Notice, Pl011, Slot, World};
 use hanok_hal::sync::atomic::Ordering;
-use hanok_hal::{LineFull, ListRegisters, SerialPort};
-use hanok_types::{Deadline, VcpuId, VcpuSet, VmId};
+use hanok_hal::{ListRegisters, SerialPort};
+use hanok_types::{Deadline, VcpuId, VcpuSet, VmId, platform};
 
 /// The surroundings of a VM's devices.
 struct Outside<'a, M: Machine + 'a> {
@@ -92,8 +92,40 @@ pub enum Received {
 }
 
 impl Vm {
-    /// Brings the interrupt line of `slot` up to date. The answer is the set of vCPUs whose
-    /// interrupts changed. The caller holds the device's lock.
+    /// What a load of up to 32 bits at `offset` of the serial port's registers gives, where nothing follows from
+    /// it but its value, or that a byte is taken: as a load by [`Guest::by_register`]. `None`, and nothing has
+    /// been done, in other cases.
+    #[inline(always)]
+    pub fn load_serial_port(&self, machine: &impl Machine, offset: u64) -> Option<u32> {
+        let slot = self.slots.first_at(platform::UART)?;
+        let mut device = slot.device.lock();
+        let Device::Pl011(port) = &mut *device else {
+            return None;
+        };
+        port.load_alone(offset, machine.input_waits(self.id()))
+    }
+
+    /// Sends `byte`, the lowest one of a store of up to 32 bits at `offset` of the serial port's registers, where
+    /// nothing else follows from it: as a store by [`Guest::by_register`].
+    #[inline(always)]
+    pub fn store_serial_port(&self, machine: &impl Machine, offset: u64, byte: u8) -> Attempt {
+        let Some(slot) = self.slots.first_at(platform::UART).filter(|_| offset == 0) else {
+            return Attempt::Untouched;
+        };
+        let mut device = slot.device.lock();
+        let Device::Pl011(port) = &mut *device else {
+            return Attempt::Untouched;
+        };
+        let waits = machine.input_waits(self.id());
+        if port.send_alone(byte, waits, &mut machine.port(self.id())) {
+            Attempt::Done
+        } else {
+            Attempt::Untouched
+        }
+    }
+
+    /// Brings the interrupt line of `slot` up to date; the vCPUs that are to look at their
+    /// interrupts. Called with its device locked.
     #[inline(never)]
     fn device_line(&self, slot: &Slot, device: &Device) -> VcpuSet {
         match slot.interrupt() {
@@ -168,14 +200,14 @@ impl Vm {
         self.holes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes bytes that arrived on the serial line from `next`, until there are no more or the port
-    /// has no room. To be called on any pCPU. `next` is called with the port's device locked.
+    /// Takes bytes that arrived on the line behind the serial port from `next`, until it has no more or the
+    /// port no room. Called on any pCPU. `next` is called, and dropped, with the port's device locked.
     pub fn receive(
         &self,
         machine: &impl Machine,
         mut next: impl FnMut() -> Option<u8>,
     ) -> Received {
-        let taken = self.with_serial_port(machine, |port| {
+        let taken = self.with_serial_port(machine, move |port| {
             while port.room() > 0 {
                 let Some(byte) = next() else {
                     return Received::Complete;

@@ -47,7 +47,9 @@ pub struct FakeMachine {
     pub breakpoints: RefCell<Vec<(SysReg, u64)>>,
     /// The last [`SerialLines::line_state`].
     pub line_state: Cell<Option<(bool, bool)>>,
-    /// The value of every ID register.
+    /// What [`SerialLines::input_waits`] says.
+    pub input_waits: Cell<bool>,
+    /// Every ID register's value.
     pub id_register: Cell<u64>,
     /// SP_EL0 and SP_EL1.
     pub stack_pointers: Cell<[u64; 2]>,
@@ -78,6 +80,7 @@ impl FakeMachine {
             mdscr: Cell::new(0),
             breakpoints: RefCell::default(),
             line_state: Cell::new(None),
+            input_waits: Cell::new(false),
             id_register: Cell::new(u64::MAX),
             stack_pointers: Cell::new([0; 2]),
             vectors: RefCell::new(None),
@@ -129,6 +132,10 @@ impl SerialLines for FakeMachine {
         // The backend takes the line's lock here.
         drop(self.line.borrow_mut());
         self.line_state.set(Some((room, waiting)));
+    }
+
+    fn input_waits(&self, _vm: VmId) -> bool {
+        self.input_waits.get()
     }
 }
 

@@ -45,28 +45,23 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// Handles the virtual timer's physical interrupt, which fired while this vCPU was in the CPU.
-    #[inline(never)]
+    /// The virtual timer's physical interrupt fired while this vCPU was in the CPU.
     pub fn virtual_timer(&mut self, physical: IntId) {
-        let mut gic = self.vm.gic.lock();
-        let irq = platform::TIMER_VIRTUAL_IRQ;
-        let freed = gic.inject_hardware_now(self.vcpu.id, irq, physical, self.lists);
-        self.vm.release(self.machine, &mut gic, self.vcpu.id);
-        drop(gic);
-        if !freed.is_empty() {
-            self.vm.notify(self.machine, freed, Some(self.vcpu.id));
-        }
+        self.device_interrupt(platform::TIMER_VIRTUAL_IRQ, physical);
     }
 
-    /// Handles `physical`, the interrupt of a device that the VM has for itself, which was
-    /// acknowledged and whose priority was dropped while this vCPU was in the CPU. `irq` becomes
-    /// pending, and is shown at once if the guest has routed it to this vCPU.
+    /// The virtual timer, or a device that the VM has for itself, has raised `physical`, which was
+    /// acknowledged and had its priority dropped, while this vCPU was in the CPU: `irq` becomes pending,
+    /// here at once where it is this vCPU's or the guest has routed it here.
+    #[inline(never)]
     pub fn device_interrupt(&mut self, irq: IntId, physical: IntId) {
         let mut gic = self.vm.gic.lock();
         let others = gic.inject_hardware_now(self.vcpu.id, irq, physical, self.lists);
         self.vm.release(self.machine, &mut gic, self.vcpu.id);
         drop(gic);
-        self.vm.notify(self.machine, others, Some(self.vcpu.id));
+        if !others.is_empty() {
+            self.vm.notify(self.machine, others, Some(self.vcpu.id));
+        }
     }
 
     /// The fast path of [`Self::maintenance`], for the most frequent cases: the end of a private
@@ -80,8 +75,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             self.machine.deactivate(physical);
             return Attempt::Done;
         }
-        if gic.needs_entry(self.vcpu.id) || !gic.some_wait(self.vcpu.id) {
-            return Attempt::Untouched;
+        if !gic.some_merely_wait(self.vcpu.id) {
+            return false;
         }
         let freed = gic.maintenance(self.vcpu.id, self.lists);
         self.vm.release(self.machine, &mut gic, self.vcpu.id);

@@ -66,6 +66,10 @@ pub trait SerialLines {
     /// To be called after an access to the serial port of `vm`: `room` says whether it has room for
     /// received bytes, and `waiting` whether bytes wait to be sent.
     fn line_state(&self, vm: VmId, room: bool, waiting: bool);
+
+    /// Whether received bytes for `vm` may wait until its serial port has room. Read with the port's device
+    /// locked: where it is false, whoever has more of them finds what room there is then.
+    fn input_waits(&self, vm: VmId) -> bool;
 }
 
 /// Registers of this CPU that a guest reaches only by exits.

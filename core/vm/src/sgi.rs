@@ -22,18 +22,24 @@ impl Vm {
     #[inline(always)]
     pub fn post_group1_sgi(&self, machine: &impl Machine, from: VcpuId, value: u64) -> Attempt {
         match SgiRegister::single_target(value) {
-            Some((id, target)) => self.post(machine, from, id, target),
+            Some((id, target)) => self.post(machine, self.gic_version(), from, id, target),
             None => Attempt::Untouched,
         }
     }
 
-    /// Handles a guest's write of `value` to GICD_SGIR, which only a GICv2 has, by vCPU `from`:
-    /// posts the SGI, if it is for one other vCPU.
+    /// The same of what was written to GICD_SGIR, which only a GICv2 has. `version` is
+    /// [`Self::gic_version`], which the caller may know beforehand.
     #[inline(always)]
-    pub fn post_sgir(&self, machine: &impl Machine, from: VcpuId, value: u32) -> Attempt {
+    pub fn post_sgir(
+        &self,
+        machine: &impl Machine,
+        version: GicVersion,
+        from: VcpuId,
+        value: u32,
+    ) -> Attempt {
         match Sgir::single_target(value) {
-            Some((id, target)) if self.gic_version() == GicVersion::V2 => {
-                self.post(machine, from, id, target)
+            Some((id, target)) if version == GicVersion::V2 => {
+                self.post(machine, version, from, id, target)
             }
             _ => Attempt::Untouched,
         }
@@ -42,11 +48,18 @@ impl Vm {
     /// Posts SGI `id`, below 16, from one vCPU to another. [`Attempt::Untouched`] if the target
     /// does not exist or is the sender, or if the SGI needs more than posted SGIs can carry.
     #[inline(always)]
-    fn post(&self, machine: &impl Machine, from: VcpuId, id: u32, target: VcpuId) -> Attempt {
-        let Some((home, requests)) = self.reach(target).filter(|_| target != from) else {
+    fn post(
+        &self,
+        machine: &impl Machine,
+        version: GicVersion,
+        from: VcpuId,
+        id: u32,
+        target: VcpuId,
+    ) -> Attempt {
+        let Some(home) = self.home_of(target).filter(|_| target != from) else {
             return Attempt::Untouched;
         };
-        let posted = match self.gic_version() {
+        let posted = match version {
             GicVersion::V3 => Some(PostedSgis::anonymous(id)),
             GicVersion::V2 => PostedSgis::signed(id, from, target),
         };
@@ -121,7 +134,14 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// Sends SGI `id` of group 1 to one vCPU.
     #[inline(always)]
     fn send_to_one(&mut self, id: u32, target: VcpuId) {
-        if self.vm.post(self.machine, self.vcpu.id, id, target) == Attempt::Untouched {
+        if self.vm.post(
+            self.machine,
+            self.vm.gic_version(),
+            self.vcpu.id,
+            id,
+            target,
+        ) == Attempt::Untouched
+        {
             self.put_in(id, target);
         }
     }

@@ -128,6 +128,11 @@ impl ListRegisters for HardwareLists {
         read!("ich_elrsr_el2") as u32
     }
 
+    #[inline(always)]
+    fn ended(&self) -> u32 {
+        read!("ich_eisr_el2") as u32
+    }
+
     fn set_none_pending_interrupt(&mut self, on: bool) {
         write!(
             "ich_hcr_el2",

@@ -12,6 +12,18 @@ macro_rules! read {
     }};
 }
 
+/// TPIDR_EL2, the pointer to this CPU's own data, which is written once. The compiler may read it once for several
+/// uses.
+#[inline(always)]
+pub fn own_pointer() -> usize {
+    let value: usize;
+    // SAFETY: reading this register changes nothing.
+    unsafe {
+        core::arch::asm!("mrs {}, tpidr_el2", out(reg) value, options(pure, readonly, nostack, preserves_flags));
+    }
+    value
+}
+
 /// Writes a system register that governs a guest: `write!("cntvoff_el2", value)`. One of the
 /// hypervisor's own is refused when this is compiled ([`is_own`](crate::sysreg::is_own) has the
 /// rule): [`write_own!`](crate::write_own) is for those.

@@ -107,6 +107,17 @@ macro_rules! encoding {
     ("sp_el1", [$($do:tt)*] $($more:tt)*) => { $($do)*!(none $($more)*) };
 }
 
+/// HTPIDR, the pointer to this CPU's own data, which is written once. The compiler may read it once for several uses.
+#[inline(always)]
+pub fn own_pointer() -> usize {
+    let value: usize;
+    // SAFETY: reading this register changes nothing.
+    unsafe {
+        core::arch::asm!("mrc p15, 4, {}, c13, c0, 2", out(reg) value, options(pure, readonly, nostack, preserves_flags));
+    }
+    value
+}
+
 #[doc(hidden)]
 #[macro_export]
 macro_rules! read_encoded {

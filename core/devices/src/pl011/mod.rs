@@ -22,6 +22,7 @@
 //!   both. A guest cannot notice that for bytes that it sends, and received bytes are worth
 //!   keeping.
 
+mod fifo;
 mod registers;
 #[cfg(test)]
 mod tests;
@@ -30,12 +31,15 @@ use crate::device::{Model, Notice, World};
 use crate::lanes::{read_words, write_words};
 use crate::primecell;
 use crate::{Access, Unknown};
-use hanok_hal::{LineFull, SerialPort};
+use fifo::Fifo;
+use hanok_hal::SerialPort;
 use hanok_types::Width;
-use heapless::Deque;
 use registers::{Control, FifoLevels, Flags, Interrupts, LineControl, errors};
 
-/// The number of bytes in a FIFO of revision r1p4, which the identification registers name.
+/// The interrupts that say that a byte was received.
+const RECEIVED: Interrupts = Interrupts::RX.union(Interrupts::RT);
+
+/// Bytes in a FIFO, of the revision r1p4 that the identification registers name.
 const DEPTH: usize = 16;
 
 /// The receive FIFO has no room for a byte.
@@ -45,8 +49,8 @@ pub struct FifoFull;
 /// The port's registers and FIFOs.
 #[derive(Clone, Debug)]
 pub struct Pl011 {
-    receive: Deque<u8, DEPTH>,
-    transmit: Deque<u8, DEPTH>,
+    receive: Fifo,
+    transmit: Fifo,
     control: Control,
     line_control: LineControl,
     levels: FifoLevels,
@@ -75,8 +79,8 @@ impl Pl011 {
     /// A port after a reset.
     pub const fn new() -> Self {
         Self {
-            receive: Deque::new(),
-            transmit: Deque::new(),
+            receive: Fifo::new(),
+            transmit: Fifo::new(),
             control: Control::TXE.union(Control::RXE),
             line_control: LineControl::from_bits(0),
             levels: FifoLevels::RESET,
@@ -122,11 +126,64 @@ impl Pl011 {
         });
     }
 
-    /// Puts a byte for the guest into the receive FIFO. If the FIFO is full, the caller keeps the
-    /// byte.
-    pub fn receive(&mut self, byte: u8) -> Result<(), FifoFull> {
-        if self.room() == 0 {
-            return Err(FifoFull);
+    /// A load of a register that drivers load for each byte, UARTFR or UARTDR, where nothing follows from it but its
+    /// value, or that a byte is taken: nothing waits to be sent, the interrupt line keeps its level, and where
+    /// further bytes wait (`more_waits`), it is not time for them. The outcome is that of [`Self::read`]; `None`, and
+    /// nothing is changed, in other cases.
+    #[inline]
+    pub fn load_alone(&mut self, offset: u64, more_waits: bool) -> Option<u32> {
+        if self.is_odd() {
+            return None;
+        }
+        let received = self.receive.len();
+        match offset {
+            registers::FR if received > 0 => {
+                let full = if received >= self.depth() {
+                    Flags::RXFF
+                } else {
+                    Flags::empty()
+                };
+                Some((Flags::TXFE | full).bits())
+            }
+            registers::FR if !more_waits => Some((Flags::TXFE | Flags::RXFE).bits()),
+            // The last byte takes its interrupts with it.
+            registers::DR if received > 1 || !more_waits && !self.mask.intersects(RECEIVED) => {
+                Some(self.take_received())
+            }
+            _ => None,
+        }
+    }
+
+    /// A store of a byte to UARTDR, where nothing follows from it but that `port` takes the byte: as
+    /// [`Self::load_alone`]. Whether it was so; otherwise nothing is changed.
+    #[inline]
+    pub fn send_alone(&mut self, byte: u8, more_waits: bool, port: &mut impl SerialPort) -> bool {
+        let rises = !self.latched.contains(Interrupts::TX) && self.mask.contains(Interrupts::TX);
+        let more = rises || self.is_odd() || more_waits && self.receive.is_empty();
+        let sent = !more && port.try_send(byte);
+        if sent {
+            self.latched |= Interrupts::TX;
+        }
+        sent
+    }
+
+    /// Whether bytes wait to be sent, or, in loopback, come in.
+    #[inline(always)]
+    fn is_odd(&self) -> bool {
+        !self.transmit.is_empty() || self.control.contains(Control::LBE)
+    }
+
+    /// Whether the guest has read all that was received, and there is room for more: then it is time to
+    /// hand on what arrived meanwhile. One byte for each that is read would be much more work.
+    fn wants_more(&self) -> bool {
+        self.receive.is_empty() && !self.control.contains(Control::LBE)
+    }
+
+    /// Hands the guest one byte; `false` where there is no room (the caller keeps it).
+    pub fn receive(&mut self, byte: u8) -> bool {
+        let taken = self.room() > 0;
+        if taken {
+            self.put_received(byte);
         }
         self.put_received(byte);
         Ok(())
@@ -146,10 +203,10 @@ impl Pl011 {
     pub fn transmit_ready(&mut self, port: &mut impl SerialPort) -> Result<(), LineFull> {
         let before = self.transmit.len();
         while let Some(byte) = self.transmit.front() {
-            if port.try_send(*byte).is_err() {
+            if !port.try_send(byte) {
                 break;
             }
-            self.transmit.pop_front();
+            self.transmit.pop();
         }
         let left = self.transmit.len();
         if left < before && left <= self.transmit_watermark() {
@@ -219,7 +276,7 @@ impl Pl011 {
     }
 
     fn send(&mut self, byte: u8, port: &mut impl SerialPort) {
-        if self.transmit.len() >= self.depth() || self.transmit.push_back(byte).is_err() {
+        if self.transmit.len() >= self.depth() || !self.transmit.push(byte) {
             self.dropped = self.dropped.saturating_add(1);
             return;
         }
@@ -245,15 +302,16 @@ impl Pl011 {
     }
 
     fn put_received(&mut self, byte: u8) {
-        if self.receive.push_back(byte).is_ok() {
+        if self.receive.push(byte) {
             self.overrun = false;
             self.latched |= Interrupts::RX;
         }
     }
 
+    #[inline]
     fn take_received(&mut self) -> u32 {
         let overrun = if self.overrun { errors::DR_OVERRUN } else { 0 };
-        let byte = self.receive.pop_front().unwrap_or(0);
+        let byte = self.receive.pop().unwrap_or(0);
         if self.receive.is_empty() {
             self.latched.remove(Interrupts::RX);
         }
@@ -350,7 +408,7 @@ impl Model for Pl011 {
 
     fn notice(&self) -> Notice {
         Notice::Serial {
-            room: self.room() > 0,
+            room: self.wants_more(),
             waiting: self.transmit_pending(),
         }
     }

@@ -13,8 +13,8 @@ use super::guest::{Buffers, Given, PortQueues};
 use super::line::{DLE, Line};
 use super::voice::{CatchUp, Prompt, Voice};
 use core::fmt;
-use hanok_hal::{LineFull, SerialPort};
-use hanok_types::VmId;
+use hanok_hal::{HostLine, SerialPort};
+use hanok_types::{MAX_VMS, VmId};
 
 /// Codes after DLE, see [`super`].
 const KEYS_TO_PROMPT: u8 = 0x3e;
@@ -162,13 +162,15 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
         let Some(byte) = self.unframed(byte) else {
             return Input::None;
         };
-        let input = match self.addressee {
+        match self.addressee {
             Addressee::Nobody => Input::None,
             Addressee::Vm(vm) => self.give(vm, byte),
-            Addressee::Keys => self.key(byte),
-        };
-        self.drain_some();
-        input
+            Addressee::Keys => {
+                let input = self.key(byte);
+                self.drain();
+                input
+            }
+        }
     }
 
     /// The next byte for a VM.
@@ -206,6 +208,43 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
             self.voice.open();
         }
         self.drain_some();
+    }
+}
+
+/// What came of bytes that arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrived {
+    /// A bit for each VM that has bytes to fetch ([`Multiplexer::take_input`]).
+    pub vms: u64,
+    /// Carry this out, say what there is to say, then call [`Multiplexer::command_done`].
+    pub command: Option<Command>,
+}
+
+const _: () = assert!(MAX_VMS <= u64::BITS as usize);
+
+impl<P: HostLine> Multiplexer<'_, P> {
+    /// Acknowledges the port's interrupts, and interprets bytes that arrived there, at most `most` of them, until one
+    /// asks for a command. If some are left, the port's interrupt comes again.
+    pub fn receive(&mut self, most: usize) -> Arrived {
+        let mut arrived = Arrived::default();
+        let is_said = self.line.port.acknowledge();
+        for at in 0..most {
+            let Some(byte) = self.line.port.receive() else {
+                if is_said && at == 0 {
+                    self.line.port.acknowledge_in_vain();
+                }
+                break;
+            };
+            match self.received(byte) {
+                Input::None => {}
+                Input::Vm(vm) => arrived.vms |= 1 << vm.index(),
+                Input::Command(command) => {
+                    arrived.command = Some(command);
+                    break;
+                }
+            }
+        }
+        arrived
     }
 }
 
@@ -324,12 +363,17 @@ impl<P: SerialPort> Multiplexer<'_, P> {
         else {
             return Input::None;
         };
-        if guest.give(byte) == Given::FirstLost {
+        let lost = guest.give(byte);
+        let consumed = self.line.framed && guest.acknowledgement_is_due();
+        if lost {
             self.voice.say(format_args!(
                 "vm {name}: input lost: it does not read its serial port"
             ));
         }
-        self.acknowledgement_is_due |= self.line.framed && guest.acknowledgement_is_due();
+        self.acknowledgement_is_due |= consumed;
+        if lost || consumed {
+            self.drain();
+        }
         Input::Vm(vm)
     }
 

@@ -25,6 +25,38 @@ fn with<T>(framed: bool, test: impl FnOnce(&mut Multiplexer<'_, FakeSerialPort>)
     test(&mut Multiplexer::new(port, framed, &names, buffers))
 }
 
+/// Bytes are taken so many at a time, and none after one that asks for a command: what each exit does has an end.
+#[test]
+fn what_arrives_is_taken_in_parts() {
+    use hanok_hal::fake::{FakeLine, Wire};
+    let wire = Wire::default();
+    let mut buffers = Box::new(Buffers::new());
+    let names = ["linux", "rtos"].map(|name| heapless::String::try_from(name).unwrap());
+    let line = FakeLine(wire.clone());
+    let mut mux = Multiplexer::new(line, true, names.into_iter().collect(), &mut buffers);
+    wire.send(b"\x10\x41ab\x10\x42cd\x10\x41ef");
+    let all = |vms| Arrived { vms, command: None };
+    // Two of the framing, and two for the first VM.
+    assert_eq!(mux.receive(4), all(1));
+    assert_eq!(mux.receive(7), all(1 << 1 | 1));
+    assert_eq!(mux.receive(6), all(1));
+    assert_eq!(mux.receive(6), all(0), "none is left");
+    let mut given = |vm| -> Vec<u8> { core::iter::from_fn(|| mux.take_input(vm)).collect() };
+    assert_eq!((given(A), given(B)), (b"abef".to_vec(), b"cd".to_vec()));
+    wire.send(b"\x10\x40\x1dlist\rx");
+    let list = Arrived {
+        vms: 0,
+        command: Some(Command::List),
+    };
+    assert_eq!(mux.receive(100), list);
+    mux.command_done();
+    assert_eq!(
+        wire.typed.lock().unwrap().len(),
+        1,
+        "what comes after it waits"
+    );
+}
+
 type Mux<'b> = Multiplexer<'b, FakeSerialPort>;
 
 /// The bytes on the line since the last call.

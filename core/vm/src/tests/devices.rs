@@ -2,9 +2,10 @@
 
 use super::{access, by_word, data, load, received, store};
 use crate::fake::{FREQUENCY, Fixture, RAM_START};
-use crate::{Action, DataAbort, Exit, GuestFault, Instruction, MmioAccess};
+use crate::{Action, Attempt, DataAbort, Exit, GuestFault, Instruction, MmioAccess};
 use hanok_types::{Ipa, Width, platform};
 use proptest::prelude::*;
+use std::vec::Vec;
 
 const FLASH: u64 = platform::FLASH.get();
 const GICD: u64 = platform::GIC_DIST.get();
@@ -42,9 +43,9 @@ fn the_serial_port_takes_the_low_byte() {
     );
 }
 
-/// The backend is told after each access whether the port takes bytes.
+/// The backend is told after each access whether it is time for further bytes: once all are read.
 #[test]
-fn a_full_port_is_told_as_full() {
+fn a_port_that_holds_bytes_is_told_no_further_ones() {
     let mut vm = Fixture::new(1);
     let told = |vm: &mut Fixture, at| {
         let value = get(vm, at, Width::Word);
@@ -57,6 +58,135 @@ fn a_full_port_is_told_as_full() {
     // FR.RXFF.
     assert_eq!(told(&mut vm, UART + 0x18), (0xc0, Some((false, false))));
     assert_eq!(told(&mut vm, UART), (u64::from(b'x'), Some((true, false))));
+    // With the FIFO on.
+    put(&mut vm, UART + 0x2c, Width::Word, 0x70);
+    for left in [1, 0] {
+        assert!(received(&vm, b'y'));
+        assert!(received(&vm, b'z'));
+        for byte in [b'y', b'z'] {
+            let room = byte == b'z';
+            assert_eq!(
+                told(&mut vm, UART),
+                (byte.into(), Some((room, false))),
+                "{left}"
+            );
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum PortEvent {
+    Load(u64, Width),
+    Store(u64, Width, u32),
+    Received(u8),
+    /// The line takes so many bytes.
+    Room(usize),
+    /// Whether further bytes wait.
+    Waits(bool),
+}
+
+fn port_event() -> impl Strategy<Value = PortEvent> {
+    const DR: u64 = 0;
+    const FR: u64 = 0x18;
+    let narrow = || prop::sample::select(&WIDTHS[..3]);
+    let frequent = || prop::sample::select(&[DR, FR][..]);
+    // UARTLCR_H, UARTCR, UARTIMSC and UARTICR, of which each has bits that matter.
+    let settings = [(0x2c, 0x70), (0x30, 0x380), (0x38, 0x7ff), (0x44, 0x7ff)];
+    let setting = prop::sample::select(settings.to_vec());
+    prop_oneof![
+        6 => (frequent(), narrow()).prop_map(|(at, width)| PortEvent::Load(at, width)),
+        4 => (frequent(), narrow(), any::<u32>()).prop_map(|(at, width, value)| PortEvent::Store(at, width, value)),
+        2 => (setting, any::<u32>()).prop_map(|((at, mask), value)| PortEvent::Store(at, Width::Word, value & mask)),
+        3 => any::<u8>().prop_map(PortEvent::Received),
+        1 => (0..8usize).prop_map(PortEvent::Room),
+        1 => any::<bool>().prop_map(PortEvent::Waits),
+    ]
+}
+
+/// Both VMs go through the same: one by what a fast path calls where that answers, the other never. How often it
+/// answered: to a load and to a store.
+fn same_port(events: &[PortEvent]) -> [usize; 2] {
+    let mut short = Fixture::new(1);
+    let mut long = Fixture::new(1);
+    let mut answered = [0; 2];
+    for event in events {
+        for vm in [&short, &long] {
+            match *event {
+                PortEvent::Received(byte) => _ = received(vm, byte),
+                PortEvent::Room(room) => vm.machine.line.borrow_mut().room = room,
+                PortEvent::Waits(waits) => vm.machine.input_waits.set(waits),
+                PortEvent::Load(..) | PortEvent::Store(..) => {}
+            }
+        }
+        match *event {
+            PortEvent::Load(at, width) => {
+                let expected = get(&mut long, UART + at, width);
+                match short.vm.load_serial_port(&short.machine, at) {
+                    Some(value) => {
+                        answered[0] += 1;
+                        assert_eq!(u64::from(value) & width.mask(), expected, "{event:?}");
+                        nothing_follows(&long);
+                    }
+                    None => assert_eq!(get(&mut short, UART + at, width), expected),
+                }
+            }
+            PortEvent::Store(at, width, value) => {
+                put(&mut long, UART + at, width, value.into());
+                let done = short.vm.store_serial_port(&short.machine, at, value as u8);
+                if done == Attempt::Done {
+                    answered[1] += 1;
+                    nothing_follows(&long);
+                } else {
+                    put(&mut short, UART + at, width, value.into());
+                }
+            }
+            _ => {}
+        }
+        let sent = |vm: &Fixture| vm.machine.line.borrow().sent.clone();
+        assert_eq!(sent(&short), sent(&long), "{event:?}");
+        let pending = |vm: &Fixture| vm.vm.gic.lock().snapshot().collect::<Vec<_>>();
+        assert_eq!(pending(&short), pending(&long), "{event:?}");
+    }
+    // What the registers say, of which a load changes some: UARTFR, UARTRIS, UARTIMSC, UARTRSR, and all that is left.
+    let registers = [
+        0x18, 0x3c, 0x38, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x18,
+    ];
+    for at in registers {
+        let [short, long] = [&mut short, &mut long].map(|vm| get(vm, UART + at, Width::Word));
+        assert_eq!(short, long, "{at:#x}");
+    }
+    answered
+}
+
+/// Of an access that was done at length: nobody was to be told anything.
+fn nothing_follows(vm: &Fixture) {
+    let told = vm.machine.line_state.get();
+    let feeds = told.is_some_and(|(room, _)| room) && vm.machine.input_waits.get();
+    assert!(
+        !feeds && told.is_some_and(|(_, waiting)| !waiting),
+        "{told:?}"
+    );
+}
+
+proptest! {
+    #[test]
+    fn the_serial_port_s_short_way_has_the_long_one_s_outcome(events in prop::collection::vec(port_event(), 1..80)) {
+        same_port(&events);
+    }
+}
+
+#[test]
+fn the_serial_port_s_short_way_is_taken() {
+    use proptest::strategy::ValueTree;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let all = prop::collection::vec(port_event(), 60);
+    let mut sum = [0; 2];
+    for _ in 0..60 {
+        let events = all.new_tree(&mut runner).expect("events").current();
+        let answered = same_port(&events);
+        sum = core::array::from_fn(|at| sum[at] + answered[at]);
+    }
+    assert!(sum.iter().all(|times| *times >= 100), "{sum:?}");
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn what_is_for_one_other_vcpu_is_posted() {
         let id = (targets ^ from) & 0xf;
         let value = filter << 24 | targets << 16 | 1 << 15 | id;
         let sender = VcpuId::new(from as u8);
-        let accepted = vm.vm.post_sgir(&vm.machine, sender, value) == Attempt::Done;
+        let accepted = vm.vm.post_sgir(&vm.machine, GicVersion::V2, sender, value) == Attempt::Done;
         let target = targets.trailing_zeros();
         let others = (0..5).filter(|other| *other != target);
         let lane = others.take_while(|other| *other != from).count();
@@ -68,7 +68,9 @@ fn what_is_for_one_other_vcpu_is_posted() {
 fn a_gicv3_has_no_such_register() {
     let mut vm = running(2);
     let value = 0b10 << 16 | 3;
-    let sent = vm.vm.post_sgir(&vm.machine, VcpuId::new(0), value);
+    let sent = vm
+        .vm
+        .post_sgir(&vm.machine, vm.vm.gic_version(), VcpuId::new(0), value);
     assert_eq!(sent, Attempt::Untouched);
     put(&mut vm, 0, GICD + SGIR, value);
     assert_eq!(
@@ -156,9 +158,12 @@ fn one_that_was_shown_before_is_shown_again() {
     let mut vm = gicv2();
     let to = VcpuId::new(1);
     for (round, from) in [3, 3, 0].into_iter().enumerate() {
-        let sent = vm
-            .vm
-            .post_sgir(&vm.machine, VcpuId::new(from), 0b10 << 16 | 9);
+        let sent = vm.vm.post_sgir(
+            &vm.machine,
+            GicVersion::V2,
+            VcpuId::new(from),
+            0b10 << 16 | 9,
+        );
         assert_eq!(sent, Attempt::Done);
         assert_eq!(vm.machine.kicked(), [1]);
         let posted = vm.vm.requests(to).take_interrupts_alone().unwrap();

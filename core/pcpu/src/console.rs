@@ -6,6 +6,7 @@
 use crate::{Board, Host, VmUnit};
 use core::fmt::Arguments;
 use hanok_hal::sync::atomic::Ordering;
+use hanok_hal::{HostLine, LineFull};
 use hanok_types::{MAX_VMS, VmId};
 use hanok_vm::{Clock, Received};
 

@@ -58,8 +58,8 @@ impl Vgic {
         }
         let mut slots = self.take_back(cpu, cause, lrs);
         self.find_marked_heads(cpu);
-        let found = core::mem::take(&mut self.cpus[cpu % MAX_VCPUS].found);
-        let acknowledged_left = self.cpus[cpu % MAX_VCPUS].acknowledged != 0
+        let found = core::mem::take(&mut self.cpus[cpu].found);
+        let acknowledged_left = self.cpus[cpu].acknowledged != 0
             && self.fill_stranded(cpu, Stranded::Acknowledged, &mut slots, lrs);
         let next = self.fill_pending(cpu, &mut slots, found, lrs);
         let next = if acknowledged_left {
@@ -67,7 +67,7 @@ impl Vgic {
         } else {
             next
         };
-        if next == Urgency::NONE && self.cpus[cpu % MAX_VCPUS].forced != 0 {
+        if next == Urgency::NONE && self.cpus[cpu].forced != 0 {
             self.fill_stranded(cpu, Stranded::Forced, &mut slots, lrs);
         }
         for slot in bits(slots.stale) {

@@ -30,8 +30,8 @@ mod voice;
 #[cfg(test)]
 mod tests;
 
-pub use command::{Command, Names};
-pub use guest::Buffers;
+pub use command::{Command, Name, Names};
+pub use guest::{Buffers, PortQueues, Said};
 pub use multiplexer::{Arrived, Input, Multiplexer};
 
 /// The rules by which a line that is typed at the prompt is understood. This prompt uses them, and

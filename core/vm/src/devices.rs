@@ -5,7 +5,7 @@
 use crate::{Attempt, Guest, Machine, Vm};
 use hanok_devices::{Access, Device, Notice, Pl011, Slot, World};
 use hanok_hal::sync::atomic::Ordering;
-use hanok_hal::{ListRegisters, SerialPort};
+use hanok_hal::{LineFull, ListRegisters, SerialPort};
 use hanok_types::{Deadline, VcpuId, VcpuSet, VmId, platform};
 
 /// The surroundings of a VM's devices.

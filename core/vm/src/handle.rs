@@ -76,7 +76,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             return Attempt::Done;
         }
         if !gic.some_merely_wait(self.vcpu.id) {
-            return false;
+            return Attempt::Untouched;
         }
         let freed = gic.maintenance(self.vcpu.id, self.lists);
         self.vm.release(self.machine, &mut gic, self.vcpu.id);

@@ -51,7 +51,7 @@ mod vm;
 
 pub use call::{constant_answer, yield_answer};
 pub use console::prompt;
-pub use console::{Arrived, Buffers, Command, Input, Multiplexer, Names};
+pub use console::{Arrived, Buffers, Command, Input, Multiplexer, Name, Names, PortQueues, Said};
 pub use debug::DebugControl;
 pub use destination::Destination;
 pub use devices::Received;

@@ -56,7 +56,7 @@ impl Vm {
         id: u32,
         target: VcpuId,
     ) -> Attempt {
-        let Some(home) = self.home_of(target).filter(|_| target != from) else {
+        let Some((home, requests)) = self.reach(target).filter(|_| target != from) else {
             return Attempt::Untouched;
         };
         let posted = match version {

@@ -32,7 +32,7 @@ use crate::lanes::{read_words, write_words};
 use crate::primecell;
 use crate::{Access, Unknown};
 use fifo::Fifo;
-use hanok_hal::SerialPort;
+use hanok_hal::{LineFull, SerialPort};
 use hanok_types::Width;
 use registers::{Control, FifoLevels, Flags, Interrupts, LineControl, errors};
 
@@ -160,7 +160,7 @@ impl Pl011 {
     pub fn send_alone(&mut self, byte: u8, more_waits: bool, port: &mut impl SerialPort) -> bool {
         let rises = !self.latched.contains(Interrupts::TX) && self.mask.contains(Interrupts::TX);
         let more = rises || self.is_odd() || more_waits && self.receive.is_empty();
-        let sent = !more && port.try_send(byte);
+        let sent = !more && port.try_send(byte).is_ok();
         if sent {
             self.latched |= Interrupts::TX;
         }
@@ -179,11 +179,11 @@ impl Pl011 {
         self.receive.is_empty() && !self.control.contains(Control::LBE)
     }
 
-    /// Hands the guest one byte; `false` where there is no room (the caller keeps it).
-    pub fn receive(&mut self, byte: u8) -> bool {
-        let taken = self.room() > 0;
-        if taken {
-            self.put_received(byte);
+    /// Puts a byte for the guest into the receive FIFO. If the FIFO is full, the caller keeps the
+    /// byte.
+    pub fn receive(&mut self, byte: u8) -> Result<(), FifoFull> {
+        if self.room() == 0 {
+            return Err(FifoFull);
         }
         self.put_received(byte);
         Ok(())
@@ -203,7 +203,7 @@ impl Pl011 {
     pub fn transmit_ready(&mut self, port: &mut impl SerialPort) -> Result<(), LineFull> {
         let before = self.transmit.len();
         while let Some(byte) = self.transmit.front() {
-            if !port.try_send(byte) {
+            if port.try_send(byte).is_err() {
                 break;
             }
             self.transmit.pop();

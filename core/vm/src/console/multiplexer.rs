@@ -13,7 +13,7 @@ use super::guest::{Buffers, Given, PortQueues};
 use super::line::{DLE, Line};
 use super::voice::{CatchUp, Prompt, Voice};
 use core::fmt;
-use hanok_hal::{HostLine, SerialPort};
+use hanok_hal::{HostLine, LineFull, SerialPort};
 use hanok_types::{MAX_VMS, VmId};
 
 /// Codes after DLE, see [`super`].
@@ -167,7 +167,8 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
             Addressee::Vm(vm) => self.give(vm, byte),
             Addressee::Keys => {
                 let input = self.key(byte);
-                self.drain();
+                // What a full line leaves is sent when the line takes bytes again.
+                let _ = self.drain();
                 input
             }
         }
@@ -363,7 +364,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
         else {
             return Input::None;
         };
-        let lost = guest.give(byte);
+        let lost = guest.give(byte) == Given::FirstLost;
         let consumed = self.line.framed && guest.acknowledgement_is_due();
         if lost {
             self.voice.say(format_args!(
@@ -372,7 +373,8 @@ impl<P: SerialPort> Multiplexer<'_, P> {
         }
         self.acknowledgement_is_due |= consumed;
         if lost || consumed {
-            self.drain();
+            // What a full line leaves is sent when the line takes bytes again.
+            let _ = self.drain();
         }
         Input::Vm(vm)
     }

@@ -30,11 +30,15 @@ fn with<T>(framed: bool, test: impl FnOnce(&mut Multiplexer<'_, FakeSerialPort>)
 fn what_arrives_is_taken_in_parts() {
     use hanok_hal::fake::{FakeLine, Wire};
     let wire = Wire::default();
-    let mut buffers = Box::new(Buffers::new());
+    let (mut said, mut guests) = (Box::new(Said::new()), [const { PortQueues::new() }; 4]);
+    let buffers = Buffers {
+        said: &mut said,
+        guests: &mut guests,
+    };
     let names = ["linux", "rtos"].map(|name| heapless::String::try_from(name).unwrap());
     let line = FakeLine(wire.clone());
-    let mut mux = Multiplexer::new(line, true, names.into_iter().collect(), &mut buffers);
-    wire.send(b"\x10\x41ab\x10\x42cd\x10\x41ef");
+    let mut mux = Multiplexer::new(line, true, &names, buffers);
+    wire.send(b"\x10\x40ab\x10\x41cd\x10\x40ef");
     let all = |vms| Arrived { vms, command: None };
     // Two of the framing, and two for the first VM.
     assert_eq!(mux.receive(4), all(1));
@@ -43,7 +47,7 @@ fn what_arrives_is_taken_in_parts() {
     assert_eq!(mux.receive(6), all(0), "none is left");
     let mut given = |vm| -> Vec<u8> { core::iter::from_fn(|| mux.take_input(vm)).collect() };
     assert_eq!((given(A), given(B)), (b"abef".to_vec(), b"cd".to_vec()));
-    wire.send(b"\x10\x40\x1dlist\rx");
+    wire.send(b"\x10\x3f\x1dlist\rx");
     let list = Arrived {
         vms: 0,
         command: Some(Command::List),

@@ -177,7 +177,7 @@ fn start(tree: &BoardTree<'static>, image: Image, layout: Layout) -> ! {
         planted: selftest::planted(tree.bootargs),
     };
     #[cfg(feature = "selftest")]
-    let stir = selftest::stir(tree.bootargs, &mut arena.free);
+    let page_moves = selftest::page_moves(tree.bootargs, &mut arena.free);
     let random = gather(&machine, tree.rng_seed, &image.key, hanok_arch::random());
     let board = Board {
         machine,
@@ -209,7 +209,7 @@ fn start(tree: &BoardTree<'static>, image: Image, layout: Layout) -> ! {
     tell_sources(board);
     let mut cpus = smp::prepare(tree, board, &system, &mut arena);
     system::place_vcpus(board, &system, &mut cpus, &mut arena);
-    let free = layout.free.free_bytes() >> 10;
+    let free = arena.free.free_bytes() >> 10;
     wiring::say(board, format_args!("{free} KiB of RAM free"));
     smp::set_up_first(board, &mut cpus);
     image::check_boot_stack();

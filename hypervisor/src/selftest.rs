@@ -113,7 +113,7 @@ pub fn page_moves(bootargs: &str, free: &mut FrameMap) -> PageMoves {
 }
 
 /// How many pages of each VM can be elsewhere.
-pub const SLOTS: usize = STIRRED;
+pub const SLOTS: usize = MOVED_PAGES;
 
 /// Room for pages of VMs that are elsewhere.
 pub struct Slots(Option<&'static mut [Option<Slot>]>);

@@ -262,16 +262,18 @@ mod tests {
             lists: 4,
         };
         let FakeBoard { board, .. } = FakeBoard::new(settings, &[vec![0], vec![0]], GicVersion::V2);
-        let other = Owner::Vm(VmId::new(1));
-        let spans: vec::Vec<_> = board.owners.lock().of(other).collect();
-        let mut at = spans[0].start().get() + PAGE_SIZE;
-        let full = loop {
-            let done = board.hand_over(Hpa::new(at), other, Owner::Hypervisor);
-            if done.is_err() {
-                break done;
-            }
-            at += 2 * PAGE_SIZE;
-        };
+        // Every second page of the second VM, and then of the first one, but for the page that is taken below.
+        let pages = [1, 0].into_iter().flat_map(|vm| {
+            let vm = Owner::Vm(VmId::new(vm));
+            let spans: vec::Vec<_> = board.owners.lock().of(vm).collect();
+            let second = (spans[0].start().get() + 17 * PAGE_SIZE..spans[0].end().get())
+                .step_by(2 * PAGE_SIZE as usize);
+            second.map(move |at| (Hpa::new(at), vm))
+        });
+        let mut done = pages.map(|(at, vm)| board.hand_over(at, vm, Owner::Hypervisor));
+        let full = done
+            .find(Result::is_err)
+            .expect("pages enough to fill the list");
         let refused = Err(PageFault::Owner(OwnerError::TooManySpans));
         assert_eq!(full, refused);
         let unit = &board.vms[0];

@@ -276,7 +276,7 @@ mod tests {
         boot(prepared, &mut Told::default(), &mut Duration::default())
     }
 
-    const OFF: &str = "printf 'vm a: started\\n\\020Ahello\\n\\020@vm a: off\\nend: off\\n'";
+    const OFF: &str = "printf 'vm a: started\\n\\020@hello\\n\\020?vm a: off\\nend: off\\n'";
 
     #[test]
     fn a_scenario_that_holds_passes() {

@@ -215,14 +215,15 @@ fn a_board_that_ends_without_a_word_is_no_riddle() {
 #[test]
 fn a_time_out_names_the_vm_and_its_last_line() {
     let board = "printf '\\020\\200\\020@one\\r\\ntwo\\r\\n\\020Aother\\n'; sleep 1000";
-    let mut request = flood(vec![Sink::Show, Sink::Show]);
-    request.vms.push("b".to_owned());
-    request.command = Command::new("sh");
-    request.command.args(["-c", board]);
-    request.timeout = Some(Duration::from_secs(1));
-    request.steps = vec![ScriptStep::Expect("login:".to_owned())];
-    let (run, _unread) = Run::start(request);
-    let why = run.report().why;
+    let request = || {
+        let mut request = flood(vec![Sink::Show, Sink::Show]);
+        request.vms.push("b".to_owned());
+        request.command = Command::new("sh");
+        request.command.args(["-c", board]);
+        request.steps = vec![ScriptStep::Expect("login:".to_owned())];
+        request
+    };
+    let why = overdue(request, |why| why.contains("two")).why;
     let wanted = "while awaiting \"login:\" on the console of a; the last line of a: two";
     assert!(why.ends_with(wanted), "{why}");
 }

@@ -261,9 +261,10 @@ mod tests {
             asleep: || {},
             lists: 4,
         };
-        let FakeBoard { board, .. } = FakeBoard::new(settings, &[vec![0], vec![0]], GicVersion::V2);
-        // Every second page of the second VM, and then of the first one, but for the page that is taken below.
-        let pages = [1, 0].into_iter().flat_map(|vm| {
+        let FakeBoard { board, .. } =
+            FakeBoard::new(settings, &[vec![0], vec![0], vec![0]], GicVersion::V2);
+        // Every second page of the other VMs, and then of the first one, but for the page that is taken below.
+        let pages = [1, 2, 0].into_iter().flat_map(|vm| {
             let vm = Owner::Vm(VmId::new(vm));
             let spans: vec::Vec<_> = board.owners.lock().of(vm).collect();
             let second = (spans[0].start().get() + 17 * PAGE_SIZE..spans[0].end().get())

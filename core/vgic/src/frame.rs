@@ -5,7 +5,7 @@
 //! With affinity routing always on and a single security state, GICv3's registers for the
 //! states without (ITARGETSR, SGIR, NSACR, IGRPMODR) are there and read as zero.
 
-use crate::bank::{Bank, bits};
+use crate::bank::{Bank, SPI_BANKS, bits};
 use crate::state::{InterruptPlace, Vgic};
 use hanok_types::{GicVersion, VcpuId, VcpuSet, Width};
 
@@ -284,11 +284,20 @@ impl Vgic {
         let free = self
             .bank(place)
             .map_or(0, |bank| !bank.active & !bank.listed);
-        let adopted = value & free;
-        for bit in bits(adopted) {
+        let Some(spi) = place.word.checked_sub(1) else {
+            return;
+        };
+        // All that have one target at once, so that a word of 32 takes little longer than one of them.
+        let mut left = value & free;
+        while left != 0 {
+            let bit = left.trailing_zeros();
+            let target = self.target_of(place, bit);
+            let theirs = target.and_then(|cpu| self.cpus.get(cpu));
+            let routed = theirs.map_or(0, |cpu| cpu.routed[spi % SPI_BANKS]);
+            let mask = left & (routed | 1 << bit);
             // Those that go nowhere are the first vCPU's.
-            let target = self.target_of(place, bit).unwrap_or(0);
-            self.set_home(place, bit, target);
+            self.set_homes(place, mask, target.unwrap_or(0));
+            left &= !mask;
         }
     }
 }

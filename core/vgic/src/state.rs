@@ -238,6 +238,29 @@ impl Vgic {
         self.cpus[cpu].homed[spi] |= mask;
     }
 
+    /// The interrupts of `mask` in a word of SPIs have `cpu` as their home from now on. Those that had the same
+    /// home before are taken from it at once.
+    pub(crate) fn set_homes(&mut self, place: InterruptPlace, mask: u32, cpu: usize) {
+        let Some(spi) = place.word.checked_sub(1).map(|spi| spi % SPI_BANKS) else {
+            return;
+        };
+        let mut left = mask & !self.cpus[cpu].homed[spi];
+        self.cpus[cpu].homed[spi] |= left;
+        while left != 0 {
+            let bit = left.trailing_zeros();
+            let home = spi_index(place, bit).and_then(|spi| self.homes.get(spi));
+            let former = &mut self.cpus[home.copied().unwrap_or(0).into()].homed[spi];
+            let moved = left & (*former | 1 << bit);
+            *former &= !moved;
+            left &= !moved;
+            for bit in bits(moved) {
+                if let Some(home) = spi_index(place, bit).and_then(|spi| self.homes.get_mut(spi)) {
+                    *home = cpu as u8;
+                }
+            }
+        }
+    }
+
     /// The vCPU to which a pending one goes; an SPI's route may name none.
     pub(crate) fn target_of(&self, place: InterruptPlace, bit: u32) -> Option<usize> {
         match spi_index(place, bit) {

@@ -33,6 +33,22 @@ impl Bench {
         Ok(path)
     }
 
+    /// A program in the folder, a script. Another process writes it: a child that some other thread is just
+    /// starting would inherit a file that is open for writing here, and as long as one is, the kernel executes
+    /// nothing from it (ETXTBSY).
+    pub(super) fn program(&self, name: &str, text: impl AsRef<[u8]>) -> Result<PathBuf> {
+        let text = self.file(&format!("{name}.text"), text)?;
+        let program = self.dir.path().join(name);
+        let mut install = Command::new("install");
+        let done = install
+            .args(["-m", "755"])
+            .arg(&text)
+            .arg(&program)
+            .status()?;
+        anyhow::ensure!(done.success(), "install: {done}");
+        Ok(program)
+    }
+
     /// The command, in the folder, as a script would call it.
     pub(super) fn hanok(&self) -> Command {
         let mut command = Command::new(&self.hanok);

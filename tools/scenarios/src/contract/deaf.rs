@@ -2,7 +2,6 @@
 //! signals are handled all the same. A program in QEMU's place is the board.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -36,8 +35,7 @@ const BOARD: &str = "#!/bin/sh\ncase \"$*\" in *--version*) \
 const WATCHDOG: Duration = Duration::from_secs(3600);
 
 pub(super) fn hears(bench: &Bench, end: &End) -> Result<()> {
-    let qemu = bench.file("qemu-system-aarch64", BOARD)?;
-    fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755))?;
+    let qemu = bench.program("qemu-system-aarch64", BOARD)?;
     bench.file("case.toml", SOUND)?;
     let floods = bench.dir.path().join("floods");
     let _ = fs::remove_file(&floods);

@@ -3,7 +3,6 @@
 //! a board runs: `deaf.rs`.) A program in cargo's place builds for ever.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -50,8 +49,7 @@ pub(super) fn interrupted(bench: &Bench, (phase, signal): &(Phase, Signal)) -> R
 
 fn one(bench: &Bench, phase: Phase, signal: Signal) -> Result<()> {
     for (name, text) in [("cargo", CARGO), ("qemu-system-aarch64", BOARD)] {
-        let program = bench.file(name, text)?;
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+        bench.program(name, text)?;
     }
     bench.file("case.toml", SOUND)?;
     let dir = bench.dir.path();

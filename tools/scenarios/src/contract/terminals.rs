@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -61,8 +61,7 @@ pub(super) fn tried(bench: &Bench, case: &Case) -> Result<()> {
         "#!/bin/sh\ncase \"$*\" in *--version*) echo 'QEMU emulator version 10.0.0'; exit;; esac\n{}\n",
         case.board
     );
-    let qemu = bench.file("qemu-system-aarch64", board)?;
-    fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755))?;
+    bench.program("qemu-system-aarch64", board)?;
     bench.file("case.toml", SOUND)?;
     (case.tried)(bench, "case.toml").with_context(|| case.name)
 }
@@ -73,16 +72,24 @@ struct Talk {
     stdin: Option<ChildStdin>,
     coming: Receiver<Vec<u8>>,
     heard: String,
+    /// Where its complaints are.
+    complaints: PathBuf,
 }
 
 impl Talk {
     fn with(bench: &Bench, command: &mut Command) -> Result<Self> {
+        let complaints = bench.dir.path().join("complaints");
         let mut child = command
             .env("HANOK_QEMU", bench.dir.path().join("qemu-system-aarch64"))
             .env("XDG_RUNTIME_DIR", bench.dir.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(
+                fs::File::options()
+                    .create(true)
+                    .append(true)
+                    .open(&complaints)?,
+            )
             .spawn()?;
         let (tell, coming) = channel();
         let mut stdout = child.stdout.take().context("no output")?;
@@ -100,6 +107,7 @@ impl Talk {
             stdin,
             coming,
             heard: String::new(),
+            complaints,
         })
     }
 
@@ -123,7 +131,8 @@ impl Talk {
         let start = Instant::now();
         while !self.heard.contains(wanted) {
             let Ok(bytes) = self.coming.recv_timeout(WATCHDOG) else {
-                bail!("{wanted:?} never came: {:?}", self.heard);
+                let complaints = fs::read_to_string(&self.complaints)?;
+                bail!("{wanted:?} never came: {:?}, {complaints}", self.heard);
             };
             self.heard += &String::from_utf8_lossy(&bytes);
             ensure!(start.elapsed() < WATCHDOG, "{wanted:?} does not come");

@@ -219,8 +219,7 @@ impl Affected {
         let has = |package: &str| self.packages.contains(package);
         let descriptions = self.inputs.iter().any(|path| path.contains("systems/"));
         match name {
-            "clippy-core" => self.any_in(&["core/", "lib/"]),
-            "clippy-images" => self.any_in(&["hypervisor", "guests/"]),
+            "clippy-boards" => self.any_in(&["core/", "lib/", "hypervisor", "guests/"]),
             "clippy-host" => !self.packages.is_empty(),
             // Tests of the tools read descriptions and scenarios.
             "unit" => !self.packages.is_empty() || !self.inputs.is_empty(),

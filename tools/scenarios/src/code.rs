@@ -21,12 +21,8 @@ pub const STEPS: &[TestStep] = &[
         run: clippy_host,
     },
     TestStep {
-        name: "clippy-core",
-        run: clippy_core,
-    },
-    TestStep {
-        name: "clippy-images",
-        run: clippy_images,
+        name: "clippy-boards",
+        run: clippy_boards,
     },
     TestStep {
         name: "unit",
@@ -84,53 +80,39 @@ fn clippy_host(root: &Path) -> Tally {
     total
 }
 
-/// Every crate of core and lib on the bare-metal targets, without std: as boards have those of core.
-/// One of lib may be in a guest.
-fn clippy_core(root: &Path) -> Tally {
-    let packages = match packages(root, &["core/", "lib/"]) {
-        Ok(packages) => packages,
-        Err(error) => return Tally::fail(format!("{error:#}")),
-    };
-    let mut total = Tally::default();
-    for target in [TARGET, TARGET_32] {
-        let mut command = cargo(root);
-        command.args(["clippy", "--quiet", "--target", target]);
-        let tally = one(on(&mut command, &packages));
-        total.add(&tally);
-        total.details += &tally.details;
-    }
-    total
-}
-
 /// The signs that an image also exists for 32 bits: a linker script, a guest's or the hypervisor's,
 /// or code of its own for it.
 const SIGNS_32: [&str; 3] = ["image-arm.ld", "linker-arm.ld", "src/arch/arm"];
 
-/// Each image separately, since features unify across a workspace; and the hypervisor as tests have
-/// it, too.
-fn clippy_images(root: &Path) -> Tally {
-    let images = match members(root, &["hypervisor", "guests/"]) {
-        Ok(images) => images,
+/// Whatever may be on a board, on the bare-metal targets and without std: core, lib (which may be in
+/// a guest) and the images; and the hypervisor as tests have it, too. All of a target at once, which
+/// checks a crate that many use only once. (That each image builds without the features of another is
+/// shown where it is built.) Not in the release profile, whose folder the images' builds lock meanwhile.
+fn clippy_boards(root: &Path) -> Tally {
+    let found = members(root, &["core/", "lib/"])
+        .and_then(|shared| Ok((shared, members(root, &["hypervisor", "guests/"])?)));
+    let (shared, images) = match found {
+        Ok(found) => found,
         Err(error) => return Tally::fail(format!("{error:#}")),
     };
+    let in_32_bits = |folder: &Path| SIGNS_32.iter().any(|sign| folder.join(sign).exists());
     let mut total = Tally::default();
-    for (folder, package) in images {
-        let both = SIGNS_32.iter().any(|sign| folder.join(sign).exists());
-        for target in [TARGET, TARGET_32].iter().take(1 + usize::from(both)) {
+    for target in [TARGET, TARGET_32] {
+        let images = images.iter();
+        let of_target = images.filter(|(folder, _)| target == TARGET || in_32_bits(folder));
+        let packages: Vec<_> = shared.iter().chain(of_target).collect();
+        let packages: Vec<_> = packages.iter().map(|(_, name)| name.clone()).collect();
+        let faulty = ["hanok-hypervisor".to_owned()];
+        for (packages, features) in [
+            (&packages[..], &[][..]),
+            (&faulty, &["--features", "selftest"]),
+        ] {
             let mut command = cargo(root);
-            command.args(["clippy", "--quiet", "--release", "--target", target]);
-            let tally = one(on(&mut command, std::slice::from_ref(&package)));
+            command.args(["clippy", "--quiet", "--target", target]);
+            let tally = one(on(command.args(features), packages));
             total.add(&tally);
             total.details += &tally.details;
         }
-    }
-    for target in [TARGET, TARGET_32] {
-        let mut command = cargo(root);
-        command.args(["clippy", "--quiet", "--release", "--target", target]);
-        command.args(["--features", "selftest"]);
-        let tally = one(on(&mut command, &["hanok-hypervisor".to_owned()]));
-        total.add(&tally);
-        total.details += &tally.details;
     }
     total
 }

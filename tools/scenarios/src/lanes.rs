@@ -25,7 +25,7 @@ use hanok_artifacts::Store;
 const OF_THE_PC: [&str; 6] = [
     "fmt",
     "clippy-host",
-    "clippy-core",
+    "clippy-boards",
     "unit",
     "interleavings",
     "rule-",

@@ -83,6 +83,10 @@ fn expand(stem: &str, mark: Option<&str>, scenario: &Scenario) -> Result<Vec<Cas
         drafts.push(draft);
     }
     let s = scenario;
+    let boards = s.board.as_ref().map(OneOrMore::all).unwrap_or_default();
+    if let Some(board) = s.slow_on.iter().find(|&board| !boards.contains(board)) {
+        bail!("`slow-on` names {board}, which is not in `board`");
+    }
     let drafts = by(
         drafts,
         &s.board,
@@ -164,6 +168,8 @@ impl Draft {
         scenario.steps()?;
         vm.memory = scenario.vm_memory.as_deref().map(bytes).transpose()?;
         vm.cmdline = scenario.cmdline.clone();
+        let board = self.overrides.board.as_ref();
+        scenario.slow |= board.is_some_and(|board| scenario.slow_on.contains(board));
         self.overrides.whose = Whose::Scenario;
         for (name, spec) in &scenario.vms {
             let memory = spec.memory.as_deref().map(bytes).transpose()?;
@@ -229,6 +235,19 @@ mod tests {
         assert_eq!(names(text), ["boot [a]", "boot [b]"]);
         assert_eq!(names("system = 'x'"), ["boot"]);
         assert_eq!(names("system = 'x'\nname = 'other'"), ["other"]);
+    }
+
+    #[test]
+    fn a_case_is_slow_on_the_boards_that_say_so() {
+        let text = "system = 'x'\nboard = ['a', 'b']\nslow-on = ['b']";
+        let slow = |text| -> Vec<bool> {
+            let cases = parse("boot", text).unwrap();
+            cases.iter().map(|case| case.scenario.slow).collect()
+        };
+        assert_eq!(slow(text), [false, true]);
+        assert_eq!(slow(&format!("{text}\nslow = true")), [true, true]);
+        let absent = parse("boot", "system = 'x'\nboard = 'a'\nslow-on = ['b']").unwrap_err();
+        assert!(absent.to_string().contains("names b"), "{absent}");
     }
 
     #[test]

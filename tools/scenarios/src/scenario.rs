@@ -120,6 +120,9 @@ pub struct Scenario {
     /// Only run with --all, or when named.
     #[serde(default)]
     pub slow: bool,
+    /// The boards, of several, on which the case is slow: the other ones show the same in every run.
+    #[serde(default)]
+    pub slow_on: Vec<String>,
     /// The fault of Debian's QEMU because of which only a QEMU that the user names can run it;
     /// otherwise it is reported as not run.
     pub needs_qemu: Option<String>,

@@ -467,5 +467,4 @@ impl StepSpec {
 }
 
 #[cfg(test)]
-#[path = "scenario_tests.rs"]
 mod tests;

@@ -4,7 +4,7 @@ use crate::Board;
 use crate::arena::Arena;
 use crate::fatal::{self, refuse};
 use crate::layout::{self, Image, Layout};
-use crate::{selftest, smp, system};
+use crate::{first, gic, records, selftest, smp, system};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use hanok_arch::traps::Features;
 use hanok_arch::{Host, read, traps, vectors, wiring};
@@ -12,7 +12,7 @@ use hanok_arm_common::cpu::{self, Cpu};
 use hanok_arm_common::host_gic::Target;
 use hanok_arm_common::image::{self, BootArguments};
 use hanok_arm_common::{Conduit, Firmware, HostUart, pmu};
-use hanok_config::{BoardTree, PsciMethod, SystemView};
+use hanok_config::{BoardTree, Console, PsciMethod, SystemView};
 use hanok_hal::Mutex;
 use hanok_paging::VmidPool;
 use hanok_pcpu::{BoardInterrupts, gather, lines_of};
@@ -53,11 +53,11 @@ extern "C" fn hanok_boot_main(tree: u64, image: u64) -> ! {
         Ok(board) => board,
         Err(error) => refuse(format_args!("{error}")),
     };
-    adopt_console(&board, info.early_console);
+    let console = adopt_console(&board, info.early_console);
     selftest::early(board.bootargs);
     let tree_span = Span::new(Hpa::new(boot.tree), tree_len(tree)).unwrap_or_default();
     let layout = layout::establish(&board, &image, tree_span);
-    start(&board, image, layout)
+    start(&board, console, image, layout)
 }
 
 /// The mapped bytes of the board's device tree. The parser checks the tree's own length.
@@ -85,15 +85,10 @@ fn tree_len(tree: &[u8]) -> u64 {
     u64::from(field.map_or(0, u32::from_be_bytes))
 }
 
-/// Makes the serial port of the tree the panic console, if it is mapped already.
-fn adopt_console(board: &BoardTree<'_>, early: u64) {
-    fatal::set_framed(
-        board
-            .bootargs
-            .split_whitespace()
-            .any(|word| word == "hanok.console=framed"),
-    );
-    let Some(console) = &board.console else {
+/// The serial port of the tree, which becomes the panic console if it is mapped already.
+fn adopt_console(board: &BoardTree<'_>, early: u64) -> Console {
+    fatal::set_framed(is_framed(board));
+    let Some(console) = board.console else {
         refuse(format_args!(
             "the board's device tree has no PL011 to speak on"
         ));
@@ -105,6 +100,13 @@ fn adopt_console(board: &BoardTree<'_>, early: u64) {
     if let Some(method) = board.psci {
         fatal::set_conduit(conduit(method));
     }
+    console
+}
+
+/// Whether the boot loader's words ask for a framed line.
+fn is_framed(board: &BoardTree<'_>) -> bool {
+    let mut words = board.bootargs.split_whitespace();
+    words.any(|word| word == "hanok.console=framed")
 }
 
 fn conduit(method: PsciMethod) -> Conduit {
@@ -115,12 +117,9 @@ fn conduit(method: PsciMethod) -> Conduit {
 }
 
 /// With the final translation in place: the shared data, the VMs, the CPUs.
-fn start(tree: &BoardTree<'static>, image: Image, layout: Layout) -> ! {
+fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layout) -> ! {
     // SAFETY: free RAM is mapped in place for ever.
     let mut arena = unsafe { Arena::new(layout.free) };
-    let Some(console) = tree.console else {
-        refuse(format_args!("no console"))
-    };
     let base = console.registers.start().get();
     fatal::set_console(base);
     // SAFETY: the board's PL011, mapped for ever; the panic console uses it only at the end of the
@@ -129,10 +128,6 @@ fn start(tree: &BoardTree<'static>, image: Image, layout: Layout) -> ! {
         refuse(format_args!("the PL011's address {base:#x} cannot be used"));
     };
     uart.listen();
-    let framed = tree
-        .bootargs
-        .split_whitespace()
-        .any(|word| word == "hanok.console=framed");
     // SAFETY: the payload is mapped in place, read-only, for ever.
     let payload: &'static [u8] = unsafe {
         core::slice::from_raw_parts(
@@ -150,12 +145,12 @@ fn start(tree: &BoardTree<'static>, image: Image, layout: Layout) -> ! {
             "the system's devices have too many interrupts"
         ))
     };
-    let gic = smp::interface(tree);
+    let gic = gic::interface(tree);
     let facts = system::Facts {
         system: &system,
         priority_bits: gic.lists().priority_bits(),
         epoch: epoch(tree),
-        gicv: smp::virtual_cpu_interface(tree),
+        gicv: gic::virtual_cpu_interface(tree),
         bootargs: tree.bootargs,
     };
     let frames = system::frames(&system, &mut arena);
@@ -181,7 +176,7 @@ fn start(tree: &BoardTree<'static>, image: Image, layout: Layout) -> ! {
     let random = gather(&machine, tree.rng_seed, &image.key, hanok_arch::random());
     let board = Board {
         machine,
-        console: Mutex::new(Multiplexer::new(uart, framed, names, buffers)),
+        console: Mutex::new(Multiplexer::new(uart, is_framed(tree), names, buffers)),
         interrupts: interrupts(tree, console.interrupt),
         lines,
         vms: units,
@@ -207,14 +202,14 @@ fn start(tree: &BoardTree<'static>, image: Image, layout: Layout) -> ! {
     let board: &'static Board = board;
     greet(board, tree);
     tell_sources(board);
-    let mut cpus = smp::prepare(tree, board, &system, &mut arena);
+    let mut cpus = records::prepare(tree, board, &system, &mut arena);
     system::place_vcpus(board, &system, &mut cpus, &mut arena);
     let free = arena.free.free_bytes() >> 10;
     wiring::say(board, format_args!("{free} KiB of RAM free"));
     smp::set_up_first(board, &mut cpus);
     image::check_boot_stack();
     let cpus = smp::start_others(tree, board, cpus, layout.table.root(), image.start());
-    smp::enter_first(cpus)
+    first::enter(cpus)
 }
 
 /// The VMs' names, and the console's queues for them.
@@ -246,7 +241,7 @@ fn interrupts(tree: &BoardTree<'_>, uart: Option<IntId>) -> BoardInterrupts {
     BoardInterrupts {
         virtual_timer: tree.timer.virt.unwrap_or(IntId::new(27)),
         hyp_timer: tree.timer.hyp.unwrap_or(IntId::new(26)),
-        maintenance: smp::maintenance(tree),
+        maintenance: gic::maintenance(tree),
         uart,
     }
 }

@@ -1,11 +1,13 @@
 //! The boot CPU on its own stack: it says what every VM was given, begins the VMs, and runs its
 //! first vCPU.
 
+use crate::fatal::refuse;
+use crate::records::{Records, board_of};
 use crate::selftest;
 use crate::{Board, VmUnit};
 use core::fmt::Write;
 use hanok_arch::{Host, vectors, wiring};
-use hanok_arm_common::cpu;
+use hanok_arm_common::cpu::{self, Cpu};
 use hanok_hal::VmMemory;
 
 /// Says what a VM was given.
@@ -37,8 +39,25 @@ fn introduce(unit: &VmUnit, board: &Board) {
     );
 }
 
-/// Runs on the boot CPU's own stack: begins every VM's first boot, and runs this CPU's vCPU.
-pub fn run(board: &'static Board) -> ! {
+/// Changes to the boot CPU's own stack, and runs its vCPU there.
+pub fn enter(mut cpus: Records) -> ! {
+    let Some(first) = cpus.pop() else {
+        refuse(format_args!("the board has no CPU"))
+    };
+    let stack = first.cpu.stack;
+    let argument = core::ptr::from_mut(&mut first.cpu);
+    // SAFETY: the stack is mapped, and this CPU's; nothing of the boot stack is needed again.
+    unsafe { hanok_arch::go_on_stack(stack, argument, on_own_stack) }
+}
+
+extern "C" fn on_own_stack(cpu: *mut Cpu<Host>) -> ! {
+    // SAFETY: the boot CPU's record, which lives for ever and is this CPU's alone.
+    let board = board_of(unsafe { &*cpu });
+    run(board)
+}
+
+/// Begins every VM's first boot, and runs this CPU's vCPU.
+fn run(board: &'static Board) -> ! {
     selftest::late(board.bootargs);
     for unit in board.vms {
         introduce(unit, board);

@@ -3,6 +3,11 @@
 //! This crate connects the others. It reads the device trees of the board and of the system, sets
 //! up memory, interrupts and VMs, starts the other CPUs, and lets each CPU run its vCPU. After that
 //! only the panic code of this crate runs again.
+//!
+//! A file uses only those below it: `boot` goes from step to step; `system` places the VMs, `smp` starts
+//! the CPUs, and `first` runs the boot CPU's vCPU; these share the CPUs' `records`, the checks of
+//! `state` and the faults of `selftest`; below are the interrupt controller (`gic`), the memory
+//! (`layout`, `arena`), and at the bottom `fatal`, by which each of them refuses to start.
 
 #![no_std]
 #![no_main]
@@ -22,9 +27,11 @@ mod arena;
 mod boot;
 mod fatal;
 mod first;
+mod gic;
 mod layout;
 #[cfg(not(feature = "selftest"))]
 mod no_selftest;
+mod records;
 #[cfg(feature = "selftest")]
 mod selftest;
 mod smp;

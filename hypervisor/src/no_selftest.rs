@@ -3,7 +3,6 @@
 
 use crate::arena::Arena;
 use crate::fatal::refuse;
-use crate::system::Facts;
 use hanok_arch::Vcpu;
 use hanok_arm_common::frames::SharedFrames;
 use hanok_arm_common::planted::Planted;
@@ -66,7 +65,7 @@ pub struct Slots;
 impl Slots {
     /// No words want it.
     #[inline(always)]
-    pub fn new(_facts: &Facts<'_>, _place: &mut Arena) -> Self {
+    pub fn new(_bootargs: &str, _vms: usize, _arena: &mut Arena) -> Self {
         Self
     }
 

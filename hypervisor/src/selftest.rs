@@ -6,7 +6,6 @@
 use crate::arena::Arena;
 use crate::fatal::refuse;
 use crate::layout::take;
-use crate::system::Facts;
 use core::hint::black_box;
 use hanok_arch::{Vcpu, exits};
 use hanok_arm_common::frames::SharedFrames;
@@ -119,10 +118,10 @@ pub const SLOTS: usize = MOVED_PAGES;
 pub struct Slots(Option<&'static mut [Option<Slot>]>);
 
 impl Slots {
-    /// For each VM, if the boot loader's words want it.
-    pub fn new(facts: &Facts<'_>, arena: &mut Arena) -> Self {
-        let count = MOVED_PAGES * facts.system.vms.len();
-        let all = wants_page_moves(facts.bootargs)
+    /// For each of so many VMs, if the boot loader's words want it.
+    pub fn new(bootargs: &str, vms: usize, arena: &mut Arena) -> Self {
+        let count = MOVED_PAGES * vms;
+        let all = wants_page_moves(bootargs)
             .then(|| arena.put_all(count, (0..count).map(|_| None)))
             .flatten();
         Self(all)

@@ -1,190 +1,25 @@
-//! The CPUs: each one gets its record, its stacks and its part of the interrupt controller.
+//! Starts the CPUs: each sets up its part of the interrupt controller, answers, and runs its first
+//! vCPU.
 
 use crate::Board;
-use crate::arena::Arena;
 use crate::fatal::refuse;
-use crate::first;
+use crate::records::{FAILED, ONLINE, Records, Starting, board_of};
 use crate::state;
-use crate::system;
 use core::sync::atomic::{AtomicU32, Ordering};
-use hanok_arch::{Host, read, traps, vectors, wiring};
-#[cfg(target_arch = "aarch64")]
-use hanok_arm_common::HostGicV3;
-use hanok_arm_common::cpu::{self, Cpu};
-use hanok_arm_common::host_gic::{BoardGic, CpuFrames, CpuGic, KICK};
+use hanok_arch::{read, traps, vectors, wiring};
+use hanok_arm_common::GicError;
+use hanok_arm_common::cpu;
+use hanok_arm_common::host_gic::{CpuGic, KICK};
 use hanok_arm_common::image::{
     self, SecondaryStart, released_entry_offset, secondary_entry_offset,
 };
 use hanok_arm_common::mmu;
 use hanok_arm_common::space::IMAGE_BASE;
 use hanok_arm_common::sysreg::{wait_for_interrupt, wake_all, yield_now};
-use hanok_arm_common::{GicError, HostGicV2};
-use hanok_config::{BoardCpu, BoardTree, Enable, Gic, SystemView};
+use hanok_config::{BoardCpu, BoardTree, Enable};
 use hanok_hal::HostGic;
-use hanok_pcpu::{Pcpu, set_triggers};
-use hanok_types::{Address, CpuId, Hpa, Hva, IntId, MAX_CPUS, PAGE_SIZE, Span, platform};
-use hanok_vm::Interruptions;
-
-/// What a CPU needs until its own part of the board is set up.
-#[allow(missing_debug_implementations)]
-#[repr(C)]
-pub struct Starting {
-    /// The CPU's record.
-    pub cpu: Cpu<Host>,
-    mpidr: u64,
-    gic: GicFrames,
-    state: &'static AtomicU32,
-}
-
-/// The addresses of the interrupt controller.
-#[derive(Clone, Debug)]
-enum GicFrames {
-    #[cfg(target_arch = "aarch64")]
-    V3 {
-        distributor: Hva,
-        redistributors: heapless::Vec<(Hva, u64), 8>,
-        stride: Option<u64>,
-    },
-    V2(HostGicV2),
-}
-
-/// The records of all CPUs, by their index.
-pub type Records = heapless::Vec<&'static mut Starting, MAX_CPUS>;
-
-const WAITING: u32 = 0;
-const ONLINE: u32 = 1;
-const FAILED: u32 = 2;
-
-/// The interrupt controller of this board.
-pub fn interface(tree: &BoardTree<'_>) -> BoardGic {
-    match &tree.gic {
-        #[cfg(target_arch = "aarch64")]
-        Gic::V3 { .. } => BoardGic::V3,
-        #[cfg(not(target_arch = "aarch64"))]
-        Gic::V3 { .. } => no_gicv3(),
-        Gic::V2 { .. } => {
-            let gic = gicv2(tree);
-            BoardGic::V2(gic, gic.lists())
-        }
-    }
-}
-
-/// Refuses a GICv3: it needs system registers, which no ARMv7 CPU has.
-#[cfg(not(target_arch = "aarch64"))]
-fn no_gicv3() -> ! {
-    refuse(format_args!(
-        "the board's interrupt controller is a GICv3, whose registers a 32-bit hypervisor does \
-         not have: give the board a GICv2 (QEMU: -M virt,gic-version=2)"
-    ))
-}
-
-/// The GIC's maintenance interrupt; if the tree names none, the architecture's number.
-pub fn maintenance(tree: &BoardTree<'_>) -> IntId {
-    let (Gic::V3 { maintenance, .. } | Gic::V2 { maintenance, .. }) = &tree.gic;
-    maintenance.unwrap_or(IntId::new(25))
-}
-
-fn gicv2(tree: &BoardTree<'_>) -> HostGicV2 {
-    let Gic::V2 {
-        distributor,
-        cpu,
-        virtualization: Some((control, guest)),
-        ..
-    } = &tree.gic
-    else {
-        refuse(format_args!(
-            "the board's GICv2 has no virtualization extensions (its device tree names no GICH \
-             and GICV)"
-        ));
-    };
-    for (name, span) in [("GICC", cpu), ("GICV", guest)] {
-        check_cpu_interface(name, span);
-    }
-    let at = |span: &Span<Hpa>| Hva::new(span.start().get());
-    let line = maintenance(tree);
-    // SAFETY: the frames are the board's GICv2, mapped for ever, and driven from here alone.
-    match unsafe { HostGicV2::new(at(distributor), at(cpu), at(control), line) } {
-        Ok(gic) => gic,
-        Err(error) => refuse(format_args!("{error}")),
-    }
-}
-
-/// Refuses a CPU interface that is not two pages, the second of which has GICC_DIR. A shorter one
-/// lacks that register, and on a board that repeats each page sixteen times it is at another
-/// address.
-fn check_cpu_interface(name: &str, span: &Span<Hpa>) {
-    const REPEATED: u64 = 0x2_0000;
-    let sound = span.len() >= platform::GIC_V2_CPU_SIZE
-        && span.len() != REPEATED
-        && span.start().is_aligned(PAGE_SIZE);
-    if !sound {
-        refuse(format_args!(
-            "the board's {name} is {:#x} bytes at {}, and not two pages side by side",
-            span.len(),
-            span.start()
-        ));
-    }
-}
-
-/// A GICv2's virtual CPU interface, which a guest has in place of the CPU interface.
-pub fn virtual_cpu_interface(tree: &BoardTree<'_>) -> Option<Hpa> {
-    match &tree.gic {
-        Gic::V2 { virtualization, .. } => virtualization.map(|(_, gicv)| gicv.start()),
-        Gic::V3 { .. } => None,
-    }
-}
-
-fn frames(tree: &BoardTree<'_>) -> GicFrames {
-    match &tree.gic {
-        #[cfg(not(target_arch = "aarch64"))]
-        Gic::V3 { .. } => no_gicv3(),
-        #[cfg(target_arch = "aarch64")]
-        Gic::V3 {
-            distributor,
-            redistributors,
-            stride,
-            ..
-        } => GicFrames::V3 {
-            stride: *stride,
-            distributor: Hva::new(distributor.start().get()),
-            redistributors: redistributors
-                .iter()
-                .map(|span| (Hva::new(span.start().get()), span.len()))
-                .collect(),
-        },
-        Gic::V2 { .. } => GicFrames::V2(gicv2(tree)),
-    }
-}
-
-/// Creates a record for every CPU of the tree.
-pub fn prepare(
-    tree: &BoardTree<'_>,
-    board: &'static Board,
-    system: &SystemView<'_>,
-    arena: &mut Arena,
-) -> Records {
-    let gic = frames(tree);
-    let record = |(index, cpu): (usize, &BoardCpu)| {
-        let id = CpuId::new(index as u8);
-        let mut own = Cpu::new(id, mmu::stack_tops(id));
-        let policy = system::policy(system, id, board, arena)?;
-        let interruptions = (0..board.vms.len()).map(|_| Interruptions::default());
-        let interruptions = arena.put_all(board.vms.len(), interruptions)?;
-        own.pcpu = Some(Pcpu::new(id, board, policy, interruptions));
-        let starting = Starting {
-            cpu: own,
-            mpidr: cpu.mpidr,
-            gic: gic.clone(),
-            state: arena.put(AtomicU32::new(WAITING))?,
-        };
-        arena.put(starting)
-    };
-    let records: Option<Records> = tree.cpus.iter().enumerate().map(record).collect();
-    let Some(records) = records else {
-        refuse(format_args!("no memory for the CPUs' records"))
-    };
-    records
-}
+use hanok_pcpu::set_triggers;
+use hanok_types::{CpuId, Hpa};
 
 /// Sets up this CPU's own part; the error says why that failed.
 fn set_up(starting: &mut Starting, board: &'static Board) -> Result<CpuGic, GicError> {
@@ -192,19 +27,7 @@ fn set_up(starting: &mut Starting, board: &'static Board) -> Result<CpuGic, GicE
     state::check(board, starting.cpu.id);
     // SAFETY: the record lives for ever and is this CPU's.
     unsafe { cpu::install(&mut starting.cpu) };
-    let frames = match &starting.gic {
-        #[cfg(target_arch = "aarch64")]
-        GicFrames::V3 {
-            distributor,
-            redistributors,
-            stride,
-        } => {
-            let mpidr = starting.mpidr;
-            // SAFETY: the frames are the board's GICv3, mapped for ever; this CPU drives its own.
-            CpuFrames::V3(unsafe { HostGicV3::find(*distributor, redistributors, *stride, mpidr) }?)
-        }
-        GicFrames::V2(gic) => CpuFrames::V2(*gic),
-    };
+    let frames = starting.gic.of_cpu(starting.mpidr)?;
     let machine = &board.machine;
     let gic = CpuGic::new(frames, &machine.targets);
     let id = starting.cpu.id;
@@ -391,30 +214,5 @@ pub fn set_up_first(board: &'static Board, cpus: &mut Records) {
     if let Some(uart) = board.interrupts.uart {
         gic.route(uart, CpuId::new(0));
         gic.enable(uart, true);
-    }
-}
-
-/// Changes to the boot CPU's own stack, and runs its vCPU there.
-pub fn enter_first(mut cpus: Records) -> ! {
-    let Some(first) = cpus.pop() else {
-        refuse(format_args!("the board has no CPU"))
-    };
-    let stack = first.cpu.stack;
-    let argument = core::ptr::from_mut(&mut first.cpu);
-    // SAFETY: the stack is mapped, and this CPU's; nothing of the boot stack is needed again.
-    unsafe { hanok_arch::go_on_stack(stack, argument, on_own_stack) }
-}
-
-extern "C" fn on_own_stack(cpu: *mut Cpu<Host>) -> ! {
-    // SAFETY: the boot CPU's record, which lives for ever and is this CPU's alone.
-    let board = board_of(unsafe { &*cpu });
-    first::run(board)
-}
-
-/// The board of a CPU's record.
-fn board_of(cpu: &Cpu<Host>) -> &'static Board {
-    match &cpu.pcpu {
-        Some(pcpu) => pcpu.local.board,
-        None => refuse(format_args!("a CPU without a board")),
     }
 }

@@ -3,8 +3,8 @@
 use crate::arena::Arena;
 use crate::fatal::refuse;
 use crate::layout::take;
+use crate::records::Records;
 use crate::selftest;
-use crate::smp::Records;
 use crate::{Board, VmUnit};
 use core::sync::atomic::{AtomicU8, AtomicU64};
 use hanok_arch::traps::{self, guest_hcr};
@@ -12,13 +12,13 @@ use hanok_arch::{HostContext, Vcpu};
 use hanok_arm_common::frames::{Frames, SharedFrames};
 use hanok_arm_common::mmu::Stage2Tlb;
 use hanok_arm_common::ram::GuestRam;
-use hanok_config::{CorePolicy, Places, SystemTree, SystemView, TreeError, VmConfig};
+use hanok_config::{Places, SystemTree, SystemView, TreeError, VmConfig};
 use hanok_hal::{Mutex, VmMemory};
 use hanok_memory::{AddressSpace, FrameMap, Owner, Owners};
 use hanok_paging::{Geometry, Stage2, Table, Vmid, vttbr_el2};
-use hanok_pcpu::{AdoptError, Notices, PcpuPolicy, regions_of};
-use hanok_sched::{InterfaceError, Reservation, RoundRobin, Servers};
-use hanok_types::{CpuId, GicVersion, Hpa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId, platform};
+use hanok_pcpu::{AdoptError, Notices, regions_of};
+use hanok_sched::{InterfaceError, Reservation};
+use hanok_types::{GicVersion, Hpa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId, platform};
 use hanok_vgic::CpuPart;
 use hanok_vm::{Home, SharedVcpu, VcpuParts};
 
@@ -117,7 +117,7 @@ pub fn place_units(
     arena: &mut Arena,
 ) -> &'static [VmUnit] {
     let mut leak = selftest::Leak::new(facts.bootargs);
-    let mut slots = selftest::Slots::new(facts, arena);
+    let mut slots = selftest::Slots::new(facts.bootargs, facts.system.vms.len(), arena);
     let mut places = facts.system.places();
     let mut units = match arena.places(facts.system.vms.len()) {
         Some(units) => units,
@@ -243,25 +243,6 @@ pub fn owners(free: &FrameMap, units: &[VmUnit]) -> Owners {
         Ok(owners) => owners,
         Err(error) => refuse(format_args!("the board's memory: {error}")),
     }
-}
-
-/// How a pCPU chooses among its vCPUs; `None` where there is no memory for that.
-pub fn policy(
-    system: &SystemView<'_>,
-    id: CpuId,
-    board: &Board,
-    arena: &mut Arena,
-) -> Option<PcpuPolicy> {
-    Some(match system.policy(id) {
-        CorePolicy::RoundRobin => {
-            let micros = u64::from(system.slice);
-            let slice = micros * board.machine.frequency / 1_000_000;
-            PcpuPolicy::RoundRobin(RoundRobin::new(slice))
-        }
-        CorePolicy::Servers { order, slack } => {
-            PcpuPolicy::Servers(arena.put(Servers::new(order, slack))?)
-        }
-    })
 }
 
 /// What a vCPU of the VM is promised, in ticks of the board's counter.

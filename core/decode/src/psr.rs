@@ -196,6 +196,16 @@ impl CoprocessorPair {
 mod tests {
     use super::*;
 
+    /// The modes that have an SP and an LR of their own.
+    const BANKED: [u8; 6] = [
+        mode::USER,
+        mode::FIQ,
+        mode::IRQ,
+        mode::SUPERVISOR,
+        mode::ABORT,
+        mode::UNDEFINED,
+    ];
+
     #[test]
     fn the_fields_are_where_the_manual_has_them() {
         let psr = Psr::from_bits(0x6000_01d3);
@@ -287,16 +297,7 @@ mod tests {
 
     #[test]
     fn a_syndrome_s_register_is_understood_in_both_forms() {
-        let modes = [
-            mode::USER,
-            mode::FIQ,
-            mode::IRQ,
-            mode::SUPERVISOR,
-            mode::ABORT,
-            mode::UNDEFINED,
-            mode::SYSTEM,
-        ];
-        for mode in modes {
+        for mode in BANKED.into_iter().chain([mode::SYSTEM]) {
             for register in 0..=14 {
                 let meant = banked_register(register, mode);
                 assert_eq!(syndrome_register(register, mode), meant);
@@ -314,16 +315,8 @@ mod tests {
 
     #[test]
     fn two_modes_share_no_banked_register_but_the_user_s() {
-        let modes = [
-            mode::USER,
-            mode::FIQ,
-            mode::IRQ,
-            mode::SUPERVISOR,
-            mode::ABORT,
-            mode::UNDEFINED,
-        ];
         let mut seen = std::collections::BTreeSet::new();
-        for mode in modes {
+        for mode in BANKED {
             for register in [13, 14] {
                 assert!(seen.insert(banked_register(register, mode)));
             }

@@ -15,8 +15,10 @@ pub const MAIR_EL2: u64 = NORMAL_WRITE_BACK | DEVICE_NGNRE << 8;
 
 /// IRGN0, ORGN0: table walks are write-back, read- and write-allocate cacheable.
 const WRITE_BACK: u8 = 0b01;
-/// SH0: table walks are inner shareable.
-const INNER: u8 = 0b11;
+/// SH\[1:0\] of a leaf, and SH0 of table walks: inner shareable (D8.6).
+pub(crate) const INNER: u8 = 0b11;
+/// SH\[1:0\]: outer shareable. All memory that is not cacheable always is, whatever SH says.
+pub(crate) const OUTER: u8 = 0b10;
 /// TG0: 4 KiB granule.
 const GRANULE_4K: u8 = 0b00;
 

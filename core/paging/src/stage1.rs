@@ -4,6 +4,7 @@
 
 use crate::format::{Entry, Format, Kind, Vmsa64, frame_of, is_page};
 use crate::geometry::{Geometry, Level};
+use crate::registers::{INNER, OUTER};
 use bitfield_struct::bitfield;
 use hanok_types::{Hpa, Hva};
 
@@ -56,11 +57,6 @@ impl Stage1Attributes {
         }
     }
 }
-
-/// SH\[1:0\]: inner shareable (DDI 0487 D8.6).
-const INNER: u8 = 0b11;
-/// SH\[1:0\]: outer shareable. Device memory always is, whatever SH says.
-const OUTER: u8 = 0b10;
 
 /// A leaf (DDI 0487 D8.3, "Block and Page descriptor formats", D8.4 for AP).
 #[bitfield(u64)]

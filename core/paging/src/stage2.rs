@@ -2,6 +2,7 @@
 
 use crate::format::{Entry, Format, Kind, Vmsa64, frame_of, is_page};
 use crate::geometry::{Geometry, Level};
+use crate::registers::{INNER, OUTER};
 use bitfield_struct::{bitenum, bitfield};
 use hanok_types::{Hpa, Ipa};
 
@@ -83,11 +84,6 @@ impl Stage2Attributes {
         execute: Stage2Execute::Never,
     };
 }
-
-/// SH\[1:0\]: inner shareable (D8.6).
-const INNER: u8 = 0b11;
-/// SH\[1:0\]: outer shareable. All memory that is not cacheable always is, whatever SH says.
-const OUTER: u8 = 0b10;
 
 /// A leaf (DDI 0487 D8.3, "Block and Page descriptor formats", stage 2).
 #[bitfield(u64)]

@@ -61,10 +61,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// Does what the instruction asks for, or answers the fault that the guest gets instead.
     fn finish(&mut self, abort: DataAbort) -> Result<Action, GuestFault> {
-        let DataAbort { write, walk, .. } = abort;
-        let nothing = GuestFault::ExternalData { write, walk };
+        let nothing = abort.unanswered();
         match (abort.access, abort.instruction) {
-            _ if walk => Err(nothing),
+            _ if abort.walk => Err(nothing),
             (Some(access), _) => match self.single(abort, access) {
                 Ok(()) => Ok(Action::Next),
                 Err(NoAnswer) => Err(nothing),
@@ -86,10 +85,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             #[cfg(not(any(test, all(feature = "aarch32", feature = "aarch64"))))]
             _ => {
                 let _ = word;
-                Err(GuestFault::ExternalData {
-                    write: abort.write,
-                    walk: false,
-                })
+                Err(abort.unanswered())
             }
         }
     }

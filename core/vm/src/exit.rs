@@ -58,6 +58,14 @@ pub struct DataAbort {
     pub instruction: Instruction,
 }
 
+impl DataAbort {
+    /// The fault that the guest gets if nothing answers.
+    pub(crate) const fn unanswered(&self) -> GuestFault {
+        let Self { write, walk, .. } = *self;
+        GuestFault::ExternalData { write, walk }
+    }
+}
+
 /// What is known of the instruction that caused an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instruction {

@@ -12,190 +12,51 @@
 
 use hanok_decode::SysReg;
 
-/// How a field of four bits passes.
-#[derive(Clone, Copy)]
-enum Field {
-    /// The CPU's value.
-    Keep(u32),
-    /// The CPU's value, but at most this one.
-    AtMost(u32, u64),
-    /// The lowest field has this value, whatever the CPU has.
-    Fixed(u64),
-}
-use Field::{AtMost, Fixed, Keep};
+/// ID_AA64DFR0_EL1.DebugVer and ID_DFR0_EL1.CopDbg of a CPU with the Armv8 debug architecture,
+/// whatever the CPU has beyond it.
+const DEBUG_ARMV8: u64 = 6;
 
-const PFR0: &[Field] =
-    // EL0, EL1, FP, AdvSIMD, GIC, DIT; CSV2 without SCXTNUM; CSV3.
-    &[
-        Keep(0),
-        Keep(4),
-        Keep(16),
-        Keep(20),
-        Keep(24),
-        Keep(48),
-        AtMost(56, 1),
-        Keep(60),
-    ];
-// BT, SSBS.
-const PFR1: &[Field] = &[Keep(0), Keep(4)];
-const DFR0: &[Field] =
-    // Armv8 debug, BRPs, WRPs, CTX_CMPs, DoubleLock.
-    &[Fixed(6), Keep(12), Keep(20), Keep(28), Keep(36)];
-const ISAR0: &[Field] = &[
-    // AES, SHA1, SHA2, CRC32, Atomic.
-    Keep(4),
-    Keep(8),
-    Keep(12),
-    Keep(16),
-    Keep(20),
-    // RDM, SHA3, SM3, SM4, DP, FHM, TS, TLB, RNDR.
-    Keep(28),
-    Keep(32),
-    Keep(36),
-    Keep(40),
-    Keep(44),
-    Keep(48),
-    Keep(52),
-    Keep(56),
-    Keep(60),
-];
-const ISAR1: &[Field] = &[
-    // DPB, APA, API, JSCVT, FCMA, LRCPC, GPA, GPI.
-    Keep(0),
-    Keep(4),
-    Keep(8),
-    Keep(12),
-    Keep(16),
-    Keep(20),
-    Keep(24),
-    Keep(28),
-    // FRINTTS, SB, SPECRES, BF16, DGH, I8MM.
-    Keep(32),
-    Keep(36),
-    Keep(40),
-    Keep(44),
-    Keep(48),
-    Keep(52),
-];
-const ISAR2: &[Field] =
-    // RPRES, GPA3, APA3, BC, PAC_frac, CLRBHB, CSSC.
-    &[
-        Keep(4),
-        Keep(8),
-        Keep(12),
-        Keep(20),
-        Keep(24),
-        Keep(28),
-        Keep(52),
-    ];
-const MMFR0: &[Field] = &[
-    // PARange of stage 2's 40 bits, ASIDBits, granules, ExS, ECV's counters.
-    AtMost(0, 2),
-    Keep(4),
-    Keep(20),
-    Keep(24),
-    Keep(28),
-    Keep(44),
-    AtMost(60, 1),
-];
-const MMFR1: &[Field] =
-    // HAFDBS, HPDS, PAN, ETS, AFP, nTLBPA, ECBHB.
-    &[
-        AtMost(0, 2),
-        Keep(12),
-        Keep(20),
-        Keep(36),
-        Keep(44),
-        Keep(48),
-        Keep(60),
-    ];
-const MMFR2: &[Field] = &[
-    // CnP, UAO, LSM, VARange, CCIDX, ST, AT, TTL, BBM, E0PD.
-    Keep(0),
-    Keep(4),
-    Keep(8),
-    Keep(16),
-    Keep(20),
-    Keep(28),
-    Keep(32),
-    Keep(48),
-    Keep(52),
-    Keep(60),
-];
-/// AArch32 registers that have no field to hide.
-const WHOLE: &[Field] = &[
-    Keep(0),
-    Keep(4),
-    Keep(8),
-    Keep(12),
-    Keep(16),
-    Keep(20),
-    Keep(24),
-    Keep(28),
-];
-// Swap to Divide.
-const ISAR0_32: &[Field] = &[
-    Keep(0),
-    Keep(4),
-    Keep(8),
-    Keep(12),
-    Keep(16),
-    Keep(20),
-    Keep(24),
-];
-// SEVL to CRC32, RDM, VCMA.
-const ISAR5_32: &[Field] = &[
-    Keep(0),
-    Keep(4),
-    Keep(8),
-    Keep(12),
-    Keep(16),
-    Keep(24),
-    Keep(28),
-];
-// AC2, CnP, HPDS, LSM, CCIDX. Not SpecSEI of RAS, XNX of stage 2, EVT of EL2.
-const MMFR4_32: &[Field] = &[Keep(4), Keep(12), Keep(16), Keep(20), Keep(24)];
-// SIMDMisc, FPMisc.
-const MVFR2_32: &[Field] = &[Keep(0), Keep(4)];
-// State0 to State3; CSV2 as in PFR0; DIT. Not AMU, RAS.
-const PFR0_32: &[Field] = &[Keep(0), Keep(4), Keep(8), Keep(12), AtMost(16, 1), Keep(24)];
-// ProgMod, GenTimer, GIC. Not Security, Virtualization.
-const PFR1_32: &[Field] = &[Keep(0), Keep(16), Keep(28)];
-// CopDbg of Armv8; nothing else.
-const DFR0_32: &[Field] = &[Fixed(6)];
-// ETS, nTLBPA.
-const MMFR5_32: &[Field] = &[Keep(0), Keep(4)];
-// Spec_FPACC.
-const MMFR3: &[Field] = &[Keep(60)];
-// SSBS, CSV3.
-const PFR2_32: &[Field] = &[Keep(0), Keep(4)];
-
-/// The fields that pass in the register with this CRm and op2 (op0 3, op1 0, CRn 0).
-fn fields(crm: u8, op2: u8) -> &'static [Field] {
+/// The most that each field may be in the register with this CRm and op2 (op0 3, op1 0, CRn 0). A field
+/// has four bits, and so a digit here: with F the CPU's value passes, with 0 the feature is hidden.
+fn limits(crm: u8, op2: u8) -> u64 {
     match (crm, op2) {
-        (1, 0) => PFR0_32,
-        (1, 1) => PFR1_32,
-        (1, 2) => DFR0_32,
-        // ID_MMFR0 to 3; ID_ISAR1 to 4 and 6; MVFR0 and 1.
-        (1, 4..=7) | (2, 1..=4 | 7) | (3, 0 | 1) => WHOLE,
-        (2, 0) => ISAR0_32,
-        (2, 5) => ISAR5_32,
-        (2, 6) => MMFR4_32,
-        (3, 2) => MVFR2_32,
-        (3, 4) => PFR2_32,
-        (3, 6) => MMFR5_32,
-        (4, 0) => PFR0,
-        (4, 1) => PFR1,
-        (5, 0) => DFR0,
-        (6, 0) => ISAR0,
-        (6, 1) => ISAR1,
-        (6, 2) => ISAR2,
-        (7, 0) => MMFR0,
-        (7, 1) => MMFR1,
-        (7, 2) => MMFR2,
-        (7, 3) => MMFR3,
+        // ID_PFR0: State0 to State3, DIT; CSV2 as in ID_AA64PFR0. Not AMU, RAS.
+        (1, 0) => 0x0f01_ffff,
+        // ID_PFR1: ProgMod, GenTimer, GIC. Not Security, Virtualization.
+        (1, 1) => 0xf00f_000f,
+        // ID_DFR0: CopDbg.
+        (1, 2) => DEBUG_ARMV8,
+        // ID_MMFR0 to 3; ID_ISAR1 to 4 and 6; MVFR0 and 1: no field has to be hidden.
+        (1, 4..=7) | (2, 1..=4 | 7) | (3, 0 | 1) => 0xffff_ffff,
+        // ID_ISAR0: Swap to Divide.
+        (2, 0) => 0x0fff_ffff,
+        // ID_ISAR5: SEVL to CRC32, RDM, VCMA.
+        (2, 5) => 0xff0f_ffff,
+        // ID_MMFR4: AC2, CnP, HPDS, LSM, CCIDX. Not SpecSEI of RAS, XNX of stage 2, EVT of EL2.
+        (2, 6) => 0x0fff_f0f0,
+        // MVFR2: SIMDMisc, FPMisc. ID_PFR2: SSBS, CSV3. ID_MMFR5: ETS, nTLBPA. ID_AA64PFR1: BT, SSBS.
+        (3, 2 | 4 | 6) | (4, 1) => 0xff,
+        // ID_AA64PFR0: EL0, EL1, FP, AdvSIMD, GIC, DIT; CSV2 without SCXTNUM; CSV3.
+        (4, 0) => 0xf10f_0000_0fff_00ff,
+        // ID_AA64DFR0: DebugVer, BRPs, WRPs, CTX_CMPs, DoubleLock.
+        (5, 0) => 0x00f0_f0f0_f000 | DEBUG_ARMV8,
+        // ID_AA64ISAR0: AES, SHA1, SHA2, CRC32, Atomic; RDM, SHA3, SM3, SM4, DP, FHM, TS, TLB, RNDR.
+        (6, 0) => 0xffff_ffff_f0ff_fff0,
+        // ID_AA64ISAR1: DPB, APA, API, JSCVT, FCMA, LRCPC, GPA, GPI, FRINTTS, SB, SPECRES, BF16, DGH,
+        // I8MM.
+        (6, 1) => 0x00ff_ffff_ffff_ffff,
+        // ID_AA64ISAR2: RPRES, GPA3, APA3, BC, PAC_frac, CLRBHB, CSSC.
+        (6, 2) => 0x00f0_0000_fff0_fff0,
+        // ID_AA64MMFR0: PARange of stage 2's 40 bits, ASIDBits, granules, ExS, ECV's counters.
+        (7, 0) => 0x1000_f000_fff0_00f2,
+        // ID_AA64MMFR1: HAFDBS, HPDS, PAN, ETS, AFP, nTLBPA, ECBHB.
+        (7, 1) => 0xf00f_f0f0_00f0_f002,
+        // ID_AA64MMFR2: CnP, UAO, LSM, VARange, CCIDX, ST, AT, TTL, BBM, E0PD.
+        (7, 2) => 0xf0ff_000f_f0ff_0fff,
+        // ID_AA64MMFR3: Spec_FPACC.
+        (7, 3) => 0xf000_0000_0000_0000,
         // All other registers, allocated or not, read as zero (DDI 0487, D24.3.1).
-        _ => &[],
+        _ => 0,
     }
 }
 
@@ -204,15 +65,14 @@ pub fn id_register(id: SysReg, host: u64) -> u64 {
     if !id.is_feature_id() {
         return 0;
     }
-    let passes = |field: &Field| match *field {
-        Keep(at) => host & (0xf << at),
-        AtMost(at, most) => (host >> at & 0xf).min(most) << at,
-        Fixed(value) => value,
+    // A guest has the one debug architecture that is emulated here, on every CPU.
+    let host = match (id.crm(), id.op2()) {
+        (1, 2) | (5, 0) => host & !0xf | DEBUG_ARMV8,
+        _ => host,
     };
-    fields(id.crm(), id.op2())
-        .iter()
-        .map(passes)
-        .fold(0, |value, field| value | field)
+    let limits = limits(id.crm(), id.op2());
+    let field = |at: u32| (host >> at & 0xf).min(limits >> at & 0xf) << at;
+    (0..u64::BITS).step_by(4).map(field).sum()
 }
 
 #[cfg(test)]
@@ -263,17 +123,18 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_named_once() {
-        for crm in 1..=7 {
-            for op2 in 0..8 {
-                let mut seen = 0_u64;
-                for field in fields(crm, op2) {
-                    let at = match *field {
-                        Keep(at) | AtMost(at, _) => at,
-                        Fixed(_) => 0,
-                    };
-                    assert_eq!(seen & 0xf << at, 0, "CRm {crm} op2 {op2} bit {at} twice");
-                    seen |= 0xf << at;
+    fn a_field_passes_up_to_its_limit() {
+        for (crm, op2) in (0..16).flat_map(|crm| (0..8).map(move |op2| (crm, op2))) {
+            let id = register(crm, op2);
+            let all = id_register(id, u64::MAX);
+            assert_eq!(all, limits(crm, op2), "CRm {crm} op2 {op2}");
+            for digit in 0..=0xf_u64 {
+                let passed = id_register(id, digit * 0x1111_1111_1111_1111);
+                for at in (0..64).step_by(4) {
+                    let (found, limit) = (passed >> at & 0xf, all >> at & 0xf);
+                    let fixed = at == 0 && matches!((crm, op2), (1, 2) | (5, 0));
+                    let wanted = if fixed { 6 } else { digit.min(limit) };
+                    assert_eq!(found, wanted, "CRm {crm} op2 {op2} bit {at}");
                 }
             }
         }

@@ -89,10 +89,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         abort: DataAbort,
         word: u32,
     ) -> Result<Action, GuestFault> {
-        let nothing = GuestFault::ExternalData {
-            write: abort.write,
-            walk: false,
-        };
+        let nothing = abort.unanswered();
         if is_cache_maintenance(word) {
             return Ok(Action::Next);
         }

@@ -102,10 +102,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         abort: DataAbort,
         word: u32,
     ) -> Result<Action, GuestFault> {
-        let nothing = GuestFault::ExternalData {
-            write: abort.write,
-            walk: false,
-        };
+        let nothing = abort.unanswered();
         let psr = self.psr();
         let (encoding, it) = (encoding(psr, word), ItState::from_bits(psr.it()));
         if is_cache_maintenance(encoding) {

@@ -504,5 +504,4 @@ pub fn shape(wanted: &InterfaceRequest<'_>, period: i128) -> Shape {
 }
 
 #[cfg(test)]
-#[path = "compose_tests.rs"]
 mod tests;

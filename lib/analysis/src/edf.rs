@@ -245,5 +245,4 @@ pub fn late_miss(loads: &[Load], supply: &Supply) -> Result<i128, Undecided> {
 }
 
 #[cfg(test)]
-#[path = "edf_tests.rs"]
 mod tests;

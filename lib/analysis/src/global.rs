@@ -160,5 +160,4 @@ pub fn least(
 }
 
 #[cfg(test)]
-#[path = "global_tests.rs"]
 mod tests;

@@ -208,5 +208,4 @@ pub fn head_start(loads: &[Load]) -> i128 {
 }
 
 #[cfg(test)]
-#[path = "load_tests.rs"]
 mod tests;

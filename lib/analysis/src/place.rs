@@ -525,5 +525,4 @@ pub(crate) fn largest_budget(
 }
 
 #[cfg(test)]
-#[path = "place_tests.rs"]
 mod tests;

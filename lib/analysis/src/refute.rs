@@ -436,5 +436,4 @@ fn longer_period(refused: &ComponentRefusal, member: Member, work: &mut Work) ->
 }
 
 #[cfg(test)]
-#[path = "refute_tests.rs"]
 mod tests;

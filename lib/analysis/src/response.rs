@@ -102,5 +102,4 @@ fn keeps(
 }
 
 #[cfg(test)]
-#[path = "response_tests.rs"]
 mod tests;

@@ -240,5 +240,4 @@ impl Supply {
 }
 
 #[cfg(test)]
-#[path = "supply_tests.rs"]
 mod tests;

@@ -223,5 +223,4 @@ impl InterfaceRequest<'_> {
 }
 
 #[cfg(test)]
-#[path = "ticks_tests.rs"]
 mod tests;

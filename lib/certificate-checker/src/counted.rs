@@ -40,6 +40,11 @@ impl Asked {
             .take_while(move |at| *at <= t)
     }
 
+    /// Whether `t` is a deadline.
+    pub fn is_due_at(self, t: i64) -> bool {
+        self.deadlines(t).any(|at| at == t)
+    }
+
     pub fn due(self, t: i64) -> i64 {
         self.deadlines(t).count() as i64 * self.execution
     }
@@ -49,6 +54,24 @@ impl Asked {
         let all = (0..).map(|k| k * self.period - self.jitter);
         all.take_while(|at| *at < t).count() as i64 * self.execution
     }
+
+    /// The work of a time `all`, which is a multiple of the period.
+    pub fn rate(self, all: i64) -> i64 {
+        self.execution * (all / self.period)
+    }
+
+    /// The most by which the work that is due lies above a line through zero with the task's rate, times
+    /// `all`.
+    pub fn ahead(self, all: i64) -> i64 {
+        let at = |t: i64| self.due(t) * all - t * self.rate(all);
+        (0..60).map(at).max().unwrap_or(0).max(0)
+    }
+}
+
+/// The tasks as jobs, with their places for ids.
+pub fn jobs(asked: &[Asked]) -> Vec<Job> {
+    let with_id = (0..).zip(asked);
+    with_id.map(|(id, one)| one.job(id, Shape::Jobs)).collect()
 }
 
 /// A budget in each period.

@@ -1,8 +1,8 @@
 //! Tests all small proofs for several CPUs: the right ones are those that counting confirms, after
 //! the derivation in `global.rs`.
 
-use crate::bounds::{Job, Shape, Supply, int};
-use crate::counted::{Asked, Given};
+use crate::bounds::{Supply, int};
+use crate::counted::{Asked, Given, jobs};
 use crate::proofs;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -96,9 +96,7 @@ fn is_right(asked: &[Asked], place: usize, given: Several, row: &[i64]) -> bool 
         return false;
     };
     let first = first - 1;
-    let is_deadline = asked
-        .iter()
-        .any(|one| one.deadlines(first).any(|at| at == first));
+    let is_deadline = asked.iter().any(|one| one.is_due_at(first));
     let time_for = |demand: i64| (0..).find(|t| given.within(*t) >= demand);
     let step = |pair: &[i64]| {
         let next = time_for(needed(asked, place, given.cpus, pair[0] - 1));
@@ -107,13 +105,9 @@ fn is_right(asked: &[Asked], place: usize, given: Several, row: &[i64]) -> bool 
     let window = late.window();
     let ends = *last > 0 && *last <= window && row.iter().rev().skip(1).all(|at| *at > window);
     let all = 60 * given.period;
-    let rate = |one: &Asked| one.execution * (all / one.period);
-    let needs: i64 = asked.iter().map(rate).sum();
+    let needs: i64 = asked.iter().map(|one| one.rate(all)).sum();
     let gets = given.budget * (all / given.period);
-    let ahead = |one: &Asked| {
-        let at = |t: i64| one.due(t) * all - t * rate(one);
-        (0..60).map(at).max().unwrap_or(0).max(0)
-    };
+    let ahead: i64 = asked.iter().map(|one| one.ahead(all)).sum();
     // The line below the supply also touches it between two instants.
     let short = |parts: i64| parts * gets - given.within_parts(parts) * all * given.cpus;
     let gap = (0..60 * given.cpus).map(short).max().unwrap_or(0);
@@ -121,7 +115,7 @@ fn is_right(asked: &[Asked], place: usize, given: Several, row: &[i64]) -> bool 
     executions.sort();
     let carried: i64 = executions.iter().rev().take(given.cpus as usize - 1).sum();
     let more = (carried + late.execution * given.cpus) * all;
-    let above = needs * first + asked.iter().map(ahead).sum::<i64>() + more;
+    let above = needs * first + ahead + more;
     let below = gets * first * given.cpus - gap;
     let shown = needs < gets && above * given.cpus <= below;
     is_deadline && row.windows(2).all(step) && ends && shown
@@ -198,8 +192,7 @@ fn of_several_cpus_proofs_those_are_right_that_counting_says() {
             budget,
         };
         let supply = given.supply();
-        let jobs = (0..).zip(asked).map(|(id, one)| one.job(id, Shape::Jobs));
-        let jobs: Vec<Job> = jobs.collect();
+        let jobs = jobs(asked);
         let believed = |rows: &[Vec<i64>], tail| {
             let of = |row: &Vec<i64>| Descent {
                 instants: row.iter().map(|at| *at as u64).collect(),

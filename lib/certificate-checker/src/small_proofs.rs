@@ -1,7 +1,7 @@
 //! Tests all small proofs: the right ones are those that counting confirms.
 
-use crate::bounds::{Job, R, Shape, Supply, Z};
-use crate::counted::{Asked, Given};
+use crate::bounds::{R, Shape, Supply, Z};
+use crate::counted::{Asked, Given, jobs};
 use crate::{descent, proofs};
 use alloc::vec::Vec;
 use hanok_task_model::{Against, Descent, Member, Policy, Proof, Tail, TaskId};
@@ -79,29 +79,23 @@ fn is_right(asked: &[Asked], given: Given, row: &[u64], tail: Tail) -> bool {
         return false;
     };
     let first = first - 1;
-    let is_deadline = asked
-        .iter()
-        .any(|one| one.deadlines(first).any(|at| at == first));
+    let is_deadline = asked.iter().any(|one| one.is_due_at(first));
     let steps = row
         .windows(2)
         .all(|pair| pair[1] == time_for(given, due(pair[0] - 1)));
     let ends = due(last - 1) == 0 && row.iter().rev().skip(1).all(|at| due(at - 1) > 0);
     // In parts of a common multiple of all periods.
     let all = 60 * 4;
-    let rate = |one: &Asked| one.execution * (all / one.period);
-    let needs: i64 = asked.iter().map(rate).sum();
+    let needs: i64 = asked.iter().map(|one| one.rate(all)).sum();
     let gets = given.budget * (all / given.period);
-    let ahead = |one: &Asked| {
-        let at = |t: i64| one.due(t) * all - t * rate(one);
-        (0..60).map(at).max().unwrap_or(0).max(0)
-    };
+    let ahead: i64 = asked.iter().map(|one| one.ahead(all)).sum();
     let gap = (0..60)
         .map(|t| t * gets - given.within(t) * all)
         .max()
         .unwrap_or(0);
     let shown = match tail {
         Tail::Lines => {
-            let above = needs * first + asked.iter().map(ahead).sum::<i64>();
+            let above = needs * first + ahead;
             needs < gets && above <= gets * first - gap
         }
         Tail::Repeats => {
@@ -121,10 +115,7 @@ fn of_all_descents_those_are_right_that_counting_says() {
     let rows = rows(23, 3);
     let mut right = [0; 2];
     for asked in sets() {
-        let jobs: Vec<Job> = (0..)
-            .zip(&asked)
-            .map(|(id, one)| one.job(id, Shape::Jobs))
-            .collect();
+        let jobs = jobs(&asked);
         for given in some_supplies() {
             let supply = given.supply();
             let by_rate = given.budget == given.period
@@ -159,10 +150,7 @@ fn fixed_window(one: &Asked) -> i64 {
 fn of_all_ends_those_are_right_that_counting_says() {
     let mut right = 0;
     for asked in sets() {
-        let jobs: Vec<Job> = (0..)
-            .zip(&asked)
-            .map(|(id, one)| one.job(id, Shape::Jobs))
-            .collect();
+        let jobs = jobs(&asked);
         for given in some_supplies() {
             let supply = given.supply();
             for first in 0..9u64 {
@@ -200,10 +188,7 @@ fn what_is_said_against_a_supply_is_what_counting_says() {
         .map(|row| row.into_iter().rev().collect());
     let rising: Vec<Vec<u64>> = rising.collect();
     for asked in sets() {
-        let jobs: Vec<Job> = (0..)
-            .zip(&asked)
-            .map(|(id, one)| one.job(id, Shape::Jobs))
-            .collect();
+        let jobs = jobs(&asked);
         for (given, or_equal) in some_supplies()
             .into_iter()
             .flat_map(|s| [(s, true), (s, false)])
@@ -212,10 +197,7 @@ fn what_is_said_against_a_supply_is_what_counting_says() {
             let shows = |policy, against: &Against| {
                 proofs::against(&jobs, policy, &supply, or_equal, against).is_ok()
             };
-            let needs: i64 = asked
-                .iter()
-                .map(|one| one.execution * (60 / one.period))
-                .sum();
+            let needs: i64 = asked.iter().map(|one| one.rate(60)).sum();
             let rate = beats(needs, given.budget * 60 / given.period, or_equal);
             for policy in [Policy::Edf, Policy::RateMonotonic] {
                 assert_eq!(shows(policy, &Against::Rate), rate, "{asked:?} {given:?}");
@@ -224,8 +206,7 @@ fn what_is_said_against_a_supply_is_what_counting_says() {
             right[0] += usize::from(rate);
             for instant in 0..25 {
                 let due: i64 = asked.iter().map(|one| one.due(instant)).sum();
-                let is_due = |one: &Asked| one.deadlines(instant).any(|at| at == instant);
-                let wanted = asked.iter().any(is_due)
+                let wanted = asked.iter().any(|one| one.is_due_at(instant))
                     && due > 0
                     && beats(due, given.within(instant), or_equal);
                 let against = Against::Instant(instant as u64);
@@ -295,10 +276,8 @@ fn rates_are_a_proof_where_nothing_else_can_go_wrong() {
     ];
     let (mut right, mut wrong) = (0, 0);
     for asked in sets().into_iter().chain(full) {
-        let with_id = (0..).zip(&asked);
-        let jobs: Vec<Job> = with_id.map(|(id, one)| one.job(id, Shape::Jobs)).collect();
-        let rates = asked.iter().map(|one| one.execution * (60 / one.period));
-        let fits = rates.sum::<i64>() <= 60;
+        let jobs = jobs(&asked);
+        let fits = asked.iter().map(|one| one.rate(60)).sum::<i64>() <= 60;
         for given in some_supplies() {
             let of_time = given.budget == given.period && !given.loses;
             let wanted = fits && of_time && asked.iter().all(|one| one.window() >= one.period);

@@ -10,7 +10,7 @@
 
 mod common;
 
-use common::{Random, sets_or};
+use common::{One, Random, sets_or};
 use hanok_sched::admission::{Change, Demand, Ledger, Plan, Window, Work};
 use hanok_sched::{Interface, Order};
 use hanok_simulator::{Execution, Jitter, Kind, Options, Slack, What, simulate};
@@ -30,15 +30,6 @@ const KINDS: [Kind; 10] = [
     Kind::ConstantBandwidth,
     Kind::SoftBandwidth,
 ];
-
-#[derive(Clone, Copy, Debug)]
-struct One {
-    period: u64,
-    execution: u64,
-    deadline: u64,
-    jitter: u64,
-    priority: u64,
-}
 
 #[derive(Clone, Debug)]
 struct Server {
@@ -186,12 +177,8 @@ fn system(case: &Case, interfaces: &[Interface], random: &mut Random) -> (Model,
         let id = system.add(component);
         for one in &server.tasks {
             let name = system.tasks.len().to_string();
-            let mut task = Task::new(name, id, ns(one.period), ns(one.execution));
-            task.deadline = ns(one.deadline);
-            task.jitter = ns(one.jitter);
-            task.offset = ns(random.below(2) * random.below(60));
-            task.priority = Some(Priority(one.priority as u32));
-            system.add_task(task);
+            let offset = random.below(2) * random.below(60);
+            system.add_task(one.task(name, id, offset));
         }
     }
     (system, options)

@@ -16,27 +16,16 @@
 
 mod common;
 
-use common::Random;
+use common::{One, Random};
 use hanok_analysis::{Verdict, analyse};
 use hanok_sched::admission::{self, Demand, Plan, Refusal, Set, Window, Work};
 use hanok_sched::{Interface, Order};
 use hanok_simulator::{Options, Supply, What, simulate};
 use hanok_task_model as model;
-use model::{
-    Component, ComponentId, CoreId, Home, Model, Nanos, Policy, Pool, PoolId, Priority, Task,
-};
+use model::{Component, ComponentId, CoreId, Home, Model, Nanos, Policy, Pool, PoolId};
 
 /// Divisors of 120: hyperperiods are short enough to examine every tick.
 const PERIODS: [u64; 12] = [4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 40, 60];
-
-#[derive(Clone, Copy, Debug)]
-struct One {
-    period: u64,
-    execution: u64,
-    deadline: u64,
-    jitter: u64,
-    priority: u64,
-}
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -234,12 +223,7 @@ fn system(case: &Case) -> (Model, ComponentId) {
     let vm = system.add(component);
     let together = latest_jitter(case);
     for (index, one) in case.tasks.iter().enumerate() {
-        let mut task = Task::new(index.to_string(), vm, ns(one.period), ns(one.execution));
-        task.deadline = ns(one.deadline);
-        task.offset = ns(together - one.jitter);
-        task.jitter = ns(one.jitter);
-        task.priority = Some(Priority(one.priority as u32));
-        system.add_task(task);
+        system.add_task(one.task(index.to_string(), vm, together - one.jitter));
     }
     (system, vm)
 }

@@ -325,5 +325,4 @@ fn of_task(task: &Task, policy: Option<Policy>) -> [Result<(), Fault>; 7] {
 }
 
 #[cfg(test)]
-#[path = "validate_tests.rs"]
 mod tests;

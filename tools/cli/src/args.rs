@@ -302,5 +302,4 @@ pub struct RunArgs {
 }
 
 #[cfg(test)]
-#[path = "args_tests.rs"]
 mod tests;

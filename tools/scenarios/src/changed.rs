@@ -323,5 +323,4 @@ pub fn text(root: &Path, path: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "changed_tests.rs"]
 mod tests;

@@ -40,6 +40,10 @@ pub const STEPS: &[TestStep] = &[
         run: |root| told(no_circles(root)),
     },
     TestStep {
+        name: "rule-modules-have-their-own-place",
+        run: |root| told(no_path_attributes(root)),
+    },
+    TestStep {
         name: "rule-documents-name-what-is-there",
         run: |root| told(documents_name_what_is_there(root)),
     },
@@ -198,7 +202,7 @@ fn files_are_short(root: &Path) -> Result<Vec<String>> {
 /// No file of a crate uses one that uses it.
 fn no_circles(root: &Path) -> Result<Vec<String>> {
     let mut broken = Vec::new();
-    let folders = ["core", "lib", "tools", "arch", "guests"];
+    let folders = ["core", "lib", "tools", "arch", "hypervisor", "guests"];
     let manifests: Result<Vec<_>> = folders
         .map(|folder| manifests(root, folder))
         .into_iter()
@@ -211,6 +215,12 @@ fn no_circles(root: &Path) -> Result<Vec<String>> {
         broken.extend(circles.into_iter().map(told));
     }
     Ok(broken)
+}
+
+/// A module's file is where its name says, so that a reader finds it, and no file is compiled into
+/// two modules.
+fn no_path_attributes(root: &Path) -> Result<Vec<String>> {
+    lines_with(root, &SOURCES, has_path_attribute)
 }
 
 /// Each file that a document names is there, and each link leads somewhere.
@@ -226,11 +236,22 @@ fn documents_name_what_is_there(root: &Path) -> Result<Vec<String>> {
 
 /// Whether code says `unsafe`; a comment or a name such as `unsafe_code` does not count.
 fn has_unsafe_code(line: &str) -> bool {
-    let code = line.split("//").next().unwrap_or_default();
-    let code = code.replace("\\\"", "");
-    let code = code.split('"').step_by(2).collect::<String>();
+    let code = code_of(line);
     let word = |c: char| !c.is_alphanumeric() && c != '_';
     code.split(word).any(|token| token == "unsafe")
+}
+
+/// Whether code says by an attribute in which other file a module is.
+fn has_path_attribute(line: &str) -> bool {
+    let code = code_of(line).replace(' ', "");
+    code.contains("#[path=") || code.contains("#[cfg_attr(") && code.contains(",path=")
+}
+
+/// A line without its comment and its strings.
+fn code_of(line: &str) -> String {
+    let code = line.split("//").next().unwrap_or_default();
+    let code = code.replace("\\\"", "");
+    code.split('"').step_by(2).collect()
 }
 
 /// Every line of code in `folders` that `broken` finds.
@@ -297,6 +318,30 @@ mod tests {
         assert!(!has_unsafe_code("#![forbid(unsafe_code)]"));
         assert!(!has_unsafe_code("// unsafe is not here"));
         assert!(!has_unsafe_code("let text = \"unsafe {\";"));
+    }
+
+    #[test]
+    fn a_module_in_a_file_of_another_name_is_found() {
+        assert!(has_path_attribute("#[path = \"one_tests.rs\"]"));
+        assert!(has_path_attribute(
+            "    #[cfg_attr(test, path = \"fake.rs\")]"
+        ));
+        assert!(!has_path_attribute("// #[path = \"one_tests.rs\"]"));
+        assert!(!has_path_attribute(
+            "let text = \"#[path = \\\"one_tests.rs\\\"]\";"
+        ));
+        assert!(!has_path_attribute(
+            "say(format_args!(\"{path}\", path = file));"
+        ));
+        let dir = tempfile::tempdir().unwrap();
+        let source = dir.path().join("guests/x/src");
+        fs::create_dir_all(&source).unwrap();
+        fs::write(source.join("lib.rs"), "mod one;\n").unwrap();
+        fs::write(source.join("one.rs"), "#[path = \"a.rs\"]\nmod tests;\n").unwrap();
+        assert_eq!(
+            no_path_attributes(dir.path()).unwrap(),
+            ["guests/x/src/one.rs:1: #[path = \"a.rs\"]"]
+        );
     }
 
     #[test]

@@ -470,5 +470,4 @@ impl StepSpec {
 }
 
 #[cfg(test)]
-#[path = "scenario_tests.rs"]
 mod tests;

@@ -4,11 +4,13 @@
 mod aarch64;
 #[cfg(target_arch = "arm")]
 mod armv7;
+mod instructions;
 
 #[cfg(target_arch = "aarch64")]
 pub use aarch64::*;
 #[cfg(target_arch = "arm")]
 pub use armv7::*;
+pub use instructions::*;
 
 /// The hypervisor's own registers: a wrong value in one breaks what safe code relies on, at once or
 /// at the next exit. They say how EL2 translates its addresses, where its exceptions go, which data

@@ -28,6 +28,7 @@ mod encoding;
 mod load_store;
 mod registers;
 mod sensitive;
+pub mod words;
 
 pub use condition::{Condition, ItState};
 pub use encoding::{Encoding, Isa, is_wide};

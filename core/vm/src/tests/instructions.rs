@@ -1,8 +1,8 @@
 //! Loads and stores that the syndrome does not describe. The words are what an assembler
 //! makes of the instruction beside them.
 
-use super::by_word;
 use super::instructions_aarch32::finished;
+use super::{READ, WRITE, by_word};
 use crate::fake::Fixture;
 use crate::{Action, DataAbort, Exit, GuestFault, Instruction};
 use hanok_config::DeviceKind;
@@ -14,15 +14,6 @@ const UART_FIRST_ID: u64 = UART + 0xfe0;
 const RTC: u64 = platform::RTC.get();
 const VIRTIO: u64 = platform::VIRTIO.get();
 const FLASH: u64 = platform::FLASH.get() + 0x1000;
-
-const READ: Action = Action::Inject(GuestFault::ExternalData {
-    write: false,
-    walk: false,
-});
-const WRITE: Action = Action::Inject(GuestFault::ExternalData {
-    write: true,
-    walk: false,
-});
 
 fn sent(vm: &Fixture) -> Vec<u8> {
     vm.machine.line.borrow().sent.clone()

@@ -1,7 +1,7 @@
 //! Loads and stores of AArch32 code that the syndrome does not describe. The words are what an
 //! assembler makes of the instruction beside them.
 
-use super::{access, by_word, data};
+use super::{READ, WRITE, access, by_word, data};
 use crate::fake::Fixture;
 use crate::{Action, Exit, GuestFault, MmioAccess};
 use hanok_config::DeviceKind;
@@ -20,15 +20,6 @@ const FLASH: u64 = platform::FLASH.get() + 0x1000;
 pub(super) const PC: u64 = 0x4010_0000;
 /// What a transport says first: "virt", version 2, device 0, "QEMU".
 const TRANSPORT: [u64; 4] = [0x7472_6976, 2, 0, 0x554d_4551];
-
-const READ: Action = Action::Inject(GuestFault::ExternalData {
-    write: false,
-    walk: false,
-});
-const WRITE: Action = Action::Inject(GuestFault::ExternalData {
-    write: true,
-    walk: false,
-});
 
 /// Supervisor mode, whose SP and LR are X19 and X18.
 pub(super) fn a32() -> Fixture {

@@ -20,10 +20,21 @@ mod timers;
 mod trng;
 
 use crate::fake::Fixture;
-use crate::{DataAbort, Exit, MmioAccess, SystemRegister};
+use crate::{Action, DataAbort, Exit, GuestFault, MmioAccess, SystemRegister};
 use hanok_config::DeviceKind;
 use hanok_decode::SysReg;
 use hanok_types::{Ipa, Width};
+
+/// The guest gets the fault of a load that nothing answered.
+const READ: Action = Action::Inject(GuestFault::ExternalData {
+    write: false,
+    walk: false,
+});
+/// The same of a store.
+const WRITE: Action = Action::Inject(GuestFault::ExternalData {
+    write: true,
+    walk: false,
+});
 
 /// Whether the serial port had room for a byte that came.
 fn received(vm: &Fixture, byte: u8) -> bool {

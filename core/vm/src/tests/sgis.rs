@@ -1,6 +1,6 @@
 //! SGIs by a GICv2's GICD_SGIR: the short way, by posted SGIs, and the long one, which all others take.
 
-use super::requests::{get, put, running, settle};
+use super::requests::{get, put, running, settle, show_posted};
 use super::store;
 use crate::fake::Fixture;
 use crate::{Action, Attempt, PostedSgis};
@@ -166,18 +166,7 @@ fn one_that_was_shown_before_is_shown_again() {
         );
         assert_eq!(sent, Attempt::Done);
         assert_eq!(vm.machine.kicked(), [1]);
-        let posted = vm.vm.requests(to).take_interrupts_alone().unwrap();
-        let shown = vm
-            .vm
-            .show_posted_sgis(to, posted, GicVersion::V2, &mut vm.lists[1]);
-        let again = shown == Attempt::Done;
-        assert_eq!(again, round > 0, "the first time, the long way");
-        if !again {
-            vm.guest(1).interrupts_changed(posted);
-        }
-        assert_eq!(vm.shown(1), [9]);
-        let lr = vm.lists[1].lr.iter_mut().find(|lr| **lr >> 62 != 0);
-        let lr = lr.unwrap();
+        let lr = show_posted(&mut vm, round > 0);
         assert_eq!(
             *lr >> 32 & 7,
             from.into(),

@@ -4,68 +4,35 @@ use super::PIPELINE;
 use crate::effects::Effects;
 use crate::instruction::{Relative, Use};
 use crate::parts::{Memory, Parts, address_table};
-use bitfield_struct::bitfield;
-use hanok_decode::aarch32::{Register, Registers};
-use hanok_decode::aarch32::{Shift, ShiftKind};
+use hanok_decode::aarch32::words::{BlockWord, ExclusiveWord, TransferWord};
+use hanok_decode::aarch32::{Register, Registers, Shift, ShiftKind};
 
-/// The fields of loads and stores of one register, and of the extra ones, which have them in the
-/// same places.
-#[bitfield(u32)]
-pub(super) struct TransferWord {
-    #[bits(4)]
-    rm: Register,
-    bit4: bool,
-    #[bits(2)]
-    pub(super) kind: u8,
-    #[bits(5)]
-    amount: u8,
-    #[bits(4)]
-    rt: Register,
-    #[bits(4)]
-    pub(super) rn: Register,
-    load: bool,
-    write_back: bool,
-    /// For the extra ones: whether the offset is a constant.
-    byte: bool,
-    pub(super) add: bool,
-    before: bool,
-    pub(super) by_register: bool,
-    #[bits(6)]
-    __: u8,
+const fn moves_base(word: TransferWord) -> bool {
+    !word.before() || word.write_back()
 }
 
-impl TransferWord {
-    fn moves_base(self) -> bool {
-        !self.before() || self.write_back()
+/// The place at a constant distance from the PC.
+pub(super) fn place(word: TransferWord, distance: u16) -> Relative {
+    let distance = i32::from(distance);
+    let offset = PIPELINE + if word.add() { distance } else { -distance };
+    Relative {
+        offset,
+        aligned: false,
     }
+}
 
-    fn shift(self) -> Shift {
-        Shift::from_bits(self.kind(), self.amount())
-    }
-
-    /// The place at a constant distance from the PC.
-    pub(super) fn place(self, distance: u16) -> Relative {
-        let distance = i32::from(distance);
-        let offset = PIPELINE + if self.add() { distance } else { -distance };
-        Relative {
-            offset,
-            aligned: false,
-        }
-    }
-
-    fn memory(self, load: bool, registers: Registers, by_register: bool) -> Memory {
-        let index = if by_register {
-            self.rm().set()
-        } else {
-            Registers::NONE
-        };
-        Memory {
-            load,
-            registers,
-            base: self.rn(),
-            index,
-            write_back: self.moves_base(),
-        }
+fn memory(word: TransferWord, load: bool, registers: Registers, by_register: bool) -> Memory {
+    let index = if by_register {
+        word.rm().set()
+    } else {
+        Registers::NONE
+    };
+    Memory {
+        load,
+        registers,
+        base: word.rn(),
+        index,
+        write_back: moves_base(word),
     }
 }
 
@@ -87,7 +54,7 @@ const fn used(load: bool, bytes: u8) -> Use {
 /// LDR, STR, LDRB, STRB.
 pub(super) fn single(word: u32) -> Parts {
     let word = TransferWord::from_bits(word);
-    let access = word.memory(word.load(), word.rt().set(), word.by_register());
+    let access = memory(word, word.load(), word.rt().set(), word.by_register());
     let byte_of_pc = word.byte() && word.rt() == Register::PC;
     let index = !word.by_register() || word.rm() != Register::PC;
     let parts = access
@@ -99,13 +66,13 @@ pub(super) fn single(word: u32) -> Parts {
     if word.rn() == Register::PC && !access.write_back {
         let distance = word.into_bits() as u16 & 0xfff;
         let bytes = if word.byte() { 1 } else { 4 };
-        return parts.naming(used(word.load(), bytes), word.place(distance));
+        return parts.naming(used(word.load(), bytes), place(word, distance));
     }
     parts
 }
 
 fn indexed(word: TransferWord, parts: Parts) -> Parts {
-    let shift = word.shift();
+    let shift = Shift::from_bits(word.kind(), word.amount());
     let carry = shift.kind == ShiftKind::Rrx;
     let effects = if carry {
         parts
@@ -122,7 +89,7 @@ fn indexed(word: TransferWord, parts: Parts) -> Parts {
         };
     let table = word.load() && word.rt() == Register::PC && fourfold && word.add();
     if table && word.before() && !word.write_back() && !word.byte() {
-        return parts.going(address_table(word.rn(), word.rm(), word.place(0)));
+        return parts.going(address_table(word.rn(), word.rm(), place(word, 0)));
     }
     parts
 }
@@ -147,7 +114,7 @@ pub(super) fn extra(bits: u32) -> Parts {
     } else {
         rt.set()
     };
-    let access = word.memory(load, registers, !constant);
+    let access = memory(word, load, registers, !constant);
     let even = bytes != 8 || rt.number() & 1 == 0;
     let fixed = constant || bits & 0xf00 == 0 && word.rm() != Register::PC;
     let general = !registers.contains(Register::PC);
@@ -156,32 +123,12 @@ pub(super) fn extra(bits: u32) -> Parts {
     let parts = parts.provided(base_is_free(&access) && even && fixed && general);
     if word.rn() == Register::PC && constant && !access.write_back {
         let distance = (bits >> 4 & 0xf0 | bits & 0xf) as u16;
-        return parts.naming(used(load, bytes), word.place(distance));
+        return parts.naming(used(load, bytes), place(word, distance));
     }
     parts
 }
 
 /// "Synchronization primitives" (A5.2.10).
-#[bitfield(u32)]
-struct ExclusiveWord {
-    #[bits(4)]
-    value: Register,
-    #[bits(4)]
-    __: u8,
-    #[bits(4)]
-    one: u8,
-    #[bits(4)]
-    rd: Register,
-    #[bits(4)]
-    rn: Register,
-    load: bool,
-    #[bits(2)]
-    size: u8,
-    exclusive: bool,
-    #[bits(8)]
-    __: u8,
-}
-
 pub(super) fn synchronize(word: u32) -> Parts {
     let word = ExclusiveWord::from_bits(word);
     let (to, base, value) = (word.rd(), word.rn().set(), word.value());
@@ -212,18 +159,6 @@ pub(super) fn synchronize(word: u32) -> Parts {
 }
 
 /// LDM and STM without a caret.
-#[bitfield(u32)]
-struct BlockWord {
-    #[bits(16)]
-    list: u16,
-    #[bits(4)]
-    rn: Register,
-    load: bool,
-    write_back: bool,
-    #[bits(10)]
-    __: u16,
-}
-
 pub(super) fn block(word: u32) -> Parts {
     let word = BlockWord::from_bits(word);
     let registers = Registers::from_bits(word.list());

@@ -1,12 +1,13 @@
 //! The unconditional space (DDI 0406C A5.7).
 
 use super::exchange;
-use super::memory::TransferWord;
+use super::memory::place;
 use crate::effects::{Effects, Flags};
 use crate::instruction::Use;
 use crate::parts::Parts;
 use crate::simd;
 use hanok_decode::aarch32::Register;
+use hanok_decode::aarch32::words::TransferWord;
 use hanok_decode::aarch32::{Shift, ShiftKind};
 
 pub(super) fn decode(word: u32) -> Parts {
@@ -50,7 +51,7 @@ fn preload(bits: u32) -> Parts {
     }
     let parts = Parts::of(base).provided(fixed);
     match word.rn() {
-        Register::PC => parts.naming(Use::Preload, word.place(bits as u16 & 0xfff)),
+        Register::PC => parts.naming(Use::Preload, place(word, bits as u16 & 0xfff)),
         _ => parts,
     }
 }

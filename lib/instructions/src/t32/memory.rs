@@ -4,43 +4,12 @@ use super::PIPELINE;
 use crate::effects::Effects;
 use crate::instruction::{Flow, Relative, Table, TableKind, Use};
 use crate::parts::{Memory, Parts, address_table};
-use bitfield_struct::bitfield;
+use hanok_decode::aarch32::words::WideTransferWord;
 use hanok_decode::aarch32::{Register, Registers};
-
-/// The fields that all of these have.
-#[bitfield(u32)]
-struct MemoryWord {
-    #[bits(8)]
-    low: u8,
-    /// Rt2 and Rd of some instructions; of others, P, U and W below a set bit.
-    #[bits(4)]
-    middle: u8,
-    #[bits(4)]
-    rt: Register,
-    #[bits(4)]
-    rn: Register,
-    load: bool,
-    write_back: bool,
-    bit22: bool,
-    up: bool,
-    before: bool,
-    #[bits(7)]
-    __: u8,
-}
-
-impl MemoryWord {
-    fn rm(self) -> Register {
-        Register::from_bits(self.low())
-    }
-
-    fn second(self) -> Register {
-        Register::from_bits(self.middle())
-    }
-}
 
 /// LDM and STM; with P and U equal they are sensitive.
 pub(super) fn multiple(both: u32) -> Parts {
-    let word = MemoryWord::from_bits(both);
+    let word = WideTransferWord::from_bits(both);
     let registers = Registers::from_bits(both as u16);
     let access = Memory {
         load: word.load(),
@@ -63,7 +32,7 @@ pub(super) fn multiple(both: u32) -> Parts {
 
 /// "Load/store dual, load/store exclusive, table branch" (A6.3.6).
 pub(super) fn dual(both: u32) -> Parts {
-    let word = MemoryWord::from_bits(both);
+    let word = WideTransferWord::from_bits(both);
     match (word.before(), word.up(), word.write_back()) {
         (false, false, false) => exclusive(word),
         (false, true, false) if word.load() => table_or_exclusive(word),
@@ -73,7 +42,7 @@ pub(super) fn dual(both: u32) -> Parts {
 }
 
 /// LDREX, STREX.
-fn exclusive(word: MemoryWord) -> Parts {
+fn exclusive(word: WideTransferWord) -> Parts {
     let (base, rt) = (word.rn().set(), word.rt());
     let parts = if word.load() {
         Parts::compute(rt, base).provided(word.second() == Register::PC)
@@ -88,7 +57,7 @@ fn exclusive(word: MemoryWord) -> Parts {
 }
 
 /// STREXB, STREXH, STREXD. Others belong to ARMv8.
-fn exclusive_part(word: MemoryWord) -> Parts {
+fn exclusive_part(word: WideTransferWord) -> Parts {
     let (base, status) = (word.rn().set(), Register::from_bits(word.low()));
     let both = word.rt().set().with(word.second().set());
     let parts = match word.low() >> 4 {
@@ -106,7 +75,7 @@ fn exclusive_part(word: MemoryWord) -> Parts {
 }
 
 /// TBB, TBH; LDREXB, LDREXH, LDREXD.
-fn table_or_exclusive(word: MemoryWord) -> Parts {
+fn table_or_exclusive(word: WideTransferWord) -> Parts {
     let (base, rt) = (word.rn().set(), word.rt());
     let pair = rt.set().with(word.second().set());
     let (parts, fixed) = match word.low() >> 4 {
@@ -127,7 +96,7 @@ fn table_or_exclusive(word: MemoryWord) -> Parts {
     parts.provided(fixed && single && general)
 }
 
-fn table(word: MemoryWord) -> Parts {
+fn table(word: WideTransferWord) -> Parts {
     let halfwords = word.low() & 0b1_0000 != 0;
     let at = Relative {
         offset: PIPELINE,
@@ -153,7 +122,7 @@ fn table(word: MemoryWord) -> Parts {
 }
 
 /// LDRD, STRD.
-fn pair(word: MemoryWord) -> Parts {
+fn pair(word: WideTransferWord) -> Parts {
     let registers = word.rt().set().with(word.second().set());
     let access = Memory {
         load: word.load(),
@@ -199,7 +168,7 @@ fn has_no_sp_or_pc(registers: Registers) -> bool {
 /// Loads and stores of one register. Their width is where others have the write-back bit (A6.3.7 to
 /// A6.3.10).
 pub(super) fn single(both: u32) -> Parts {
-    let word = MemoryWord::from_bits(both);
+    let word = WideTransferWord::from_bits(both);
     let size = both >> 21 & 0b11;
     let signed = word.before();
     if size == 0b11 || signed && (size == 0b10 || !word.load()) {
@@ -238,7 +207,7 @@ impl Address {
     }
 }
 
-fn address(word: MemoryWord) -> Option<Address> {
+fn address(word: WideTransferWord) -> Option<Address> {
     let none = Address {
         index: Registers::NONE,
         write_back: false,
@@ -263,7 +232,7 @@ fn address(word: MemoryWord) -> Option<Address> {
     }
 }
 
-fn access(word: MemoryWord, found: Address, size: u32) -> Parts {
+fn access(word: WideTransferWord, found: Address, size: u32) -> Parts {
     let rt = word.rt();
     let access = Memory {
         load: word.load(),
@@ -287,7 +256,7 @@ fn access(word: MemoryWord, found: Address, size: u32) -> Parts {
 }
 
 /// LDR and the like from the PC; U says in which direction.
-fn literal(word: MemoryWord, bytes: u8, hint: bool) -> Parts {
+fn literal(word: WideTransferWord, bytes: u8, hint: bool) -> Parts {
     let distance = (word.into_bits() & 0xfff).cast_signed();
     let at = place(word.up(), distance);
     if hint {

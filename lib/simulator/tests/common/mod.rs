@@ -2,6 +2,31 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+use hanok_task_model::{ComponentId, Nanos, Priority, Task};
+
+/// A task, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct One {
+    pub period: u64,
+    pub execution: u64,
+    pub deadline: u64,
+    pub jitter: u64,
+    pub priority: u64,
+}
+
+impl One {
+    /// The task as one of `component`.
+    pub fn task(self, name: String, component: ComponentId, offset: u64) -> Task {
+        let ns = Nanos::new;
+        let mut task = Task::new(name, component, ns(self.period), ns(self.execution));
+        task.deadline = ns(self.deadline);
+        task.jitter = ns(self.jitter);
+        task.offset = ns(offset);
+        task.priority = Some(Priority(self.priority as u32));
+        task
+    }
+}
+
 /// xorshift (Marsaglia 2003): it gives the same sets everywhere.
 pub struct Random(pub u64);
 

@@ -48,6 +48,17 @@ fn session(board: &str, steps: Vec<ScriptStep>) -> (Report, String) {
     (report, std::fs::read_to_string(log.path()).unwrap())
 }
 
+/// All that is shown of a run that ends well, with this shell program as the board.
+fn shown(mut request: Request, board: &str) -> String {
+    request.command = Command::new("sh");
+    request.command.args(["-c", board]);
+    let (run, mut reader) = Run::start(request);
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut text).unwrap();
+    assert_eq!(run.report().code, Code::Success);
+    text
+}
+
 #[test]
 fn the_prompt_is_typed_at_and_answers() {
     // DLE 0x3f and Ctrl-] come first; the rest only once the board has said who gets it.
@@ -159,14 +170,9 @@ fn a_signal_is_heard_whoever_does_not_read() {
 
 #[test]
 fn a_slow_reader_gets_everything() {
-    let mut request = flood(vec![Sink::Show]);
+    let request = flood(vec![Sink::Show]);
     let board = "printf '\\020\\200\\020@'; seq 200000; printf '\\020?end: off\\n'";
-    request.command = Command::new("sh");
-    request.command.args(["-c", board]);
-    let (run, mut reader) = Run::start(request);
-    let mut text = String::new();
-    std::io::Read::read_to_string(&mut reader, &mut text).unwrap();
-    assert_eq!(run.report().code, Code::Success);
+    let text = shown(request, board);
     let numbers = text
         .lines()
         .filter_map(|line| line.strip_prefix("[a] ")?.parse::<u32>().ok());
@@ -234,12 +240,7 @@ fn each_line_is_marked_and_no_guest_looks_like_the_hypervisor() {
         printf '\\020Ab\\n\\020@x\\r[hanok] y\\n\\020?end: off\\n'";
     let mut request = flood(vec![Sink::Show, Sink::Show]);
     request.vms.push("b".to_owned());
-    request.command = Command::new("sh");
-    request.command.args(["-c", board]);
-    let (run, mut reader) = Run::start(request);
-    let mut text = String::new();
-    std::io::Read::read_to_string(&mut reader, &mut text).unwrap();
-    assert_eq!(run.report().code, Code::Success);
+    let text = shown(request, board);
     let wanted = "[a] hanok: vm b: off\n[a] [hanok] panic: x\n[hanok] vm b: started\n[b] b\n[a] x\n\
         [a] [hanok] y\n[hanok] end: off\n";
     assert_eq!(text, wanted);

@@ -4,6 +4,7 @@ use super::contents::{Contents, Exclusive, Single, StateTransfer, Swap};
 use super::{Access, Addressing, Displacement, extension};
 use crate::aarch32::registers::{Register, Registers};
 use crate::aarch32::sensitive::Shift;
+use crate::aarch32::words::{BlockWord, ExclusiveWord, TransferWord};
 use crate::loadstore::General;
 use bitfield_struct::bitfield;
 use hanok_types::Width;
@@ -55,32 +56,6 @@ fn unconditional(group: Group) -> Option<Access> {
         (0b100, _) => state(BlockWord::from_bits(bits)),
         _ => None,
     }
-}
-
-/// Loads and stores of one register, and the extra loads and stores, whose fields stand in the same
-/// places.
-#[bitfield(u32)]
-struct TransferWord {
-    #[bits(4)]
-    rm: Register,
-    bit4: bool,
-    #[bits(2)]
-    kind: u8,
-    #[bits(5)]
-    amount: u8,
-    #[bits(4)]
-    rt: Register,
-    #[bits(4)]
-    rn: Register,
-    load: bool,
-    write_back: bool,
-    /// In an extra load or store: whether the offset is a constant.
-    byte: bool,
-    add: bool,
-    before: bool,
-    by_register: bool,
-    #[bits(6)]
-    __: u8,
 }
 
 /// The constants of the extra loads and stores.
@@ -180,26 +155,6 @@ fn extra(bits: u32) -> Option<Access> {
 }
 
 /// "Synchronization primitives".
-#[bitfield(u32)]
-struct ExclusiveWord {
-    #[bits(4)]
-    value: Register,
-    #[bits(4)]
-    __: u8,
-    #[bits(4)]
-    one: u8,
-    #[bits(4)]
-    rd: Register,
-    #[bits(4)]
-    rn: Register,
-    load: bool,
-    #[bits(2)]
-    size: u8,
-    exclusive: bool,
-    #[bits(8)]
-    __: u8,
-}
-
 fn synchronize(bits: u32) -> Option<Access> {
     let word = ExclusiveWord::from_bits(bits);
     let address = Addressing::at(word.rn());
@@ -236,23 +191,6 @@ fn exclusive(word: ExclusiveWord, size: u8) -> Option<Contents> {
     }))
 }
 
-/// LDM, STM, RFE, SRS.
-#[bitfield(u32)]
-struct BlockWord {
-    /// The register list; for SRS, the mode in the low five bits.
-    #[bits(16)]
-    list: Registers,
-    #[bits(4)]
-    rn: Register,
-    load: bool,
-    write_back: bool,
-    caret: bool,
-    up: bool,
-    before: bool,
-    #[bits(7)]
-    __: u8,
-}
-
 impl BlockWord {
     fn address(self, words: u32) -> Addressing {
         Addressing::block(
@@ -267,7 +205,7 @@ impl BlockWord {
 
 fn block(bits: u32) -> Option<Access> {
     let word = BlockWord::from_bits(bits);
-    let (registers, load) = (word.list(), word.load());
+    let (registers, load) = (Registers::from_bits(word.list()), word.load());
     if registers.is_empty() {
         return None;
     }
@@ -284,7 +222,7 @@ fn block(bits: u32) -> Option<Access> {
 
 /// RFE and SRS. RFE is the load without a caret, SRS the store with one.
 fn state(word: BlockWord) -> Option<Access> {
-    let mode = word.list().into_bits() as u8 & 0x1f;
+    let mode = word.list() as u8 & 0x1f;
     let contents = match (word.load(), word.caret()) {
         (true, false) => StateTransfer::Rfe,
         (false, true) => StateTransfer::Srs(mode),

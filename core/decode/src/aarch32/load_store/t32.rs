@@ -5,6 +5,7 @@ use super::contents::{Contents, Exclusive, Single, StateTransfer};
 use super::{Access, Addressing, Displacement, extension};
 use crate::aarch32::registers::{Register, Registers};
 use crate::aarch32::sensitive::Shift;
+use crate::aarch32::words::WideTransferWord;
 use crate::loadstore::General;
 use bitfield_struct::bitfield;
 use hanok_types::Width;
@@ -156,42 +157,9 @@ fn multiple(word: NarrowList) -> Option<Access> {
     block(load, address, registers)
 }
 
-/// The fields that all instructions of two halfwords have.
-#[bitfield(u32)]
-struct WideWord {
-    #[bits(8)]
-    low: u8,
-    /// Rt2 or Rd in some instructions; in others a set bit above P, U and W.
-    #[bits(4)]
-    middle: u8,
-    #[bits(4)]
-    rt: Register,
-    #[bits(4)]
-    rn: Register,
-    load: bool,
-    write_back: bool,
-    bit22: bool,
-    up: bool,
-    before: bool,
-    #[bits(4)]
-    kind: u8,
-    #[bits(3)]
-    __: u8,
-}
-
-impl WideWord {
-    fn rm(self) -> Register {
-        Register::from_bits(self.low())
-    }
-
-    fn second(self) -> Register {
-        Register::from_bits(self.middle())
-    }
-}
-
 /// Decodes an instruction of two halfwords (A6.3).
 pub(super) fn wide(both: u32) -> Option<Access> {
-    let word = WideWord::from_bits(both);
+    let word = WideTransferWord::from_bits(both);
     match word.kind() {
         0b0100 if !word.bit22() => multiple_wide(both),
         0b0100 => dual(word),
@@ -204,7 +172,7 @@ pub(super) fn wide(both: u32) -> Option<Access> {
 
 /// LDM, STM, RFE, SRS (A6.3.5).
 fn multiple_wide(both: u32) -> Option<Access> {
-    let word = WideWord::from_bits(both);
+    let word = WideTransferWord::from_bits(both);
     let registers = Registers::from_bits(both as u16);
     let (load, moves) = (word.load(), word.write_back());
     let upwards = word.up();
@@ -223,7 +191,7 @@ fn multiple_wide(both: u32) -> Option<Access> {
 }
 
 /// "Load/store dual, load/store exclusive, table branch".
-fn dual(word: WideWord) -> Option<Access> {
+fn dual(word: WideTransferWord) -> Option<Access> {
     let words = u16::from(word.low()) * 4;
     match (word.before(), word.up(), word.write_back()) {
         (false, false, false) => {
@@ -242,7 +210,7 @@ fn dual(word: WideWord) -> Option<Access> {
 }
 
 fn exclusive(
-    word: WideWord,
+    word: WideTransferWord,
     address: Addressing,
     width: Width,
     status: Option<Register>,
@@ -257,7 +225,7 @@ fn exclusive(
 }
 
 /// TBB, TBH, LDREXB, LDREXH, LDREXD and their stores. The other encodings belong to ARMv8.
-fn table_or_exclusive(word: WideWord) -> Option<Access> {
+fn table_or_exclusive(word: WideTransferWord) -> Option<Access> {
     let width = match word.low() >> 4 {
         0b0000 | 0b0001 if word.load() => return Some(table(word)),
         0b0100 => Width::Byte,
@@ -269,7 +237,7 @@ fn table_or_exclusive(word: WideWord) -> Option<Access> {
     exclusive(word, Addressing::at(word.rn()), width, status)
 }
 
-fn table(word: WideWord) -> Access {
+fn table(word: WideTransferWord) -> Access {
     let halfwords = word.low() >> 4 != 0;
     let shift = Shift::from_bits(0, halfwords.into());
     let offset = Displacement::register(true, word.rm(), shift);
@@ -279,7 +247,7 @@ fn table(word: WideWord) -> Access {
 
 /// Loads and stores of one register (A6.3.7 to A6.3.10). Their width is where other instructions
 /// have the write-back bit.
-fn single_wide(word: WideWord) -> Option<Access> {
+fn single_wide(word: WideTransferWord) -> Option<Access> {
     let size = u8::from(word.bit22()) << 1 | u8::from(word.write_back());
     let (load, signed) = (word.load(), word.before());
     if size == 0b11 || signed && (size == 0b10 || !load) {
@@ -310,7 +278,7 @@ struct LongOffset {
 }
 
 /// The address, and whether the access has User mode's rights.
-fn address(word: WideWord) -> Option<(Addressing, bool)> {
+fn address(word: WideTransferWord) -> Option<(Addressing, bool)> {
     let base = word.rn();
     let long = Displacement::bytes(word.up(), LongOffset::from_bits(word.into_bits()).bytes());
     if base == Register::PC {

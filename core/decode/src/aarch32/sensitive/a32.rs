@@ -4,11 +4,12 @@ use super::operation::{
     Banked, Block, DataOperation, Fields, Hint, Index, Operand, Operation, Return, ReturnFrom,
     Shift, Status, Unprivileged,
 };
-use super::words::{BlockWord, Found, TransferWord};
+use super::words::Found;
 use super::{Sensitive, coprocessor, unconditional};
 use crate::aarch32::condition::Condition;
 use crate::aarch32::encoding::Encoding;
 use crate::aarch32::registers::{Register, Registers};
+use crate::aarch32::words::{BlockWord, TransferWord};
 use bitfield_struct::bitfield;
 use hanok_types::Width;
 

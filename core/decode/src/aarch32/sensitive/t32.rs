@@ -1,10 +1,11 @@
 //! Sensitive T32 instructions (DDI 0406C A6).
 
 use super::operation::{
-    Banked, DataOperation, Direction, Fields, Hint, Index, Operand, Operation, Pair, Preload,
-    Return, ReturnFrom, Shift, Status, Store, Unprivileged,
+    Banked, DataOperation, Direction, Fields, Hint, Index, Operand, Operation, Preload, Return,
+    ReturnFrom, Shift, Status, Unprivileged,
 };
 use super::unconditional::change_state;
+use super::words::{Exception, Found};
 use super::{Sensitive, coprocessor};
 use crate::aarch32::condition::ItState;
 use crate::aarch32::encoding::Encoding;
@@ -37,9 +38,6 @@ fn may_stand(operation: &Operation, it: ItState) -> bool {
         _ => true,
     }
 }
-
-/// The operation of an encoding, and whether its fixed fields and operands are as they should be.
-type Found = Option<(Operation, bool)>;
 
 /// CPS, SETEND and hints (A6.2.5).
 fn narrow(half: u16) -> Found {
@@ -147,32 +145,17 @@ fn multiple(word: MultipleWord) -> Found {
     if word.dual() || word.up() != word.before() {
         return None;
     }
-    let direction = Direction {
-        up: word.up(),
-        before: !word.up(),
+    let exception = Exception {
+        load: word.load(),
+        rn: word.rn(),
+        list: word.list(),
+        direction: Direction {
+            up: word.up(),
+            before: !word.up(),
+        },
+        write_back: word.write_back(),
     };
-    let write_back = word.write_back();
-    if word.load() {
-        let right = word.list() == 0xc000 && word.rn() != Register::PC;
-        return Some((
-            Operation::Rfe(Pair {
-                base: word.rn(),
-                direction,
-                write_back,
-            }),
-            right,
-        ));
-    }
-    let right = word.list() & !0x1f == 0xc000 && word.rn() == Register::SP;
-    let mode = word.list() as u8 & 0x1f;
-    Some((
-        Operation::Srs(Store {
-            mode,
-            direction,
-            write_back,
-        }),
-        right,
-    ))
+    Some(exception.with_fixed(0xc000, 0xc000))
 }
 
 /// LDRT and the other unprivileged forms, and PLDW (A6.3.7 to A6.3.10).

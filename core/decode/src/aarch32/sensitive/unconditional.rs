@@ -1,9 +1,10 @@
 //! Sensitive A32 words of the unconditional space (DDI 0406C A5.7), and CPS of both instruction
 //! sets.
 
-use super::operation::{ChangeState, Index, Operation, Pair, Preload, Store};
-use super::words::{BlockWord, Found, TransferWord};
+use super::operation::{ChangeState, Index, Operation, Preload};
+use super::words::{Exception, Found};
 use crate::aarch32::registers::Register;
+use crate::aarch32::words::{BlockWord, TransferWord};
 use bitfield_struct::bitfield;
 
 /// Decodes the unconditional space without coprocessor instructions (A5.7).
@@ -88,33 +89,17 @@ fn preload(word: TransferWord) -> Found {
     Some((Operation::PreloadWrite(preload), right && register))
 }
 
-/// RFE and SRS (B9.3.13, B9.3.16).
+/// RFE and SRS. RFE is the load without a caret, SRS the store with one.
 fn exception(word: BlockWord) -> Found {
-    let (direction, write_back) = (word.direction(), word.write_back());
-    match (word.load(), word.caret()) {
-        (true, false) => {
-            let right = word.list() == 0x0a00 && word.rn() != Register::PC;
-            Some((
-                Operation::Rfe(Pair {
-                    base: word.rn(),
-                    direction,
-                    write_back,
-                }),
-                right,
-            ))
-        }
-        (false, true) => {
-            let right = word.list() & !0x1f == 0x0500 && word.rn() == Register::SP;
-            let mode = word.list() as u8 & 0x1f;
-            Some((
-                Operation::Srs(Store {
-                    mode,
-                    direction,
-                    write_back,
-                }),
-                right,
-            ))
-        }
-        _ => None,
+    if word.load() == word.caret() {
+        return None;
     }
+    let exception = Exception {
+        load: word.load(),
+        rn: word.rn(),
+        list: word.list(),
+        direction: word.direction(),
+        write_back: word.write_back(),
+    };
+    Some(exception.with_fixed(0x0a00, 0x0500))
 }

@@ -1,38 +1,12 @@
-//! Fields of A32 words that several groups have in the same places.
+//! What the sensitive ones among loads and stores are made of, by the fields of their words.
 
-use super::operation::{Direction, Index, Operation, Shift, Unprivileged};
+use super::operation::{Direction, Index, Operation, Pair, Shift, Store, Unprivileged};
 use crate::aarch32::registers::Register;
-use bitfield_struct::bitfield;
+use crate::aarch32::words::{BlockWord, TransferWord};
 use hanok_types::Width;
 
 /// The operation of an encoding, and whether its fixed fields and operands are as they should be.
 pub(super) type Found = Option<(Operation, bool)>;
-
-/// Loads and stores of one register (A5.3), and the extra loads and stores (A5.2.8), whose fields
-/// stand in the same places.
-#[bitfield(u32)]
-pub(super) struct TransferWord {
-    #[bits(4)]
-    pub(super) rm: Register,
-    pub(super) bit4: bool,
-    #[bits(2)]
-    pub(super) kind: u8,
-    #[bits(5)]
-    pub(super) amount: u8,
-    #[bits(4)]
-    pub(super) rt: Register,
-    #[bits(4)]
-    pub(super) rn: Register,
-    pub(super) load: bool,
-    pub(super) write_back: bool,
-    /// In an extra load or store: whether the offset is a constant.
-    pub(super) byte: bool,
-    pub(super) add: bool,
-    pub(super) before: bool,
-    pub(super) by_register: bool,
-    #[bits(6)]
-    __: u8,
-}
 
 impl TransferWord {
     pub(super) fn access(self, width: Width, sign_extend: bool, index: Index) -> Unprivileged {
@@ -58,27 +32,46 @@ impl TransferWord {
     }
 }
 
-/// The fields of LDM, STM, RFE and SRS.
-#[bitfield(u32)]
-pub(super) struct BlockWord {
-    #[bits(16)]
-    pub(super) list: u16,
-    #[bits(4)]
-    pub(super) rn: Register,
-    pub(super) load: bool,
-    pub(super) write_back: bool,
-    pub(super) caret: bool,
-    pub(super) up: bool,
-    pub(super) before: bool,
-    #[bits(7)]
-    __: u8,
-}
-
 impl BlockWord {
     pub(super) fn direction(self) -> Direction {
         Direction {
             up: self.up(),
             before: self.before(),
         }
+    }
+}
+
+/// RFE or SRS, whose fields stand in different places in A32 and T32.
+pub(super) struct Exception {
+    /// Whether it is RFE.
+    pub(super) load: bool,
+    pub(super) rn: Register,
+    /// Bits 15 to 0: in SRS, the mode below fixed bits.
+    pub(super) list: u16,
+    pub(super) direction: Direction,
+    pub(super) write_back: bool,
+}
+
+impl Exception {
+    /// The operation, of which the fixed bits 15 to 0 should be these (B9.3.13, B9.3.16).
+    pub(super) fn with_fixed(self, rfe: u16, srs: u16) -> (Operation, bool) {
+        const MODE: u16 = 0x1f;
+        let (direction, write_back) = (self.direction, self.write_back);
+        if self.load {
+            let base = self.rn;
+            let operation = Operation::Rfe(Pair {
+                base,
+                direction,
+                write_back,
+            });
+            return (operation, self.list == rfe && base != Register::PC);
+        }
+        let operation = Operation::Srs(Store {
+            mode: (self.list & MODE) as u8,
+            direction,
+            write_back,
+        });
+        let right = self.list & !MODE == srs && self.rn == Register::SP;
+        (operation, right)
     }
 }

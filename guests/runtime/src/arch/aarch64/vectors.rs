@@ -4,7 +4,6 @@
 use crate::cpu;
 use crate::gic;
 use crate::probe::Catch;
-use core::arch::global_asm;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// The registers that the entry code saves, in its order.
@@ -29,37 +28,40 @@ const DEBUG_MASKED: u64 = 1 << 9;
 /// PSTATE.SS and PSTATE.IL.
 const STEP_AND_ILLEGAL: u64 = 3 << 20;
 
-unsafe extern "C" {
-    /// `runtime_vectors` below, or the image's own table.
-    fn guest_vectors();
-}
-
-/// Where the table that is used lies, for VBAR_EL1.
-pub fn address() -> u64 {
-    guest_vectors as *const () as u64
-}
-
-global_asm!(
-    r#"
+/// A table of exception vectors with this name. Every entry saves the registers on the stack in the
+/// order of a `Frame` of `$size` bytes, and calls `$handler` with the frame and the index of the entry;
+/// then come the registers from the stack. `$then` is an instruction in between: a handler that switches
+/// contexts answers in X0 which frame that is (`mov sp, x0`).
+#[macro_export]
+macro_rules! exception_vectors {
+    ($table:literal, $size:expr, $handler:path, $then:literal) => {
+        core::arch::global_asm!(
+            r#"
     .macro vector kind
     .balign 0x80
     sub     sp, sp, #{size}
     stp     x0, x1, [sp]
     mov     x1, #\kind
-    b       save_and_handle
+            "#,
+            concat!("b .L", $table, "_save"),
+            r#"
     .endm
 
     .section .text.vectors, "ax"
     .balign 0x800
-    .global runtime_vectors
-runtime_vectors:
+            "#,
+            concat!(".global ", $table),
+            concat!($table, ":"),
+            r#"
     .irp kind, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
     vector  \kind
     .endr
     .purgem vector
 
     .balign 0x80
-save_and_handle:
+            "#,
+            concat!(".L", $table, "_save:"),
+            r#"
     stp     x2, x3, [sp, #0x10]
     stp     x4, x5, [sp, #0x20]
     stp     x6, x7, [sp, #0x30]
@@ -80,6 +82,9 @@ save_and_handle:
     str     x3, [sp, #0x100]
     mov     x0, sp
     bl      {handle}
+            "#,
+            $then,
+            r#"
     ldp     x30, x2, [sp, #0xf0]
     ldr     x3, [sp, #0x100]
     msr     elr_el1, x2
@@ -101,10 +106,24 @@ save_and_handle:
     ldp     x0, x1, [sp]
     add     sp, sp, #{size}
     eret
-    "#,
-    size = const SIZE,
-    handle = sym handle,
-);
+            "#,
+            size = const $size,
+            handle = sym $handler,
+        );
+    };
+}
+
+unsafe extern "C" {
+    /// `runtime_vectors` below, or the image's own table.
+    fn guest_vectors();
+}
+
+/// Where the table that is used lies, for VBAR_EL1.
+pub fn address() -> u64 {
+    guest_vectors as *const () as u64
+}
+
+exception_vectors!("runtime_vectors", SIZE, handle, "");
 
 /// `kind` is the index of the table's entry: the low two bits mean synchronous, IRQ, FIQ, SError.
 extern "C" fn handle(frame: &mut Frame, kind: u64) {

@@ -218,7 +218,7 @@ fn named_in_tools(root: &Path, graph: &Graph) -> Vec<(String, String)> {
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
                 // This module's lists are of what cargo tells, and the rules of the mutants are of tests.
-                let lists = ["changed.rs", "changed_tests.rs", "mutants.rs"];
+                let lists = ["changed.rs", "changed/tests.rs", "mutants.rs"];
                 let is_list = lists.iter().any(|name| path.ends_with(name));
                 if path.is_dir() {
                     folders.push(path);

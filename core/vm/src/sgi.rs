@@ -6,15 +6,15 @@
 //! itself.
 //!
 //! Posted SGIs are put into the interrupt controller before the state of their vCPU's private interrupts is
-//! read or changed. In one moment they are neither posted nor in the interrupt controller: after the receiver
-//! took them and before it has the lock. A read in that moment shows the SGI not pending, as if it had been
-//! acknowledged; a write that clears it in that moment (GICR_ICPENDR0) comes before it, as does one that clears
-//! what a list register shows already.
+//! read or changed. For a moment they are neither posted nor in the interrupt controller: after the
+//! receiver has taken them, and before it has the lock. A read in that moment shows the SGI not pending, as
+//! if it had been acknowledged; a write that clears it in that moment (GICR_ICPENDR0) comes before it, as
+//! does one that clears what a list register shows already.
 
 use crate::{Attempt, Guest, Kick, Machine, PostedSgis, Vm};
 use hanok_hal::ListRegisters;
 use hanok_types::{GicVersion, VcpuId};
-use hanok_vgic::{SgiRegister, Sgir, Vgic};
+use hanok_vgic::{Mark, SgiRegister, Sgir, Vgic};
 
 impl Vm {
     /// Handles a guest's write of `value` to ICC_SGI1R_EL1 by vCPU `from`: posts the SGI, if it is
@@ -27,8 +27,8 @@ impl Vm {
         }
     }
 
-    /// The same of what was written to GICD_SGIR, which only a GICv2 has. `version` is
-    /// [`Self::gic_version`], which the caller may know beforehand.
+    /// The same for a write of GICD_SGIR, which only a GICv2 has. `version` is [`Self::gic_version`], which
+    /// the caller may know beforehand.
     #[inline(always)]
     pub fn post_sgir(
         &self,
@@ -77,9 +77,9 @@ impl Vm {
         put_in(gic, self.requests(to).take_posted_sgis(), to);
     }
 
-    /// Shows posted SGIs, which the caller has taken, if they are a single SGI that was shown
-    /// before and nothing else has changed. `version` is [`Self::gic_version`], which the caller
-    /// may know at compile time.
+    /// Lists posted SGIs, which the caller has taken, if they are a single SGI that was listed before and
+    /// nothing else has changed. `version` is [`Self::gic_version`], which the caller may know at compile
+    /// time.
     #[inline(always)]
     pub fn show_posted_sgis(
         &self,
@@ -99,7 +99,7 @@ impl Vm {
             return Attempt::Untouched;
         };
         let mut gic = self.gic.lock();
-        match gic.show_sgi_again(from, sgi, to, lists) {
+        match gic.relist_sgi(from, sgi, to, lists) {
             Some(_) => Attempt::Done,
             None => Attempt::Untouched,
         }
@@ -109,7 +109,8 @@ impl Vm {
 /// Puts all SGIs of a sender in at once, so that sixteen take about as long as one.
 fn put_in(gic: &mut Vgic, posted: PostedSgis, to: VcpuId) {
     for (sgis, from) in posted.lanes(to) {
-        gic.send_sgis_to(from, sgis, to);
+        // The receiver's own pCPU runs this, and lists them next.
+        let _ = gic.send_sgis_to(from, sgis, to);
     }
 }
 
@@ -149,11 +150,11 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     #[inline(never)]
     fn put_in(&mut self, id: u32, target: VcpuId) {
         let from = self.vcpu.id;
-        let told = self.vm.gic.lock().send_sgi_to(from, id, target);
-        if told && target != from {
-            self.vm.attract(self.machine, target);
-        } else if told {
-            self.sync_lists();
+        let mark = self.vm.gic.lock().send_sgi_to(from, id, target);
+        match mark {
+            Mark::Marked if target == from => self.sync_lists(),
+            Mark::Marked => self.vm.attract(self.machine, target),
+            Mark::Unchanged => {}
         }
     }
 }

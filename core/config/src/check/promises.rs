@@ -1,12 +1,12 @@
-//! The rules of promised CPU time.
+//! The rules for promises of CPU time.
 
 use super::Fault;
 use crate::cores::{CorePolicy, MAX_PERIOD};
 use crate::model::SystemView;
 use hanok_types::{VcpuId, VcpuSet};
 
-/// Whether what vCPUs are promised can be kept by their pCPUs, each promise by itself. Whether
-/// all of a pCPU's promises together can be kept, the analysis says.
+/// Verifies that each promise by itself can be kept by the vCPU's pCPU. The analysis says whether
+/// all promises of a pCPU can be kept together.
 pub(super) fn check(system: &SystemView<'_>) -> Result<(), Fault> {
     let mut left = system.promises;
     for (vm, config) in system.vms.iter().enumerate() {
@@ -34,7 +34,7 @@ pub(super) fn check(system: &SystemView<'_>) -> Result<(), Fault> {
         }
         left = left.get(count..).unwrap_or_default();
     }
-    // What is left is out of the VMs' order, or for none of them.
+    // Any promise that is left is not in the order of the VMs, or for none of them.
     match left.first() {
         None => Ok(()),
         Some(promise) => Err(Fault::PromiseToNobody {

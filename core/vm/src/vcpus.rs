@@ -1,15 +1,15 @@
-//! What all pCPUs reach of a VM's vCPUs: as many as the VM has.
+//! The parts of a VM's vCPUs that all pCPUs access: as many as the VM has vCPUs.
 //!
-//! The first one's is in the VM itself, as every VM has one; those of all others are in memory that the VM's
-//! maker gives, sized by the description. An id past the last vCPU means the first one where something must be
-//! answered, so that no id needs a panic.
+//! The first vCPU's part is in the VM itself, as every VM has one vCPU. The parts of all others are in
+//! memory that the creator of the VM provides, sized by the description. Where there must be an answer, an
+//! id past the last vCPU means the first one, so that no id can cause a panic.
 
 use crate::{Counters, Home, Power, Requests};
 use hanok_types::VcpuId;
 use hanok_vgic::CpuPart;
 
-/// What all pCPUs reach of one vCPU. It shares no cache line with another one's, and its size is one by which
-/// an index is shifted.
+/// The part of one vCPU that all pCPUs access. It shares no cache line with another one's, and its size is
+/// one by which an index is shifted.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct SharedVcpu {

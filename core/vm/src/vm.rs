@@ -161,7 +161,7 @@ impl Vm {
         &self.vcpus.of(vcpu).requests
     }
 
-    /// Whether a vCPU is there for which those who ask kick nobody.
+    /// Whether any vCPU is quiet, so that requests to it are made without kicks.
     #[inline(never)]
     pub(crate) fn some_are_quiet(&self) -> bool {
         self.vcpus.iter().any(|vcpu| vcpu.requests.is_quiet())
@@ -183,7 +183,7 @@ impl Vm {
         &self.vcpus.of(vcpu).counters
     }
 
-    /// Whether its vCPUs stand still by somebody's wish.
+    /// Whether a command has paused its vCPUs.
     pub fn is_paused(&self) -> bool {
         self.paused.load(Ordering::Acquire)
     }

@@ -13,7 +13,7 @@ use super::guest::{Buffers, Given, PortQueues};
 use super::line::{DLE, Line};
 use super::voice::{CatchUp, Prompt, Voice};
 use core::fmt;
-use hanok_hal::{HostLine, LineFull, SerialPort};
+use hanok_hal::{HostLine, LineFull, ReceiveInterrupt, SerialPort};
 use hanok_types::{MAX_VMS, VmId};
 
 /// Codes after DLE, see [`super`].
@@ -212,12 +212,12 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
     }
 }
 
-/// What came of bytes that arrived.
+/// The effect of bytes that arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrived {
     /// A bit for each VM that has bytes to fetch ([`Multiplexer::take_input`]).
     pub vms: u64,
-    /// Carry this out, say what there is to say, then call [`Multiplexer::command_done`].
+    /// The caller executes this command, prints its output, and then calls [`Multiplexer::command_done`].
     pub command: Option<Command>,
 }
 
@@ -228,10 +228,10 @@ impl<P: HostLine> Multiplexer<'_, P> {
     /// asks for a command. If some are left, the port's interrupt comes again.
     pub fn receive(&mut self, most: usize) -> Arrived {
         let mut arrived = Arrived::default();
-        let is_said = self.line.port.acknowledge();
+        let interrupt = self.line.port.acknowledge();
         for at in 0..most {
             let Some(byte) = self.line.port.receive() else {
-                if is_said && at == 0 {
+                if interrupt == ReceiveInterrupt::Pending && at == 0 {
                     self.line.port.acknowledge_in_vain();
                 }
                 break;

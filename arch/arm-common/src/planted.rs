@@ -1,4 +1,4 @@
-//! Faults that a test plants, so that it is seen that what must find them does.
+//! Faults that a test plants, to show that the checks find them.
 //!
 //! Only an image built with the feature `selftest` can have any; in the image that is used nothing
 //! can be planted, and no instruction asks whether something was.

@@ -90,7 +90,7 @@ pub fn start() {
 }
 
 /// What it shows, modulo 2^32. PMSELR_EL0 stays as [`start`] left it, as guests' accesses
-/// to it exit. A CPU without a counter has no such register either, and nobody asks there.
+/// to it exit. A CPU without a counter has no such register either, and it is not accessed there.
 #[inline(always)]
 pub fn read_instructions() -> u32 {
     read!("pmxevcntr_el0") as u32

@@ -77,7 +77,7 @@ pub fn clean_to_coherency(start: u64, len: u64) {
     // CTR.DminLine: log2 of the words in the smallest line.
     let line = 4u32 << (read!("ctr_el0") >> 16 & 0xf);
     let mut at = start as u32 & !(line - 1);
-    // Addresses of Hyp mode have 32 bits, and its last page is nobody's.
+    // Addresses of Hyp mode have 32 bits, and its last page is not used.
     let until = (start + len) as u32;
     // DCCIMVAC. A line that is not mapped faults, and every caller gives mapped memory.
     while until.saturating_sub(at) >= UNROLLED * line {

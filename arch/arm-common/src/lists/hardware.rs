@@ -55,7 +55,7 @@ macro_rules! by_index {
 }
 
 impl HardwareLists {
-    /// Empties them all, as they are whenever nobody is in this CPU. Once.
+    /// Empties all list registers, once: they are always empty while no vCPU is in this CPU.
     pub fn clear(&mut self) {
         for index in 0..self.count() {
             self.write(index, 0);

@@ -51,7 +51,7 @@ pub enum Fault {
     },
     /// More vCPUs on one pCPU than a policy can manage.
     #[error("pCPU {cpu} has more than {MAX_ENTITIES} vCPUs")]
-    Crowded {
+    TooManyVcpus {
         /// The pCPU.
         cpu: CpuId,
     },
@@ -63,7 +63,7 @@ pub enum Fault {
     },
     /// A promise to a vCPU that the VM does not have, or a second promise to the same vCPU.
     #[error("vm {vm}: a promise is for no vCPU of its own, or for one that has another")]
-    PromiseToNobody {
+    MisplacedPromise {
         /// The VM.
         vm: usize,
     },
@@ -87,7 +87,7 @@ pub enum Fault {
     },
     /// A vCPU without a promise on a pCPU that enforces promises, or with one on a pCPU whose vCPUs run in turn.
     #[error("vCPU {vcpu} of vm {vm} is promised CPU time and its core takes turns, or the reverse")]
-    Promised {
+    PromiseMismatch {
         /// The VM.
         vm: usize,
         /// The vCPU.
@@ -285,7 +285,7 @@ pub enum Fault {
     #[error(
         "it needs {needed} CPUs and the board has {most}: start it with more, or give its VMs fewer"
     )]
-    FewCpus {
+    TooFewCpus {
         /// The number that the system needs.
         needed: usize,
         /// The number that the board has.
@@ -355,7 +355,7 @@ impl SystemView<'_> {
                 let count = count.ok_or(Fault::NoSuchCpu { vm, cpu })?;
                 *count += 1;
                 if *count > MAX_ENTITIES {
-                    return Err(Fault::Crowded { cpu });
+                    return Err(Fault::TooManyVcpus { cpu });
                 }
             }
         }

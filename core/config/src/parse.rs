@@ -174,14 +174,14 @@ fn parse_vm(
         })?,
         cpus: vm.cpus()?,
         memory: vm.span("memory")?,
-        entry: Ipa::new(vm.long("entry")?),
-        argument: vm.long("argument")?,
+        entry: Ipa::new(vm.cell_pair("entry")?),
+        argument: vm.cell_pair("argument")?,
         blobs: Vec::new(),
         slots: DeviceSlots::new(),
         devices: Vec::new(),
-        trusted: vm.truth("trusted")?,
-        autostart: vm.truth("autostart")?,
-        aarch32: vm.truth("aarch32")?,
+        trusted: vm.boolean("trusted")?,
+        autostart: vm.boolean("autostart")?,
+        aarch32: vm.boolean("aarch32")?,
     };
     each_named(&node, "promise", &mut |number, promise| {
         let reader = Reader::new(promise, TreeNode::Promise(index, number));
@@ -218,10 +218,10 @@ fn parse_promise(vm: VmId, promise: &Reader<'_>) -> Result<Promise, TreeError> {
         vm,
         vcpu: VcpuId::new(vcpu.map_err(|_| promise.malformed("vcpu"))?),
         kind: promise.word("kind")?,
-        period: promise.long("period")?,
-        budget: promise.long("budget")?,
-        deadline: promise.long("deadline")?,
-        priority: promise.long("priority")?,
+        period: promise.cell_pair("period")?,
+        budget: promise.cell_pair("budget")?,
+        deadline: promise.cell_pair("deadline")?,
+        priority: promise.cell_pair("priority")?,
     })
 }
 
@@ -267,8 +267,8 @@ fn parse_blob(blob: &Reader<'_>) -> Result<Blob, TreeError> {
         kind: blob.read("kind", |value| BlobKind::from_word(tree::as_text(value)?))?,
         offset,
         len,
-        load: Ipa::new(blob.long("load")?),
-        sum: blob.long("sum")?,
+        load: Ipa::new(blob.cell_pair("load")?),
+        sum: blob.cell_pair("sum")?,
         seeds: blob.seeds()?,
         host_address: tree::cell(&blob.node, "host-address"),
     })
@@ -319,7 +319,7 @@ impl<'a> Reader<'a> {
         self.read(name, |value| value.try_into().ok().map(u32::from_be_bytes))
     }
 
-    fn long(&self, name: &'static str) -> Result<u64, TreeError> {
+    fn cell_pair(&self, name: &'static str) -> Result<u64, TreeError> {
         self.read(name, |value| value.try_into().ok().map(u64::from_be_bytes))
     }
 
@@ -342,7 +342,7 @@ impl<'a> Reader<'a> {
         Ok(cpus)
     }
 
-    fn truth(&self, name: &'static str) -> Result<bool, TreeError> {
+    fn boolean(&self, name: &'static str) -> Result<bool, TreeError> {
         match self.cell(name)? {
             0 => Ok(false),
             1 => Ok(true),

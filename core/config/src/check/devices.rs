@@ -8,7 +8,7 @@ use hanok_types::{Address, IntKind, PAGE_SIZE, Span, platform};
 pub(super) fn check(system: &SystemView<'_>) -> Result<(), Fault> {
     for (vm, config) in system.vms.iter().enumerate() {
         for (index, device) in config.devices.iter().enumerate() {
-            form(vm, index, device)?;
+            check_form(vm, index, device)?;
             registers(system, vm, config, index, device)?;
             lines(system, vm, config, index, device)?;
         }
@@ -17,7 +17,7 @@ pub(super) fn check(system: &SystemView<'_>) -> Result<(), Fault> {
 }
 
 /// The rules that concern a single device.
-fn form(vm: usize, device: usize, given: &PassThrough) -> Result<(), Fault> {
+fn check_form(vm: usize, device: usize, given: &PassThrough) -> Result<(), Fault> {
     if given.name.is_empty() || !given.name.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Fault::DeviceName { vm, device });
     }

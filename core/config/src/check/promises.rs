@@ -16,7 +16,7 @@ pub(super) fn check(system: &SystemView<'_>) -> Result<(), Fault> {
         for promise in own {
             let vcpu = promise.vcpu;
             if vcpu.index() >= config.cpus.len() || promised.contains(vcpu) {
-                return Err(Fault::PromiseToNobody { vm });
+                return Err(Fault::MisplacedPromise { vm });
             }
             promised.insert(vcpu);
             if promise.period > MAX_PERIOD {
@@ -29,7 +29,7 @@ pub(super) fn check(system: &SystemView<'_>) -> Result<(), Fault> {
             let vcpu = VcpuId::new(index as u8);
             let enforced = system.policy(*cpu) != CorePolicy::RoundRobin;
             if promised.contains(vcpu) != enforced {
-                return Err(Fault::Promised { vm, vcpu });
+                return Err(Fault::PromiseMismatch { vm, vcpu });
             }
         }
         left = left.get(count..).unwrap_or_default();
@@ -37,7 +37,7 @@ pub(super) fn check(system: &SystemView<'_>) -> Result<(), Fault> {
     // Any promise that is left is not in the order of the VMs, or for none of them.
     match left.first() {
         None => Ok(()),
-        Some(promise) => Err(Fault::PromiseToNobody {
+        Some(promise) => Err(Fault::MisplacedPromise {
             vm: promise.vm.index(),
         }),
     }

@@ -265,7 +265,7 @@ fn a_folded_list_register_concerns_its_own_interrupt() {
         let bit = numbers.next() % 32;
         let mut after = before.clone();
         let read = Lr::new().with_state(LrState::from_bits(state as u8));
-        let _ = after.fold(bit, read.with_eoi(state & 4 != 0));
+        after.fold(bit, read.with_eoi(state & 4 != 0));
         same_but_for(1 << bit, &before, &after);
         assert_eq!(
             after.soft & !after.shown & 1 << bit,

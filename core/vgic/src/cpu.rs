@@ -129,15 +129,8 @@ impl Cpu {
         *next = Urgency::NONE;
         (*used, *words, *hardware_slot) = (0, 0, 0);
         (*acknowledged, *forced) = (0, 0);
-        for cleared in [
-            heads_changed,
-            refold,
-            relatched,
-            overflow,
-            npie,
-            stuck,
-            reports,
-        ] {
+        (*heads_changed, *refold, *relatched) = (false, false, false);
+        for cleared in [overflow, npie, stuck, reports] {
             *cleared = false;
         }
         (*attention, *discard, *asleep) = (true, true, true);

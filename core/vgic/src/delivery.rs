@@ -6,7 +6,6 @@
 use crate::bank::SPI_BANKS;
 use crate::bank::{Bank, bits};
 use crate::fill::Cause;
-use crate::listing::Release;
 use crate::lr::{Lr, LrState};
 use crate::reports::Reports;
 use crate::state::{Cpu, InterruptPlace, MAX_LRS, Vgic};
@@ -295,8 +294,9 @@ impl Vgic {
         shadow.set_state(read.state());
         let folded = *shadow;
         let (bank, bit) = self.listed_mut(cpu, folded);
-        let release = bank.fold(bit, folded);
-        self.any_released |= release == Release::Needed;
+        bank.fold(bit, folded);
+        let released = bank.released != 0;
+        self.any_released |= released;
         folded
     }
 
@@ -310,15 +310,16 @@ impl Vgic {
         let lr = *shadow;
         state.used &= !(1 << slot);
         let (bank, bit) = self.listed_mut(cpu, lr);
-        let Some(release) = bank.end(bit, lr.hardware()) else {
-            // The guest wrote to the interrupt's registers meanwhile, and these writes count, too.
-            let release = bank.fold(bit, lr);
-            self.any_released |= release == Release::Needed;
-            return self.unlist(cpu, slot);
-        };
-        let due = bank.candidates(groups) >> bit & 1 != 0;
-        self.any_released |= release == Release::Needed;
-        if due {
+        let was_written = bank.end(bit, lr.hardware()).is_none();
+        if was_written {
+            // The writes of the guest meanwhile count, too.
+            bank.fold(bit, lr);
+        }
+        let (released, due) = (bank.released, bank.candidates(groups) >> bit & 1);
+        self.any_released |= released != 0;
+        if was_written {
+            self.unlist(cpu, slot);
+        } else if due != 0 {
             let word = lr.virtual_id() as usize / 32;
             self.due_again(InterruptPlace { cpu, word }, bit);
         }

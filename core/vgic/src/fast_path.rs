@@ -9,34 +9,24 @@ use crate::lr::{Lr, LrState};
 use crate::reports::Reports;
 use crate::state::{Cpu, MAX_LRS, Vgic};
 use hanok_hal::ListRegisters;
-use hanok_types::{GicVersion, IntId, VcpuId};
-
-/// Whether an event has marked its vCPU: then it must be kicked, and enter ([`Vgic::enter`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Mark {
-    /// Its list registers may no longer fit the model.
-    Marked,
-    /// Its list registers still fit.
-    Unchanged,
-}
+use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet};
 
 impl Vgic {
-    /// [`Self::send_sgi`] by ICC_SGI1R_EL1, or GICD_SGIR of a GICv2, for a single target. The answer
-    /// says whether the target was marked. `id` is below 16.
+    /// [`Self::send_sgi`] by ICC_SGI1R_EL1, or GICD_SGIR of a GICv2, for a single target. Returns the
+    /// vCPUs to be kicked. `id` is below 16.
     #[inline(always)]
-    pub fn send_sgi_to(&mut self, from: VcpuId, id: u32, target: VcpuId) -> Mark {
+    pub fn send_sgi_to(&mut self, from: VcpuId, id: u32, target: VcpuId) -> VcpuSet {
         self.send_sgis_to(from, 1 << (id % 16), target)
     }
 
     /// [`Self::send_sgi_to`] for several SGIs at once, one for each bit of `sgis`. It takes about as
     /// long as for one.
     #[inline]
-    pub fn send_sgis_to(&mut self, from: VcpuId, sgis: u16, target: VcpuId) -> Mark {
+    pub fn send_sgis_to(&mut self, from: VcpuId, sgis: u16, target: VcpuId) -> VcpuSet {
         let groups = self.groups;
         let index = target.index();
         let Some(cpu) = self.cpus.get_mut(index).filter(|_| index < self.vcpus) else {
-            return Mark::Unchanged;
+            return VcpuSet::EMPTY;
         };
         let sourced = cpu.private.sourced & u32::from(sgis);
         if sourced != 0 {
@@ -45,12 +35,12 @@ impl Vgic {
         let sent = sourced | cpu.private.group1 & u32::from(sgis);
         cpu.private.latch |= sent;
         if sent & (cpu.private.listed | cpu.private.candidates(groups)) == 0 {
-            return Mark::Unchanged;
+            return VcpuSet::EMPTY;
         }
         cpu.attention = true;
         cpu.relatched |= sent & cpu.private.listed != 0;
         cpu.words |= 1;
-        Mark::Marked
+        VcpuSet::only(target)
     }
 
     /// [`Self::send_sgi_to`] and then [`Self::enter`] in the most frequent case: nothing else

@@ -1,7 +1,7 @@
 //! The fast paths of `fast_path.rs` have the outcome of the slow path: two controllers get the same
 //! events, one of them on a fast path where there is one, the other always on the slow path.
 
-use crate::{Frame, Lr, LrState, Mark, SgiRegister, Sgir, Snapshot, Vgic};
+use crate::{Frame, Lr, LrState, SgiRegister, Sgir, Snapshot, Vgic};
 use hanok_hal::ListRegisters;
 use hanok_hal::fake::FakeListRegisters;
 use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet, Width};
@@ -272,14 +272,10 @@ impl World {
         let from = VcpuId::new(from);
         let fast = self.fast && usize::from(to) < CPUS;
         self.taken.sent += usize::from(fast && self.names_one(id, to));
-        let set = |mark: Mark| match mark {
-            Mark::Marked => VcpuSet::only(VcpuId::new(to)),
-            Mark::Unchanged => VcpuSet::EMPTY,
-        };
         if self.version == GicVersion::V2 {
             let value = id | 1 << (16 + to);
             return match Sgir::single_target(value).filter(|_| fast) {
-                Some((id, to)) => set(self.vgic.send_sgi_to(from, id, to)),
+                Some((id, to)) => self.vgic.send_sgi_to(from, id, to),
                 None => {
                     let (frame, offset) = (Frame::V2(from), Sgir::OFFSET);
                     self.vgic.write(frame, offset, Width::Word, value.into())
@@ -288,7 +284,7 @@ impl World {
         }
         let value = u64::from(id) << 24 | 1 << to;
         match SgiRegister::single_target(value).filter(|_| fast) {
-            Some((id, to)) => set(self.vgic.send_sgi_to(from, id, to)),
+            Some((id, to)) => self.vgic.send_sgi_to(from, id, to),
             None => self.vgic.send_sgi(from, value, SgiRegister::Sgi1),
         }
     }
@@ -503,9 +499,8 @@ proptest! {
         for (from, to, sgis) in sent {
             let (from, to) = (VcpuId::new(from), VcpuId::new(to));
             let ids = (0..16).filter(|id| sgis >> id & 1 != 0);
-            let marks: Vec<_> = ids.map(|id| each.send_sgi_to(from, id, to)).collect();
-            let mark = if marks.contains(&Mark::Marked) { Mark::Marked } else { Mark::Unchanged };
-            prop_assert_eq!(together.send_sgis_to(from, sgis, to), mark);
+            let kick = ids.fold(VcpuSet::EMPTY, |kick, id| kick.union(each.send_sgi_to(from, id, to)));
+            prop_assert_eq!(together.send_sgis_to(from, sgis, to), kick);
             prop_assert!(together.snapshot().eq(each.snapshot()));
         }
     }
@@ -538,17 +533,17 @@ fn an_sgi_that_is_not_enabled_or_forwarded_needs_no_kick() {
             world.vgic.write(dist, 0, Width::Word, groups);
             world.enter(1);
             let (from, to) = (VcpuId::new(0), VcpuId::new(1));
-            let mark = world.vgic.send_sgi_to(from, 9, to);
+            let kick = world.vgic.send_sgi_to(from, 9, to);
             assert_eq!(
-                mark == Mark::Marked,
+                kick.contains(to),
                 enabled && forwarded,
                 "{version:?} {enabled} {forwarded}"
             );
             // Another pending SGI, which is enabled and forwarded, does not change that.
             if forwarded {
                 let _ = world.vgic.send_sgi_to(from, 3, to);
-                let mark = world.vgic.send_sgi_to(from, 9, to);
-                assert_eq!(mark == Mark::Marked, enabled, "{version:?}");
+                let kick = world.vgic.send_sgi_to(from, 9, to);
+                assert_eq!(kick.contains(to), enabled, "{version:?}");
             }
             // It is listed as soon as it may be.
             world.vgic.write(dist, 0, Width::Word, 3);

@@ -57,7 +57,7 @@ impl Vgic {
         if state.discard {
             self.discard(cpu, lrs);
         }
-        let mut slots = self.fold_ended_and_changed(cpu, cause, lrs);
+        let mut slots = self.fold_changed(cpu, cause, lrs);
         self.find_marked_heads(cpu);
         let heads_changed = core::mem::take(&mut self.cpus[cpu].heads_changed);
         if self.cpus[cpu].acknowledged != 0 {
@@ -97,12 +97,7 @@ impl Vgic {
 
     /// Unlists the interrupts that have ended, and reads the list registers of those that have changed
     /// or whose end may have been reported into the model.
-    fn fold_ended_and_changed(
-        &mut self,
-        cpu: usize,
-        cause: Cause,
-        lrs: &impl ListRegisters,
-    ) -> Slots {
+    fn fold_changed(&mut self, cpu: usize, cause: Cause, lrs: &impl ListRegisters) -> Slots {
         let all = (1 << lrs.count().min(MAX_LRS)) - 1;
         let state = &mut self.cpus[cpu];
         let (refold, again) = (state.refold, state.relatched);
@@ -188,9 +183,7 @@ impl Vgic {
         let mut evicted = false;
         while best != Urgency::NONE {
             if slots.free == 0 {
-                let room = heads_changed
-                    .then(|| self.evict_least_urgent(cpu, best, lrs))
-                    .flatten();
+                let room = heads_changed.then(|| self.evict(cpu, best, lrs)).flatten();
                 let Some(slot) = room else {
                     break;
                 };
@@ -214,12 +207,7 @@ impl Vgic {
 
     /// Unlists the least urgent interrupt that the guest has not acknowledged, if it is less urgent
     /// than `than`. The answer is its list register.
-    fn evict_least_urgent(
-        &mut self,
-        cpu: usize,
-        than: Urgency,
-        lrs: &impl ListRegisters,
-    ) -> Option<usize> {
+    fn evict(&mut self, cpu: usize, than: Urgency, lrs: &impl ListRegisters) -> Option<usize> {
         let mut stays = 0u32;
         loop {
             let mut worst = than;
@@ -339,7 +327,7 @@ impl Vgic {
             let lr = self.refresh(cpu, slot, reports);
             write_changed(lrs, slot, before, lr);
         }
-        self.update_maintenance(cpu, next, stuck, lrs);
+        self.set_hcr(cpu, next, stuck, lrs);
     }
 
     /// Whether a list register shows a pending interrupt, which the guest may acknowledge.
@@ -350,13 +338,7 @@ impl Vgic {
 
     /// Enables the maintenance interrupts that bring this vCPU back when there is room for
     /// interrupts that wait, and disables those that are no longer needed.
-    fn update_maintenance(
-        &mut self,
-        cpu: usize,
-        next: Urgency,
-        stuck: bool,
-        lrs: &mut impl ListRegisters,
-    ) {
+    fn set_hcr(&mut self, cpu: usize, next: Urgency, stuck: bool, lrs: &mut impl ListRegisters) {
         let waits = next != Urgency::NONE;
         let is_v2 = self.version == GicVersion::V2;
         let state = &mut self.cpus[cpu];

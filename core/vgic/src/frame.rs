@@ -146,7 +146,7 @@ impl Vgic {
     /// a [`Self::fold`] before nor an [`Self::enter`] after it is needed. For other registers the answer
     /// is `None`.
     #[inline(always)]
-    pub fn read_without_fold(&mut self, frame: Frame, offset: u64, width: Width) -> Option<u64> {
+    pub fn read_unfolded(&mut self, frame: Frame, offset: u64, width: Width) -> Option<u64> {
         let own = (4..INTERRUPTS).contains(&offset) && width == Width::Word;
         if own && !matches!(frame, Frame::Redist(_)) {
             return Some(self.read_own(frame, offset));

@@ -74,7 +74,7 @@ impl Vgic {
 
 /// Whether a register's value does not depend on list registers, as pending and active states, RWP, and the
 /// senders of SGIs do.
-fn is_read_without_fold(offset: u64) -> bool {
+fn is_read_unfolded(offset: u64) -> bool {
     let on_lists = [0..4, 0x200..0x400, 0xf00..0xf30];
     !on_lists
         .iter()
@@ -97,7 +97,7 @@ fn offsets() -> impl Iterator<Item = u64> {
 /// Word registers before IGROUPR have a fast path. It reads the same value as the slow path, also of registers
 /// that do not exist, and kicks no vCPU.
 #[test]
-fn a_read_without_fold_is_the_same_as_any() {
+fn a_read_unfolded_is_the_same_as_any() {
     for version in [GicVersion::V2, GicVersion::V3] {
         let (mut fast, _) = with_listed(version);
         let mut full = fast.clone();
@@ -111,10 +111,10 @@ fn a_read_without_fold_is_the_same_as_any() {
             .iter()
             .flat_map(|frame| offsets().map(move |at| (*frame, at)));
         for ((frame, offset), width) in both.flat_map(|at| WIDTHS.map(|width| (at, width))) {
-            let value = fast.read_without_fold(frame, offset, width);
+            let value = fast.read_unfolded(frame, offset, width);
             assert_eq!(
                 value.is_some(),
-                is_read_without_fold(offset),
+                is_read_unfolded(offset),
                 "{frame:?} {offset:#x}"
             );
             let Some(value) = value else { continue };
@@ -137,7 +137,7 @@ fn a_read_without_fold_is_the_same_as_any() {
 
 /// An entry changes no register that is read without a fold.
 #[test]
-fn a_read_without_fold_needs_no_entry() {
+fn a_read_unfolded_needs_no_entry() {
     for version in [GicVersion::V2, GicVersion::V3] {
         let (mut before, mut lrs) = with_listed(version);
         let mut after = before.clone();
@@ -146,7 +146,7 @@ fn a_read_without_fold_needs_no_entry() {
         for frame in [Frame::Dist, Frame::Redist(V0), Frame::V2(V0)] {
             for offset in offsets().filter(|offset| offset % 4 == 0) {
                 let [a, b] = [&mut before, &mut after]
-                    .map(|vgic| vgic.read_without_fold(frame, offset, Width::Word));
+                    .map(|vgic| vgic.read_unfolded(frame, offset, Width::Word));
                 assert_eq!(a, b, "{frame:?} {offset:#x}");
             }
         }

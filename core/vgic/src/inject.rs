@@ -1,7 +1,6 @@
 //! The events that make interrupts pending: devices' lines, physical interrupts, and SGIs.
 
 use crate::bank::{Bank, bits};
-use crate::fast_path::Mark;
 use crate::frame::BitRegister;
 use crate::lr::LrState;
 use crate::state::{InterruptPlace, MAX_LRS, Vgic};
@@ -369,9 +368,7 @@ impl Vgic {
         let (mask, group1) = (1 << sgi.id(), register.sends_group1());
         let mut touched = VcpuSet::EMPTY;
         for target in targets.iter() {
-            if self.sgi_to(target, mask, group1) == Mark::Marked {
-                touched.insert(target);
-            }
+            touched = touched.union(self.sgi_to(target, mask, group1));
         }
         touched
     }
@@ -391,26 +388,25 @@ impl Vgic {
         VcpuSet::of_cluster(sgi.aff1(), sgi.targets()).intersection(all)
     }
 
-    /// Makes the SGI of bit `mask` pending at `target`, if it is of that group there. The answer says
-    /// whether the target was marked. This function is short, since one write may name all vCPUs
-    /// of a VM.
-    fn sgi_to(&mut self, target: VcpuId, mask: u32, group1: bool) -> Mark {
+    /// Makes the SGI of bit `mask` pending at `target`, if it is of that group there. Returns the
+    /// vCPUs to be kicked. This function is short, since one write may name all vCPUs of a VM.
+    fn sgi_to(&mut self, target: VcpuId, mask: u32, group1: bool) -> VcpuSet {
         let groups = self.groups;
         let Some(cpu) = self.cpus.get_mut(target.index()) else {
-            return Mark::Unchanged;
+            return VcpuSet::EMPTY;
         };
         let bank = &mut cpu.private;
         if (bank.group1 & mask != 0) != group1 {
-            return Mark::Unchanged;
+            return VcpuSet::EMPTY;
         }
         bank.latch |= mask;
         let listed = bank.listed & mask != 0;
         if !listed && bank.candidates(groups) & mask == 0 {
-            return Mark::Unchanged;
+            return VcpuSet::EMPTY;
         }
         cpu.attention = true;
         cpu.relatched |= listed;
         cpu.words |= 1;
-        Mark::Marked
+        VcpuSet::only(target)
     }
 }

@@ -172,7 +172,6 @@ mod urgency;
 mod v2_tests;
 
 pub use cpus::CpuPart;
-pub use fast_path::Mark;
 pub use frame::{Frame, Read};
 pub use gich::GichLr;
 pub use inject::SgiRegister;

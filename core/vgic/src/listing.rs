@@ -6,16 +6,6 @@ use crate::lr::{Lr, LrState};
 use crate::reports::Reports;
 use hanok_types::IntId;
 
-/// What an end of a virtual interrupt means for the physical one behind it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Release {
-    /// The hypervisor has to deactivate it: its bit is set in [`Bank::released`].
-    Needed,
-    /// There is none, it still stands behind the virtual one, or the CPU has deactivated it.
-    NotNeeded,
-}
-
 impl Bank {
     /// The interrupts that a list register shows as pending and that stay pending when their lines
     /// fall.
@@ -87,10 +77,10 @@ impl Bank {
     }
 
     /// [`Self::fold`] and [`Self::unlist`] of an interrupt that the guest has ended. `with_hardware` says
-    /// whether the end deactivated the physical interrupt behind it. If the guest wrote to the
-    /// interrupt's registers meanwhile, nothing is changed, and the answer is `None`.
+    /// whether the end deactivated the physical interrupt behind it; otherwise that one is released. If
+    /// the guest wrote to the interrupt's registers meanwhile, nothing is changed, and the answer is `None`.
     #[inline(always)]
-    pub(crate) fn end(&mut self, bit: u32, with_hardware: bool) -> Option<Release> {
+    pub(crate) fn end(&mut self, bit: u32, with_hardware: bool) -> Option<()> {
         let mask = 1 << bit;
         if (self.unpend | self.deactivate | self.activate) & mask != 0 {
             return None;
@@ -101,14 +91,13 @@ impl Bank {
         self.shown &= !mask;
         self.soft &= !mask;
         if self.hardware_listed & mask == 0 {
-            return Some(Release::NotNeeded);
+            return Some(());
         }
         self.hardware_listed &= !mask;
-        if with_hardware {
-            return Some(Release::NotNeeded);
+        if !with_hardware {
+            self.released |= mask;
         }
-        self.released |= mask;
-        Some(Release::Needed)
+        Some(())
     }
 
     /// Lists a private interrupt whose physical one has just fired, if it is idle and to be delivered: not
@@ -142,8 +131,9 @@ impl Bank {
     }
 
     /// Takes the present value of a list register, which was last written as this module said, into
-    /// the bank.
-    pub(crate) fn fold(&mut self, bit: u32, read: Lr) -> Release {
+    /// the bank. If the interrupt has ended, and the CPU has not deactivated the physical one behind it, that
+    /// one is released.
+    pub(crate) fn fold(&mut self, bit: u32, read: Lr) {
         let mask = 1 << bit;
         let kept_active = read.is_active() && self.deactivate & mask == 0;
         let forced = self.activate & mask != 0 && !kept_active;
@@ -159,15 +149,13 @@ impl Bank {
         set(&mut self.forced, mask, forced || still_forced);
         let ended = !read.is_valid() || !(pending || active);
         if !ended || self.hardware_listed & mask == 0 {
-            return Release::NotNeeded;
+            return;
         }
         self.hardware_listed &= !mask;
         let by_cpu = !read.is_valid() && read.hardware();
-        if by_cpu {
-            return Release::NotNeeded;
+        if !by_cpu {
+            self.released |= mask;
         }
-        self.released |= mask;
-        Release::Needed
     }
 
     /// Removes a folded interrupt from the listed ones. If its list register shows it as pending,

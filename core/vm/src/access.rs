@@ -20,10 +20,7 @@ impl Vm {
             return None;
         }
         let frame = Frame::distributor(self.gic_version(), from);
-        let value = self
-            .gic
-            .lock()
-            .read_without_fold(frame, offset, Width::Word)?;
+        let value = self.gic.lock().read_unfolded(frame, offset, Width::Word)?;
         Some(value as u32)
     }
 }
@@ -187,7 +184,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
         if !access.write {
             let mut gic = self.vm.gic.lock();
-            if let Some(value) = gic.read_without_fold(frame, offset, access.width) {
+            if let Some(value) = gic.read_unfolded(frame, offset, access.width) {
                 return value;
             }
         }

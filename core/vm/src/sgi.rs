@@ -14,7 +14,7 @@
 use crate::{Attempt, Guest, Kick, Machine, PostedSgis, Vm};
 use hanok_hal::ListRegisters;
 use hanok_types::{GicVersion, VcpuId};
-use hanok_vgic::{Mark, SgiRegister, Sgir, Vgic};
+use hanok_vgic::{SgiRegister, Sgir, Vgic};
 
 impl Vm {
     /// Handles a guest's write of `value` to ICC_SGI1R_EL1 by vCPU `from`: posts the SGI, if it is
@@ -109,7 +109,7 @@ impl Vm {
 /// Puts all SGIs of a sender in at once, so that sixteen take about as long as one.
 fn put_in(gic: &mut Vgic, posted: PostedSgis, to: VcpuId) {
     for (sgis, from) in posted.lanes(to) {
-        // The receiver's own pCPU runs this, and lists them next.
+        // The receiver's own pCPU runs this, and lists them next, so that no kick is needed.
         let _ = gic.send_sgis_to(from, sgis, to);
     }
 }
@@ -150,11 +150,11 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     #[inline(never)]
     fn put_in(&mut self, id: u32, target: VcpuId) {
         let from = self.vcpu.id;
-        let mark = self.vm.gic.lock().send_sgi_to(from, id, target);
-        match mark {
-            Mark::Marked if target == from => self.sync_lists(),
-            Mark::Marked => self.vm.attract(self.machine, target),
-            Mark::Unchanged => {}
+        let kick = self.vm.gic.lock().send_sgi_to(from, id, target);
+        if kick.contains(from) {
+            self.sync_lists();
+        } else if !kick.is_empty() {
+            self.vm.attract(self.machine, target);
         }
     }
 }

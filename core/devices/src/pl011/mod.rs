@@ -155,16 +155,11 @@ impl Pl011 {
     }
 
     /// A store of a byte to UARTDR that has no effect but that `port` takes the byte: as
-    /// [`Self::load_alone`]. In all other cases nothing is changed, and the answer is `None`.
+    /// [`Self::load_alone`], with `more` as `more_waits`. In all other cases nothing is changed, and the answer is `None`.
     #[inline]
-    pub fn send_alone(
-        &mut self,
-        byte: u8,
-        more_waits: bool,
-        port: &mut impl SerialPort,
-    ) -> Option<()> {
+    pub fn send_alone(&mut self, byte: u8, more: bool, port: &mut impl SerialPort) -> Option<()> {
         let rises = !self.latched.contains(Interrupts::TX) && self.mask.contains(Interrupts::TX);
-        if rises || self.is_odd() || more_waits && self.receive.is_empty() {
+        if rises || self.is_odd() || more && self.receive.is_empty() {
             return None;
         }
         port.try_send(byte).ok()?;

@@ -25,7 +25,7 @@ use hanok_pcpu::{Pcpu, set_triggers};
 use hanok_types::{Address, CpuId, Hpa, Hva, IntId, MAX_CPUS, PAGE_SIZE, Span, platform};
 use hanok_vm::Interruptions;
 
-/// What a CPU needs until its own part of the board is set up.
+/// The data that a CPU needs until its own part of the board is set up.
 #[allow(missing_debug_implementations)]
 #[repr(C)]
 pub struct Starting {
@@ -221,7 +221,7 @@ fn set_up(starting: &mut Starting, board: &'static Board) -> Result<CpuGic, GicE
     ] {
         gic.enable(line, true);
     }
-    // A GICv2's CPUs turn the maintenance interrupt off again, until there is something to report.
+    // A GICv2's CPUs disable the maintenance interrupt again, until there is an end to report.
     machine.gic.lists().clear();
     traps::install(machine.vtcr, machine.empty_space, machine.features);
     if let Some(pcpu) = &mut starting.cpu.pcpu {
@@ -401,7 +401,7 @@ pub fn enter_first(mut cpus: Records) -> ! {
     };
     let stack = first.cpu.stack;
     let argument = core::ptr::from_mut(&mut first.cpu);
-    // SAFETY: the stack is mapped, and this CPU's; nothing of the boot stack is needed again.
+    // SAFETY: the stack is mapped, and this CPU's; no data on the boot stack is needed again.
     unsafe { hanok_arch::go_on_stack(stack, argument, on_own_stack) }
 }
 

@@ -218,7 +218,7 @@ pub unsafe fn enter(vcpu: *mut Vcpu) -> ! {
 /// Goes on at `next`, on another stack.
 ///
 /// # Safety
-/// `stack` is the top of a mapped stack, and this CPU's; nothing of the caller's is needed again.
+/// `stack` is the top of a mapped stack, and this CPU's; no data on the caller's stack is needed again.
 pub unsafe fn go_on_stack<T>(stack: u64, argument: *mut T, next: extern "C" fn(*mut T) -> !) -> ! {
     // SAFETY: by this function's contract.
     unsafe { hanok_go_on_stack(stack as usize, argument.cast(), next as usize) }

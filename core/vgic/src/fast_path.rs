@@ -24,8 +24,7 @@ impl Vgic {
     #[inline]
     pub fn send_sgis_to(&mut self, from: VcpuId, sgis: u16, target: VcpuId) -> VcpuSet {
         let groups = self.groups;
-        let index = target.index();
-        let Some(cpu) = self.cpus.get_mut(index).filter(|_| index < self.vcpus) else {
+        let Some(cpu) = self.cpus.get_mut(target.index()) else {
             return VcpuSet::EMPTY;
         };
         let sourced = cpu.private.sourced & u32::from(sgis);

@@ -1,30 +1,30 @@
-//! Things that live for ever, in memory taken at boot.
+//! Data that is never dropped, in memory taken at boot.
 //!
-//! What there is of each VM, vCPU and pCPU is put here, one beside the other, as many as the board and the
-//! description have. The arena takes free RAM a piece at a time, so that nobody has to know beforehand how
-//! much all of it is. Nothing is given back, and after boot nothing more is taken.
+//! The data of each VM, vCPU and pCPU is put here, one after the other, for as many as the board and the
+//! description have. The arena takes free RAM a piece at a time, so that the total size need not be known
+//! beforehand. Nothing is given back, and after boot nothing more is taken.
 
 use core::ptr;
 use hanok_memory::FrameMap;
 use hanok_types::PAGE_SIZE;
 
-/// Bytes that are taken of free RAM at once, at least.
+/// The least number of bytes that are taken from free RAM at once.
 const PIECE: u64 = 64 << 10;
 
-/// The board's free RAM, of which some is handed out in small and never taken back.
+/// The board's free RAM, small parts of which are handed out and never given back.
 #[derive(Debug)]
 pub struct Arena {
-    /// All of it, but for what the arena has taken.
+    /// The free RAM that the arena has not taken.
     pub free: FrameMap,
     next: u64,
     end: u64,
 }
 
 impl Arena {
-    /// Over what is free.
+    /// An arena over this free RAM.
     ///
     /// # Safety
-    /// Free RAM is mapped one to one, writable, for ever, and nobody's.
+    /// Free RAM is mapped one to one, writable, for ever, and no other code uses it.
     pub unsafe fn new(free: FrameMap) -> Self {
         let (next, end) = (0, 0);
         Self { free, next, end }
@@ -50,7 +50,7 @@ impl Arena {
     /// Moves `value` into the arena.
     pub fn put<T>(&mut self, value: T) -> Option<&'static mut T> {
         let at = self.take(size_of::<T>(), align_of::<T>())? as *mut T;
-        // SAFETY: in free RAM, aligned, handed out to nobody before or after.
+        // SAFETY: in free RAM, aligned, and handed out only once.
         unsafe {
             ptr::write(at, value);
             Some(&mut *at)
@@ -68,7 +68,7 @@ impl Arena {
         Some(places.finish())
     }
 
-    /// Places for `count` values that come one by one, while the arena goes on to be used.
+    /// Places for `count` values that are added one by one, while the arena stays in use.
     pub fn places<T>(&mut self, count: usize) -> Option<Places<T>> {
         let start = self.take(size_of::<T>().checked_mul(count)?, align_of::<T>())? as *mut T;
         let used = 0;
@@ -85,16 +85,16 @@ pub struct Places<T> {
 }
 
 impl<T> Places<T> {
-    /// Moves a value to the next place; one that has none is dropped.
+    /// Moves a value to the next place. If there is none, the value is dropped.
     pub fn push(&mut self, value: T) {
         if self.used < self.count {
-            // SAFETY: one of the places, which are the arena's gift to this alone.
+            // SAFETY: one of the places, which belong to this value alone.
             unsafe { ptr::write(self.start.add(self.used), value) };
             self.used += 1;
         }
     }
 
-    /// All values that came.
+    /// All values that were added.
     pub fn finish(self) -> &'static mut [T] {
         // SAFETY: as many are initialized; see `push`.
         unsafe { core::slice::from_raw_parts_mut(self.start, self.used) }

@@ -96,7 +96,8 @@ fn adopt_console(board: &BoardTree<'_>, early: u64) -> Console {
     if early == console.registers.start().get() {
         fatal::set_console(early);
     }
-    // Only now: a board whose console may have shown no refusal so far must not be turned off.
+    // This comes only now: a board whose console may not have shown a refusal before must not be turned
+    // off.
     if let Some(method) = board.psci {
         fatal::set_conduit(conduit(method));
     }
@@ -273,7 +274,7 @@ fn greet(board: &Board, tree: &BoardTree<'_>) {
     );
 }
 
-/// Says which sources guests' random numbers come from.
+/// Prints the sources of guests' random numbers.
 fn tell_sources(board: &Board) {
     let sources = board.random.lock().sources();
     let has = |source, text| if sources.contains(source) { text } else { "" };

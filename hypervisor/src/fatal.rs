@@ -1,9 +1,9 @@
 //! The end of a run that cannot go on: a refusal to start, or a panic.
 //!
-//! A refusal names the fault of the configuration and its remedy. A panic is a fault of the
-//! hypervisor; it shows the place, the registers and the state of each VM. Both are sent directly
-//! to the serial port, whatever state the console is in, and then turn the board off, so that
-//! whoever started the run gets a failing exit code.
+//! A refusal names the fault of the configuration and its remedy. A panic is a fault of the hypervisor; it
+//! shows the place, the registers and the state of each VM. Both are sent directly to the serial port,
+//! whatever state the console is in, and then turn the board off, so that the program that started the run
+//! gets a failing exit code.
 
 use crate::VmUnit;
 use core::fmt::{self, Write};

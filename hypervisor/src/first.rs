@@ -1,4 +1,4 @@
-//! The boot CPU on its own stack: it says what every VM was given, begins the VMs, and runs its
+//! The boot CPU on its own stack: it prints the resources of every VM, lets the VMs boot, and runs its
 //! first vCPU.
 
 use crate::fatal::refuse;
@@ -10,7 +10,7 @@ use hanok_arch::{Host, vectors, wiring};
 use hanok_arm_common::cpu::{self, Cpu};
 use hanok_hal::VmMemory;
 
-/// Says what a VM was given.
+/// Prints the resources of a VM.
 fn introduce(unit: &VmUnit, board: &Board) {
     let mut blocks = heapless::String::<64>::new();
     for (count, size) in unit
@@ -22,7 +22,7 @@ fn introduce(unit: &VmUnit, board: &Board) {
     {
         if *count > 0 {
             let comma = if blocks.is_empty() { "" } else { ", " };
-            // There is room for three counts of ten digits with their words.
+            // The buffer has room for three counts of ten digits with their words.
             let _ = write!(blocks, "{comma}{count} x {size}");
         }
     }
@@ -63,7 +63,7 @@ fn run(board: &'static Board) -> ! {
         introduce(unit, board);
     }
     wiring::begin_all(board);
-    // SAFETY: the record was installed as this CPU was set up, and nobody refers to it.
+    // SAFETY: the record was installed when this CPU was set up, and no reference to it is in use.
     let vcpu = wiring::begin(unsafe { cpu::here::<Host>() });
     // SAFETY: as above.
     let vcpu = unsafe { selftest::running(board.bootargs, vcpu) };

@@ -1,5 +1,5 @@
-//! What an image has in place of faults on demand (`selftest.rs`), unless it is built for tests: it
-//! says that it has none.
+//! The replacement of faults on demand (`selftest.rs`) in an image that is not built for tests: there are
+//! none.
 
 use crate::arena::Arena;
 use crate::fatal::refuse;
@@ -11,7 +11,8 @@ use hanok_memory::Slot;
 use hanok_paging::{Stage2, Table};
 use hanok_types::Hpa;
 
-/// Refuses a word that would be passed over: whoever plants a fault waits for what comes of it.
+/// Refuses to start if the arguments ask for a fault, which would be ignored: a test that plants a fault
+/// waits for its effect.
 pub fn early(bootargs: &str) {
     let mut words = bootargs.split_whitespace();
     if let Some(word) = words.find(|word| word.starts_with("hanok.selftest=")) {
@@ -41,7 +42,7 @@ pub fn planted(_bootargs: &str) -> Planted {
     Planted
 }
 
-/// Nobody sees another one's memory.
+/// No VM sees another one's memory.
 pub struct Leak;
 
 impl Leak {
@@ -56,7 +57,7 @@ impl Leak {
     pub fn apply(&mut self, _stage_2: &mut Table<Stage2, SharedFrames>, _own: Hpa) {}
 }
 
-/// How many pages of each VM can be elsewhere.
+/// The number of pages of each VM that can be away from their homes.
 pub const SLOTS: usize = 0;
 
 /// Nothing of a VM's memory is taken.

@@ -1,7 +1,7 @@
-//! Faults on demand, so that a test can see what protects the hypervisor from itself:
-//! `hanok.selftest=NAME` among the boot loader's arguments. Only whoever starts the board can ask
-//! for one; no guest can. Only an image built with the feature `selftest` has this code (others
-//! have `no_selftest.rs`).
+//! Faults on demand, so that a test can verify the hypervisor's protection from its own faults:
+//! `hanok.selftest=NAME` among the boot loader's arguments. Only the boot loader's arguments can ask for
+//! one; no guest can. Only an image built with the feature `selftest` has this code (others have
+//! `no_selftest.rs`).
 
 use crate::arena::Arena;
 use crate::fatal::refuse;
@@ -37,8 +37,8 @@ pub fn early(bootargs: &str) {
     }
 }
 
-/// Panics where `vcpu` is about to run, or lets it meet an SError first, as if the bus had raised one
-/// while it ran; the vCPU to enter.
+/// Panics when `vcpu` is about to run, or gives it an SError first, as if the bus had raised one while it
+/// ran. The answer is the vCPU to enter.
 ///
 /// # Safety
 /// As for [`exits::system_error`]; `vcpu` is what that CPU is about to enter.
@@ -51,7 +51,7 @@ pub unsafe fn running(bootargs: &str, vcpu: *mut Vcpu) -> *mut Vcpu {
     }
 }
 
-/// The faults that the backend is to make.
+/// The faults that the backend has to plant.
 pub fn planted(bootargs: &str) -> Planted {
     let wanted = wanted(bootargs);
     Planted::new(
@@ -60,8 +60,8 @@ pub fn planted(bootargs: &str) -> Planted {
     )
 }
 
-/// Lets each VM but the first access 2 MiB of the memory of the VM before it: a test of isolation
-/// must find that.
+/// Lets each VM but the first access 2 MiB of the memory of the VM before it, which a test of isolation
+/// must find.
 pub struct Leak {
     is_wanted: bool,
     /// The memory of the VM before this one.
@@ -111,7 +111,7 @@ pub fn page_moves(bootargs: &str, free: &mut FrameMap) -> PageMoves {
     PageMoves::new(frames)
 }
 
-/// How many pages of each VM can be elsewhere.
+/// The number of pages of each VM that can be away from their homes.
 pub const SLOTS: usize = MOVED_PAGES;
 
 /// Room for pages of VMs that are elsewhere.

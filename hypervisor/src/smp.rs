@@ -44,7 +44,7 @@ fn set_up(starting: &mut Starting, board: &'static Board) -> Result<CpuGic, GicE
     ] {
         gic.enable(line, true);
     }
-    // A GICv2's CPUs turn the maintenance interrupt off again, until there is something to report.
+    // A GICv2's CPUs disable the maintenance interrupt again, until there is an end to report.
     machine.gic.lists().clear();
     traps::install(machine.vtcr, machine.empty_space, machine.features);
     if let Some(pcpu) = &mut starting.cpu.pcpu {

@@ -31,7 +31,8 @@ pub fn vtcr() -> u64 {
     traps::vtcr(&STAGE_2)
 }
 
-/// The system in the image's payload, whose tree has this sum: each VM is read to its place.
+/// The system in the image's payload, if its tree has this sum; each VM is read into its place in the
+/// arena.
 pub fn parse(payload: &'static [u8], sum: u64, arena: &mut Arena) -> SystemView<'static> {
     if payload.is_empty() {
         refuse(format_args!(
@@ -64,7 +65,7 @@ fn read(
     tree.system(vms.finish(), promises.finish())
 }
 
-/// What every VM's making depends on.
+/// The parameters of the creation of every VM.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The system.
@@ -79,7 +80,7 @@ pub struct Facts<'a> {
     pub bootargs: &'a str,
 }
 
-/// The pool of frames for all VMs' stages 2, for the time being with as many as they could need.
+/// The pool of frames for all VMs' stages 2, at first with as many as they could need.
 pub fn frames(system: &SystemView<'_>, arena: &mut Arena) -> &'static Mutex<Frames> {
     let configs = system.vms.iter();
     let counts = configs.map(|config| tables_for(config, selftest::SLOTS));
@@ -97,7 +98,7 @@ pub fn frames(system: &SystemView<'_>, arena: &mut Arena) -> &'static Mutex<Fram
 /// Gives frames back that no stage 2 needs.
 pub fn give_back(pool: &Mutex<Frames>, arena: &mut Arena) {
     if selftest::SLOTS != 0 {
-        // Blocks are to be split at run time.
+        // Blocks will be split at run time.
         return;
     }
     if let Some(Err(error)) = pool.lock().shrink(0).map(|rest| arena.free.free(rest)) {
@@ -139,7 +140,7 @@ pub fn place_units(
     units.finish()
 }
 
-/// What a VM needs for each of its vCPUs.
+/// The data that a VM needs for each of its vCPUs.
 fn parts(
     config: &VmConfig,
     gic: GicVersion,
@@ -189,7 +190,7 @@ fn unit(
             "vm {name}: its devices' registers pass the top, or are too many"
         ));
     };
-    // Under the VMID that no VM runs with: nothing can be in a TLB yet.
+    // It is under the VMID that no VM runs with, so no TLB can have an entry yet.
     let (mut tlb, frames) = (Stage2Tlb(0), SharedFrames::new(frames));
     let space = AddressSpace::new(STAGE_2, frames, &mut tlb, &regions, slots.of(config));
     let mut space = match space {
@@ -226,7 +227,7 @@ pub fn empty_space(frames: &'static Mutex<Frames>) -> u64 {
     }
 }
 
-/// Whose each frame is, once all that lives for ever has its place.
+/// The owner of each frame, once all permanent data has its place.
 pub fn owners(free: &FrameMap, units: &[VmUnit]) -> Owners {
     let owners = Owners::new(free).and_then(|mut owners| {
         for unit in units {
@@ -245,7 +246,7 @@ pub fn owners(free: &FrameMap, units: &[VmUnit]) -> Owners {
     }
 }
 
-/// What a vCPU of the VM is promised, in ticks of the board's counter.
+/// The promise to a vCPU of the VM, in ticks of the board's counter.
 fn reservation(
     board: &Board,
     system: &SystemView<'_>,
@@ -257,7 +258,7 @@ fn reservation(
     reservation.transpose()
 }
 
-/// Every vCPU at its pCPU.
+/// Gives every vCPU to its pCPU.
 pub fn place_vcpus(
     board: &'static Board,
     system: &SystemView<'_>,

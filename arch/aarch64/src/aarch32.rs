@@ -1,4 +1,4 @@
-//! What a guest with AArch32 at EL1 has beside what `el1.rs` keeps.
+//! The state of a guest with AArch32 at EL1 that is not among that of `el1.rs`.
 //!
 //! Its general registers are X0 to X30 (DDI 0487, D1.20.1), and most of its system registers are
 //! AArch64 ones of EL1 under other names (D1.20.2): SCTLR, TTBCR, VBAR, DFSR (ESR_EL1), DFAR and

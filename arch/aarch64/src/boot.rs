@@ -1,14 +1,13 @@
 //! From the boot loader to Rust: the arm64 Image header and the first page tables.
 //!
-//! The image is linked at [`IMAGE_BASE`], an address at which no board has RAM, and may be
-//! loaded at any 2 MiB boundary (the arm64 boot protocol promises one). The code here runs
-//! with the MMU off and position-independent: it builds a throw-away translation in which
-//! the image is readable, writable and executable by 2 MiB blocks, and everything else that
-//! is needed early (the device tree, the early console) sits at its physical address. Rust
-//! replaces it by the real one, which is W^X, as soon as it knows the board
-//! ([`hanok_arm_common::mmu`]). Rejected: position-independent Rust with relocations of its own; a
-//! fixed place costs one page table and lets a debugger's symbols be right from the first
-//! instruction.
+//! The image is linked at [`IMAGE_BASE`], an address at which no board has RAM, and may be loaded at any 2
+//! MiB boundary (the arm64 boot protocol promises one). The code here runs with the MMU off and
+//! position-independent: it builds a throw-away translation in which the image is readable, writable and
+//! executable by 2 MiB blocks, and everything else that is needed early (the device tree, the early
+//! console) is at its physical address. Rust replaces this translation by the final one, which is W^X, as
+//! soon as it knows the board ([`hanok_arm_common::mmu`]). Rejected: position-independent Rust with
+//! relocations of its own; a fixed place costs one page table and lets a debugger's symbols be right from
+//! the first instruction.
 
 use hanok_arm_common::image::BOOT_STACK;
 use hanok_arm_common::space::IMAGE_BASE;

@@ -1,6 +1,6 @@
-//! Self-hosted debug: breakpoints and watchpoints, which travel with a vCPU that uses them.
+//! Self-hosted debug: breakpoints and watchpoints, which are switched with a vCPU that uses them.
 //!
-//! A guest reaches none of them itself: each access is an exit, which the core answers
+//! A guest cannot access them itself: each access is an exit, which the core answers
 //! (`core/vm/src/debug.rs`).
 
 use crate::{read, write};
@@ -17,7 +17,7 @@ macro_rules! by_number {
     ($do:ident, $($n:literal)*) => { $($do!($n);)* };
 }
 
-/// How many breakpoints and watchpoints the CPU has (ID_AA64DFR0_EL1 BRPs and WRPs).
+/// The numbers of breakpoints and watchpoints of the CPU (ID_AA64DFR0_EL1 BRPs and WRPs).
 fn counts() -> (usize, usize) {
     let dfr0 = read!("id_aa64dfr0_el1");
     (
@@ -76,8 +76,8 @@ impl DebugState {
         now
     }
 
-    /// Where the register with this encoding is kept: op2 4 to 7 says which of the four kinds it is, CRm
-    /// is its number.
+    /// The place of the register with this encoding: op2 4 to 7 is its kind, one of four, and CRm is its
+    /// number.
     fn place(&mut self, id: SysReg) -> &mut u64 {
         let n = usize::from(id.crm() & 0xf);
         match id.op2() {

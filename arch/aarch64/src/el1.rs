@@ -1,8 +1,7 @@
 //! The EL1 and EL0 state that stays in the CPU while its vCPU does.
 //!
-//! Saved and loaded only when a pCPU changes its vCPU. What a guest cannot see because a
-//! trap hides it (PMU, SVE, MTE, ...) is not here; what is trapped lazily (FP, debug) has
-//! modules of its own.
+//! Saved and loaded only when a pCPU changes its vCPU. State that a trap hides from the guest (PMU, SVE,
+//! MTE, ...) is not here; state that is switched lazily (FP, debug) has modules of its own.
 
 use crate::{read, write, write_own};
 use hanok_arm_common::controls::Hcr;

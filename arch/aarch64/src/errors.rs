@@ -1,9 +1,9 @@
-//! Errors that arrive late: whose they are.
+//! Errors that arrive late, and the vCPU to which each belongs.
 //!
-//! A guest's store to a device may be answered with an error when the store is long done; that
-//! error is an SError, taken when nothing masks it. EL2 masks SErrors, so one that comes after a
-//! guest's last instruction would be taken by the next guest. So before another guest's turn SErrors are
-//! unmasked for a moment, and what is taken then is given to the guest that leaves.
+//! A guest's store to a device may be answered with an error when the store is long done; that error is an
+//! SError, taken when nothing masks it. EL2 masks SErrors, so one that comes after a guest's last
+//! instruction would be taken by the next guest. So before another guest's turn SErrors are unmasked for a
+//! moment, and an SError that is taken then is given to the guest that leaves.
 
 use core::arch::asm;
 use hanok_hal::LateError;

@@ -1,4 +1,4 @@
-//! From the trap entry to the core, and back.
+//! The way of an exit from the trap entry to the core, and back.
 
 use crate::{Host, Vcpu, read};
 use hanok_arm_common::{aborts, cpu};
@@ -76,7 +76,7 @@ fn is_skipped(pcpu: &mut Pcpu<Host>, syndrome: Syndrome, esr: u64) -> bool {
         .is_some_and(|vcpu| condition_fails(vcpu, syndrome, esr))
 }
 
-/// The exit as the core knows it; `None` where the guest is to try the instruction again.
+/// The exit in the core's terms; `None` if the guest must try the instruction again.
 fn exit_of(vcpu: &Vcpu, syndrome: Syndrome) -> Option<Exit> {
     if let Some(access) = coprocessor(syndrome) {
         // A 32-bit program under a 64-bit kernel may access no coprocessor.
@@ -134,8 +134,8 @@ extern "C" fn hanok_on_serror() -> *mut Vcpu {
     handle(|pcpu| (Cause::SystemError, on_serror(pcpu)))
 }
 
-/// Does what an SError would do that arrives while the vCPU runs that this CPU is about to enter. Returns
-/// the vCPU to enter. For a test.
+/// Acts as if an SError had arrived while the vCPU ran that this CPU is about to enter. Returns the vCPU to
+/// enter. For a test.
 ///
 /// # Safety
 /// As for [`cpu::here`].

@@ -110,8 +110,9 @@ fn hypercall(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
     Fast::Done
 }
 
-/// A load or store that stage 2 did not translate, by an instruction of [`LONG`] bytes. What follows is told apart by the page and called last, so
-/// that each saves the registers that it needs itself.
+/// A load or store that stage 2 did not translate, by an instruction of [`LONG`] bytes. The cases differ by
+/// the page, and their functions are called last, so that each saves only the registers that it needs
+/// itself.
 #[inline(always)]
 fn data_abort(exited: Exited, esr: u64) -> Option<Exited> {
     /// HPFAR_EL2.FIPA of an address.
@@ -135,8 +136,9 @@ fn offset() -> u64 {
     read!("far_el2") & 0xfff
 }
 
-/// A load of a word of the distributor's, of which no list register knows anything: the register that a driver
-/// reads most. The rest of this path would do the same, and takes longer to find out where the load goes.
+/// A load of a word of the distributor whose value does not depend on list registers, as that of the
+/// register which drivers read most. The rest of this path would do the same, but takes longer to find out
+/// where the load goes.
 #[inline(never)]
 fn distributor_load(exited: Exited, esr: u64) -> Option<Exited> {
     let load = |vcpu: &mut Vcpu, local: &mut Local| {
@@ -153,7 +155,7 @@ fn distributor_load(exited: Exited, esr: u64) -> Option<Exited> {
     exited.handle_or(load, |exited| device(exited, esr))
 }
 
-/// An SGI to one other vCPU, on a GICv2. X30 and the zero register are left to the rest of this path, to keep
+/// An SGI to one other vCPU, on a GICv2. The rest of this path handles X30 and the zero register, to keep
 /// this short.
 #[inline(never)]
 fn distributor_store(exited: Exited, esr: u64) -> Option<Exited> {
@@ -175,9 +177,9 @@ fn distributor_store(exited: Exited, esr: u64) -> Option<Exited> {
     exited.handle_or(store, |exited| device(exited, esr))
 }
 
-/// A load of the register that says whether the serial port has room or a byte, or of a byte itself, where nothing
-/// else follows from it. The rest of this path would do the same, and does more. X30 and the zero register are
-/// left to it, to keep this short.
+/// A load of the register that says whether the serial port has room or a byte, or of a byte itself, if the
+/// load has no other effect. The rest of this path would do the same, with more work. It handles X30 and
+/// the zero register, to keep this short.
 #[inline(never)]
 fn serial_port_load(exited: Exited, esr: u64) -> Option<Exited> {
     let load = |vcpu: &mut Vcpu, local: &mut Local| {
@@ -296,7 +298,7 @@ fn advance(length: u64) -> u64 {
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_irq(mut exited: Exited) -> Option<Exited> {
     let board = exited.with(|_, local| local.board);
-    // Matched once, so that neither path asks for the version again.
+    // The version is matched once, so that neither path tests it again.
     match &board.machine.gic {
         BoardGic::V3 => interrupt_v3(exited),
         BoardGic::V2(gic, lists) => interrupt_v2(exited, gic, lists),

@@ -67,7 +67,7 @@ pub fn close() {
     unsafe { write_own!("cptr_el2", CPTR_ALWAYS | CPTR_TFP) };
 }
 
-/// Lets EL2 and the guest reach the registers.
+/// Lets EL2 and the guest access the registers.
 pub fn open() {
     // SAFETY: fewer traps than before: EL2 uses what is open in this file alone.
     unsafe { write_own!("cptr_el2", CPTR_ALWAYS & !CPTR_TFP) };
@@ -89,8 +89,8 @@ pub fn set_vector(index: u8, value: u128) {
 }
 
 impl FpState {
-    /// A copy of the registers in the CPU; `None` while accesses trap, as the registers are not those of the
-    /// vCPU in this CPU then.
+    /// A copy of the registers in the CPU; `None` while accesses trap, since then the registers are not
+    /// those of the vCPU in this CPU.
     fn of_this_cpu() -> Option<Self> {
         if read!("cptr_el2") & CPTR_TFP != 0 {
             return None;

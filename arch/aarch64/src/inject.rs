@@ -1,5 +1,5 @@
-//! Giving a guest an exception: what the CPU does on taking one to EL1 (DDI 0487, D1.3.1
-//! and the pseudocode AArch64.TakeException).
+//! Gives a guest an exception, as the CPU does when it takes one to EL1 (DDI 0487, D1.3.1 and the
+//! pseudocode AArch64.TakeException).
 
 use crate::context::El2Context;
 use crate::inject32::{self, has_pan};
@@ -23,7 +23,7 @@ const SPAN: u64 = 1 << 23;
 /// SCTLR_EL1.DSSBS.
 const DSSBS: u64 = 1 << 44;
 
-/// Where in the vector table a synchronous exception goes, from where PSTATE was.
+/// The offset in the vector table of a synchronous exception, by the PSTATE at which it was taken.
 fn vector_offset(pstate: u64) -> u64 {
     match pstate {
         _ if pstate & AARCH32 != 0 => 0x600,
@@ -33,7 +33,7 @@ fn vector_offset(pstate: u64) -> u64 {
     }
 }
 
-/// Where the vCPU, which is in this CPU, has its handler of a fetch that fails.
+/// The address of the handler of a failed fetch of the vCPU, which is in this CPU.
 pub fn fetch_vector(vcpu: &El2Context) -> u64 {
     if vcpu.is_aarch32() {
         inject32::prefetch_vector()
@@ -42,7 +42,7 @@ pub fn fetch_vector(vcpu: &El2Context) -> u64 {
     }
 }
 
-/// Where the guest's handler of a synchronous exception is, from where PSTATE was.
+/// The address of the guest's handler of a synchronous exception, by the PSTATE at which it is taken.
 fn vector(pstate: u64) -> u64 {
     read!("vbar_el1").wrapping_add(vector_offset(pstate))
 }
@@ -122,7 +122,7 @@ fn external(memory: &impl GuestMemory, walk: bool) -> Fault {
         memory.read(at, &mut bytes).ok()?;
         Some(u64::from_le_bytes(bytes))
     };
-    // The guest may have mended its tables meanwhile; then any level will do.
+    // The guest may have changed its tables meanwhile; then any level is right.
     Fault::ExternalOnWalk(
         regime
             .level_out_of_memory(read!("far_el2"), word)

@@ -1,4 +1,4 @@
-//! Giving a guest whose EL1 is AArch32 an exception (DDI 0487, G1.16).
+//! Gives a guest whose EL1 is AArch32 an exception (DDI 0487, G1.16).
 
 use crate::context::El2Context;
 use crate::{read, write};
@@ -19,7 +19,7 @@ pub fn prefetch_vector() -> u64 {
         & LOW
 }
 
-/// The vCPU, which is in this CPU, finds its instruction undefined.
+/// Gives the vCPU, which is in this CPU, an undefined instruction exception.
 pub fn undefined(vcpu: &mut El2Context) {
     let before = vcpu.psr();
     let next = if before.thumb() { 2 } else { 4 };
@@ -27,7 +27,7 @@ pub fn undefined(vcpu: &mut El2Context) {
     write!("spsr_und", before.as_spsr());
 }
 
-/// A load or store of the vCPU, which is in this CPU, failed.
+/// Gives the vCPU, which is in this CPU, a data abort.
 pub fn data_abort(vcpu: &mut El2Context, fault: Fault, write: bool) {
     write!("esr_el1", fault_status(fault, write, read!("tcr_el1")));
     let ifar = read!("far_el1") & !LOW;
@@ -35,7 +35,7 @@ pub fn data_abort(vcpu: &mut El2Context, fault: Fault, write: bool) {
     abort(vcpu, offset::DATA_ABORT, 8);
 }
 
-/// A fetch of the vCPU, which is in this CPU, failed.
+/// Gives the vCPU, which is in this CPU, a prefetch abort.
 pub fn prefetch_abort(vcpu: &mut El2Context, fault: Fault) {
     write!("ifsr32_el2", fault_status(fault, false, read!("tcr_el1")));
     let dfar = read!("far_el1") & LOW;

@@ -1,4 +1,4 @@
-//! What a panic shows of this CPU.
+//! The state of this CPU that a panic prints.
 
 use crate::read;
 use crate::vectors::FaultFrame;
@@ -13,7 +13,7 @@ const VECTORS: [&str; 4] = ["synchronous exception", "IRQ", "FIQ", "SError"];
 pub fn fault(vector: u64, frame: &FaultFrame, mut say: impl FnMut(Arguments<'_>)) {
     let kind = VECTORS[(vector % 4) as usize];
     let (esr, far, elr) = (read!("esr_el2"), read!("far_el2"), read!("elr_el2"));
-    // What is mapped in the window of stacks does not fault.
+    // An access to mapped memory in the window of stacks does not fault.
     let why = if (STACKS..IMAGE_BASE).contains(&far) {
         " (a stack ran over)"
     } else {
@@ -28,7 +28,7 @@ pub fn fault(vector: u64, frame: &FaultFrame, mut say: impl FnMut(Arguments<'_>)
     say(format_args!("  sp  {:#x}", frame.sp));
 }
 
-/// What tells how this CPU came here: the exit that it served last, and its own state.
+/// Prints how this CPU came here: the exit that it served last, and its own state.
 pub fn cpu(mut say: impl FnMut(Arguments<'_>)) {
     let sp: u64;
     // SAFETY: reads the stack pointer.

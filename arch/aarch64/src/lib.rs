@@ -1,12 +1,12 @@
 //! The 64-bit backend `el2`: Armv8-A with EL2, without VHE. Its guests have AArch64 or, where the
 //! CPU can, AArch32 at EL1.
 //!
-//! It does four things: enters and leaves a guest, gives it its view of memory, decodes an
-//! exit into the core's [`hanok_vm::Exit`], and injects exceptions and interrupts. What an
-//! exit leads to is the core's decision, and who runs is the executive's ([`hanok_pcpu`]), to which
-//! this is a [`hanok_hal::Backend`]. Exits finished here, without the core: the lazy
-//! switch of FP registers, and hypercalls with a constant answer, which the core gives to
-//! both ways (`fast.rs`). Everything in here runs with interrupts masked.
+//! It does four things: it enters and leaves a guest, gives it its view of memory, decodes an exit into the
+//! core's [`hanok_vm::Exit`], and injects exceptions and interrupts. The core decides what an exit leads
+//! to, and the executive ([`hanok_pcpu`]), for which this is a [`hanok_hal::Backend`], decides which vCPU
+//! runs. Exits finished here, without the core: the lazy switch of FP registers, and hypercalls with a
+//! constant answer, which the core gives to both ways (`fast.rs`). Everything in here runs with interrupts
+//! masked.
 
 #![no_std]
 

@@ -1,4 +1,4 @@
-//! What exits: the values of the registers that decide which guest action comes to EL2.
+//! The values of the registers that decide which actions of a guest exit to EL2.
 
 use crate::{read, write, write_own};
 use hanok_arm_common::controls::{Hcr, Mdcr};
@@ -99,7 +99,7 @@ fn close_mpam() {
     }
 }
 
-/// Clears what errors of the vCPU before have left in this CPU: a deferred SError and its syndrome.
+/// Clears the state that errors of the former vCPU left in this CPU: a deferred SError and its syndrome.
 pub fn forget_errors() {
     // FEAT_RAS.
     if field(read!("id_aa64pfr0_el1"), 28) != 0 {
@@ -108,15 +108,15 @@ pub fn forget_errors() {
     }
 }
 
-/// Sets what is the same for every guest on this CPU; HCR_EL2 comes with each vCPU. `vtcr`
+/// Sets the registers that are the same for every guest on this CPU; HCR_EL2 is set with each vCPU. `vtcr`
 /// is the same for all, and `empty_space` the VTTBR_EL2 while there is no guest.
 pub fn install(vtcr: u64, empty_space: u64, features: Features) {
     // SAFETY: no guest runs here yet; it is of the geometry that every stage 2 is made with.
     unsafe { write_own!("vtcr_el2", vtcr) };
     // SAFETY: the stage 2 that maps nothing, under the VMID that no VM has.
     unsafe { write_own!("vttbr_el2", empty_space) };
-    // What ran here before may have left translations under VMIDs that are given out anew.
-    // SAFETY: TLB maintenance changes no translation.
+    // Software that ran here before may have left translations under VMIDs that are now used again. SAFETY:
+    // TLB maintenance changes no translation.
     unsafe {
         core::arch::asm!(
             "tlbi alle1",
@@ -131,8 +131,8 @@ pub fn install(vtcr: u64, empty_space: u64, features: Features) {
     write!("mdcr_el2", features.mdcr());
     write!("vpidr_el2", read!("midr_el1"));
     close_extensions();
-    // The OS lock, closed at a cold reset, would keep every debug event of a guest away; the
-    // guest's own lock is the core's.
+    // The OS lock, which is set at a cold reset, would suppress every debug event of a guest; the core
+    // emulates the guest's own lock.
     write!("oslar_el1", 0);
     crate::fp::close();
     pmu::start();

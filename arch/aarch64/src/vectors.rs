@@ -1,15 +1,13 @@
 //! Trap entry and return.
 //!
-//! While a guest runs, SP_EL2 points at its [`Vcpu`], whose first field is the register
-//! file: an exit stores registers without needing a free one, then takes the pCPU's stack.
-//! A frequent exit is over before the whole file is saved (`fast.rs`). Any other handler
-//! answers with the vCPU to resume; the hypervisor keeps no registers between two exits, so there is
-//! nothing else to save.
+//! While a guest runs, SP_EL2 points at its [`Vcpu`], whose first field is the register file: an exit
+//! stores registers without needing a free one, then takes the pCPU's stack. A frequent exit is finished
+//! before the whole file is saved (`fast.rs`). The answer of any other handler is the vCPU to resume; the
+//! hypervisor keeps no registers between two exits, so there is nothing else to save.
 //!
-//! An exception taken from EL2 itself is our own fault and ends in a panic, on a stack of
-//! its own: the reason may be that the normal one ran over. Where one is expected, since a guest
-//! can cause it, the code that may take it runs on SP_EL0 for that while, which has vectors of its
-//! own.
+//! An exception taken from EL2 itself is the hypervisor's own fault and ends in a panic, on a stack of its
+//! own, since the normal one may have overflowed. Code that may take an exception which a guest can cause
+//! runs on SP_EL0 meanwhile, which has vectors of its own.
 
 use crate::{Host, HostContext, Vcpu};
 use core::mem::offset_of;
@@ -19,7 +17,7 @@ core::arch::global_asm!(
     r#"
     .section .text.vectors, "ax"
 
-    // Back to the guest of the vCPU at SP: what a function may change, and go.
+    // Returns to the guest of the vCPU at SP: restores the registers that a function may change.
     .macro leave
     ldr     x18, [sp, #144]
     ldp     x16, x17, [sp, #128]
@@ -37,9 +35,9 @@ core::arch::global_asm!(
     isb
     .endm
 
-    // From the guest: what a function may change goes to the vCPU; what is frequent is done
-    // with by \fast, on the pCPU's stack, and leaves at once. It answers with the vCPU, or with zero
-    // if the exit is not done with.
+    // From the guest: saves the registers that a function may change in the vCPU, and calls \fast, on the
+    // pCPU's stack. Its answer is the vCPU if it has handled the exit, which then returns at once, or else
+    // zero.
     .macro from_guest fast, handler
     stp     x0, x1, [sp, #0]
     stp     x2, x3, [sp, #16]
@@ -92,9 +90,9 @@ core::arch::global_asm!(
     b       hanok_el2_fault_entry
     .endm
 
-    // From EL2 on SP_EL0, where it runs two pieces of code that expect an exception: the AT
-    // instruction (`stage1.rs`), and the moment in which SErrors are let through (`errors.rs`).
-    // Goes on at X16, with X17 not zero and SErrors masked. X16 and X17 are theirs to lose.
+    // From EL2 on SP_EL0, where it runs two pieces of code that expect an exception: the AT instruction
+    // (`stage1.rs`), and the moment in which SErrors are let through (`errors.rs`). Goes on at X16, with
+    // X17 not zero and SErrors masked. Both pieces of code may lose X16 and X17.
     .macro expected
     mrs     x17, spsr_el2
     orr     x17, x17, #(1 << 8)
@@ -196,7 +194,7 @@ hanok_el2_fault_entry:
 
 const _: () = assert!(offset_of!(Vcpu, context) + offset_of!(HostContext, regs) == 0);
 
-/// What was in the registers when EL2 itself faulted.
+/// The registers at a fault of EL2 itself.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct FaultFrame {
@@ -221,7 +219,8 @@ pub fn install() {
 /// Leaves for the guest of `vcpu`, for the first time on this stack.
 ///
 /// # Safety
-/// `vcpu` is what `Cpu::begin` or `Cpu::finish` gave last; nothing of the caller's stack is needed again.
+/// `vcpu` is the last answer of `Cpu::begin` or `Cpu::finish`; no data on the caller's stack is needed
+/// again.
 pub unsafe fn enter(vcpu: *mut Vcpu) -> ! {
     // SAFETY: by this function's contract.
     unsafe { hanok_enter(vcpu.cast()) }

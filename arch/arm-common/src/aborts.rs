@@ -1,4 +1,4 @@
-//! Exits by stage 2: decodes what a guest's access was that stage 2 did not translate.
+//! Exits by stage 2: decodes a guest's access that stage 2 did not translate.
 
 use crate::{read, space};
 use hanok_decode::aarch32::is_wide;
@@ -13,8 +13,8 @@ use hanok_vm::{DataAbort, Exit, Instruction, MmioAccess};
 pub enum Untranslated {
     /// The vCPU's own tables give no address, or memory is broken.
     NoMapping,
-    /// Stage 2 refused the walk: one of the vCPU's tables lies in an absent page, or in no memory.
-    /// PAR has no address of that page. The vCPU's own walk, which is an exit, has.
+    /// Stage 2 refused the walk: one of the vCPU's tables lies in an absent page, or in no memory. PAR does
+    /// not have the address of that page. The vCPU's own walk, which is an exit, gives it.
     ByStage2,
 }
 
@@ -37,13 +37,13 @@ impl Untranslated {
 
 /// Why an instruction was not read.
 enum Unread {
-    /// What the core is told instead of it.
+    /// The exit that the core gets instead of it.
     Known(Instruction),
     /// The vCPU is to try again.
     Retry,
 }
 
-/// What decoding needs to know of the vCPU, which is in this CPU, whose access aborted.
+/// The state of the vCPU whose access aborted that decoding needs. The vCPU is in this CPU.
 pub trait Aborted {
     /// The intermediate physical address that the vCPU's stage 1 gives for a read of `at`, or why there is none.
     fn translate(&self, at: u64) -> Result<Ipa, Untranslated>;
@@ -53,7 +53,7 @@ pub trait Aborted {
     fn register(&self, register: u8) -> u8;
 }
 
-/// The exit of a fetch; `None` where the guest is to try again.
+/// The exit of a fetch; `None` if the guest must try again.
 pub fn fetch_exit<B>(vcpu: &Vcpu<B>, abort: &InstructionAbort) -> Option<Exit>
 where
     B: Backend<Context: Aborted>,
@@ -61,7 +61,7 @@ where
     let ipa = if abort.has_ipa() {
         fault_ipa(B::Context::fetch_address(), abort.on_walk)
     } else {
-        // The fetch went to memory or a device that may not be fetched from, perhaps not read either.
+        // The fetch went to memory or a device from which fetches, and perhaps reads, are not allowed.
         let pc = vcpu.context.regs().pc;
         match vcpu.context.translate(pc) {
             Ok(ipa) => ipa,
@@ -75,10 +75,10 @@ where
     })
 }
 
-/// The exit of a load or store. After a permission fault HPFAR_EL2 is unknown, and the address
-/// is translated by an AT instruction. Where that fails, the guest's tables have changed since the CPU
-/// read them, perhaps long ago. The guest tries again, with nothing cached: the CPU's walk leads
-/// to memory, to a fault of the guest's own, or out of its memory, which is another exit.
+/// The exit of a load or store. After a permission fault HPFAR_EL2 is unknown, and the address is
+/// translated by an AT instruction. If that fails, the guest's tables have changed since the CPU read them,
+/// perhaps long ago. Then the guest tries again without cached translations: the CPU's walk leads to
+/// memory, to a fault of the guest's own, or out of its memory, which is another exit.
 pub fn data_exit<B>(vcpu: &Vcpu<B>, abort: &hanok_decode::DataAbort) -> Option<Exit>
 where
     B: Backend<Context: Aborted>,
@@ -99,7 +99,7 @@ where
     Some(Exit::Data(data))
 }
 
-/// The guest tries again, and finds nothing cached.
+/// Lets the guest try again without cached translations.
 #[cold]
 fn walk_again() -> Option<Exit> {
     space::forget_current_vmid_here();
@@ -144,9 +144,9 @@ where
     })
 }
 
-/// The instruction at the vCPU's program counter, through its own stage 1: an A64 or A32 word, or
-/// one or two halfwords of T32, the first one above. It may be another one by now than that which
-/// trapped, and the core does not trust it.
+/// The instruction at the vCPU's program counter, through its own stage 1: an A64 or A32 word, or one or
+/// two halfwords of T32, the first one above. It may have changed since the trap, so the core does not
+/// trust it.
 fn instruction<B>(vcpu: &Vcpu<B>) -> Result<Instruction, Retry>
 where
     B: Backend<Context: Aborted>,
@@ -169,7 +169,7 @@ where
     if !regs.is_aarch32() || !psr.thumb() {
         return fetch(vcpu, pc).map(u32::from_le_bytes);
     }
-    // Not in ThumbEE state, which has other loads and stores; on Armv8 this bit is DIT.
+    // ThumbEE state is excluded, as it has other loads and stores; on Armv8 this bit is DIT.
     if cfg!(target_arch = "arm") && psr.jazelle() {
         return Err(Unread::Known(Instruction::Unknown));
     }
@@ -194,8 +194,8 @@ where
     Ok(bytes)
 }
 
-/// Fills `bytes` with code at `at`, a multiple of their number, in RAM or in the firmware's flash.
-/// Kept out of line: a word and halfwords are fetched by one copy.
+/// Fills `bytes` with code at `at`, a multiple of their number, in RAM or in the firmware's flash. It is
+/// kept out of line, so that words and halfwords are fetched by the same copy.
 #[inline(never)]
 fn fill<B>(vcpu: &Vcpu<B>, at: u64, bytes: &mut [u8]) -> Result<(), Unread>
 where

@@ -10,7 +10,7 @@ bitflags! {
     pub struct Hcr: u64 {
         /// Stage 2 translation.
         const VM = 1 << 0;
-        /// Set/way invalidation also cleans, so that it harms no one else.
+        /// Set/way invalidation also cleans, so that it loses no data of others.
         const SWIO = 1 << 1;
         /// A walk of the guest's tables to an address that stage 2 maps as a device is a permission fault:
         /// a walk reads RAM alone, so that no table of a guest's can make the CPU read a device, which
@@ -99,8 +99,8 @@ impl Hcr {
 }
 
 impl Mdcr {
-    /// The value for every guest: the PMU exits, which it does not have, and so do all debug registers, of
-    /// which the core emulates those that are switched with the vCPU.
+    /// The value for every guest: accesses to the PMU, which guests do not have, exit, and so do those to
+    /// all debug registers. The core emulates the debug registers that are switched with the vCPU.
     pub const DENIED: Self = Self::TPMCR
         .union(Self::TPM)
         .union(Self::TDA)

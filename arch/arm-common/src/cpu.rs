@@ -7,7 +7,7 @@ use hanok_pcpu::{After, Host, Pcpu, Vcpu};
 use hanok_types::CpuId;
 use hanok_vm::Cause;
 
-/// One pCPU's own data. Touched by that pCPU alone.
+/// One pCPU's own data. Only that pCPU accesses it.
 #[allow(missing_debug_implementations)]
 #[repr(C)]
 pub struct Cpu<B: Backend> {
@@ -18,7 +18,7 @@ pub struct Cpu<B: Backend> {
     /// The vCPU whose guest runs, or ran until the exit that is being handled; null before the first
     /// has run.
     pub current: *mut Vcpu<B>,
-    /// Which pCPU.
+    /// The pCPU's number.
     pub id: CpuId,
     /// The executive; `None` while the CPU starts.
     pub pcpu: Option<Pcpu<B>>,
@@ -48,7 +48,7 @@ impl<B: Host> Cpu<B> {
         }
     }
 
-    /// Ends an exit, and gives the trap entry the vCPU to enter. What was done since the last exit is
+    /// Ends an exit, and gives the trap entry the vCPU to enter. The instructions since the last exit are
     /// charged to `cause`.
     #[inline(always)]
     pub fn finish(&mut self, cause: Cause, after: After) -> *mut Vcpu<B> {
@@ -62,8 +62,8 @@ impl<B: Host> Cpu<B> {
         self.enter()
     }
 
-    /// Prepares the resident vCPU to be entered, after scheduling where there is none. The one place where
-    /// a vCPU's pointer is made.
+    /// Prepares the resident vCPU to be entered; if there is none, it schedules first. This is the only
+    /// place where a vCPU's pointer is made.
     #[inline(always)]
     fn enter(&mut self) -> *mut Vcpu<B> {
         loop {

@@ -5,12 +5,12 @@ use core::arch::asm;
 use core::ptr::NonNull;
 use hanok_pcpu::{Host, Local, Vcpu};
 
-/// The exit that the trap entry has just taken. The entry passes the vCPU's pointer and is told what
-/// became of the exit: the same pointer where the exit is handled and the guest goes on, and null where
-/// the slow path is to handle it. In Rust the second is `Option<Exited>`.
+/// The exit that the trap entry has just taken. The entry passes the vCPU's pointer, and the handler's
+/// answer is the outcome of the exit: the same pointer if the exit is handled and the guest goes on, and
+/// null if the slow path must handle it. In Rust the answer is `Option<Exited>`.
 ///
-/// The trap entry alone makes one, at each exit, with the vCPU that it entered last; nothing can copy
-/// it. So whoever has one is alone with this CPU's record and with the vCPU: the hypervisor keeps no
+/// The trap entry alone makes one, at each exit, with the vCPU that it entered last; nothing can copy it.
+/// So its holder has exclusive access to this CPU's record and to the vCPU: the hypervisor keeps no
 /// reference to either across a guest's run, and the entry calls one handler at a time.
 #[derive(Debug)]
 #[repr(transparent)]
@@ -22,12 +22,13 @@ pub struct Exited<B: Host>(NonNull<Vcpu<B>>);
 pub enum Fast {
     /// It is, and the guest goes on.
     Done,
-    /// Nothing has been done, but that an interrupt was taken: the slow path is to handle it.
+    /// Nothing has been done, except that an interrupt may have been acknowledged: the slow path must
+    /// handle the exit.
     Slow,
 }
 
 impl<B: Host> Exited<B> {
-    /// Lets `look` have the vCPU and its pCPU's record.
+    /// Calls `look` with the vCPU and its pCPU's record.
     #[inline(always)]
     pub fn with<R>(&mut self, look: impl FnOnce(&mut Vcpu<B>, &mut Local<B>) -> R) -> R {
         let cpu: *mut Cpu<B> = cpu::current();
@@ -62,8 +63,9 @@ impl<B: Host> Exited<B> {
         self.handle_or(handler, Self::not_done)
     }
 
-    /// Leaves the exit to the slow path. The compiler does not see that the answer is null: it would
-    /// make a constant beforehand, in a register of its own, and then move both answers about.
+    /// Leaves the exit to the slow path. The answer's value, null, is hidden from the compiler, which would
+    /// otherwise load the constant beforehand, into a register of its own, and then move both answers
+    /// between registers.
     #[inline(always)]
     pub fn not_done(self) -> Option<Self> {
         let null: *mut Vcpu<B>;
@@ -72,11 +74,11 @@ impl<B: Host> Exited<B> {
         NonNull::new(null).map(Self)
     }
 
-    /// What the trap entry is told where a handler of the slow path has already ended the exit, and the
-    /// vCPU to enter is `vcpu`.
+    /// The answer to the trap entry if a handler of the slow path has already ended the exit, and the vCPU
+    /// to enter is `vcpu`.
     ///
     /// # Safety
-    /// [`Cpu::finish`] gave `vcpu`, and the trap entry is told so next.
+    /// [`Cpu::finish`] gave `vcpu`, and the trap entry gets the answer next.
     #[inline(always)]
     pub unsafe fn ended(vcpu: *mut Vcpu<B>) -> Option<Self> {
         NonNull::new(vcpu).map(Self)

@@ -4,25 +4,25 @@ use core::ptr;
 use hanok_hal::{Mutex, TableMemory};
 use hanok_types::{Hpa, PAGE_SIZE, Span};
 
-/// A block of frames, lent out one after the other; a frame that comes back is kept in a
-/// list through its own first word. Only single frames come back: roots live for ever.
+/// A block of frames, which are lent one after the other. Frames that are given back are in a list that is
+/// linked through their first words. Only single frames are given back; root tables never are.
 #[derive(Debug)]
 pub struct Frames {
     next: u64,
     end: u64,
-    /// What is added to a physical address to reach it.
+    /// The offset from a physical address to the virtual one at which it is mapped.
     offset: u64,
     free: u64,
 }
 
-/// No frame: an address that no frame has, as it is not aligned.
+/// The value that means no frame: no frame has this address, as it is not aligned.
 const NONE: u64 = 1;
 
 impl Frames {
     /// `frames` frames at `start`, reached at `start + offset`.
     ///
     /// # Safety
-    /// The frames are mapped there, writable, for ever, and nobody else's.
+    /// The frames are mapped there, writable, for ever, and no other code uses them.
     pub unsafe fn new(start: Hpa, frames: u64, offset: u64) -> Self {
         let next = start.get();
         Self {
@@ -33,7 +33,7 @@ impl Frames {
         }
     }
 
-    /// Takes out all frames but `kept` that were never lent; these frames.
+    /// Takes all frames but `kept` out of those that were never lent. The answer is the frames taken.
     pub fn shrink(&mut self, kept: u64) -> Option<Span<Hpa>> {
         let start = self.next + kept * PAGE_SIZE;
         let len = self.end.checked_sub(start).filter(|len| *len > 0)?;
@@ -61,7 +61,7 @@ impl TableMemory for Frames {
             self.next = start + size;
             Hpa::new(start)
         };
-        // SAFETY: a frame of the pool, lent to nobody (see `new`).
+        // SAFETY: a frame of the pool, not lent to any other code (see `new`).
         unsafe { ptr::write_bytes(self.pointer(start, 0).cast::<u8>(), 0, size as usize) };
         Some(start)
     }
@@ -79,26 +79,26 @@ impl TableMemory for Frames {
     }
 
     fn write(&mut self, table: Hpa, index: usize, descriptor: u64) {
-        // SAFETY: as in `read`; `self` is borrowed mutably, so nobody else writes.
+        // SAFETY: as in `read`; `self` is borrowed mutably, so no other code writes.
         unsafe { ptr::write_volatile(self.pointer(table, index), descriptor) };
-        // Visible to the walkers of all CPUs before the next thing happens.
+        // The store is visible to the walkers of all CPUs before any later access.
         crate::sysreg::dsb_ish();
     }
 
-    /// 512 of them, each with a barrier, would be as long as an exit may be.
+    /// 512 stores, each with a barrier, would take as long as an exit may take.
     fn write_unseen(&mut self, table: Hpa, index: usize, descriptor: u64) {
         // SAFETY: as in `write`.
         unsafe { ptr::write_volatile(self.pointer(table, index), descriptor) };
     }
 }
 
-/// Frames of a pool that all VMs share, reached where they are. Whoever reads or writes a table does so
-/// without the pool: a table is its VM's alone.
+/// Frames of a pool that all VMs share, mapped one to one. A table is read and written without the pool's
+/// lock, as it belongs to one VM alone.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedFrames(&'static Mutex<Frames>);
 
 impl SharedFrames {
-    /// Of this pool, whose offset is zero.
+    /// The frames of this pool, whose offset is zero.
     pub fn new(pool: &'static Mutex<Frames>) -> Self {
         Self(pool)
     }
@@ -125,12 +125,12 @@ impl TableMemory for SharedFrames {
 
     fn write(&mut self, table: Hpa, index: usize, value: u64) {
         self.write_unseen(table, index, value);
-        // Visible to the walkers of all CPUs before the next thing happens.
+        // The store is visible to the walkers of all CPUs before any later access.
         crate::sysreg::dsb_ish();
     }
 
     fn write_unseen(&mut self, table: Hpa, index: usize, value: u64) {
-        // SAFETY: as in `read`; the table's owner is borrowed mutably, so nobody else writes.
+        // SAFETY: as in `read`; the table's owner is borrowed mutably, so no other code writes.
         unsafe { ptr::write_volatile(descriptor(table, index), value) };
     }
 }

@@ -5,16 +5,15 @@
 //!
 //! # The guard
 //!
-//! QEMU's GICv2 (10.0) does not look at its physical interrupts again when a guest ends a virtual
-//! one that is tied to one of them (HW = 1), so that a level that is high by then is lost; the
-//! architecture has it pending at once (IHI 0048B, 3.2.4, and GICH_LR<n>.HW). QEMU does look whenever
-//! one of the GIC's inputs changes, and the maintenance interrupt is such an input, enabled or not.
-//! So the last list register holds an active interrupt that is never ended, the guard, and the underflow
-//! interrupt is raised, but not enabled in the distributor: where one other list register is in use, its end is an
-//! underflow, the line rises, and the GIC looks. With three in use nothing would change at an end,
-//! which is why the core ties a virtual interrupt to a physical one only where it stands alone,
-//! and has its end reported otherwise. A GIC that follows the architecture loses nothing by this
-//! but a list register.
+//! QEMU's GICv2 (10.0) does not sample its physical interrupts when a guest ends a virtual one with HW = 1,
+//! so that a level that is high by then is lost; by the architecture it is pending at once (IHI 0048B,
+//! 3.2.4, and GICH_LR<n>.HW). QEMU does sample them whenever one of the GIC's inputs changes, and the
+//! maintenance interrupt is such an input, enabled or not. So the last list register holds an active
+//! interrupt that is never ended, the guard, and the underflow interrupt is raised, but not enabled in the
+//! distributor. If one other list register is in use, its end is an underflow, the line rises, and the GIC
+//! samples. With three in use, an end would change nothing. This is why the core sets HW = 1 only for an
+//! interrupt that is the only listed one, and has its end reported otherwise. A GIC that follows the
+//! architecture loses nothing by this but a list register.
 
 use arm_gic::gicv2::registers::Gicd;
 use bitfield_struct::bitfield;
@@ -48,10 +47,10 @@ const _: () = assert!(core::mem::offset_of!(Gich, elrsr) == 0x30);
 const _: () = assert!(core::mem::offset_of!(Gich, apr) == 0xf0);
 const _: () = assert!(core::mem::offset_of!(Gich, lr) == 0x100);
 
-/// As many as the core uses; the architecture has up to 64, the GIC-400 has 4.
+/// The list registers that the core uses; the architecture has up to 64, the GIC-400 has 4.
 const MAX_LISTS: usize = 16;
 
-/// GICH_HCR; the maintenance interrupts that are not used are left out.
+/// GICH_HCR, without the maintenance interrupts that are not used.
 #[bitfield(u32)]
 struct Hcr {
     /// En: the virtual interface signals interrupts.
@@ -81,12 +80,12 @@ struct Vtr {
     priority_bits: u32,
 }
 
-/// The list registers of the CPU that holds it: the block is banked.
+/// The list registers of the CPU that holds this value, as the block is banked.
 #[derive(Clone, Copy, Debug)]
 pub struct GichLists {
     registers: NonNull<Gich>,
     distributor: NonNull<Gicd>,
-    /// Those that the core uses; the guard stands in the next one.
+    /// The number that the core uses; the guard is in the next one.
     count: u8,
     /// The maintenance interrupt, a private one.
     maintenance: u8,
@@ -95,8 +94,8 @@ pub struct GichLists {
 // SAFETY: the block is banked by CPU, and so is the maintenance interrupt's enable.
 unsafe impl Sync for GichLists {}
 
-/// What stands in the guard's list register: active, so that it is never signalled, and of an id
-/// that no guest's interrupt has.
+/// The value of the guard's list register: active, so that it is never signalled, and with an id that no
+/// guest's interrupt has.
 const GUARD: GichLr = GichLr::new()
     .with_virtual_id(1019)
     .with_priority(0x1f)
@@ -118,7 +117,7 @@ impl GichLists {
             count: 0,
             maintenance: (maintenance.get() % 32) as u8,
         };
-        // All but the last of them. One that is not there ignores the guard.
+        // All list registers but the last. A list register that does not exist ignores the guard.
         this.count = this.vtr().lists().clamp(1, MAX_LISTS - 1) as u8;
         this
     }
@@ -142,8 +141,8 @@ impl GichLists {
         field!(block, hcr).write(value.into_bits());
     }
 
-    /// Puts the guard in its place, from where a guest can take it by ending an interrupt that
-    /// it was never given: at each turn of a vCPU, so that this harms none but itself.
+    /// Puts the guard in its list register. A guest can remove it by ending an interrupt that it never
+    /// acknowledged, so it is put there at each turn of a vCPU, and the removal harms that vCPU alone.
     fn set_guard(&mut self) {
         let mut block = self.block();
         if let Some(mut register) = field!(block, lr).get(self.count.into()) {
@@ -151,7 +150,7 @@ impl GichLists {
         }
     }
 
-    /// Lets the maintenance interrupt through to this CPU, or not.
+    /// Enables or disables the maintenance interrupt for this CPU in the distributor.
     fn enable_maintenance(&mut self, on: bool) {
         // SAFETY: the frame is mapped for ever; the word of private interrupts is banked, and a
         // zero in it changes nothing.
@@ -166,8 +165,8 @@ impl GichLists {
         }
     }
 
-    /// Empties them all, forgets active priorities and what the guest set in its CPU
-    /// interface, and turns the virtual interface and the maintenance interrupt off.
+    /// Empties all list registers, resets the active priorities and the guest's settings of its CPU
+    /// interface, and disables the virtual interface and the maintenance interrupt.
     pub fn reset(&mut self) {
         self.enable_maintenance(false);
         self.set_hcr(Hcr::new().with_underflow(true));
@@ -177,8 +176,8 @@ impl GichLists {
         self.set_vmcr(0);
     }
 
-    /// Lets the virtual interface signal interrupts, or not; the guest's accesses to it are
-    /// the same either way.
+    /// Enables or disables the virtual interface, which then signals interrupts or does not. The guest's
+    /// accesses to it work in both cases.
     pub fn enable(&mut self, on: bool) {
         self.set_hcr(self.hcr().with_enable(on));
         if on {
@@ -186,31 +185,31 @@ impl GichLists {
         }
     }
 
-    /// Bits of priority that the virtual interface has (GICH_VTR.PRIbits), which is 5.
+    /// The number of bits of priority of the virtual interface (GICH_VTR.PRIbits), which is 5.
     pub fn priority_bits(&self) -> u32 {
         self.vtr().priority_bits() + 1
     }
 
-    /// What the guest set in its CPU interface (GICH_VMCR).
+    /// The guest's settings of its CPU interface (GICH_VMCR).
     #[inline]
     pub fn vmcr(&self) -> u32 {
         field_shared!(self.block(), vmcr).read()
     }
 
-    /// Sets what [`Self::vmcr`] gave.
+    /// Restores the answer of [`Self::vmcr`].
     #[inline]
     pub fn set_vmcr(&mut self, value: u32) {
         let mut block = self.block();
         field!(block, vmcr).write(value);
     }
 
-    /// The priorities that the guest is serving (GICH_APR), a bit each.
+    /// The priorities of the interrupts that are active (GICH_APR), a bit each.
     #[inline]
     pub fn active_priorities(&self) -> u32 {
         field_shared!(self.block(), apr).read()
     }
 
-    /// Sets what [`Self::active_priorities`] gave.
+    /// Restores the answer of [`Self::active_priorities`].
     #[inline]
     pub fn set_active_priorities(&mut self, value: u32) {
         let mut block = self.block();
@@ -258,7 +257,7 @@ impl ListRegisters for GichLists {
         self.set_hcr(self.hcr().with_none_pending(on));
     }
 
-    /// While they are off, underflow is on for the guard's sake.
+    /// While reports are disabled, the underflow interrupt is raised for the guard.
     fn report_ends(&mut self, on: bool) {
         if !on {
             self.enable_maintenance(false);

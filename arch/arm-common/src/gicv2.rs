@@ -2,11 +2,11 @@
 //! (IHI 0048B).
 //!
 //! One group and one priority, as in `gicv3.rs`. A GIC without security extensions has group 0 alone. One
-//! with them shows the Non-secure state group 1 where the other has group 0, so that the same writes
+//! with them shows group 1 to the Non-secure state where the other has group 0, so that the same writes
 //! serve both. The firmware decides which interrupts are Non-secure.
 //!
-//! EOImode is split: the end of an interrupt drops its priority alone, so that a guest can
-//! deactivate what it was handed.
+//! EOImode is set: the end of an interrupt drops only its priority, so that a guest can deactivate an
+//! interrupt that was handed on to it.
 
 use crate::GicError;
 use crate::gich::{Gich, GichLists};
@@ -34,8 +34,8 @@ struct CpuControl {
     __: u32,
 }
 
-/// The distributor, and what is banked of it and of the CPU interface for this CPU: all CPUs
-/// may use the same value, each for itself.
+/// The distributor, and the CPU interface. Registers that are banked are those of the CPU that accesses
+/// them, so all CPUs may use the same value.
 #[derive(Clone, Copy, Debug)]
 pub struct HostGicV2 {
     distributor: NonNull<Gicd>,
@@ -98,7 +98,8 @@ impl HostGicV2 {
         unsafe { UniqueMmioPointer::new(targets) }
     }
 
-    /// Sets the distributor up: all SPIs off, level, of equal priority, to no CPU. Once.
+    /// Sets the distributor up, once: all SPIs are disabled, level-sensitive, of equal priority, and go to
+    /// no CPU.
     pub fn init_distributor(&self) {
         let mut distributor = self.distributor();
         field!(distributor, ctlr).write(GicdCtlr::empty());
@@ -120,8 +121,8 @@ impl HostGicV2 {
         field!(distributor, ctlr).write(GicdCtlr::EnableGrp0);
     }
 
-    /// Sets this CPU's part up: private interrupts off and of equal priority, the interface on
-    /// for every priority, the virtual interface off.
+    /// Sets this CPU's part up: private interrupts are disabled and of equal priority, the CPU interface is
+    /// enabled for every priority, and the virtual interface is disabled.
     pub fn init_cpu(&self) {
         self.reset_word(0);
         let mut cpu = self.cpu();
@@ -131,7 +132,7 @@ impl HostGicV2 {
         self.lists().reset();
     }
 
-    /// Off, not pending, not active, of the group and the priority that all have.
+    /// Makes interrupts disabled, not pending, not active, of the group and the priority that all have.
     fn reset_word(&self, word: usize) {
         let mut distributor = self.distributor();
         let clear = |mut register: UniqueMmioPointer<'_, [ReadPureWrite<u32>; 32]>, value| {
@@ -142,7 +143,7 @@ impl HostGicV2 {
         clear(field!(distributor, icenabler), u32::MAX);
         clear(field!(distributor, icpendr), u32::MAX);
         clear(field!(distributor, icactiver), u32::MAX);
-        // Read-as-zero, writes ignored, where it is not ours to say.
+        // The register reads as zero and ignores writes if the Non-secure state must not set it.
         clear(field!(distributor, igroupr), 0);
         for index in word * 8..word * 8 + 8 {
             if let Some(mut priorities) = field!(distributor, ipriorityr).get(index) {
@@ -170,15 +171,15 @@ impl HostGicV2 {
         field!(cpu, iar).read()
     }
 
-    /// Drops the priority of what [`Self::acknowledge`] gave.
+    /// Drops the priority of the interrupt that [`Self::acknowledge`] gave.
     #[inline(always)]
     pub fn drop_priority(&self, raw: u32) {
         let mut cpu = self.cpu();
         field!(cpu, eoir).write(raw);
     }
 
-    /// Deactivates what [`Self::acknowledge`] gave, or an interrupt with this id, so that it can
-    /// come again.
+    /// Deactivates the interrupt that [`Self::acknowledge`] gave, or one with this id, so that it can fire
+    /// again.
     #[inline(always)]
     pub fn deactivate(&self, raw: u32) {
         let mut cpu = self.cpu();
@@ -187,8 +188,8 @@ impl HostGicV2 {
         unsafe { UniqueMmioPointer::new(register) }.write(raw);
     }
 
-    /// Sends SGI `id` to the CPUs of `targets`, a bit each as [`Self::cpu_mask`] says; they
-    /// then see what the caller made visible before, by a barrier (DSB).
+    /// Sends SGI `id` to the CPUs of `targets`, a bit each as in [`Self::cpu_mask`]. They see the stores
+    /// that the caller made visible before by a barrier (DSB).
     #[inline(always)]
     pub fn send_sgi(&self, id: IntId, targets: u8) {
         let value = u32::from(targets) << 16 | id.get() & 0xf;
@@ -196,7 +197,7 @@ impl HostGicV2 {
         field!(distributor, sgir).write(value);
     }
 
-    /// Sends SGI `id` to all CPUs but this one, whatever they are called.
+    /// Sends SGI `id` to all CPUs but this one, without their bits.
     pub fn send_sgi_to_others(&self, id: IntId) {
         const ALL_BUT_THIS: u32 = 1 << 24;
         core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
@@ -234,7 +235,7 @@ impl HostGicV2 {
         }
     }
 
-    /// Forgets that an SPI is pending (GICD_ICPENDR).
+    /// Clears an SPI's pending state (GICD_ICPENDR).
     pub fn clear_pending(&self, interrupt: IntId) {
         let mut distributor = self.distributor();
         if !interrupt.is_private() {
@@ -264,7 +265,7 @@ fn block<T>(address: Hva) -> Result<NonNull<T>, GicError> {
         .ok_or(GicError::BadAddress)
 }
 
-/// Writes one to an interrupt's bit of a register of which a zero does nothing.
+/// Writes one to an interrupt's bit of a register in which zeros have no effect.
 #[inline(always)]
 fn set_bit(mut register: UniqueMmioPointer<'_, [ReadPureWrite<u32>; 32]>, interrupt: IntId) {
     let (word, bit) = (interrupt.get() / 32, interrupt.get() % 32);

@@ -79,7 +79,7 @@ impl HostGicV3 {
                 if typer.core_mpidr() == mpidr & AFFINITY {
                     return Ok(found);
                 }
-                // Behind the last one there may be nothing, whatever the region's length says.
+                // There may be nothing after the last one, although the region is longer.
                 if typer.last_redistributor() {
                     break;
                 }
@@ -105,7 +105,8 @@ impl HostGicV3 {
         }))
     }
 
-    /// Sets the distributor up: affinity routing, all SPIs in group 1, off, level. Once.
+    /// Sets the distributor up, once: affinity routing is enabled, and all SPIs are in group 1, disabled
+    /// and level-sensitive.
     pub fn init_distributor(&self) {
         self.with_distributor(|gic| {
             gic.enable_all_interrupts(false);
@@ -113,10 +114,10 @@ impl HostGicV3 {
         });
     }
 
-    /// Wakes this CPU's redistributor: SGIs and PPIs in group 1, off.
+    /// Wakes this CPU's redistributor, whose SGIs and PPIs are then in group 1 and disabled.
     pub fn init_redistributor(&self) {
         self.with_redistributor(|gic| {
-            // An error says that it was awake already.
+            // An error means that it was awake already.
             let _ = gic.mark_core_awake();
             gic.configure_default_settings();
         });
@@ -127,7 +128,7 @@ impl HostGicV3 {
         let Ok(id) = arm_gic::IntId::try_from(interrupt.get()) else {
             return;
         };
-        // The id's kind picks the right block, so neither can refuse it.
+        // The id's kind chooses the right block, so no call can fail.
         let _ = if interrupt.is_private() {
             self.with_redistributor(|gic| gic.enable_interrupt(id, on))
         } else {
@@ -173,7 +174,7 @@ impl HostGicV3 {
         }
     }
 
-    /// Forgets that an SPI is pending (GICD_ICPENDR).
+    /// Clears an SPI's pending state (GICD_ICPENDR).
     pub fn clear_pending(&self, interrupt: IntId) {
         let (word, bit) = ((interrupt.get() / 32) as usize, interrupt.get() % 32);
         // SAFETY: the frame is mapped, and a write changes what it has a one for.

@@ -1,10 +1,10 @@
 //! Physical interrupts, by the CPU interface of the board's GICv3 or GICv2. CPUs of ARMv7 have no
 //! system registers of a GICv3, so that a 32-bit hypervisor drives a GICv2 alone.
 //!
-//! Either way ending an interrupt drops its priority, and deactivating it is a step of its
-//! own, so that a guest can do it for the interrupts it was handed (IHI 0069H, 4.8.1;
-//! IHI 0048B, 3.2.1). A GICv3's interface is system registers, a GICv2's is memory that each
-//! CPU sees at the same place.
+//! With both versions, ending an interrupt drops its priority, and deactivating it is another operation, so
+//! that a guest can do it for the interrupts that were handed on to it (IHI 0069H, 4.8.1; IHI 0048B,
+//! 3.2.1). A GICv3's interface is system registers, a GICv2's is memory that each CPU sees at the same
+//! place.
 
 #[cfg(target_arch = "aarch64")]
 use crate::lists::HardwareLists;
@@ -19,7 +19,7 @@ use hanok_types::{CpuId, GicVersion, IntId, MAX_CPUS};
 /// The SGI by which one pCPU makes another leave its guest, or wake.
 pub const KICK: IntId = IntId::new(0);
 
-/// How a CPU takes and ends its interrupts, and sends others one.
+/// The CPU interface by which a CPU acknowledges and ends its interrupts, and sends one to others.
 #[derive(Clone, Copy, Debug)]
 pub enum BoardGic {
     /// GICv3's system registers.
@@ -29,7 +29,7 @@ pub enum BoardGic {
     V2(HostGicV2, GichLists),
 }
 
-/// How interrupts are taken and ended on a GIC whose version is known.
+/// The operations on interrupts of a CPU interface whose version is known.
 pub trait CpuInterface: Copy {
     /// The GIC's version.
     const VERSION: GicVersion;
@@ -133,7 +133,7 @@ impl BoardGic {
     /// Sends the kick to a CPU.
     #[inline(always)]
     pub fn kick(&self, to: &Target) {
-        // What was written for the other CPU is visible before it is woken.
+        // Stores for the other CPU are visible before it wakes.
         crate::sysreg::dsb_ish();
         match self {
             #[cfg(target_arch = "aarch64")]
@@ -145,7 +145,8 @@ impl BoardGic {
         }
     }
 
-    /// Wakes CPUs that sleep before they have started; by a GICv2 alone, as no other board needs it.
+    /// Wakes CPUs that sleep before they have started. It is done by a GICv2 alone, as no other board needs
+    /// it.
     pub fn wake_others(&self) {
         crate::sysreg::dsb_sy();
         match self {
@@ -166,7 +167,8 @@ impl BoardGic {
     }
 }
 
-/// How a CPU is named when an interrupt is sent to it. Of a size by which an index is shifted.
+/// The names of a CPU as a target of interrupts. The size is a power of two, so that an index is only
+/// shifted.
 #[derive(Debug, Default)]
 #[repr(align(32))]
 pub struct Target {
@@ -175,7 +177,7 @@ pub struct Target {
     /// ICC_SGI1R_EL1 for the kick to it, on a GICv3.
     #[cfg(target_arch = "aarch64")]
     sgi: u64,
-    /// The CPU's bit on a GICv2, which only the CPU itself can find out; zero before.
+    /// The CPU's bit on a GICv2, which only the CPU itself can find out; zero until then.
     mask: AtomicU8,
 }
 
@@ -213,16 +215,16 @@ const fn sgi_to(mpidr: u64) -> u64 {
         | 1 << (aff0 & 0xf)
 }
 
-/// How all CPUs are named, by their index.
+/// The names of all CPUs, by their index.
 pub type Targets = heapless::Vec<Target, MAX_CPUS>;
 
-/// Where one CPU's part of the board's interrupt controller is.
+/// The addresses of one CPU's part of the board's interrupt controller.
 #[derive(Clone, Copy, Debug)]
 pub enum CpuFrames {
     /// The distributor and this CPU's redistributor.
     #[cfg(target_arch = "aarch64")]
     V3(HostGicV3),
-    /// The distributor, and what of it is banked.
+    /// The distributor, whose banked registers are this CPU's.
     V2(HostGicV2),
 }
 
@@ -245,18 +247,18 @@ macro_rules! of_frames {
 }
 
 impl CpuGic {
-    /// By its frames, on a board whose CPUs are named so.
+    /// Makes it of its frames, on a board whose CPUs have these names.
     pub fn new(frames: CpuFrames, targets: &'static Targets) -> Self {
         Self { frames, targets }
     }
 
-    /// Sets up what is the whole board's. Once.
+    /// Sets up the part of the whole board, once.
     pub fn init_board(&self) {
         of_frames!(self, gic => gic.init_distributor());
     }
 
-    /// Sets up what is this CPU's, whose number is `me`: all priorities let through, ending in two
-    /// steps.
+    /// Sets up the part of this CPU, whose number is `me`: all priorities are enabled, and priority drop
+    /// and deactivation are separate.
     pub fn init_cpu(&self, me: CpuId) {
         match &self.frames {
             #[cfg(target_arch = "aarch64")]
@@ -292,7 +294,7 @@ impl HostGic for CpuGic {
 
     fn set_active(&self, interrupt: IntId, on: bool) {
         of_frames!(self, gic => gic.set_active(interrupt, on));
-        // Before what follows counts in this CPU.
+        // The writes take effect in this CPU before the next instructions.
         crate::sysreg::dsb_sy();
     }
 

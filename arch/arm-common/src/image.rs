@@ -12,24 +12,24 @@ use core::sync::atomic::AtomicU64;
 pub struct ImageInfo {
     /// The bytes `HANOKIMG`.
     pub magic: [u8; 8],
-    /// [`hanok_config::sum`] of all that follows it: of this block, and of the binary behind it.
+    /// [`hanok_config::sum`] of the rest of this block and of the binary after it.
     pub sum: u64,
-    /// Where the payload starts, in bytes from the image's start; 0 where there is none.
+    /// The payload's offset in bytes from the image's start; 0 if there is none.
     pub payload_offset: u64,
     /// Bytes of the payload.
     pub payload_len: u64,
-    /// Physical address of a PL011 to speak through before the device tree is read; 0 for none.
+    /// The physical address of a PL011 that prints before the device tree is read; 0 for none.
     pub early_console: u64,
     /// [`hanok_config::sum`] of the system's tree, with which the payload begins.
     pub system_sum: u64,
-    /// Random bytes, other ones in each image; zeros where there are to be none.
+    /// Random bytes, which differ in each image; zeros if the image is to have none.
     pub key: [u8; 32],
 }
 
 /// Bytes of the header and of the information block up to its sum.
 const BEFORE_SUMMED: usize = 64 + offset_of!(ImageInfo, payload_offset);
 
-/// What the assembly hands to Rust.
+/// The data that the assembly passes to Rust.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct BootArguments {
@@ -43,8 +43,8 @@ pub struct BootArguments {
 /// value, on its way to its place.
 pub const BOOT_STACK: usize = 256 << 10;
 
-/// Panics if all of the boot stack was used: it has no guard, and the translation by which other CPUs
-/// start lies below it.
+/// Panics if the whole boot stack was used. It has no guard, and the translation by which other CPUs start
+/// is below it.
 pub fn check_boot_stack() {
     // SAFETY: a word of the image's bss, zero since the start, that only a stack that is
     // all used reaches.
@@ -68,22 +68,22 @@ pub fn image_info() -> ImageInfo {
     unsafe { core::ptr::read_volatile(&raw const hanok_image_info) }
 }
 
-/// Whether the hypervisor's own part of the image is what the image tool saw. To be asked
-/// while nothing of it can have changed.
+/// Whether the hypervisor's own part of the image has the sum that the image tool computed. It must be
+/// called before anything in it can have changed.
 pub fn is_whole(info: &ImageInfo) -> bool {
     let start = (&raw const hanok_image_start).wrapping_add(BEFORE_SUMMED);
     let len = (&raw const __file_end) as usize - start as usize;
-    // SAFETY: code and constants of the image, mapped, and changed by nobody.
+    // SAFETY: code and constants of the image, mapped, and never changed.
     let binary = unsafe { core::slice::from_raw_parts(start, len) };
     hanok_config::sum(binary) == info.sum
 }
 
-/// Where a secondary CPU starts, as an offset into the image.
+/// The offset in the image at which a secondary CPU starts.
 pub fn secondary_entry_offset() -> u64 {
     hanok_secondary_boot as *const () as u64 - IMAGE_BASE
 }
 
-/// Where a CPU starts that is released from a spin table, as an offset into the image.
+/// The offset in the image at which a CPU starts that is released from a spin table.
 pub fn released_entry_offset() -> u64 {
     hanok_released_boot as *const () as u64 - IMAGE_BASE
 }
@@ -95,7 +95,7 @@ pub fn released_record() -> &'static AtomicU64 {
     unsafe { &hanok_released_record }
 }
 
-/// What a secondary CPU reads before it has a stack; at a physical address.
+/// The record that a secondary CPU reads before it has a stack, by its physical address.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct SecondaryStart {

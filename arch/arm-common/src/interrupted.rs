@@ -10,10 +10,9 @@ use hanok_pcpu::{Local, OwnDevice, Vcpu, guest};
 use hanok_trace::Event;
 use hanok_vm::{Attempt, Cause, PostedSgis};
 
-/// What is left to do about an interrupt that was acknowledged. Whatever takes more than a few
-/// instructions is called last, with the exit alone: if the references to the vCPU and the record were
-/// still in use there, the pointer that the trap entry is told would be kept on the stack meanwhile,
-/// for all that is short, too.
+/// The work that is left for an interrupt that was acknowledged. Work of more than a few instructions is
+/// called last, and with the exit alone: if the references to the vCPU and the record were still in use
+/// there, the compiler would keep the pointer for the trap entry on the stack, also in the short cases.
 enum Next {
     /// Nothing.
     Done,
@@ -110,7 +109,7 @@ fn kick<K: Kind, G: CpuInterface>(
     _: G,
     mut lists: impl ListRegisters,
 ) -> Next {
-    // Whoever changes whether a vCPU may run asks for its attention, too.
+    // A change of a vCPU's power or lifecycle also makes a request, so that requests alone are tested.
     let Some(posted) = vcpu.requests.take_interrupts_alone() else {
         return Next::Slow;
     };
@@ -149,7 +148,7 @@ fn known_timer<K: Kind>(
     exited.handle_or(shown, |exited| new_timer(exited, taken))
 }
 
-/// The virtual timer's interrupt, where it was not shown in this list register before.
+/// Handles the virtual timer's interrupt, if it was not in this list register before.
 #[inline(never)]
 fn new_timer<K: Kind>(exited: Exited<Machine<K>>, taken: Taken) -> Option<Exited<Machine<K>>> {
     exited.handle(|vcpu, local| {
@@ -183,8 +182,8 @@ fn interrupts_changed<K: Kind>(
     })
 }
 
-/// The guest has ended an interrupt with a physical one behind, most often its timer's, that did not
-/// stand alone.
+/// Handles the report that the guest has ended an interrupt with a physical one behind it, most often its
+/// timer's, beside which others were listed.
 #[inline(never)]
 fn end_reported<K: Kind>(exited: Exited<Machine<K>>, taken: Taken) -> Option<Exited<Machine<K>>> {
     exited.handle(|vcpu, local| {
@@ -200,8 +199,8 @@ fn end_reported<K: Kind>(exited: Exited<Machine<K>>, taken: Taken) -> Option<Exi
     })
 }
 
-/// The interrupt of a device. Where the VM has the device for itself, the guest deactivates the
-/// interrupt, through the list register.
+/// The interrupt of a device. If the VM has the device for itself, the guest deactivates the interrupt,
+/// through the list register.
 #[inline(never)]
 fn device_fired<K: Kind>(exited: Exited<Machine<K>>, taken: Taken) -> Option<Exited<Machine<K>>> {
     exited.handle(|vcpu, local| {

@@ -2,8 +2,8 @@
 //! AArch64 counterparts, the hypervisor's own translation, the board's GIC, its serial port, and the
 //! firmware's PSCI.
 //!
-//! Devices of the board that no guest reaches are driven by libraries, which get the hypervisor's
-//! words and its settings here.
+//! Devices of the board that no guest can access are driven by libraries; the modules here translate the
+//! hypervisor's types for them, and choose their settings.
 
 #![no_std]
 

@@ -8,8 +8,8 @@ use hanok_hal::{ListRegisters, VirtualCpuInterface};
 #[cfg(target_arch = "aarch64")]
 pub use hardware::HardwareLists;
 
-/// What the virtual interface keeps of a vCPU beside its interrupts: the guest's masks and
-/// settings, and the priorities at which it is interrupted now. All zero out of reset.
+/// The state of a vCPU's virtual interface beside its interrupts: the guest's masks and settings, and the
+/// active priorities. All are zero after a reset.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InterfaceState {
     /// ICH_VMCR_EL2 or GICH_VMCR.
@@ -18,7 +18,7 @@ pub struct InterfaceState {
     active: [(usize, usize); 4],
 }
 
-/// The list registers of the CPU that holds it, of either kind.
+/// The list registers, of either kind, of the CPU that holds this value.
 #[derive(Debug)]
 pub enum HostLists {
     /// GICv3's.
@@ -29,7 +29,7 @@ pub enum HostLists {
 }
 
 impl HostLists {
-    /// Empties them all, as they are whenever nobody is in this CPU. Once.
+    /// Empties all list registers, once: they are always empty while no vCPU is in this CPU.
     pub fn clear(&mut self) {
         match self {
             #[cfg(target_arch = "aarch64")]
@@ -38,7 +38,7 @@ impl HostLists {
         }
     }
 
-    /// Bits of priority that the virtual interface has.
+    /// The number of bits of priority of the virtual interface.
     pub fn priority_bits(&self) -> u32 {
         match self {
             #[cfg(target_arch = "aarch64")]

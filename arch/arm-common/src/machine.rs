@@ -13,17 +13,17 @@ use hanok_trace::{Event, Sink, Source};
 use hanok_types::{CpuId, Deadline, IntId, Ipa, Span};
 use hanok_vm::{CpuRegisters, StackPointer};
 
-/// What differs between the architectures of a [`Machine`]. Its [`CpuRegisters`] are those of the CPU that
-/// calls.
+/// The part of a [`Machine`] that differs between the architectures. Its [`CpuRegisters`] are those of the
+/// calling CPU.
 pub trait Kind: CpuRegisters + Debug + Default + Sync + Sized + 'static {
     /// A vCPU's registers.
     type Context: Context<Machine<Self>>;
     /// Which of the CPUs' optional features there are.
     type Features: Copy + Debug + Sync;
 
-    /// Whether the virtual timer's interrupt is first tried in line with the other interrupts. Where
-    /// the compiler has registers to spare, a call of its own keeps them out of the way of a kick;
-    /// elsewhere that call costs the timer more than it saves.
+    /// Whether the virtual timer's interrupt is first tried in line with the other interrupts. Where a call
+    /// can save registers, a call of its own keeps the timer's registers out of the path of a kick;
+    /// elsewhere the call costs the timer more than it saves.
     const TIMER_INLINE: bool;
 }
 
@@ -46,7 +46,7 @@ pub struct Machine<K: Kind> {
     pub frequency: u64,
     /// The firmware, if the board has PSCI.
     pub firmware: Option<Firmware>,
-    /// Faults for a test that must find them.
+    /// Planted faults that a test must find.
     pub planted: Planted,
 }
 
@@ -124,7 +124,7 @@ impl<K: Kind> Backend for Machine<K> {
         self.gic.lists()
     }
 
-    /// By ISR_EL1.I, which at EL2 is about physical interrupts, however they are routed (DDI 0487,
+    /// It reads ISR_EL1.I, which at EL2 is about physical interrupts, however they are routed (DDI 0487,
     /// D24.2.90; ISR in Hyp mode, DDI 0406C, B4.1.90).
     #[inline(never)]
     fn interrupt_is_pending(&self) -> bool {
@@ -165,7 +165,7 @@ impl<K: Kind> Backend for Machine<K> {
     }
 }
 
-/// No trace is kept yet.
+/// There is no trace yet.
 impl<K: Kind> Sink for Machine<K> {
     #[inline(always)]
     fn record(&self, _: Option<Source>, _: Event) {}

@@ -13,14 +13,14 @@ use hanok_hal::Tlb;
 use hanok_paging::{El2Stage1, MapError, Stage1Attributes, Table};
 use hanok_types::{Address, CpuId, Hpa, Hva, Ipa, PAGE_SIZE, Span};
 
-/// From one CPU's stacks to the next one's.
+/// The distance from one CPU's stacks to the next one's.
 const STRIDE: u64 = 0x4_0000;
-/// Bytes of the normal stack; below it nothing is mapped.
+/// The size in bytes of the normal stack, below which nothing is mapped.
 pub const STACK: u64 = 0x8000;
-/// Bytes of the emergency stack; around it nothing is mapped.
+/// The size in bytes of the emergency stack, around which nothing is mapped.
 pub const EMERGENCY_STACK: u64 = 0x2000;
 
-/// What of physical memory the hypervisor reaches.
+/// The parts of physical memory that the hypervisor maps.
 pub fn reachable() -> Span<Hpa> {
     Span::new(Hpa::new(0), REACH).unwrap_or_default()
 }
@@ -39,7 +39,7 @@ pub struct OwnTable(Table<El2Stage1, Frames>);
 pub type OwnMapError = MapError<Hva>;
 
 impl OwnTable {
-    /// An empty one; `None` where `frames` has none left.
+    /// An empty table; `None` if `frames` has no frame left.
     pub fn new(frames: Frames) -> Option<Self> {
         Table::new(GEOMETRY, frames).map(Self)
     }
@@ -59,7 +59,7 @@ impl OwnTable {
         self.0.map(&mut OwnTlb, span, to, rights)
     }
 
-    /// Maps a range where it is; partial pages count whole.
+    /// Maps a range one to one, rounded to whole pages.
     pub fn map_in_place(
         &mut self,
         range: Span<Hpa>,
@@ -94,7 +94,7 @@ impl OwnTable {
     /// Makes it this CPU's translation, for good.
     ///
     /// # Safety
-    /// Everything in use, this code and its stack included, is mapped where it is now.
+    /// Everything in use, this code and its stack included, is mapped at its present address.
     pub unsafe fn activate(&self) {
         crate::sysreg::dsb_sy();
         // SAFETY: by this function's contract, all that is in use stays where it is.
@@ -135,9 +135,10 @@ impl Tlb<Hva> for OwnTlb {
 pub struct Stage2Tlb(pub u64);
 
 impl Tlb<Ipa> for Stage2Tlb {
-    /// One page goes by its address, and what stage 1 made of it by the VMID, as combined entries have no
-    /// IPA to be found by. What is larger was a block or a table, of which parts may be cached: all of the
-    /// VMID goes. Both act under the VMID of VTTBR_EL2, which may be another VM's here.
+    /// For one page, the stage 2 entry is invalidated by its address, and entries of both stages by the
+    /// VMID, as they cannot be found by an IPA. Anything larger was a block or a table, parts of which may
+    /// be cached, so all entries of the VMID are invalidated. Both operations act on the VMID of VTTBR_EL2,
+    /// which may be another VM's here.
     fn invalidate(&mut self, range: Span<Ipa>) {
         crate::sysreg::dsb_ish();
         let forget = || match range.len() {
@@ -152,9 +153,9 @@ impl Tlb<Ipa> for Stage2Tlb {
     }
 }
 
-/// Does `maintenance` under another VTTBR_EL2. The registers of stage 1 are those of the vCPU in this CPU:
-/// so that nothing which it speculates comes under another VM's VMID, stage 1 is on and its walks are off
-/// meanwhile.
+/// Does `maintenance` under another VTTBR_EL2. The registers of stage 1 are those of the vCPU in this CPU.
+/// Stage 1 is on and its walks are off meanwhile, so that no translation is speculated under another VM's
+/// VMID.
 fn under(space: u64, maintenance: impl FnOnce()) {
     const STAGE_1: u64 = 1;
     let (tcr, sctlr) = (crate::read!("tcr_el1"), crate::read!("sctlr_el1"));
@@ -176,7 +177,7 @@ fn under(space: u64, maintenance: impl FnOnce()) {
     crate::sysreg::isb();
 }
 
-/// Forgets what all CPUs' TLBs hold of any guest.
+/// Invalidates the entries of all guests in the TLBs of all CPUs.
 pub fn forget_all_vmids() {
     crate::sysreg::dsb_ish();
     space::forget_every_vmid();

@@ -2,28 +2,28 @@
 
 use arm_pl011_uart::{DataBits, Interrupts, LineConfig, PL011Registers, Parity, StopBits, Uart};
 use core::ptr::NonNull;
-use hanok_hal::{HostLine, LineFull, SerialPort};
+use hanok_hal::{HostLine, LineFull, ReceiveInterrupt, SerialPort};
 use hanok_types::Hva;
 use safe_mmio::UniqueMmioPointer;
 
-/// The clock and the speed of a port that nobody has set up: only an emulator starts us so,
-/// and that one does not mind. A boot loader leaves the port as its user wants it.
+/// The clock and the speed for a port that has not been set up. Only an emulator starts the hypervisor so,
+/// and ignores them. A boot loader sets the port up as its user wants it.
 const ASSUMED_CLOCK: u32 = 24_000_000;
 const ASSUMED_SPEED: u32 = 115_200;
 /// Offset of UARTCR, and its UARTEN (DDI 0183, 3.3.8).
 const CONTROL: u64 = 0x30;
 const ENABLED: u32 = 1;
 
-/// The interrupts that say that bytes were received. Taking the bytes lets them fall (DDI 0183, 3.4).
+/// The interrupts that say that bytes were received. Reading the bytes clears them (DDI 0183, 3.4).
 const RECEIVED: Interrupts = Interrupts::RXI.union(Interrupts::RTI);
 
-/// A PL011, set up by the firmware or else by us.
+/// A PL011, which the firmware has set up, or else the hypervisor.
 pub struct HostUart {
     uart: Uart<'static>,
 }
 
 impl HostUart {
-    /// The PL011 at `base`; `None` where that is no usable address.
+    /// The PL011 at `base`; `None` if that is no usable address.
     ///
     /// # Safety
     /// `base` is a PL011's register frame, mapped as device memory for ever, and no other
@@ -48,14 +48,13 @@ impl HostUart {
         Some(Self { uart })
     }
 
-    /// Lets received bytes interrupt, and clears what is pending from before.
+    /// Enables the interrupts for received bytes, and clears those that were pending before.
     pub fn listen(&mut self) {
         self.uart.clear_interrupts(Interrupts::all());
         self.uart.set_interrupt_masks(RECEIVED);
     }
 
-    /// Sends a byte, waiting for room however long that takes. For the hypervisor's own
-    /// last words.
+    /// Sends a byte, and waits for room as long as it takes. It is used for the last lines of a panic.
     pub fn send_blocking(&mut self, byte: u8) {
         while self.try_send(byte).is_err() {
             core::hint::spin_loop();
@@ -80,10 +79,14 @@ impl HostLine for HostUart {
         self.uart.set_interrupt_masks(masks);
     }
 
-    fn acknowledge(&mut self) -> bool {
+    fn acknowledge(&mut self) -> ReceiveInterrupt {
         let pending = self.uart.masked_interrupt_status();
         self.uart.clear_interrupts(pending - RECEIVED);
-        pending.intersects(RECEIVED)
+        if pending.intersects(RECEIVED) {
+            ReceiveInterrupt::Pending
+        } else {
+            ReceiveInterrupt::Idle
+        }
     }
 
     fn acknowledge_in_vain(&mut self) {
@@ -91,7 +94,7 @@ impl HostLine for HostUart {
     }
 
     fn receive(&mut self) -> Option<u8> {
-        // One with a line error is passed on as it came.
+        // A byte with a line error is read as a question mark.
         self.uart.read_word().unwrap_or(Some(b'?'))
     }
 }

@@ -1,4 +1,4 @@
-//! Faults that a test plants, so that it is seen that what must find them does.
+//! Faults that a test plants, to show that the checks find them.
 //!
 //! Only an image built with the feature `selftest` can have any; in the image that is used nothing
 //! can be planted, and no instruction asks whether something was.
@@ -20,8 +20,8 @@ mod with {
     }
 
     impl Planted {
-        /// With `late_error`, the next vCPU that makes room for another one leaves as if a store of
-        /// its had failed; with `unsteady_ids`, ID registers say something else now and then.
+        /// With `late_error`, the next vCPU that makes room for another one leaves as if a store of its had
+        /// failed; with `unsteady_ids`, ID registers have another value now and then.
         pub fn new(late_error: bool, unsteady_ids: bool) -> Self {
             Self {
                 late_error: AtomicBool::new(late_error),
@@ -34,17 +34,17 @@ mod with {
             self.late_error.load(Ordering::Relaxed)
         }
 
-        /// A late error came: the planted one, if there was one.
+        /// Counts a late error that came as the planted one, if there is one.
         pub fn late_error_came(&self) {
             self.late_error.store(false, Ordering::Relaxed);
         }
 
-        /// Whether ID registers say something else now and then.
+        /// Whether ID registers have another value now and then.
         pub fn ids_are_unsteady(&self) -> bool {
             self.unsteady_ids
         }
 
-        /// What an ID register says that is `value`, at this time.
+        /// The value at this time of an ID register whose own value is `value`.
         pub fn id(&self, value: u64, counter: impl FnOnce() -> u64) -> u64 {
             if self.unsteady_ids && counter().is_multiple_of(8) {
                 !value
@@ -72,7 +72,7 @@ mod without {
         #[inline(always)]
         pub const fn late_error_came(&self) {}
 
-        /// What an ID register says that is `value`.
+        /// The value of an ID register whose own value is `value`.
         #[inline(always)]
         pub fn id(&self, value: u64, _counter: impl FnOnce() -> u64) -> u64 {
             value

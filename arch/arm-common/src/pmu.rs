@@ -34,8 +34,8 @@ fn event_counters() -> u64 {
     }
 }
 
-/// The hypervisor's own counter, of so many. Of a single one nothing could be left on the guest's
-/// side of the fence.
+/// The number of the hypervisor's own counter, if the CPU has so many. A single counter cannot be used, as
+/// the guest's part must have at least one.
 const fn own_of(counters: u64) -> Option<u64> {
     match counters {
         0 | 1 => None,
@@ -43,8 +43,8 @@ const fn own_of(counters: u64) -> Option<u64> {
     }
 }
 
-/// MDCR_EL2 with the counters below HPMN on the guest's side, and ours counting. HPMN zero is
-/// reserved (without FEAT_HPMN0; DDI 0406C, B4.1.66): a CPU with one counter gives it away.
+/// MDCR_EL2 with the counters below HPMN in the guest's part, and the hypervisor's enabled. HPMN zero is
+/// reserved (without FEAT_HPMN0; DDI 0406C, B4.1.66), so on a CPU with one counter that one is the guest's.
 const fn fence_of(counters: u64) -> Mdcr {
     match own_of(counters) {
         Some(ours) => Mdcr::HPME.union(Mdcr::from_bits_retain(ours)),
@@ -57,13 +57,13 @@ const _: () = {
     assert!(fence_of(31).bits() & HPMN == 30 && fence_of(31).contains(Mdcr::HPME));
 };
 
-/// What of MDCR_EL2 there is for this CPU's counters.
+/// The fields of MDCR_EL2 for this CPU's counters.
 pub fn fence() -> Mdcr {
     fence_of(event_counters())
 }
 
-/// Whether this CPU counts instructions: found by trying, as not every CPU with a PMU has
-/// PMCEID0, which tells of the event (QEMU's models of Cortex-A7 and A15 do not).
+/// Whether this CPU counts instructions. It is found by a trial, as not every CPU with a PMU has PMCEID0,
+/// which says whether the event exists (QEMU's models of Cortex-A7 and A15 do not).
 pub fn counts() -> bool {
     if own_of(event_counters()).is_none() {
         return false;
@@ -89,8 +89,8 @@ pub fn start() {
     crate::sysreg::isb();
 }
 
-/// What it shows, modulo 2^32. PMSELR_EL0 stays as [`start`] left it, as guests' accesses
-/// to it exit. A CPU without a counter has no such register either, and nobody asks there.
+/// The value of the counter, modulo 2^32. PMSELR_EL0 stays as [`start`] left it, as guests' accesses to it
+/// exit. A CPU without a counter has no such register either, and it is not accessed there.
 #[inline(always)]
 pub fn read_instructions() -> u32 {
     read!("pmxevcntr_el0") as u32

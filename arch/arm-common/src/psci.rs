@@ -6,7 +6,7 @@ use smccc::{Call, psci};
 #[cfg(target_arch = "aarch64")]
 use smccc::{Hvc, Smc};
 
-/// How the firmware is called.
+/// The instruction that calls the firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conduit {
     /// SMC.
@@ -35,9 +35,9 @@ impl Firmware {
         }
     }
 
-    /// Turns the board off; comes back only where the firmware refuses.
+    /// Turns the board off. It returns only if the firmware refuses.
     pub fn system_off(&self) {
-        // A refusal leaves nothing to do but what the caller does next: stop.
+        // After a refusal the caller stops the CPU; nothing else can be done.
         let _ = match self.conduit {
             Conduit::Smc => psci::system_off::<Smc>(),
             Conduit::Hvc => psci::system_off::<Hvc>(),
@@ -67,8 +67,8 @@ mod conduits {
 
     macro_rules! conduit {
         ($name:ident, $extension:literal, $instruction:literal) => {
-            /// This instruction, by the calling convention for 32 bit (DEN0028): what a call of PSCI
-            /// takes is in R0 to R3, what it gives in R0.
+            /// Executes this instruction by the calling convention for 32 bit (DEN0028): the arguments of a
+            /// PSCI call are in R0 to R3, and its answer is in R0.
             #[derive(Debug)]
             pub enum $name {}
 
@@ -90,7 +90,7 @@ mod conduits {
                     results
                 }
 
-                /// There is none on this CPU.
+                /// This CPU does not have the instruction.
                 fn call64(_: u32, _: [u64; 17]) -> [u64; 18] {
                     // NOT_SUPPORTED.
                     [-1_i64 as u64; 18]

@@ -70,9 +70,9 @@ impl VmMemory for GuestRam {
 
     fn overwrite<R>(&self, at: Ipa, len: u64, write: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         let to = self.host_of(at, len).ok()?;
-        // SAFETY: `host_of` proved the range, which is mapped and this VM's, and no Rust object
-        // lives there. By the trait's contract nobody is in the VM, and the one caller makes its
-        // memory: no other reference exists while this one does, which ends with `write`.
+        // SAFETY: `host_of` proved the range, which is mapped and this VM's, and no Rust object lives
+        // there. By the trait's contract no vCPU is in the VM, and the one caller makes its memory: no
+        // other reference exists while this one does, which ends with `write`.
         let bytes = unsafe { core::slice::from_raw_parts_mut(to, usize::try_from(len).ok()?) };
         Some(write(bytes))
     }
@@ -83,7 +83,7 @@ impl VmMemory for GuestRam {
 
     fn copy_to(&self, to: Hpa) {
         let len = self.ipa.len();
-        // What the guest wrote with its caches off is behind lines that may be older.
+        // Cache lines may be older than data in memory that the guest wrote with its caches off.
         bulk::clean_to_coherency(self.host.get(), len);
         let (from, into) = (self.host.get() as *const u8, to.get() as *mut u8);
         // SAFETY: both are mapped one to one, and the VM's or on their way to it, by the traits'

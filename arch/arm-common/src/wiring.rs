@@ -1,9 +1,8 @@
 //! What the image's wiring calls of the executive.
 
-/// Makes the module `wiring`: the functions of the executive that the image's wiring calls, compiled
-/// with this backend's crate. A generic function is compiled in the crate that names it, and the
-/// image's own crate is compiled for size. `$host` is the backend's type in
-/// the calling crate's root.
+/// Defines the module `wiring`, which has the functions of the executive that the image's wiring calls,
+/// compiled with this backend's crate. A generic function is compiled in the crate that names it, and the
+/// image's own crate is compiled for size. `$host` is the backend's type in the calling crate's root.
 #[macro_export]
 macro_rules! wiring {
     ($host:ident) => {
@@ -19,13 +18,13 @@ macro_rules! wiring {
                 cpu.begin()
             }
 
-            /// Lets every VM boot that boots by itself.
+            /// Starts the first boot of every VM that boots with the board.
             #[inline(never)]
             pub fn begin_all(board: &'static Board<$host>) {
                 pcpu::begin_all(board);
             }
 
-            /// Says one line of the hypervisor's own on the console.
+            /// Prints one line of the hypervisor's own on the console.
             #[inline(never)]
             pub fn say(board: &Board<$host>, text: core::fmt::Arguments<'_>) {
                 board.say(text);

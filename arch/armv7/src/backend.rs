@@ -22,7 +22,7 @@ impl CpuRegisters for Hyp {
         host_id::read(id)
     }
 
-    /// An AArch64 guest's stack pointers: nothing asks for them of an AArch32 guest.
+    /// These are an AArch64 guest's stack pointers, which are never read or set for an AArch32 guest.
     fn stack_pointer(&self, _which: StackPointer) -> u64 {
         0
     }

@@ -24,8 +24,8 @@ unsafe extern "C" {
     static hanok_released_cpu: AtomicU32;
 }
 
-/// The word that tells CPUs released from a pen which of them may start: its affinity with bit 31
-/// set; zero: none may. To be cleaned to the point of coherency after
+/// The word that names the CPU, of those released from a pen, which may start: its affinity with bit 31
+/// set, or zero if none may. It must be cleaned to the point of coherency after
 /// [`crate::image::released_record`].
 pub fn released_cpu() -> &'static AtomicU32 {
     // SAFETY: an aligned word of the image's bss, which only these CPUs' assembly reads.

@@ -22,11 +22,11 @@ pub struct HypContext {
     pub frame: [u32; FRAME],
     /// Top of the stack of the pCPU it runs on.
     pub stack: u64,
-    /// The registers of the guest's other modes, and where it goes on, while the vCPU is
+    /// The registers of the guest's other modes, and its program counter and status, while the vCPU is
     /// `folded`: in the order of [`Self::unfold`].
     banked: [u32; BANKED],
-    /// Whether its registers are in `frame` and `banked`, as after an exit that needs none of them; to
-    /// copy them to [`Self::regs`] and back would only cost time.
+    /// Whether its registers are in `frame` and `banked`, as after an exit that needs none of them, so that
+    /// they are not copied to [`Self::regs`] and back in vain.
     folded: bool,
     /// All general registers between [`Self::arrive`] and [`Self::depart`], at the places that
     /// they have in AArch64.
@@ -180,7 +180,7 @@ impl HypContext {
         self.folded = false;
     }
 
-    /// Copies folded registers to [`Self::regs`], as they are to be read or changed.
+    /// Copies folded registers to [`Self::regs`], in which they can be read and changed.
     pub fn unfold(&mut self) {
         self.regs = self.registers();
         self.folded = false;

@@ -1,4 +1,4 @@
-//! Asynchronous aborts that arrive late: whose they are. As in the 64-bit backend.
+//! Asynchronous aborts that arrive late, and the vCPU to which each belongs: see the 64-bit backend.
 
 use core::arch::asm;
 use hanok_hal::LateError;

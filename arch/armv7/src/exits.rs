@@ -1,4 +1,4 @@
-//! From the trap entry to the core, and back.
+//! The way of an exit from the trap entry to the core, and back.
 
 use crate::{Host, Vcpu, read};
 use hanok_arm_common::exited::Exited;
@@ -82,7 +82,7 @@ fn is_fp(esr: u64) -> bool {
     esr & SIMD != 0 || matches!(esr & 0xf, 10 | 11)
 }
 
-/// The exit as the core knows it; `None` where the guest is to try the instruction again.
+/// The exit in the core's terms; `None` if the guest must try the instruction again.
 fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Option<Exit> {
     let mode = vcpu.context.psr();
     let one = |register| with_banked(register, mode);
@@ -138,8 +138,8 @@ extern "C" fn hanok_on_irq() -> *mut Vcpu {
     })
 }
 
-/// Does what an asynchronous abort would do that arrives while the vCPU runs that this CPU is about to
-/// enter. Returns the vCPU to enter. For a test; a real abort comes by [`hanok_on_sync`].
+/// Acts as if an asynchronous abort had arrived while the vCPU ran that this CPU is about to enter. Returns
+/// the vCPU to enter. For a test; a real abort comes by [`hanok_on_sync`].
 ///
 /// # Safety
 /// As for [`cpu::here`].

@@ -51,7 +51,7 @@ extern "C" fn hanok_fast_hypercall(mut exited: Exited, esr: u32) -> Option<Exite
     })
 }
 
-/// Where in the frame a register is, in the mode that `psr` says; `None` where it is not.
+/// The place of a register in the frame, in the mode of `psr`; `None` if it is not in the frame.
 #[inline(always)]
 fn place(register: u8, psr: u64) -> Option<usize> {
     let mode = Psr::from_bits(psr as u32).mode();

@@ -5,13 +5,13 @@
 //! are saved only when that one touches them, too. The hypervisor itself is built for a
 //! soft-float target and never touches them outside this file.
 //!
-//! FPEXC is one of these registers: a guest that turned its FPU off must find it off. But it is never left
-//! in the CPU while the trap is closed (accesses trap). With FPEXC.EN clear an FP instruction at PL1 is
-//! undefined, and a CPU may find that before it finds the trap (DDI 0406C, "Enabling Advanced SIMD and
-//! floating-point support", and the pseudocode CheckAdvSIMDOrVFPEnabled): a vCPU would then see that a
-//! former owner, perhaps of another VM, had its FPU off. So whoever closes the trap takes FPEXC out and sets EN, which
-//! leaves each FP instruction, VMRS and VMSR of FPEXC among them, to the trap; and FPEXC comes back
-//! as the trap is opened, with the other registers or, where they have stayed, alone.
+//! FPEXC is one of these registers: a guest that turned its FPU off must find it off. But its value is
+//! never left in the CPU while the trap is closed (accesses trap). With FPEXC.EN clear an FP instruction at
+//! PL1 is undefined, and a CPU may find that before it finds the trap (DDI 0406C, "Enabling Advanced SIMD
+//! and floating-point support", and the pseudocode CheckAdvSIMDOrVFPEnabled): a vCPU would then see that a
+//! former owner, perhaps of another VM, had its FPU off. So when the trap is closed, FPEXC is saved and EN
+//! is set, which leaves each FP instruction, VMRS and VMSR of FPEXC among them, to the trap. FPEXC is
+//! restored when the trap is opened, with the other registers or, if they have stayed in the CPU, alone.
 //!
 //! | trap | FPEXC in the CPU | the owner's FPEXC |
 //! |---|---|---|
@@ -152,7 +152,7 @@ pub fn install() {
 }
 
 /// Closes the trap, so that the next guest's first access to FP or SIMD is an exit. The registers in the
-/// CPU are lost; where a vCPU still needs them, [`FpState::close`] is to be called instead.
+/// CPU are lost; if a vCPU still needs them, [`FpState::close`] must be called instead.
 pub fn close() {
     if !is_closed() {
         set_control(ENABLE);
@@ -161,14 +161,14 @@ pub fn close() {
     }
 }
 
-/// Gives the FP registers to `next`, whose first access since it came was trapped. `owner` is
+/// Gives the FP registers to `next`, whose first access since it came was trapped. `owner` is the vCPU
 /// whose registers are in the CPU.
 pub fn hand_over(owner: Option<&mut FpState>, next: &FpState) -> FpGiven {
     open_trap();
     if is_closed() {
         return FpGiven::Absent;
     }
-    // Not to be seen otherwise where the emulator finds the trap first.
+    // On an emulator that finds the trap first, only this assertion shows a violation of the rule.
     assert!(control() & ENABLE != 0, "FP was closed with FPEXC.EN clear");
     if let Some(owner) = owner {
         owner.save();
@@ -218,8 +218,8 @@ pub fn set_vector(index: u8, value: u128) {
     });
 }
 
-/// What `act` gives, the FPU being on, where there is a Q register `index`; 0 for those that the CPU
-/// does not have.
+/// The answer of `act`, which runs with the FPU on, if there is a Q register `index`; 0 for those that the
+/// CPU does not have.
 fn with_register(index: u8, act: impl FnOnce() -> u128) -> Option<u128> {
     if is_closed() || index >= 16 {
         return None;

@@ -22,7 +22,7 @@ pub fn read(id: SysReg) -> u64 {
         _ => match id.crm() {
             1 => id_row!(id.op2(), 1, 0 1 2 3 4 5 6 7),
             2 => id_row!(id.op2(), 2, 0 1 2 3 4 5),
-            // MVFR2 and what came with Armv8; reserved before, and not there.
+            // MVFR2 and the registers of Armv8 are reserved in ARMv7, and do not exist.
             _ => 0,
         },
     }

@@ -1,5 +1,5 @@
-//! Giving a guest an exception: what the CPU does on taking one to PL1 (DDI 0406C, B1.8.3 and
-//! the pseudocode TakeUndefInstrException, TakeDataAbortException, TakePrefetchAbortException).
+//! Gives a guest an exception, as the CPU does when it takes one to PL1 (DDI 0406C, B1.8.3 and the
+//! pseudocode TakeUndefInstrException, TakeDataAbortException, TakePrefetchAbortException).
 
 use crate::context::HypContext;
 use crate::{read, write, write_own};
@@ -17,7 +17,7 @@ fn status(fault: Fault, write: bool) -> u64 {
     fault_status(fault, write, read!("tcr_el1"))
 }
 
-/// Where the guest's vectors are.
+/// The address of the guest's vectors.
 fn vectors() -> u64 {
     control().vectors(read!("vbar_el1"))
 }

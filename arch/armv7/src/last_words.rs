@@ -1,4 +1,4 @@
-//! What a panic shows of this CPU.
+//! The state of this CPU that a panic prints.
 
 use crate::read;
 use crate::vectors::FaultFrame;
@@ -22,7 +22,7 @@ const VECTORS: [&str; 8] = [
 pub fn fault(vector: u64, frame: &FaultFrame, mut say: impl FnMut(Arguments<'_>)) {
     let kind = VECTORS[(vector % 8) as usize];
     let (hsr, address, elr) = (read!("esr_el2"), read!("far_el2"), read!("elr_el2"));
-    // What is mapped in the window of stacks does not fault.
+    // An access to mapped memory in the window of stacks does not fault.
     let why = if (STACKS..IMAGE_BASE).contains(&address) {
         " (a stack ran over)"
     } else {
@@ -39,7 +39,7 @@ pub fn fault(vector: u64, frame: &FaultFrame, mut say: impl FnMut(Arguments<'_>)
     say(format_args!("  sp  {:#x} lr {:#x}", frame.sp, frame.lr));
 }
 
-/// What tells how this CPU came here: the exit that it served last, and its own state.
+/// Prints how this CPU came here: the exit that it served last, and its own state.
 pub fn cpu(mut say: impl FnMut(Arguments<'_>)) {
     let sp: u32;
     // SAFETY: reads the stack pointer.

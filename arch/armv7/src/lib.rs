@@ -2,14 +2,14 @@
 //!
 //! It does what `arch/aarch64` does, for the same core and the same executive, to which it is a
 //! [`hanok_hal::Backend`], too. Registers carry the names of their AArch64 counterparts
-//! (`hanok_arm_common::sysreg`), so that what acts on both alike is one text, in `arch/arm-common`.
+//! (`hanok_arm_common::sysreg`), so that code for both is written once, in `arch/arm-common`.
 //!
 //! Guests run at PL1 and PL0, behind stage 2 (LPAE). Everything here runs in Hyp mode with
 //! interrupts masked, in A32, without FP. Manual: DDI 0406C, part B, with chapter B1.7 "The
 //! Virtualization Extensions".
 //!
-//! A CPU without these extensions is told at its first instructions (`boot.rs`); the backend
-//! for it begins there.
+//! The first instructions find out whether a CPU has these extensions (`boot.rs`); a backend for CPUs
+//! without them would begin there.
 
 #![no_std]
 

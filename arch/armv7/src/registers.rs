@@ -1,4 +1,4 @@
-//! A vCPU's registers, for people.
+//! A dump of a vCPU's registers.
 
 use crate::context::HypContext;
 use core::fmt::Arguments;

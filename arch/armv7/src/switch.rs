@@ -1,5 +1,5 @@
-//! What the executive asks of a vCPU's registers: how they are reset, come into the CPU and leave it,
-//! and take an exception.
+//! The operations that the executive needs on a vCPU's registers: reset, loading into the CPU, saving, and
+//! taking an exception.
 
 use crate::context::HypContext;
 use crate::fp::{self, FpState};

@@ -1,4 +1,4 @@
-//! What exits: the values of the registers that decide which guest action comes to Hyp mode.
+//! The values of the registers that decide which actions of a guest exit to Hyp mode.
 
 use crate::{maintain, read, write, write_own};
 use hanok_arm_common::controls::{Hcr, Mdcr};
@@ -37,7 +37,7 @@ impl Features {
     }
 }
 
-/// HCR of a guest that runs; `shared` where another vCPU may want its pCPU meanwhile.
+/// HCR of a guest that runs; `shared` if another vCPU may need its pCPU meanwhile.
 pub fn guest_hcr(_features: Features, shared: bool) -> Hcr {
     Hcr::of_guest(shared)
 }
@@ -45,14 +45,14 @@ pub fn guest_hcr(_features: Features, shared: bool) -> Hcr {
 /// CNTHCTL: PL1 reads the physical counter (PL1PCTEN), its physical timer exits.
 const CNTHCTL: u64 = 1;
 
-/// Sets what is the same for every guest on this CPU; HCR comes with each vCPU. `vtcr` is the
-/// same for all, and `empty_space` the VTTBR while there is no guest.
+/// Sets the registers that are the same for every guest on this CPU; HCR is set with each vCPU. `vtcr` is
+/// the same for all, and `empty_space` the VTTBR while there is no guest.
 pub fn install(vtcr: u64, empty_space: u64, features: Features) {
     // SAFETY: no guest runs here yet; it is of the geometry that every stage 2 is made with.
     unsafe { write_own!("vtcr_el2", vtcr) };
     // SAFETY: the stage 2 that maps nothing, under the VMID that no VM has.
     unsafe { write_own!("vttbr_el2", empty_space) };
-    // Whatever ran here before left its translations under VMIDs that are given out anew:
+    // Software that ran here before may have left translations under VMIDs that are now used again:
     // TLBIALLNSNH.
     dsb_sy();
     maintain!(4 8 7 4, 0);
@@ -68,7 +68,7 @@ pub fn install(vtcr: u64, empty_space: u64, features: Features) {
     isb();
 }
 
-/// For a test: MIDR, which the CPU answers by itself, says something else from now on.
+/// For a test: changes MIDR, which the CPU answers by itself, from now on.
 #[cfg(feature = "selftest")]
 pub fn unsettle_ids() {
     write!("vpidr_el2", !read!("vpidr_el2"));

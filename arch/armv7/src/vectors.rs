@@ -8,9 +8,9 @@
 //! handler answers with the vCPU to resume; the hypervisor keeps no registers between two exits, so
 //! there is nothing else to save.
 //!
-//! An exception taken from Hyp mode itself is our own fault and ends in a panic, on a stack of
-//! its own: the reason may be that the normal one ran over. A data abort is no fault where it is
-//! expected (`hyp_data`).
+//! An exception taken from Hyp mode itself is the hypervisor's own fault and ends in a panic, on a stack of
+//! its own, since the normal one may have overflowed. Some code expects a data abort, which is no fault
+//! (`hyp_data`).
 
 use crate::{Host, HostContext, Vcpu};
 use core::mem::offset_of;
@@ -40,8 +40,8 @@ core::arch::global_asm!(
     isb
     .endm
 
-    // Behind what serves frequent exits, which answers with the vCPU, or with zero if the exit is not
-    // done with: then \handler has it.
+    // After the function for frequent exits, whose answer is the vCPU, or zero if it has not handled the
+    // exit: then \handler does.
     .macro finish handler
     cmp     r0, #0
     beq     1f
@@ -180,7 +180,7 @@ hanok_go_on_stack:
 
 const _: () = assert!(offset_of!(Vcpu, context) + offset_of!(HostContext, frame) == 0);
 
-/// What was in the registers when Hyp mode itself faulted.
+/// The registers at a fault of Hyp mode itself.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct FaultFrame {
@@ -208,7 +208,8 @@ pub fn install() {
 /// Leaves for the guest of `vcpu`, for the first time on this stack.
 ///
 /// # Safety
-/// `vcpu` is what `Cpu::begin` or `Cpu::finish` gave last; nothing of the caller's stack is needed again.
+/// `vcpu` is the last answer of `Cpu::begin` or `Cpu::finish`; no data on the caller's stack is needed
+/// again.
 pub unsafe fn enter(vcpu: *mut Vcpu) -> ! {
     // SAFETY: by this function's contract.
     unsafe { hanok_enter(vcpu.cast()) }
@@ -217,7 +218,7 @@ pub unsafe fn enter(vcpu: *mut Vcpu) -> ! {
 /// Goes on at `next`, on another stack.
 ///
 /// # Safety
-/// `stack` is the top of a mapped stack, and this CPU's; nothing of the caller's is needed again.
+/// `stack` is the top of a mapped stack, and this CPU's; no data on the caller's stack is needed again.
 pub unsafe fn go_on_stack<T>(stack: u64, argument: *mut T, next: extern "C" fn(*mut T) -> !) -> ! {
     // SAFETY: by this function's contract.
     unsafe { hanok_go_on_stack(stack as usize, argument.cast(), next as usize) }

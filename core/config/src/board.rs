@@ -64,7 +64,7 @@ pub struct BoardTree<'a> {
 
 impl BoardTree<'_> {
     /// The pages in which CPUs look for where to start: of a spin table, which are reserved, so that
-    /// they are nobody's RAM; or of the board's system registers.
+    /// no VM gets them as RAM; or of the board's system registers.
     pub fn release_pages(&self) -> Vec<Span<Hpa>, MAX_CPUS> {
         let mut pages: Vec<Span<Hpa>, MAX_CPUS> = Vec::new();
         for cpu in &self.cpus {

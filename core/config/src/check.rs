@@ -1,4 +1,4 @@
-//! The rules a system must keep. One list of them for the tool and for the board.
+//! The rules that a system must keep. The tool and the board use the same list.
 
 mod devices;
 mod promises;
@@ -11,10 +11,10 @@ use hanok_types::{
 };
 use thiserror::Error;
 
-/// A rule that a system breaks. VMs and blobs are named by their place, from 0.
+/// A rule that a system breaks. VMs, blobs, slots and devices are named by their index, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
-    /// Nothing to run.
+    /// The system has no VM.
     #[error("the system has no VM")]
     NoVm,
     /// A VM without a name, or with one that cannot be printed.
@@ -23,7 +23,7 @@ pub enum Fault {
         /// The VM.
         vm: usize,
     },
-    /// Two VMs of one name.
+    /// Two VMs have the same name.
     #[error("vm {vm} has the name of an earlier one")]
     SameName {
         /// The later VM.
@@ -35,7 +35,7 @@ pub enum Fault {
         /// The VM.
         vm: usize,
     },
-    /// A pCPU that no board has.
+    /// A pCPU whose number is higher than that of any board.
     #[error("vm {vm}: pCPU {cpu} is past the last one, {}", MAX_CPUS - 1)]
     NoSuchCpu {
         /// The VM.
@@ -49,32 +49,32 @@ pub enum Fault {
         /// The VM.
         vm: usize,
     },
-    /// More vCPUs on one pCPU than it can choose among.
+    /// More vCPUs on one pCPU than a policy can manage.
     #[error("pCPU {cpu} has more than {MAX_ENTITIES} vCPUs")]
-    Crowded {
+    TooManyVcpus {
         /// The pCPU.
         cpu: CpuId,
     },
-    /// A time slice that nobody should have.
+    /// A time slice that is too short or too long.
     #[error("a time slice of {slice} us is not from {} to {}", SLICES.start(), SLICES.end())]
     Slice {
-        /// In microseconds.
+        /// The slice in microseconds.
         slice: u32,
     },
-    /// A promise to a vCPU that the VM does not have, or a second one to the same.
+    /// A promise to a vCPU that the VM does not have, or a second promise to the same vCPU.
     #[error("vm {vm}: a promise is for no vCPU of its own, or for one that has another")]
-    PromiseToNobody {
+    MisplacedPromise {
         /// The VM.
         vm: usize,
     },
-    /// A promise that nobody can keep.
+    /// A promise that no server can keep.
     #[error("the promise to vCPU {vcpu} of vm {vm}: {error}")]
     Promise {
         /// The VM.
         vm: usize,
         /// The vCPU.
         vcpu: VcpuId,
-        /// What is wrong with it.
+        /// The reason.
         error: InterfaceError,
     },
     /// A promise whose period is too long.
@@ -85,9 +85,9 @@ pub enum Fault {
         /// The vCPU.
         vcpu: VcpuId,
     },
-    /// A vCPU without a promise on a pCPU that enforces these, or with one on a pCPU that takes turns.
+    /// A vCPU without a promise on a pCPU that enforces promises, or with one on a pCPU whose vCPUs run in turn.
     #[error("vCPU {vcpu} of vm {vm} is promised CPU time and its core takes turns, or the reverse")]
-    Promised {
+    PromiseMismatch {
         /// The VM.
         vm: usize,
         /// The vCPU.
@@ -111,7 +111,7 @@ pub enum Fault {
         /// The entry.
         entry: Ipa,
     },
-    /// A blob without a byte.
+    /// An empty blob.
     #[error("blob {blob} of vm {vm} is empty")]
     Empty {
         /// The VM.
@@ -135,7 +135,7 @@ pub enum Fault {
         /// The later blob.
         blob: usize,
     },
-    /// A firmware that is not what the first bank of flash begins with.
+    /// A firmware that is not at the start of the first bank of flash.
     #[error("blob {blob} of vm {vm}, a firmware, is not at {} or more than {} MiB", platform::FLASH, FIRMWARE_SIZE >> 20)]
     Firmware {
         /// The VM.
@@ -143,7 +143,7 @@ pub enum Fault {
         /// The blob.
         blob: usize,
     },
-    /// A blob that would be loaded outside of memory, or not at a multiple of 8 bytes.
+    /// A blob whose destination is outside of memory, or not at a multiple of 8 bytes.
     #[error("blob {blob} of vm {vm} does not lie inside the VM's memory")]
     OutsideMemory {
         /// The VM.
@@ -151,7 +151,7 @@ pub enum Fault {
         /// The blob.
         blob: usize,
     },
-    /// Two blobs loaded over each other.
+    /// Two blobs whose destinations overlap.
     #[error("blob {blob} of vm {vm} overlaps an earlier one in memory")]
     Overlap {
         /// The VM.
@@ -159,7 +159,7 @@ pub enum Fault {
         /// The later blob.
         blob: usize,
     },
-    /// A seed or the place for the host address outside of its blob, or in a blob that is
+    /// A seed or the place for the host address that is outside of its blob, or in a blob that is
     /// no device tree.
     #[error("blob {blob} of vm {vm}: a seed or host address is not inside a device tree")]
     Seed {
@@ -203,7 +203,7 @@ pub enum Fault {
         /// The device.
         device: usize,
     },
-    /// A device that no load or store reaches.
+    /// A device without registers.
     #[error("device {device} of vm {vm} has no registers")]
     NoRegisters {
         /// The VM.
@@ -211,8 +211,8 @@ pub enum Fault {
         /// The device.
         device: usize,
     },
-    /// Registers that are no whole pages, or that the guest would see elsewhere than where
-    /// the virtual platform has devices that are passed through.
+    /// Registers that are no whole pages, or whose guest addresses are outside of the region that the virtual
+    /// platform has for devices that are passed through.
     #[error(
         "device {device} of vm {vm}: registers that are not whole pages, or not in {} to {}",
         platform::PASS_THROUGH,
@@ -224,7 +224,7 @@ pub enum Fault {
         /// The device.
         device: usize,
     },
-    /// Two ranges of registers of a VM at one place.
+    /// Two ranges of registers that overlap in a VM.
     #[error("device {device} of vm {vm}: its registers overlap others of the VM")]
     RegistersOverlap {
         /// The VM.
@@ -232,7 +232,7 @@ pub enum Fault {
         /// The later device.
         device: usize,
     },
-    /// A page of registers given twice.
+    /// A page of registers of the board that two devices have.
     #[error("device {device} of vm {vm}: its registers on the board are given twice")]
     RegistersTwice {
         /// The later VM.
@@ -248,7 +248,7 @@ pub enum Fault {
         vm: usize,
         /// The later device.
         device: usize,
-        /// As the guest sees it.
+        /// The guest's id of the interrupt.
         line: IntId,
     },
     /// An interrupt of the board that is no SPI.
@@ -258,40 +258,40 @@ pub enum Fault {
         vm: usize,
         /// The device.
         device: usize,
-        /// On the board.
+        /// The board's id of the interrupt.
         line: IntId,
     },
-    /// An interrupt of the board given twice.
+    /// An interrupt of the board that two devices have.
     #[error("device {device} of vm {vm}: the board's interrupt {line} is given twice")]
     BoardLineTwice {
         /// The later VM.
         vm: usize,
         /// The later device.
         device: usize,
-        /// On the board.
+        /// The board's id of the interrupt.
         line: IntId,
     },
-    /// A system for the other interrupt controller.
+    /// A system that was built for the other interrupt controller.
     #[error(
         "it was built for a {system}, and the board has a {board}: build it with a `board` that has one"
     )]
     OtherGic {
-        /// What the system was built for.
+        /// The version for which the system was built.
         system: GicVersion,
-        /// What the board has.
+        /// The version that the board has.
         board: GicVersion,
     },
-    /// More pCPUs named than the board has.
+    /// The description names more pCPUs than the board has.
     #[error(
         "it needs {needed} CPUs and the board has {most}: start it with more, or give its VMs fewer"
     )]
-    FewCpus {
-        /// How many the system needs.
+    TooFewCpus {
+        /// The number that the system needs.
         needed: usize,
-        /// How many the board has.
+        /// The number that the board has.
         most: usize,
     },
-    /// A device that is the hypervisor's.
+    /// A device that the hypervisor uses itself, or RAM.
     #[error("device {device} of vm {vm} is memory, or one that the hypervisor has itself")]
     OwnDevice {
         /// The VM.
@@ -301,12 +301,12 @@ pub enum Fault {
     },
 }
 
-/// Where the devices that are passed through end.
+/// The end of the region of devices that are passed through.
 const PASS_THROUGH_END: Ipa = Ipa::new(platform::PASS_THROUGH.get() + platform::PASS_THROUGH_SIZE);
 
 impl SystemView<'_> {
-    /// Whether the system keeps every rule; `payload_len` is the length in bytes of the
-    /// payload its blobs come from.
+    /// Verifies that the system keeps every rule. `payload_len` is the length in bytes of the
+    /// payload that its blobs are in.
     pub fn check(&self, payload_len: u64) -> Result<(), Fault> {
         if self.vms.is_empty() {
             return Err(Fault::NoVm);
@@ -355,7 +355,7 @@ impl SystemView<'_> {
                 let count = count.ok_or(Fault::NoSuchCpu { vm, cpu })?;
                 *count += 1;
                 if *count > MAX_ENTITIES {
-                    return Err(Fault::Crowded { cpu });
+                    return Err(Fault::TooManyVcpus { cpu });
                 }
             }
         }
@@ -376,7 +376,7 @@ impl VmConfig {
         let entry = self.entry;
         let firmware = self.firmware().and_then(Blob::span);
         let inside = self.memory.contains(entry) || firmware.is_some_and(|at| at.contains(entry));
-        // Bit 0 says, as at PSCI's CPU_ON, that AArch32 code begins in T32.
+        // As in PSCI's CPU_ON, bit 0 says that AArch32 code begins in T32.
         let word = entry.is_aligned(4) || self.aarch32 && entry.get() & 1 == 1;
         if !inside || !word {
             return Err(Fault::Entry { vm, entry });
@@ -415,7 +415,7 @@ impl VmConfig {
 }
 
 impl Blob {
-    /// Where it lies in the VM's memory or flash; `None` if that wraps.
+    /// The blob's range in the VM's memory or flash; `None` if it exceeds the address space.
     pub fn span(&self) -> Option<Span<Ipa>> {
         Span::new(self.load, self.len)
     }

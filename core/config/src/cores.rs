@@ -1,60 +1,60 @@
-//! How pCPUs choose among their vCPUs, and what CPU time vCPUs are promised.
+//! The policies of pCPUs, and the CPU time that vCPUs are promised.
 
 use hanok_sched::{Interface, InterfaceError, Kind, Order, Reservation, Slack};
 use hanok_types::{VcpuId, VmId};
 
 /// The longest period of a promise, in nanoseconds: an hour.
 pub const MAX_PERIOD: u64 = 3_600 * NANOS;
-/// Nanoseconds of a second.
+/// Nanoseconds in a second.
 const NANOS: u64 = 1_000_000_000;
 
-/// How a pCPU chooses among its vCPUs.
+/// The policy by which a pCPU chooses among its vCPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CorePolicy {
-    /// In turn, without a promise.
+    /// The vCPUs run in turn, and none has a promise.
     #[default]
     RoundRobin,
-    /// By what each vCPU is promised, which is enforced.
+    /// Each vCPU has a promise, which is enforced.
     Servers {
-        /// Which of the vCPUs that have work and budget runs.
+        /// The order in which vCPUs that have work and budget run.
         order: Order,
-        /// What becomes of time that was promised and is not used.
+        /// The use of promised time that its vCPU does not use.
         slack: Slack,
     },
 }
 
-/// What CPU time a vCPU is promised: `budget` within `deadline` of the start of each `period`. Times are
+/// A promise of CPU time to a vCPU: `budget` within `deadline` of the start of each `period`. Times are
 /// in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promise {
-    /// To a vCPU of which VM.
+    /// The VM of the vCPU.
     pub vm: VmId,
-    /// Which of the VM's vCPUs.
+    /// The vCPU.
     pub vcpu: VcpuId,
-    /// How its budget is treated.
+    /// The kind of its server, which manages the budget.
     pub kind: Kind,
-    /// How often the budget comes, at most [`MAX_PERIOD`].
+    /// The time between two replenishments of the budget, at most [`MAX_PERIOD`].
     pub period: u64,
-    /// What comes in each period: at most the deadline, and not zero.
+    /// The CPU time of each period: at most the deadline, and not zero.
     pub budget: u64,
-    /// Until when after the period's start it has come: at most the period.
+    /// The time after the period's start by which the budget has been given: at most the period.
     pub deadline: u64,
-    /// Its priority where these decide; the smallest number is the highest.
+    /// Its priority, if the policy uses priorities; the smallest number is the highest priority.
     pub priority: u64,
 }
 
 impl Promise {
-    /// Whether it can be kept by a server at all.
+    /// Verifies that a server can keep the promise at all.
     pub(crate) fn check(&self) -> Result<(), InterfaceError> {
         let interface = Interface::new(self.period, self.budget, self.deadline)?;
         self.kind.suits(interface)
     }
 
-    /// The promise in ticks of a counter of `frequency` Hz, below 2^34. What is no whole tick is in the
-    /// promise's favour: periods and deadlines are rounded down, the budget up.
+    /// The promise in ticks of a counter of `frequency` Hz, below 2^34. It is rounded to whole ticks in the
+    /// vCPU's favour: periods and deadlines down, the budget up.
     ///
     /// # Errors
-    /// Where so few ticks are no promise any more.
+    /// If the rounded values are no valid promise.
     pub fn reservation(&self, frequency: u64) -> Result<Reservation, InterfaceError> {
         let period = ticks(self.period, frequency, 0);
         let budget = ticks(self.budget, frequency, NANOS - 1);
@@ -67,19 +67,19 @@ impl Promise {
     }
 }
 
-/// `nanos` in ticks of a counter of `frequency` Hz; `more` is added to what is divided by a second.
+/// `nanos` in ticks of a counter of `frequency` Hz; `more` is added to the dividend, to round up.
 fn ticks(nanos: u64, frequency: u64, more: u64) -> u64 {
-    // In two parts: the product of both numbers is no u64.
+    // In two parts, as the product of both numbers does not fit in a u64.
     let (seconds, rest) = (nanos / NANOS, nanos % NANOS);
     seconds * frequency + (rest * frequency + more) / NANOS
 }
 
-/// The words of a closed set in the system's tree.
+/// A closed set whose members have words in the system's tree.
 pub(crate) trait Word: Copy + PartialEq + 'static {
-    /// Each of the set with its word.
+    /// Each member with its word.
     const WORDS: &'static [(Self, &'static str)];
 
-    /// From its word.
+    /// The member that has a word.
     fn from_word(word: &str) -> Option<Self> {
         let mut words = Self::WORDS.iter();
         words.find(|(_, own)| *own == word).map(|(one, _)| *one)
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_tick_are_in_the_promise_s_favour() {
-        // 62.5 MHz: 16 ns a tick.
+        // At 62.5 MHz a tick is 16 ns.
         let reserved = promise(1_000_015, 500_001, 999_999).reservation(62_500_000);
         let expected = Interface::new(62_500, 31_251, 62_499).unwrap();
         assert_eq!(reserved.unwrap().interface, expected);

@@ -1,5 +1,5 @@
-//! The device tree that a guest finds: exactly what its VM has, with the names, layout and
-//! phandles of QEMU's `virt`, so that whatever finds its devices there finds them here.
+//! The device tree of a guest: it describes exactly the devices that its VM has, with the names, layout
+//! and phandles of QEMU's `virt`, so that a guest that finds its devices there finds them here, too.
 //!
 //! Bindings are those of the Devicetree Specification v0.4 and of the Linux kernel's
 //! Documentation/devicetree/bindings.
@@ -19,22 +19,22 @@ use dtoolkit::fdt::Fdt;
 use dtoolkit::model::DeviceTreeNode;
 use hanok_types::{GICV2_CPUS, GicVersion, IntId, Ipa, Span, VcpuId, platform};
 
-/// What a guest's tree depends on.
+/// The parameters of a guest's tree.
 #[derive(Clone, Copy, Debug)]
 pub struct GuestTree<'a> {
     /// The VM's name.
     pub name: &'a str,
-    /// Rows and columns of the terminal at which a person sits, where one does.
+    /// Rows and columns of the user's terminal, if there is one.
     pub terminal: Option<(u16, u16)>,
-    /// Number of vCPUs; each has the affinity that [`VcpuId::affinity`] says.
+    /// The number of vCPUs; each has the affinity of [`VcpuId::affinity`].
     pub vcpus: usize,
     /// RAM.
     pub memory: Span<Ipa>,
     /// The kernel's command line.
     pub bootargs: &'a str,
-    /// Where the initramfs is.
+    /// The guest's addresses of the initramfs.
     pub initramfs: Option<Span<Ipa>>,
-    /// Which interrupt controller the VM has.
+    /// The version of the VM's interrupt controller.
     pub gic: GicVersion,
     /// Its devices of the virtual platform.
     pub slots: &'a [DeviceSlot],
@@ -45,9 +45,9 @@ pub struct GuestTree<'a> {
 /// A device that is passed through.
 #[derive(Clone, Copy, Debug)]
 pub struct GuestDevice<'a> {
-    /// As the board has it.
+    /// Its description in the board's tree.
     pub host: &'a HostDevice,
-    /// What of it the VM is given, and where.
+    /// The registers and interrupts that the VM gets, with the guest's addresses.
     pub given: &'a PassThrough,
 }
 
@@ -55,29 +55,29 @@ const CLOCK_HANDLE: u32 = 0x8000;
 const GIC_HANDLE: u32 = 0x8001;
 const RNG_SEED_LEN: usize = 32;
 const KASLR_SEED_LEN: usize = 8;
-/// The first clock of a device that is passed through; the others follow.
+/// The phandle of the first clock of devices that are passed through; the others follow.
 const DEVICE_CLOCK_HANDLE: u32 = 0x8100;
 const LEVEL_HIGH: u32 = 4;
-/// GICv2 alone: the CPUs that a private interrupt goes to, from this bit of its flags on.
+/// Only with a GICv2: the CPUs to which a private interrupt goes, from this bit of its flags on.
 const PPI_CPUS_SHIFT: u32 = 8;
 
-/// A guest's tree, flattened.
+/// A guest's tree in its flattened form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// Offset and length of the properties `rng-seed` and `kaslr-seed`, which are zero and
-    /// are to be filled with random bytes before the guest begins.
+    /// Offset and length of the properties `rng-seed` and `kaslr-seed`, which are zero, and
+    /// which the board fills with random bytes before the guest begins.
     pub seeds: Vec<(u32, u32)>,
-    /// Offset of the address that a bus master uses for the first byte of RAM: zero, to be
-    /// replaced with RAM's host address (big-endian, 8 bytes). Without a bus master, none.
+    /// The offset of the address that a bus master uses for the first byte of RAM. It is zero, and the board
+    /// replaces it by RAM's host address (big-endian, 8 bytes). `None` without a bus master.
     pub host_address: Option<u32>,
 }
 
 impl GuestTree<'_> {
-    /// What QEMU's tree does not have: that this is a VM, for programs which ask
-    /// (`systemd-detect-virt` and others look at this node); and for userlands that want to know,
-    /// which one, and how large the terminal is.
+    /// A node that QEMU's tree does not have. It says that this is a VM, for programs that want to know
+    /// (`systemd-detect-virt` and others look for this node), and gives userlands the VM's name and the size
+    /// of the terminal.
     fn hypervisor(&self) -> DeviceTreeNode {
         let node = node("hypervisor")
             .with("compatible", "hanok,hypervisor")
@@ -90,7 +90,7 @@ impl GuestTree<'_> {
         }
     }
 
-    /// Writes it.
+    /// Writes the tree.
     pub fn write(&self) -> Written {
         let bytes = tree(self.root());
         let seeds = seeds(&bytes).unwrap_or_default();
@@ -192,7 +192,7 @@ impl GuestTree<'_> {
             .with("compatible", compatible.as_slice())
     }
 
-    /// The CPUs of a private interrupt, in its flags: GICv2's binding alone has them.
+    /// The CPUs of a private interrupt, in its flags, which only GICv2's binding has.
     fn ppi_cpus(&self) -> u32 {
         let cpus = self.vcpus.min(GICV2_CPUS) as u32;
         match self.gic {
@@ -257,7 +257,7 @@ fn clock() -> DeviceTreeNode {
         .with("compatible", "fixed-clock")
 }
 
-/// Where the seeds lie in a flattened tree.
+/// The ranges of the seeds in a flattened tree.
 fn seeds(bytes: &[u8]) -> Option<Vec<(u32, u32)>> {
     let chosen = Fdt::new(bytes).ok()?.find_node("/chosen")?;
     let mut seeds = vec![];

@@ -1,4 +1,4 @@
-//! What a system is, once it has been described: VMs, their memory and what to load there.
+//! The model of a system: its VMs, their memory, and the blobs to load there.
 
 use crate::cores::{CorePolicy, Promise};
 use crate::slot::DeviceSlots;
@@ -7,27 +7,27 @@ use hanok_types::{
 };
 use heapless::{String, Vec};
 
-/// Bytes of a VM's name.
+/// The most bytes of a VM's name.
 pub const MAX_NAME: usize = 32;
-/// Blobs of one VM.
+/// The most blobs of one VM.
 pub const MAX_BLOBS: usize = 8;
-/// Places in one blob that the board fills with random bytes.
+/// The most ranges of one blob that the board fills with random bytes.
 pub const MAX_SEEDS: usize = 4;
 /// The most memory a VM can have: as on QEMU's `virt`, RAM ends at 256 GiB.
 pub const MAX_MEMORY: u64 = 255 << 30;
-/// Devices passed through to one VM.
+/// The most devices that are passed through to one VM.
 pub const MAX_DEVICES: usize = 4;
-/// Ranges of registers of one device.
+/// The most ranges of registers of one device.
 pub const MAX_REGISTERS: usize = 4;
-/// Interrupts of one device.
+/// The most interrupts of one device.
 pub const MAX_LINES: usize = 8;
-/// Interrupts of devices that one board hands on, for all VMs together.
+/// The most interrupts of devices that are passed through, for all VMs of a board together.
 pub const MAX_BOARD_LINES: usize = 64;
-/// The time slice in microseconds where the description says nothing.
+/// The time slice in microseconds if the description gives none.
 pub const DEFAULT_SLICE: u32 = 10_000;
-/// The time slices in microseconds that may be chosen.
+/// The time slices in microseconds that a description may choose.
 pub const SLICES: core::ops::RangeInclusive<u32> = 100..=1_000_000;
-/// Bytes of the bank of flash that a firmware is put into: the first of two.
+/// The size in bytes of the bank of flash that holds a firmware: the first of two.
 pub const FIRMWARE_SIZE: u64 = platform::FLASH_SIZE / 2;
 
 /// A whole system, as the tool on the PC makes it.
@@ -36,14 +36,14 @@ pub const FIRMWARE_SIZE: u64 = platform::FLASH_SIZE / 2;
 pub struct System {
     /// Its VMs, [`hanok_types::MAX_VMS`] at most.
     pub vms: alloc::vec::Vec<VmConfig>,
-    /// What those vCPUs are promised whose pCPU enforces promises: all of the first VM's, then the next one's.
+    /// The promises to the vCPUs whose pCPUs enforce promises: first those of the first VM, then of the next.
     pub promises: alloc::vec::Vec<Promise>,
-    /// Which interrupt controller its VMs see; it must be the board's.
+    /// The version of the interrupt controller that its VMs see; the board must have the same.
     pub gic: GicVersion,
-    /// For how long in microseconds a vCPU runs before another one of its pCPU has its
-    /// turn, where it takes turns; see [`SLICES`].
+    /// The time in microseconds for which a vCPU runs before another one of its pCPU has its turn, on
+    /// pCPUs whose vCPUs run in turn; see [`SLICES`].
     pub slice: u32,
-    /// How each pCPU chooses among its vCPUs.
+    /// The policy by which each pCPU chooses among its vCPUs.
     pub policies: [CorePolicy; MAX_CPUS],
 }
 
@@ -62,7 +62,7 @@ impl Default for System {
 
 #[cfg(feature = "write")]
 impl System {
-    /// All of it, to be looked at.
+    /// A view of the whole system.
     pub fn view(&self) -> SystemView<'_> {
         SystemView {
             vms: &self.vms,
@@ -74,45 +74,45 @@ impl System {
     }
 }
 
-/// A whole system to look at, its VMs and promises wherever they are kept. The fields are those of
+/// A view of a whole system, whose VMs and promises may be anywhere in memory. The fields are those of
 /// `System`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemView<'a> {
     /// Its VMs.
     pub vms: &'a [VmConfig],
-    /// What its vCPUs are promised.
+    /// The promises to its vCPUs.
     pub promises: &'a [Promise],
     /// Its interrupt controller.
     pub gic: GicVersion,
     /// Its time slice.
     pub slice: u32,
-    /// How each pCPU chooses.
+    /// The policy of each pCPU.
     pub policies: [CorePolicy; MAX_CPUS],
 }
 
 /// One VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmConfig {
-    /// Its name, for people.
+    /// Its name, for messages and the console.
     pub name: String<MAX_NAME>,
     /// The pCPU of each vCPU; there are as many vCPUs as entries. Several vCPUs, of one VM
     /// or of several, may name the same one.
     pub cpus: Vec<CpuId, MAX_VCPUS>,
-    /// Its RAM, as the guest sees it.
+    /// Its RAM, by the guest's addresses.
     pub memory: Span<Ipa>,
-    /// Where vCPU 0 begins: in memory, or in the firmware's bank of flash.
+    /// The address at which vCPU 0 begins: in memory, or in the firmware's bank of flash.
     pub entry: Ipa,
-    /// What vCPU 0 finds in X0: for Linux the address of its tree.
+    /// The initial value of vCPU 0's X0: for Linux the address of its tree.
     pub argument: u64,
-    /// What is in its memory when it begins; the rest is zero.
+    /// The blobs that are in its memory when it begins; the rest of the memory is zero.
     pub blobs: Vec<Blob, MAX_BLOBS>,
     /// Its devices of the virtual platform.
     pub slots: DeviceSlots,
     /// Devices of the board that it has for itself.
     pub devices: Vec<PassThrough, MAX_DEVICES>,
-    /// Whether it may have a device that is a bus master, which could reach all memory.
+    /// Whether it may have a device that is a bus master, which could access all memory.
     pub trusted: bool,
-    /// Whether it begins by itself, or waits until somebody restarts it.
+    /// Whether it starts with the board, or waits for a command of the prompt.
     pub autostart: bool,
     /// Whether its EL1 is AArch32: it begins as a 32-bit board does.
     pub aarch32: bool,
@@ -121,7 +121,7 @@ pub struct VmConfig {
 /// A device of the board that one VM has for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassThrough {
-    /// Its node's name in the board's tree, for people.
+    /// The name of its node in the board's tree, for messages.
     pub name: String<MAX_NAME>,
     /// Its registers.
     pub registers: Vec<Registers, MAX_REGISTERS>,
@@ -132,21 +132,21 @@ pub struct PassThrough {
 /// A range of a device's registers, whole pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registers {
-    /// Where the guest sees it, in [`platform::PASS_THROUGH`].
+    /// Its address for the guest, in [`platform::PASS_THROUGH`].
     pub ipa: Ipa,
-    /// Where the board has it.
+    /// Its address on the board.
     pub host: Hpa,
-    /// Bytes.
+    /// Its length in bytes.
     pub len: u64,
 }
 
 impl Registers {
-    /// The range as the guest sees it; `None` where it passes the top.
+    /// The range by the guest's addresses; `None` if it exceeds the address space.
     pub fn guest_span(&self) -> Option<Span<Ipa>> {
         Span::new(self.ipa, self.len)
     }
 
-    /// The range as the board has it; `None` where it passes the top.
+    /// The range by the board's addresses; `None` if it exceeds the address space.
     pub fn host_span(&self) -> Option<Span<Hpa>> {
         Span::new(self.host, self.len)
     }
@@ -159,16 +159,16 @@ pub struct Line {
     pub guest: IntId,
     /// Its id on the board, an SPI.
     pub board: IntId,
-    /// Whether triggered by an edge, on both sides; otherwise by a level.
+    /// Whether it is edge-triggered, for the guest and on the board; otherwise it is level-sensitive.
     pub edge: bool,
 }
 
-/// What a blob is. The board treats all alike; the kind is for messages.
+/// The kind of a blob. The board loads all kinds in the same way; the kind is for rules and messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlobKind {
     /// The guest's kernel.
     Kernel,
-    /// What the guest finds in its first bank of flash, and begins with; at most one.
+    /// The firmware in the guest's first bank of flash, with which it begins; there is at most one.
     Firmware,
     /// The initial file system.
     Initramfs,
@@ -200,23 +200,23 @@ impl BlobKind {
     }
 }
 
-/// Bytes of the payload that go into a VM's memory, or its flash.
+/// A range of the payload that is loaded into a VM's memory or flash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob {
-    /// What it is.
+    /// Its kind.
     pub kind: BlobKind,
-    /// Where it begins in the payload, in bytes from the payload's start.
+    /// Its offset in bytes from the payload's start.
     pub offset: u64,
-    /// Bytes.
+    /// Its length in bytes.
     pub len: u64,
-    /// Where it goes.
+    /// The guest's address to which it is loaded.
     pub load: Ipa,
-    /// Its [`crate::sum`], seeds still zero.
+    /// Its [`crate::sum`], with seeds that are still zero.
     pub sum: u64,
-    /// Ranges (offset and length in bytes, within the blob) to fill with random bytes.
+    /// Ranges (offset and length in bytes, within the blob) that the board fills with random bytes.
     pub seeds: Vec<(u32, u32), MAX_SEEDS>,
-    /// Where, within the blob, the board puts the host address of the VM's RAM, big-endian,
-    /// 8 bytes: for a bus master, whose accesses nothing translates.
+    /// The offset within the blob at which the board writes the host address of the VM's RAM, in 8 bytes,
+    /// big-endian: for a bus master, whose accesses no MMU translates.
     pub host_address: Option<u32>,
 }
 
@@ -239,7 +239,7 @@ pub(crate) fn gic_from_word(word: &str) -> Option<GicVersion> {
 }
 
 impl VmConfig {
-    /// What lies in its first bank of flash.
+    /// The blob in its first bank of flash.
     pub fn firmware(&self) -> Option<&Blob> {
         let is_firmware = |blob: &&Blob| blob.kind == BlobKind::Firmware;
         self.blobs.iter().find(is_firmware)
@@ -247,18 +247,18 @@ impl VmConfig {
 }
 
 impl<'a> SystemView<'a> {
-    /// What a VM's vCPU is promised.
+    /// The promise to a VM's vCPU.
     pub fn promise(&self, vm: VmId, vcpu: VcpuId) -> Option<&'a Promise> {
         let is_its = |promise: &&Promise| promise.vm == vm && promise.vcpu == vcpu;
         self.promises.iter().find(is_its)
     }
 
-    /// How `cpu` chooses among its vCPUs.
+    /// The policy by which `cpu` chooses among its vCPUs.
     pub fn policy(&self, cpu: CpuId) -> CorePolicy {
         self.policies.get(cpu.index()).copied().unwrap_or_default()
     }
 
-    /// How many pCPUs a board must have for it: one more than the highest that is named.
+    /// The number of pCPUs that a board must have for it: one more than the highest number in it.
     pub fn cpus_needed(&self) -> usize {
         let mut needed = 0;
         for vm in self.vms {
@@ -269,7 +269,7 @@ impl<'a> SystemView<'a> {
         needed
     }
 
-    /// What counts the vCPUs of each pCPU, none counted yet.
+    /// A counter of the vCPUs of each pCPU, all at zero.
     pub fn places(&self) -> Places {
         let mut places = Places {
             counted: [0; MAX_CPUS],
@@ -287,17 +287,17 @@ impl<'a> SystemView<'a> {
     }
 }
 
-/// The places of vCPUs among those of their pCPU, counted in the order of the description.
+/// Counts the vCPUs of each pCPU in the order of the description, which gives each vCPU its place there.
 #[derive(Clone, Debug)]
 pub struct Places {
     counted: [u8; MAX_CPUS],
-    /// Whether a vCPU there may be held back while it has work: for another one, or as it has used what
-    /// it was promised.
+    /// Whether a vCPU of the pCPU may have to wait while it has work: for another vCPU, or because its
+    /// budget is used up.
     shared: [bool; MAX_CPUS],
 }
 
 impl Places {
-    /// The bit of the next vCPU on `cpu` among those that share it; zero where it is alone there.
+    /// The bit of the next vCPU on `cpu` among those that share it; zero if no other vCPU does.
     pub fn next_on(&mut self, cpu: CpuId) -> u64 {
         let index = cpu.index() % MAX_CPUS;
         let place = self.counted[index];

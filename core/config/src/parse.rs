@@ -1,4 +1,4 @@
-//! Device tree -> model, on the board.
+//! Reads a system's device tree into the model, on the board.
 
 use crate::cores::{CorePolicy, Promise, Word};
 use crate::error::{TreeError, TreeNode};
@@ -16,10 +16,10 @@ use dtoolkit::fdt::{Fdt, FdtNode};
 use hanok_types::{CpuId, Hpa, IntId, Ipa, MAX_CPUS, MAX_VCPUS, MAX_VMS, Span, VcpuId, VmId};
 use heapless::{String, Vec};
 
-/// The binding's version that is read and written.
+/// The version of the system tree's binding that this code reads and writes.
 pub(crate) const VERSION: u32 = 5;
 
-/// A system's tree of a sound form, from which the parts are read one by one, into places that the reader
+/// A system's tree whose form is verified. Its parts are read one by one, into memory that the reader
 /// sizes by counting the parts first. So no reader needs room for the largest system.
 #[derive(Debug)]
 pub struct SystemTree<'t> {
@@ -28,8 +28,9 @@ pub struct SystemTree<'t> {
 }
 
 impl<'t> SystemTree<'t> {
-    /// The system's tree at the start of `payload`, as [`Self::new`], if its bytes have
-    /// the [`crate::sum`] that the image tool told: a flipped bit of a tree leaves a sound tree.
+    /// [`Self::new`] for the system's tree at the start of `payload`, if its bytes have the
+    /// [`crate::sum`] that the image tool computed. Without the sum, a flipped bit could go unnoticed, as
+    /// the tree may still be well formed.
     pub fn verified(payload: &'t [u8], sum: u64) -> Result<Self, TreeError> {
         let tree = structure::flattened(payload)?;
         if crate::sum(tree) != sum {
@@ -38,8 +39,8 @@ impl<'t> SystemTree<'t> {
         Self::new(tree, payload.len() as u64)
     }
 
-    /// The system's tree at the start of `tree` (bytes after it are left alone); `payload_len` is the length
-    /// in bytes of the payload that the blobs' offsets count in.
+    /// The system's tree at the start of `tree`; bytes after it are ignored. `payload_len` is the length
+    /// in bytes of the payload to which the blobs' offsets refer.
     pub fn new(tree: &'t [u8], payload_len: u64) -> Result<Self, TreeError> {
         let fdt = tree::open(tree)?;
         if !tree::compatible(&fdt.root(), "hanok,system") {
@@ -51,7 +52,7 @@ impl<'t> SystemTree<'t> {
         }
     }
 
-    /// Hands over each VM, and what its vCPUs are promised.
+    /// Calls `vm` for each VM, and `promise` for each promise to a vCPU.
     pub fn each(
         &self,
         vm: &mut dyn FnMut(VmConfig),
@@ -66,7 +67,7 @@ impl<'t> SystemTree<'t> {
         Ok(())
     }
 
-    /// The system of these VMs and promises, which were read from it, by every rule.
+    /// The system of these VMs and promises, which were read from this tree, if it keeps every rule.
     pub fn system<'a>(
         &self,
         vms: &'a [VmConfig],
@@ -96,7 +97,7 @@ impl<'t> SystemTree<'t> {
 
 #[cfg(feature = "write")]
 impl System {
-    /// Reads a system whose tree's bytes have this sum, see [`SystemTree::verified`].
+    /// Reads a system if its tree's bytes have this sum, see [`SystemTree::verified`].
     pub fn verified(payload: &[u8], sum: u64) -> Result<Self, TreeError> {
         Self::read(&SystemTree::verified(payload, sum)?)
     }
@@ -148,8 +149,8 @@ fn named<'a>(
 
 /// Calls `take` for each child of `node` that is named `name`, with its number.
 ///
-/// Kept out of line, for several kinds of children: the walk over a tree is long, and the image is
-/// to be small.
+/// Kept out of line and used for several kinds of children: the code that walks a tree is long, and the
+/// image has to be small.
 #[inline(never)]
 fn each_named<'a>(
     node: &FdtNode<'a>,
@@ -173,14 +174,14 @@ fn parse_vm(
         })?,
         cpus: vm.cpus()?,
         memory: vm.span("memory")?,
-        entry: Ipa::new(vm.long("entry")?),
-        argument: vm.long("argument")?,
+        entry: Ipa::new(vm.cell_pair("entry")?),
+        argument: vm.cell_pair("argument")?,
         blobs: Vec::new(),
         slots: DeviceSlots::new(),
         devices: Vec::new(),
-        trusted: vm.truth("trusted")?,
-        autostart: vm.truth("autostart")?,
-        aarch32: vm.truth("aarch32")?,
+        trusted: vm.boolean("trusted")?,
+        autostart: vm.boolean("autostart")?,
+        aarch32: vm.boolean("aarch32")?,
     };
     each_named(&node, "promise", &mut |number, promise| {
         let reader = Reader::new(promise, TreeNode::Promise(index, number));
@@ -217,10 +218,10 @@ fn parse_promise(vm: VmId, promise: &Reader<'_>) -> Result<Promise, TreeError> {
         vm,
         vcpu: VcpuId::new(vcpu.map_err(|_| promise.malformed("vcpu"))?),
         kind: promise.word("kind")?,
-        period: promise.long("period")?,
-        budget: promise.long("budget")?,
-        deadline: promise.long("deadline")?,
-        priority: promise.long("priority")?,
+        period: promise.cell_pair("period")?,
+        budget: promise.cell_pair("budget")?,
+        deadline: promise.cell_pair("deadline")?,
+        priority: promise.cell_pair("priority")?,
     })
 }
 
@@ -266,8 +267,8 @@ fn parse_blob(blob: &Reader<'_>) -> Result<Blob, TreeError> {
         kind: blob.read("kind", |value| BlobKind::from_word(tree::as_text(value)?))?,
         offset,
         len,
-        load: Ipa::new(blob.long("load")?),
-        sum: blob.long("sum")?,
+        load: Ipa::new(blob.cell_pair("load")?),
+        sum: blob.cell_pair("sum")?,
         seeds: blob.seeds()?,
         host_address: tree::cell(&blob.node, "host-address"),
     })
@@ -283,7 +284,7 @@ impl TreeNode {
     }
 }
 
-/// A node, with its place for messages.
+/// A node, and its place in the system for messages.
 struct Reader<'a> {
     node: FdtNode<'a>,
     place: TreeNode,
@@ -299,7 +300,7 @@ impl<'a> Reader<'a> {
         TreeError::Malformed { place, name }
     }
 
-    /// Property `name` through `form`, which answers `None` to a value of the wrong form.
+    /// Converts property `name` by `form`, whose answer to a value of the wrong form is `None`.
     fn read<T>(
         &self,
         name: &'static str,
@@ -318,7 +319,7 @@ impl<'a> Reader<'a> {
         self.read(name, |value| value.try_into().ok().map(u32::from_be_bytes))
     }
 
-    fn long(&self, name: &'static str) -> Result<u64, TreeError> {
+    fn cell_pair(&self, name: &'static str) -> Result<u64, TreeError> {
         self.read(name, |value| value.try_into().ok().map(u64::from_be_bytes))
     }
 
@@ -341,7 +342,7 @@ impl<'a> Reader<'a> {
         Ok(cpus)
     }
 
-    fn truth(&self, name: &'static str) -> Result<bool, TreeError> {
+    fn boolean(&self, name: &'static str) -> Result<bool, TreeError> {
         match self.cell(name)? {
             0 => Ok(false),
             1 => Ok(true),

@@ -1,4 +1,4 @@
-//! Model -> device tree, on the PC, and the small words both writers use.
+//! Writes the model as a device tree, on the PC, and has the helpers of both writers of trees.
 
 use crate::cores::{CorePolicy, Promise, Word};
 use crate::model::{Blob, Line, PassThrough, System, VmConfig, gic_word};
@@ -135,7 +135,7 @@ impl Blob {
     }
 }
 
-/// A node, of a name that this crate knows to be valid.
+/// A node whose name this crate knows to be valid.
 pub(crate) fn node(name: impl Into<String>) -> DeviceTreeNode {
     DeviceTreeNode::new_unchecked(name)
 }
@@ -152,13 +152,13 @@ pub(crate) fn tree(root: DeviceTreeNode) -> Vec<u8> {
     tree.to_dtb()
 }
 
-/// Building nodes in one expression.
+/// Methods to build a node in one expression.
 pub(crate) trait Build {
-    /// With one more property, of a name that this crate knows to be valid.
+    /// Adds a property, whose name this crate knows to be valid.
     fn with(self, name: &str, value: impl ToPropertyValue) -> Self;
-    /// With a property that has no value.
+    /// Adds a property without a value.
     fn flag(self, name: &str) -> Self;
-    /// With one more child.
+    /// Adds a child.
     fn and(self, child: DeviceTreeNode) -> Self;
 }
 

@@ -220,7 +220,7 @@ fn a_system_must_fit_its_board() {
         }
     );
     let fault = refusal(&|system| system.vms[1].cpus[0] = CpuId::new(4));
-    assert_eq!(fault, Fault::FewCpus { needed: 5, most: 4 });
+    assert_eq!(fault, Fault::TooFewCpus { needed: 5, most: 4 });
     let own = Fault::OwnDevice { vm: 0, device: 0 };
     // Memory, the GIC's four frames, the console, the clock.
     for host in [
@@ -513,10 +513,10 @@ fn vcpus_of_a_shared_pcpu_have_bits_in_the_order_of_the_description() {
     );
     assert_eq!(system.view().check(PAYLOAD), Ok(()));
     system.vms[1].cpus = cpus(&[63; 32]);
-    let crowded = Fault::Crowded {
+    let too_many = Fault::TooManyVcpus {
         cpu: CpuId::new(63),
     };
-    assert_eq!(system.view().check(PAYLOAD), Err(crowded));
+    assert_eq!(system.view().check(PAYLOAD), Err(too_many));
 }
 
 /// The bits of all vCPUs, in the description's order.
@@ -618,12 +618,12 @@ fn promises_are_read_back() {
         "budgets hold back who is alone, too"
     );
     alone.promises.truncate(3);
-    let nobody = Fault::PromiseToNobody { vm: 1 };
-    assert_eq!(alone.view().check(PAYLOAD), Err(nobody));
+    let misplaced = Fault::MisplacedPromise { vm: 1 };
+    assert_eq!(alone.view().check(PAYLOAD), Err(misplaced));
 }
 
 #[test]
-fn promises_that_nobody_can_keep_are_refused() {
+fn promises_that_no_server_can_keep_are_refused() {
     let refusal = |change: fn(&mut Promise)| {
         let mut system = promised_pair();
         change(&mut system.promises[3]);
@@ -652,15 +652,15 @@ fn promises_that_nobody_can_keep_are_refused() {
         (|one| one.period = u64::MAX, Fault::Period { vm, vcpu }),
         (
             |one| one.vcpu = VcpuId::new(0),
-            Fault::PromiseToNobody { vm },
+            Fault::MisplacedPromise { vm },
         ),
         (
             |one| one.vcpu = VcpuId::new(4),
-            Fault::PromiseToNobody { vm },
+            Fault::MisplacedPromise { vm },
         ),
         (
             |one| one.vcpu = VcpuId::new(1),
-            Fault::Promised {
+            Fault::PromiseMismatch {
                 vm,
                 vcpu: VcpuId::new(1),
             },
@@ -675,6 +675,6 @@ fn promises_that_nobody_can_keep_are_refused() {
     let vcpu = VcpuId::new(2);
     assert_eq!(
         refused,
-        Err(TreeError::Rule(Fault::Promised { vm: 0, vcpu }))
+        Err(TreeError::Rule(Fault::PromiseMismatch { vm: 0, vcpu }))
     );
 }

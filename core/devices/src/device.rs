@@ -1,4 +1,4 @@
-//! What all kinds of devices have in common, and a type that holds a device of any kind.
+//! The interface of all kinds of devices, and a type that holds a device of any kind.
 //!
 //! The set of kinds is closed, so it is an enum: [`Device`] has an arm for each kind, and its
 //! methods call the arm's [`Model`]. A new kind needs a file with a model, an arm here, and a
@@ -8,7 +8,7 @@ use crate::{Access, EmptyTransports, Flash, Pl011, Pl031, Unknown};
 use hanok_config::DeviceKind;
 use hanok_hal::SerialPort;
 
-/// What a model may use of its surroundings while it serves an access.
+/// The surroundings that a model may use while it serves an access.
 pub trait World: SerialPort {
     /// The time of a clock that never steps back, in whole seconds.
     fn seconds(&self) -> u64;
@@ -17,22 +17,22 @@ pub trait World: SerialPort {
 /// Who is to be told what after an access. The level of the interrupt line is not part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Notice {
-    /// Nobody is to be told anything.
+    /// No other part has to be notified.
     #[default]
     None,
-    /// The serial line behind a port is to be told the port's state.
+    /// The serial line behind a port has to be notified of the port's state.
     Serial {
         /// Whether the port has handed on all received bytes, and has room for further ones.
         room: bool,
         /// Whether bytes wait to be sent.
         waiting: bool,
     },
-    /// The VM's alarms are to be told that [`Model::due`] may have changed.
+    /// The VM's alarms have to be notified that [`Model::due`] may have changed.
     Time,
 }
 
-/// A kind of device as a state machine. The default methods are those of a device that has no
-/// interrupt line and no soft timer, and has nobody to tell.
+/// A kind of device as a state machine. The default methods are those of a device that has no interrupt
+/// line, no soft timer, and nothing to notify others of.
 pub(crate) trait Model {
     /// Serves a load or store at `offset`. The answer is the value of a load, or zero for a store.
     fn access(&mut self, offset: u64, access: Access, world: &mut impl World) -> u64;
@@ -45,7 +45,7 @@ pub(crate) trait Model {
         false
     }
 
-    /// Does what is due by second `now` of the clock of [`World::seconds`].
+    /// Lets the device do what is due by second `now` of the clock of [`World::seconds`].
     fn pass_time(&mut self, _now: u64) {}
 
     /// The second at which [`Self::pass_time`] next changes the interrupt line; `None` if it does
@@ -124,7 +124,7 @@ impl Device {
         by_kind!(self, model => Model::level(model))
     }
 
-    /// Does what is due by second `now` of the clock of [`World::seconds`].
+    /// Lets the device do what is due by second `now` of the clock of [`World::seconds`].
     pub fn pass_time(&mut self, now: u64) {
         by_kind!(self, model => Model::pass_time(model, now));
     }

@@ -1,4 +1,4 @@
-//! What holds for every sequence of accesses.
+//! Properties that hold for every sequence of accesses.
 
 use crate::{Access, Device, Notice, Pl011, Pl031, Slots, World};
 use hanok_config::{DeviceKind, platform_slots};

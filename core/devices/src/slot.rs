@@ -91,7 +91,7 @@ impl Slots {
         slots.find_map(|slot| Some((slot, slot.offset_of(access)?)))
     }
 
-    /// The device whose registers begin at `start`, where it is the first one.
+    /// The device whose registers begin at `start`, if it is the first device there.
     #[inline]
     pub fn first_at(&self, start: Ipa) -> Option<&Slot> {
         self.0

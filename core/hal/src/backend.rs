@@ -298,12 +298,22 @@ pub trait VmMemory: GuestMemory {
     fn copy_to(&self, to: Hpa);
 }
 
+/// Whether a serial line's interrupts say that bytes were received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum ReceiveInterrupt {
+    /// One of them is pending.
+    Pending,
+    /// None of them is pending.
+    Idle,
+}
+
 /// The board's serial line.
 pub trait HostLine: SerialPort {
-    /// Lets the pending interrupts fall but those that say that bytes were received, which fall as the bytes are
-    /// taken; whether one of these is pending.
-    fn acknowledge(&mut self) -> bool;
-    /// Lets the interrupts fall that say that bytes were received, though none were there.
+    /// Clears the pending interrupts, except those for received bytes, which the line clears when the bytes are
+    /// read. The answer says whether one of these is pending.
+    fn acknowledge(&mut self) -> ReceiveInterrupt;
+    /// Clears the interrupts for received bytes, after no byte was found.
     fn acknowledge_in_vain(&mut self);
     /// The next received byte.
     fn receive(&mut self) -> Option<u8>;

@@ -1,6 +1,6 @@
 //! The serial line of the fake board.
 
-use crate::{HostLine, LineFull, SerialPort};
+use crate::{HostLine, LineFull, ReceiveInterrupt, SerialPort};
 use std::collections::VecDeque;
 use std::string::String;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,8 +43,12 @@ impl SerialPort for FakeLine {
 }
 
 impl HostLine for FakeLine {
-    fn acknowledge(&mut self) -> bool {
-        !lock(&self.0.typed).is_empty()
+    fn acknowledge(&mut self) -> ReceiveInterrupt {
+        if lock(&self.0.typed).is_empty() {
+            ReceiveInterrupt::Idle
+        } else {
+            ReceiveInterrupt::Pending
+        }
     }
 
     fn acknowledge_in_vain(&mut self) {}

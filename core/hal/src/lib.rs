@@ -23,8 +23,8 @@ mod memory;
 pub mod sync;
 
 pub use backend::{
-    Arrival, Backend, Context, Entry, FpGiven, GuestFault, HostGic, HostLine, LateError, Start,
-    Taken, VirtualCpuInterface, VmMemory,
+    Arrival, Backend, Context, Entry, FpGiven, GuestFault, HostGic, HostLine, LateError,
+    ReceiveInterrupt, Start, Taken, VirtualCpuInterface, VmMemory,
 };
 pub use console::{LineFull, SerialPort};
 pub use gic::ListRegisters;

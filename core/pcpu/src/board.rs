@@ -1,4 +1,4 @@
-//! The board as the exits see it: what all pCPUs share once the hypervisor has started.
+//! The board during exits: the data that all pCPUs share once the hypervisor has started.
 
 use crate::VmUnit;
 use hanok_config::MAX_BOARD_LINES;
@@ -11,7 +11,7 @@ use hanok_trace::Sink;
 use hanok_types::{IntId, MAX_CPUS, VmId};
 use hanok_vm::{Clock, CpuRegisters, Home, Interrupts, Multiplexer, SerialLines, StackPointer};
 
-/// A backend that can do all that VMs need of it.
+/// A backend that provides everything that VMs need.
 pub trait Host: Backend + CpuRegisters + Sink {}
 
 impl<B: Backend + CpuRegisters + Sink> Host for B {}
@@ -23,7 +23,7 @@ pub struct DeviceLine {
     pub board: IntId,
     /// The interrupt's id for the guest.
     pub guest: IntId,
-    /// The VM that has the device, by its place in the description.
+    /// The VM that has the device, by its index in the description.
     pub vm: usize,
 }
 
@@ -33,7 +33,7 @@ pub type DeviceLines = heapless::Vec<DeviceLine, MAX_BOARD_LINES>;
 /// Interrupts of the board that the hypervisor serves itself.
 #[derive(Clone, Copy, Debug)]
 pub struct BoardInterrupts {
-    /// The virtual timer's, handed on to guests.
+    /// The virtual timer's interrupt, which is handed on to guests.
     pub virtual_timer: IntId,
     /// The hypervisor's own timer.
     pub hyp_timer: IntId,
@@ -43,8 +43,8 @@ pub struct BoardInterrupts {
     pub uart: Option<IntId>,
 }
 
-/// All that pCPUs share. Made once, never dropped. What each kick needs comes first: an instruction reaches
-/// no more than 4 KiB beyond a pointer.
+/// All data that pCPUs share. It is made once and never dropped. The fields that each kick needs come
+/// first, as an instruction reaches no more than 4 KiB beyond a pointer.
 #[allow(missing_debug_implementations)]
 #[repr(C)]
 pub struct Board<B: Backend> {
@@ -68,23 +68,24 @@ pub struct Board<B: Backend> {
     /// The self-test that moves pages of VMs to other frames at random.
     #[cfg(feature = "selftest")]
     pub page_moves: crate::PageMoves,
-    /// The image's payload, in which the offsets of VMs' blobs count.
+    /// The image's payload, to which the offsets of VMs' blobs refer.
     pub payload: &'static [u8],
     /// The pool from which guests' random numbers come.
     pub random: Mutex<hanok_random::Pool>,
-    /// A mixture of the times at which things happened that no guest knows to the tick.
+    /// A mixture of the times of events that no guest knows to the tick.
     pub jitter: AtomicU32,
-    /// Held by the pCPU that moves received bytes to the VMs; taken before any other lock.
+    /// The lock of the console's receiving side. The pCPU that moves received bytes to the VMs holds it,
+    /// and takes it before any other lock.
     pub rx_lock: Mutex<()>,
     /// A bit for each VM whose bytes wait until it has room for them.
     pub input_waits: AtomicU64,
-    /// Some bytes wait until the line takes them.
+    /// Whether bytes wait until the line takes them.
     pub output_waits: AtomicBool,
     /// Whether the CPUs count the hypervisor's instructions.
     pub counts_instructions: bool,
-    /// Held by the pCPU that ends a VM; taken before any other lock.
+    /// The lock of ends of VMs. The pCPU that ends a VM holds it, and takes it before any other lock.
     pub endings: Mutex<()>,
-    /// Some VM was stopped rather than turned off.
+    /// Whether a VM was stopped rather than turned off.
     pub any_stopped: AtomicBool,
     /// The boot loader's arguments.
     pub bootargs: &'static str,

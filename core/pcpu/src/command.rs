@@ -1,4 +1,4 @@
-//! Carries out the commands of the console's prompt.
+//! Executes the commands of the console's prompt.
 
 use crate::{Board, Host, VmUnit};
 use hanok_hal::VmMemory;
@@ -6,7 +6,7 @@ use hanok_types::{VcpuSet, VmId};
 use hanok_vm::{Command, Ending, Interrupts, PauseChange, Requests, Wish};
 
 impl<B: Host> Board<B> {
-    /// Carries a command out. A vCPU's state is shown by its own pCPU, some time after this has returned.
+    /// Executes a command. A vCPU's own pCPU prints its state, some time after this function has returned.
     pub(crate) fn carry_out(&'static self, command: Command) {
         match command {
             Command::List => self.vms.iter().for_each(|unit| self.list(unit)),
@@ -87,7 +87,7 @@ impl<B: Host> Board<B> {
         }
     }
 
-    /// Says that a command changed nothing, as the VM is loading, ending, off or stopped.
+    /// Prints that a command changed nothing, because the VM is loading, ending, off or stopped.
     fn tell_already(&self, unit: &VmUnit<B>) {
         let vm = &unit.vm;
         self.say(format_args!(
@@ -97,7 +97,7 @@ impl<B: Host> Board<B> {
         ));
     }
 
-    /// Asks each vCPU's own pCPU to show it.
+    /// Asks each vCPU's own pCPU to print its dump.
     fn dump(&self, unit: &VmUnit<B>) {
         let vm = &unit.vm;
         self.say(format_args!("{}: {}", vm.config().name, vm.state()));

@@ -1,4 +1,4 @@
-//! The board's serial line: what the hypervisor says, and the bytes from and to the VMs.
+//! The board's serial line: the hypervisor's own lines, and the bytes from and to the VMs.
 //!
 //! No pCPU waits for the line or for a VM: a byte that cannot be moved now stays in a queue, and the
 //! pCPU that makes room moves it.
@@ -10,11 +10,11 @@ use hanok_hal::{HostLine, LineFull};
 use hanok_types::{MAX_VMS, VmId};
 use hanok_vm::{Clock, Received};
 
-/// How many bytes that arrived are taken in one exit: as many as a PL011 keeps.
+/// The number of received bytes that one exit takes: as many as a PL011 keeps.
 const AT_ONCE: usize = 16;
 
 impl<B: Host> Board<B> {
-    /// Says one line of the hypervisor's own on the console, as soon as the line takes it.
+    /// Prints one line of the hypervisor's own on the console, as soon as the serial line takes it.
     pub fn say(&self, text: Arguments<'_>) {
         let mut console = self.console.lock();
         console.say(text);
@@ -24,7 +24,7 @@ impl<B: Host> Board<B> {
         }
     }
 
-    /// Says one line about what a guest did, unless there were too many about it lately.
+    /// Prints one line about an action of a guest, unless there were too many about its VM lately.
     #[inline(never)]
     pub fn notice(&self, unit: &VmUnit<B>, text: Arguments<'_>) {
         let name = &unit.vm.config().name;
@@ -38,7 +38,7 @@ impl<B: Host> Board<B> {
         }
     }
 
-    /// The serial port's interrupt: moves what arrived and what waits.
+    /// Serves the serial port's interrupt: moves bytes that arrived, and bytes that wait to be sent.
     pub fn serve_console(&'static self) {
         self.note_moment();
         self.receive();
@@ -47,8 +47,8 @@ impl<B: Host> Board<B> {
         }
     }
 
-    /// After a guest's access to its serial port: whether there is room for received bytes,
-    /// and whether bytes wait for the line.
+    /// Serves a guest's access to its serial port: moves received bytes if there is `room` for them, and
+    /// enables the line's interrupt if bytes are `waiting` for the line.
     pub(crate) fn port_changed(&self, vm: VmId, room: bool, waiting: bool) {
         if room && self.input_waits.load(Ordering::SeqCst) & bit(vm) != 0 {
             let _turn = self.rx_lock.lock();
@@ -59,8 +59,8 @@ impl<B: Host> Board<B> {
         }
     }
 
-    /// Sends what waits for the line, of the hypervisor and all VMs. The line's interrupt is turned off
-    /// first: a guest that finds the line full meanwhile, on another pCPU, turns it on again.
+    /// Sends the bytes of the hypervisor and all VMs that wait for the line. The line's interrupt is
+    /// disabled first, because a guest on another pCPU that finds the line full meanwhile enables it again.
     fn transmit(&self) {
         self.console.lock().port().interrupt_when_writable(false);
         self.output_waits.store(false, Ordering::Relaxed);
@@ -74,8 +74,8 @@ impl<B: Host> Board<B> {
         }
     }
 
-    /// Takes bytes that arrived, one pCPU at a time, so that they stay in order. If there are more than
-    /// belong in one exit, the port's interrupt comes again.
+    /// Takes bytes that arrived. Only one pCPU does so at a time, so that the bytes stay in order. If there
+    /// are too many for one exit, the port's interrupt comes again.
     fn receive(&'static self) {
         let _turn = self.rx_lock.lock();
         let arrived = self.console.lock().receive(AT_ONCE);
@@ -93,16 +93,16 @@ impl<B: Host> Board<B> {
         }
     }
 
-    /// Moves bytes to a VM as long as it has room. The caller holds `rx_lock`, without which no bytes
-    /// come for any VM.
+    /// Moves bytes to a VM as long as it has room. The caller holds `rx_lock`, so that no further bytes
+    /// arrive for any VM.
     fn feed(&self, vm: VmId) {
         let Some(unit) = self.vms.get(vm.index()) else {
             return;
         };
-        // Set before the room is read: a guest that makes room after that finds the bit.
+        // The bit is set before the room is read, so that a guest that makes room after that finds it.
         self.input_waits.fetch_or(bit(vm), Ordering::SeqCst);
         let mut console = None;
-        // Locked once for all of them, and let go before the interrupt controller is locked.
+        // The device is locked once for all bytes, and unlocked before the interrupt controller is locked.
         let next = move || {
             let console = console.get_or_insert_with(|| self.console.lock());
             console.take_input(vm)
@@ -118,10 +118,10 @@ fn bit(vm: VmId) -> u64 {
     1 << (vm.index() % MAX_VMS)
 }
 
-/// Lets every VM boot that boots by itself, and wakes their pCPUs.
+/// Starts the first boot of every VM that boots with the board, and wakes their pCPUs.
 pub fn begin_all<B: Host>(board: &'static Board<B>) {
     for unit in board.vms.iter().filter(|unit| unit.vm.config().autostart) {
-        // It has not booted yet, so nothing refuses.
+        // It has not booted yet, so the transition is never refused.
         let _ = unit.vm.lifecycle().begin();
         unit.vm.kick_first(board);
     }

@@ -12,23 +12,23 @@ use hanok_hal::{Backend, HostGic};
 use hanok_types::{Deadline, IntId, VcpuId};
 use hanok_vm::{Clock, Interruptions};
 
-/// The interrupts of a pCPU that are disabled, as their VMs' devices have interrupted other VMs' turns too
-/// often.
+/// The interrupts of a pCPU that are disabled because their VMs' devices have interrupted other VMs' turns
+/// too often.
 #[derive(Debug)]
 pub struct Restrained {
     /// How often each VM's devices have interrupted other VMs' turns.
     spent: &'static mut [Interruptions],
     /// A bit for each entry of the board's list that is disabled.
     lines: u64,
-    /// When they are enabled again.
+    /// The instant at which they are enabled again.
     pub until: Deadline,
 }
 
-// A bit for each of them.
+// There is a bit for each interrupt.
 const _: () = assert!(MAX_BOARD_LINES <= u64::BITS as usize);
 
 impl Restrained {
-    /// None; with an account for each VM.
+    /// No interrupt is restrained; there is an account for each VM.
     pub fn new(spent: &'static mut [Interruptions]) -> Self {
         Self {
             spent,
@@ -38,7 +38,7 @@ impl Restrained {
     }
 }
 
-/// The interrupts that a system's VMs are given; `None` where they are too many.
+/// The interrupts that a system's VMs are given; `None` if there are too many.
 pub fn lines_of(vms: &[VmConfig]) -> Option<DeviceLines> {
     let mut lines = DeviceLines::new();
     for (vm, config) in vms.iter().enumerate() {
@@ -50,8 +50,8 @@ pub fn lines_of(vms: &[VmConfig]) -> Option<DeviceLines> {
     Some(lines)
 }
 
-/// Sets how the interrupts of all VMs' devices are triggered. To be called once, before any is enabled:
-/// several interrupts share a register.
+/// Sets the triggers of the interrupts of all VMs' devices. It must be called once, before any of them is
+/// enabled, as several interrupts share a register.
 pub fn set_triggers<B: Backend>(gic: &B::Gic, board: &Board<B>) {
     let devices = board.vms.iter().flat_map(|unit| &unit.vm.config().devices);
     for line in devices.flat_map(|device| &device.interrupts) {
@@ -85,7 +85,7 @@ impl<B: Host> Local<B> {
     }
 
     /// Counts an interrupt in another VM's turn. After the last one that its VM may have in this period,
-    /// the interrupt is disabled until the period's end; one that comes meanwhile stays pending in the
+    /// the interrupt is disabled until the period's end; if it fires meanwhile, it stays pending in the
     /// distributor.
     fn restrain(&mut self, index: usize, line: &DeviceLine) {
         let board = self.board;
@@ -105,7 +105,7 @@ impl<B: Host> Local<B> {
         *until = until.or(Deadline::at(end));
     }
 
-    /// Enables the interrupts again that were restrained until now. Where the VM's period goes on, or the VM
+    /// Enables the interrupts again that were restrained until now. If the VM's period goes on, or the VM
     /// has ended, the next interrupt disables them again.
     pub(crate) fn let_through(&mut self) {
         let restrained = &mut self.restrained;
@@ -123,18 +123,28 @@ impl<B: Host> Local<B> {
     }
 }
 
+/// Who must deactivate a device's physical interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Deactivation {
+    /// The guest does, through the list register.
+    ByGuest,
+    /// The caller does.
+    ByCaller,
+}
+
 impl<B: Host> Pcpu<B> {
-    /// Hands a device's interrupt on. Returns `false` where no VM has the device, or its VM is ending: then the
-    /// caller is to end the interrupt, which is disabled until the VM's next boot.
-    pub(crate) fn hand_on(&mut self, interrupt: IntId) -> bool {
+    /// Hands a device's interrupt on to the VM that has the device. If no VM has it, or its VM is ending, the
+    /// caller must deactivate the interrupt, which is disabled until the VM's next boot.
+    pub(crate) fn hand_on(&mut self, interrupt: IntId) -> Deactivation {
         let board = self.local.board;
         let mut lines = board.lines.iter().enumerate();
         let line = lines.find(|(_, line)| line.board == interrupt);
         let Some((index, line)) = line else {
-            return false;
+            return Deactivation::ByCaller;
         };
         let Some(unit) = board.vms.get(line.vm) else {
-            return false;
+            return Deactivation::ByCaller;
         };
         if unit.vm.lifecycle().is_running() {
             unit.vm.device_interrupt(board, line.guest, interrupt);
@@ -144,12 +154,12 @@ impl<B: Host> Pcpu<B> {
             {
                 self.local.restrain(index, line);
             }
-            return true;
+            return Deactivation::ByGuest;
         }
         if let Some(gic) = &self.local.gic {
             gic.enable(interrupt, false);
         }
-        false
+        Deactivation::ByCaller
     }
 }
 
@@ -164,9 +174,9 @@ pub enum OwnDevice {
 }
 
 impl<B: Host> Vcpu<B> {
-    /// Hands the interrupt on where this vCPU's VM has the device for itself. This vCPU ran until now, so
-    /// that no other VM's turn is disturbed, and no turn ends: its list registers are written at once, and a
-    /// sibling is kicked only if the guest has routed the interrupt to it.
+    /// Hands the interrupt on if this vCPU's VM has the device for itself. This vCPU ran until now, so that
+    /// no other VM's turn is disturbed, and no turn ends. Its list registers are written at once, and
+    /// another vCPU of the VM is kicked only if the guest has routed the interrupt to it.
     pub fn own_device(&mut self, local: &Local<B>, interrupt: IntId) -> OwnDevice {
         let board = local.board;
         let Some(line) = board.lines.iter().find(|line| line.board == interrupt) else {
@@ -181,7 +191,7 @@ impl<B: Host> Vcpu<B> {
         OwnDevice::HandedOn
     }
 
-    /// Whether work for `unit`'s VM while this vCPU is in the CPU takes from another VM's turn.
+    /// Whether work for `unit`'s VM while this vCPU is in the CPU takes time from another VM's turn.
     fn is_disturbed_by(&self, unit: &VmUnit<B>) -> bool {
         !self.waiting && !core::ptr::eq(self.unit, unit)
     }

@@ -31,7 +31,7 @@ pub const SPARE: Hpa = Hpa::new(0x8000_0000);
 /// The size of RAM: two pieces of loading, so that loading can be interrupted.
 const RAM_LEN: u64 = 0x10_0000;
 
-/// The board, whose parts live for ever, as on a real one.
+/// The board, whose parts are never dropped, as on a real one.
 #[allow(missing_debug_implementations)]
 pub struct FakeBoard {
     /// What all CPUs share.

@@ -1,14 +1,14 @@
-//! The executive of one pCPU: which vCPU runs, which wait and for what, how a VM boots and ends,
-//! and what the console's prompt asks for.
+//! The executive of one pCPU: it decides which vCPU runs, which ones wait and for what, lets VMs boot and
+//! end, and executes the commands of the console's prompt.
 //!
-//! It knows a CPU by the traits of `hanok_hal` alone, so that every backend runs this code, and so
-//! does a test on a PC. A backend's trap entry calls in with the vCPU that has just left its
-//! guest; what an exit leads to is decided by `hanok_vm`, and here it is decided who goes on.
+//! It knows a CPU by the traits of `hanok_hal` alone, so that every backend runs this code, and so does a
+//! test on a PC. A backend's trap entry calls it with the vCPU that has just left its guest. `hanok_vm`
+//! decides the action for an exit, and this crate decides which vCPU goes on.
 //!
-//! What it keeps true: a [`Pcpu`], with its vCPUs, is touched by its own pCPU alone. Others ask by
-//! the atomics of a VM (`hanok_vm::Requests`, `Power`, `Lifecycle`) and a kick. What all pCPUs share is
-//! the [`Board`]. Everything runs with interrupts masked, and nothing is kept across a guest's run
-//! but what is in these two.
+//! It keeps these invariants: a [`Pcpu`], with its vCPUs, is accessed by its own pCPU alone. Other pCPUs
+//! make requests by the atomics of a VM (`hanok_vm::Requests`, `Power`, `Lifecycle`) and a kick. All pCPUs
+//! share the [`Board`]. All code runs with interrupts masked, and no data but those of these two types is
+//! kept across a guest's run.
 
 #![no_std]
 #![forbid(unsafe_code)]

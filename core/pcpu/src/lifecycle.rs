@@ -1,7 +1,7 @@
-//! How a vCPU comes into its VM and leaves it, and how a VM boots and ends.
+//! How a vCPU enters its VM and leaves it, and how a VM boots and ends.
 //!
-//! The last vCPU to leave carries the VM's ending out; the first vCPU's turn makes the memory of
-//! the next boot.
+//! The pCPU of the last vCPU to leave ends the VM; the memory of the next boot is made in the first vCPU's
+//! turn.
 
 use crate::loading::{Damaged, Loading, Progress};
 use crate::{Board, Host, Local, Pcpu, Vcpu, VmUnit};
@@ -13,7 +13,7 @@ use hanok_trace::Event;
 use hanok_vm::{Ending, StopReason, Transition};
 
 impl<B: Host> Vcpu<B> {
-    /// Lets a vCPU whose start was requested come into its VM, unless the request is gone.
+    /// Lets a vCPU whose start was requested enter its VM, unless the request was withdrawn.
     pub(crate) fn come_in(&mut self, local: &mut Local<B>) {
         let unit = self.unit;
         let Some(entry) = unit.vm.power(self.core.id).take_start() else {
@@ -24,7 +24,7 @@ impl<B: Host> Vcpu<B> {
         }
         self.reset(entry);
         local.emit(self, Event::Start);
-        // TLB entries that its former boot left in this CPU are not its own.
+        // TLB entries that its former boot left in this CPU must not be used.
         if let Some(last) = unit.last_here.get(local.id.index()) {
             last.store(0, Ordering::Relaxed);
         }
@@ -53,16 +53,16 @@ impl<B: Host> Vcpu<B> {
         unit.vm
             .take_back_interrupts(board, self.core.id, &mut lists);
         lists.stop();
-        // Whether it is active or not: deactivating an inactive interrupt changes nothing.
+        // It need not be active: deactivating an inactive interrupt changes nothing.
         machine.deactivate(board.interrupts.virtual_timer);
-        // Nothing is speculated into the VMID that may be another VM's soon.
+        // No translation is speculated under the VMID, which another VM may get soon.
         machine.enter_empty_space();
     }
 }
 
 impl<B: Host> Local<B> {
-    /// Notes that a vCPU has left its VM. If it was the last one, [`Pcpu::schedule`] does what the VM's end
-    /// asks for, after it has served pending interrupts.
+    /// Notes that a vCPU has left its VM. If it was the last one, [`Pcpu::schedule`] carries out the VM's
+    /// end, after it has served pending interrupts.
     pub(crate) fn leave(&mut self, unit: &'static VmUnit<B>) {
         let ending = match unit.vm.lifecycle().leave() {
             (0, None) if unit.vm.stop_if_all_off().is_made() => Ending::Stopped,
@@ -75,21 +75,21 @@ impl<B: Host> Local<B> {
 }
 
 impl<B: Host> Board<B> {
-    /// Does what the VM's end asks for; no vCPU is in the VM.
+    /// Carries out the VM's end: turns it off, stops it, or lets it boot again. No vCPU is in the VM.
     pub(crate) fn carry_out_ending(&'static self, unit: &'static VmUnit<B>, ending: Ending) {
         let name = &unit.vm.config().name;
-        // Bytes that were typed for this boot are not for the next.
+        // Bytes that were typed for this boot must not reach the next one.
         self.console.lock().clear_input(unit.vm.id());
         if ending == Ending::Reset {
             self.notice(unit, format_args!("reset"));
-            // A person may have turned the VM off meanwhile.
+            // A command may have turned the VM off meanwhile.
             if unit.vm.lifecycle().load_after_reset().is_made() {
                 return unit.vm.kick_first(self);
             }
         }
         let reason = unit.vm.stop_reason();
         self.end_if_last(|| {
-            // Before it is said: a person who reads that the VM is off may restart it.
+            // This comes before the line is printed, as a user who reads that the VM is off may restart it.
             unit.vm.end();
             match ending {
                 Ending::Stopped => self.tell_stopped(unit, reason),
@@ -108,7 +108,7 @@ impl<B: Host> Board<B> {
         }
     }
 
-    /// A VM whose images are damaged in memory does not begin.
+    /// Stops a VM whose images are damaged in memory, before it begins.
     fn refuse_damaged(&self, unit: &VmUnit<B>, damaged: Damaged) {
         self.end_if_last(|| {
             let given_up = unit.vm.lifecycle().give_up();
@@ -123,7 +123,7 @@ impl<B: Host> Board<B> {
         });
     }
 
-    /// A VMID for a new boot; that of the former boot is given back.
+    /// Takes a VMID for a new boot, and gives that of the former boot back.
     fn new_vmid(&self, unit: &VmUnit<B>) {
         let former = unit.space.load(Ordering::Relaxed);
         let root = unit.memory.lock().root();
@@ -140,8 +140,8 @@ impl<B: Host> Board<B> {
             .store(vttbr_el2(root, fresh.vmid), Ordering::Release);
     }
 
-    /// Ends a VM by `end`, and with the last one the run. Two VMs may end at once, on two pCPUs, of
-    /// which one ends the run.
+    /// Ends a VM by `end`, and the run with the last VM. Two VMs may end at once on two pCPUs, one of which
+    /// then ends the run.
     fn end_if_last(&self, end: impl FnOnce() -> Transition) {
         let turn = self.endings.lock();
         let last = end().is_made() && self.vms.iter().all(|unit| unit.vm.lifecycle().is_ended());
@@ -158,8 +158,8 @@ impl<B: Host> Board<B> {
         self.power_off();
     }
 
-    /// Turns the board off, once all that was said is on the line. Comes back where the board
-    /// has no firmware that can.
+    /// Turns the board off, once all printed lines have been sent. It returns if the board has no firmware
+    /// that can turn it off.
     pub(crate) fn power_off(&self) {
         self.console.lock().flush_blocking();
         self.machine.power_off();
@@ -168,8 +168,9 @@ impl<B: Host> Board<B> {
 
 impl<B: Host> Pcpu<B> {
     /// Makes a piece of the memory of the VM of the vCPU at `entity`. Pending interrupts are served before,
-    /// as it took some time to come here, and after. One that is served before may have woken another vCPU,
-    /// or been the end of the turn, and no interrupt says so again: then the piece is a part.
+    /// as some time has passed since the last check, and after. One that is served before may have woken
+    /// another vCPU, or have been the end of the turn, which no later interrupt would say: in this case the
+    /// piece is a single part.
     #[inline(never)]
     pub(crate) fn load(&mut self, entity: Entity) {
         // The end of this turn is an interrupt, too.
@@ -189,8 +190,8 @@ impl<B: Host> Pcpu<B> {
     }
 }
 
-/// Makes a piece of a VM's memory, a part if a decision is `due`, and lets its first vCPU start after the last
-/// piece. Returns the VM if its first boot began by that, which the caller is to say.
+/// Makes a piece of a VM's memory, a part if a decision is `due`, and lets its first vCPU start after the
+/// last piece. Returns the VM if its first boot began, which the caller must print.
 #[must_use]
 fn load_some<B: Host>(
     vcpu: &mut Vcpu<B>,
@@ -216,7 +217,7 @@ fn load_some<B: Host>(
             if unit.vm.begin().is_made() {
                 return (boot == 1).then_some(unit);
             }
-            // The loading was given up meanwhile.
+            // The loading was abandoned meanwhile.
             local.disconnect(unit);
         }
         Err(damaged) => {

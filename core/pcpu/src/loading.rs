@@ -1,24 +1,23 @@
 //! Making a VM's memory for a boot: its images at their places, zero elsewhere.
 //!
-//! That takes millions of instructions, so it is done in pieces, between which other vCPUs of
-//! the same pCPU have their turn; it is the first vCPU's work, in the first vCPU's time. Interrupts
-//! are masked meanwhile, and a piece lasts until one is pending, which is looked at after each part. The end
-//! of the first vCPU's turn is an interrupt, too, as is all that another vCPU of the pCPU may be woken by:
-//! so a piece is as long as the policy lets it be, and the scheduler is asked only when its
-//! answer may be another one.
+//! This takes millions of instructions, so it is done in pieces, between which other vCPUs of the same pCPU
+//! have their turn. The first vCPU does it in its own time. Interrupts are masked meanwhile, and a piece
+//! lasts until one is pending, which is checked after each part. The end of the first vCPU's turn is an
+//! interrupt, and so is every event that may wake another vCPU of the pCPU. So a piece is as long as the
+//! policy lets it be, and the scheduler is asked only when its answer may have changed.
 
 use crate::{Board, Host, VmUnit};
 use hanok_config::{Blob, Sum};
 use hanok_hal::{GuestMemory, VmMemory};
 use hanok_types::{Ipa, Span, VcpuId};
 
-/// What erased flash reads as.
+/// The byte of erased flash.
 const ERASED: u8 = 0xff;
 
 /// A blob's bytes are not those that the image tool wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged {
-    /// Which of the VM's blobs.
+    /// The index of the blob among the VM's.
     pub blob: usize,
 }
 
@@ -26,13 +25,13 @@ pub struct Damaged {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Progress {
-    /// More of it is to be done.
+    /// A part of it is left to do.
     More,
     /// All of it is done.
     Done,
 }
 
-/// How far the making of a VM's memory has come.
+/// The progress of making a VM's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Loading {
     /// The boot for which it is made.
@@ -54,9 +53,9 @@ enum Stage {
     Seed { blob: usize, seed: usize },
     /// The blobs before `blob`, and `done` bytes of it, are clean to the point of coherency.
     Clean { blob: usize, done: u64 },
-    /// Flash before `at` is, too.
+    /// The same is true for flash before `at`.
     CleanFlash { at: u64 },
-    /// So many of the VM's vCPUs have been reset.
+    /// This many of the VM's vCPUs have been reset.
     Vcpus { reset: u8 },
 }
 
@@ -67,8 +66,8 @@ impl Loading {
         Self { boot, stage }
     }
 
-    /// Does a piece: at least a part, and unless a decision is `due`, all that comes before an interrupt is
-    /// pending.
+    /// Does a piece: at least one part, and, unless a decision is `due`, further parts until an interrupt
+    /// is pending.
     pub fn go_on<B: Host>(
         &mut self,
         unit: &VmUnit<B>,
@@ -86,7 +85,7 @@ impl Loading {
     /// Does a part.
     fn part<B: Host>(&mut self, unit: &VmUnit<B>, board: &Board<B>) -> Result<Progress, Damaged> {
         match &mut self.stage {
-            // A boot begins with all of its memory, and keeps it while that is made.
+            // A boot begins with all pages of its memory, and none is taken while it is made.
             Stage::Random if !unit.memory.lock().begin_making() => {}
             Stage::Random => {
                 board.new_random(unit, self.boot);
@@ -95,7 +94,7 @@ impl Loading {
             }
             Stage::Zero { at } => match next_gap(unit, *at) {
                 Some(gap) => {
-                    // It is there: of RAM nothing is taken now.
+                    // The page is present: none of RAM is taken now.
                     if let Ok((memory, part)) = unit.part(gap) {
                         memory.zero(part.start(), part.len());
                         *at = part.end().get();
@@ -167,8 +166,8 @@ fn begin_blob(blob: usize) -> Stage {
     Stage::Place { blob, done: 0, sum }
 }
 
-/// The next part of a region, of at most `most` bytes, from `at` on; `None` at the region's end, and where
-/// there is no region.
+/// The next part of a region, of at most `most` bytes, from `at` on; `None` at the region's end, or without
+/// a region.
 fn next_part(region: Option<&impl VmMemory>, at: u64, most: u64) -> Option<Span<Ipa>> {
     let whole = region?.ipa();
     let left = whole.end().get().checked_sub(at)?;
@@ -212,8 +211,8 @@ fn clean<B: Host>(unit: &VmUnit<B>, blob: &Blob, done: u64) -> u64 {
     part.len()
 }
 
-/// Copies and sums a part of a blob, from `done` on; `None` if the blob is damaged. A part that does not
-/// begin at a multiple of 8 takes longer, and is shorter therefore.
+/// Copies a part of a blob, from `done` on, and adds it to the sum; `None` if the blob is damaged. A part
+/// that does not begin at a multiple of 8 takes longer, and is therefore shorter.
 fn copy<B: Host>(
     unit: &VmUnit<B>,
     blob: &Blob,
@@ -229,8 +228,9 @@ fn copy<B: Host>(
     let len = most.min(blob.len.checked_sub(*done)?);
     let bytes = payload.get(from..from.checked_add(len as usize)?)?;
     let span = Span::new(Ipa::new(blob.load.get().checked_add(*done)?), len)?;
-    // Nobody is in the VM. A bus master of a trusted VM, which nothing stops between two boots, may
-    // still write here: of these bytes none is read, so that it spoils the VM's own image at most.
+    // No vCPU is in the VM. A bus master of a trusted VM, which nothing stops between two boots, may still
+    // write here, but the hypervisor reads none of these bytes, so that at most the VM's own image is
+    // damaged.
     let (memory, part) = unit.part(span).ok()?;
     let bytes = bytes.get(..part.len() as usize)?;
     memory.overwrite(part.start(), part.len(), |to| sum_and_copy(sum, bytes, to))?;
@@ -242,14 +242,14 @@ fn copy<B: Host>(
     })
 }
 
-/// Kept out of line: inlined, the loop would share registers with the code around it.
+/// This function is kept out of line: inlined, the loop would share registers with the code around it.
 #[inline(never)]
 fn sum_and_copy(sum: &mut Sum, from: &[u8], to: &mut [u8]) {
     sum.update_copying(from, to);
 }
 
-/// Checks the sum of a blob that is in place, and writes the RAM's host address into it where it asks for
-/// that.
+/// Checks the sum of a blob that is in place, and writes the RAM's host address into it, if the blob has a
+/// place for that.
 fn finish<B: Host>(unit: &VmUnit<B>, blob: &Blob, sum: Sum) -> Option<()> {
     if sum.finish() != blob.sum {
         return None;
@@ -294,14 +294,14 @@ mod tests {
     use hanok_vm::{Action, Cause, Wait};
     use std::vec;
 
-    /// What a part of a loading takes, in ticks.
+    /// The time of a part of a loading, in ticks.
     const PART: u64 = 10;
 
     std::thread_local! {
-        /// What happens with each part beside time.
+        /// The effect of each part beside the time that it takes.
         static THIEF: Cell<Option<fn()>> = const { Cell::new(None) };
         static MACHINE: Cell<Option<&'static FakeBackend>> = const { Cell::new(None) };
-        /// Interrupts that come with each part.
+        /// The interrupts that fire during each part.
         static FLOOD: Cell<&'static [u32]> = const { Cell::new(&[]) };
     }
 
@@ -323,7 +323,8 @@ mod tests {
         }
     }
 
-    /// The serial line is served at nobody's expense, and the loading that goes on after it is not.
+    /// The time that the serial line takes is charged to no vCPU, while the loading that goes on after it
+    /// is charged.
     #[test]
     fn a_vm_that_loads_while_the_line_is_busy_gets_its_budget_and_no_more() {
         let promise = FakePromise {
@@ -350,7 +351,7 @@ mod tests {
         );
     }
 
-    /// Whenever its timer fires, a vCPU has its turn soon, and not when the neighbour's loading is done.
+    /// A vCPU whose timer fires has its turn soon, and not only when another vCPU's loading is done.
     #[test]
     fn who_is_woken_just_before_a_neighbour_s_loading_goes_on_has_its_turn() {
         const BEGIN: u64 = 20_000;
@@ -371,7 +372,7 @@ mod tests {
             board.vms[0].vm.kick_first(board);
             machine.here().set_virtual_timer(Some(alarm));
             let (Some(vcpu), local) = pcpu.resident_and_local() else {
-                panic!("nobody is resident");
+                panic!("no vCPU is resident");
             };
             let after = vcpu.act(local, 0, Action::NextThenBlock(Wait::Interrupt));
             pcpu.finish(Cause::Wait, after);
@@ -392,8 +393,8 @@ mod tests {
         board.take_page(&board.vms[0], page, Absence::Taken)
     }
 
-    /// A page of a VM that is reset keeps its frame from the first byte that is written on: a thief on another
-    /// core may have found the VM running a moment ago.
+    /// A page of a VM that is reset keeps its frame from the first byte that is written on: a page mover on
+    /// another core may have found the VM running a moment ago.
     #[test]
     fn no_page_is_taken_while_the_memory_is_made() {
         let FakeBoard {

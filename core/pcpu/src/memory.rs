@@ -16,7 +16,8 @@ use hanok_memory::{
 };
 use hanok_types::{Address, GuestPage, Hpa, Ipa, PAGE_SIZE, Span, platform};
 
-/// What is done with a page of a VM: with its memory, from which address on, and which bytes of the whole access.
+/// An access to one page of a VM. Its arguments are the page's memory, the address of the first byte, and
+/// the range of these bytes in the whole access.
 type Access<'a, B> =
     dyn FnMut(&<B as Backend>::Memory, Ipa, Range<usize>) -> Result<(), AccessError> + 'a;
 
@@ -25,12 +26,12 @@ type Access<'a, B> =
 pub enum PageFault {
     /// The VM's space refuses.
     Space(PageError),
-    /// The frame is not whose it was said to be.
+    /// The frame does not belong to the expected owner.
     Owner(OwnerError),
 }
 
 /// The regions of a VM's address space: its RAM, its firmware, a GICv2's virtual CPU interface, its real
-/// devices. `None` where a device's registers pass the top of the address space, or there are too many.
+/// devices. `None` if a device's registers exceed the address space, or there are too many regions.
 pub fn regions_of(
     config: &VmConfig,
     ram: Hpa,
@@ -38,7 +39,7 @@ pub fn regions_of(
     gicv: Option<Hpa>,
 ) -> Option<heapless::Vec<Region, MAX_REGIONS>> {
     let mut regions = heapless::Vec::new();
-    // Behind a pointer, so that the compiler makes one copy of it.
+    // This is called through a pointer, so that the compiler makes one copy of it.
     let add: &mut dyn FnMut(Span<Ipa>, Hpa, RegionKind) -> Option<()> =
         &mut |span, host, kind| regions.push(Region { span, host, kind }).ok();
     add(config.memory, ram, RegionKind::Ram)?;
@@ -74,7 +75,7 @@ impl<B: Backend> Tlb<Ipa> for SpaceTlb<'_, B> {
 }
 
 impl<B: Backend> VmUnit<B> {
-    /// What is at `at`.
+    /// The region at `at`.
     pub fn page(&self, at: Ipa) -> Page {
         self.memory.lock().page(at)
     }
@@ -99,10 +100,10 @@ impl<B: Backend> VmUnit<B> {
         Ok((region.part(part, here), part))
     }
 
-    /// The first part of `span` whose frames lie one after the other, and its memory: all of `span` where the
-    /// VM's space is fixed, else what lies in the first page. To be called while no page is taken: between
-    /// [`AddressSpace::begin_making`] and [`AddressSpace::end_making`]. Kept out of line: each of its
-    /// callers would have a copy.
+    /// The first part of `span` whose frames lie one after the other, and its memory: all of `span` where
+    /// the VM's space is fixed, else what lies in the first page. It must be called while no page is taken:
+    /// between [`AddressSpace::begin_making`] and [`AddressSpace::end_making`]. It is kept out of line, as
+    /// each of its callers would have a copy.
     #[inline(never)]
     pub(crate) fn part(&self, span: Span<Ipa>) -> Result<(B::Memory, Span<Ipa>), AccessError> {
         let region = self.region(&span)?;
@@ -113,8 +114,9 @@ impl<B: Backend> VmUnit<B> {
         Self::first(region, &space, &span)
     }
 
-    /// Calls `access` for each page of `len` bytes at `at`, with the page's memory, the address of the first
-    /// of its bytes, and which of the `len` bytes they are; for none where one of the pages is absent.
+    /// Calls `access` for each page of `len` bytes at `at`, with the page's memory, the address of the
+    /// first of its bytes, and the range of these bytes in the `len` bytes. If one of the pages is absent,
+    /// it is called for none.
     fn each(&self, at: Ipa, len: usize, access: &mut Access<'_, B>) -> Result<(), AccessError> {
         let none = AccessError::NoMemory(at);
         let whole = Span::new(at, len as u64).ok_or(none)?;
@@ -158,7 +160,8 @@ impl<B: Backend> GuestMemory for VmUnit<B> {
 }
 
 impl<B: Host> Board<B> {
-    /// Takes a page of a VM's RAM away. Its frame is the hypervisor's afterwards. See [`AddressSpace::take`].
+    /// Takes a page of a VM's RAM away. Its frame belongs to the hypervisor afterwards. See
+    /// [`AddressSpace::take`].
     pub fn take_page(
         &self,
         unit: &VmUnit<B>,
@@ -171,7 +174,7 @@ impl<B: Host> Board<B> {
         if let Taken::Frame(frame) = taken
             && let Err(error) = self.hand_over(frame, Owner::Vm(unit.vm.id()), Owner::Hypervisor)
         {
-            // The frame is the VM's still, and no vCPU may wait for ever.
+            // The frame still belongs to the VM, and no vCPU may wait for ever.
             self.map_page(unit, page, frame)?;
             return Err(error);
         }
@@ -206,7 +209,7 @@ impl<B: Host> Board<B> {
         Ok(())
     }
 
-    /// A vCPU's access waits for a page.
+    /// Lets a vCPU wait for a page that its access needs.
     #[inline(always)]
     pub(crate) fn page_is_missed(&self) {
         #[cfg(feature = "selftest")]
@@ -250,8 +253,8 @@ mod tests {
     use hanok_types::{GicVersion, VmId};
     use std::vec;
 
-    /// Where the list of owners is full, nothing changes: a page that was lost then would be in no VM and
-    /// nobody's to give back.
+    /// If the list of owners is full, nothing changes: otherwise the page would be lost, as no VM would
+    /// have it and the hypervisor could not give it back.
     #[test]
     fn a_page_that_cannot_change_its_owner_stays() {
         let settings = Settings {
@@ -263,7 +266,8 @@ mod tests {
         };
         let FakeBoard { board, .. } =
             FakeBoard::new(settings, &[vec![0], vec![0], vec![0]], GicVersion::V2);
-        // Every second page of the other VMs, and then of the first one, but for the page that is taken below.
+        // Take every second page of the other VMs, and then of the first one, except for the page that is
+        // taken below.
         let pages = [1, 2, 0].into_iter().flat_map(|vm| {
             let vm = Owner::Vm(VmId::new(vm));
             let spans: vec::Vec<_> = board.owners.lock().of(vm).collect();

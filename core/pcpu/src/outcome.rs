@@ -1,4 +1,4 @@
-//! How an exit ends: what the core decided is carried out, and a vCPU goes on.
+//! How an exit ends: the core's decision is carried out, and a vCPU goes on.
 
 use crate::{Board, Host, Local, Pcpu, Vcpu};
 use hanok_decode::Esr;
@@ -19,7 +19,7 @@ pub enum After {
     Yield,
 }
 
-/// What became of a vCPU's first access to FP registers since it came.
+/// The outcome of a vCPU's first access to FP registers since it came into the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum FpAccess {
@@ -30,8 +30,8 @@ pub enum FpAccess {
 }
 
 impl<B: Host> Pcpu<B> {
-    /// Ends an exit of the resident vCPU; the vCPU that is resident afterwards runs. What was executed
-    /// since the last exit is charged to `cause`.
+    /// Ends an exit of the resident vCPU; the vCPU that is resident afterwards runs. The instructions since
+    /// the last exit are charged to `cause`.
     #[inline(always)]
     pub fn finish(&mut self, cause: Cause, after: After) {
         let exited = self.local.resident;
@@ -48,8 +48,8 @@ impl<B: Host> Pcpu<B> {
         }
     }
 
-    /// Serves the physical interrupt that the fast path has taken and not handled ([`Local::taken`]);
-    /// `None` there: it was a kick, which has been ended.
+    /// Serves the physical interrupt that the fast path has acknowledged and not handled
+    /// ([`Local::taken`]). If that is `None`, it was a kick, which has been ended.
     pub fn interrupted(&mut self) -> After {
         match self.local.taken.take() {
             Some(taken) => self.serve(taken),
@@ -59,7 +59,7 @@ impl<B: Host> Pcpu<B> {
                 }
             }
         }
-        // The vCPU that was kicked, or whose time has come, may be another one of this pCPU.
+        // The vCPU that was kicked, or whose alarm has come, may be another one of this pCPU.
         let shared = self.local.is_shared();
         let stays = !shared && self.resident().is_some_and(|vcpu| vcpu.may_run());
         if stays {
@@ -116,7 +116,7 @@ impl<B: Host> Vcpu<B> {
                 local.board.page_is_missed();
                 After::Sleep
             }
-            // Nobody replies to other VMs or has a budget yet: it tries again.
+            // No VM can wait for another VM's reply or for a budget yet, so the vCPU tries again.
             Wait::Reply | Wait::Budget => After::Yield,
         }
     }
@@ -137,7 +137,7 @@ impl<B: Host> Vcpu<B> {
         }
     }
 
-    /// [`Self::act`] for what is seldom decided.
+    /// [`Self::act`] for actions that are rare.
     #[inline(never)]
     fn act_seldom(&mut self, local: &mut Local<B>, esr: u64, action: Action) -> After {
         match action {
@@ -163,7 +163,7 @@ impl<B: Host> Vcpu<B> {
         self.context.regs_mut().advance(length);
     }
 
-    /// Says what a person should know of an exit, before it is handled.
+    /// Prints what a user should know of an exit, before it is handled.
     pub fn notice(&self, board: &Board<B>, exit: &Exit, esr: u64) {
         match exit {
             Exit::Unexpected => self.notice_unexpected(board, esr),
@@ -172,7 +172,7 @@ impl<B: Host> Vcpu<B> {
         }
     }
 
-    /// Says that an exit came for which no trap is set. The guest goes on.
+    /// Prints that an exit came for which no trap is set. The guest goes on.
     #[cold]
     #[inline(never)]
     fn notice_unexpected(&self, board: &Board<B>, esr: u64) {
@@ -192,9 +192,9 @@ impl<B: Host> Vcpu<B> {
         );
     }
 
-    /// Says so, once a boot, where a guest's exception vector cannot be fetched: such a guest faults on it
-    /// for ever, as on a board, and a person would wonder why nothing happens. To be called after `action`
-    /// was decided on `exit`.
+    /// Prints, once in a boot, that a guest's exception vector cannot be fetched. Such a guest faults on it
+    /// for ever, as on a board, and its user would not know why it does not go on. It must be called after
+    /// `action` was decided on `exit`.
     pub fn notice_fault_loop(&mut self, board: &Board<B>, exit: &Exit, action: Action) {
         let (Exit::Fetch { ipa, .. }, Action::Inject(_)) = (exit, action) else {
             return;

@@ -12,55 +12,56 @@ use hanok_vm::{Cause, Clock, Ending, Interruptions};
 /// The pending updates of a pCPU that has none of its own in the board's list.
 static NO_UPDATES: AtomicU64 = AtomicU64::new(0);
 
-/// A pCPU's record but for its vCPUs.
+/// A pCPU's record without its vCPUs.
 #[allow(missing_debug_implementations)]
 pub struct Local<B: Backend> {
-    /// Which pCPU.
+    /// The pCPU's number.
     pub id: CpuId,
-    /// What all pCPUs share.
+    /// The data that all pCPUs share.
     pub board: &'static Board<B>,
-    /// The interrupt that was acknowledged at the exit, with its priority dropped, and that is to be
-    /// served; `None` where it has been ended already.
+    /// The interrupt that was acknowledged at the exit, with its priority dropped, and that has to be
+    /// served; `None` if it has been ended already.
     pub taken: Option<Taken>,
     /// Whether a vCPU may be held back while it has work.
     shared: bool,
     /// Not zero if the CPU counts the hypervisor's own instructions. Every exit tests this; a bool would
     /// take one instruction more, as the compiler compares it with one.
     pub(crate) counts_instructions: u8,
-    /// What the counter of these instructions showed when it was read last.
+    /// The last value that was read of the counter of these instructions.
     instructions: u32,
     /// The policy that says which vCPU runs.
     pub(crate) policy: PcpuPolicy,
-    /// vCPUs that are to be brought up to date.
+    /// The vCPUs that have to be brought up to date.
     pub(crate) updates: EntitySet,
     /// The vCPUs that other pCPUs kicked ([`Board::updates`]).
     pub(crate) posted: &'static AtomicU64,
-    /// When each vCPU that waits, and is in no CPU, is due.
+    /// The instants at which vCPUs are due that wait and are in no CPU.
     alarms: Tournament<MAX_ENTITIES>,
-    /// The first of these: each decision reads it, and few change it.
+    /// The earliest of these instants: each decision reads it, and few change it.
     first_alarm: Deadline,
     /// The vCPU whose state is in this CPU.
     pub(crate) resident: Option<Entity>,
     /// The vCPU whose FP registers are in this CPU.
     pub(crate) fp_owner: Option<Entity>,
-    /// The VM whose last vCPU has just left it here, and what its end asks for.
+    /// The VM whose last vCPU has just left it on this pCPU, and the way in which it ends.
     pub(crate) ending: Option<(&'static VmUnit<B>, Ending)>,
-    /// When a vCPU other than the resident one is to be brought up to date, or to have its turn.
+    /// The instant at which a vCPU other than the resident one has to be brought up to date, or to have its
+    /// turn.
     pub(crate) deadline: Deadline,
     /// Devices that have interrupted others' turns too often.
     pub(crate) restrained: Restrained,
-    /// What the hypervisor's timer is set to; never: it is off.
+    /// The instant to which the hypervisor's timer is set; `NEVER` if it is off.
     pub(crate) timer: Deadline,
     /// This pCPU's part of the interrupt controller, once it is set up.
     pub gic: Option<B::Gic>,
 }
 
-/// A pCPU with its vCPUs. Touched by that pCPU alone.
+/// A pCPU with its vCPUs. Only that pCPU accesses it.
 #[allow(missing_debug_implementations)]
 pub struct Pcpu<B: Backend> {
-    /// What it has beside its vCPUs.
+    /// The record beside the vCPUs.
     pub local: Local<B>,
-    /// The vCPUs that belong here, by their [`Entity`].
+    /// The vCPUs of this pCPU, by their [`Entity`].
     pub(crate) vcpus: heapless::Vec<&'static mut Vcpu<B>, MAX_ENTITIES>,
 }
 
@@ -69,7 +70,7 @@ pub struct Pcpu<B: Backend> {
 pub enum AdoptError {
     /// It has no room for a further one.
     NoRoom,
-    /// What the vCPU is promised cannot be kept.
+    /// The promise to the vCPU cannot be kept.
     Promise(InterfaceError),
 }
 
@@ -80,13 +81,13 @@ impl<B: Host> Local<B> {
         self.shared
     }
 
-    /// `vcpu` is to be brought up to date before the next decision.
+    /// Notes that `vcpu` has to be brought up to date before the next decision.
     #[inline(always)]
     pub(crate) fn note_update(&mut self, vcpu: &Vcpu<B>) {
         self.updates.insert(vcpu.entity);
     }
 
-    /// Takes the pending updates at `now`: of the vCPUs that were kicked, whose alarm has come, or that this
+    /// Takes the pending updates at `now`: the vCPUs that were kicked, whose alarm has come, or that this
     /// pCPU noted itself. A vCPU that has its pCPU alone is always brought up to date.
     #[inline(always)]
     pub(crate) fn take_updates(&mut self, now: u64) -> EntitySet {
@@ -116,12 +117,12 @@ impl<B: Host> Local<B> {
         self.first_alarm = Deadline::at(self.alarms.first_key());
     }
 
-    /// Notes vCPUs again that are still to be brought up to date.
+    /// Notes vCPUs again that still have to be brought up to date.
     pub(crate) fn put_back_updates(&mut self, updates: EntitySet) {
         self.updates = self.updates.union(updates);
     }
 
-    /// Sets the alarm of a vCPU, or turns it off where the vCPU does not wait any more, or is in the CPU.
+    /// Sets the alarm of a vCPU, or clears it if the vCPU does not wait any more, or is in the CPU.
     #[inline(never)]
     pub(crate) fn set_alarm(&mut self, vcpu: &Vcpu<B>) {
         let waits = vcpu.on && vcpu.waiting && self.resident != Some(vcpu.entity);
@@ -132,14 +133,14 @@ impl<B: Host> Local<B> {
         self.first_alarm = Deadline::at(self.alarms.first_key());
     }
 
-    /// When the first of the vCPUs that wait, and are in no CPU, is due.
+    /// The earliest instant at which a vCPU is due that waits and is in no CPU.
     #[inline(always)]
     pub(crate) fn first_alarm(&self) -> Deadline {
         self.first_alarm
     }
 
-    /// An exit of `vcpu` for `cause` has been handled, and what was executed since the last one that
-    /// was told is at its expense.
+    /// Counts an exit of `vcpu` for `cause` that has been handled, and charges it the instructions since
+    /// the last exit that was counted.
     #[inline(always)]
     pub fn handled(&mut self, vcpu: &mut Vcpu<B>, cause: Cause) {
         self.emit(vcpu, Event::Handled(cause));
@@ -155,33 +156,33 @@ impl<B: Host> Local<B> {
         }
     }
 
-    /// `vcpu` has left its guest by a synchronous exception with this syndrome, at this address.
+    /// Notes that `vcpu` has left its guest by a synchronous exception with this syndrome, at this address.
     #[inline(always)]
     pub fn exited(&self, vcpu: &mut Vcpu<B>, syndrome: u64, pc: u64) {
         self.emit(vcpu, Event::Exit { syndrome, pc });
     }
 
-    /// Tells an event that is about no vCPU.
+    /// Records an event that concerns no vCPU.
     #[inline(always)]
     pub fn record(&self, event: Event) {
         self.board.machine.record(None, event);
     }
 
-    /// Tells an event about `vcpu` to all that read it.
+    /// Records an event about `vcpu` in the vCPU's log and in the trace.
     #[inline(always)]
     pub fn emit(&self, vcpu: &mut Vcpu<B>, event: Event) {
         vcpu.log.read(event);
         self.board.machine.record(Some(vcpu.source()), event);
     }
 
-    /// Charges what the hypervisor executed until now to no exit.
+    /// Charges the hypervisor's instructions until now to no exit.
     pub(crate) fn uncounted(&mut self) {
         if self.counts_instructions != 0 {
             self.instructions_since();
         }
     }
 
-    /// How many instructions of its own the hypervisor executed here since the last call.
+    /// The number of instructions that the hypervisor executed on this pCPU since the last call.
     #[inline(always)]
     fn instructions_since(&mut self) -> u32 {
         let now = self.board.machine.instructions();
@@ -192,7 +193,7 @@ impl<B: Host> Local<B> {
 }
 
 impl<B: Host> Pcpu<B> {
-    /// A pCPU without vCPUs. `interruptions` are a VM's each.
+    /// A pCPU without vCPUs. `interruptions` has an account for each VM.
     pub fn new(
         id: CpuId,
         board: &'static Board<B>,
@@ -225,7 +226,7 @@ impl<B: Host> Pcpu<B> {
         }
     }
 
-    /// Gives it a vCPU, which is promised `reservation`.
+    /// Gives the pCPU a vCPU, whose promise is `reservation`.
     pub fn adopt(
         &mut self,
         vcpu: &'static mut Vcpu<B>,
@@ -243,7 +244,7 @@ impl<B: Host> Pcpu<B> {
         Ok(())
     }
 
-    /// All vCPUs that belong here.
+    /// All vCPUs of this pCPU.
     pub fn vcpus(&self) -> impl Iterator<Item = &Vcpu<B>> {
         self.vcpus.iter().map(|vcpu| &**vcpu)
     }

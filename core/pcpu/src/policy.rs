@@ -8,15 +8,14 @@ use hanok_vm::Clock;
 pub enum PcpuPolicy {
     /// vCPUs run in turn.
     RoundRobin(RoundRobin),
-    /// Servers enforce what each vCPU is promised. They are outside of the pCPU's record: a pCPU
-    /// that takes turns has none, and the fields of the record that each exit reads stay near its
-    /// start.
+    /// Servers enforce the promises to vCPUs. They are outside of the pCPU's record: a pCPU whose vCPUs run
+    /// in turn has none, and the fields of the record that each exit reads stay near its start.
     Servers(&'static mut Servers),
 }
 
 impl PcpuPolicy {
-    /// Promises `reservation` to `entity`, which has no work yet, from `now` on. Where vCPUs run in
-    /// turn nothing is promised; where they do not, a vCPU without a promise never runs.
+    /// Promises `reservation` to `entity`, which has no work yet, from `now` on. If vCPUs run in turn,
+    /// there are no promises; if servers are used, a vCPU without a promise never runs.
     pub(crate) fn reserve(
         &mut self,
         entity: Entity,
@@ -34,7 +33,7 @@ impl PcpuPolicy {
         matches!(self, Self::Servers(_))
     }
 
-    /// Whether `entity` is the only one with work, and keeps its turn as long as that is so.
+    /// Whether `entity` is the only one with work, and keeps its turn as long as it is.
     pub(crate) fn has_only(&self, entity: Entity) -> bool {
         match self {
             Self::RoundRobin(policy) => policy.has_only(entity),
@@ -51,7 +50,7 @@ impl PcpuPolicy {
         }
     }
 
-    /// Does `what` and charges its time to no vCPU. What follows is charged to the vCPU that the last
+    /// Does `what` and charges its time to no vCPU. The time after it is charged to the vCPU that the last
     /// [`Policy::pick`] named.
     pub(crate) fn without_charge(&mut self, clock: &impl Clock, what: impl FnOnce()) {
         if let Self::Servers(servers) = self {
@@ -61,7 +60,7 @@ impl PcpuPolicy {
         self.exempt_switch_until(clock);
     }
 
-    /// The time since the last [`Policy::pick`], or since something was charged, is charged to no vCPU.
+    /// Charges the time since the last [`Policy::pick`], or since the last charge, to no vCPU.
     #[inline(always)]
     pub(crate) fn exempt_switch_until(&mut self, clock: &impl Clock) {
         #[cold]
@@ -75,8 +74,8 @@ impl PcpuPolicy {
     }
 }
 
-/// The policy of servers, out of line: turns cost a few instructions, and inlined, servers would
-/// take registers from them.
+/// The policy of servers. It is kept out of line: round robin costs a few instructions, and inlined servers
+/// would take registers from it.
 mod servers {
     use super::{Decision, Entity, Policy, Servers};
 
@@ -158,14 +157,14 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
-    /// How long a guest runs at most before the test looks for interrupts, in ticks.
+    /// The longest time for which a guest runs before the test checks for interrupts, in ticks.
     const STEP: u64 = 16;
-    /// What a decision and its switch may take of the fake counter, which each reading moves by a tick.
+    /// The most ticks of the fake counter, which each reading moves by one, for a decision and its switch.
     const OVERHEAD: u64 = 64;
     const PERIODS: u64 = 40;
 
     std::thread_local! {
-        /// How long the CPU has slept, in ticks: it says so every ten.
+        /// The time that the CPU has slept, in ticks, in steps of ten.
         static IDLE: Cell<u64> = const { Cell::new(0) };
     }
 
@@ -179,7 +178,7 @@ mod tests {
         }
     }
 
-    /// What each VM has had of each of its periods' time on CPU 0, as guests that always have work.
+    /// The time that each VM has had in each of its periods on CPU 0, with guests that always have work.
     fn given(promises: &[FakePromise]) -> Vec<Vec<u64>> {
         let vms = vec![vec![0]; promises.len()];
         let FakeBoard {

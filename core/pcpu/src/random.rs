@@ -1,8 +1,8 @@
 //! The sources of random numbers, which are gathered once at boot, and the moments that are
 //! gathered later.
 //!
-//! Guests without an `rng-seed` wait long for their random pool to fill, and some make keys of what
-//! is in it. So every boot of every VM gets seeds, and may ask for more (`hanok_vm`, `trng`).
+//! Guests without an `rng-seed` wait long for their random pool to fill, and some derive keys from it. So
+//! every boot of every VM gets seeds, and may ask for more (`hanok_vm`, `trng`).
 
 use crate::{Board, Host, VmUnit};
 use hanok_hal::Backend;
@@ -31,7 +31,7 @@ pub fn gather(machine: &impl Backend, seed: &[u8], key: &[u8], own: Option<[u64;
 }
 
 impl<B: Host> Board<B> {
-    /// Mixes in the present time, at which something happened that no guest knows to the tick. If
+    /// Mixes in the present time, which is that of an event whose time no guest knows to the tick. If
     /// another pCPU does so at the same time, one of the two times is lost, which does no harm.
     #[inline]
     pub fn note_moment(&self) {

@@ -1,4 +1,4 @@
-//! Which vCPU a pCPU runs.
+//! The decision which vCPU a pCPU runs.
 //!
 //! Each pCPU decides about its own vCPUs alone. Other pCPUs make requests by the VM's atomics
 //! (requests, power, lifecycle, paused) and a kick. A decision first brings those vCPUs up to date that were
@@ -13,7 +13,7 @@ use hanok_trace::Event;
 use hanok_types::Deadline;
 use hanok_vm::Clock;
 
-/// How much it was to bring one vCPU up to date.
+/// The amount of work that it took to bring one vCPU up to date.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use]
 enum Update {
@@ -21,7 +21,7 @@ enum Update {
     Brief,
     /// The interrupts and timers of a vCPU that is in no CPU were checked.
     Interrupts,
-    /// The vCPU came into its VM, or left it.
+    /// The vCPU entered its VM, or left it.
     Moved,
 }
 
@@ -29,9 +29,9 @@ enum Update {
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use]
 enum Round {
-    /// All of them.
+    /// All were.
     Complete,
-    /// Some were, which took its time; the others are still to be brought up to date.
+    /// Some were, which took long; the others still have to be brought up to date.
     Interrupted,
 }
 
@@ -74,7 +74,7 @@ impl<B: Host> Pcpu<B> {
         }
     }
 
-    /// The resident vCPU waits for an interrupt from now on.
+    /// Lets the resident vCPU wait for an interrupt from now on.
     pub(crate) fn wait(&mut self) {
         if self.sleep_in_turn() == Slept::Woken {
             return;
@@ -86,7 +86,7 @@ impl<B: Host> Pcpu<B> {
         self.schedule();
     }
 
-    /// The resident vCPU gives up the rest of its turn.
+    /// Executes a yield of the resident vCPU: it gives up the rest of its turn.
     #[inline(always)]
     pub(crate) fn yield_now(&mut self) {
         let local = &mut self.local;
@@ -131,7 +131,7 @@ impl<B: Host> Pcpu<B> {
         Round::Complete
     }
 
-    /// Sleeps until a physical interrupt, and serves what is pending.
+    /// Sleeps until a physical interrupt is pending, and serves all that are.
     #[inline(never)]
     fn idle(&mut self) {
         let spends = self.local.policy.spends();
@@ -154,8 +154,8 @@ impl<B: Host> Pcpu<B> {
         self.local.uncounted();
     }
 
-    /// Serves pending interrupts: all that are private to this pCPU, and one of a device. Further ones
-    /// of devices are exits of their own, as there may be many, and some come again at once. Returns whether
+    /// Serves pending interrupts: all that are private to this pCPU, and one of a device. Further ones of
+    /// devices cause exits of their own, as there may be many, and some fire again at once. Returns whether
     /// there was any.
     #[inline(never)]
     pub(crate) fn serve_pending(&mut self) -> bool {
@@ -174,8 +174,8 @@ impl<B: Host> Pcpu<B> {
     }
 }
 
-/// Whether `vcpu` is up to date: it had work, and has no request but for what its turn brings anyway; or
-/// it is out of its VM, and is to stay out.
+/// Whether `vcpu` is up to date: it had work, and has no request but those that its turn serves anyway; or
+/// it is out of its VM, and has to stay out.
 #[inline]
 fn is_up_to_date<B: Host>(vcpu: &Vcpu<B>) -> bool {
     let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
@@ -186,7 +186,7 @@ fn is_up_to_date<B: Host>(vcpu: &Vcpu<B>) -> bool {
     }
 }
 
-/// Brings `vcpu` in or out of its VM, as its power state and the VM's lifecycle ask for, and tells the
+/// Lets `vcpu` enter or leave its VM, as its power state and the VM's lifecycle require, and tells the
 /// policy whether it has work. Kept out of line: inlined into [`Pcpu::schedule`], which each exit to the
 /// scheduler runs, it would save registers and compute addresses that most of these exits do not need.
 #[inline(never)]
@@ -235,10 +235,10 @@ fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update
     done
 }
 
-/// Finds out whether a vCPU that waits is to go on waiting. Returns [`Update::Interrupts`] where that took
-/// its time, as the vCPU is in no CPU and was kicked, or its time has come: the caller then serves
-/// interrupts first, since otherwise what others send to several vCPUs at once would be checked in one
-/// exit, of the vCPU that is in this CPU.
+/// Finds out whether a vCPU that waits has to go on waiting. Returns [`Update::Interrupts`] if that took
+/// long, because the vCPU is in no CPU and was kicked, or its alarm has come. The caller then serves
+/// interrupts first: otherwise interrupts that others send to several vCPUs at once would all be checked in
+/// one exit of the vCPU that is in this CPU.
 fn update_waiting<B: Host>(vcpu: &mut Vcpu<B>, local: &Local<B>, now: u64) -> Update {
     if vcpu.page.is_some() {
         vcpu.update_page();
@@ -246,7 +246,7 @@ fn update_waiting<B: Host>(vcpu: &mut Vcpu<B>, local: &Local<B>, now: u64) -> Up
     }
     let (vm, board) = (&vcpu.unit.vm, local.board);
     let id = vcpu.core.id;
-    // Taken before its interrupts are checked: a request that is made later comes with a kick of its own.
+    // The request is taken before the interrupts are checked: a later request comes with a kick of its own.
     let requests = vm.requests(id);
     if requests.is_quiet() {
         if !vcpu.wake_at.has_come(now) {
@@ -270,7 +270,7 @@ fn update_waiting<B: Host>(vcpu: &mut Vcpu<B>, local: &Local<B>, now: u64) -> Up
     }
 }
 
-/// Whether something wakes a vCPU that is in no CPU.
+/// Whether an interrupt or timer wakes a vCPU that is in no CPU.
 fn is_woken<B: Host>(vcpu: &mut Vcpu<B>, local: &Local<B>, now: u64) -> bool {
     let board = local.board;
     vcpu.raise_due_timers(board, now);
@@ -279,7 +279,7 @@ fn is_woken<B: Host>(vcpu: &mut Vcpu<B>, local: &Local<B>, now: u64) -> bool {
     if vm.interrupt_waits_absent(board, id) {
         return true;
     }
-    // Most often this is another vCPU's turn, so that checks have a budget.
+    // Most often this happens in another vCPU's turn, so checks have a budget.
     let end = vcpu.core.checks.spend(now, board.counter_frequency());
     if let Some(end) = end {
         vm.requests(id).set_quiet(true);

@@ -1,5 +1,7 @@
-//! Physical interrupts, and the timer behind all that is due on a pCPU.
+//! Physical interrupts, and the hypervisor's timer, which is set to the next instant at which anything is
+//! due on a pCPU.
 
+use crate::devices::Deactivation;
 use crate::{Board, Host, Local, Pcpu, Vcpu};
 use hanok_hal::{Backend, Context, Taken};
 use hanok_types::Deadline;
@@ -34,7 +36,7 @@ impl<B: Host> Pcpu<B> {
                     guest(vcpu, board, &mut board.machine.lists()).virtual_timer(interrupt);
                     return self.note_resident();
                 }
-                // No vCPU is here whose timer it could be: it was pending before its vCPU left.
+                // No vCPU in this CPU can be its owner: it was pending before its vCPU left.
                 None => board.machine.stop_virtual_timer(),
             }
         } else if interrupt == lines.hyp_timer {
@@ -44,15 +46,14 @@ impl<B: Host> Pcpu<B> {
                 guest(vcpu, board, &mut board.machine.lists()).maintenance();
             }
         } else if Some(interrupt) == lines.uart {
-            // The line is the board's.
+            // The serial line belongs to the board, so its time is charged to no vCPU.
             let policy = &mut self.local.policy;
             policy.without_charge(board, || board.serve_console());
-        } else if self.hand_on(interrupt) {
-            // The guest deactivates it, through the list register.
+        } else if self.hand_on(interrupt) == Deactivation::ByGuest {
             return;
         }
-        // `switch_to` refreshes the vCPU that goes on. Where several share the CPU, that may be another one,
-        // and what is done for this one now would be undone at once.
+        // `switch_to` refreshes the vCPU that goes on. If several share the CPU, that may be another one,
+        // and work for this one would be undone at once.
         let shared = self.local.is_shared();
         if let (Some(vcpu), local) = self.resident_and_local()
             && (vcpu.waiting || !shared)
@@ -87,8 +88,8 @@ impl<B: Host> Pcpu<B> {
         }
     }
 
-    /// Sets the hypervisor's timer to what is due first: the resident vCPU's timers, another
-    /// vCPU's, or the end of a turn.
+    /// Sets the hypervisor's timer to the earliest of the resident vCPU's timers, another vCPU's timers,
+    /// and the end of a turn.
     pub(crate) fn program_timer(&mut self) {
         let (vcpu, local) = self.resident_and_local();
         local.set_timer(vcpu.map(|vcpu| &*vcpu));
@@ -96,8 +97,8 @@ impl<B: Host> Pcpu<B> {
 }
 
 impl<B: Host> Local<B> {
-    /// Sets the hypervisor's timer to what is due first: the timers of `vcpu`, which is the resident
-    /// one, another vCPU's, or the end of a turn.
+    /// Sets the hypervisor's timer to the earliest of the timers of `vcpu`, which is the resident one,
+    /// another vCPU's timers, and the end of a turn.
     pub fn set_timer(&mut self, vcpu: Option<&Vcpu<B>>) {
         let own = vcpu.map_or(Deadline::NEVER, |vcpu| vcpu.unit.vm.deadline(&vcpu.core));
         let due = own.or(self.deadline);
@@ -117,8 +118,8 @@ impl<B: Host> Vcpu<B> {
         self.rearm(local);
     }
 
-    /// Sets the hypervisor's timer anew where the next deadline of the vCPU, which is in this CPU, may
-    /// have changed.
+    /// Sets the hypervisor's timer anew if the next deadline of the vCPU, which is in this CPU, may have
+    /// changed.
     #[inline(always)]
     pub fn rearm(&mut self, local: &mut Local<B>) {
         if core::mem::take(&mut self.core.rearm) {
@@ -126,8 +127,8 @@ impl<B: Host> Vcpu<B> {
         }
     }
 
-    /// An SError, or asynchronous abort, of what the vCPU did came as it left this CPU: it takes it
-    /// when it comes back.
+    /// Keeps an SError, or asynchronous abort, that the vCPU caused and that came as it left this CPU. The
+    /// vCPU takes it when it comes back.
     #[cold]
     #[inline(never)]
     pub(crate) fn take_late_error(&mut self, board: &Board<B>) {

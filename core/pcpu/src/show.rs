@@ -1,4 +1,4 @@
-//! Says a vCPU's state on the console.
+//! Prints a vCPU's state on the console.
 
 use crate::{Board, Host, Local, Vcpu};
 use core::fmt::Arguments;
@@ -6,7 +6,7 @@ use hanok_hal::{Backend, Context};
 use hanok_vm::Pending;
 
 impl<B: Host> Vcpu<B> {
-    /// Says registers, latest exits and pending interrupts of the vCPU, on its own pCPU.
+    /// Prints the registers, the latest exits and the pending interrupts of the vCPU, on its own pCPU.
     pub(crate) fn dump(&mut self, local: &Local<B>) {
         let board = local.board;
         let (name, id) = (&self.unit.vm.config().name, self.core.id);
@@ -26,7 +26,7 @@ impl<B: Host> Vcpu<B> {
             "{name} vCPU {id} on pCPU {}: {state}",
             local.id
         ));
-        // Several pCPUs may speak at a time: each line says which vCPU it is about.
+        // Several pCPUs may print at a time, so each line names the vCPU that it is about.
         let say = |text: Arguments<'_>| board.say(format_args!("{name}.{id} {text}"));
         self.context.describe(say);
         self.describe_exits(say);
@@ -34,7 +34,7 @@ impl<B: Host> Vcpu<B> {
         self.say_if_storm_by(board);
     }
 
-    /// Says so if the vCPU is in an exception storm. To be called on its own pCPU.
+    /// Prints it if the vCPU is in an exception storm. It must be called on the vCPU's own pCPU.
     #[cold]
     #[inline(never)]
     pub(crate) fn say_if_storm(&mut self, local: &Local<B>) {

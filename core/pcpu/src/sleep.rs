@@ -1,4 +1,4 @@
-//! How a vCPU sleeps that waits for an interrupt while nobody else of its pCPU has work.
+//! How a vCPU sleeps that waits for an interrupt while no other vCPU of its pCPU has work.
 
 use crate::{Host, Local, Pcpu};
 use hanok_hal::Context;
@@ -8,19 +8,19 @@ use hanok_trace::Event;
 use hanok_types::Deadline;
 use hanok_vm::{Attempt, Clock};
 
-/// What became of a vCPU that was to sleep.
+/// The outcome of an attempt to let a vCPU sleep.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Slept {
     /// Its virtual timer has woken it: it goes on, and is the only one that has work.
     Woken,
-    /// It did not sleep, or something else came meanwhile and was served: the policy is to be asked.
+    /// It did not sleep, or another interrupt came meanwhile and was served: the policy has to be asked.
     Waits,
 }
 
 impl<B: Host> Local<B> {
-    /// Whether no vCPU but the resident one has work or is to be brought up to date, and nobody keeps
-    /// account of the time that it sleeps.
+    /// Whether no vCPU but the resident one has work or has to be brought up to date, and no server
+    /// accounts for the time that it sleeps.
     fn resident_is_alone(&self) -> bool {
         let alone = self
             .resident
@@ -30,12 +30,13 @@ impl<B: Host> Local<B> {
 }
 
 impl<B: Host> Pcpu<B> {
-    /// Lets the resident vCPU, which waits for an interrupt, sleep in its own turn, if no other vCPU has work
-    /// and nothing is pending for it. Where its virtual timer wakes it, which is the most frequent case, the
-    /// policy would choose it again, for a whole turn: it is not asked. Whatever else comes ends the turn as of its beginning.
+    /// Lets the resident vCPU, which waits for an interrupt, sleep in its own turn, if no other vCPU has
+    /// work and nothing is pending for it. If its virtual timer wakes it, which is the most frequent case,
+    /// the policy is not asked, as it would choose the vCPU again, for a whole turn. Any other interrupt
+    /// ends the turn as of its beginning.
     ///
-    /// Nothing is lost between the checks and the sleep: interrupts are masked, and whoever changes what
-    /// they look at kicks this CPU afterwards.
+    /// No event is lost between the checks and the sleep: interrupts are masked, and a pCPU that changes
+    /// the checked state kicks this CPU afterwards.
     pub(crate) fn sleep_in_turn(&mut self) -> Slept {
         let (Some(vcpu), local) = self.resident_and_local() else {
             return Slept::Waits;
@@ -103,12 +104,12 @@ pub(crate) mod tests {
         }
     }
 
-    /// The resident vCPU lets its virtual timer's interrupt through.
+    /// The resident vCPU enables its virtual timer's interrupt.
     pub(crate) fn let_timer_through(pcpu: &mut Pcpu<FakeBackend>) {
         // GICD_CTLR and GICD_ISENABLER0 (IHI 0048B, 4.3.1 and 4.3.5).
         for (offset, value) in [(0, 1), (0x100, 1 << VIRTUAL_TIMER)] {
             let (Some(vcpu), local) = pcpu.resident_and_local() else {
-                panic!("nobody is resident");
+                panic!("no vCPU is resident");
             };
             vcpu.context.regs.x[1] = value;
             let exit = Exit::Data(DataAbort {
@@ -136,7 +137,7 @@ pub(crate) mod tests {
         here.set_virtual_timer(Some(at));
         drop(here);
         let (Some(vcpu), local) = pcpu.resident_and_local() else {
-            panic!("nobody is resident");
+            panic!("no vCPU is resident");
         };
         let after = vcpu.act(local, 0, Action::NextThenBlock(Wait::Interrupt));
         pcpu.finish(Cause::Wait, after);
@@ -176,7 +177,8 @@ pub(crate) mod tests {
         pcpu
     }
 
-    /// What a vCPU slept is not a part of its turn: the neighbour that wakes a moment after it lines up.
+    /// The time that a vCPU slept is not a part of its turn: another vCPU that wakes a moment after it has
+    /// to wait for its turn.
     #[test]
     fn who_slept_in_its_turn_has_a_whole_turn_when_it_wakes() {
         const FIRST: u64 = 50_000;
@@ -202,7 +204,8 @@ pub(crate) mod tests {
         assert!((80..160).contains(&ended), "after {ended} ticks");
     }
 
-    /// As for any vCPU that sleeps: to serve what is for somebody else is at nobody's expense.
+    /// As for any vCPU that sleeps, the time of an interrupt that is for another vCPU is charged to no
+    /// vCPU.
     #[test]
     fn what_comes_while_it_sleeps_in_its_turn_is_not_charged_to_its_wait() {
         const ALARM: u64 = 60_000;
@@ -220,7 +223,8 @@ pub(crate) mod tests {
         assert_eq!(spent, Some(0), "{events:?}");
     }
 
-    /// Of many that are pending the first one is served, and the pCPU sleeps before the next one.
+    /// Of many pending interrupts the first one is served, and the pCPU is asked to sleep again before the
+    /// next one.
     #[test]
     fn one_interrupt_of_a_device_is_served_before_the_next_decision() {
         const DEVICES: [u32; 2] = [40, 41];

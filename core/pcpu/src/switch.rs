@@ -28,8 +28,7 @@ impl<B: Host> Pcpu<B> {
         vcpu.refresh(local);
     }
 
-    /// Takes the resident vCPU, if there is one, out of this CPU, and sees to it that its timers
-    /// are not forgotten.
+    /// Takes the resident vCPU, if there is one, out of this CPU, and sets the alarm for its timers.
     pub(crate) fn switch_away(&mut self) {
         let (Some(left), local) = self.resident_and_local() else {
             return;
@@ -48,14 +47,14 @@ impl<B: Host> Pcpu<B> {
 }
 
 impl<B: Host> Vcpu<B> {
-    /// Takes its state out of the CPU. FP registers stay.
+    /// Takes the vCPU's state out of the CPU, except for the FP registers.
     #[inline(always)]
     fn save(&mut self, local: &mut Local<B>) {
         let board = local.board;
         self.core.entry_due = false;
         if self.context.save(&board.machine, self.core.debug.in_use) == LateError::Pending {
             self.take_late_error(board);
-            // The error wakes it.
+            // The error wakes the vCPU.
             local.note_update(self);
         }
         let vm = &self.unit.vm;
@@ -67,7 +66,7 @@ impl<B: Host> Vcpu<B> {
         lists.leave(&mut self.interface);
     }
 
-    /// When one of its timers is due, while it is in no CPU.
+    /// The instant at which one of the vCPU's timers is due, while it is in no CPU.
     fn absent_deadline(&self) -> Deadline {
         let vm = &self.unit.vm;
         let virt = self.context.virtual_timer_due();
@@ -75,7 +74,7 @@ impl<B: Host> Vcpu<B> {
         virt.or(vm.deadline(&self.core))
     }
 
-    /// Raises the interrupts of its timers that have come to their time while it is in no CPU.
+    /// Raises the interrupts of the vCPU's timers that are due, while it is in no CPU.
     pub(crate) fn raise_due_timers(&mut self, board: &Board<B>, now: u64) {
         let vm = &self.unit.vm;
         let id = self.core.id;
@@ -87,7 +86,7 @@ impl<B: Host> Vcpu<B> {
         self.wake_at = self.absent_deadline();
     }
 
-    /// Puts its state into the CPU.
+    /// Puts the vCPU's state into the CPU.
     #[inline(always)]
     fn enter(&mut self, local: &mut Local<B>) {
         let (unit, id, board) = (self.unit, self.core.id, local.board);

@@ -1,4 +1,4 @@
-//! A VM, with what the executive keeps of it.
+//! A VM, with the executive's data about it.
 
 use crate::Notices;
 use hanok_hal::sync::atomic::{AtomicU8, AtomicU64};
@@ -23,6 +23,6 @@ pub struct VmUnit<B: Backend> {
     /// The vCPU that was last in each pCPU, plus one: a vCPU must not use TLB entries of another
     /// one.
     pub last_here: [AtomicU8; MAX_CPUS],
-    /// The lines that were said about it lately.
+    /// The lines that were printed about it lately.
     pub notices: Notices,
 }

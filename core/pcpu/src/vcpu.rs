@@ -1,4 +1,4 @@
-//! A vCPU, with what its pCPU keeps of it.
+//! A vCPU, with its pCPU's data about it.
 
 use crate::VmUnit;
 use crate::loading::Loading;
@@ -28,15 +28,15 @@ pub struct Vcpu<B: Backend> {
     pub(crate) on: bool,
     /// Whether it waits: for `page`, or else for an interrupt.
     pub(crate) waiting: bool,
-    /// The page of its VM's memory that it waits for.
+    /// The page of its VM's memory for which it waits.
     pub(crate) page: Option<GuestPage>,
     /// Whether the policy was told that it has work.
     pub(crate) ready: bool,
-    /// When one of its timers is due, while it waits and is in no CPU.
+    /// The instant at which one of its timers is due, while it waits and is in no CPU.
     pub(crate) wake_at: Deadline,
     /// The progress of loading its VM's memory, which is the first vCPU's work.
     pub(crate) loading: Option<Loading>,
-    /// Whether it was said in this boot that its exception vector cannot be fetched.
+    /// Whether it was printed in this boot that its exception vector cannot be fetched.
     pub(crate) fault_loop_noticed: bool,
     /// The VM's boot in which it was last started.
     boot: u32,

@@ -212,10 +212,12 @@ impl Credit {
             account.credit = account.credit.saturating_add(dealt).min(limit);
         }
         account.active = account.work;
-        account.rank = match account.credit > 0 {
-            true if account.rank == Rank::Boosted => Rank::Boosted,
-            true => Rank::Under,
-            false => Rank::Over,
+        account.rank = if account.credit <= 0 {
+            Rank::Over
+        } else if account.rank == Rank::Boosted {
+            Rank::Boosted
+        } else {
+            Rank::Under
         };
         if account.work {
             self.put(entity);

@@ -1,5 +1,5 @@
-//! The rules of 32 interrupts' state in one bank, against the same rules said of a single one; and
-//! what concerns one interrupt leaves the others as they are.
+//! The rules of 32 interrupts' state in one bank, against the same rules for a single interrupt. A change of
+//! one interrupt does not change the others.
 
 use crate::bank::{Bank, Groups};
 use crate::frame::BitRegister;
@@ -7,7 +7,7 @@ use crate::lr::{Lr, LrState};
 use crate::reports::Reports;
 use hanok_types::{GicVersion, IntId};
 
-/// Numbers without a pattern, the same in each run.
+/// Pseudo-random numbers, the same in each run.
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
@@ -19,7 +19,7 @@ impl Numbers {
     }
 }
 
-/// Every field of a bit an interrupt.
+/// Every field that has a bit for each interrupt.
 fn fields(bank: &Bank) -> [u32; 17] {
     [
         bank.enabled,
@@ -42,7 +42,7 @@ fn fields(bank: &Bank) -> [u32; 17] {
     ]
 }
 
-/// In which nothing fits anything.
+/// A bank with random fields, which need not fit each other.
 fn any_bank(numbers: &mut Numbers) -> Bank {
     let mut bank = Bank::private(GicVersion::V3);
     let words = [
@@ -67,7 +67,7 @@ fn any_bank(numbers: &mut Numbers) -> Bank {
     bank
 }
 
-/// What is known of one interrupt.
+/// The state of one interrupt.
 struct One<'a>(&'a Bank, u32);
 
 impl One<'_> {
@@ -75,7 +75,7 @@ impl One<'_> {
         field(self.0) >> self.1 & 1 != 0
     }
 
-    /// By line or latch.
+    /// Pending by line or latch.
     fn is_due(&self) -> bool {
         self.is(|bank| bank.latch) || self.is(|bank| bank.line) && !self.is(|bank| bank.edge)
     }
@@ -97,7 +97,7 @@ fn same_but_for(mask: u32, before: &Bank, after: &Bank) {
 }
 
 #[test]
-fn what_is_going_on_with_an_interrupt_makes_it_busy() {
+fn every_state_but_idle_makes_an_interrupt_busy() {
     let mut numbers = Numbers(1);
     for _ in 0..50 {
         let bank = any_bank(&mut numbers);
@@ -109,7 +109,7 @@ fn what_is_going_on_with_an_interrupt_makes_it_busy() {
     }
 }
 
-/// Also where an interrupt fired again while the former one was still listed.
+/// Also if an interrupt fired again while the former one was still listed.
 #[test]
 fn a_reset_releases_each_physical_interrupt_that_is_held() {
     let mut numbers = Numbers(2);
@@ -125,8 +125,8 @@ fn a_reset_releases_each_physical_interrupt_that_is_held() {
     }
 }
 
-/// A write of ones concerns their interrupts alone, and of these at least those that are listed
-/// are looked at.
+/// A write of ones changes their interrupts alone, and its answer has at least those of them that are
+/// listed.
 #[test]
 fn a_written_bit_concerns_its_own_interrupt() {
     use BitRegister::*;
@@ -144,16 +144,16 @@ fn a_written_bit_concerns_its_own_interrupt() {
         ];
         for (register, concerned) in registers {
             let mut after = before.clone();
-            let told = after.write_bits(register, value);
+            let touched = after.write_bits(register, value);
             same_but_for(concerned, &before, &after);
-            assert_eq!(told & !concerned, 0, "{register:?}");
+            assert_eq!(touched & !concerned, 0, "{register:?}");
             let listed = concerned & before.listed;
-            assert_eq!(listed & !told, 0, "{register:?}");
+            assert_eq!(listed & !touched, 0, "{register:?}");
         }
     }
 }
 
-/// The last write decides what becomes of a list register at its next fold.
+/// The last write decides how a list register changes at its next fold.
 #[test]
 fn active_and_pending_states_are_as_last_written() {
     use BitRegister::*;
@@ -182,10 +182,10 @@ fn active_and_pending_states_are_as_last_written() {
     }
 }
 
-/// A physical interrupt that waited while its virtual one was disabled is released by the enable, but
-/// of an edge; one whose virtual one ends is released then.
+/// A physical interrupt that waited while its virtual one was disabled is released when that is enabled, unless
+/// it is edge-triggered. Any other is released when its virtual one ends.
 #[test]
-fn a_physical_interrupt_is_released_with_what_stood_for_it() {
+fn a_physical_interrupt_is_released_with_its_virtual_one() {
     use BitRegister::*;
     let mut numbers = Numbers(5);
     for _ in 0..200 {
@@ -223,12 +223,12 @@ fn a_physical_interrupt_is_released_with_what_stood_for_it() {
 }
 
 #[test]
-fn the_short_way_of_a_physical_interrupt_is_for_one_that_is_idle() {
+fn the_fast_path_of_a_physical_interrupt_is_for_an_idle_one() {
     let mut numbers = Numbers(6);
     let mut shown = 0;
     for round in 0..2000 {
         let mut before = any_bank(&mut numbers);
-        // Thinned out, so that some are idle.
+        // Fewer bits, so that some interrupts are idle.
         for busy in [&mut before.listed, &mut before.active, &mut before.latch] {
             *busy &= numbers.next();
         }
@@ -303,16 +303,16 @@ fn a_priority_that_stays_is_no_change() {
     }
 }
 
-/// The short ways into a list register and out of it do what the long ones do.
+/// The fast paths into a list register and out of it do what the slow paths do.
 #[test]
-fn the_short_ways_of_a_bank_are_as_its_long_ones() {
+fn the_fast_paths_of_a_bank_are_as_its_slow_paths() {
     let mut numbers = Numbers(8);
     let (mut listed, mut ended) = (0, 0);
     for _ in 0..4000 {
         let mut before = any_bank(&mut numbers);
         let bit = numbers.next() % 32;
         let mask = 1 << bit;
-        // What is listed alone may be shown, and so on.
+        // Make the fields fit each other: only a listed interrupt may be shown, and so on.
         before.shown &= before.listed;
         before.soft &= before.shown;
         before.hardware_listed &= before.listed;

@@ -1,18 +1,19 @@
-//! Which pending interrupt is to get a list register next: the most urgent one.
+//! Which pending interrupt gets a list register next: the most urgent one.
 //!
-//! Nothing is sorted, and no exit looks at all that is pending. For each word of 32 interrupts its
-//! *head* is known: the most urgent interrupt of the word that may be listed for this vCPU. Whatever
-//! may make another one the head marks the word ([`Cpu::words`]), and a marked word is looked at once,
-//! before the next choice. The most urgent of all is the least of the heads; when it is taken, its
-//! word alone is looked at again. So a choice takes the same time, whether five interrupts wait or 280.
+//! Nothing is sorted, and no exit examines all pending interrupts. For each word of 32 interrupts its
+//! *head* is known: the most urgent interrupt of the word that may be listed for this vCPU. An event
+//! that may make another interrupt the head marks the word ([`Cpu::words`]), and the head of a marked
+//! word is found anew once, before the next choice. The most urgent interrupt of all is the least of the
+//! heads; when it is listed, only its word's head is found anew. So a choice takes the same time,
+//! whether five interrupts wait or 280.
 //!
-//! What takes an interrupt away (it is disabled, its line falls, it goes to another vCPU) marks
-//! nothing. A head is therefore looked at once more when it is chosen, and its word anew if it has
-//! gone. A head never is less urgent than the truth.
+//! An event that takes an interrupt away (it is disabled, its line falls, it goes to another vCPU) marks
+//! nothing. So a head is verified when it is chosen, and if it may no longer be listed, the head of its
+//! word is found anew. A head is never less urgent than the word's most urgent interrupt.
 //!
 //! Rejected: a bitmap of words for each of 32 to 256 priorities, and find first set. A write that
-//! enables 32 interrupts of 32 priorities then has 32 bitmaps to change, and a VM a kilobyte more for
-//! each vCPU; with heads a change of a whole word is one look.
+//! enables 32 interrupts of 32 priorities would then have to change 32 bitmaps, and a VM would need a
+//! kilobyte more for each vCPU; with heads, a change of a whole word costs finding one head.
 
 use crate::bank::{Bank, Groups, Offer, SPI_BANKS, WORDS};
 use crate::state::{Cpu, InterruptPlace, MAX_LRS, Vgic};
@@ -20,7 +21,7 @@ use crate::urgency::Urgency;
 use hanok_types::VcpuId;
 
 impl Urgency {
-    /// Where the interrupt is, as `cpu` has it.
+    /// The place of the interrupt, whose list register or route is `cpu`'s.
     pub fn place(self, cpu: usize) -> InterruptPlace {
         InterruptPlace {
             cpu,
@@ -29,7 +30,7 @@ impl Urgency {
     }
 }
 
-/// Why something is active in no list register.
+/// Why an interrupt is active in no list register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stranded {
     /// The guest acknowledged it, before its vCPU left a pCPU.
@@ -51,7 +52,7 @@ impl Bank {
 }
 
 impl Cpu {
-    /// What of a word may be listed for this vCPU. `spis` are all SPIs.
+    /// The interrupts of a word that may be listed for this vCPU. `spis` are all SPIs.
     #[inline(always)]
     pub fn offer(&self, word: usize, spis: &[Bank; SPI_BANKS], groups: Groups) -> Offer {
         match word.checked_sub(1) {
@@ -72,9 +73,9 @@ impl Cpu {
         }
     }
 
-    /// Finds the head of a word, and whether it has what is stranded.
+    /// Finds the head of a word anew, and whether interrupts of it are active in no list register.
     #[inline(never)]
-    fn look(&mut self, word: usize, spis: &[Bank; SPI_BANKS], groups: Groups) {
+    fn update_head(&mut self, word: usize, spis: &[Bank; SPI_BANKS], groups: Groups) {
         let offer = self.offer(word, spis, groups);
         let mask = 1 << word;
         self.acknowledged &= !mask;
@@ -87,8 +88,8 @@ impl Cpu {
         self.heads.set(word, head);
     }
 
-    /// Finds the head of a word in which nothing is stranded that was not before; and all that are
-    /// as urgent.
+    /// Finds the head of a word in which no further interrupt has become stranded. The answer is the
+    /// head, and a bit for each interrupt of the word that has the same priority.
     #[inline(always)]
     fn renew_head(
         &mut self,
@@ -111,7 +112,7 @@ impl Cpu {
         (head, mask)
     }
 
-    /// Whether what was a head is pending still, and free to be listed.
+    /// Whether a former head is still pending, and may be listed.
     #[inline(always)]
     fn is_pending(&self, head: Urgency, spis: &[Bank; SPI_BANKS], groups: Groups) -> bool {
         let pending = match head.word().checked_sub(1) {
@@ -124,16 +125,16 @@ impl Cpu {
         pending >> head.bit() & 1 != 0
     }
 
-    /// The words in which something may wait.
+    /// A bit for each word in which an interrupt may wait for a list register.
     pub fn waiting_words(&self) -> u32 {
         self.words | self.heads.words() | self.acknowledged | self.forced
     }
 }
 
 impl Vgic {
-    /// Does a part of the next [`Self::enter`], which has less to do then: finds the heads of the
-    /// words that were marked.
-    pub fn look_ahead(&mut self, vcpu: VcpuId) {
+    /// Does a part of the next [`Self::enter`] beforehand, so that it takes less time: finds the heads of
+    /// the words that were marked.
+    pub fn prepare_entry(&mut self, vcpu: VcpuId) {
         if vcpu.index() < self.vcpus {
             self.find_marked_heads(vcpu.index());
         }
@@ -145,16 +146,16 @@ impl Vgic {
             cpus, spis, groups, ..
         } = self;
         let cpu = &mut cpus[cpu];
-        cpu.found |= cpu.words != 0;
+        cpu.heads_changed |= cpu.words != 0;
         while cpu.words != 0 {
             let word = cpu.words.trailing_zeros() as usize;
             cpu.words &= cpu.words - 1;
-            cpu.look(word, spis, *groups);
+            cpu.update_head(word, spis, *groups);
         }
     }
 
-    /// The most urgent interrupt that may be listed for this vCPU and is not, once all marked words were
-    /// looked at.
+    /// The most urgent interrupt that may be listed for this vCPU and is not, once the heads of all marked
+    /// words were found.
     #[inline(never)]
     pub(crate) fn best(&mut self, cpu: usize) -> Urgency {
         let Self {
@@ -170,9 +171,9 @@ impl Vgic {
         }
     }
 
-    /// [`Self::best`] where nothing is new since the last choice.
+    /// [`Self::best`] where no word was marked since the last choice.
     #[inline(always)]
-    pub(crate) fn best_still(&mut self, cpu: usize) -> Urgency {
+    pub(crate) fn best_unchanged(&mut self, cpu: usize) -> Urgency {
         let state = &self.cpus[cpu];
         let next = state.next;
         if next != Urgency::NONE
@@ -184,9 +185,9 @@ impl Vgic {
         self.best(cpu)
     }
 
-    /// [`Self::best`], as what was it until now has a list register. `peers` are those of the same
-    /// word and priority, as the last call left them: they come before all others, and are found
-    /// once for all of them. None are known at first.
+    /// [`Self::best`] after `former`, which was the most urgent one, has got a list register. `peers` are
+    /// the interrupts of the same word and priority that the last call left; zero at first. They come
+    /// before all others, so that they are found once for all of them.
     #[inline(always)]
     pub(crate) fn best_after(&mut self, cpu: usize, former: Urgency, peers: &mut u32) -> Urgency {
         let Self {
@@ -206,9 +207,8 @@ impl Vgic {
         best
     }
 
-    /// An interrupt that is active in no list register: one that the guest has acknowledged, or one
-    /// that it declared active. Any of them, as those of the first kind find room together, and those
-    /// of the second may do without.
+    /// An interrupt that is active in no list register, because of `kind`. It may be any of them: all
+    /// acknowledged ones find room together, and those that the guest declared active need none.
     pub(crate) fn stranded(&mut self, cpu: usize, kind: Stranded) -> Option<Urgency> {
         let Self {
             cpus, spis, groups, ..
@@ -232,7 +232,7 @@ impl Vgic {
                 let id = word as u32 * 32 + mask.trailing_zeros();
                 return Some(Urgency::new(0, id));
             }
-            cpu.look(word, spis, *groups);
+            cpu.update_head(word, spis, *groups);
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The choice of what stands in the list registers, against its definition: of all that is pending,
-//! enabled, forwarded, routed here and not active, those with the least priority value, and of these
-//! those with the least id. Looked for one by one among all 288 interrupts.
+//! The choice of the interrupts in the list registers, against its definition: of all that are pending,
+//! enabled, forwarded, routed to this vCPU and not active, those with the least priority value, and of these
+//! those with the least id. The tests search all 288 interrupts one by one.
 
 use crate::{Frame, Lr, LrState, MAX_LRS, Vgic};
 use hanok_hal::ListRegisters;
@@ -13,7 +13,7 @@ use std::vec::Vec;
 const V0: VcpuId = VcpuId::new(0);
 const VCPUS: usize = 2;
 
-/// What happens to interrupts.
+/// An event that changes interrupts.
 #[derive(Clone, Debug)]
 enum Change {
     Enable(u32, bool),
@@ -24,17 +24,17 @@ enum Change {
     Burst(u32, u32),
     Route(u32, bool),
     Groups(u8),
-    /// The guest takes the most urgent one, and ends it.
+    /// The guest acknowledges the most urgent interrupt, and ends it.
     Take(u8),
-    /// It takes it, and keeps it.
+    /// The guest acknowledges the most urgent interrupt, and does not end it.
     Keep,
-    /// It ends what it kept longest.
+    /// The guest ends the interrupt that has been active longest.
     End,
     Away,
 }
 
 fn change() -> impl Strategy<Value = Change> {
-    // Most often one of a few words, so that they meet.
+    // Most often of a few words, so that several events concern the same word.
     let id = || prop_oneof![3 => 30..100u32, 1 => 16..288u32];
     prop_oneof![
         2 => (id(), any::<bool>()).prop_map(|(id, on)| Change::Enable(id, on)),
@@ -55,12 +55,12 @@ fn change() -> impl Strategy<Value = Change> {
 struct Guest {
     vgic: Vgic,
     lrs: FakeListRegisters,
-    /// Acknowledged and not ended.
+    /// The interrupts that are acknowledged and not ended.
     kept: Vec<u32>,
 }
 
 impl Guest {
-    /// All edge-triggered, enabled, of group 1, routed here.
+    /// A controller whose interrupts are all edge-triggered, enabled, of group 1 and routed to this vCPU.
     fn new() -> Self {
         let mut guest = Self {
             vgic: Vgic::new(GicVersion::V3, VCPUS, 5),
@@ -84,7 +84,7 @@ impl Guest {
             .write(Frame::Dist, offset, Width::Word, value.into());
     }
 
-    /// A write to word `n` of the registers at `base`; the first has the private interrupts.
+    /// A write to word `n` of the registers at `base`; word 0 has the private interrupts.
     fn bits(&mut self, base: u64, n: u32, value: u32) {
         let private = match base {
             0xc00 => n < 2,
@@ -158,16 +158,16 @@ impl Guest {
         all.filter(|(_, lr)| lr.is_valid())
     }
 
-    /// The most urgent one that is shown becomes active. What was read before is up to date: nothing
-    /// may be taken that was disabled since.
+    /// The guest acknowledges the most urgent interrupt in a list register. The list registers must be up to
+    /// date, so that no interrupt is acknowledged that was disabled since.
     fn acknowledge(&mut self) -> Option<u32> {
-        self.settle();
+        self.bring_up_to_date();
         let pending = self
             .listed()
             .filter(|(_, lr)| lr.is_pending() && !lr.is_active());
         let (slot, lr) = pending.min_by_key(|(_, lr)| (lr.priority(), lr.virtual_id()))?;
         self.lrs.lr[slot] = lr.with_state(LrState::Active).into_bits();
-        self.call_back();
+        self.maintenance_interrupt();
         Some(lr.virtual_id())
     }
 
@@ -178,11 +178,11 @@ impl Guest {
         let (slot, lr) = found.expect("what is acknowledged stays");
         let ended = LrState::new(lr.is_pending(), false);
         self.lrs.lr[slot] = lr.with_state(ended).into_bits();
-        self.call_back();
+        self.maintenance_interrupt();
     }
 
-    /// The maintenance interrupt, where it is due.
-    fn call_back(&mut self) {
+    /// Handles the maintenance interrupt, if it is due.
+    fn maintenance_interrupt(&mut self) {
         let all: Vec<Lr> = self.lrs.lr.iter().map(|lr| Lr::from_bits(*lr)).collect();
         let pending = all.iter().any(|lr| lr.state() == LrState::Pending);
         let reported = all.iter().any(|lr| !lr.is_valid() && lr.eoi());
@@ -191,15 +191,15 @@ impl Guest {
         }
     }
 
-    fn settle(&mut self) {
+    fn bring_up_to_date(&mut self) {
         let _ = self.vgic.enter(V0, &mut self.lrs);
-        self.call_back();
+        self.maintenance_interrupt();
         let _ = self.vgic.fold(V0, &mut self.lrs);
         let _ = self.vgic.enter(V0, &mut self.lrs);
         self.vgic.check();
     }
 
-    /// What is to be signalled to this vCPU, the most urgent first; by the registers alone.
+    /// The interrupts to be signalled to this vCPU, the most urgent first, by the registers alone.
     fn due(&self) -> Vec<(u8, u32)> {
         let vgic = &self.vgic;
         let mut all: Vec<_> = (0..288u32)
@@ -222,9 +222,9 @@ impl Guest {
     }
 
     /// Every pending one in a list register is more urgent than every one in none, and as many are
-    /// shown as there is room for; if some are left, somebody hears of it when there is room.
+    /// shown as there is room for; if some are left, a maintenance interrupt comes when there is room.
     fn check(&mut self) {
-        self.settle();
+        self.bring_up_to_date();
         let due = self.due();
         let active = self.listed().filter(|(_, lr)| lr.is_active()).count();
         let shown: Vec<_> = self
@@ -238,12 +238,12 @@ impl Guest {
         let room = MAX_LRS - active;
         let calls = self.lrs.none_pending_interrupt;
         if sorted.len() < due.len() {
-            // Room that an end has left is used when nothing is pending any more.
+            // A list register that an end has freed is used once no listed one is pending any more.
             assert!(room == 0 || !sorted.is_empty(), "{due:?}");
             let ends_tell = self.listed().all(|(_, lr)| lr.eoi());
             assert!(
                 calls || room == 0 && ends_tell,
-                "nobody comes back: {due:?}"
+                "no maintenance interrupt will come: {due:?}"
             );
         } else {
             assert_eq!(sorted.len(), due.len());
@@ -270,7 +270,7 @@ proptest! {
     }
 }
 
-/// Each interrupt of a burst is taken once, the most urgent first, and nothing is left.
+/// Each interrupt of a burst is acknowledged once, the most urgent first, and none is left.
 #[test]
 fn a_burst_is_taken_in_order() {
     let mut guest = Guest::new();

@@ -7,7 +7,7 @@ use crate::urgency::{Heads, Urgency};
 use hanok_types::GicVersion;
 
 /// How many list registers are used at most, of up to 16 (IHI 0069, 12.4): as many as a GIC-400, a
-/// Cortex-A53, A57 and A72 have. Each takes its part of an exit that is to be short.
+/// Cortex-A53, A57 and A72 have. Each one takes a part of an exit's time, which has to be short.
 pub const MAX_LRS: usize = 4;
 
 /// One vCPU's part.
@@ -21,48 +21,49 @@ pub(crate) struct Cpu {
     /// The SPIs that go to this vCPU.
     pub routed: [u32; SPI_BANKS],
     /// The SPIs of which this is the *home*: the vCPU whose list register has the interrupt, or
-    /// had when last looked. Each SPI has one.
+    /// had it when that was last read. Each SPI has one.
     pub homed: [u32; SPI_BANKS],
     /// The list registers as last written or read.
     pub lr: [Lr; MAX_LRS],
-    /// A bit for each list register that held an interrupt when last looked at.
+    /// A bit for each list register that held an interrupt when it was last read or written.
     pub used: u32,
-    /// Something may be waiting for a list register.
+    /// The list registers may no longer fit the model: the next `enter` has something to do.
     pub attention: bool,
-    /// A bit for each register word that is to be looked at before the next choice: its head may
-    /// be another one, or something of it be stranded (see `choice.rs`).
+    /// A bit for each register word that is marked: before the next choice its head has to be found
+    /// anew, and whether interrupts of it are stranded (see `choice.rs`).
     pub words: u32,
-    /// The heads of the other words.
+    /// The heads of the words that are not marked.
     pub heads: Heads,
     /// Heads were found anew since the last choice.
-    pub found: bool,
-    /// Of the other words, those in which something that the guest has acknowledged is in no list
-    /// register.
+    pub heads_changed: bool,
+    /// A bit for each of the other words in which an interrupt that the guest has acknowledged is in no
+    /// list register.
     pub acknowledged: u32,
-    /// Of the other words, those in which something that it declared active is in none.
+    /// A bit for each of the other words in which an interrupt that the guest declared active is in no
+    /// list register.
     pub forced: u32,
-    /// What a list register holds no longer fits the model.
+    /// A write of a guest has changed a listed interrupt, so that its list register no longer fits.
     pub refold: bool,
-    /// What a list register holds may have become pending again.
-    pub again: bool,
-    /// More waits than fits.
+    /// A listed interrupt was latched once more.
+    pub relatched: bool,
+    /// More interrupts are pending than there are list registers.
     pub overflow: bool,
     /// The most urgent interrupt that found no list register.
     pub next: Urgency,
-    /// The interrupt is on that comes once no list register is pending.
-    pub called: bool,
-    /// Something waits, and each list register holds what the guest has acknowledged: their ends
-    /// are reported.
+    /// The interrupt that comes once no list register is pending is enabled (ICH_HCR_EL2.NPIE).
+    pub npie: bool,
+    /// Interrupts wait, and each list register holds an acknowledged one: the ends of these are
+    /// reported.
     pub stuck: bool,
-    /// Of a GICv2: maintenance interrupts are taken, as the end of something listed is reported,
-    /// or something waits. Only while the vCPU is resident.
+    /// On a GICv2: maintenance interrupts are enabled, because the end of a listed interrupt is to be
+    /// reported, or interrupts wait. Only while the vCPU is resident.
     pub reports: bool,
-    /// The list registers hold what is not ours: all of them are to be cleared first. Goes with
-    /// `attention`.
+    /// The list registers hold values that are not this vCPU's: all of them have to be cleared first.
+    /// `attention` is set, too.
     pub discard: bool,
     /// GICR_WAKER.ProcessorSleep.
     pub asleep: bool,
-    /// Where the last interrupt of a physical device stood.
+    /// The list register in which the last interrupt with a physical one behind it was listed.
     pub hardware_slot: u8,
 }
 
@@ -78,14 +79,14 @@ impl Cpu {
             attention: true,
             words: 0,
             heads: Heads::new(),
-            found: false,
+            heads_changed: false,
             acknowledged: 0,
             forced: 0,
             refold: false,
-            again: false,
+            relatched: false,
             overflow: false,
             next: Urgency::NONE,
-            called: false,
+            npie: false,
             stuck: false,
             reports: false,
             discard: true,
@@ -106,14 +107,14 @@ impl Cpu {
             attention,
             words,
             heads,
-            found,
+            heads_changed,
             acknowledged,
             forced,
             refold,
-            again,
+            relatched,
             overflow,
             next,
-            called,
+            npie,
             stuck,
             reports,
             discard,
@@ -128,24 +129,25 @@ impl Cpu {
         *next = Urgency::NONE;
         (*used, *words, *hardware_slot) = (0, 0, 0);
         (*acknowledged, *forced) = (0, 0);
-        for cleared in [found, refold, again, overflow, called, stuck, reports] {
+        (*heads_changed, *refold, *relatched) = (false, false, false);
+        for cleared in [overflow, npie, stuck, reports] {
             *cleared = false;
         }
         (*attention, *discard, *asleep) = (true, true, true);
     }
 
-    /// Whether more waits than there is room.
+    /// Whether pending interrupts wait for a list register.
     pub fn waits(&self) -> bool {
         self.overflow
     }
 
-    /// Whether more than two words are to be looked at.
+    /// Whether more than two words are marked.
     pub fn has_much(&self) -> bool {
         let but_one = self.words & self.words.wrapping_sub(1);
         but_one & but_one.wrapping_sub(1) != 0
     }
 
-    /// The ids in list registers, with their slots.
+    /// The list registers in use, with their indices.
     pub fn slots(&self) -> impl Iterator<Item = (usize, Lr)> {
         bits(self.used).filter_map(|slot| {
             let slot = slot as usize;

@@ -1,14 +1,14 @@
 //! The vCPUs' parts of a controller: as many as the VM has.
 //!
-//! The first one's is in the controller itself, as every VM has one; those of all others are in memory that
-//! the controller's maker gives, sized by the VM. An index past the last vCPU means the first one, so that
-//! no index needs a panic: whoever may have such an index asks [`Cpus::get`].
+//! The first vCPU's part is in the controller itself, as every VM has one vCPU. The parts of all others are in
+//! memory that the creator of the controller provides, sized by the VM. An index past the last vCPU means
+//! the first one, so that no index can cause a panic: callers that may have such an index use [`Cpus::get`].
 
 use crate::cpu::Cpu;
 use core::ops::{Index, IndexMut};
 use hanok_types::GicVersion;
 
-/// One further vCPU's part, for the maker of a [`Vgic`](crate::Vgic) to keep.
+/// The part of one further vCPU, whose memory the creator of a [`Vgic`](crate::Vgic) provides.
 #[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub struct CpuPart(Cpu);
@@ -35,7 +35,7 @@ impl Cpus {
         }
     }
 
-    /// How many there are.
+    /// The number of vCPUs.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.others.len() + 1
@@ -72,8 +72,8 @@ impl Cpus {
         core::iter::once(&mut self.first).chain(others)
     }
 
-    /// Calls `each` for every one, with its index. A loop over indices: a chain of the first one and the
-    /// others has the body twice.
+    /// Calls `each` for every part, with its index. It is a loop over indices, because a chain of the first
+    /// part and the others would compile the body twice.
     #[inline(always)]
     pub fn each(&mut self, mut each: impl FnMut(usize, &mut Cpu)) {
         for index in 0..self.len() {
@@ -81,7 +81,7 @@ impl Cpus {
         }
     }
 
-    /// The first index of one that is so.
+    /// The first index of a part for which `is` holds.
     #[inline(always)]
     pub fn position(&self, mut is: impl FnMut(&Cpu) -> bool) -> Option<usize> {
         (0..self.len()).find(|index| is(&self[*index]))

@@ -1,4 +1,4 @@
-//! What a guest's write of an SGI register names, field by field.
+//! The target that a guest's write of an SGI register names, field by field.
 
 use crate::{Frame, SgiRegister, Sgir, Vgic};
 use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet, Width};
@@ -19,7 +19,7 @@ fn values(bits: u32, targets: u32) -> impl Iterator<Item = u64> {
 /// IRM in bit 40, RS in 47:44, Aff3 in 55:48.
 #[test]
 fn a_system_register_names_a_single_vcpu() {
-    let mut short = 0;
+    let mut fast = 0;
     for value in values(64, 0) {
         let list = value & 0xffff;
         let nowhere_else = value & 0x00ff_f1ff_00fc_0000 == 0;
@@ -30,28 +30,28 @@ fn a_system_register_names_a_single_vcpu() {
             ((value >> 24 & 0xf) as u32, target)
         });
         assert_eq!(SgiRegister::single_target(value), wanted, "{value:#x}");
-        short += usize::from(single);
+        fast += usize::from(single);
     }
-    assert!(short > 1000, "{short}");
+    assert!(fast > 1000, "{fast}");
 }
 
 /// IHI 0048B, 4.3.15: TargetListFilter in bits 25:24, CPUTargetList in 23:16, SGIINTID in 3:0.
 #[test]
 fn a_gicv2_s_register_names_a_single_vcpu() {
-    let mut short = 0;
+    let mut fast = 0;
     for value in values(32, 16).map(|value| value as u32) {
         let list = value >> 16 & 0xff;
         let single = value >> 24 & 3 == 0 && list.count_ones() == 1;
         let wanted = single.then(|| (value & 0xf, VcpuId::new(list.trailing_zeros() as u8)));
         assert_eq!(Sgir::single_target(value), wanted, "{value:#x}");
-        short += usize::from(single);
+        fast += usize::from(single);
     }
-    assert!(short > 1000, "{short}");
+    assert!(fast > 1000, "{fast}");
 }
 
-/// A name is a vCPU's where all that is not the list of targets is zero.
+/// A value names vCPUs of the first cluster only if all fields but the list of targets are zero.
 #[test]
-fn an_sgi_for_another_cluster_reaches_nobody() {
+fn an_sgi_for_another_cluster_reaches_no_vcpu() {
     for fields in 0..16u64 {
         let elsewhere = [16, 32, 48, 44].into_iter().enumerate();
         let elsewhere = elsewhere.fold(0, |all, (n, at)| all | (fields >> n & 1) << at);
@@ -74,27 +74,27 @@ fn an_sgi_for_another_cluster_reaches_nobody() {
     }
 }
 
-/// By the short way as by the long one, for each single target and each SGI.
+/// The fast path and the slow path have the same outcome, for each single target and each SGI.
 #[test]
-fn a_single_target_gets_the_same_by_either_way() {
+fn a_single_target_gets_the_same_by_both_paths() {
     for (id, to) in (0..16).flat_map(|id| (0..3).map(move |to| (id, to))) {
         let (from, target) = (VcpuId::new(1), VcpuId::new(to));
         for version in [GicVersion::V2, GicVersion::V3] {
-            let mut short = Vgic::new(version, 3, 5);
-            for cpu in short.cpus.iter_mut() {
+            let mut fast = Vgic::new(version, 3, 5);
+            for cpu in fast.cpus.iter_mut() {
                 cpu.private.group1 = 0x5555;
                 cpu.private.enabled = 0xff0f;
             }
-            short.write(Frame::distributor(version, from), 0, Width::Word, 3);
-            let mut long = short.clone();
-            let told = match version {
+            fast.write(Frame::distributor(version, from), 0, Width::Word, 3);
+            let mut slow = fast.clone();
+            let (kick, kicked) = match version {
                 GicVersion::V2 => {
                     let value = 1 << (16 + to) | id;
                     let (sgi, vcpu) = Sgir::single_target(value).expect("a single one");
                     assert_eq!((sgi, vcpu), (id, target));
                     (
-                        short.send_sgi_to(from, sgi, vcpu),
-                        long.write(Frame::V2(from), Sgir::OFFSET, Width::Word, value.into()),
+                        fast.send_sgi_to(from, sgi, vcpu),
+                        slow.write(Frame::V2(from), Sgir::OFFSET, Width::Word, value.into()),
                     )
                 }
                 GicVersion::V3 => {
@@ -102,17 +102,18 @@ fn a_single_target_gets_the_same_by_either_way() {
                     let (sgi, vcpu) = SgiRegister::single_target(value).expect("a single one");
                     assert_eq!((sgi, vcpu), (id, target));
                     (
-                        short.send_sgi_to(from, sgi, vcpu),
-                        long.send_sgi(from, value, SgiRegister::Sgi1),
+                        fast.send_sgi_to(from, sgi, vcpu),
+                        slow.send_sgi(from, value, SgiRegister::Sgi1),
                     )
                 }
             };
-            assert_eq!(told.0, told.1.contains(target), "{version:?} {id} {to}");
-            assert!(
-                short.snapshot().eq(long.snapshot()),
+            assert_eq!(
+                kick.contains(target),
+                kicked.contains(target),
                 "{version:?} {id} {to}"
             );
-            short.check();
+            assert!(fast.snapshot().eq(slow.snapshot()), "{version:?} {id} {to}");
+            fast.check();
         }
     }
 }

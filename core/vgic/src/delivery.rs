@@ -1,6 +1,7 @@
-//! Between the model and the list registers of one vCPU.
+//! How interrupts move between the model and the list registers of one vCPU.
 //!
-//! Here is what the hypervisor calls, and how one interrupt moves; `fill.rs` says which ones do.
+//! This file has the functions that the hypervisor calls, and those that move a single interrupt;
+//! `fill.rs` decides which interrupts move.
 
 use crate::bank::SPI_BANKS;
 use crate::bank::{Bank, bits};
@@ -27,38 +28,39 @@ impl Vgic {
             .is_some_and(|cpu| !cpu.attention && !cpu.waits() && cpu.used & !lrs.empty() == 0)
     }
 
-    /// Whether more is pending than found list registers, and nothing is new.
+    /// Whether more interrupts are pending than found list registers, and nothing has changed since
+    /// the last entry.
     #[inline]
-    pub fn some_merely_wait(&self, vcpu: VcpuId) -> bool {
+    pub fn has_unchanged_overflow(&self, vcpu: VcpuId) -> bool {
         let cpu = self.cpus.get(vcpu.index());
         cpu.is_some_and(|cpu| cpu.waits() && !cpu.attention)
     }
 
-    /// Whether [`Self::enter`] would do much: at most 5,000 instructions, but nothing should be done
-    /// beside it with interrupts masked.
+    /// Whether [`Self::enter`] would take long: at most 5,000 instructions, but enough that the exit
+    /// should do nothing else with interrupts masked.
     #[inline]
     pub fn entry_is_long(&self, vcpu: VcpuId) -> bool {
         let cpu = self.cpu(vcpu.index());
         cpu.is_some_and(|cpu| cpu.attention && cpu.has_much())
     }
 
-    /// Whether [`Self::enter`] would list two interrupts at most beside what is listed, or take two out
-    /// at most, and so can follow at once what is long itself.
+    /// Whether [`Self::enter`] would list at most two more interrupts, or unlist at most two, and so may
+    /// follow in the same exit as other long work.
     pub fn entry_is_brief(&self, vcpu: VcpuId) -> bool {
         let index = vcpu.index();
         let Some(cpu) = self.cpu(index).filter(|cpu| cpu.attention) else {
             return true;
         };
         let several = cpu.words & cpu.words.wrapping_sub(1) != 0;
-        if several || cpu.found || cpu.waits() {
+        if several || cpu.heads_changed || cpu.waits() {
             return false;
         }
         if cpu.refold {
-            // Some that are listed are to be taken out, and no others put in.
+            // Listed interrupts have to be unlisted, and no others to be listed.
             return cpu.words == 0 && cpu.used.count_ones() <= 2;
         }
         let word = cpu.words.trailing_zeros() as usize;
-        // Where no word is marked, nothing is new.
+        // Where no word is marked, no interrupt is newly pending.
         cpu.words == 0 || cpu.offer(word, &self.spis, self.groups).number() <= 2
     }
 
@@ -72,15 +74,15 @@ impl Vgic {
         if !self.needs_entry(vcpu) {
             return VcpuSet::EMPTY;
         }
-        if self.show_latched(vcpu, lrs).is_none() {
+        if self.list_latched(vcpu, lrs).is_none() {
             self.bring_up_to_date(vcpu.index(), Cause::Changed, lrs);
         }
         self.take_kicks(vcpu)
     }
 
-    /// [`Self::enter`] without its short way: what that is measured against.
+    /// [`Self::enter`] without its fast path, whose outcome is compared with this one's.
     #[cfg(test)]
-    pub(crate) fn enter_at_length(
+    pub(crate) fn enter_slow_path(
         &mut self,
         vcpu: VcpuId,
         lrs: &mut impl ListRegisters,
@@ -91,14 +93,14 @@ impl Vgic {
         self.take_kicks(vcpu)
     }
 
-    /// After a maintenance interrupt: as [`Self::enter`], whether or not anything is new.
+    /// Does what [`Self::enter`] does, after a maintenance interrupt: also if nothing was marked.
     pub fn maintenance(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> VcpuSet {
         self.bring_up_to_date(vcpu.index(), Cause::Report, lrs);
         self.take_kicks(vcpu)
     }
 
     /// Reads the list registers of this pCPU, on which `vcpu` is resident, into the model,
-    /// and leaves what they show to the guest as it is. Call it before a read of a register
+    /// and does not change what they show to the guest. Call it before a read of a register
     /// by this vCPU, and before [`Self::has_pending`]. Returns the *other* vCPUs to be
     /// kicked.
     pub fn fold(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> VcpuSet {
@@ -106,8 +108,8 @@ impl Vgic {
         for slot in bits(self.cpu(index).map_or(0, |cpu| cpu.used)) {
             let read = self.fold_slot(index, slot as usize, lrs);
             if !read.is_valid() {
-                // The report of this end is taken back by emptying the list register, and nothing
-                // else says that there is room for what waits.
+                // Emptying the list register withdraws the report of this end, and nothing else would
+                // say that there is room for interrupts that wait.
                 if let Some(cpu) = self.cpu_mut(index) {
                     cpu.attention |= read.eoi() || cpu.waits();
                 }
@@ -131,9 +133,9 @@ impl Vgic {
             self.clear_leftover(index, slot as usize, read, lrs);
         }
         if let Some(cpu) = self.cpu_mut(index) {
-            (cpu.refold, cpu.again, cpu.found) = (false, false, false);
+            (cpu.refold, cpu.relatched, cpu.heads_changed) = (false, false, false);
             if cpu.waiting_words() != 0 {
-                cpu.leave_those_that_wait(lrs);
+                cpu.reset_overflow(lrs);
             }
             if core::mem::take(&mut cpu.reports) {
                 lrs.report_ends(false);
@@ -191,17 +193,17 @@ impl Vgic {
         Some((best.priority(), bank.group1 >> best.bit() & 1 != 0))
     }
 
-    /// Clears list registers that hold what is not this vCPU's life: before the first entry
+    /// Clears list registers whose values are not of this vCPU's present state: before its first entry
     /// and after a reset.
     pub(crate) fn discard(&mut self, cpu: usize, lrs: &mut impl ListRegisters) {
         if let Some(state) = self.cpu_mut(cpu).filter(|state| state.discard) {
             state.discard = false;
-            // Those that are never used, too: what is in them after a reset is not known (IHI 0069H,
-            // 12.4.7).
+            // List registers that are never used are cleared, too: their values after a reset are
+            // UNKNOWN (IHI 0069H, 12.4.7).
             (0..lrs.count()).for_each(|slot| lrs.write(slot, 0));
             lrs.set_none_pending_interrupt(false);
             lrs.report_ends(false);
-            (state.called, state.reports) = (false, false);
+            (state.npie, state.reports) = (false, false);
         }
     }
 
@@ -235,13 +237,13 @@ impl Vgic {
         (bank.active & !bank.forced) >> bit & 1 != 0
     }
 
-    /// Whether it is active because the guest wrote so, and may give way.
+    /// Whether the interrupt is active because the guest wrote ISACTIVER, and so may be evicted.
     pub(crate) fn is_forced(&self, cpu: usize, lr: Lr) -> bool {
         let (bank, bit) = self.listed(cpu, lr);
         bank.forced >> bit & 1 != 0
     }
 
-    /// Recomputes the list register of an interrupt that stays in it; its value.
+    /// Recomputes the list register of an interrupt that stays in it. The answer is its value.
     pub(crate) fn refresh(&mut self, cpu: usize, slot: usize, reports: Reports) -> Lr {
         let id = self.shadow(cpu, slot).virtual_id();
         let place = InterruptPlace {
@@ -251,7 +253,8 @@ impl Vgic {
         self.show(cpu, place, id % 32, slot, reports)
     }
 
-    /// Puts an interrupt in list register `slot`, or renews it there; its value.
+    /// Puts an interrupt in list register `slot`, or recomputes it there. The answer is the list
+    /// register's value.
     pub(crate) fn show(
         &mut self,
         cpu: usize,
@@ -284,19 +287,21 @@ impl Vgic {
         lr
     }
 
-    /// Reads one list register into the bank of its interrupt; what was read.
+    /// Reads one list register into the bank of its interrupt. The answer is the value read.
     pub(crate) fn fold_slot(&mut self, cpu: usize, slot: usize, lrs: &impl ListRegisters) -> Lr {
         let read = Lr::from_bits(lrs.read(slot));
         let shadow = &mut self.cpus[cpu].lr[slot % MAX_LRS];
         shadow.set_state(read.state());
         let folded = *shadow;
         let (bank, bit) = self.listed_mut(cpu, folded);
-        let released = bank.fold(bit, folded);
+        bank.fold(bit, folded);
+        let released = bank.released != 0;
         self.any_released |= released;
         folded
     }
 
-    /// The guest has ended what stood in a list register, which is empty now: back to its bank.
+    /// Moves an interrupt that the guest has ended from its list register, which is empty now, back to
+    /// its bank.
     pub(crate) fn end(&mut self, cpu: usize, slot: usize) {
         let groups = self.groups;
         let state = &mut self.cpus[cpu];
@@ -305,22 +310,23 @@ impl Vgic {
         let lr = *shadow;
         state.used &= !(1 << slot);
         let (bank, bit) = self.listed_mut(cpu, lr);
-        let Some(released) = bank.end(bit, lr.hardware()) else {
-            // What the guest wrote meanwhile counts, too.
-            let released = bank.fold(bit, lr);
-            self.any_released |= released;
-            return self.unlist(cpu, slot);
-        };
-        let due = bank.candidates(groups) >> bit & 1 != 0;
-        self.any_released |= released;
-        if due {
+        let was_written = bank.end(bit, lr.hardware()).is_none();
+        if was_written {
+            // The writes of the guest meanwhile count, too.
+            bank.fold(bit, lr);
+        }
+        let (released, due) = (bank.released, bank.candidates(groups) >> bit & 1);
+        self.any_released |= released != 0;
+        if was_written {
+            self.unlist(cpu, slot);
+        } else if due != 0 {
             let word = lr.virtual_id() as usize / 32;
             self.due_again(InterruptPlace { cpu, word }, bit);
         }
     }
 
-    /// An interrupt that has left a list register of `place.cpu` is to be listed again, there or
-    /// elsewhere.
+    /// Marks the vCPU that is to list an interrupt which has left a list register of `place.cpu` and is
+    /// pending again: the same vCPU, or another one.
     #[inline(never)]
     fn due_again(&mut self, place: InterruptPlace, bit: u32) {
         let state = &mut self.cpus[place.cpu];
@@ -364,16 +370,16 @@ impl Vgic {
 }
 
 impl Cpu {
-    /// All that waits is chosen from anew when the vCPU comes back.
+    /// Marks all words in which interrupts wait, so that the choice begins anew when the vCPU comes back.
     #[cold]
     #[inline(never)]
-    fn leave_those_that_wait(&mut self, lrs: &mut impl ListRegisters) {
+    fn reset_overflow(&mut self, lrs: &mut impl ListRegisters) {
         self.words = self.waiting_words();
         self.attention |= self.overflow || self.forced != 0;
         self.heads.clear();
         (self.acknowledged, self.forced) = (0, 0);
         (self.overflow, self.next, self.stuck) = (false, Urgency::NONE, false);
-        if core::mem::take(&mut self.called) {
+        if core::mem::take(&mut self.npie) {
             lrs.set_none_pending_interrupt(false);
         }
     }

@@ -1,4 +1,4 @@
-//! How interrupts come into list registers and out again, case by case.
+//! How interrupts get into list registers and out of them, case by case.
 
 use crate::{Frame, Lr, LrState, SgiRegister, Vgic};
 use hanok_hal::ListRegisters;
@@ -10,7 +10,8 @@ const V1: VcpuId = VcpuId::new(1);
 const UART: IntId = IntId::new(33);
 const TIMER: IntId = IntId::new(27);
 
-/// All interrupts of group 1 and enabled, SPIs 48 to 63 edge, priority 0xa0.
+/// A controller whose interrupts are all enabled, of group 1 and priority 0xa0; SPIs 48 to 63 are
+/// edge-triggered.
 fn ready(vcpus: usize) -> Vgic {
     let mut vgic = Vgic::new(GicVersion::V3, vcpus, 5);
     let word = |vgic: &mut Vgic, frame, offset, value| {
@@ -36,7 +37,7 @@ fn lr(lrs: &FakeListRegisters, slot: usize) -> Lr {
     Lr::from_bits(lrs.read(slot))
 }
 
-/// What the guest makes of a list register.
+/// Gives the interrupt of a list register the state that the guest's access brings about.
 fn becomes(lrs: &mut FakeListRegisters, slot: usize, state: LrState) {
     lrs.lr[slot] = lr(lrs, slot).with_state(state).into_bits();
 }
@@ -106,7 +107,7 @@ fn a_level_masked_while_active_ends_without_maintenance() {
     vgic.set_level(None, UART, true);
     vgic.enter(V0, &mut lrs);
     becomes(&mut lrs, 0, LrState::Active);
-    // A threaded handler masks, ends, and lets the device rest later.
+    // A threaded handler masks and ends the interrupt, and serves its device later.
     write(&mut vgic, 0x184, 0b10);
     vgic.enter(V0, &mut lrs);
     assert!(!lr(&lrs, 0).eoi());
@@ -147,7 +148,7 @@ fn an_ended_edge_comes_again_without_a_refill() {
 }
 
 #[test]
-fn the_timer_s_short_path_writes_one_list_register() {
+fn the_timer_s_fast_path_writes_one_list_register() {
     let mut vgic = ready(1);
     let mut lrs = FakeListRegisters::new(4);
     vgic.inject_hardware_now(V0, TIMER, TIMER, &mut lrs);
@@ -166,7 +167,7 @@ fn the_timer_s_short_path_writes_one_list_register() {
 }
 
 #[test]
-fn the_short_path_s_outcome_is_the_long_one_s() {
+fn the_fast_path_s_outcome_is_the_slow_path_s() {
     for states in [LrState::Invalid, LrState::Active] {
         let mut short = ready(1);
         let mut long = ready(1);
@@ -185,7 +186,7 @@ fn the_short_path_s_outcome_is_the_long_one_s() {
 }
 
 #[test]
-fn the_short_path_heeds_what_was_disabled_while_active() {
+fn the_fast_path_heeds_a_disable_while_active() {
     let mut vgic = ready(1);
     let mut lrs = FakeListRegisters::new(1);
     vgic.inject_hardware_now(V0, TIMER, TIMER, &mut lrs);
@@ -232,7 +233,7 @@ fn a_disabled_hardware_interrupt_is_asked_again_when_enabled() {
 }
 
 #[test]
-fn the_more_urgent_displaces_and_the_last_one_taken_is_told_while_some_wait() {
+fn a_more_urgent_one_evicts_and_the_last_acknowledge_is_reported_while_some_wait() {
     let mut vgic = ready(1);
     let mut lrs = FakeListRegisters::new(2);
     for (id, priority) in [(48, 0x80), (49, 0x60), (50, 0x40)] {
@@ -255,7 +256,7 @@ fn the_more_urgent_displaces_and_the_last_one_taken_is_told_while_some_wait() {
 }
 
 #[test]
-fn the_acknowledged_one_is_not_displaced_and_its_end_is_reported() {
+fn an_acknowledged_one_is_not_evicted_and_its_end_is_reported() {
     let mut vgic = ready(1);
     let mut lrs = FakeListRegisters::new(1);
     vgic.pulse(None, IntId::new(48));
@@ -266,7 +267,7 @@ fn the_acknowledged_one_is_not_displaced_and_its_end_is_reported() {
     vgic.enter(V0, &mut lrs);
     assert_eq!(shown(&lrs), [(48, LrState::Active)]);
     assert!(lr(&lrs, 0).eoi() && !lrs.none_pending_interrupt);
-    // A fold that empties the list register must not swallow the report.
+    // A fold that empties the list register must not lose the report.
     becomes(&mut lrs, 0, LrState::Invalid);
     vgic.fold(V0, &mut lrs);
     assert!(vgic.needs_entry(V0));
@@ -320,7 +321,7 @@ fn any_vcpu_means_the_first_that_is_awake() {
 }
 
 #[test]
-fn a_route_to_nobody_keeps_the_interrupt_pending() {
+fn a_route_to_no_vcpu_keeps_the_interrupt_pending() {
     let mut vgic = ready(2);
     vgic.write(Frame::Dist, 0x6108, Width::Double, 7);
     assert!(vgic.pulse(None, UART).is_empty());
@@ -379,7 +380,7 @@ fn groups_that_are_off_are_not_delivered() {
 }
 
 #[test]
-fn an_active_state_that_the_guest_made_up_gives_way() {
+fn an_interrupt_that_the_guest_declared_active_is_evicted() {
     let mut vgic = ready(1);
     let mut lrs = FakeListRegisters::new(2);
     write(&mut vgic, 0x304, 0xff00);
@@ -412,7 +413,7 @@ fn a_snapshot_names_what_is_not_idle() {
 }
 
 #[test]
-fn what_waits_comes_though_what_was_acknowledged_elsewhere_does_not_end() {
+fn a_waiting_one_is_listed_while_an_acknowledged_one_of_before_stays_active() {
     let mut vgic = ready(1);
     let mut lrs = FakeListRegisters::new(2);
     (48..51).for_each(|id| {
@@ -421,13 +422,13 @@ fn what_waits_comes_though_what_was_acknowledged_elsewhere_does_not_end() {
     vgic.enter(V0, &mut lrs);
     becomes(&mut lrs, 0, LrState::Active);
     let (active, _) = shown(&lrs)[0];
-    // Out and in again: what it has acknowledged is listed anew, and is not among what was kept.
+    // The vCPU leaves and enters again: the interrupt that it has acknowledged is listed anew.
     let _ = vgic.leave(V0, &mut lrs);
     vgic.enter(V0, &mut lrs);
     let states = shown(&lrs);
     assert!(states.contains(&(active, LrState::Active)), "{states:?}");
     assert!(lrs.none_pending_interrupt && (0..2).all(|slot| !lr(&lrs, slot).eoi()));
-    // Once the other one is taken too, an end is all that can make room.
+    // Once the other one is acknowledged, too, only an end can make room.
     (0..2).for_each(|slot| becomes(&mut lrs, slot, LrState::Active));
     vgic.maintenance(V0, &mut lrs);
     assert!(!lrs.none_pending_interrupt && (0..2).all(|slot| lr(&lrs, slot).eoi()));
@@ -438,7 +439,7 @@ fn what_waits_comes_though_what_was_acknowledged_elsewhere_does_not_end() {
 }
 
 #[test]
-fn the_timer_s_short_path_finds_its_list_register_wherever_it_is() {
+fn the_timer_s_fast_path_finds_its_list_register_wherever_it_is() {
     let mut vgic = ready(1);
     let mut lrs = FakeListRegisters::new(4);
     vgic.pulse(None, IntId::new(48));
@@ -450,10 +451,10 @@ fn the_timer_s_short_path_finds_its_list_register_wherever_it_is() {
     for _ in 0..3 {
         becomes(&mut lrs, slot, LrState::Invalid);
         let writes = lrs.writes;
-        let shown = vgic.show_again(V0, TIMER, TIMER, &mut lrs);
+        let shown = vgic.relist_hardware(V0, TIMER, TIMER, &mut lrs);
         assert_eq!((shown, lr(&lrs, slot)), (Some(()), first));
         assert_eq!(lrs.writes, writes + 1, "and no other is written");
     }
-    // While the guest has not ended it, there is no short path.
-    assert_eq!(vgic.show_again(V0, TIMER, TIMER, &mut lrs), None);
+    // While the guest has not ended it, there is no fast path.
+    assert_eq!(vgic.relist_hardware(V0, TIMER, TIMER, &mut lrs), None);
 }

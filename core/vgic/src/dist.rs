@@ -20,7 +20,8 @@ const IROUTER_END: u64 = IROUTER + 1020 * 8;
 pub(crate) const ID_REGISTERS: u64 = 0xffd0;
 const FRAME_SIZE: u64 = 0x1_0000;
 
-/// Implementer ARM, as QEMU has it: drivers look here for errata, and this value has none.
+/// GICD_IIDR: implementer Arm, as on QEMU. Drivers choose workarounds for errata by it, and have none for
+/// this value.
 pub(crate) const IIDR_VALUE: u64 = 0x43b;
 
 /// GICD_CTLR with a single security state (IHI 0069, GICD_CTLR, "When GICD_CTLR.DS==1").
@@ -37,7 +38,7 @@ struct Ctlr {
     ds: bool,
     #[bits(24)]
     __: u32,
-    /// What was written is not yet true at every vCPU.
+    /// A register write has not taken effect at every vCPU yet.
     rwp: bool,
 }
 
@@ -99,9 +100,9 @@ impl Vgic {
         }
     }
 
-    /// A register with a part for each interrupt, and where its interrupts are: the private
-    /// ones and those that do not exist are nowhere (read as zero, writes ignored).
-    /// `None` where the width does not fit, `Some(None)` where it is not such a register.
+    /// A register with a part for each interrupt, and the place of its interrupts. Private interrupts and
+    /// those that do not exist have no place (they read as zero, and writes are ignored).
+    /// `None` if the width does not fit, `Some(None)` if it is no such register.
     fn dist_shared(&self, offset: u64, width: Width) -> Option<Option<(InterruptPlace, Shared)>> {
         let Some(shared) = Shared::decode(offset) else {
             return (width == Width::Word).then_some(None);
@@ -166,12 +167,12 @@ impl Vgic {
         self.forward(Groups::new(new.group0(), new.group1()))
     }
 
-    /// Lets these groups through.
+    /// Enables the forwarding of these groups.
     pub(crate) fn forward(&mut self, groups: Groups) -> VcpuSet {
         if core::mem::replace(&mut self.groups, groups) == groups {
             return VcpuSet::EMPTY;
         }
-        // All of them, whatever they have: to find out would take longer than their looking.
+        // All vCPUs are marked: to find out which ones are concerned would take longer than their entries.
         self.cpus.each(|_, cpu| {
             cpu.attention = true;
             cpu.refold = true;
@@ -192,7 +193,8 @@ impl Vgic {
         Some(self.touch(spi_place(id), mask))
     }
 
-    /// Sends interrupt `id` elsewhere; its bit, which is to be touched. Ignores one that is no SPI.
+    /// Routes interrupt `id`. The answer is its bit, which the caller must touch. An id that is no SPI is
+    /// ignored.
     pub(crate) fn set_route(&mut self, id: usize, new: Route) -> u32 {
         let place = spi_place(id);
         let bit = (id % 32) as u32;
@@ -213,7 +215,7 @@ impl Vgic {
         mask
     }
 
-    /// The SPIs `mask` of a word, which went to `former`, go to `target` from now on.
+    /// Routes the SPIs `mask` of a word, which were routed to `former`, to `target`.
     pub(crate) fn reroute(
         &mut self,
         place: InterruptPlace,
@@ -236,7 +238,7 @@ impl Vgic {
 }
 
 impl Route {
-    /// Without what is reserved.
+    /// Clears the reserved bits.
     fn writable(self) -> Self {
         Self::new()
             .with_aff0(self.aff0())
@@ -247,7 +249,7 @@ impl Route {
     }
 }
 
-/// Where interrupt `id` is, if it is an SPI.
+/// The word and bit of interrupt `id`, if it is an SPI.
 pub(crate) const fn spi_place(id: usize) -> InterruptPlace {
     InterruptPlace {
         cpu: 0,

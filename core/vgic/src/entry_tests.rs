@@ -1,4 +1,4 @@
-//! What an entry reads and writes, and what is left to it: list registers that count.
+//! Which list registers an entry reads and writes, by list registers that count, and which work it leaves out.
 
 use crate::{Frame, Lr, LrState, Vgic};
 use core::cell::Cell;
@@ -10,14 +10,14 @@ use std::vec::Vec;
 const V0: VcpuId = VcpuId::new(0);
 const V1: VcpuId = VcpuId::new(1);
 
-/// List registers that know how often they were read and written.
+/// List registers that count their reads and writes.
 #[derive(Clone)]
 struct Lists {
     lr: Vec<Lr>,
     reads: Cell<usize>,
     writes: usize,
     none_pending: bool,
-    /// Of a GICv2 whether maintenance interrupts are let through.
+    /// On a GICv2: whether maintenance interrupts are enabled.
     reports: Option<bool>,
 }
 
@@ -39,7 +39,10 @@ impl ListRegisters for Lists {
         slots.fold(0, |set, slot| set | 1 << slot)
     }
     fn set_none_pending_interrupt(&mut self, on: bool) {
-        assert!(!on || self.reports != Some(false), "nobody hears of it");
+        assert!(
+            !on || self.reports != Some(false),
+            "no maintenance interrupt can come"
+        );
         self.none_pending = on;
     }
     fn report_ends(&mut self, on: bool) {
@@ -62,7 +65,7 @@ impl Lists {
         }
     }
 
-    /// Reads and writes since last asked.
+    /// The number of reads and writes since the last call.
     fn work(&mut self) -> (usize, usize) {
         (self.reads.take(), core::mem::take(&mut self.writes))
     }
@@ -80,8 +83,8 @@ impl Lists {
     }
 }
 
-/// SPIs 64 to 95 enabled, edge-triggered and sent to the first of two vCPUs, 64 being the most urgent;
-/// nothing is to be done.
+/// A controller whose SPIs 64 to 95 are enabled, edge-triggered and routed to the first of two vCPUs; 64 is
+/// the most urgent. No entry is due.
 fn ready(version: GicVersion, count: usize) -> (Vgic, Lists) {
     let mut vgic = Vgic::new(version, 2, 5);
     let dist = Frame::distributor(version, V0);
@@ -113,8 +116,8 @@ fn pulse(vgic: &mut Vgic, ids: &[u32]) {
     }
 }
 
-/// Beside what is listed and has not ended nothing is read: of a GICv2 but where one of them is tied
-/// to a physical interrupt, whose end is to be reported from now on.
+/// An entry that lists a new interrupt reads no list register of those that have not ended. On a GICv2 it
+/// reads one that has HW=1, because its end is to be reported from then on.
 #[test]
 fn what_is_new_is_put_beside_what_is_listed() {
     for version in [GicVersion::V2, GicVersion::V3] {
@@ -133,7 +136,7 @@ fn what_is_new_is_put_beside_what_is_listed() {
             let (reads, writes) = lists.work();
             let tied = hardware && version == GicVersion::V2;
             assert_eq!((reads != 0, writes), (tied, 1 + usize::from(tied)));
-            // A kick for nothing does nothing, whatever is listed.
+            // An entry after a needless kick reads and writes nothing, whatever is listed.
             vgic.mark_for_nothing();
             vgic.enter(V0, &mut lists);
             assert_eq!(lists.work(), (0, 0), "{version:?} {hardware}");
@@ -148,7 +151,7 @@ impl Vgic {
     }
 }
 
-/// What stays listed stays where it is, in whatever order it came.
+/// An interrupt that stays listed stays in its list register, in whatever order they came.
 #[test]
 fn what_is_listed_anew_is_not_moved() {
     for (first, second) in [(70, 80), (80, 70), (64, 95), (95, 64)] {
@@ -167,19 +170,19 @@ fn what_is_listed_anew_is_not_moved() {
     }
 }
 
-/// To look ahead touches no list register, and the entry comes to the same.
+/// [`Vgic::prepare_entry`] touches no list register, and the outcome of the entry is the same.
 #[test]
-fn a_look_ahead_is_a_part_of_the_entry() {
+fn a_prepared_entry_is_the_same_as_one_at_once() {
     for waiting in [0, 4, 6] {
         let (mut vgic, mut lists) = ready(GicVersion::V3, 4);
         let ids: Vec<u32> = (70..70 + waiting).collect();
         pulse(&mut vgic, &ids);
         vgic.enter(V0, &mut lists);
-        // More urgent ones.
+        // More urgent interrupts become pending.
         pulse(&mut vgic, &[64, 65, 66]);
         lists.work();
         let mut plain = (vgic.clone(), lists.clone());
-        vgic.look_ahead(V0);
+        vgic.prepare_entry(V0);
         assert_eq!(lists.work(), (0, 0));
         assert!(vgic.needs_entry(V0) && !vgic.entry_is_brief(V0));
         vgic.enter(V0, &mut lists);
@@ -187,44 +190,44 @@ fn a_look_ahead_is_a_part_of_the_entry() {
         assert_eq!(lists.shown(), plain.1.shown(), "{waiting}");
         vgic.check();
     }
-    // Of a vCPU that is not there nothing is found.
+    // A vCPU that does not exist has nothing to prepare.
     let (mut vgic, _) = ready(GicVersion::V3, 4);
-    vgic.look_ahead(VcpuId::new(7));
+    vgic.prepare_entry(VcpuId::new(7));
 }
 
-/// What is less urgent than others that wait joins them, and no list register is looked at.
+/// A new interrupt that is less urgent than others that wait joins them, and no list register is read.
 #[test]
-fn what_is_new_joins_those_that_wait() {
+fn a_less_urgent_interrupt_is_deferred_without_an_entry() {
     let (mut vgic, mut lists) = ready(GicVersion::V3, 4);
     pulse(&mut vgic, &[70, 71, 72, 73, 74]);
     vgic.enter(V0, &mut lists);
     let shown = lists.shown();
     lists.work();
     pulse(&mut vgic, &[90]);
-    vgic.join_those_that_wait(V0);
+    vgic.defer_less_urgent(V0);
     assert!(!vgic.needs_entry(V0));
     vgic.check();
-    // More urgent than what waits, and than what is listed.
+    // It is more urgent than those that wait, and than the listed ones.
     pulse(&mut vgic, &[64]);
-    vgic.join_those_that_wait(V0);
+    vgic.defer_less_urgent(V0);
     assert!(vgic.needs_entry(V0));
     assert_eq!((lists.shown(), lists.work()), (shown, (0, 0)));
     vgic.enter(V0, &mut lists);
     assert!(lists.shown().contains(&(64, LrState::Pending)));
     vgic.check();
-    // Nobody waits.
+    // No interrupt waits.
     let (mut vgic, mut lists) = ready(GicVersion::V3, 4);
     vgic.enter(V0, &mut lists);
     pulse(&mut vgic, &[90]);
-    vgic.join_those_that_wait(V0);
+    vgic.defer_less_urgent(V0);
     assert!(vgic.needs_entry(V0));
 }
 
-/// A fold empties what has ended: where that was to be reported, or others wait for the room, an
-/// entry follows.
+/// A fold empties the list register of an interrupt that has ended. If the end was to be reported, or others
+/// wait for the list register, an entry is due.
 #[test]
 fn a_fold_that_finds_an_end_asks_for_what_its_report_would_have_brought() {
-    // Others wait, and no end is reported.
+    // Other interrupts wait, and no end is reported.
     let (mut vgic, mut lists) = ready(GicVersion::V3, 4);
     pulse(&mut vgic, &[70, 71, 72, 73, 74]);
     vgic.enter(V0, &mut lists);
@@ -236,7 +239,7 @@ fn a_fold_that_finds_an_end_asks_for_what_its_report_would_have_brought() {
     assert!(vgic.needs_entry(V0));
     vgic.enter(V0, &mut lists);
     assert_eq!(lists.shown().len(), 4);
-    // Nobody waits, and the end is reported: of a level that is high.
+    // No interrupt waits, and the end is reported, since the level is high.
     let (mut vgic, mut lists) = ready(GicVersion::V3, 4);
     vgic.write(Frame::Dist, 0xc10, Width::Word, 0);
     vgic.set_level(None, IntId::new(64), true);
@@ -249,7 +252,7 @@ fn a_fold_that_finds_an_end_asks_for_what_its_report_would_have_brought() {
     vgic.cpus[0].routed = [0; 8];
     vgic.fold(V0, &mut lists);
     assert!(vgic.needs_entry(V0));
-    // Neither: an end is nothing to act on.
+    // No interrupt waits, and the end is not reported: no entry is due.
     let (mut vgic, mut lists) = ready(GicVersion::V3, 4);
     pulse(&mut vgic, &[70]);
     vgic.enter(V0, &mut lists);
@@ -258,9 +261,9 @@ fn a_fold_that_finds_an_end_asks_for_what_its_report_would_have_brought() {
     assert!(!vgic.needs_entry(V0));
 }
 
-/// Gone with all that it had ended, a vCPU still gets what found no room.
+/// A vCPU that left after it had ended all its listed interrupts still gets those that found no room.
 #[test]
-fn who_leaves_has_an_entry_to_do_where_some_wait() {
+fn a_vcpu_that_leaves_has_an_entry_due_while_some_wait() {
     for (count, marked) in [(4, false), (5, false), (5, true)] {
         let (mut vgic, mut lists) = ready(GicVersion::V3, 4);
         let ids: Vec<u32> = (70..70 + count).collect();
@@ -275,17 +278,18 @@ fn who_leaves_has_an_entry_to_do_where_some_wait() {
         vgic.check();
         vgic.enter(V0, &mut lists);
         assert_eq!(lists.shown().len(), count as usize - 4);
-        // And one that had nothing listed and is marked already stays marked.
+        // A vCPU that had nothing listed, and that is marked already, stays marked.
         pulse(&mut vgic, &[90]);
         vgic.leave(V0, &mut lists);
         assert!(vgic.needs_entry(V0));
     }
 }
 
-/// What a GICv2 reports is let through before the interrupt for what waits is on, and no longer than
-/// it is: until then its backend has a use of its own for the line (`arch/arm-common/src/gich.rs`).
+/// On a GICv2, maintenance interrupts are enabled before the one for "no list register is pending", and not
+/// longer than that: at other times the backend has a use of its own for the line
+/// (`arch/arm-common/src/gich.rs`).
 #[test]
-fn what_waits_calls_back_while_that_is_let_through() {
+fn npie_is_on_only_while_maintenance_interrupts_are_enabled() {
     let (mut vgic, mut lists) = ready(GicVersion::V2, 4);
     for _ in 0..3 {
         pulse(&mut vgic, &[70, 71, 72, 73, 74]);

@@ -1,14 +1,15 @@
-//! From the model into the list registers of one vCPU.
+//! The slow path of an entry: it brings the list registers of one vCPU up to date with the model.
 //!
-//! 1. What the guest has ended leaves its list register. What else is listed is read only where
-//!    something of it was changed meanwhile, it has become pending again, or its end was to be
-//!    reported.
-//! 2. Free list registers get what must be listed again, then the most urgent of what is pending.
-//!    Where none is free, the least urgent that the guest has not acknowledged gives way to what is
-//!    more urgent.
-//! 3. If more waits, the interrupt for "no list register is pending" is turned on.
+//! 1. An interrupt that the guest has ended leaves its list register. The list register of any other
+//!    one is read only if the guest's writes changed the interrupt meanwhile, if it has become pending
+//!    again, or if its end was to be reported.
+//! 2. Free list registers get the active interrupts that are in none, then the most urgent pending
+//!    ones. If none is free, a more urgent pending interrupt evicts the least urgent one that the guest
+//!    has not acknowledged.
+//! 3. If some pending interrupts found no list register, the interrupt for "no list register is
+//!    pending" (ICH_HCR_EL2.NPIE) is enabled.
 //!
-//! So an entry costs what has changed, and nothing for what merely waits.
+//! So an entry takes time for interrupts that have changed, and none for those that only wait.
 
 use crate::bank::SPI_BANKS;
 use crate::bank::bits;
@@ -24,22 +25,22 @@ use hanok_types::{GicVersion, VcpuId};
 /// The list registers of a vCPU while they are filled, a bit each.
 #[derive(Clone, Copy)]
 struct Slots {
-    /// In which nothing is listed.
+    /// No interrupt is listed in them.
     free: u32,
-    /// Those of the free ones that still show the guest what was listed.
+    /// They are free, but still show the guest the interrupt that was listed.
     stale: u32,
-    /// In which what the guest has acknowledged is to be shown anew.
+    /// They hold an acknowledged interrupt, and their values have to be computed anew.
     renew: u32,
-    /// Something pending was put in one.
+    /// Whether a pending interrupt was put in one.
     filled: bool,
 }
 
 /// Why list registers are brought up to date.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// Something may be listed that could not be before, or the reverse.
+    /// An interrupt may be listed now that could not be before, or the reverse.
     Changed,
-    /// A maintenance interrupt: the end of something may have been reported.
+    /// A maintenance interrupt came: it may report the end of an interrupt.
     Report,
 }
 
@@ -56,17 +57,15 @@ impl Vgic {
         if state.discard {
             self.discard(cpu, lrs);
         }
-        let mut slots = self.take_back(cpu, cause, lrs);
+        let mut slots = self.fold_changed(cpu, cause, lrs);
         self.find_marked_heads(cpu);
-        let found = core::mem::take(&mut self.cpus[cpu].found);
-        let acknowledged_left = self.cpus[cpu].acknowledged != 0
-            && self.fill_stranded(cpu, Stranded::Acknowledged, &mut slots, lrs);
-        let next = self.fill_pending(cpu, &mut slots, found, lrs);
-        let next = if acknowledged_left {
-            Urgency::FIRST
-        } else {
-            next
-        };
+        let heads_changed = core::mem::take(&mut self.cpus[cpu].heads_changed);
+        if self.cpus[cpu].acknowledged != 0 {
+            self.fill_stranded(cpu, Stranded::Acknowledged, &mut slots, lrs);
+        }
+        let left = self.cpus[cpu].acknowledged != 0;
+        let pending = self.fill_pending(cpu, &mut slots, heads_changed, lrs);
+        let next = if left { Urgency::FIRST } else { pending };
         if next == Urgency::NONE && self.cpus[cpu].forced != 0 {
             self.fill_stranded(cpu, Stranded::Forced, &mut slots, lrs);
         }
@@ -76,14 +75,15 @@ impl Vgic {
         self.finish(cpu, slots, next, lrs);
     }
 
-    /// Where others wait already, and what is new is less urgent than these, it waits with them, and
-    /// the list registers stay as they are.
-    pub fn join_those_that_wait(&mut self, vcpu: VcpuId) {
+    /// Does the next [`Self::enter`] where interrupts wait already and all newly pending ones are less
+    /// urgent than these: the new ones wait, too, and the list registers stay as they are. In other
+    /// cases the entry still has to be made.
+    pub fn defer_less_urgent(&mut self, vcpu: VcpuId) {
         let index = vcpu.index();
         let Some(cpu) = self.cpu(index) else {
             return;
         };
-        let asked = cpu.refold || cpu.again || cpu.discard;
+        let asked = cpu.refold || cpu.relatched || cpu.discard;
         if asked || !cpu.waits() || cpu.has_much() {
             return;
         }
@@ -91,16 +91,17 @@ impl Vgic {
         let best = self.best(index);
         let cpu = &mut self.cpus[index];
         if best >= cpu.next && best != Urgency::NONE && cpu.acknowledged == 0 {
-            (cpu.attention, cpu.found) = (false, false);
+            (cpu.attention, cpu.heads_changed) = (false, false);
         }
     }
 
-    /// Unlists what has ended, and where it matters takes over what the list registers say.
-    fn take_back(&mut self, cpu: usize, cause: Cause, lrs: &impl ListRegisters) -> Slots {
+    /// Unlists the interrupts that have ended, and reads the list registers of those that have changed
+    /// or whose end may have been reported into the model.
+    fn fold_changed(&mut self, cpu: usize, cause: Cause, lrs: &impl ListRegisters) -> Slots {
         let all = (1 << lrs.count().min(MAX_LRS)) - 1;
         let state = &mut self.cpus[cpu];
-        let (refold, again) = (state.refold, state.again);
-        (state.refold, state.again) = (false, false);
+        let (refold, again) = (state.refold, state.relatched);
+        (state.refold, state.relatched) = (false, false);
         let used = state.used;
         let ended = used & lrs.empty();
         let mut slots = Slots {
@@ -117,15 +118,15 @@ impl Vgic {
             let lr = self.shadow(cpu, slot as usize);
             let changed = refold || again && self.is_latched(cpu, lr);
             if changed || cause == Cause::Report && lr.eoi() {
-                self.take_back_one(cpu, slot, changed, &mut slots, lrs);
+                self.fold_one(cpu, slot, changed, &mut slots, lrs);
             }
         }
         slots
     }
 
-    /// Takes over what one list register says; unlists its interrupt where that has ended, or where
-    /// it has `changed` and is not acknowledged.
-    fn take_back_one(
+    /// Reads one list register into the model, and unlists its interrupt if that has ended, or if
+    /// it has `changed` and the guest has not acknowledged it.
+    fn fold_one(
         &mut self,
         cpu: usize,
         slot: u32,
@@ -148,47 +149,45 @@ impl Vgic {
         slots.stale |= mask;
     }
 
-    /// Lists what is active in no list register, as far as there is room; whether some are left.
+    /// Lists interrupts of `kind` that are active in no list register, as far as there is room.
     fn fill_stranded(
         &mut self,
         cpu: usize,
         kind: Stranded,
         slots: &mut Slots,
         lrs: &mut impl ListRegisters,
-    ) -> bool {
-        while let Some(one) = self.stranded(cpu, kind) {
-            if slots.free == 0 {
-                return true;
-            }
+    ) {
+        while let Some(one) = self.stranded(cpu, kind)
+            && slots.free != 0
+        {
             let slot = self.take_slot(cpu, one, slots);
-            self.list_at_length(cpu, one, slot, lrs);
+            self.list_slow_path(cpu, one, slot, lrs);
         }
-        false
     }
 
-    /// Lists the most urgent of what is pending; the most urgent one that then waits. Without
-    /// `found`, what is listed is more urgent than what waits.
+    /// Lists the most urgent pending interrupts. The answer is the most urgent one that found no list
+    /// register. Unless `heads_changed`, all listed ones are more urgent than those that wait.
     fn fill_pending(
         &mut self,
         cpu: usize,
         slots: &mut Slots,
-        found: bool,
+        heads_changed: bool,
         lrs: &mut impl ListRegisters,
     ) -> Urgency {
-        let mut best = if found {
+        let mut best = if heads_changed {
             self.best(cpu)
         } else {
-            self.best_still(cpu)
+            self.best_unchanged(cpu)
         };
         let mut peers = 0;
-        let mut gave_way = false;
+        let mut evicted = false;
         while best != Urgency::NONE {
             if slots.free == 0 {
-                let room = found.then(|| self.make_room(cpu, best, lrs)).flatten();
+                let room = heads_changed.then(|| self.evict(cpu, best, lrs)).flatten();
                 let Some(slot) = room else {
                     break;
                 };
-                gave_way = true;
+                evicted = true;
                 slots.free |= 1 << slot;
                 slots.stale |= 1 << slot;
             }
@@ -197,18 +196,18 @@ impl Vgic {
             self.list(cpu, best, slot, lrs);
             best = self.best_after(cpu, best, &mut peers);
         }
-        if gave_way {
-            // What gave way waits, too. It is less urgent than all that is listed, so that it was
-            // not missed until now.
+        if evicted {
+            // The evicted ones wait, too. They are less urgent than all listed ones, so the choices
+            // above did not need them.
             self.find_marked_heads(cpu);
             best = self.best(cpu);
         }
         best
     }
 
-    /// Takes the least urgent interrupt out of its list register that the guest has not
-    /// acknowledged, if it is less urgent than `than`; the list register.
-    fn make_room(&mut self, cpu: usize, than: Urgency, lrs: &impl ListRegisters) -> Option<usize> {
+    /// Unlists the least urgent interrupt that the guest has not acknowledged, if it is less urgent
+    /// than `than`. The answer is its list register.
+    fn evict(&mut self, cpu: usize, than: Urgency, lrs: &impl ListRegisters) -> Option<usize> {
         let mut stays = 0u32;
         loop {
             let mut worst = than;
@@ -218,11 +217,11 @@ impl Vgic {
                     continue;
                 }
                 let urgency = match lr.state() {
-                    // What was pending beside active may be pending alone by now.
+                    // The guest may have deactivated an active and pending one, which is only pending then.
                     LrState::Pending | LrState::PendingActive => {
                         Urgency::new(lr.priority(), lr.virtual_id())
                     }
-                    // What was declared active gives way to all that is pending.
+                    // Any pending interrupt may evict one that the guest declared active.
                     _ if self.is_forced(cpu, lr) => Urgency::NONE,
                     _ => continue,
                 };
@@ -236,12 +235,13 @@ impl Vgic {
                 self.unlist(cpu, slot);
                 return Some(slot);
             }
-            // The guest has acknowledged it since it was last looked at.
+            // The guest has acknowledged it since the list register was last read.
             stays |= 1 << slot;
         }
     }
 
-    /// The free list register that an interrupt gets: where it stood before, or the first one.
+    /// Takes a free list register for an interrupt: the one in which it was listed before, or the
+    /// first one.
     #[inline(always)]
     fn take_slot(&self, cpu: usize, urgency: Urgency, slots: &mut Slots) -> usize {
         let slot = match slots.stale {
@@ -264,7 +264,7 @@ impl Vgic {
             Some(spi) => (&mut spis[spi % SPI_BANKS], state.homed[spi % SPI_BANKS]),
         };
         if bank.sourced >> bit & 1 != 0 || homed >> bit & 1 == 0 {
-            return self.list_at_length(cpu, need, slot, lrs);
+            return self.list_slow_path(cpu, need, slot, lrs);
         }
         let lr = bank.list(bit, need.priority()).with_virtual_id(need.id());
         let shadow = &mut state.lr[slot % MAX_LRS];
@@ -278,10 +278,10 @@ impl Vgic {
         }
     }
 
-    /// Lists an interrupt that is not in its vCPU's list registers for the first time, or needs more
-    /// than its bank.
+    /// [`Self::list`] for an SPI whose home is another vCPU yet, or for an SGI that knows its sender,
+    /// for which the bank does not suffice.
     #[inline(never)]
-    fn list_at_length(
+    fn list_slow_path(
         &mut self,
         cpu: usize,
         need: Urgency,
@@ -295,8 +295,8 @@ impl Vgic {
         write_changed(lrs, slot, before, lr);
     }
 
-    /// What is acknowledged is shown anew where that is due; reports and the interrupt for what
-    /// waits are turned on or off.
+    /// Computes the list registers of acknowledged interrupts anew where that is due, and enables or
+    /// disables maintenance interrupts.
     fn finish(&mut self, cpu: usize, slots: Slots, next: Urgency, lrs: &mut impl ListRegisters) {
         let waits = next != Urgency::NONE;
         let stuck = waits && !slots.filled && !self.shows_pending(cpu, lrs);
@@ -308,12 +308,12 @@ impl Vgic {
         };
         let state = &self.cpus[cpu];
         let mut renew = slots.renew;
-        // While some wait nothing is listed as active and pending, and so it need not be looked for
-        // once they have waited.
+        // While interrupts wait, none is listed as active and pending. So these have to be looked for
+        // only at the first entry at which some wait.
         if waits && !state.waits() || stuck || company {
             for (slot, lr) in state.slots() {
-                let again = waits && lr.state() == LrState::PendingActive;
-                if again || stuck && !lr.eoi() || company && lr.hardware() {
+                let pending_active = waits && lr.state() == LrState::PendingActive;
+                if pending_active || stuck && !lr.eoi() || company && lr.hardware() {
                     renew |= 1 << slot;
                 }
             }
@@ -327,35 +327,37 @@ impl Vgic {
             let lr = self.refresh(cpu, slot, reports);
             write_changed(lrs, slot, before, lr);
         }
-        self.call_back(cpu, next, stuck, lrs);
+        self.set_hcr(cpu, next, stuck, lrs);
     }
 
-    /// Whether a list register shows what the guest may take.
+    /// Whether a list register shows a pending interrupt, which the guest may acknowledge.
     fn shows_pending(&self, cpu: usize, lrs: &impl ListRegisters) -> bool {
         bits(self.cpus[cpu].used)
             .any(|slot| Lr::from_bits(lrs.read(slot as usize)).state() == LrState::Pending)
     }
 
-    /// Turns on what brings this vCPU back when there is room for what waits, or off.
-    fn call_back(&mut self, cpu: usize, next: Urgency, stuck: bool, lrs: &mut impl ListRegisters) {
+    /// Enables the maintenance interrupts that bring this vCPU back when there is room for
+    /// interrupts that wait, and disables those that are no longer needed.
+    fn set_hcr(&mut self, cpu: usize, next: Urgency, stuck: bool, lrs: &mut impl ListRegisters) {
         let waits = next != Urgency::NONE;
         let is_v2 = self.version == GicVersion::V2;
         let state = &mut self.cpus[cpu];
-        (state.attention, state.found) = (false, false);
+        (state.attention, state.heads_changed) = (false, false);
         (state.overflow, state.next) = (waits, next);
         state.stuck = stuck;
         let reported = is_v2 && (waits || state.slots().any(|(_, lr)| lr.eoi()));
         if reported {
             self.report_ends(cpu, true, lrs);
         }
-        self.set_called(cpu, waits && !stuck, lrs);
+        self.set_npie(cpu, waits && !stuck, lrs);
         self.report_ends(cpu, reported, lrs);
     }
 
-    /// Turns the interrupt on or off that comes once no list register is pending.
-    pub(crate) fn set_called(&mut self, cpu: usize, on: bool, lrs: &mut impl ListRegisters) {
+    /// Enables or disables the interrupt that comes once no list register is pending
+    /// (ICH_HCR_EL2.NPIE).
+    pub(crate) fn set_npie(&mut self, cpu: usize, on: bool, lrs: &mut impl ListRegisters) {
         let state = &mut self.cpus[cpu];
-        if core::mem::replace(&mut state.called, on) != on {
+        if core::mem::replace(&mut state.npie, on) != on {
             lrs.set_none_pending_interrupt(on);
         }
     }

@@ -142,23 +142,24 @@ impl Vgic {
         read.unwrap_or_default()
     }
 
-    /// [`Self::read`] of a register of which no list register knows anything, so that neither
-    /// a [`Self::fold`] before nor an [`Self::enter`] after it is needed; `None` for others.
+    /// [`Self::read`] of a register whose value does not depend on list registers, so that neither
+    /// a [`Self::fold`] before nor an [`Self::enter`] after it is needed. For other registers the answer
+    /// is `None`.
     #[inline(always)]
-    pub fn read_steady(&mut self, frame: Frame, offset: u64, width: Width) -> Option<u64> {
+    pub fn read_unfolded(&mut self, frame: Frame, offset: u64, width: Width) -> Option<u64> {
         let own = (4..INTERRUPTS).contains(&offset) && width == Width::Word;
         if own && !matches!(frame, Frame::Redist(_)) {
             return Some(self.read_own(frame, offset));
         }
-        self.read_settled(frame, offset, width)
+        self.read_other_without_fold(frame, offset, width)
     }
 
     #[inline(never)]
-    fn read_settled(&mut self, frame: Frame, offset: u64, width: Width) -> Option<u64> {
-        // Not pending and active states; GICD_CTLR and GICR_CTLR (RWP); pending SGIs and
-        // their senders.
-        let steady = matches!(offset & 0xffff, 4..0x200 | 0x400..0xf00 | 0xf30..);
-        steady.then(|| self.read(frame, offset, width).value)
+    fn read_other_without_fold(&mut self, frame: Frame, offset: u64, width: Width) -> Option<u64> {
+        // These depend on list registers: pending and active states, GICD_CTLR and GICR_CTLR (RWP),
+        // pending SGIs and their senders.
+        let independent = matches!(offset & 0xffff, 4..0x200 | 0x400..0xf00 | 0xf30..);
+        independent.then(|| self.read(frame, offset, width).value)
     }
 
     /// A word of the distributor's own, before those that have a part for each interrupt.
@@ -361,8 +362,8 @@ impl Bank {
         }
     }
 
-    /// A physical interrupt that waited here may have fallen meanwhile: it is released, and
-    /// fires again if it has not. An edge would not, so it stays.
+    /// Enables interrupts. The line of a physical one that waited for this may have fallen meanwhile: it is
+    /// released, and fires again if its line is still high. An edge would not fire again, so it stays.
     fn enable(&mut self, new: u32) -> u32 {
         self.enabled |= new;
         let resample = new & self.hardware & self.latch & !(self.edge | self.listed | self.active);
@@ -379,7 +380,7 @@ impl Bank {
         listed
     }
 
-    /// What list registers show of these loses its pending state.
+    /// Ends the pending state that list registers show of these interrupts.
     pub(crate) fn unpend_listed(&mut self, listed: u32) {
         self.shown &= !listed;
         self.soft &= !listed;

@@ -1,4 +1,4 @@
-//! What raises interrupts: devices' lines, physical interrupts, and SGIs.
+//! The events that make interrupts pending: devices' lines, physical interrupts, and SGIs.
 
 use crate::bank::{Bank, bits};
 use crate::frame::BitRegister;
@@ -28,8 +28,8 @@ impl SgiRegister {
         matches!(self, Self::Sgi1)
     }
 
-    /// The SGI and the one vCPU that `value` names; `None` where it names several, none, all
-    /// others, or what has no such affinity.
+    /// The SGI and the one vCPU that `value` names; `None` if it names several, none, all others, or an
+    /// affinity that no vCPU has.
     #[inline(always)]
     pub fn single_target(value: u64) -> Option<(u32, VcpuId)> {
         let sgi = Sgi::from_bits(value);
@@ -40,7 +40,7 @@ impl SgiRegister {
             .with_range(0xf)
             .with_others(true);
         let plain = value & elsewhere.into_bits() == 0;
-        // As whole registers, which saves the CPU the cutting to halfwords.
+        // In whole registers: the CPU would need further instructions to cut the values to halfwords.
         let targets = u32::from(sgi.targets());
         let cluster = u32::from(sgi.aff1() % VcpuId::CLUSTERS) * u32::from(VcpuId::CLUSTER);
         let target = VcpuId::new((cluster + targets.trailing_zeros()) as u8);
@@ -69,8 +69,8 @@ struct Sgi {
 }
 
 impl Vgic {
-    /// Sets the level of a device's line; an edge-triggered interrupt becomes pending by its
-    /// rise. `vcpu` says whose a private interrupt is, and is not looked at for an SPI.
+    /// Sets the level of a device's line; an edge-triggered interrupt becomes pending when it
+    /// rises. `vcpu` is the one whose private interrupt it is, and is ignored for an SPI.
     /// Returns the vCPUs to be kicked.
     pub fn set_level(&mut self, vcpu: Option<VcpuId>, id: IntId, high: bool) -> VcpuSet {
         let Some((place, bit)) = self.place(vcpu, id) else {
@@ -101,8 +101,8 @@ impl Vgic {
         }
     }
 
-    /// Latches a pending state. One that is listed joins its list register at the next
-    /// entry, which finds it without a full refill where the guest has already ended it.
+    /// Latches a pending state. If the interrupt is listed, its list register gets the state at the next
+    /// entry; that need not read all list registers if the guest has already ended the interrupt.
     pub(crate) fn latch(&mut self, place: InterruptPlace, bit: u32) -> VcpuSet {
         let groups = self.groups;
         let Some(bank) = self.bank_mut(place) else {
@@ -113,7 +113,7 @@ impl Vgic {
         let target = if bank.listed & mask != 0 {
             let home = self.home_of(place, bit);
             if let Some(cpu) = self.cpu_mut(home) {
-                cpu.again = true;
+                cpu.relatched = true;
             }
             Some(home)
         } else if bank.candidates(groups) & mask != 0 {
@@ -124,9 +124,9 @@ impl Vgic {
         target.map_or(VcpuSet::EMPTY, |cpu| self.mark(cpu, place))
     }
 
-    /// `id`'s pending state ends, as by a write to ICPENDR, whatever the version: also of
-    /// what a list register shows, at its vCPU's next entry. Returns the vCPUs to be kicked;
-    /// see [`Self::take_released`] for a physical interrupt behind it.
+    /// Ends `id`'s pending state, as a write to ICPENDR does, whatever the version. A list register that
+    /// shows it changes at its vCPU's next entry. Returns the vCPUs to be kicked; see
+    /// [`Self::take_released`] for a physical interrupt behind it.
     pub fn clear_pending(&mut self, vcpu: Option<VcpuId>, id: IntId) -> VcpuSet {
         match self.place(vcpu, id) {
             Some((place, bit)) => self.write_bits(place, BitRegister::ClearPending, 1 << bit),
@@ -135,9 +135,9 @@ impl Vgic {
     }
 
     /// A physical interrupt has fired (and was acknowledged, its priority dropped, but not
-    /// deactivated): makes `id`, no SGI, pending with it behind. The guest's deactivation of
-    /// `id` deactivates `physical`. An id stands for the same physical one for all of a VM's
-    /// life. `vcpu` says whose a private one is; an SPI goes where the guest has routed it,
+    /// deactivated): makes `id`, which is no SGI, pending with the physical one behind it. The guest's
+    /// deactivation of `id` deactivates `physical`. As long as the VM exists, an id stands for the same
+    /// physical one. `vcpu` is the one whose private interrupt it is; an SPI goes where the guest routed it,
     /// and waits, with the physical one active and so silent, while it is disabled or goes
     /// nowhere. Returns the vCPUs to be kicked.
     pub fn inject_hardware(&mut self, vcpu: VcpuId, id: IntId, physical: IntId) -> VcpuSet {
@@ -158,9 +158,9 @@ impl Vgic {
     }
 
     /// [`Self::inject_hardware`] and [`Self::enter`] in one, on the pCPU on which `vcpu` is
-    /// resident: the short path of the interrupt of a virtual timer, or of a device. Where nothing
-    /// else is to be done, and the interrupt's former list register is empty, it is written without
-    /// further ado. Returns the *other* vCPUs to be kicked, none for a private interrupt.
+    /// resident, for the interrupt of a virtual timer or of a device. It has a fast path: if nothing else
+    /// has to be done, and the interrupt's former list register is empty, that is written and nothing
+    /// more. Returns the *other* vCPUs to be kicked, none for a private interrupt.
     #[inline]
     pub fn inject_hardware_now(
         &mut self,
@@ -173,8 +173,8 @@ impl Vgic {
         if may_stand_beside && self.show_beside(vcpu, id, physical, lrs).is_some() {
             return VcpuSet::EMPTY;
         }
-        self.aim(vcpu, id, lrs);
-        if self.show_again(vcpu, id, physical, lrs).is_some() {
+        self.find_hardware_slot(vcpu, id, lrs);
+        if self.relist_hardware(vcpu, id, physical, lrs).is_some() {
             return VcpuSet::EMPTY;
         }
         let mut kick = self.inject_hardware(vcpu, id, physical);
@@ -185,9 +185,10 @@ impl Vgic {
         kick
     }
 
-    /// Looks for the list register in which `id` stood and has ended: [`Self::show_again`] tries that
-    /// one. The last hardware interrupt may have been another one.
-    pub(crate) fn aim(&mut self, vcpu: VcpuId, id: IntId, lrs: &impl ListRegisters) {
+    /// Finds the list register in which `id` was listed and has ended, for [`Self::relist_hardware`].
+    /// Without this call, that one tries the list register of the last interrupt with a physical one
+    /// behind it, which may have been another interrupt.
+    pub(crate) fn find_hardware_slot(&mut self, vcpu: VcpuId, id: IntId, lrs: &impl ListRegisters) {
         if let Some(cpu) = self.cpus.get_mut(vcpu.index())
             && let Some(slot) = cpu.ended_slot_of(id.get(), lrs.empty())
         {
@@ -195,11 +196,11 @@ impl Vgic {
         }
     }
 
-    /// The short path of [`Self::inject_hardware_now`]: nobody more urgent waits, and the list
-    /// register in which the last hardware interrupt stood is empty. Where nothing is listed there,
-    /// `id` has to be a PPI. `None`, and nothing is changed, in other cases.
+    /// The fast path of [`Self::inject_hardware_now`]: no more urgent interrupt waits, and the list
+    /// register of the last interrupt with a physical one behind it is empty. If none is listed there,
+    /// `id` has to be a PPI. In all other cases nothing is changed, and the answer is `None`.
     #[inline(always)]
-    pub fn show_again(
+    pub fn relist_hardware(
         &mut self,
         vcpu: VcpuId,
         id: IntId,
@@ -233,8 +234,9 @@ impl Vgic {
             && shadow.state() == LrState::Pending
             && (!cpu.overflow || Urgency::new(shadow.priority(), id.get()) < cpu.next)
         {
-            // As it was listed: the guest has taken and ended it since it was last looked at,
-            // and had anything of it changed, `attention` would be set.
+            // The former value still holds: the guest has acknowledged and ended the interrupt since
+            // the list register was last read, and if its registers had changed, `attention` would be
+            // set.
             *shadow
         } else {
             return None;
@@ -247,8 +249,8 @@ impl Vgic {
         Some(())
     }
 
-    /// [`Self::show_again`] on a GICv2 beside others that are listed, none of which is tied to a
-    /// physical interrupt: there is a free list register, and its end is reported.
+    /// [`Self::relist_hardware`] on a GICv2 where other interrupts are listed, none of which has HW=1:
+    /// `id` gets a free list register, and its end is reported.
     #[inline(never)]
     fn show_beside(
         &mut self,
@@ -298,7 +300,7 @@ impl Vgic {
     pub fn holds_hardware(&self, vcpu: VcpuId, id: IntId) -> bool {
         let held = |bank: &Bank| (bank.hardware | bank.hardware_listed) >> (id.get() % 32) & 1 != 0;
         let bank = match id.get() / 32 {
-            // Each switch asks, twice.
+            // This arm is the short one, as each switch of vCPUs asks twice about a private interrupt.
             0 => self.cpus.get(vcpu.index()).map(|cpu| &cpu.private),
             word => self.spis.get(word as usize - 1),
         };
@@ -329,7 +331,7 @@ impl Vgic {
         None
     }
 
-    /// [`Self::take_released`] of its private ones alone.
+    /// [`Self::take_released`] for `vcpu`'s private interrupts alone.
     pub fn take_released_private(&mut self, vcpu: VcpuId) -> Option<IntId> {
         let bank = &mut self.cpu_mut(vcpu.index())?.private;
         let bit = bits(bank.released).next()?;
@@ -337,20 +339,21 @@ impl Vgic {
         Some(IntId::new(u32::from(bank.physical(bit))))
     }
 
-    /// [`Self::take_released`] of SPIs alone, which may be deactivated on any pCPU.
+    /// [`Self::take_released`] for SPIs alone, which may be deactivated on any pCPU.
     pub fn take_released_spi(&mut self) -> Option<IntId> {
         // No vCPU has this number, so that nothing private is found.
         self.take_released(VcpuId::new(u8::MAX))
     }
 
-    /// Nothing is to be deactivated any more: that was done otherwise.
+    /// Forgets the physical interrupts that were to be deactivated: the caller has done that in another
+    /// way.
     pub fn forget_released(&mut self) {
         self.cpus.each(|_, cpu| cpu.private.released = 0);
         self.spis.iter_mut().for_each(|bank| bank.released = 0);
         self.any_released = false;
     }
 
-    /// Whether [`Self::take_released`] may have any.
+    /// Whether [`Self::take_released`] may find an interrupt.
     #[inline]
     pub fn has_released(&self) -> bool {
         self.any_released
@@ -365,9 +368,7 @@ impl Vgic {
         let (mask, group1) = (1 << sgi.id(), register.sends_group1());
         let mut touched = VcpuSet::EMPTY;
         for target in targets.iter() {
-            if self.sgi_to(target, mask, group1) {
-                touched.insert(target);
-            }
+            touched = touched.union(self.sgi_to(target, mask, group1));
         }
         touched
     }
@@ -387,25 +388,25 @@ impl Vgic {
         VcpuSet::of_cluster(sgi.aff1(), sgi.targets()).intersection(all)
     }
 
-    /// Makes the SGI of bit `mask` pending at `target`, if it is of that group there; whether the vCPU is to
-    /// be told. All of a VM may be targets of one write, so that this is short.
-    fn sgi_to(&mut self, target: VcpuId, mask: u32, group1: bool) -> bool {
+    /// Makes the SGI of bit `mask` pending at `target`, if it is of that group there. Returns the
+    /// vCPUs to be kicked. This function is short, since one write may name all vCPUs of a VM.
+    fn sgi_to(&mut self, target: VcpuId, mask: u32, group1: bool) -> VcpuSet {
         let groups = self.groups;
         let Some(cpu) = self.cpus.get_mut(target.index()) else {
-            return false;
+            return VcpuSet::EMPTY;
         };
         let bank = &mut cpu.private;
         if (bank.group1 & mask != 0) != group1 {
-            return false;
+            return VcpuSet::EMPTY;
         }
         bank.latch |= mask;
         let listed = bank.listed & mask != 0;
-        let due = listed || bank.candidates(groups) & mask != 0;
-        if due {
-            cpu.attention = true;
-            cpu.again |= listed;
-            cpu.words |= 1;
+        if !listed && bank.candidates(groups) & mask == 0 {
+            return VcpuSet::EMPTY;
         }
-        due
+        cpu.attention = true;
+        cpu.relatched |= listed;
+        cpu.words |= 1;
+        VcpuSet::only(target)
     }
 }

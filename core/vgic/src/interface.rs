@@ -150,9 +150,10 @@ pub struct Access {
 pub struct SoftwareInterface {
     version: GicVersion,
     lr: [Lr; MAX_LRS],
-    /// Whether the vCPU gets a maintenance interrupt once no list register is pending.
-    calls: bool,
-    /// On a GICv2: whether ends are reported, and maintenance interrupts come at all.
+    /// Whether the vCPU gets a maintenance interrupt once no list register is pending
+    /// (ICH_HCR_EL2.NPIE).
+    npie: bool,
+    /// On a GICv2: whether ends are reported, and maintenance interrupts are enabled at all.
     reports: bool,
     control: Control,
     mask: u8,
@@ -183,7 +184,7 @@ impl ListRegisters for SoftwareInterface {
     }
 
     fn set_none_pending_interrupt(&mut self, on: bool) {
-        self.calls = on;
+        self.npie = on;
     }
 
     fn report_ends(&mut self, on: bool) {
@@ -197,7 +198,7 @@ impl SoftwareInterface {
         Self {
             version,
             lr: [Lr::new(); MAX_LRS],
-            calls: false,
+            npie: false,
             reports: false,
             control: Control::new(),
             mask: 0,
@@ -219,7 +220,7 @@ impl SoftwareInterface {
         // A report may free a list register, and the interrupt that gets it may be reported, too,
         // but at most this many times.
         for _ in 0..MAX_LRS {
-            if !self.is_called_back() {
+            if !self.maintenance_is_due() {
                 break;
             }
             kick = kick.union(vgic.maintenance(vcpu, self));
@@ -228,16 +229,16 @@ impl SoftwareInterface {
     }
 
     /// Whether the condition of a maintenance interrupt holds, as for list registers in a CPU.
-    fn is_called_back(&self) -> bool {
+    fn maintenance_is_due(&self) -> bool {
         if self.version == GicVersion::V2 && !self.reports {
             return false;
         }
         let ended = self.lr.iter().any(|lr| !lr.is_valid() && lr.eoi());
         let pending = |lr: &Lr| lr.state() == LrState::Pending;
-        ended || self.calls && !self.lr.iter().any(pending)
+        ended || self.npie && !self.lr.iter().any(pending)
     }
 
-    /// Does a guest's read of a register.
+    /// Executes a guest's read of a register.
     pub fn read(&mut self, register: InterfaceRegister, vgic: &mut Vgic, vcpu: VcpuId) -> Access {
         use InterfaceRegister::*;
         let value = match register {
@@ -265,7 +266,7 @@ impl SoftwareInterface {
         }
     }
 
-    /// The guest writes a register.
+    /// Executes a guest's write of a register.
     pub fn write(
         &mut self,
         register: InterfaceRegister,
@@ -289,7 +290,7 @@ impl SoftwareInterface {
         }
     }
 
-    /// Sets the part of a register that is state.
+    /// Sets the state that a register holds.
     fn set(&mut self, register: InterfaceRegister, value: u32) {
         use InterfaceRegister::*;
         match register {
@@ -326,7 +327,7 @@ impl SoftwareInterface {
         self.control = match self.version {
             GicVersion::V2 => {
                 let new = self::Control::from_bits(value);
-                // Without the reserved bits.
+                // The reserved bits stay zero.
                 self::Control::new()
                     .with_group0(new.group0())
                     .with_group1(new.group1())
@@ -399,7 +400,7 @@ impl SoftwareInterface {
 
     /// The value that identifies an interrupt: its id, and for an SGI of a GICv2 its sender
     /// (GICC_IAR.CPUID).
-    fn told(&self, lr: Lr) -> u32 {
+    fn iar_value(&self, lr: Lr) -> u32 {
         let sender = match self.version {
             GicVersion::V2 if lr.virtual_id() < 16 => u32::from(lr.sender()) << 10,
             _ => 0,
@@ -425,7 +426,7 @@ impl SoftwareInterface {
         let Some((_, lr)) = self.pending() else {
             return NONE;
         };
-        self.withheld(group, lr).unwrap_or(self.told(lr))
+        self.withheld(group, lr).unwrap_or(self.iar_value(lr))
     }
 
     fn acknowledge(&mut self, group: Group) -> u32 {
@@ -442,7 +443,7 @@ impl SoftwareInterface {
         let at = self.active_of(Group::of(best));
         self.active[at] |= 1 << level;
         self.lr[slot % MAX_LRS].set_state(LrState::Active);
-        self.told(best)
+        self.iar_value(best)
     }
 
     /// The index of a group's active priorities.

@@ -9,7 +9,7 @@ const V0: VcpuId = VcpuId::new(0);
 const NONE: u32 = 1023;
 const VERSIONS: [GicVersion; 2] = [GicVersion::V2, GicVersion::V3];
 
-/// A vCPU with its interface on, and SPIs 32 to 63 edge-triggered, enabled and sent to it.
+/// A vCPU with its interface enabled, and SPIs 32 to 63 edge-triggered, enabled and routed to it.
 struct Guest {
     vgic: Vgic,
     interface: SoftwareInterface,
@@ -68,8 +68,8 @@ impl Guest {
     }
 }
 
-/// IHI 0048B, 4.4.2; IHI 0069H, ICC_PMR_EL1: less than the mask is signalled. What is pending is told
-/// whatever the mask.
+/// IHI 0048B, 4.4.2; IHI 0069H, ICC_PMR_EL1: an interrupt is signalled if its priority is less than the
+/// mask. The register of the highest pending interrupt does not depend on the mask.
 #[test]
 fn the_mask_withholds_what_is_not_more_urgent() {
     for version in VERSIONS {
@@ -87,7 +87,7 @@ fn the_mask_withholds_what_is_not_more_urgent() {
         }
         guest.write(PriorityMask, 0x80);
         assert_eq!(guest.read(Acknowledge(Zero)), NONE);
-        // Bits that there are not.
+        // Bits that are not implemented.
         guest.write(PriorityMask, 0xff);
         assert_eq!(guest.read(PriorityMask), 0xf8);
         assert_eq!(guest.read(Acknowledge(Zero)), 40);
@@ -118,8 +118,8 @@ fn the_binary_point_says_what_preempts() {
     }
 }
 
-/// IHI 0048B, 4.4.4, 4.4.7 and 4.4.11: GICC_IAR tells that something is of group 1, and takes it only
-/// with AckCtl; GICC_AIAR takes nothing else.
+/// IHI 0048B, 4.4.4, 4.4.7 and 4.4.11: GICC_IAR says that an interrupt is of group 1, and acknowledges it only
+/// with AckCtl; GICC_AIAR acknowledges only these.
 #[test]
 fn a_gicv2_s_registers_are_each_of_a_group() {
     let mut guest = Guest::new(GicVersion::V2, true);
@@ -150,7 +150,7 @@ fn a_gicv3_s_registers_are_each_of_a_group() {
         assert_eq!(guest.read(Acknowledge(own)), 40);
         assert_eq!(guest.read(ActivePriorities(own)), 1 << (0x80 >> 3));
         assert_eq!(guest.read(ActivePriorities(other)), 0);
-        // An end by the other group's register ends nothing.
+        // A write to the other group's register ends nothing.
         guest.write(End(other), 40);
         assert_eq!(guest.read(RunningPriority), 0x80);
         guest.write(End(own), 40);
@@ -159,7 +159,7 @@ fn a_gicv3_s_registers_are_each_of_a_group() {
     }
 }
 
-/// IHI 0048B, 3.2.1: with EOImode the end drops the priority, and GICC_DIR deactivates.
+/// IHI 0048B, 3.2.1: with EOImode the end only drops the priority, and GICC_DIR deactivates.
 #[test]
 fn an_end_may_leave_the_deactivation_to_another_register() {
     for version in VERSIONS {
@@ -181,7 +181,7 @@ fn an_end_may_leave_the_deactivation_to_another_register() {
     }
 }
 
-/// An end without anything to end, and of an id that is none, changes nothing.
+/// An end without an active interrupt, and an end of a special id, change nothing.
 #[test]
 fn an_end_of_nothing_is_ignored() {
     for version in VERSIONS {
@@ -193,7 +193,7 @@ fn an_end_of_nothing_is_ignored() {
             guest.write(End(Zero), id);
             assert_eq!(guest.read(RunningPriority), 0x80);
         }
-        // The priority drops, whatever is named (IHI 0069H, ICC_EOIR0_EL1).
+        // The priority drops, whatever id is written (IHI 0069H, ICC_EOIR0_EL1).
         guest.write(End(Zero), 41);
         assert_eq!(guest.read(RunningPriority), 0xff);
         assert!(guest.is_active(40));
@@ -221,7 +221,7 @@ fn a_gicv2_s_sgi_ends_for_its_sender_alone() {
     assert!(!guest.is_active(5));
 }
 
-/// The physical interrupt behind one is told as the guest ends it.
+/// The answer to the end names the physical interrupt behind the virtual one.
 #[test]
 fn a_physical_interrupt_is_deactivated_with_its_virtual_one() {
     let mut guest = Guest::new(GicVersion::V3, false);
@@ -234,7 +234,7 @@ fn a_physical_interrupt_is_deactivated_with_its_virtual_one() {
     assert_eq!(access.deactivated, Some(IntId::new(99)));
 }
 
-/// More than there are list registers are taken in the order of their urgency, and none is lost.
+/// More interrupts than there are list registers are acknowledged in the order of urgency, and none is lost.
 #[test]
 fn many_are_taken_in_their_order() {
     for version in VERSIONS {
@@ -255,7 +255,7 @@ fn many_are_taken_in_their_order() {
     }
 }
 
-/// Registers keep what they have, and nothing else.
+/// Registers keep their implemented bits, and no others.
 #[test]
 fn registers_read_as_written() {
     let mut guest = Guest::new(GicVersion::V2, false);

@@ -1,5 +1,5 @@
-//! What holds between any two calls, whatever the guests do: what the fields' documentation says of
-//! them, for the random runs to check.
+//! Invariants that hold between any two calls, whatever the guests do. They are those of the fields'
+//! documentation, and the random tests check them.
 
 use crate::bank::SPI_BANKS;
 use crate::bank::{Bank, bits};
@@ -25,7 +25,7 @@ impl Bank {
 }
 
 impl Vgic {
-    /// Panics where something does not fit.
+    /// Panics if an invariant does not hold.
     pub(crate) fn check(&self) {
         self.spis.iter().for_each(Bank::check);
         let mut listed = [0; SPI_BANKS];
@@ -68,7 +68,7 @@ impl Vgic {
         }
     }
 
-    /// Each list register in use has an interrupt that knows of it.
+    /// The interrupt of each list register in use is marked as listed.
     fn check_lists(&self, index: usize, cpu: &Cpu, spis: &mut [u32; SPI_BANKS]) {
         let mut own = 0;
         for (_, lr) in cpu.slots() {
@@ -86,7 +86,7 @@ impl Vgic {
             assert_eq!(*all & mask, 0, "twice: {lr:?}");
             *all |= mask;
             let is = |word: u32| word & mask != 0;
-            // What was written meanwhile may be folded, and is then still to be shown.
+            // A write since the last entry may have been folded, and is then not in the list register yet.
             if !cpu.refold {
                 assert_eq!(is(bank.shown), lr.is_pending(), "{lr:?}");
                 assert_eq!(is(bank.active), lr.is_active(), "{lr:?}");
@@ -97,8 +97,8 @@ impl Vgic {
         assert_eq!(cpu.used >> MAX_LRS, 0);
     }
 
-    /// Words in which something waits are marked, and so is their vCPU, unless it knows that more
-    /// waits than fits.
+    /// Words in which interrupts wait are marked, and so is their vCPU, unless it has noted that more wait
+    /// than fit.
     fn check_marks(&self, index: usize, cpu: &Cpu) {
         for word in 0..=SPI_BANKS {
             let place = InterruptPlace { cpu: index, word };
@@ -122,13 +122,13 @@ impl Vgic {
                 "{word} of {index} is more urgent than what waits: {cpu:?}"
             );
             assert_eq!(cpu.overflow, cpu.next != Urgency::NONE);
-            assert!(cpu.overflow || !cpu.called && !cpu.stuck, "{cpu:?}");
+            assert!(cpu.overflow || !cpu.npie && !cpu.stuck, "{cpu:?}");
             let must = pending | stranded & !bank.forced;
             assert!(cpu.attention || cpu.waits() || must == 0, "{cpu:?}");
         }
     }
 
-    /// A look at all has each one that is not idle, and names the vCPU that has it.
+    /// A snapshot has each interrupt that is not idle, and names the vCPU that has it.
     pub(crate) fn check_snapshot(&self) {
         let all: Vec<_> = self.snapshot().collect();
         for one in &all {

@@ -76,12 +76,11 @@ impl Bank {
         }
     }
 
-    /// [`Self::fold`] and [`Self::unlist`] of one that the guest has ended, by an end that
-    /// deactivates the physical interrupt behind it or not; whether a physical interrupt was
-    /// released by it. `None`, and nothing is changed, where the guest wrote to its registers
-    /// meanwhile.
+    /// [`Self::fold`] and [`Self::unlist`] of an interrupt that the guest has ended. `with_hardware` says
+    /// whether the end deactivated the physical interrupt behind it; otherwise that one is released. If
+    /// the guest wrote to the interrupt's registers meanwhile, nothing is changed, and the answer is `None`.
     #[inline(always)]
-    pub(crate) fn end(&mut self, bit: u32, with_hardware: bool) -> Option<bool> {
+    pub(crate) fn end(&mut self, bit: u32, with_hardware: bool) -> Option<()> {
         let mask = 1 << bit;
         if (self.unpend | self.deactivate | self.activate) & mask != 0 {
             return None;
@@ -92,18 +91,18 @@ impl Bank {
         self.shown &= !mask;
         self.soft &= !mask;
         if self.hardware_listed & mask == 0 {
-            return Some(false);
+            return Some(());
         }
         self.hardware_listed &= !mask;
         if !with_hardware {
             self.released |= mask;
         }
-        Some(!with_hardware)
+        Some(())
     }
 
-    /// The list register's value, but for its priority, for a private hardware interrupt that has just fired, and
-    /// the bookkeeping of it, where nothing else is the matter with it: it is not listed,
-    /// not active, not pending, and is to be delivered.
+    /// Lists a private interrupt whose physical one has just fired, if it is idle and to be delivered: not
+    /// listed, not active, not pending, enabled, and of a forwarded group. The answer is the list register's
+    /// value without the priority.
     pub(crate) fn show_hardware(
         &mut self,
         id: IntId,
@@ -131,9 +130,10 @@ impl Bank {
         Some(lr)
     }
 
-    /// Takes over what the list register, last written as this module said, shows now.
-    /// Whether a physical interrupt was released by it.
-    pub(crate) fn fold(&mut self, bit: u32, read: Lr) -> bool {
+    /// Takes the present value of a list register, which was last written as this module said, into
+    /// the bank. If the interrupt has ended, and the CPU has not deactivated the physical one behind it, that
+    /// one is released.
+    pub(crate) fn fold(&mut self, bit: u32, read: Lr) {
         let mask = 1 << bit;
         let kept_active = read.is_active() && self.deactivate & mask == 0;
         let forced = self.activate & mask != 0 && !kept_active;
@@ -149,14 +149,13 @@ impl Bank {
         set(&mut self.forced, mask, forced || still_forced);
         let ended = !read.is_valid() || !(pending || active);
         if !ended || self.hardware_listed & mask == 0 {
-            return false;
+            return;
         }
         self.hardware_listed &= !mask;
         let by_cpu = !read.is_valid() && read.hardware();
         if !by_cpu {
             self.released |= mask;
         }
-        !by_cpu
     }
 
     /// Removes a folded interrupt from the listed ones. If its list register shows it as pending,

@@ -134,8 +134,8 @@ impl Vgic {
             .into_bits()
     }
 
-    /// Sleep only takes a vCPU out of the choice for SPIs that any vCPU may take; what is
-    /// sent to it is still delivered, as on QEMU, so that a guest lives that never wakes it.
+    /// Sleep only takes a vCPU out of the choice for SPIs that any vCPU may take. Interrupts that are
+    /// sent to it are still delivered, as on QEMU, so that a guest works that never wakes it.
     fn set_asleep(&mut self, vcpu: VcpuId, asleep: bool) -> VcpuSet {
         if let Some(cpu) = self.cpu_mut(vcpu.index()) {
             cpu.asleep = asleep;
@@ -151,8 +151,8 @@ impl Vgic {
         })
     }
 
-    /// [`Self::touch`] of SPIs that go to `target` from now on, and nothing else of which has changed:
-    /// whose home they have is looked at only for those that are listed.
+    /// [`Self::touch`] for SPIs whose route was changed to `target` and nothing else: only the homes of
+    /// listed ones are looked up.
     fn touch_moved(&mut self, place: InterruptPlace, moved: u32, target: usize) -> VcpuSet {
         let groups = self.groups;
         let Some(bank) = self.bank(place) else {

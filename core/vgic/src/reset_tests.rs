@@ -12,7 +12,7 @@ use std::format;
 
 const VCPUS: usize = 3;
 
-/// A bank in which nothing is as at first but what is wired, `sourced`.
+/// A bank in which no field but `sourced`, which never changes, has its initial value.
 fn spoilt(sourced: u32) -> Bank {
     let mut priorities = Bank::spis().priorities;
     for bit in 0..32 {
@@ -54,14 +54,14 @@ fn spoilt_cpu(sourced: u32) -> Cpu {
         attention: false,
         words: 6,
         heads: Heads::new(),
-        found: true,
+        heads_changed: true,
         acknowledged: 7,
         forced: 9,
         refold: true,
-        again: true,
+        relatched: true,
         overflow: true,
         next: Urgency::FIRST,
-        called: true,
+        npie: true,
         stuck: true,
         reports: true,
         discard: false,
@@ -81,7 +81,7 @@ fn after_a_reset_a_controller_is_as_new_but_for_lines_and_what_is_released() {
         vgic.spis.iter_mut().for_each(|bank| *bank = spoilt(0));
         vgic.any = [!0; SPI_BANKS];
         vgic.reset();
-        // What is pending behind a physical interrupt, listed with one, or was released already.
+        // Interrupts that are pending or listed with a physical one, or whose physical one was released before.
         let released = 0b111 << 9;
         assert!(vgic.spis.iter().all(|bank| bank.released == released));
         assert_eq!(vgic.cpus[2].private.released, released);

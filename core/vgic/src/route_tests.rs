@@ -1,4 +1,4 @@
-//! To whom an SPI goes, whose it is, and who deactivates its physical interrupt.
+//! The vCPU to which an SPI goes, the one that has it, and the pCPU that deactivates its physical interrupt.
 
 use crate::bank_tests::Numbers;
 use crate::{Frame, Lr, LrState, SgiRegister, Vgic};
@@ -11,7 +11,7 @@ const CPUS: usize = 3;
 const V0: VcpuId = VcpuId::new(0);
 const V1: VcpuId = VcpuId::new(1);
 const V2: VcpuId = VcpuId::new(2);
-/// Neighbours in their words, the first and the last word among them.
+/// SPIs that share words, among these the first and the last word.
 const SPIS: [u32; 8] = [32, 33, 63, 64, 65, 130, 256, 287];
 
 fn vgic() -> Vgic {
@@ -34,7 +34,7 @@ fn route(vgic: &mut Vgic, id: u32, value: u64) -> VcpuSet {
     vgic.write(Frame::Dist, offset, Width::Double, value)
 }
 
-/// Whose an SPI is that is going on.
+/// The vCPU that has an SPI which is not idle.
 fn whose(vgic: &Vgic, id: u32) -> Option<VcpuId> {
     let mut all = vgic.snapshot().filter(|one| one.id.get() == id);
     all.next().expect("it is not idle").vcpu
@@ -66,7 +66,7 @@ fn an_spi_goes_to_its_affinity_or_to_the_first_that_is_awake() {
             let frame = Frame::Redist(VcpuId::new(cpu as u8));
             vgic.write(frame, 0x14, Width::Word, sleep);
         } else {
-            // Mostly a vCPU, at times the one after the last, or another cluster's.
+            // Mostly a vCPU that exists, at times the one after the last, or one of another cluster.
             let mut new = u64::from(value % 4);
             for (bit, odd) in [(8, 8), (16, 16), (32, 4)] {
                 new |= u64::from(value >> odd & 7 == 0) << bit;
@@ -93,7 +93,7 @@ fn an_spi_goes_to_its_affinity_or_to_the_first_that_is_awake() {
     }
 }
 
-/// Each half of a route keeps what the other one does not write.
+/// A write to one half of a route does not change the other half.
 #[test]
 fn a_word_of_a_route_leaves_the_other_word() {
     let mut vgic = vgic();
@@ -110,7 +110,7 @@ fn a_word_of_a_route_leaves_the_other_word() {
     }
 }
 
-/// ISACTIVER makes its target's what nobody has; what somebody has stays.
+/// ISACTIVER gives an idle SPI to its target; one that a vCPU has stays with that.
 #[test]
 fn what_is_declared_active_is_its_target_s() {
     let mut vgic = vgic();
@@ -124,14 +124,14 @@ fn what_is_declared_active_is_its_target_s() {
         let word = 4 * u64::from(id / 32);
         match number % 3 {
             0 => {
-                // The last value is nobody's.
+                // The last value names no vCPU.
                 routes[which] = number / 256 % 4;
                 route(&mut vgic, id, routes[which] as u64);
             }
             1 => {
                 set(&mut vgic, 0x300 + word, bit);
-                let nobody = routes[which] == CPUS;
-                let target = if nobody { 0 } else { routes[which] };
+                let no_vcpu = routes[which] == CPUS;
+                let target = if no_vcpu { 0 } else { routes[which] };
                 owners[which].get_or_insert(target);
             }
             _ => {
@@ -148,7 +148,7 @@ fn what_is_declared_active_is_its_target_s() {
     }
 }
 
-/// Several at once, of which each has a target of its own.
+/// One write declares several SPIs active, each of which has another target.
 #[test]
 fn one_write_declares_several_active_for_several() {
     let mut vgic = vgic();
@@ -161,7 +161,7 @@ fn one_write_declares_several_active_for_several() {
     vgic.check();
 }
 
-/// In its list register, active and sent elsewhere, it is still the vCPU's that has it.
+/// An active SPI that is routed elsewhere stays with the vCPU whose list register has it.
 #[test]
 fn what_is_listed_is_no_other_vcpu_s() {
     let mut vgic = vgic();
@@ -180,14 +180,14 @@ fn what_is_listed_is_no_other_vcpu_s() {
     vgic.enter(V0, &mut lrs);
     assert_eq!(whose(&vgic, 64), Some(V0));
     vgic.check();
-    // It ends, is due nowhere, and nobody is told.
+    // It ends, is due nowhere, and no vCPU is kicked.
     lrs.lr[0] = 0;
     set(&mut vgic, 0x388, 1);
     assert_eq!(vgic.enter(V0, &mut lrs), VcpuSet::EMPTY);
     assert!(!vgic.needs_entry(V1));
 }
 
-/// A neighbour in the same word that another vCPU's list register shows is none of this one's.
+/// An SPI of the same word in another vCPU's list register is not pending for this vCPU.
 #[test]
 fn what_another_list_register_shows_is_not_pending_here() {
     let mut vgic = vgic();
@@ -208,7 +208,7 @@ fn what_another_list_register_shows_is_not_pending_here() {
     );
 }
 
-/// What the guest clears is not pending, though its list register shows it until the next entry.
+/// An interrupt that the guest clears is not pending, although its list register shows it until the next entry.
 #[test]
 fn what_is_cleared_is_not_pending_any_more() {
     let mut vgic = vgic();
@@ -224,7 +224,7 @@ fn what_is_cleared_is_not_pending_any_more() {
     }
 }
 
-/// Acknowledged here, sent elsewhere, and due again: it comes there, and not here.
+/// An SPI that one vCPU has acknowledged is routed to another one, and due again: the new one gets it.
 #[test]
 fn what_is_due_again_after_it_was_sent_elsewhere_comes_there() {
     let mut vgic = vgic();
@@ -245,7 +245,8 @@ fn what_is_due_again_after_it_was_sent_elsewhere_comes_there() {
     assert_eq!(Lr::from_bits(b.read(0)).virtual_id(), 64);
 }
 
-/// Of each vCPU two private ones with their physical interrupts, and two SPIs, the last one too.
+/// A controller with physical interrupts behind two private interrupts of each vCPU, and behind two SPIs,
+/// among them the last.
 fn held() -> Vgic {
     let mut vgic = vgic();
     for cpu in [V0, V1] {
@@ -265,7 +266,7 @@ fn drop_all(vgic: &mut Vgic) {
         let kick = vgic.write(Frame::Redist(cpu), 0x1_0280, Width::Word, u64::MAX);
         assert_eq!(kick, VcpuSet::only(cpu), "its own pCPU deactivates it");
     }
-    // An SPI's is anybody's to deactivate.
+    // Any pCPU may deactivate an SPI.
     assert_eq!(set(vgic, 0x288, u64::MAX), VcpuSet::EMPTY);
     assert_eq!(set(vgic, 0x2a0, u64::MAX), VcpuSet::EMPTY);
 }
@@ -300,14 +301,14 @@ fn what_is_released_is_found_by_kind() {
     assert!(!vgic.has_released());
 }
 
-/// What is not released is nobody's business.
+/// A write that ends no interrupt releases none.
 #[test]
-fn a_write_that_releases_nothing_tells_nobody() {
+fn a_write_that_releases_nothing_kicks_no_vcpu() {
     let mut vgic = held();
     let frame = Frame::Redist(V0);
     vgic.enter(V0, &mut FakeListRegisters::new(4));
     for offset in [0x180, 0x280, 0x380] {
-        // Of the SGIs, and of PPIs that are idle.
+        // SGIs, and idle PPIs.
         let kick = vgic.write(frame, 0x1_0000 + offset, Width::Word, 0x1_ffff);
         assert_eq!(kick, VcpuSet::EMPTY, "{offset:#x}");
     }
@@ -322,7 +323,7 @@ fn a_physical_interrupt_that_fires_again_is_held() {
     vgic.inject_hardware(V0, id, id);
     vgic.enter(V0, &mut lrs);
     assert!(vgic.holds_hardware(V0, id));
-    // The guest ends it, which is not known yet, and its device asks again.
+    // The guest ends it, which the model does not know yet, and its device asks again.
     lrs.lr[0] = Lr::from_bits(lrs.read(0))
         .with_state(LrState::Invalid)
         .into_bits();
@@ -333,9 +334,9 @@ fn a_physical_interrupt_that_fires_again_is_held() {
     assert!(!vgic.holds_hardware(V0, IntId::new(65)));
 }
 
-/// Whoever asks for an SPI; it need not be a vCPU that there is.
+/// An SPI may be raised with any vCPU, also with one that does not exist.
 #[test]
-fn a_device_s_line_is_nobody_s_own() {
+fn a_device_s_line_needs_no_vcpu() {
     for cpu in [None, Some(V2), Some(VcpuId::new(7)), Some(VcpuId::new(200))] {
         let mut vgic = vgic();
         assert_eq!(vgic.set_level(cpu, IntId::new(64), true), VcpuSet::only(V0));
@@ -369,7 +370,8 @@ fn routes_sgis_and_redistributors_name_all_of_64_vcpus_by_their_affinity() {
     assert_eq!(whose(&vgic, 40), None, "no Aff0 is above 15");
 }
 
-/// All SPIs that any vCPU may take, listed at several or waiting, when the one that takes them sleeps.
+/// All SPIs that any vCPU may take, listed by several vCPUs or waiting, go on to the next when the vCPU that
+/// takes them sleeps.
 #[test]
 fn what_any_vcpu_may_take_moves_on_as_far_as_the_last() {
     let mut vgic = Vgic::new(GicVersion::V3, 64, 5);

@@ -1,4 +1,4 @@
-//! Who sent the SGIs of a GICv2 that are pending.
+//! The senders of the pending SGIs of a GICv2.
 
 use hanok_types::VcpuId;
 
@@ -6,10 +6,10 @@ use hanok_types::VcpuId;
 #[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub(crate) struct Senders {
-    /// Of the instances that are in no list register, a bit each in a byte for each SGI: eight of
-    /// them in a word.
+    /// The senders of the instances that are in no list register: a byte for each SGI with a bit for
+    /// each sender, eight bytes in a word.
     waiting: [u64; 2],
-    /// Of the instance that is, or was last, in a list register.
+    /// For each SGI the sender of the instance that is, or was last, in a list register.
     current: [u8; 16],
 }
 
@@ -37,7 +37,7 @@ impl Senders {
         }
     }
 
-    /// One more instance waits of each of `sgis`, a bit each.
+    /// Adds an instance of each of `sgis`, a bit each, to those that wait.
     pub fn add_all(&mut self, sgis: u16, sender: VcpuId) {
         for (waiting, sgis) in self.waiting.iter_mut().zip(sgis.to_le_bytes()) {
             if sgis != 0 {
@@ -46,7 +46,7 @@ impl Senders {
         }
     }
 
-    /// An instance goes where the last one stood in a list register.
+    /// Replaces the instance in a list register by one of another sender.
     #[inline(always)]
     pub fn replace(&mut self, sgi: u32, sender: VcpuId) {
         if let Some(current) = self.current.get_mut(sgi as usize) {
@@ -54,13 +54,13 @@ impl Senders {
         }
     }
 
-    /// The current instance waits again.
+    /// Returns the current instance to those that wait.
     pub fn take_back(&mut self, sgi: u32) {
         let current = only(self.current(sgi));
         self.change_waiting(sgi, |waiting| waiting | current);
     }
 
-    /// An instance leaves those that wait for a list register.
+    /// Takes an instance out of those that wait, for a list register.
     pub fn take_out(&mut self, sgi: u32, sender: u8) {
         self.change_waiting(sgi, |waiting| waiting & !only(sender));
         if let Some(current) = self.current.get_mut(sgi as usize) {

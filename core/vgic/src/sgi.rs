@@ -21,14 +21,14 @@ use hanok_types::{VcpuId, VcpuSet, Width};
 /// GICD_SGIR (IHI 0048B, 4.3.15).
 #[bitfield(u32)]
 pub struct Sgir {
-    /// Which.
+    /// The SGI's number.
     #[bits(4)]
     pub id: u32,
     #[bits(11)]
     __: u32,
-    /// Of what group, with two security states.
+    /// The SGI's group, in an implementation with two security states.
     pub nsatt: bool,
-    /// A bit for each CPU interface it goes to, with filter 0.
+    /// With filter 0: a bit for each CPU interface to which the SGI goes.
     pub targets: u8,
     /// 0: to `targets`; 1: to all but the sender; 2: to the sender.
     #[bits(2)]
@@ -38,14 +38,14 @@ pub struct Sgir {
 }
 
 impl Sgir {
-    /// Where the register is in the distributor.
+    /// The register's offset in the distributor.
     pub const OFFSET: u64 = 0xf00;
 
     /// The SGI and the one vCPU that `value` names; `None` where it names several or none.
     #[inline(always)]
     pub fn single_target(value: u32) -> Option<(u32, VcpuId)> {
         let sgir = Self::from_bits(value);
-        // As a whole register, which saves the CPU the cutting to a byte.
+        // In a whole register: the CPU would need a further instruction to cut the value to a byte.
         let targets = u32::from(sgir.targets());
         let target = VcpuId::new(targets.trailing_zeros() as u8);
         let single = sgir.filter() == 0 && targets.is_power_of_two();
@@ -54,7 +54,7 @@ impl Sgir {
 }
 
 impl Cpu {
-    /// As `Bank::show`, for an SGI that knows its sender.
+    /// [`Bank::show`](crate::bank::Bank::show) for an SGI that knows its sender.
     pub(crate) fn show_sgi(&mut self, sgi: u32, wanted: bool, reports: Reports) -> Lr {
         let mask = 1 << sgi;
         if self.private.shown & mask != 0 {
@@ -72,7 +72,7 @@ impl Cpu {
             .with_sender(self.senders.current(sgi))
     }
 
-    /// Whose instance may be shown as pending: the active one's alone, while there is one.
+    /// The sender whose instance may be shown as pending: while an instance is active, only its sender.
     fn next_sender(&self, sgi: u32) -> Option<u8> {
         let waiting = self.senders.waiting(sgi);
         let current = self.senders.current(sgi);
@@ -83,15 +83,15 @@ impl Cpu {
         Some(waiting.trailing_zeros() as u8 % 8)
     }
 
-    /// Whose instances are pending.
+    /// The senders whose instances are pending, a bit each.
     fn senders(&self, sgi: u32) -> u8 {
         let shown = self.private.shown >> sgi & 1 != 0;
         let current = only(self.senders.current(sgi));
         self.senders.waiting(sgi) | if shown { current } else { 0 }
     }
 
-    /// Those of `senders` are pending no more; the SGI's bit where its list register no
-    /// longer fits.
+    /// Ends the pending state of the instances of `senders`. The answer is the SGI's bit if its list
+    /// register no longer fits, else zero.
     fn clear_senders(&mut self, sgi: u32, senders: u8) -> u32 {
         let mask = 1 << sgi;
         self.senders
@@ -111,20 +111,20 @@ impl Cpu {
 }
 
 impl Vgic {
-    /// Moves an SGI that knows its sender to its list register, or renews it there.
+    /// Puts an SGI that knows its sender in its list register, or recomputes it there.
     pub(crate) fn show_sgi(&mut self, cpu: usize, sgi: u32, wanted: bool, reports: Reports) -> Lr {
         self.cpu_mut(cpu)
             .map_or(Lr::new(), |cpu| cpu.show_sgi(sgi, wanted, reports))
     }
 
-    /// What a list register showed as pending waits again.
+    /// Returns the instance that a list register showed as pending to those that wait.
     pub(crate) fn take_back_sgi(&mut self, cpu: usize, sgi: u32) {
         if let Some(cpu) = self.cpu_mut(cpu) {
             cpu.senders.take_back(sgi);
         }
     }
 
-    /// Whose SGIs are pending; zero for what is none, or has no sender.
+    /// The senders of a pending interrupt, a bit each; zero for an interrupt that has none.
     pub(crate) fn senders_of(&self, place: InterruptPlace, bit: u32) -> u8 {
         let sourced = |bank: &crate::bank::Bank| bank.sourced >> bit & 1 != 0;
         match self.cpu(place.cpu) {
@@ -133,7 +133,7 @@ impl Vgic {
         }
     }
 
-    /// The guest wrote GICD_SGIR on `from`.
+    /// Executes a write of GICD_SGIR by `from`.
     pub(crate) fn write_sgir(&mut self, from: VcpuId, value: u32) -> VcpuSet {
         let sgir = Sgir::from_bits(value);
         let targets = match sgir.filter() {

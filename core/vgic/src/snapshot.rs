@@ -40,11 +40,11 @@ impl Vgic {
         let spis = (1..=SPI_BANKS).map(|word| InterruptPlace { cpu: 0, word });
         private.chain(spis).flat_map(move |place| {
             let busy = self.bank(place).map_or(0, |bank| bank.busy());
-            bits(busy).filter_map(move |bit| self.look(place, bit))
+            bits(busy).filter_map(move |bit| self.of_interrupt(place, bit))
         })
     }
 
-    fn look(&self, place: InterruptPlace, bit: u32) -> Option<Snapshot> {
+    fn of_interrupt(&self, place: InterruptPlace, bit: u32) -> Option<Snapshot> {
         let bank = self.bank(place)?;
         let is = |word: u32| word >> bit & 1 != 0;
         let vcpu = if spi_index(place, bit).is_none() || is(bank.listed | bank.active) {

@@ -1,4 +1,4 @@
-//! What one VM's interrupt controller consists of, and how the parts are reached.
+//! The parts of one VM's interrupt controller, and the access to them.
 
 use crate::bank::{Bank, Groups, SPI_BANKS, bits};
 pub(crate) use crate::cpu::Cpu;
@@ -11,8 +11,8 @@ use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet};
 /// Ids that exist: private ones and SPIs.
 pub(crate) const IDS: u32 = 32 + SPIS;
 
-/// GICD_IROUTER<n>. What a GICv2's GICD_ITARGETSR says is kept as the route that follows
-/// from it, so that whoever looks for a target need not know the version.
+/// GICD_IROUTER<n>. The value of a GICv2's GICD_ITARGETSR is kept as the route that follows
+/// from it, so that a search for a target need not know the version.
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub(crate) struct Route {
@@ -32,20 +32,20 @@ pub(crate) struct Route {
 
 impl Route {
     /// An affinity that no vCPU has.
-    const NOBODY: u8 = u8::MAX;
+    const NO_VCPU: u8 = u8::MAX;
 
     /// The route for a GICv2's `targets`: of several CPUs that may take an interrupt, the
     /// first one does (IHI 0048B, 1.4.3, the 1-N model: any one of them).
     pub const fn to_one_of(targets: u8) -> Self {
         let first = match targets {
-            0 => Self::NOBODY,
+            0 => Self::NO_VCPU,
             _ => targets.trailing_zeros() as u8,
         };
         Self::new().with_aff0(first).with_targets(targets)
     }
 
-    /// Every SPI's after reset: to affinity 0; to nobody in a GICv2, but where there is one
-    /// CPU alone (IHI 0048B, 4.3.12, and as QEMU has it).
+    /// Every SPI's route after reset: to affinity 0 on a GICv3. On a GICv2 it goes to no CPU, unless
+    /// there is only one CPU (IHI 0048B, 4.3.12, and as on QEMU).
     const fn initial(version: GicVersion, vcpus: usize) -> Self {
         match version {
             GicVersion::V2 if vcpus > 1 => Self::to_one_of(0),
@@ -53,13 +53,13 @@ impl Route {
         }
     }
 
-    /// The SPIs of a word that go to the first vCPU, where all have this initial route.
+    /// The SPIs of a word that go to the first vCPU, if all of them have this initial route.
     const fn first_ones(self) -> u32 {
         if self.aff0() == 0 { u32::MAX } else { 0 }
     }
 }
 
-/// Where an interrupt is: word 0 is `cpu`'s private one, the others are the SPIs'.
+/// The bank that an interrupt is in: word 0 has `cpu`'s private interrupts, the others have the SPIs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InterruptPlace {
     pub cpu: usize,
@@ -72,7 +72,7 @@ pub(crate) struct InterruptPlace {
 pub struct Vgic {
     pub(crate) version: GicVersion,
     pub(crate) vcpus: usize,
-    /// The bits of a priority that exist.
+    /// The implemented bits of a priority.
     pub(crate) priority_mask: u8,
     pub(crate) groups: Groups,
     pub(crate) cpus: Cpus,
@@ -80,7 +80,7 @@ pub struct Vgic {
     pub(crate) routes: [Route; SPIS as usize],
     /// The home of each SPI.
     homes: [u8; SPIS as usize],
-    /// The vCPU that takes the SPIs which any may take.
+    /// The vCPU that takes the SPIs which any vCPU may take.
     participant: usize,
     /// The SPIs that any vCPU may take.
     pub(crate) any: [u32; SPI_BANKS],
@@ -91,9 +91,9 @@ pub struct Vgic {
 }
 
 impl Vgic {
-    /// The controller of a VM with one vCPU and as many `others` as there are parts, which are as
-    /// [`CpuPart::new`] made them, and whose CPUs' virtual interface has `priority_bits` bits of priority:
-    /// with GICv3 5 to 8, as ICH_VTR_EL2.PRIbits + 1 says; with GICv2 5 (IHI 0048B, GICH_LR<n>.Priority).
+    /// The controller of a VM that has one vCPU more than `others` has parts. The parts must be as
+    /// [`CpuPart::new`] made them. The CPUs' virtual interface has `priority_bits` bits of priority:
+    /// on a GICv3 5 to 8, which is ICH_VTR_EL2.PRIbits + 1; on a GICv2 5 (IHI 0048B, GICH_LR<n>.Priority).
     pub fn of_parts(
         version: GicVersion,
         others: &'static mut [CpuPart],
@@ -131,15 +131,15 @@ impl Vgic {
         this
     }
 
-    /// [`Self::of_parts`] of so many vCPUs, on a PC.
+    /// [`Self::of_parts`] for a number of vCPUs, on a PC.
     #[cfg(any(test, feature = "fake"))]
     pub fn new(version: GicVersion, vcpus: usize, priority_bits: u32) -> Self {
         let others = (1..vcpus).map(|_| CpuPart::new(version)).collect();
         Self::of_parts(version, std::boxed::Box::leak(others), priority_bits)
     }
 
-    /// Back to how [`Self::new`] left it, but for the lines' levels, which are their
-    /// devices' to reset. The vCPUs must be stopped; each clears its list registers by its
+    /// Resets the controller to its state after [`Self::new`], except for the levels of the lines, which
+    /// their devices reset. The vCPUs must be stopped; each clears its list registers at its
     /// next `enter` or `leave`. Physical interrupts that were held are released.
     pub fn reset(&mut self) {
         for vcpu in VcpuSet::first(self.vcpus).iter() {
@@ -148,7 +148,7 @@ impl Vgic {
         self.reset_shared();
     }
 
-    /// The part of [`Self::reset`] that is `vcpu`'s own. Those of all vCPUs come before
+    /// The part of [`Self::reset`] that is `vcpu`'s own. It must be called for all vCPUs before
     /// [`Self::reset_shared`].
     pub fn reset_private(&mut self, vcpu: VcpuId) {
         let fresh = Bank::private(self.version);
@@ -173,7 +173,7 @@ impl Vgic {
         self.any_released = true;
     }
 
-    /// Which architecture it shows.
+    /// The version of the architecture that it shows to the guest.
     pub const fn version(&self) -> GicVersion {
         self.version
     }
@@ -207,8 +207,8 @@ impl Vgic {
         }
     }
 
-    /// Where `id` is for `vcpu` (which an SPI does not need), and its bit there. Of an id or a vCPU
-    /// that does not exist there is no bank.
+    /// The place of `id` for `vcpu` (which an SPI does not need), and its bit there. The place of an id or
+    /// vCPU that does not exist has no bank.
     pub(crate) fn place(&self, vcpu: Option<VcpuId>, id: IntId) -> Option<(InterruptPlace, u32)> {
         let word = (id.get() / 32) as usize;
         let cpu = match vcpu {
@@ -219,7 +219,7 @@ impl Vgic {
         Some((InterruptPlace { cpu, word }, id.get() % 32))
     }
 
-    /// The vCPU whose list register has the interrupt, or had when last looked.
+    /// The vCPU whose list register has the interrupt, or had it when that was last read.
     pub(crate) fn home_of(&self, place: InterruptPlace, bit: u32) -> usize {
         match spi_index(place, bit) {
             None => place.cpu,
@@ -227,7 +227,7 @@ impl Vgic {
         }
     }
 
-    /// The interrupt has `cpu` as its home from now on.
+    /// Makes `cpu` the home of the interrupt.
     pub(crate) fn set_home(&mut self, place: InterruptPlace, bit: u32, cpu: usize) {
         let Some(home) = spi_index(place, bit).and_then(|spi| self.homes.get_mut(spi)) else {
             return;
@@ -238,8 +238,8 @@ impl Vgic {
         self.cpus[cpu].homed[spi] |= mask;
     }
 
-    /// The interrupts of `mask` in a word of SPIs have `cpu` as their home from now on. Those that had the same
-    /// home before are taken from it at once.
+    /// Makes `cpu` the home of the interrupts of `mask` in a word of SPIs. All that had the same former
+    /// home are taken from it in one operation.
     pub(crate) fn set_homes(&mut self, place: InterruptPlace, mask: u32, cpu: usize) {
         let Some(spi) = place.word.checked_sub(1).map(|spi| spi % SPI_BANKS) else {
             return;
@@ -261,7 +261,7 @@ impl Vgic {
         }
     }
 
-    /// The vCPU to which a pending one goes; an SPI's route may name none.
+    /// The vCPU to which the interrupt goes when it is pending; an SPI's route may name none.
     pub(crate) fn target_of(&self, place: InterruptPlace, bit: u32) -> Option<usize> {
         match spi_index(place, bit) {
             None => Some(place.cpu),
@@ -282,17 +282,17 @@ impl Vgic {
         (cpu < self.vcpus).then_some(cpu)
     }
 
-    /// Finds anew who takes what any vCPU may: one that is awake (IHI 0069, "participating node"), else
-    /// the first. The former one and the new one, where these differ.
+    /// Chooses the vCPU that takes the SPIs which any vCPU may take: the first that is awake (IHI 0069,
+    /// "participating node"), or the first of all. The answer is the former and the new vCPU if these
+    /// differ.
     pub(crate) fn change_participant(&mut self) -> Option<(usize, usize)> {
         let awake = self.cpus.position(|cpu| !cpu.asleep).unwrap_or(0);
         let former = core::mem::replace(&mut self.participant, awake);
         (former != awake).then_some((former, awake))
     }
 
-    /// Marks the vCPUs concerned after the interrupts `mask` have changed: where one is
-    /// listed, its list register may no longer fit; where one is free to be delivered, its
-    /// target may have something new.
+    /// Marks the vCPUs concerned after the interrupts `mask` have changed: the list register of a listed
+    /// one may no longer fit, and one that may be delivered is perhaps newly pending for its target.
     pub(crate) fn touch(&mut self, place: InterruptPlace, mask: u32) -> VcpuSet {
         let Some(bank) = self.bank(place) else {
             return VcpuSet::EMPTY;
@@ -352,7 +352,7 @@ impl Vgic {
         marked
     }
 
-    /// Marks a vCPU for which something in the word of `place` may be new.
+    /// Marks a vCPU for which an interrupt in the word of `place` may be newly pending.
     pub(crate) fn mark(&mut self, cpu: usize, place: InterruptPlace) -> VcpuSet {
         let Some(state) = self.cpu_mut(cpu) else {
             return VcpuSet::EMPTY;
@@ -362,7 +362,7 @@ impl Vgic {
         VcpuSet::only(VcpuId::new(cpu as u8))
     }
 
-    /// Marks a vCPU of which a list register may no longer fit the model.
+    /// Marks a vCPU one of whose list registers may no longer fit the model.
     #[cfg(test)]
     pub(crate) fn mark_refold(&mut self, cpu: usize) -> VcpuSet {
         let Some(state) = self.cpu_mut(cpu) else {

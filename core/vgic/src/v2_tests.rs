@@ -28,7 +28,7 @@ fn set_byte(vgic: &mut Vgic, vcpu: VcpuId, offset: u64, value: u64) -> VcpuSet {
     vgic.write(Frame::V2(vcpu), offset, Width::Byte, value)
 }
 
-/// Forwarding, with SPI 33 enabled and sent to `targets`.
+/// A controller that forwards, with SPI 33 enabled and routed to `targets`.
 fn ready(vcpus: usize, targets: u64) -> Vgic {
     let mut vgic = new(vcpus);
     set(&mut vgic, V0, 0, 1);
@@ -46,7 +46,7 @@ fn lr(lrs: &FakeListRegisters, slot: usize) -> Lr {
     Lr::from_bits(lrs.read(slot))
 }
 
-/// Where an interrupt is shown.
+/// The list register that shows an interrupt.
 fn slot_of(lrs: &FakeListRegisters, id: u32) -> usize {
     let shows = |slot: &usize| lr(lrs, *slot).is_valid() && lr(lrs, *slot).virtual_id() == id;
     (0..lrs.lr.len()).find(shows).unwrap()
@@ -56,7 +56,7 @@ fn becomes(lrs: &mut FakeListRegisters, slot: usize, state: LrState) {
     lrs.lr[slot] = lr(lrs, slot).with_state(state).into_bits();
 }
 
-/// Id, sender and state of each that is shown.
+/// The id, sender and state of each listed interrupt.
 fn shown(lrs: &FakeListRegisters) -> Vec<(u32, u8, LrState)> {
     let all = lrs.lr.iter().map(|raw| Lr::from_bits(*raw));
     let valid = all.filter(|lr| lr.is_valid());
@@ -111,7 +111,7 @@ fn registers_keep_what_qemu_s_keep() {
         (0x300, 0xffff_ffff),
         (0x820, 0x0303_0303),
         (0x800, 0x0101_0101),
-        // Of interrupts that are not there.
+        // Registers of interrupts that do not exist.
         (0x0a4, 0),
         (0x124, 0),
         (0x524, 0),
@@ -214,7 +214,7 @@ fn an_sgi_goes_where_its_filter_says_and_names_its_sender() {
     set(&mut vgic, V0, 0xf00, 0x03ff_0001);
     assert_eq!(pending(&mut vgic), [2, 1, 0x0400_0003], "reserved");
     assert_eq!(get(&mut vgic, V2, 0x200), 0b1001);
-    // Their pending state is not ICPENDR's.
+    // ICPENDR does not change their pending state.
     set(&mut vgic, V2, 0x280, u64::MAX);
     assert_eq!(get(&mut vgic, V2, 0x200), 0b1001);
     set(&mut vgic, V2, 0xf10, 0x0400_0001);
@@ -347,14 +347,14 @@ fn a_device_s_interrupt_goes_where_it_is_routed() {
     assert_eq!(shown(&a), []);
     vgic.enter(V1, &mut b);
     assert!(lr(&b, 0).hardware() && !b.reports);
-    // Sent elsewhere before it is taken: it follows, physical one and all.
+    // It is routed elsewhere before it is acknowledged: it moves there, with its physical interrupt.
     assert_eq!(set_byte(&mut vgic, V0, 0x821, 1), VcpuSet::only(V1));
     assert_eq!(vgic.enter(V1, &mut b), VcpuSet::only(V0));
     vgic.enter(V0, &mut a);
     assert_eq!((shown(&a).len(), shown(&b).len()), (1, 0));
     assert!(lr(&a, 0).hardware() && !a.reports);
     assert!(vgic.holds_hardware(V0, SPI));
-    // The guest's deactivation is the physical one's, too.
+    // The guest's deactivation also deactivates the physical interrupt.
     becomes(&mut a, 0, LrState::Invalid);
     vgic.fold(V0, &mut a);
     assert!(!vgic.holds_hardware(V0, SPI));
@@ -390,7 +390,7 @@ fn a_device_s_interrupt_without_a_target_or_enable_waits() {
     let mut lrs = lrs();
     vgic.enter(V1, &mut lrs);
     assert_eq!(shown(&lrs), []);
-    // Enabled, a level is asked for again, and an edge is still there.
+    // When it is enabled, a level's line is sampled again, and an edge is still pending.
     set(&mut vgic, V0, 0x104, 0b10);
     assert_eq!(vgic.take_released(V1), Some(SPI));
     set(&mut vgic, V0, 0x184, 0b10);
@@ -403,14 +403,14 @@ fn a_device_s_interrupt_without_a_target_or_enable_waits() {
 }
 
 #[test]
-fn a_physical_one_s_end_is_left_to_the_cpu_where_it_stands_alone() {
+fn a_physical_one_s_end_is_left_to_the_cpu_if_no_other_is_listed() {
     for state in [LrState::Pending, LrState::Active] {
         let mut vgic = ready(2, 1);
         let mut lrs = lrs();
         vgic.inject_hardware_now(V0, TIMER, TIMER, &mut lrs);
         assert!(lr(&lrs, 0).hardware() && !lrs.reports);
         becomes(&mut lrs, 0, state);
-        // In company its end is reported.
+        // While another interrupt is listed, its end is reported.
         set(&mut vgic, V1, 0xf00, 0x0001_0003);
         vgic.enter(V0, &mut lrs);
         let timer = slot_of(&lrs, 27);
@@ -419,7 +419,7 @@ fn a_physical_one_s_end_is_left_to_the_cpu_where_it_stands_alone() {
         assert!(vgic.holds_hardware(V0, TIMER));
         becomes(&mut lrs, timer, LrState::Invalid);
         assert_eq!(vgic.end_of_hardware(V0, &mut lrs), Some(TIMER));
-        // It finds company, and then none.
+        // Another interrupt is listed beside it, and then ends.
         vgic.inject_hardware_now(V0, TIMER, TIMER, &mut lrs);
         let timer = slot_of(&lrs, 27);
         assert!(lr(&lrs, timer).eoi() && lrs.reports);
@@ -433,7 +433,7 @@ fn a_physical_one_s_end_is_left_to_the_cpu_where_it_stands_alone() {
 }
 
 #[test]
-fn nothing_stays_reported_of_a_vcpu_that_has_gone() {
+fn no_end_stays_reported_after_a_vcpu_left() {
     let mut vgic = ready(2, 1);
     let mut lrs = lrs();
     vgic.set_level(None, SPI, true);

@@ -20,7 +20,7 @@ impl Vm {
             return None;
         }
         let frame = Frame::distributor(self.gic_version(), from);
-        let value = self.gic.lock().read_steady(frame, offset, Width::Word)?;
+        let value = self.gic.lock().read_unfolded(frame, offset, Width::Word)?;
         Some(value as u32)
     }
 }
@@ -59,7 +59,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// Does what the instruction asks for, or answers the fault that the guest gets instead.
+    /// Executes the instruction's access, or answers the fault that the guest gets instead.
     fn finish(&mut self, abort: DataAbort) -> Result<Action, GuestFault> {
         let nothing = abort.unanswered();
         match (abort.access, abort.instruction) {
@@ -81,7 +81,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             true => self.by_aarch32_instruction(abort, word),
             #[cfg(any(test, feature = "aarch64"))]
             false => self.by_aarch64_instruction(abort, word),
-            // Code that no guest of the backend can have.
+            // The backend's guests cannot have such code.
             #[cfg(not(any(test, all(feature = "aarch32", feature = "aarch64"))))]
             _ => {
                 let _ = word;
@@ -180,7 +180,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
         if !access.write {
             let mut gic = self.vm.gic.lock();
-            if let Some(value) = gic.read_steady(frame, offset, access.width) {
+            if let Some(value) = gic.read_unfolded(frame, offset, access.width) {
                 return value;
             }
         }

@@ -1,4 +1,4 @@
-//! The board's one serial line, shared by the VMs' serial ports and the hypervisor's words.
+//! The board's one serial line, which the VMs' serial ports and the hypervisor's text share.
 //!
 //! *Plain* form, for a terminal on a real board: the attached VM's bytes unchanged, and the
 //! hypervisor's lines, each with the mark `hanok: ` and on a line of its own.
@@ -10,15 +10,15 @@
 //! | DLE and | from the board | to the board |
 //! |---|---|---|
 //! | 0x3e | keys go to the prompt | |
-//! | 0x3f | the hypervisor's text follows | keys of a person follow: for the attached VM or the prompt |
+//! | 0x3f | the hypervisor's text follows | keys of the user follow: for the attached VM or the prompt |
 //! | 0x40 + n | VM n's text follows | bytes for VM n follow |
 //! | 0x80 + n | keys go to VM n | |
 //! | 0xc0 + n | 256 bytes more of VM n's input are consumed: fetched, or dropped | |
 //!
-//! 0x3e and 0x80 + n come at the beginning, whenever it changes, and as the answer to each
-//! key that may change it: `Ctrl-]`; at the prompt also CR, LF and `Ctrl-C`. Whoever waits for the
-//! answer before sending more keys knows of each key where it went, and so how many bytes of
-//! each VM's are on the way; at most 1024 of them fit for certain.
+//! 0x3e and 0x80 + n come at the beginning, whenever it changes, and as the answer to each key that may
+//! change it: `Ctrl-]`; at the prompt also CR, LF and `Ctrl-C`. A program that waits for the answer before
+//! it sends more keys knows where each key went, and so how many bytes for each VM are on the way; at least
+//! 1024 of them always fit.
 
 mod command;
 mod editor;

@@ -1,4 +1,4 @@
-//! What is at an intermediate physical address.
+//! The destination of an access to an intermediate physical address.
 //!
 //! An access is classified before anything is answered, changed or counted. The caller decides what
 //! follows from each class.
@@ -7,7 +7,7 @@ use crate::Vm;
 use hanok_devices::Slot;
 use hanok_types::{GicVersion, Ipa, Span, VcpuId, platform};
 
-/// What an access of a vCPU goes to.
+/// The destination of an access of a vCPU.
 #[derive(Clone, Copy, Debug)]
 pub enum Destination<'a> {
     /// The distributor of the interrupt controller, with the offset in it.
@@ -31,7 +31,8 @@ impl Destination<'_> {
 }
 
 impl Vm {
-    /// What all of the `bytes` bytes at `ipa` belong to. An access of zero bytes goes to nothing.
+    /// The destination to which all of the `bytes` bytes at `ipa` belong. An access of zero bytes goes to
+    /// nothing.
     ///
     /// A GICv2's CPU interface is no device here: stage 2 maps it to the CPU's virtual one. Real
     /// devices that the VM has for itself are mapped, too.

@@ -65,7 +65,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         value
     }
 
-    /// To be called if `access` may have changed the VM's alarms.
+    /// It must be called if `access` may have changed the VM's alarms.
     fn alarms_changed(&mut self, access: Access) {
         self.vcpu.rearm = true;
         if access.write && self.vcpu.id.index() != 0 {
@@ -92,9 +92,9 @@ pub enum Received {
 }
 
 impl Vm {
-    /// What a load of up to 32 bits at `offset` of the serial port's registers gives, where nothing follows from
-    /// it but its value, or that a byte is taken: as a load by [`Guest::by_register`]. `None`, and nothing has
-    /// been done, in other cases.
+    /// The value of a load of up to 32 bits at `offset` of the serial port's registers, if the load has no
+    /// effect but its value, or that it takes a byte out: as a load by [`Guest::by_register`]. In all other
+    /// cases nothing has been done, and the answer is `None`.
     #[inline(always)]
     pub fn load_serial_port(&self, machine: &impl Machine, offset: u64) -> Option<u32> {
         let slot = self.slots.first_at(platform::UART)?;
@@ -105,8 +105,8 @@ impl Vm {
         port.load_alone(offset, machine.input_waits(self.id()))
     }
 
-    /// Sends `byte`, the lowest one of a store of up to 32 bits at `offset` of the serial port's registers, where
-    /// nothing else follows from it: as a store by [`Guest::by_register`].
+    /// Sends `byte`, the lowest one of a store of up to 32 bits at `offset` of the serial port's registers,
+    /// if the store has no other effect: as a store by [`Guest::by_register`].
     #[inline(always)]
     pub fn store_serial_port(&self, machine: &impl Machine, offset: u64, byte: u8) -> Attempt {
         let Some(slot) = self.slots.first_at(platform::UART).filter(|_| offset == 0) else {
@@ -117,15 +117,14 @@ impl Vm {
             return Attempt::Untouched;
         };
         let waits = machine.input_waits(self.id());
-        if port.send_alone(byte, waits, &mut machine.port(self.id())) {
-            Attempt::Done
-        } else {
-            Attempt::Untouched
+        match port.send_alone(byte, waits, &mut machine.port(self.id())) {
+            Some(()) => Attempt::Done,
+            None => Attempt::Untouched,
         }
     }
 
-    /// Brings the interrupt line of `slot` up to date; the vCPUs that are to look at their
-    /// interrupts. Called with its device locked.
+    /// Brings the interrupt line of `slot` up to date. The answer is the vCPUs whose interrupts changed.
+    /// The caller holds the device's lock.
     #[inline(never)]
     fn device_line(&self, slot: &Slot, device: &Device) -> VcpuSet {
         match slot.interrupt() {
@@ -144,7 +143,7 @@ impl Vm {
         self.alarms.set(slot.index(), due);
     }
 
-    /// Does what is due for the devices. The answer is the set of vCPUs whose interrupts changed.
+    /// Lets the devices do what is due. The answer is the set of vCPUs whose interrupts changed.
     #[cold]
     #[inline(never)]
     pub(crate) fn devices_due(&self, machine: &impl Machine) -> VcpuSet {

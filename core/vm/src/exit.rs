@@ -163,7 +163,7 @@ pub enum Wait {
 /// The reason why a VM was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// One of its images is not what the image tool wrote.
+    /// One of its images differs from the one that the image tool wrote.
     Damaged {
         /// The kind of the image, in a word.
         kind: &'static str,

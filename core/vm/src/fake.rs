@@ -43,11 +43,11 @@ pub struct FakeMachine {
     pub line: RefCell<FakeSerialPort>,
     /// The CPU's MDSCR_EL1.
     pub mdscr: Cell<u64>,
-    /// Those of its breakpoint and watchpoint registers that are not zero.
+    /// The CPU's breakpoint and watchpoint registers that are not zero.
     pub breakpoints: RefCell<Vec<(SysReg, u64)>>,
     /// The last [`SerialLines::line_state`].
     pub line_state: Cell<Option<(bool, bool)>>,
-    /// What [`SerialLines::input_waits`] says.
+    /// The answer of [`SerialLines::input_waits`].
     pub input_waits: Cell<bool>,
     /// Every ID register's value.
     pub id_register: Cell<u64>,

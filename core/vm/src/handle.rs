@@ -21,7 +21,7 @@ pub struct Guest<'a, M, L> {
 }
 
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
-    /// Does what the exit asks for. The answer is how the vCPU goes on.
+    /// Handles the exit. The answer is how the vCPU goes on.
     pub fn handle(&mut self, exit: Exit) -> Action {
         match exit {
             Exit::Hypercall => self.hypercall(),
@@ -51,8 +51,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 
     /// The virtual timer, or a device that the VM has for itself, has raised `physical`, which was
-    /// acknowledged and had its priority dropped, while this vCPU was in the CPU: `irq` becomes pending,
-    /// here at once where it is this vCPU's or the guest has routed it here.
+    /// acknowledged and had its priority dropped, while this vCPU was in the CPU: `irq` becomes pending. If
+    /// it is this vCPU's, or the guest has routed it to this vCPU, it is listed at once.
     #[inline(never)]
     pub fn device_interrupt(&mut self, irq: IntId, physical: IntId) {
         let mut gic = self.vm.gic.lock();
@@ -75,7 +75,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             self.machine.deactivate(physical);
             return Attempt::Done;
         }
-        if !gic.some_merely_wait(self.vcpu.id) {
+        if !gic.has_unchanged_overflow(self.vcpu.id) {
             return Attempt::Untouched;
         }
         let freed = gic.maintenance(self.vcpu.id, self.lists);
@@ -109,7 +109,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             self.devices_due();
         }
         self.vcpu.rearm = true;
-        // What was just left to an exit of its own is not done in this one.
+        // An update that was just left to an exit of its own is not done in this one.
         if asked && (was_due || !self.vcpu.entry_due) {
             self.sync_lists();
         }
@@ -149,7 +149,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// [`Self::sync_locked`] after an access to a register, in an exit that does nothing else.
     pub(crate) fn sync_accessed(&mut self, gic: &mut Vgic) -> VcpuSet {
         if gic.needs_entry(self.vcpu.id) {
-            gic.join_those_that_wait(self.vcpu.id);
+            gic.defer_less_urgent(self.vcpu.id);
         }
         if gic.needs_entry(self.vcpu.id) {
             return self.defer_entry(gic);
@@ -159,7 +159,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// Leaves the update of the list registers to an exit of its own.
     fn defer_entry(&mut self, gic: &mut Vgic) -> VcpuSet {
-        gic.look_ahead(self.vcpu.id);
+        gic.prepare_entry(self.vcpu.id);
         self.vm.attract(self.machine, self.vcpu.id);
         self.vcpu.entry_due = true;
         VcpuSet::EMPTY

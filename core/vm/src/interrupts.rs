@@ -137,8 +137,8 @@ impl Vm {
         gic.has_pending(vcpu)
     }
 
-    /// A vCPU leaves its pCPU, where another one comes: its interrupts go back from `lists` into the
-    /// model, and wait there. The answer is what became of the virtual timer's physical interrupt, see
+    /// A vCPU leaves its pCPU, where another one comes: its interrupts go back from `lists` into the model,
+    /// and wait there. The answer is the state that the virtual timer's physical interrupt needs, see
     /// [`Self::holds_virtual_timer`].
     pub fn switch_out(
         &self,
@@ -156,8 +156,8 @@ impl Vm {
     }
 
     /// A vCPU comes to its pCPU, where its interrupts are listed at the next
-    /// [`Guest::refresh`](crate::Guest::refresh). The answer is what the virtual timer's physical
-    /// interrupt must be, see [`Self::holds_virtual_timer`].
+    /// [`Guest::refresh`](crate::Guest::refresh). The answer is the state that the virtual timer's physical
+    /// interrupt needs, see [`Self::holds_virtual_timer`].
     pub fn switch_in(&self, vcpu: VcpuId) -> TimerInterrupt {
         let irq = platform::TIMER_VIRTUAL_IRQ;
         let gic = self.gic.lock();
@@ -180,7 +180,7 @@ impl Vm {
     ) -> Attempt {
         let irq = platform::TIMER_VIRTUAL_IRQ;
         let mut gic = self.gic.lock();
-        match gic.show_again(vcpu, irq, physical, lists) {
+        match gic.relist_hardware(vcpu, irq, physical, lists) {
             Some(_) => Attempt::Done,
             None => Attempt::Untouched,
         }

@@ -5,10 +5,10 @@
 //! reach by a hypercall, an access to a device or a trapped register is decided here, without
 //! unsafe code, and on a PC as well as on the board.
 //!
-//! Kept true: a vCPU's private part ([`Vcpu`]) belongs to the pCPU that runs the vCPU, and no other
-//! pCPU accesses it. What several pCPUs access is in [`Vm`], in atomics or behind a lock. Lock
-//! order: one device, then the VM's alarms, the console, or the interrupt controller; never two
-//! devices, and never one of these three inside another.
+//! Invariants: a vCPU's private part ([`Vcpu`]) belongs to the pCPU that runs the vCPU, and no other pCPU
+//! accesses it. Data that several pCPUs access is in [`Vm`], in atomics or behind a lock. Lock order: one
+//! device, then the VM's alarms, the console, or the interrupt controller; never two devices, and never one
+//! of these three inside another.
 
 #![no_std]
 #![forbid(unsafe_code)]

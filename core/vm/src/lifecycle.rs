@@ -16,11 +16,11 @@
 //!
 //! `-`: the event is refused and the state stays. [`leave`](Lifecycle::leave) changes no state.
 //!
-//! Who may cause which event: the pCPU of the first vCPU calls `run` after it has loaded the
-//! memory. A guest, or a fault of it, causes `begin_end`; a person at the prompt causes `turn_off`
-//! and `start_anew`. A vCPU's own pCPU calls `enter` and `leave` for that vCPU. The pCPU whose vCPU
-//! left last, or the caller whose `begin_end` or `turn_off` was answered with [`Wish::Deserted`],
-//! carries the ending out: only it calls `load_after_reset` and `end`.
+//! Who may cause which event: the pCPU of the first vCPU calls `run` after it has loaded the memory. A
+//! guest, or a fault of it, causes `begin_end`; a command at the prompt causes `turn_off` and `start_anew`.
+//! A vCPU's own pCPU calls `enter` and `leave` for that vCPU. The pCPU whose vCPU left last, or the caller
+//! whose `begin_end` or `turn_off` was answered with [`Wish::Deserted`], carries the ending out: only it
+//! calls `load_after_reset` and `end`.
 //!
 //! The number of vCPUs in the VM and the state share one word, so that no vCPU can enter while the
 //! last one leaves. The word also counts the entries of vCPUs: a caller that reads the vCPUs' power
@@ -129,9 +129,8 @@ impl Lifecycle {
         begun
     }
 
-    /// Begins the next boot; for the pCPU that carries a reset out. Refused if a person turned the
-    /// VM off meanwhile: then the caller carries out the VM's end instead. The boot that was to
-    /// begin counts.
+    /// Begins the next boot; for the pCPU that carries a reset out. Refused if a command turned the VM off
+    /// meanwhile: then the caller carries out the VM's end instead. The boot that was to begin counts.
     pub fn load_after_reset(&self) -> Transition {
         self.number.fetch_add(1, Ordering::AcqRel);
         self.change(RESET, LOADING)
@@ -187,13 +186,13 @@ impl Lifecycle {
         self.ask(|state, _| (state == RUNNING).then_some(wanted))
     }
 
-    /// A person wants the VM off. This overrules a reset and a loading, so that a guest that resets
-    /// in a loop cannot avoid it.
+    /// A command turns the VM off. This overrules a reset and a loading, so that a guest that resets in a
+    /// loop cannot avoid it.
     pub fn turn_off(&self) -> Wish {
         self.ask(|state, _| matches!(state, RUNNING | RESET | LOADING).then_some(OFF))
     }
 
-    /// A person wants a new boot. This overrules a power-off that is not carried out yet, but not a
+    /// A command asks for a new boot. This overrules a power-off that is not carried out yet, but not a
     /// stop. After [`Wish::Deserted`] the VM is loading.
     pub fn start_anew(&self) -> Wish {
         let wish = self.ask(|state, somebody| match (state, somebody) {

@@ -1,4 +1,4 @@
-//! What the core needs of the machine while it handles an exit.
+//! The operations of the machine that the core needs while it handles an exit.
 
 use hanok_decode::SysReg;
 use hanok_hal::SerialPort;
@@ -67,8 +67,8 @@ pub trait SerialLines {
     /// received bytes, and `waiting` whether bytes wait to be sent.
     fn line_state(&self, vm: VmId, room: bool, waiting: bool);
 
-    /// Whether received bytes for `vm` may wait until its serial port has room. Read with the port's device
-    /// locked: where it is false, whoever has more of them finds what room there is then.
+    /// Whether received bytes for `vm` may wait until its serial port has room. It is read with the port's
+    /// device locked: if it is false, a pCPU that has further bytes finds the present room afterwards.
     fn input_waits(&self, vm: VmId) -> bool;
 }
 

@@ -1,4 +1,4 @@
-//! What a person is told about a VM.
+//! The report about a VM that the prompt shows.
 
 use crate::{Cause, Vm};
 use core::fmt::{self, Write};
@@ -12,17 +12,17 @@ pub type Pending = Vec<Snapshot, 32>;
 /// The state of a VM, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It waits until a person begins its first boot.
+    /// It waits until a command begins its first boot.
     Waiting,
     /// Its memory is being loaded.
     Loading,
     /// It runs.
     Running,
-    /// A person has paused it.
+    /// A command has paused it.
     Paused,
     /// Its vCPUs are leaving it.
     Ending,
-    /// It is off, because the guest or a person turned it off.
+    /// It is off, because the guest or a command turned it off.
     Off,
     /// It was stopped because of a fault.
     Stopped,

@@ -6,10 +6,10 @@
 //! itself.
 //!
 //! Posted SGIs are put into the interrupt controller before the state of their vCPU's private interrupts is
-//! read or changed. In one moment they are neither posted nor in the interrupt controller: after the receiver
-//! took them and before it has the lock. A read in that moment shows the SGI not pending, as if it had been
-//! acknowledged; a write that clears it in that moment (GICR_ICPENDR0) comes before it, as does one that clears
-//! what a list register shows already.
+//! read or changed. For a moment they are neither posted nor in the interrupt controller: after the
+//! receiver has taken them, and before it has the lock. A read in that moment shows the SGI not pending, as
+//! if it had been acknowledged; a write that clears it in that moment (GICR_ICPENDR0) comes before it, as
+//! does one that clears what a list register shows already.
 
 use crate::{Attempt, Guest, Kick, Machine, PostedSgis, Vm};
 use hanok_hal::ListRegisters;
@@ -27,8 +27,8 @@ impl Vm {
         }
     }
 
-    /// The same of what was written to GICD_SGIR, which only a GICv2 has. `version` is
-    /// [`Self::gic_version`], which the caller may know beforehand.
+    /// The same for a write of GICD_SGIR, which only a GICv2 has. `version` is [`Self::gic_version`], which
+    /// the caller may know beforehand.
     #[inline(always)]
     pub fn post_sgir(
         &self,
@@ -77,9 +77,9 @@ impl Vm {
         put_in(gic, self.requests(to).take_posted_sgis(), to);
     }
 
-    /// Shows posted SGIs, which the caller has taken, if they are a single SGI that was shown
-    /// before and nothing else has changed. `version` is [`Self::gic_version`], which the caller
-    /// may know at compile time.
+    /// Lists posted SGIs, which the caller has taken, if they are a single SGI that was listed before and
+    /// nothing else has changed. `version` is [`Self::gic_version`], which the caller may know at compile
+    /// time.
     #[inline(always)]
     pub fn show_posted_sgis(
         &self,
@@ -99,7 +99,7 @@ impl Vm {
             return Attempt::Untouched;
         };
         let mut gic = self.gic.lock();
-        match gic.show_sgi_again(from, sgi, to, lists) {
+        match gic.relist_sgi(from, sgi, to, lists) {
             Some(_) => Attempt::Done,
             None => Attempt::Untouched,
         }
@@ -109,7 +109,8 @@ impl Vm {
 /// Puts all SGIs of a sender in at once, so that sixteen take about as long as one.
 fn put_in(gic: &mut Vgic, posted: PostedSgis, to: VcpuId) {
     for (sgis, from) in posted.lanes(to) {
-        gic.send_sgis_to(from, sgis, to);
+        // The receiver's own pCPU runs this, and lists them next, so that no kick is needed.
+        let _ = gic.send_sgis_to(from, sgis, to);
     }
 }
 
@@ -149,11 +150,11 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     #[inline(never)]
     fn put_in(&mut self, id: u32, target: VcpuId) {
         let from = self.vcpu.id;
-        let told = self.vm.gic.lock().send_sgi_to(from, id, target);
-        if told && target != from {
-            self.vm.attract(self.machine, target);
-        } else if told {
+        let kick = self.vm.gic.lock().send_sgi_to(from, id, target);
+        if kick.contains(from) {
             self.sync_lists();
+        } else if !kick.is_empty() {
+            self.vm.attract(self.machine, target);
         }
     }
 }

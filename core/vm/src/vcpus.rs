@@ -1,15 +1,15 @@
-//! What all pCPUs reach of a VM's vCPUs: as many as the VM has.
+//! The parts of a VM's vCPUs that all pCPUs access: as many as the VM has vCPUs.
 //!
-//! The first one's is in the VM itself, as every VM has one; those of all others are in memory that the VM's
-//! maker gives, sized by the description. An id past the last vCPU means the first one where something must be
-//! answered, so that no id needs a panic.
+//! The first vCPU's part is in the VM itself, as every VM has one vCPU. The parts of all others are in
+//! memory that the creator of the VM provides, sized by the description. Where there must be an answer, an
+//! id past the last vCPU means the first one, so that no id can cause a panic.
 
 use crate::{Counters, Home, Power, Requests};
 use hanok_types::VcpuId;
 use hanok_vgic::CpuPart;
 
-/// What all pCPUs reach of one vCPU. It shares no cache line with another one's, and its size is one by which
-/// an index is shifted.
+/// The part of one vCPU that all pCPUs access. It shares no cache line with another one's, and its size is
+/// one by which an index is shifted.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct SharedVcpu {
@@ -20,7 +20,7 @@ pub struct SharedVcpu {
 }
 
 impl SharedVcpu {
-    /// Of a vCPU that is off, and belongs there.
+    /// The part of a vCPU that is off, with its pCPU and place.
     pub fn new(home: Home) -> Self {
         Self {
             home,
@@ -31,14 +31,14 @@ impl SharedVcpu {
     }
 }
 
-/// What the maker of a VM gives for its vCPUs.
+/// The memory that the creator of a VM provides for its vCPUs.
 #[derive(Debug)]
 pub struct VcpuParts {
-    /// Where its first vCPU belongs.
+    /// The pCPU of its first vCPU, and the vCPU's place there.
     pub first: Home,
-    /// One for each further vCPU.
+    /// A part for each further vCPU.
     pub others: &'static [SharedVcpu],
-    /// As many parts of its interrupt controller.
+    /// As many parts for its interrupt controller.
     pub gic: &'static mut [CpuPart],
 }
 
@@ -60,7 +60,8 @@ impl Vcpus {
         self.others.len() + 1
     }
 
-    /// All of them, by their index: a chain of the first one and the others makes a loop's body twice.
+    /// All parts, by their index: with a chain of the first one and the others, a loop's body would be
+    /// compiled twice.
     #[inline(always)]
     pub fn iter(&self) -> impl Iterator<Item = &SharedVcpu> {
         (0..self.len()).map(|index| self.of(VcpuId::new(index as u8)))
@@ -68,14 +69,14 @@ impl Vcpus {
 
     #[inline(always)]
     pub fn get(&self, vcpu: VcpuId) -> Option<&SharedVcpu> {
-        // The others first: the first vCPU is asked for by its own pCPU mostly.
+        // The others come first, as mostly only its own pCPU needs the first vCPU.
         match self.others.get(vcpu.index().wrapping_sub(1)) {
             None if vcpu.index() == 0 => Some(&self.first),
             other => other,
         }
     }
 
-    /// The first one's where there is no such vCPU.
+    /// The answer is the first vCPU's part if there is no such vCPU.
     #[inline(always)]
     pub fn of(&self, vcpu: VcpuId) -> &SharedVcpu {
         let other = self.others.get(vcpu.index().wrapping_sub(1));

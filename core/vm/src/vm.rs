@@ -1,4 +1,4 @@
-//! A VM as every pCPU sees it, and a vCPU's private part.
+//! The part of a VM that all pCPUs access, and a vCPU's private part.
 
 use crate::alarms::Alarms;
 use crate::trng::Random;
@@ -24,7 +24,7 @@ pub enum PauseChange {
     AsBefore,
 }
 
-/// A VM: what its vCPUs share.
+/// A VM: the state that its vCPUs share.
 #[derive(Debug)]
 pub struct Vm {
     id: VmId,
@@ -120,7 +120,7 @@ impl Vm {
         }
     }
 
-    /// Its place in the description.
+    /// Its index in the description.
     pub fn id(&self) -> VmId {
         self.id
     }
@@ -135,7 +135,7 @@ impl Vm {
         &self.lifecycle
     }
 
-    /// How many vCPUs it has.
+    /// The number of its vCPUs.
     pub fn vcpus(&self) -> usize {
         self.vcpus.len()
     }
@@ -156,23 +156,23 @@ impl Vm {
         &self.vcpus.of(vcpu).power
     }
 
-    /// What others asked of a vCPU.
+    /// The requests to a vCPU.
     pub fn requests(&self, vcpu: VcpuId) -> &Requests {
         &self.vcpus.of(vcpu).requests
     }
 
-    /// Whether a vCPU is there for which those who ask kick nobody.
+    /// Whether any vCPU is quiet, so that requests to it are made without kicks.
     #[inline(never)]
     pub(crate) fn some_are_quiet(&self) -> bool {
         self.vcpus.iter().any(|vcpu| vcpu.requests.is_quiet())
     }
 
-    /// Where a vCPU belongs.
+    /// The pCPU of a vCPU, and the vCPU's place there.
     pub fn home_of(&self, vcpu: VcpuId) -> Option<Home> {
         self.vcpus.get(vcpu).map(|vcpu| vcpu.home)
     }
 
-    /// Where a vCPU belongs, and what others asked of it.
+    /// The pCPU of a vCPU with the vCPU's place there, and the requests to it.
     #[inline(always)]
     pub(crate) fn reach(&self, vcpu: VcpuId) -> Option<(Home, &Requests)> {
         self.vcpus.get(vcpu).map(|vcpu| (vcpu.home, &vcpu.requests))
@@ -183,7 +183,7 @@ impl Vm {
         &self.vcpus.of(vcpu).counters
     }
 
-    /// Whether its vCPUs stand still by somebody's wish.
+    /// Whether a command has paused its vCPUs.
     pub fn is_paused(&self) -> bool {
         self.paused.load(Ordering::Acquire)
     }
@@ -253,7 +253,7 @@ impl Vm {
         self.kick_vcpu(machine, VcpuId::new(0));
     }
 
-    /// Makes every vCPU's pCPU look whether it may run on.
+    /// Makes every vCPU's pCPU check whether the vCPU may go on.
     #[inline(never)]
     pub fn kick_all(&self, machine: &impl Machine) {
         for vcpu in VcpuSet::first(self.vcpus()).iter() {

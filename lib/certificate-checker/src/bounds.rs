@@ -189,20 +189,17 @@ impl Supply {
         let t = t * &parts - scaled(&self.lost());
         let late = &deadline - &budget;
         let zero = Z::zero();
-        let one = match self.aligned {
-            _ if t < zero => zero,
-            true => {
-                let of_time = t.div_floor(&period);
-                let begun = t - &of_time * period - late;
-                of_time * &budget + begun.max(zero).min(budget)
-            }
-            false if t < late => zero,
-            false => {
-                let of_time = (&t - late).div_floor(&period);
-                let gap = &period + deadline - &budget * Z::from(2);
-                let begun = t - gap - &of_time * period;
-                of_time * budget + begun.max(zero)
-            }
+        let one = if t < zero || !self.aligned && t < late {
+            zero
+        } else if self.aligned {
+            let of_time = t.div_floor(&period);
+            let begun = t - &of_time * period - late;
+            of_time * &budget + begun.max(zero).min(budget)
+        } else {
+            let of_time = (&t - late).div_floor(&period);
+            let gap = &period + deadline - &budget * Z::from(2);
+            let begun = t - gap - &of_time * period;
+            of_time * budget + begun.max(zero)
         };
         R::new_raw(one * cpus, parts)
     }

@@ -241,10 +241,12 @@ impl Display for Signed {
 fn unprivileged(f: &mut Formatter<'_>, access: &Unprivileged) -> fmt::Result {
     let Unprivileged { register, base, .. } = access;
     let index = Signed(access.add, access.index);
-    match access.post_index {
-        true => write!(f, " {register}, [{base}], {index}"),
-        false if access.index == Index::Immediate(0) => write!(f, " {register}, [{base}]"),
-        false => write!(f, " {register}, [{base}, {index}]"),
+    if access.post_index {
+        write!(f, " {register}, [{base}], {index}")
+    } else if access.index == Index::Immediate(0) {
+        write!(f, " {register}, [{base}]")
+    } else {
+        write!(f, " {register}, [{base}, {index}]")
     }
 }
 

@@ -53,10 +53,10 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
     while let Some(folder) = open.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
-            match path.is_dir() {
-                true => open.push(path),
-                false if path.extension().is_some_and(|ext| ext == "rs") => files.push(path),
-                false => {}
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|ext| ext == "rs") {
+                files.push(path);
             }
         }
     }

@@ -121,7 +121,7 @@ pub fn build(plan: Plan<'_>, mutants: &[Mutant]) -> Result<Built> {
                 bail!("the tests do not link:\n{}", test.words())
             };
         }
-        if !field.learn(&check.messages) {
+        if field.learn(&check.messages) == Learned::Nothing {
             bail!("not the mutants' fault:\n{}", check.words());
         }
     }
@@ -179,6 +179,16 @@ fn with_dependency(manifest: &str, line: &str) -> String {
         Some((before, after)) => format!("{before}{TABLE}{line}\n{after}"),
         None => format!("{manifest}{TABLE}{line}\n"),
     }
+}
+
+/// Whether the compiler's messages said anything new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+enum Learned {
+    /// At least one more mutant is excluded.
+    Something,
+    /// No further mutant is excluded.
+    Nothing,
 }
 
 /// The copy, and the state of its mutants.
@@ -273,20 +283,24 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// Excludes the mutants that the compiler rejects; returns whether any was not yet excluded.
-    fn learn(&mut self, messages: &[Message]) -> bool {
+    /// Excludes the mutants that the compiler rejects. The answer says whether any was not excluded before.
+    fn learn(&mut self, messages: &[Message]) -> Learned {
         let before = (self.unviable.len(), self.constant.len());
         let errors = messages.iter().filter_map(|one| one.message.as_ref());
         for error in errors.filter(|error| error.level == "error") {
             let code = error.code.as_ref().map(|code| code.code.as_str());
             match (code, called(&error.message)) {
-                (Some("E0015"), Some(name)) if name != "on" => {
+                (Some("E0015"), Some(name)) if name != "is_active" => {
                     self.constant.insert(name.to_owned());
                 }
                 _ => self.blame(error, code == Some("E0004")),
             }
         }
-        before != (self.unviable.len(), self.constant.len())
+        if before == (self.unviable.len(), self.constant.len()) {
+            Learned::Nothing
+        } else {
+            Learned::Something
+        }
     }
 
     /// The mutants that an error is about. `of_patterns` says that a pattern is missing: then an

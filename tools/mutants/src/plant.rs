@@ -16,7 +16,7 @@ use syn::visit::{self, Visit};
 use crate::mutant::{Genre, Mutant, Position};
 
 /// The function by which the program asks whether a mutant is active.
-pub const SWITCH: &str = "::hanok_mutant_switch::on";
+pub const SWITCH: &str = "::hanok_mutant_switch::is_active";
 
 /// A source file with its mutants planted.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ fn start(node: &impl Spanned) -> Position {
 }
 
 /// The condition under which a mutant's variant runs.
-fn on(mutant: &Mutant) -> String {
+fn condition(mutant: &Mutant) -> String {
     format!("{SWITCH}({})", mutant.id)
 }
 
@@ -123,7 +123,7 @@ impl<'a> Planter<'a> {
         }
         let choices = variants
             .iter()
-            .map(|(mutant, variant)| format!("if {} {{ {variant} }} else ", on(mutant)));
+            .map(|(mutant, variant)| format!("if {} {{ {variant} }} else ", condition(mutant)));
         let mutants: Vec<_> = variants.iter().map(|(mutant, _)| *mutant).collect();
         let (begin, end) = marked(&mutants, &choices.collect::<String>());
         self.edits.push(Edit {
@@ -189,7 +189,7 @@ impl<'a> Planter<'a> {
                 "" => "()",
                 value => value,
             };
-            let give = format!("if {} {{ return {value}; }}", on(mutant));
+            let give = format!("if {} {{ return {value}; }}", condition(mutant));
             let (begin, end) = marked(&[mutant], &give);
             self.edits.push(Edit {
                 range: place..place,
@@ -206,7 +206,7 @@ impl<'a> Planter<'a> {
         let (mut before, mut after) = (String::new(), String::new());
         let mut planted = gone.clone();
         for mutant in &gone {
-            before += &format!("!{} && ", on(mutant));
+            before += &format!("!{} && ", condition(mutant));
         }
         let Some((_, guard)) = &arm.guard else {
             let condition = before.trim_end_matches(" && ");
@@ -228,7 +228,7 @@ impl<'a> Planter<'a> {
             for mutant in &fixed {
                 let always = mutant.replacement == "true";
                 let (no, with) = if always { ("", "||") } else { ("!", "&&") };
-                before += &format!("({no}{} {with} (", on(mutant));
+                before += &format!("({no}{} {with} (", condition(mutant));
                 after += "))";
             }
             planted.extend(fixed);

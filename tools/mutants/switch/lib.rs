@@ -1,8 +1,8 @@
 //! Which mutant runs: planted beside the code under test, in a copy of the workspace.
 //!
-//! The environment says it: `HANOK_MUTANT` its number; `HANOK_MUTANT_REACHED` a file that the
-//! numbers of the switches that are asked are added to; with `HANOK_MUTANT_HASTE` a panic ends the
-//! process at once, as the first one tells enough.
+//! The environment chooses it: `HANOK_MUTANT` is its number; `HANOK_MUTANT_REACHED` is a file to which
+//! each switch adds its number when it is asked; with `HANOK_MUTANT_HASTE` a panic ends the
+//! process at once, as the first one is sufficient.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ static NOTED: [AtomicBool; MOST] = [const { AtomicBool::new(false) }; MOST];
 
 /// Returns whether mutant `id` is active.
 #[inline(never)]
-pub fn on(id: u32) -> bool {
+pub fn is_active(id: u32) -> bool {
     let chosen = match CHOSEN.load(Relaxed) {
         UNKNOWN => choose(),
         chosen => chosen,

@@ -1,18 +1,21 @@
-//! Megabytes at a time: zeroing and cleaning, by the cache line; and the instruction cache.
+//! Operations on large memory: zeroing and cleaning by cache lines, and maintenance of the instruction
+//! cache.
 
 use crate::read;
 use core::arch::asm;
 use core::ptr;
 
-/// Bytes that are summed and copied before interrupts are looked for: less than four thousand instructions.
+/// The number of bytes that are summed and copied before interrupts are checked: less than four thousand
+/// instructions.
 pub const COPIED: u64 = 8 * 1024;
 
-/// Bytes that are zeroed and cleaned before interrupts are looked for: three thousand instructions where a
-/// line has 64 bytes.
+/// The number of bytes that are zeroed and cleaned before interrupts are checked: three thousand
+/// instructions if a line has 64 bytes.
 pub const LINES: u64 = 64 * 1024;
 
-/// These instructions for each block of `$block` bytes from `$from` to `$until`, both multiples of it.
-/// Eight at a time, so that the loop costs little beside what is done, whatever the crate is optimized for.
+/// Executes these instructions for each block of `$block` bytes from `$from` to `$until`, both multiples of
+/// it. Eight blocks are done in each turn of the loop, so that the loop itself costs little, whatever the
+/// crate is optimized for.
 macro_rules! each_block {
     ($($instruction:literal)+, $from:expr, $until:expr, $block:expr) => {{
         let (mut at, until, block): (u64, u64, u64) = ($from, $until, $block);
@@ -46,12 +49,13 @@ macro_rules! each_block {
 /// and instruction cache instructions").
 ///
 /// No line can be left out. A guest begins with MMU and caches off, as after a reset (Linux,
-/// Documentation/arch/arm64/booting.rst), so that its accesses go past the caches to memory ("The effects of disabling a stage of address translation"). It may
-/// read zero anywhere, and it may write anywhere: a dirty line of zeroes that is evicted later would
-/// undo that write. Which RAM it touches so is not known beforehand; a kernel's own boot maintains what
-/// it uses, a stack of a bare-metal program nobody does. A mapping without caches instead would spare
-/// no instruction, as the lines that the former boot's guest left dirty are to be cleaned as well; and
-/// to let stage 2 force write-back takes FEAT_S2FWB, which most of the CPUs do not have.
+/// Documentation/arch/arm64/booting.rst), so that its accesses go past the caches to memory ("The effects
+/// of disabling a stage of address translation"). It may read zero anywhere, and it may write anywhere: a
+/// dirty line of zeroes that is evicted later would undo that write. Which RAM it touches so is not known
+/// beforehand; a kernel's own boot maintains what it uses, but no code maintains the stack of a bare-metal
+/// program. A mapping without caches instead would spare no instruction, as the lines that the former
+/// boot's guest left dirty are to be cleaned as well; and to let stage 2 force write-back takes FEAT_S2FWB,
+/// which most of the CPUs do not have.
 ///
 /// # Safety
 /// They are mapped as normal memory, and the caller's own.
@@ -97,7 +101,7 @@ pub fn clean_to_coherency(start: u64, len: u64) {
     crate::sysreg::dsb_sy();
 }
 
-/// Code may have been written: no CPU fetches what was there before.
+/// Invalidates the instruction caches of all CPUs after code may have been written.
 pub fn invalidate_instruction_caches() {
     // SAFETY: instruction cache maintenance changes no value.
     unsafe {

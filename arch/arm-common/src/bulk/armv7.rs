@@ -1,20 +1,21 @@
-//! Megabytes at a time: zeroing and cleaning, with little of a loop around what is done; and the
-//! instruction cache.
+//! Operations on large memory: zeroing and cleaning in unrolled loops, and maintenance of the instruction
+//! cache.
 
 use crate::{maintain, read};
 use core::arch::asm;
 use core::ptr;
 
-/// Bytes that are summed and copied before interrupts are looked for: less than four thousand instructions.
+/// The number of bytes that are summed and copied before interrupts are checked: less than four thousand
+/// instructions.
 pub const COPIED: u64 = 2 * 1024;
 
-/// Bytes that are zeroed and cleaned before interrupts are looked for: less than three thousand instructions
-/// where a line has 64 bytes.
+/// The number of bytes that are zeroed and cleaned before interrupts are checked: less than three thousand
+/// instructions if a line has 64 bytes.
 pub const LINES: u64 = 32 * 1024;
 
 /// Bytes that [`zero_blocks`] clears in one turn: eight times eight registers.
 const BLOCK: usize = 256;
-/// Lines that are cleaned in one turn.
+/// The number of lines that are cleaned in one turn.
 const UNROLLED: u32 = 8;
 
 /// Sets `len` bytes at `to` to zero, and cleans and invalidates them to the point of coherency: all of
@@ -77,7 +78,7 @@ pub fn clean_to_coherency(start: u64, len: u64) {
     // CTR.DminLine: log2 of the words in the smallest line.
     let line = 4u32 << (read!("ctr_el0") >> 16 & 0xf);
     let mut at = start as u32 & !(line - 1);
-    // Addresses of Hyp mode have 32 bits, and its last page is nobody's.
+    // Addresses of Hyp mode have 32 bits, and its last page is not used.
     let until = (start + len) as u32;
     // DCCIMVAC. A line that is not mapped faults, and every caller gives mapped memory.
     while until.saturating_sub(at) >= UNROLLED * line {
@@ -90,7 +91,8 @@ pub fn clean_to_coherency(start: u64, len: u64) {
     crate::sysreg::dsb_sy();
 }
 
-/// Cleans and invalidates [`UNROLLED`] lines from `at` on, without a loop; where the next one is.
+/// Cleans and invalidates [`UNROLLED`] lines from `at` on, without a loop. The answer is the address of the
+/// next line.
 #[inline(always)]
 fn clean_lines(at: u32, line: u32) -> u32 {
     let next;
@@ -110,7 +112,7 @@ fn clean_lines(at: u32, line: u32) -> u32 {
     next
 }
 
-/// Code may have been written: no CPU fetches what was there before.
+/// Invalidates the instruction caches of all CPUs after code may have been written.
 pub fn invalidate_instruction_caches() {
     // ICIALLUIS, BPIALLIS.
     maintain!(0 7 1 0, 0);

@@ -1,4 +1,4 @@
-//! Megabytes at a time: zeroing and cleaning; and the instruction cache.
+//! Operations on large memory: zeroing and cleaning, and maintenance of the instruction cache.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

@@ -28,8 +28,8 @@ macro_rules! each_active_priority {
 #[derive(Clone, Copy, Debug)]
 pub struct HardwareLists;
 
-/// One instruction for list register `$index`, below 16, whose number is part of the
-/// instruction's encoding: sixteen of them stand in a row, and one is jumped to.
+/// One instruction for list register `$index`, below 16. The number is part of the instruction's encoding,
+/// so there are sixteen instructions in a row, and a jump goes to one of them.
 macro_rules! by_index {
     ($index:expr, $instruction:literal, $($value:tt)*) => {
         // SAFETY: the index is masked, so the jump goes to one of the sixteen pairs below it;
@@ -55,7 +55,7 @@ macro_rules! by_index {
 }
 
 impl HardwareLists {
-    /// Empties them all, as they are whenever nobody is in this CPU. Once.
+    /// Empties all list registers, once: they are always empty while no vCPU is in this CPU.
     pub fn clear(&mut self) {
         for index in 0..self.count() {
             self.write(index, 0);
@@ -63,9 +63,9 @@ impl HardwareLists {
         write!("ich_hcr_el2", 0);
     }
 
-    /// Gives the interface the state it has for a vCPU, and lets it signal.
+    /// Gives the interface a vCPU's state, and lets it signal interrupts.
     pub fn enter(&mut self, state: &InterfaceState) {
-        // No legacy interface for the guest, where there could be one.
+        // The guest has no legacy interface, on CPUs that could offer one.
         write!("icc_sre_el1", 7);
         write!("ich_vmcr_el2", state.vmcr as u64);
         macro_rules! load {
@@ -78,7 +78,7 @@ impl HardwareLists {
         write!("ich_hcr_el2", ENABLE);
     }
 
-    /// Takes the vCPU's state out of the interface, which signals no more.
+    /// Takes the vCPU's state out of the interface, which then signals no interrupts.
     pub fn leave(&mut self, state: &mut InterfaceState) {
         state.vmcr = read!("ich_vmcr_el2") as usize;
         macro_rules! save {
@@ -93,12 +93,12 @@ impl HardwareLists {
         write!("ich_hcr_el2", 0);
     }
 
-    /// Lets the interface signal no more; its state is of no use to anybody.
+    /// Stops the interface from signalling interrupts; its state is not needed any more.
     pub fn stop(&mut self) {
         write!("ich_hcr_el2", 0);
     }
 
-    /// Bits of priority that the virtual interface has (ICH_VTR_EL2.PRIbits).
+    /// The number of bits of priority of the virtual interface (ICH_VTR_EL2.PRIbits).
     pub fn priority_bits() -> u32 {
         (read!("ich_vtr_el2") >> 29 & 7) as u32 + 1
     }

@@ -1,23 +1,22 @@
-//! Hyp mode's address space (32 bits), and the operations that keep TLBs true to it and to
-//! stage 2 (DDI 0406C, B3.10.5 and B4.2.2).
+//! Hyp mode's address space (32 bits), and the operations that keep TLBs consistent with it and with stage
+//! 2 (DDI 0406C, B3.10.5 and B4.2.2).
 //!
-//! RAM and devices of a board from [`STACKS`] on are out of reach, and so is what lies beyond
-//! 4 GiB.
+//! RAM and devices of a board from [`STACKS`] on cannot be mapped, nor can those above 4 GiB.
 
 use crate::maintain;
 use crate::sysreg::{dsb_ish, dsb_sy, isb};
 use hanok_paging::Geometry;
 use hanok_types::Ipa;
 
-/// Where the image is linked.
+/// The address at which the image is linked.
 pub const IMAGE_BASE: u64 = 0xfe00_0000;
-/// Where stacks are.
+/// The start of the stacks.
 pub const STACKS: u64 = 0xfd00_0000;
-/// Where nothing is ever mapped, for a test.
+/// An address at which nothing is ever mapped, for a test.
 pub const HOLE: u64 = 0xfff0_0000;
-/// The first physical address that is not mapped where it is.
+/// The first physical address that is not mapped one to one.
 pub const REACH: u64 = STACKS;
-/// The size of the whole.
+/// The size of the address space.
 pub const GEOMETRY: Geometry = Geometry::BITS_32;
 
 /// The bits of TTBCR by which a TLB miss is a fault, not a walk: EPD0 and EPD1 with long descriptors
@@ -30,28 +29,29 @@ pub const fn no_walks(tcr: u64) -> u64 {
     }
 }
 
-/// Forgets what this CPU's TLBs hold of Hyp mode's translation (TLBIALLH).
+/// Invalidates the entries of Hyp mode's translation in this CPU's TLBs (TLBIALLH).
 pub fn forget_own_here() {
     maintain!(4 8 7 0, 0);
     dsb_sy();
     isb();
 }
 
-/// Forgets a page of Hyp mode's translation on all CPUs (TLBIMVAHIS); a barrier is still to come.
+/// Invalidates a page of Hyp mode's translation on all CPUs (TLBIMVAHIS). The caller must execute the
+/// barrier.
 pub fn forget_own_page(page: u64) {
     maintain!(4 8 3 1, page as u32);
 }
 
-/// Forgets on all CPUs what is tagged with the VMID that VTTBR has: TLBIALLIS, which in Hyp mode
-/// is for entries of either stage.
+/// Invalidates the entries of the VMID in VTTBR on all CPUs: TLBIALLIS, which in Hyp mode concerns entries
+/// of both stages.
 pub fn forget_current_vmid() {
     maintain!(0 8 3 0, 0);
     dsb_ish();
     isb();
 }
 
-/// Forgets on all CPUs a page of stage 2 of the VMID that VTTBR has: ARMv7 has no operation by
-/// intermediate physical address (DDI 0406C, B3.10.6, B4.2.2), so that all of the VMID goes.
+/// Invalidates a page of stage 2 of the VMID in VTTBR on all CPUs: ARMv7 has no operation by intermediate
+/// physical address (DDI 0406C, B3.10.6, B4.2.2), so that all entries of the VMID are invalidated.
 pub fn forget_guest_page(_page: Ipa) {
     forget_current_vmid();
 }
@@ -63,7 +63,7 @@ pub fn forget_current_vmid_here() {
     isb();
 }
 
-/// Forgets all guests' translations on all CPUs (TLBIALLNSNHIS).
+/// Invalidates all guests' entries on all CPUs (TLBIALLNSNHIS).
 pub fn forget_every_vmid() {
     maintain!(4 8 3 4, 0);
     dsb_ish();

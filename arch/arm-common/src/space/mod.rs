@@ -1,4 +1,4 @@
-//! The address space of EL2, or Hyp mode, and the TLB maintenance that keeps to it and to stage 2.
+//! The address space of EL2, or Hyp mode, and the TLB maintenance for it and for stage 2.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

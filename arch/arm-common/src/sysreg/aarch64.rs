@@ -24,9 +24,9 @@ pub fn own_pointer() -> usize {
     value
 }
 
-/// Writes a system register that governs a guest: `write!("cntvoff_el2", value)`. One of the
-/// hypervisor's own is refused when this is compiled ([`is_own`](crate::sysreg::is_own) has the
-/// rule): [`write_own!`](crate::write_own) is for those.
+/// Writes a system register that governs a guest: `write!("cntvoff_el2", value)`. One of the hypervisor's
+/// own is refused when this is compiled ([`is_own`](crate::sysreg::is_own) has the rule):
+/// [`write_own!`](crate::write_own) writes those.
 #[macro_export]
 macro_rules! write {
     ($register:expr, $value:expr) => {{
@@ -37,8 +37,8 @@ macro_rules! write {
     }};
 }
 
-/// Writes one of the hypervisor's own registers: `unsafe { write_own!("vbar_el2", value) }`. It is
-/// unsafe: whoever writes one says at that place why all that runs afterwards stays sound.
+/// Writes one of the hypervisor's own registers: `unsafe { write_own!("vbar_el2", value) }`. It is unsafe:
+/// each place that writes one says why all code that runs afterwards stays sound.
 #[macro_export]
 macro_rules! write_own {
     ($register:expr, $value:expr) => {{
@@ -51,7 +51,7 @@ macro_rules! write_own {
 /// Goes on at `next`, on another stack.
 ///
 /// # Safety
-/// `stack` is the top of a mapped stack, and this CPU's; nothing of the caller's is needed again.
+/// `stack` is the top of a mapped stack, and this CPU's; no data on the caller's stack is needed again.
 pub unsafe fn go_on_stack<T>(stack: u64, argument: *mut T, next: extern "C" fn(*mut T) -> !) -> ! {
     // SAFETY: by this function's contract.
     unsafe {

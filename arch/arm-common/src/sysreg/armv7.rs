@@ -4,8 +4,8 @@
 //! A register of 32 bits reads with its upper half zero, and drops it when written. Encodings:
 //! DDI 0406C, B3.17 and B8.1 for the generic timer.
 
-/// Hands the encoding of a register to another macro: `one` (32 bits) by opc1, CRn, CRm and
-/// opc2; `pair` (64 bits) by opc1 and CRm; `banked` by its name in an MRS.
+/// Passes the encoding of a register to another macro: `one` (32 bits) by opc1, CRn, CRm and opc2; `pair`
+/// (64 bits) by opc1 and CRm; `banked` by its name in an MRS.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! encoding {
@@ -77,7 +77,7 @@ macro_rules! encoding {
     // ThumbEE's, of coprocessor 14.
     ("teecr32_el1", [$($do:tt)*] $($more:tt)*) => { $($do)*!(fourteen 6 0 0 0 $($more)*) };
     ("teehbr32_el1", [$($do:tt)*] $($more:tt)*) => { $($do)*!(fourteen 6 1 0 0 $($more)*) };
-    // X13, X15 to X17 and so on of an AArch64 hypervisor: what a mode has for itself.
+    // X13, X15 to X17 and so on in AArch64: the banked registers of each mode.
     ("elr_el2", [$($do:tt)*] $($more:tt)*) => { $($do)*!(banked "ELR_hyp" $($more)*) };
     ("spsr_el2", [$($do:tt)*] $($more:tt)*) => { $($do)*!(banked "SPSR_hyp" $($more)*) };
     ("sp_usr", [$($do:tt)*] $($more:tt)*) => { $($do)*!(banked "SP_usr" $($more)*) };
@@ -101,8 +101,7 @@ macro_rules! encoding {
     ("spsr_und", [$($do:tt)*] $($more:tt)*) => { $($do)*!(banked "SPSR_und" $($more)*) };
     ("spsr_irq", [$($do:tt)*] $($more:tt)*) => { $($do)*!(banked "SPSR_irq" $($more)*) };
     ("spsr_fiq", [$($do:tt)*] $($more:tt)*) => { $($do)*!(banked "SPSR_fiq" $($more)*) };
-    // An AArch64 guest's stack pointers, which are among the general registers: nothing asks for
-    // them of an AArch32 guest.
+    // An AArch64 guest's stack pointers, which are never read or written for an AArch32 guest.
     ("sp_el0", [$($do:tt)*] $($more:tt)*) => { $($do)*!(none $($more)*) };
     ("sp_el1", [$($do:tt)*] $($more:tt)*) => { $($do)*!(none $($more)*) };
 }
@@ -176,9 +175,9 @@ macro_rules! read {
     };
 }
 
-/// Writes a system register that governs a guest: `write!("cntvoff_el2", value)`. One of the
-/// hypervisor's own is refused when this is compiled ([`is_own`](crate::sysreg::is_own) has the
-/// rule): [`write_own!`](crate::write_own) is for those.
+/// Writes a system register that governs a guest: `write!("cntvoff_el2", value)`. One of the hypervisor's
+/// own is refused when this is compiled ([`is_own`](crate::sysreg::is_own) has the rule):
+/// [`write_own!`](crate::write_own) writes those.
 #[macro_export]
 macro_rules! write {
     ($register:tt, $value:expr) => {{
@@ -189,8 +188,8 @@ macro_rules! write {
     }};
 }
 
-/// Writes one of the hypervisor's own registers: `unsafe { write_own!("vbar_el2", value) }`. It is
-/// unsafe: whoever writes one says at that place why all that runs afterwards stays sound.
+/// Writes one of the hypervisor's own registers: `unsafe { write_own!("vbar_el2", value) }`. It is unsafe:
+/// each place that writes one says why all code that runs afterwards stays sound.
 #[macro_export]
 macro_rules! write_own {
     ($register:tt, $value:expr) => {{
@@ -212,8 +211,8 @@ macro_rules! maintain {
     }};
 }
 
-/// Ends what a load-exclusive began: another context must not store by it (DDI 0406C, A3.4.4;
-/// unlike AArch64's, an exception return does not do it).
+/// Clears the local monitor that a load-exclusive set, since a store of another context must not succeed by
+/// it (DDI 0406C, A3.4.4; unlike AArch64's, an exception return does not do it).
 #[inline(always)]
 pub fn clear_exclusive() {
     // SAFETY: the local monitor alone is changed.

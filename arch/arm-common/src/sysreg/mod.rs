@@ -12,11 +12,11 @@ pub use aarch64::*;
 pub use armv7::*;
 pub use instructions::*;
 
-/// The hypervisor's own registers: a wrong value in one breaks what safe code relies on, at once or
-/// at the next exit. They say how EL2 translates its addresses, where its exceptions go, which data
-/// is this pCPU's, and whether it may use FP registers; what the return to a guest returns to; and
-/// which memory a guest reaches, and how it is kept out of EL2. All others that are written govern
-/// what a guest sees of itself, or an interrupt.
+/// The hypervisor's own registers: a wrong value in one breaks what safe code relies on, at once or at the
+/// next exit. They determine how EL2 translates its addresses, where its exceptions go, which data is this
+/// pCPU's, and whether it may use FP registers; where the return to a guest goes; and which memory a guest
+/// can access, and how it is kept out of EL2. All other registers that are written govern the guest's own
+/// state, or an interrupt.
 const OWN: [&str; 12] = [
     "sctlr_el2",
     "tcr_el2",

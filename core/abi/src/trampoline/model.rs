@@ -83,16 +83,18 @@ impl Cpu {
         positive == (condition & 1 == 0)
     }
 
-    /// Does what the A32 instruction `word` does; `false` if the instruction is not one of those.
-    pub fn emulate(&mut self, word: u32) -> bool {
+    /// Executes the A32 instruction `word`. If it is none that a trampoline stands for, nothing is changed, and the
+    /// answer is `None`.
+    #[must_use]
+    pub fn emulate(&mut self, word: u32) -> Option<()> {
         match word {
             CPSID_I => self.page.put(Field::MASK, MASKED),
             CPSIE_I => self.page.put(Field::MASK, 0),
-            _ if word >> 28 == 0xf => return false,
+            _ if word >> 28 == 0xf => return None,
             _ if !self.holds(word >> 28) => {}
-            _ => return self.execute(word).is_some(),
+            _ => return self.execute(word),
         }
-        true
+        Some(())
     }
 
     fn execute(&mut self, word: u32) -> Option<()> {

@@ -88,7 +88,7 @@ impl BoardTree<'_> {
         }
         let (needed, most) = (system.cpus_needed(), self.cpus.len());
         if needed > most {
-            return Err(Fault::FewCpus { needed, most });
+            return Err(Fault::TooFewCpus { needed, most });
         }
         for (vm, config) in system.vms.iter().enumerate() {
             for (device, given) in config.devices.iter().enumerate() {

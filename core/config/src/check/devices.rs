@@ -1,5 +1,5 @@
-//! The rules of devices that are passed through: in a VM they have places of their own on
-//! the virtual platform, and nothing of the board is given twice.
+//! The rules of devices that are passed through: in a VM they have addresses of their own on
+//! the virtual platform, and no registers or interrupt of the board are passed through twice.
 
 use super::Fault;
 use crate::model::{Line, PassThrough, Registers, SystemView, VmConfig};
@@ -8,7 +8,7 @@ use hanok_types::{Address, IntKind, PAGE_SIZE, Span, platform};
 pub(super) fn check(system: &SystemView<'_>) -> Result<(), Fault> {
     for (vm, config) in system.vms.iter().enumerate() {
         for (index, device) in config.devices.iter().enumerate() {
-            form(vm, index, device)?;
+            check_form(vm, index, device)?;
             registers(system, vm, config, index, device)?;
             lines(system, vm, config, index, device)?;
         }
@@ -16,8 +16,8 @@ pub(super) fn check(system: &SystemView<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What can be said of a device by itself.
-fn form(vm: usize, device: usize, given: &PassThrough) -> Result<(), Fault> {
+/// The rules that concern a single device.
+fn check_form(vm: usize, device: usize, given: &PassThrough) -> Result<(), Fault> {
     if given.name.is_empty() || !given.name.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Fault::DeviceName { vm, device });
     }
@@ -37,7 +37,7 @@ fn form(vm: usize, device: usize, given: &PassThrough) -> Result<(), Fault> {
     }
 }
 
-/// Whether whole pages, inside the window on the guest's side.
+/// Whether the registers are whole pages, inside the guest's region for such devices.
 fn is_placed(range: &Registers) -> bool {
     let window = Span::new(platform::PASS_THROUGH, platform::PASS_THROUGH_SIZE);
     let guest = range.guest_span();

@@ -1,12 +1,12 @@
-//! The rules of promised CPU time.
+//! The rules for promises of CPU time.
 
 use super::Fault;
 use crate::cores::{CorePolicy, MAX_PERIOD};
 use crate::model::SystemView;
 use hanok_types::{VcpuId, VcpuSet};
 
-/// Whether what vCPUs are promised can be kept by their pCPUs, each promise by itself. Whether
-/// all of a pCPU's promises together can be kept, the analysis says.
+/// Verifies that each promise by itself can be kept by the vCPU's pCPU. The analysis says whether
+/// all promises of a pCPU can be kept together.
 pub(super) fn check(system: &SystemView<'_>) -> Result<(), Fault> {
     let mut left = system.promises;
     for (vm, config) in system.vms.iter().enumerate() {
@@ -16,7 +16,7 @@ pub(super) fn check(system: &SystemView<'_>) -> Result<(), Fault> {
         for promise in own {
             let vcpu = promise.vcpu;
             if vcpu.index() >= config.cpus.len() || promised.contains(vcpu) {
-                return Err(Fault::PromiseToNobody { vm });
+                return Err(Fault::MisplacedPromise { vm });
             }
             promised.insert(vcpu);
             if promise.period > MAX_PERIOD {
@@ -29,15 +29,15 @@ pub(super) fn check(system: &SystemView<'_>) -> Result<(), Fault> {
             let vcpu = VcpuId::new(index as u8);
             let enforced = system.policy(*cpu) != CorePolicy::RoundRobin;
             if promised.contains(vcpu) != enforced {
-                return Err(Fault::Promised { vm, vcpu });
+                return Err(Fault::PromiseMismatch { vm, vcpu });
             }
         }
         left = left.get(count..).unwrap_or_default();
     }
-    // What is left is out of the VMs' order, or for none of them.
+    // Any promise that is left is not in the order of the VMs, or for none of them.
     match left.first() {
         None => Ok(()),
-        Some(promise) => Err(Fault::PromiseToNobody {
+        Some(promise) => Err(Fault::MisplacedPromise {
             vm: promise.vm.index(),
         }),
     }

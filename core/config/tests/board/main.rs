@@ -174,7 +174,7 @@ fn addresses_go_through_the_buses_above() {
 }
 
 #[test]
-fn the_spin_table_s_pages_are_nobody_s() {
+fn the_spin_table_s_pages_are_no_vm_s() {
     let mut root = soc_board();
     let cpus = root.child_mut("cpus").unwrap();
     let far = node("cpu@3")

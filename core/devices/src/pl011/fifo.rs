@@ -1,4 +1,4 @@
-//! A FIFO of bytes, of which how many there are is known without arithmetic: each access asks.
+//! A FIFO of bytes that keeps their number in a field of its own, since each access needs it.
 
 use super::DEPTH;
 
@@ -6,7 +6,7 @@ use super::DEPTH;
 #[derive(Clone, Debug)]
 pub(super) struct Fifo {
     bytes: [u8; DEPTH],
-    /// Where the oldest one is.
+    /// The index of the oldest byte.
     first: u8,
     len: u8,
 }
@@ -28,7 +28,7 @@ impl Fifo {
         self.len == 0
     }
 
-    /// Adds a byte; `false`, and the byte is not taken, where the FIFO is full.
+    /// Adds a byte. The answer is `false` if the FIFO is full and the byte was not taken.
     pub fn push(&mut self, byte: u8) -> bool {
         let has_room = self.len() < DEPTH;
         if has_room {

@@ -126,10 +126,10 @@ impl Pl011 {
         });
     }
 
-    /// A load of a register that drivers load for each byte, UARTFR or UARTDR, where nothing follows from it but its
-    /// value, or that a byte is taken: nothing waits to be sent, the interrupt line keeps its level, and where
-    /// further bytes wait (`more_waits`), it is not time for them. The outcome is that of [`Self::read`]; `None`, and
-    /// nothing is changed, in other cases.
+    /// A load of a register that drivers load for each byte, UARTFR or UARTDR, if the load has no effect
+    /// but its value, or that it takes a byte out: no byte waits to be sent, the interrupt line keeps its
+    /// level, and if further bytes wait (`more_waits`), the guest has not read all that it has. The outcome
+    /// is that of [`Self::read`]. In all other cases nothing is changed, and the answer is `None`.
     #[inline]
     pub fn load_alone(&mut self, offset: u64, more_waits: bool) -> Option<u32> {
         if self.is_odd() {
@@ -154,17 +154,17 @@ impl Pl011 {
         }
     }
 
-    /// A store of a byte to UARTDR, where nothing follows from it but that `port` takes the byte: as
-    /// [`Self::load_alone`]. Whether it was so; otherwise nothing is changed.
+    /// A store of a byte to UARTDR that has no effect but that `port` takes the byte: as
+    /// [`Self::load_alone`], with `more` as `more_waits`. In all other cases nothing is changed, and the answer is `None`.
     #[inline]
-    pub fn send_alone(&mut self, byte: u8, more_waits: bool, port: &mut impl SerialPort) -> bool {
+    pub fn send_alone(&mut self, byte: u8, more: bool, port: &mut impl SerialPort) -> Option<()> {
         let rises = !self.latched.contains(Interrupts::TX) && self.mask.contains(Interrupts::TX);
-        let more = rises || self.is_odd() || more_waits && self.receive.is_empty();
-        let sent = !more && port.try_send(byte).is_ok();
-        if sent {
-            self.latched |= Interrupts::TX;
+        if rises || self.is_odd() || more && self.receive.is_empty() {
+            return None;
         }
-        sent
+        port.try_send(byte).ok()?;
+        self.latched |= Interrupts::TX;
+        Some(())
     }
 
     /// Whether bytes wait to be sent, or, in loopback, come in.
@@ -173,8 +173,8 @@ impl Pl011 {
         !self.transmit.is_empty() || self.control.contains(Control::LBE)
     }
 
-    /// Whether the guest has read all that was received, and there is room for more: then it is time to
-    /// hand on what arrived meanwhile. One byte for each that is read would be much more work.
+    /// Whether the guest has read all received bytes, and there is room for more: then the bytes that
+    /// arrived meanwhile are handed on. To hand on one byte for each byte read would be much more work.
     fn wants_more(&self) -> bool {
         self.receive.is_empty() && !self.control.contains(Control::LBE)
     }

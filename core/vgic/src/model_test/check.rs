@@ -1,4 +1,4 @@
-//! What must hold after each step, and at the end of a life.
+//! The conditions that must hold after each event, and at the end of a sequence.
 
 use super::world::{Plain, World, vcpu};
 use super::{CPUS, HARDWARE, ModelEvent, ids};
@@ -8,7 +8,7 @@ use hanok_types::IntId;
 use std::vec::Vec;
 
 impl World {
-    /// A guest that polls sees the truth at last.
+    /// A guest that polls a state reads the true value in the end.
     pub(super) fn read_all(&mut self) {
         self.settle_all();
         for id in ids() {
@@ -54,8 +54,8 @@ impl World {
         plain.pending() && plain.enabled && group && plain.active.is_none() && here
     }
 
-    /// The least priority value among what the architecture would signal, and whether that is of group
-    /// 1; of several the one with the least id.
+    /// The least priority value among the interrupts that the architecture would signal, and whether that one
+    /// is of group 1; of several with this priority, it is the one with the least id.
     pub(super) fn best(&self, cpu: usize) -> Option<(u8, bool)> {
         ids()
             .into_iter()
@@ -116,8 +116,8 @@ impl World {
         }
     }
 
-    /// What is due for each vCPU is known once its list registers are; and asking changes nothing, as
-    /// a copy is asked.
+    /// `has_pending` and `most_urgent` are right for each vCPU after a fold. A copy is folded, so that the check
+    /// changes nothing.
     fn check_urgent(&self) {
         let mut vgic = self.vgic.clone();
         for cpu in 0..CPUS {
@@ -157,15 +157,15 @@ impl World {
         }
     }
 
-    /// The most urgent one stands in a list register, unless all hold acknowledged ones.
+    /// The most urgent interrupt is in a list register, unless all of them hold acknowledged ones.
     pub(super) fn check_best(&self, cpu: usize) {
         let lrs = &self.cpus[cpu].lr;
         let best = self.best(cpu).map(|(priority, _)| priority);
         let shown = lrs.iter().filter(|lr| lr.state() == LrState::Pending);
         let shown = shown.map(|lr| lr.priority()).min();
-        // More than so many are not used.
+        // No more than these are used.
         let full = lrs.iter().take(MAX_LRS).all(|lr| lr.is_active());
-        // With EOImode 1 the report of room may come later.
+        // With EOImode 1 the report that there is room may come later.
         if !full && !self.split {
             assert_eq!(shown, best, "of vCPU {cpu}: {lrs:?}");
         }
@@ -186,7 +186,7 @@ impl World {
         }
     }
 
-    /// Everything that is due comes to the guest and ends; then nothing is left.
+    /// The guests acknowledge and end all interrupts; then none is left.
     pub(super) fn drain(&mut self) {
         let late = !self.exact;
         (0..CPUS).for_each(|cpu| self.step(ModelEvent::In(cpu)));
@@ -200,7 +200,7 @@ impl World {
         let mut got = Vec::new();
         self.deliver(&mut got);
         if late {
-            // Late kicks may have made active what the model knows as ended.
+            // Late kicks may have made an interrupt active that has ended in the model.
             for id in ids() {
                 (0..CPUS).for_each(|cpu| self.step(ModelEvent::Activate(cpu, id, false)));
             }
@@ -217,7 +217,7 @@ impl World {
         self.check_rest();
     }
 
-    /// The guests take and end all they get, and their devices then rest.
+    /// The guests acknowledge and end all their interrupts, and their devices then lower their lines.
     fn deliver(&mut self, got: &mut Vec<(usize, u32)>) {
         for cpu in (0..200).flat_map(|_| 0..CPUS) {
             self.settle_all();
@@ -239,7 +239,7 @@ impl World {
         }
         for cpu in 0..CPUS {
             self.vgic.fold(vcpu(self.version, cpu), &mut self.cpus[cpu]);
-            self.settle(cpu);
+            self.bring_up_to_date(cpu);
         }
         let busy = |i: &Snapshot| i.pending || i.active || i.listed;
         assert_eq!(self.vgic.snapshot().filter(busy).count(), 0);
@@ -248,9 +248,9 @@ impl World {
         assert_eq!(held.count(), 0, "a physical interrupt is left active");
     }
 
-    /// Those that are then pending.
+    /// The interrupts that are pending then.
     pub(super) fn enable_everything(&mut self) -> Vec<(usize, u32)> {
-        // The plain model is let go of, as lines now fall by acknowledgement.
+        // The plain model is not used any more, as lines now fall at an acknowledgement.
         self.exact = false;
         let mut owed = Vec::new();
         for id in ids() {

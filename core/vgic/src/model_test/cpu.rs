@@ -1,4 +1,4 @@
-//! A CPU interface that takes and ends interrupts in its list registers.
+//! A CPU interface that acknowledges and ends interrupts in its list registers.
 
 use crate::Lr;
 use crate::lr::LrState;
@@ -7,12 +7,12 @@ use hanok_types::GicVersion;
 use std::vec;
 use std::vec::Vec;
 
-/// A CPU's list registers and what its guest has acknowledged.
+/// A CPU's list registers, and the interrupts that its guest has acknowledged.
 #[derive(Clone, Debug)]
 pub(super) struct Cpu {
     pub(super) lr: Vec<Lr>,
     pub(super) none_pending: bool,
-    /// Whether maintenance interrupts are taken; not `None` of a GICv2.
+    /// On a GICv2: whether maintenance interrupts are enabled; otherwise `None`.
     pub(super) reports: Option<bool>,
     /// Acknowledged and not yet ended, the running one last.
     pub(super) running: Vec<Taken>,
@@ -22,12 +22,12 @@ pub(super) struct Cpu {
     pub(super) deactivated: Vec<u32>,
 }
 
-/// An interrupt that the guest was given.
+/// An interrupt that the guest has acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
     pub(super) id: u32,
     pub(super) priority: u8,
-    /// Of a GICv2's SGI.
+    /// The sender of a GICv2's SGI.
     pub(super) sender: u8,
 }
 
@@ -51,7 +51,10 @@ impl ListRegisters for Cpu {
     }
     fn set_none_pending_interrupt(&mut self, on: bool) {
         // A GICv2's backend has the underflow interrupt for its own use while nothing is reported.
-        assert!(!on || self.reports != Some(false), "nobody hears of it");
+        assert!(
+            !on || self.reports != Some(false),
+            "no maintenance interrupt can come"
+        );
         self.none_pending = on;
     }
     fn report_ends(&mut self, on: bool) {
@@ -82,7 +85,7 @@ impl Cpu {
         least.map_or(0x100, u16::from)
     }
 
-    /// What is acknowledged, as by a read of ICC_IAR1_EL1 or GICV_IAR.
+    /// Acknowledges an interrupt, as a read of ICC_IAR1_EL1 or GICV_IAR does.
     pub(super) fn acknowledge(&mut self) -> Option<Taken> {
         let running = self.running_priority();
         let best = self
@@ -101,7 +104,8 @@ impl Cpu {
         Some(taken)
     }
 
-    /// Whether there was a list register to deactivate; of a GICv2's SGI that sender's.
+    /// Deactivates an interrupt, and for a GICv2's SGI the sender's instance. The answer says whether a list
+    /// register had it.
     pub(super) fn deactivate(&mut self, id: u32, sender: Option<u8>) -> bool {
         let is_it = |lr: &Lr| {
             let its = sender.is_none_or(|sender| sender == lr.sender());
@@ -124,12 +128,12 @@ impl Cpu {
         self.reports != Some(false) && (ended || self.none_pending && none_pending)
     }
 
-    /// What a GICv2's guest must find when it goes on: nothing that is to be reported is lost, and
-    /// an interrupt that deactivates a physical one stands alone, unreported.
+    /// Verifies a GICv2's list registers before its guest goes on: no end that is to be reported is lost, and
+    /// an interrupt with HW=1 is the only listed one, and its end is not reported.
     pub(super) fn check_reports(&self) {
         let Some(reports) = self.reports else { return };
         let asks = self.lr.iter().any(|lr| lr.eoi()) || self.none_pending;
-        assert!(reports || !asks, "nobody hears of an end: {self:?}");
+        assert!(reports || !asks, "an end is not reported: {self:?}");
         let valid = self.lr.iter().filter(|lr| lr.is_valid());
         if valid.clone().any(|lr| lr.hardware()) {
             assert!(!reports && valid.count() == 1, "not alone: {self:?}");

@@ -1,4 +1,4 @@
-//! What the guests do with their interrupts, and what becomes of these by the architecture.
+//! The guests' accesses to their interrupts, and the effect of these by the architecture.
 
 use super::CPUS;
 use super::cpu::Taken;
@@ -54,14 +54,14 @@ impl World {
         self.after(cpu, VcpuSet::EMPTY);
     }
 
-    /// What was pending is so no more.
+    /// Ends the pending state.
     pub(super) fn taken(&mut self, cpu: usize, taken: &Taken) {
         let (sourced, exact) = (self.is_sourced(taken.id), self.exact);
         let plain = self.plain(cpu, taken.id);
         plain.latch = false;
         if sourced {
             let sent = plain.senders >> taken.sender & 1 != 0;
-            assert!(sent || !exact, "nobody sent {}: {plain:?}", taken.id);
+            assert!(sent || !exact, "no vCPU sent {}: {plain:?}", taken.id);
             plain.senders &= !(1 << taken.sender);
             plain.active_sender = Some(taken.sender);
         }

@@ -1,5 +1,5 @@
-//! The CPU interface in software beside list registers in a CPU: the same happens to both, and the
-//! guests get the same answers.
+//! The software CPU interface against list registers in a CPU: both get the same events, and the guests get
+//! the same answers.
 
 use super::cpu::{Cpu, Taken};
 use super::{CPUS, HARDWARE, config, ids, version};
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
 
-/// What happens to both.
+/// An event for both.
 #[derive(Clone, Debug)]
 enum LockstepEvent {
     Enable(usize, u32, bool),
@@ -58,7 +58,7 @@ struct Pair {
     cpus: Vec<Cpu>,
     soft: Vgic,
     interfaces: Vec<SoftwareInterface>,
-    /// The group of each that was acknowledged, by vCPU, as it was then.
+    /// By vCPU, the group of each acknowledged interrupt at its acknowledgement.
     groups: Vec<Vec<(u32, Group)>>,
 }
 
@@ -86,11 +86,11 @@ impl Pair {
             }
         }
         (super::SPIS.into_iter()).for_each(|id| pair.route(id, id as usize % CPUS));
-        pair.settle();
+        pair.bring_up_to_date();
         pair
     }
 
-    /// Lets everything through to a vCPU, as a guest does.
+    /// Enables all interrupts for a vCPU, as a guest does.
     fn turn_on(&mut self, cpu: usize) {
         use InterfaceRegister::*;
         let control = match self.version {
@@ -110,7 +110,7 @@ impl Pair {
         }
     }
 
-    /// A write to a register of the distributor, or of a redistributor where it has `id`.
+    /// A write to the register of the distributor, or of a redistributor, that has `id`.
     fn write(&mut self, cpu: usize, id: u32, offset: u64, width: Width, value: u64) {
         let (frame, base) = match self.version {
             GicVersion::V3 if id < 32 => (Frame::Redist(vcpu(cpu)), 0x1_0000),
@@ -135,8 +135,8 @@ impl Pair {
         }
     }
 
-    /// What a hypervisor does before each goes back to its guest.
-    fn settle(&mut self) {
+    /// Does what a hypervisor does before a vCPU goes back to its guest.
+    fn bring_up_to_date(&mut self) {
         for _ in 0..CPUS + 1 {
             for cpu in 0..CPUS {
                 let lists = &mut self.cpus[cpu];
@@ -180,7 +180,7 @@ impl Pair {
                 let _ = self.soft.leave(vcpu(cpu), &mut self.interfaces[cpu]);
             }
         }
-        self.settle();
+        self.bring_up_to_date();
         self.check();
     }
 
@@ -217,15 +217,15 @@ impl Pair {
             return;
         };
         let value = match self.version {
-            // AckCtl: one register for both.
+            // AckCtl: one register for both groups.
             GicVersion::V2 => read(Group::Zero),
             GicVersion::V3 => read(group),
         };
-        assert_eq!(value, self.told(&taken));
+        assert_eq!(value, self.iar_value(&taken));
         self.groups[cpu].push((taken.id, group));
     }
 
-    fn told(&self, taken: &Taken) -> u32 {
+    fn iar_value(&self, taken: &Taken) -> u32 {
         let sent = self.version == GicVersion::V2 && taken.id < 16;
         taken.id
             | if sent {
@@ -258,9 +258,9 @@ impl Pair {
         }
     }
 
-    /// A write that ends an interrupt in some way; whether it deactivates it.
+    /// A write that ends an interrupt in some way. The answer says whether it also deactivates it.
     fn finish(&mut self, cpu: usize, register: InterfaceRegister, taken: &Taken, ends: bool) {
-        let value = self.told(taken);
+        let value = self.iar_value(taken);
         let sender = (self.version == GicVersion::V2 && taken.id < 16).then_some(taken.sender);
         if ends {
             self.cpus[cpu].deactivate(taken.id, sender);

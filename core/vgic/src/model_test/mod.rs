@@ -1,4 +1,4 @@
-//! Random lives of a VM's interrupts against a plain model of the architecture: every
+//! Random sequences of events of a VM's interrupts against a plain model of the architecture: every
 //! interrupt a struct, every rule one line, no list registers. A simulated CPU interface
 //! acknowledges and ends interrupts in the list registers as hardware does.
 
@@ -17,11 +17,11 @@ use world::World;
 const SGIS: [u32; 2] = [1, 2];
 const PPIS: [u32; 2] = [20, 27];
 const SPIS: [u32; 7] = [33, 40, 48, 64, 70, 95, 287];
-/// Those with a physical interrupt behind them.
+/// The interrupts with a physical one behind them.
 const HARDWARE: [u32; 2] = [27, 64];
 const CPUS: usize = 3;
 
-/// What happens next.
+/// An event.
 #[derive(Clone, Debug)]
 enum ModelEvent {
     Enable(usize, u32, bool),
@@ -30,7 +30,7 @@ enum ModelEvent {
     Priority(usize, u32, u8),
     Group(usize, u32, bool),
     Edge(u32, bool),
-    /// To one of these.
+    /// An SGI to the vCPUs of this set.
     Route(u32, u8),
     Groups(bool, bool),
     Line(usize, u32, bool),
@@ -43,10 +43,10 @@ enum ModelEvent {
     End(usize),
     Deactivate(usize, usize),
     Leave(usize),
-    /// Another vCPU takes its place.
+    /// The vCPU leaves its pCPU, and another one enters there.
     Out(usize),
     In(usize),
-    Settle(usize),
+    BringUpToDate(usize),
     Fold(usize),
     LookAhead(usize),
     ReadAll,
@@ -93,7 +93,7 @@ fn step() -> impl Strategy<Value = ModelEvent> {
         4 => cpu.clone().prop_map(ModelEvent::In),
         1 => cpu.clone().prop_map(ModelEvent::Fold),
         1 => cpu.clone().prop_map(ModelEvent::LookAhead),
-        3 => cpu.prop_map(ModelEvent::Settle),
+        3 => cpu.prop_map(ModelEvent::BringUpToDate),
         1 => Just(ModelEvent::ReadAll),
     ]
 }

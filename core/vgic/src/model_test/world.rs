@@ -1,4 +1,4 @@
-//! The hypervisor, its guests, and what the architecture says of them.
+//! The hypervisor, its guests, and the architecture's view of both.
 
 use super::cpu::Cpu;
 use super::{CPUS, HARDWARE, ModelEvent, SPIS, ids};
@@ -15,9 +15,9 @@ pub(super) struct Plain {
     pub(super) group1: bool,
     pub(super) edge: bool,
     pub(super) latch: bool,
-    /// Who sent it: a GICv2's SGI.
+    /// The senders of a GICv2's SGI.
     pub(super) senders: u8,
-    /// Of which the guest acknowledged this one's.
+    /// The sender whose instance the guest has acknowledged.
     pub(super) active_sender: Option<u8>,
     pub(super) line: bool,
     pub(super) active: Option<usize>,
@@ -41,17 +41,17 @@ pub(super) struct World {
     pub(super) version: GicVersion,
     pub(super) vgic: Vgic,
     pub(super) cpus: Vec<Cpu>,
-    /// By id; private ones by vCPU too.
+    /// By id, and for private ones by vCPU.
     pub(super) plain: Vec<Vec<Plain>>,
     pub(super) group0: bool,
     pub(super) group1: bool,
     pub(super) split: bool,
-    /// Settle everything after each step, so that the plain model holds exactly.
+    /// Bring everything up to date after each event, so that the plain model holds exactly.
     pub(super) exact: bool,
     pub(super) short_path: bool,
 }
 
-/// The vCPUs of which a GICv3's lives are: of 64, the first, and one of either end of two clusters.
+/// The vCPUs of a GICv3 that get events: of 64, the first, and one of either end of two clusters.
 const SPREAD: [u8; CPUS] = [0, 15, 63];
 
 /// Which vCPU the `cpu`th one is. A GICv2 has as many as there are here.
@@ -89,7 +89,7 @@ impl World {
                 world.plain[cpu][id].edge = true;
             }
         }
-        // Most of what the guest would set up, so that steps meet live interrupts.
+        // Most of a guest's setup, so that events concern interrupts that are enabled.
         world.step(ModelEvent::Groups(true, true));
         for id in ids() {
             for cpu in 0..CPUS {
@@ -117,7 +117,7 @@ impl World {
         if id < 32 { cpu } else { 0 }
     }
 
-    /// A write by `cpu`'s guest to a register with a bit an interrupt.
+    /// A write by `cpu`'s guest to a register with a bit for each interrupt.
     pub(super) fn write_bit(&mut self, cpu: usize, base: u64, id: u32) {
         let word = u64::from(id / 32) * 4;
         self.write_word(cpu, id, base + word, 1 << (id % 32));
@@ -156,14 +156,14 @@ impl World {
         if self.exact {
             self.settle_all();
         } else {
-            self.settle(cpu);
+            self.bring_up_to_date(cpu);
         }
     }
 
     pub(super) fn settle_all(&mut self) {
         for _ in 0..20 {
             for cpu in 0..CPUS {
-                self.settle(cpu);
+                self.bring_up_to_date(cpu);
             }
             let quiet = |cpu: usize| {
                 let out = !self.cpus[cpu].resident;
@@ -177,8 +177,8 @@ impl World {
         panic!("the hypervisor does not come to rest");
     }
 
-    /// What the hypervisor does before one pCPU goes back to its guest.
-    pub(super) fn settle(&mut self, cpu: usize) {
+    /// Does what the hypervisor does before one pCPU goes back to its guest.
+    pub(super) fn bring_up_to_date(&mut self, cpu: usize) {
         if !self.cpus[cpu].resident {
             return;
         }
@@ -225,7 +225,7 @@ impl World {
         }
     }
 
-    /// Physical interrupts that are due; whether there was one.
+    /// Lets physical interrupts fire that are due. The answer says whether there was one.
     pub(super) fn fire(&mut self, cpu: usize) -> bool {
         let mut fired = false;
         for id in HARDWARE {
@@ -254,7 +254,7 @@ impl World {
                 let plain = self.plain(cpu, id);
                 let held = plain.physical_active && plain.active.is_none();
                 if on && !plain.enabled && held && !plain.edge {
-                    // Resampled.
+                    // The line is sampled again.
                     plain.latch = false;
                 }
                 plain.enabled = on || sourced;
@@ -319,7 +319,7 @@ impl World {
                 assert!(!self.cpus[cpu].none_pending);
                 self.after(cpu, VcpuSet::EMPTY);
             }
-            ModelEvent::Settle(cpu) => self.settle(cpu),
+            ModelEvent::BringUpToDate(cpu) => self.bring_up_to_date(cpu),
             ModelEvent::Fold(cpu) => {
                 if !self.cpus[cpu].resident {
                     return;
@@ -327,7 +327,7 @@ impl World {
                 self.vgic.fold(vcpu(self.version, cpu), &mut self.cpus[cpu]);
                 self.after(cpu, VcpuSet::EMPTY);
             }
-            ModelEvent::LookAhead(cpu) => self.look_ahead(cpu),
+            ModelEvent::LookAhead(cpu) => self.prepare_entry(cpu),
             ModelEvent::ReadAll => self.read_all(),
         }
         self.check();
@@ -411,7 +411,7 @@ impl World {
             .leave(vcpu(self.version, cpu), &mut self.cpus[cpu]);
         self.collect(cpu);
         self.cpus[cpu].resident = false;
-        // What is private has gone back wholly; an SPI another vCPU may have.
+        // All private interrupts are in the model again; another vCPU may have an SPI.
         for id in HARDWARE.into_iter().filter(|id| *id < 32) {
             let held = self
                 .vgic
@@ -421,14 +421,14 @@ impl World {
         self.after(cpu, VcpuSet::EMPTY);
     }
 
-    /// A part of the next entry is done, or all of it where what is new need not be listed.
-    fn look_ahead(&mut self, cpu: usize) {
+    /// Does a part of the next entry, or all of it if no new interrupt has to be listed.
+    fn prepare_entry(&mut self, cpu: usize) {
         if !self.cpus[cpu].resident {
             return;
         }
         let before = self.cpus[cpu].lr.clone();
-        self.vgic.look_ahead(vcpu(self.version, cpu));
-        self.vgic.join_those_that_wait(vcpu(self.version, cpu));
+        self.vgic.prepare_entry(vcpu(self.version, cpu));
+        self.vgic.defer_less_urgent(vcpu(self.version, cpu));
         assert_eq!(self.cpus[cpu].lr, before);
         self.after(cpu, VcpuSet::EMPTY);
     }
@@ -446,7 +446,7 @@ impl World {
         for (id, _) in HARDWARE.into_iter().zip(held).filter(|(_, held)| *held) {
             let listed = |lr: &&Lr| lr.is_valid() && lr.virtual_id() == id;
             let lr = self.cpus[cpu].lr.iter().find(listed).copied();
-            // Or its end is reported, where that is what HW=1 cannot do.
+            // Otherwise its end is reported, where HW=1 is not possible.
             assert!(lr.is_none_or(|lr| lr.hardware() || lr.eoi()), "{lr:?}");
         }
         self.after(cpu, VcpuSet::EMPTY);

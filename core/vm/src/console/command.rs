@@ -1,8 +1,8 @@
 //! The commands of the prompt, and the rules by which a typed line is understood: each word may be
 //! typed in full, or as a beginning that only one word has.
 //!
-//! The board needs no more than that. What helps a person to type (completion, suggestions,
-//! explanations of commands) is decided on the PC, from this table (`tools/console`).
+//! The board needs no more than that. Help for the user (completion, suggestions, explanations of commands)
+//! is on the PC, and made from this table (`tools/console`).
 
 use core::fmt;
 use hanok_types::VmId;
@@ -34,7 +34,7 @@ pub enum Command {
     Quit,
 }
 
-/// What a typed line asks for.
+/// The request of a typed line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Show another VM; the multiplexer does that.

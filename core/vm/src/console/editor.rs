@@ -30,11 +30,11 @@ pub(super) enum Edit {
     Erased,
     /// The whole line was erased.
     Emptied,
-    /// The command on the line is to be carried out.
+    /// The command on the line has to be executed.
     Enter,
-    /// The prompt is to be closed.
+    /// The prompt has to be closed.
     Leave,
-    /// The prompt is to be closed, and the key is for the VM.
+    /// The prompt has to be closed, and the key is for the VM.
     Literal,
 }
 

@@ -1,5 +1,4 @@
-//! What the multiplexer keeps of each VM: output that is not shown yet, and input that is not
-//! fetched yet.
+//! The multiplexer's queues of each VM: output that is not shown yet, and input that is not fetched yet.
 
 use heapless::Deque;
 
@@ -38,7 +37,7 @@ pub struct PortQueues {
 }
 
 impl PortQueues {
-    /// Empty ones.
+    /// Empty queues.
     #[allow(
         clippy::new_without_default,
         reason = "by value it would be on a stack"
@@ -116,7 +115,7 @@ impl PortQueues {
     }
 }
 
-/// What [`Guest::give`] did with a byte.
+/// The outcome of [`Guest::give`] for a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Given {

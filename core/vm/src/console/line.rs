@@ -52,7 +52,7 @@ impl<P: SerialPort> Line<P> {
             self.change_over(channel)?;
         }
         if self.framed && byte == DLE {
-            // What does not go out now waits, and counts as sent.
+            // A byte that cannot be sent now waits, and counts as sent.
             let _ = self.send_both([DLE, DLE]);
         } else {
             self.port.try_send(byte)?;
@@ -64,7 +64,7 @@ impl<P: SerialPort> Line<P> {
     /// Sends an announcement of the protocol.
     pub(super) fn try_announce(&mut self, code: u8) -> Result<(), LineFull> {
         self.flush()?;
-        // What does not go out now waits, and counts as sent.
+        // A byte that cannot be sent now waits, and counts as sent.
         let _ = self.send_both([DLE, code]);
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! The multiplexer: it decides which bytes go where, and in which order.
 //!
-//! Kept true: no part of it waits for another. A guest's byte is accepted, or the guest's own FIFO
-//! keeps it. The hypervisor's text goes into a queue. Input for a VM that does not fetch it is
-//! dropped in the end. The line carries, in this order: acknowledgements, the hypervisor's text,
-//! announcements, and then guests' bytes. So a guest's byte is never inside one of the hypervisor's
-//! lines, and the other end knows the receiver of keys before the first answer.
+//! Invariant: no part of it waits for another. A guest's byte is accepted, or the guest's own FIFO keeps
+//! it. The hypervisor's text goes into a queue. Input for a VM that does not fetch it is dropped in the
+//! end. The line carries, in this order: acknowledgements, the hypervisor's text, announcements, and then
+//! guests' bytes. So a guest's byte is never inside one of the hypervisor's lines, and the other end knows
+//! the receiver of keys before the first answer.
 
 use super::Channel;
 use super::command::{self, Command, Names, Request, WORDS};
@@ -13,7 +13,7 @@ use super::guest::{Buffers, Given, PortQueues};
 use super::line::{DLE, Line};
 use super::voice::{CatchUp, Prompt, Voice};
 use core::fmt;
-use hanok_hal::{HostLine, LineFull, SerialPort};
+use hanok_hal::{HostLine, LineFull, ReceiveInterrupt, SerialPort};
 use hanok_types::{MAX_VMS, VmId};
 
 /// Codes after DLE, see [`super`].
@@ -30,7 +30,7 @@ pub enum Input {
     None,
     /// This VM has bytes to fetch ([`Multiplexer::take_input`]).
     Vm(VmId),
-    /// Carry out this command, say its result, then call [`Multiplexer::command_done`].
+    /// The caller must execute this command, print its result, and then call [`Multiplexer::command_done`].
     Command(Command),
 }
 
@@ -54,12 +54,12 @@ pub struct Multiplexer<'b, P> {
     attached: VmId,
     addressee: Addressee,
     escaped: bool,
-    /// The receiver of keys that the other end was last told.
+    /// The receiver of keys that was announced last.
     announced: Option<u8>,
     /// Whether a key came whose sender waits for an announcement.
     answer_is_due: bool,
     acknowledgement_is_due: bool,
-    /// Whether the last [`Self::drain`] sent everything. All that queues something calls it.
+    /// Whether the last [`Self::drain`] sent everything. Every function that queues something calls it.
     drained: bool,
 }
 
@@ -96,8 +96,8 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
         self.voice.prompt != Prompt::Closed
     }
 
-    /// Says a line of the hypervisor's (or several, separated by `\n`). It never waits:
-    /// [`Self::drain`] sends what the port does not take now.
+    /// Queues a line of the hypervisor's (or several, separated by `\n`). It never waits: [`Self::drain`]
+    /// sends what the port does not take now.
     pub fn say(&mut self, text: fmt::Arguments<'_>) {
         self.voice.say(text);
         self.drain_some();
@@ -167,7 +167,7 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
             Addressee::Vm(vm) => self.give(vm, byte),
             Addressee::Keys => {
                 let input = self.key(byte);
-                // What a full line leaves is sent when the line takes bytes again.
+                // Bytes that a full line does not take are sent when it takes bytes again.
                 let _ = self.drain();
                 input
             }
@@ -202,8 +202,8 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
         self.guests.get(vm.index()).map_or(0, |guest| guest.dropped)
     }
 
-    /// To be called when the command that [`Self::received`] answered was carried out. It shows the
-    /// next prompt.
+    /// Shows the next prompt. It must be called when the command that [`Self::received`] answered was
+    /// executed.
     pub fn command_done(&mut self) {
         if self.voice.prompt == Prompt::Busy {
             self.voice.open();
@@ -212,12 +212,12 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
     }
 }
 
-/// What came of bytes that arrived.
+/// The effect of bytes that arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrived {
     /// A bit for each VM that has bytes to fetch ([`Multiplexer::take_input`]).
     pub vms: u64,
-    /// Carry this out, say what there is to say, then call [`Multiplexer::command_done`].
+    /// The caller executes this command, prints its output, and then calls [`Multiplexer::command_done`].
     pub command: Option<Command>,
 }
 
@@ -228,10 +228,10 @@ impl<P: HostLine> Multiplexer<'_, P> {
     /// asks for a command. If some are left, the port's interrupt comes again.
     pub fn receive(&mut self, most: usize) -> Arrived {
         let mut arrived = Arrived::default();
-        let is_said = self.line.port.acknowledge();
+        let interrupt = self.line.port.acknowledge();
         for at in 0..most {
             let Some(byte) = self.line.port.receive() else {
-                if is_said && at == 0 {
+                if interrupt == ReceiveInterrupt::Pending && at == 0 {
                     self.line.port.acknowledge_in_vain();
                 }
                 break;
@@ -317,7 +317,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
             KEYS_TO_VM | self.attached.index() as u8
         };
         let is_due = self.announced != Some(code) || self.answer_is_due;
-        // While a command is carried out, that is not decided.
+        // While a command is executed, the receiver is not decided.
         (self.line.framed && is_due && self.voice.prompt != Prompt::Busy).then_some(code)
     }
 
@@ -373,7 +373,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
         }
         self.acknowledgement_is_due |= consumed;
         if lost || consumed {
-            // What a full line leaves is sent when the line takes bytes again.
+            // Bytes that a full line does not take are sent when it takes bytes again.
             let _ = self.drain();
         }
         Input::Vm(vm)
@@ -391,7 +391,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
             }
             (Prompt::Closed, _) => self.give(self.attached, key),
             (Prompt::Open { .. }, _) => self.edit(key),
-            // The person does not want to wait for the rest of the command.
+            // The user does not want to wait for the rest of the command.
             (Prompt::Busy, ATTENTION | INTERRUPT) => {
                 self.voice.prompt = Prompt::Closed;
                 Input::None
@@ -420,7 +420,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
         self.voice.end_prompt(Prompt::Busy);
         let (line, dropped) = self.voice.editor.finish();
         if dropped > 0 {
-            // What is left may be another command than the person meant.
+            // The rest may be another command than the user meant.
             self.voice.say(format_args!(
                 "not done: {dropped} characters of that line were dropped; it takes 80, of ASCII"
             ));
@@ -443,7 +443,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
     fn attach(&mut self, vm: VmId) {
         self.attached = vm;
         self.voice.prompt = Prompt::Closed;
-        // In framed form the other end says so itself.
+        // In framed form the program at the other end prints this itself.
         if let (false, Some(name)) = (self.line.framed, self.names.get(vm.index())) {
             self.voice.note(format_args!("--- {name} ---"));
         }
@@ -455,7 +455,7 @@ fn key_text(key: &[u8; 1]) -> &str {
     core::str::from_utf8(key).unwrap_or("")
 }
 
-/// Says the commands only: the PC and docs/console.md explain them.
+/// Prints the commands only: the PC and docs/console.md explain them.
 fn help(voice: &mut Voice<'_>) {
     voice.say(format_args!("{Commands}; words may be cut short"));
 }

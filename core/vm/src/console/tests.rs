@@ -25,7 +25,8 @@ fn with<T>(framed: bool, test: impl FnOnce(&mut Multiplexer<'_, FakeSerialPort>)
     test(&mut Multiplexer::new(port, framed, &names, buffers))
 }
 
-/// Bytes are taken so many at a time, and none after one that asks for a command: what each exit does has an end.
+/// A limited number of bytes is taken at a time, and none after one that asks for a command, so that the
+/// work of each exit is bounded.
 #[test]
 fn what_arrives_is_taken_in_parts() {
     use hanok_hal::fake::{FakeLine, Wire};

@@ -55,14 +55,14 @@ impl<'b> Voice<'b> {
         self.said.pop_front();
     }
 
-    /// Says one or several lines above the prompt.
+    /// Queues one or several lines above the prompt.
     pub(super) fn say(&mut self, text: fmt::Arguments<'_>) {
         if self.say_lost().is_err() || self.try_say(text).is_err() {
             self.lost = self.lost.saturating_add(1);
         }
     }
 
-    /// Queues what there was no room for earlier. The queue must be empty.
+    /// Queues text for which there was no room earlier. The queue must be empty.
     pub(super) fn catch_up(&mut self) -> CatchUp {
         let owed = self.lost > 0;
         if owed {
@@ -80,7 +80,7 @@ impl<'b> Voice<'b> {
         }
     }
 
-    /// Says how many lines were lost, if any.
+    /// Queues a line with the number of lines that were lost, if there are any.
     fn say_lost(&mut self) -> Result<(), QueueFull> {
         let lost = self.lost;
         if lost > 0 {
@@ -131,7 +131,7 @@ impl<'b> Voice<'b> {
         self.prompt = Prompt::Open { shown };
     }
 
-    /// Shows what a key did to the typed line.
+    /// Shows the effect of a key on the typed line.
     pub(super) fn echo(&mut self, text: &str) {
         if self.prompt == (Prompt::Open { shown: true }) {
             let shown = queue_whole(self.said, |said| said.write_str(text)).is_ok();
@@ -146,7 +146,7 @@ impl<'b> Voice<'b> {
         self.prompt = next;
     }
 
-    /// Shows text to the person at a plain terminal, outside the hypervisor's lines.
+    /// Shows text to the user of a plain terminal, outside the hypervisor's lines.
     pub(super) fn note(&mut self, text: fmt::Arguments<'_>) {
         let newline = self.newline();
         // Without room the note is left out.
@@ -158,7 +158,7 @@ impl<'b> Voice<'b> {
     }
 }
 
-/// What [`Voice::catch_up`] did.
+/// The outcome of [`Voice::catch_up`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum CatchUp {

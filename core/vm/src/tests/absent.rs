@@ -103,8 +103,8 @@ fn an_spi_that_went_elsewhere_is_told_at_a_timer_s_interrupt() {
     assert_eq!(vm.machine.kicked(), [2]);
 }
 
-/// The short way is taken where the guest has ended the last one, and does what the long one does;
-/// where it is not, nothing is changed.
+/// The fast path is taken if the guest has ended the last one, and does what the slow path does; where it
+/// is not, nothing is changed.
 #[test]
 fn a_timer_that_fires_again_is_shown_again() {
     type Prepare = fn(&mut Fixture);
@@ -180,7 +180,7 @@ fn an_end_that_is_reported_deactivates_what_is_behind() {
         "it is active and pending"
     );
     end(&mut vm, 0, at);
-    // Another one is new: that is for the long way.
+    // Another one is newly pending: the slow path must list it.
     let mut other = running(2);
     other.guest(0).virtual_timer(TIMER_PHYSICAL);
     acknowledge(&mut other, 0, at);
@@ -380,7 +380,7 @@ fn much(vm: &mut Fixture) {
 /// What is done at a kick, of what was asked and what is left to an exit of its own.
 #[test]
 fn a_refresh_brings_the_lists_up_to_date_where_that_was_asked() {
-    // Nobody asked: what the guest has ended makes no room before the maintenance interrupt.
+    // Without a maintenance interrupt, an end makes no room yet.
     let mut vm = running(2);
     for id in 0..6 {
         post(&vm, 1, id << 24 | 1);

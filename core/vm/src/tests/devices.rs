@@ -158,7 +158,7 @@ fn same_port(events: &[PortEvent]) -> [usize; 2] {
     answered
 }
 
-/// Of an access that was done at length: nobody was to be told anything.
+/// The outcome of an access on the slow path that had nothing to notify others of.
 fn nothing_follows(vm: &Fixture) {
     let told = vm.machine.line_state.get();
     let feeds = told.is_some_and(|(room, _)| room) && vm.machine.input_waits.get();
@@ -440,7 +440,7 @@ fn the_syndrome_counts_more_than_the_instruction() {
     assert_eq!(vm.machine.line.borrow().sent, b"SS");
 }
 
-/// What a backend serves on a short way is what the long way gives, of every word.
+/// The fast path of a backend gives the same value as the slow path, for every word.
 #[test]
 fn a_word_of_the_distributor_is_the_same_on_both_ways() {
     for version in [hanok_types::GicVersion::V2, hanok_types::GicVersion::V3] {

@@ -6,7 +6,7 @@ use hanok_abi::hypercall;
 use hanok_types::VcpuId;
 
 const WIDE: u32 = function::SMC64;
-/// In the upper halves of 32-bit calls' arguments, where nobody may look.
+/// A value in the upper halves of 32-bit calls' arguments, which must be ignored.
 const NOISE: u64 = 0xdead_beef << 32;
 
 fn minus(code: i64) -> u64 {

@@ -124,7 +124,7 @@ fn a_signed_pair_extends() {
 #[test]
 fn a_pair_over_the_page_s_end_is_nothing() {
     let mut vm = Fixture::new(1);
-    // Both pages are flash; where stage 1 has the second one nobody asked.
+    // Both pages are flash; the address of the second one in stage 1 was not asked for.
     vm.regs[0].x[2] = FLASH - 8;
     // ldp x0, x1, [x2]
     assert_eq!(

@@ -201,7 +201,7 @@ fn a_start_while_the_vm_ends_comes_to_nothing() {
 }
 
 /// A life has begun, and its first vCPU's pCPU has not looked yet.
-fn nobody_came_yet() -> Fixture {
+fn without_vcpus() -> Fixture {
     let vm = Fixture::new(1);
     next_boot(&vm.vm);
     vm
@@ -209,7 +209,7 @@ fn nobody_came_yet() -> Fixture {
 
 #[test]
 fn a_vm_is_stopped_before_its_first_vcpu_came() {
-    let vm = nobody_came_yet();
+    let vm = without_vcpus();
     let wish = vm.vm.stop(&vm.machine);
     assert_eq!(
         wish,
@@ -224,7 +224,7 @@ fn a_vm_is_stopped_before_its_first_vcpu_came() {
 
 #[test]
 fn a_vm_is_restarted_before_its_first_vcpu_came() {
-    let vm = nobody_came_yet();
+    let vm = without_vcpus();
     let number = vm.vm.lifecycle().number();
     assert_eq!(vm.vm.restart(&vm.machine), Wish::Deserted);
     assert!(vm.vm.lifecycle().is_loading());

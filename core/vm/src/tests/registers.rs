@@ -207,7 +207,7 @@ fn there_are_as_many_breakpoints_as_the_cpu_has() {
     }
 }
 
-/// What an external debugger uses is nobody's: OSECCR, OSDTRRX, OSDTRTX, MDCCINT, OSDLR, DBGPRCR.
+/// The registers of an external debugger have no effect: OSECCR, OSDTRRX, OSDTRTX, MDCCINT, OSDLR, DBGPRCR.
 #[test]
 fn nothing_of_external_debug_is_kept() {
     let mut vm = Fixture::new(1);

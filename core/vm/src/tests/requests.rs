@@ -1,4 +1,4 @@
-//! Who is told when interrupts change: its pCPU is kicked, and nobody else's.
+//! The pCPUs that are kicked when a vCPU's interrupts change: its own, and no other.
 
 use super::{load, received, store, write};
 use crate::fake::{ENTRY, FIRST_CPU, Fixture};
@@ -179,7 +179,7 @@ fn the_virtual_timer_is_a_hardware_interrupt() {
         (1, 27),
         "HW, and the physical id"
     );
-    // The guest clears it instead of taking it: nobody else would deactivate it.
+    // The guest clears it instead of acknowledging it: nothing else would deactivate it.
     put(&mut vm, 0, GICR + SGI_BASE + 0x280, 1 << VIRTUAL_TIMER);
     // It is gone at the next entry, which is an exit of its own.
     assert_eq!(vm.machine.kicked(), [0]);
@@ -350,7 +350,7 @@ fn an_alarm_is_kept_by_the_first_vcpu() {
 }
 
 #[test]
-fn nobody_wakes_himself() {
+fn no_vcpu_kicks_its_own_pcpu() {
     let vm = running(2);
     let (first, second) = (VcpuId::new(0), VcpuId::new(1));
     vm.vm.wake(&vm.machine, second, second);
@@ -415,7 +415,7 @@ pub(super) fn private(n: u64, offset: u64) -> u64 {
     GICR + n * platform::GIC_REDIST_STRIDE + SGI_BASE + offset
 }
 
-/// As [`sgi`], the short way, which leaves it as posted SGIs.
+/// As [`sgi`], by the fast path, which posts the SGI.
 pub(super) fn post(vm: &Fixture, from: u8, value: u64) {
     let from = VcpuId::new(from);
     let posted = vm.vm.post_group1_sgi(&vm.machine, from, value);

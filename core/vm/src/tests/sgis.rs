@@ -1,4 +1,4 @@
-//! SGIs by a GICv2's GICD_SGIR: the short way, by posted SGIs, and the long one, which all others take.
+//! SGIs by a GICv2's GICD_SGIR: the fast path, by posted SGIs, and the slow path, which all others take.
 
 use super::requests::{get, put, running, settle, show_posted};
 use super::store;
@@ -122,7 +122,8 @@ fn nothing_but_a_word_to_the_register_sends_one() {
     assert_eq!(posted(&vm, 1), []);
 }
 
-/// From a vCPU without a lane, to oneself, to nobody: the sender puts it in.
+/// From a vCPU without a lane, to the sender itself, to no vCPU: the sender puts the SGI into the interrupt
+/// controller.
 #[test]
 fn what_is_not_posted_is_put_in_by_its_sender() {
     let sgi = |vm: &mut Fixture, from, target: u32| {
@@ -139,7 +140,7 @@ fn what_is_not_posted_is_put_in_by_its_sender() {
     assert_eq!(sgi(&mut vm, 2, 2), [], "one's own");
     assert_eq!(vm.shown(2), [7]);
     assert_eq!(sgi(&mut vm, 2, 5), [], "there is no such vCPU");
-    // It is pending, but nothing is forwarded: nobody has to look.
+    // It is pending, but no group is forwarded: no vCPU has to be kicked.
     let mut vm = gicv2();
     put(&mut vm, 0, GICD, 0);
     vm.machine.kicked();
@@ -152,7 +153,7 @@ fn what_is_not_posted_is_put_in_by_its_sender() {
     assert_eq!((vm.shown(0), vm.shown(2)), (std::vec![], std::vec![]));
 }
 
-/// As with a GICv3, whose SGIs nobody has signed.
+/// As with a GICv3, whose SGIs have no sender.
 #[test]
 fn one_that_was_shown_before_is_shown_again() {
     let mut vm = gicv2();

@@ -25,7 +25,7 @@ enum Phase {
 use Phase::{Loading, Over, Running, Waiting};
 const PHASES: [Phase; 5] = [Waiting, Loading, Running, Phase::Ending, Over];
 
-/// A VM that came so far; in one that ends, somebody still is.
+/// A VM in this state; in one that ends, a vCPU still is.
 fn vm_in(phase: Phase) -> Vm {
     let vm = crate::fake::vm(NUMBER, config(2), GicVersion::V3, &|_| 0);
     let lifecycle = vm.lifecycle();
@@ -58,7 +58,7 @@ fn set_power(vm: &Vm, vcpu: VcpuId, power: u32) {
     }
 }
 
-/// What can be asked of a vCPU: the first three concern nobody whose vCPU is off, or has work anyway.
+/// The requests to a vCPU: the first three do not matter for one that is off, or has work anyway.
 const ASK: [fn(&Requests); 6] = [
     |requests| _ = requests.ask_interrupts(),
     |requests| _ = requests.ask_timers(),

@@ -57,7 +57,7 @@ fn a_physical_timer_that_reads_as_due_has_its_line_high() {
     vm.machine.now.set(4999);
     vm.handle(0, read(SysReg::CNTP_CTL_EL0));
     assert_eq!((vm.regs[0].x[5], vm.shown(0)), (1, std::vec![]));
-    // Nobody but the guest has looked since.
+    // Only the guest has read it since.
     vm.machine.now.set(5000);
     vm.handle(0, read(SysReg::CNTP_CTL_EL0));
     assert_eq!(

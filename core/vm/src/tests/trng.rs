@@ -93,7 +93,7 @@ fn other_counts_are_refused_and_tell_nothing() {
         assert_eq!(call(&mut vm, id, bits), [INVALID_PARAMETERS, 0, 0, 0]);
     }
     assert_eq!(call(&mut vm, RND64, u64::MAX)[0], INVALID_PARAMETERS);
-    // The upper half of a 32-bit call's argument is nobody's.
+    // The upper half of a 32-bit call's argument is ignored.
     assert_eq!(call(&mut vm, RND32, 1 << 32 | 32)[0], 0);
 }
 

@@ -54,9 +54,9 @@ pub fn run(machine: &Machine, names: &str) -> (u32, u32) {
     let extra = extra.into_iter().flatten().filter(named);
     for case in all.chain(extra) {
         match run_one(machine, case) {
-            Some(true) => passed += 1,
-            Some(false) => failed += 1,
-            None => skipped += 1,
+            Outcome::Passed => passed += 1,
+            Outcome::Failed => failed += 1,
+            Outcome::Skipped => skipped += 1,
         }
     }
     // The totals find a case that is lost on the way here, or skipped where it should run.
@@ -76,29 +76,38 @@ fn selected(name: &str, names: &str) -> bool {
         })
 }
 
-/// Returns whether the case passed; `None` where it does not apply.
-fn run_one(machine: &Machine, case: &Case) -> Option<bool> {
+/// The outcome of a case.
+enum Outcome {
+    Passed,
+    Failed,
+    /// It does not apply to this machine.
+    Skipped,
+}
+
+fn run_one(machine: &Machine, case: &Case) -> Outcome {
     let name = case.name;
     if case.cpus > machine.cpus {
         println!("skip {name}: needs {} vCPUs", case.cpus);
-        return None;
+        return Outcome::Skipped;
     }
     if case.host == Host::Hanok && machine.host != Host::Hanok {
         println!("skip {name}: promised by Hanok alone");
-        return None;
+        return Outcome::Skipped;
     }
     if case.gic.is_some_and(|gic| gic != machine.gic) {
         println!("skip {name}: not about {}", crate::gic::name());
-        return None;
+        return Outcome::Skipped;
     }
-    let outcome = (case.run)(machine);
-    match &outcome {
-        Ok(()) => println!("ok {name}"),
+    match (case.run)(machine) {
+        Ok(()) => {
+            println!("ok {name}");
+            Outcome::Passed
+        }
         Err(Failure::Wrong(detail)) => {
             println!("FAIL {name}: {detail}");
-            // What a case leaves behind must not make the others fail.
+            // The state that a failed case leaves must not make the others fail.
             crate::gic::recover();
+            Outcome::Failed
         }
     }
-    Some(outcome.is_ok())
 }

@@ -17,6 +17,27 @@ pub struct Coverage {
     pub wrong: u64,
 }
 
+/// Whether a part of the coverage reached what a run must reach.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Completeness {
+    /// It did.
+    Complete,
+    /// Something came too seldom.
+    Incomplete,
+}
+
+impl Completeness {
+    /// The completeness of a part that was reached `often_enough`, or was not.
+    pub const fn of(often_enough: bool) -> Self {
+        if often_enough {
+            Self::Complete
+        } else {
+            Self::Incomplete
+        }
+    }
+}
+
 /// How often each exception must have come.
 pub const LEAST: u64 = 100;
 
@@ -44,8 +65,8 @@ impl Coverage {
         }
     }
 
-    /// Prints all counts; returns whether everything that must have come did so.
-    pub fn print(&self, has_aarch32: bool) -> bool {
+    /// Prints all counts. The coverage is complete if every required event came often enough.
+    pub fn print(&self, has_aarch32: bool) -> Completeness {
         for (class, steps) in Class::ALL.into_iter().zip(self.steps) {
             println!("fuzz: {:10} {steps:8} steps", class.word());
         }
@@ -67,6 +88,6 @@ impl Coverage {
             "fuzz: vCPUs that were given back their timer {}",
             self.rescued
         );
-        enough & (self.irqs >= LEAST)
+        Completeness::of(enough & (self.irqs >= LEAST))
     }
 }

@@ -17,7 +17,7 @@
 //! one, which it says, so that `fuzz.seed=` without `fuzz.lives` does it again).
 
 mod calls;
-mod coverage;
+pub mod coverage;
 mod interrupts;
 pub mod memory;
 pub mod places;
@@ -32,7 +32,7 @@ use crate::arch::fuzz::trip::{self, End, Start};
 use crate::arch::fuzz::{access, jumps, programs, registers, space, tables};
 use crate::machine::Machine;
 use crate::{marker, psci, timer};
-use coverage::Coverage;
+use coverage::{Completeness, Coverage};
 use plan::{Attack, Class};
 use random::Random;
 
@@ -220,7 +220,7 @@ fn finish(fuzzer: &mut Fuzzer<'_>, options: &Options) -> ! {
     }
     let exceptions = fuzzer.coverage.print(fuzzer.has_aarch32);
     let registers = registers::print(options.visits);
-    if exceptions && registers {
+    if [exceptions, registers] == [Completeness::Complete; 2] {
         println!("fuzz: coverage is complete")
     } else {
         println!("fuzz: coverage is not complete")

@@ -36,9 +36,9 @@ pub fn one(case: &Case, before: &Virtual, counts: &mut Counts) -> Result {
 /// The expected result, by the model and by the code behind the instruction.
 fn wanted(case: &Case, before: &Virtual) -> core::result::Result<Cpu, &'static str> {
     let mut wanted = cpu(&before.state, before.page);
-    if !wanted.emulate(case.word) {
-        return Err("the model does not know it");
-    }
+    wanted
+        .emulate(case.word)
+        .ok_or("the model does not know it")?;
     if case.register {
         wanted.registers[12] = 0;
     }
@@ -87,7 +87,9 @@ fn go_on(
     }
     let behind = resume(outcome.at, fetch).ok_or("its SVC is in no trampoline")?;
     let mut machine = cpu(&outcome.after, memory::page());
-    machine.emulate(ALWAYS | case.word & !0xf000_0000);
+    machine
+        .emulate(ALWAYS | case.word & !0xf000_0000)
+        .ok_or("the model does not know what its SVC stands for")?;
     memory::set_page(&machine.page);
     let state = State {
         registers: machine.registers,

@@ -85,10 +85,12 @@ fn index(at: u32, functions: &[u32], none: &[u32]) -> Vec<u8> {
     let mut entries = Vec::new();
     for function in functions {
         let at = at + 4 * entries.len() as u32;
-        let how = match matches!(entries.len(), 0 | 200) {
-            true => len - 4 - 4 * entries.len() as u32,
-            false if none.contains(function) => CANNOT_UNWIND,
-            false => INLINE,
+        let how = if matches!(entries.len(), 0 | 200) {
+            len - 4 - 4 * entries.len() as u32
+        } else if none.contains(function) {
+            CANNOT_UNWIND
+        } else {
+            INLINE
         };
         entries.extend([function.wrapping_sub(at) & !(1 << 31), how]);
     }

@@ -137,10 +137,12 @@ impl Scene {
             let each = places.map(|place| global::competing(loads, place, self.workload.cpus, t));
             return each.max().unwrap_or(0);
         }
-        match self.workload.policy.is_fixed() {
-            true if t > 0 => load::requested(loads, t),
-            true => 0,
-            false => load::due(loads, t),
+        if !self.workload.policy.is_fixed() {
+            load::due(loads, t)
+        } else if t > 0 {
+            load::requested(loads, t)
+        } else {
+            0
         }
     }
 
@@ -247,17 +249,14 @@ fn marked(scene: &Scene, frame: &Frame, mark: i128, curves: &[&[Point]; 2]) -> E
     let (_, there) = frame.place(mark as f64, given as f64);
     let at = super::found::time(mark);
     let short = demand > given;
-    let words = match short {
-        true => format!("{at}: {} short", super::found::time(demand - given)),
-        false if scene.workload.policy.is_fixed() => {
-            let due = scene
-                .workload
-                .loads
-                .last()
-                .map_or(0, |load| load.fixed_window());
-            format!("complete at {at}, due at {}", super::found::time(due))
-        }
-        false => format!("{at}: {} to spare", super::found::time(given - demand)),
+    let words = if short {
+        format!("{at}: {} short", super::found::time(demand - given))
+    } else if scene.workload.policy.is_fixed() {
+        let last = scene.workload.loads.last();
+        let due = last.map_or(0, |load| load.fixed_window());
+        format!("complete at {at}, due at {}", super::found::time(due))
+    } else {
+        format!("{at}: {} to spare", super::found::time(given - demand))
     };
     let class = if short { "short" } else { "reached" };
     let instant = [(x, TOP), (x, BOTTOM)];

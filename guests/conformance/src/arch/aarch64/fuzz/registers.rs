@@ -2,6 +2,7 @@
 
 use super::space;
 use super::trip::{self, End, Kind, SVC, Start};
+use crate::fuzz::coverage::Completeness;
 use crate::fuzz::memory::SCRATCH;
 use crate::fuzz::places::{LIMIT, REACH};
 use crate::fuzz::random::Random;
@@ -288,8 +289,9 @@ fn same(fuzzer: &mut Fuzzer<'_>, register: Register, index: usize, value: u64) {
     }
 }
 
-/// Prints how often the encodings were executed; returns whether each was executed often enough.
-pub fn print(least: u16) -> bool {
+/// Prints how often the encodings were executed. The coverage is complete if each was executed at least `least`
+/// times.
+pub fn print(least: u16) -> Completeness {
     let (reads, writes) = (&VISITS[ENCODINGS..], &VISITS[..ENCODINGS]);
     let lowest = |visits: &[AtomicU16]| visits.iter().map(|count| count.load(Relaxed)).min();
     let (fewest_reads, fewest_writes) = (lowest(reads), lowest(writes));
@@ -305,7 +307,7 @@ pub fn print(least: u16) -> bool {
         fewest_writes.unwrap_or(0),
         there(&OUTCOMES[..ENCODINGS]),
     );
-    fewest_reads.min(fewest_writes) >= Some(least)
+    Completeness::of(fewest_reads.min(fewest_writes) >= Some(least))
 }
 
 /// A virtual address for an instruction that may clear the memory there.

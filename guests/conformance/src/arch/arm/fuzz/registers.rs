@@ -2,6 +2,7 @@
 
 use super::space;
 use super::trip::{self, ARRIVE, DATA, End, Kind, Start, UNDEFINED};
+use crate::fuzz::coverage::Completeness;
 use crate::fuzz::memory::SCRATCH;
 use crate::fuzz::random::Random;
 use crate::fuzz::{Fuzzer, repair};
@@ -311,8 +312,9 @@ fn same(fuzzer: &mut Fuzzer<'_>, register: Register, index: usize, value: u32) {
     }
 }
 
-/// Prints how often the encodings were executed; returns whether each was executed often enough.
-pub fn print(least: u16) -> bool {
+/// Prints how often the encodings were executed. The coverage is complete if each was executed at least `least`
+/// times.
+pub fn print(least: u16) -> Completeness {
     let (writes, reads) = VISITS.split_at(ENCODINGS);
     let lowest = |visits: &[AtomicU16]| visits.iter().map(|count| count.load(Relaxed)).min();
     let (fewest_reads, fewest_writes) = (lowest(reads), lowest(writes));
@@ -328,5 +330,5 @@ pub fn print(least: u16) -> bool {
         fewest_writes.unwrap_or(0),
         there(&OUTCOMES[..ENCODINGS]),
     );
-    fewest_reads.min(fewest_writes) >= Some(least)
+    Completeness::of(fewest_reads.min(fewest_writes) >= Some(least))
 }

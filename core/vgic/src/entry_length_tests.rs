@@ -1,4 +1,4 @@
-//! How long an entry would be is foretold: `entry_is_long` and `entry_is_brief`, from what waits.
+//! `entry_is_long` and `entry_is_brief` estimate the length of an entry from the interrupts that wait.
 
 use crate::{Frame, Vgic};
 use hanok_hal::fake::FakeListRegisters;
@@ -7,7 +7,8 @@ use hanok_types::{GicVersion, IntId, VcpuId, Width};
 const V0: VcpuId = VcpuId::new(0);
 const V1: VcpuId = VcpuId::new(1);
 
-/// All SPIs of group 1, enabled, edge-triggered, to the first of two vCPUs; nothing to be done.
+/// A controller whose SPIs are all of group 1, enabled, edge-triggered and routed to the first of two vCPUs. No
+/// entry is due.
 fn ready() -> Vgic {
     let mut vgic = Vgic::new(GicVersion::V3, 2, 5);
     let mut word = |offset, value| {
@@ -57,7 +58,7 @@ fn an_entry_is_long_with_three_words() {
 }
 
 #[test]
-fn once_entered_it_is_brief_again() {
+fn after_an_entry_the_next_one_is_brief() {
     let mut vgic = ready();
     pulse(&mut vgic, &[40, 70, 100]);
     vgic.enter(V0, &mut FakeListRegisters::new(4));
@@ -65,9 +66,9 @@ fn once_entered_it_is_brief_again() {
     assert!(!vgic.needs_entry(V0));
 }
 
-/// More than fits waits in any case: which one comes next is to be found anew.
+/// While interrupts wait for list registers, the next one has to be found anew, which takes long.
 #[test]
-fn where_some_are_left_over_nothing_is_brief() {
+fn no_entry_is_brief_while_some_wait() {
     let mut vgic = ready();
     pulse(&mut vgic, &[40, 41, 42, 43, 44]);
     vgic.enter(V0, &mut FakeListRegisters::new(4));

@@ -1,4 +1,4 @@
-//! Reads that need no look at list registers, which registers there are, and whom an access tells.
+//! Reads that need no fold, the registers that frames have, and the vCPUs that an access kicks.
 
 use crate::{Frame, Lr, LrState, Vgic};
 use hanok_hal::ListRegisters;
@@ -22,7 +22,7 @@ fn private(version: GicVersion, vcpu: VcpuId) -> (Frame, u64) {
 
 /// The first of two vCPUs has one SPI pending and one active in its list registers, and SGIs 5
 /// pending and 9 active; all of group 1.
-fn live(version: GicVersion) -> (Vgic, FakeListRegisters) {
+fn with_listed(version: GicVersion) -> (Vgic, FakeListRegisters) {
     let mut vgic = Vgic::new(version, 2, 5);
     let mut lrs = FakeListRegisters::new(4);
     let dist = Frame::distributor(version, V0);
@@ -72,10 +72,11 @@ impl Vgic {
     }
 }
 
-/// What only a list register may know: pending and active states, RWP, and the senders of SGIs.
-fn is_steady(offset: u64) -> bool {
-    let unsteady = [0..4, 0x200..0x400, 0xf00..0xf30];
-    !unsteady
+/// Whether a register's value does not depend on list registers, as pending and active states, RWP, and the
+/// senders of SGIs do.
+fn is_read_unfolded(offset: u64) -> bool {
+    let on_lists = [0..4, 0x200..0x400, 0xf00..0xf30];
+    !on_lists
         .iter()
         .any(|range| range.contains(&(offset & 0xffff)))
 }
@@ -93,13 +94,13 @@ fn offsets() -> impl Iterator<Item = u64> {
         .chain(last.into_iter().flatten())
 }
 
-/// Word registers before IGROUPR are read by a way of their own. What a register gives, it gives by
-/// that way too, also what is not there, and no list register has more to say.
+/// Word registers before IGROUPR have a fast path. It reads the same value as the slow path, also of registers
+/// that do not exist, and kicks no vCPU.
 #[test]
-fn a_steady_read_is_the_same_as_any() {
+fn a_read_unfolded_is_the_same_as_any() {
     for version in [GicVersion::V2, GicVersion::V3] {
-        let (mut steady, _) = live(version);
-        let mut long = steady.clone();
+        let (mut fast, _) = with_listed(version);
+        let mut full = fast.clone();
         let frames = [
             Frame::Dist,
             Frame::Redist(V0),
@@ -110,49 +111,53 @@ fn a_steady_read_is_the_same_as_any() {
             .iter()
             .flat_map(|frame| offsets().map(move |at| (*frame, at)));
         for ((frame, offset), width) in both.flat_map(|at| WIDTHS.map(|width| (at, width))) {
-            let value = steady.read_steady(frame, offset, width);
-            assert_eq!(value.is_some(), is_steady(offset), "{frame:?} {offset:#x}");
+            let value = fast.read_unfolded(frame, offset, width);
+            assert_eq!(
+                value.is_some(),
+                is_read_unfolded(offset),
+                "{frame:?} {offset:#x}"
+            );
             let Some(value) = value else { continue };
-            let read = long.read(frame, offset, width);
+            let read = full.read(frame, offset, width);
             assert_eq!(
                 (value, VcpuSet::EMPTY),
                 (read.value, read.kick),
                 "{frame:?} {offset:#x}"
             );
-            let unknown = [&steady, &long].map(Vgic::unknown_accesses);
+            let unknown = [&fast, &full].map(Vgic::unknown_accesses);
             assert_eq!(
                 unknown[0], unknown[1],
                 "{version:?} {frame:?} {offset:#x} {width:?}"
             );
         }
-        assert_eq!(format!("{steady:?}"), format!("{long:?}"));
-        assert!(!steady.needs_entry(V0));
+        assert_eq!(format!("{fast:?}"), format!("{full:?}"));
+        assert!(!fast.needs_entry(V0));
     }
 }
 
-/// An entry changes no steady register.
+/// An entry changes no register that is read without a fold.
 #[test]
-fn a_steady_read_needs_no_entry() {
+fn a_read_unfolded_needs_no_entry() {
     for version in [GicVersion::V2, GicVersion::V3] {
-        let (mut before, mut lrs) = live(version);
+        let (mut before, mut lrs) = with_listed(version);
         let mut after = before.clone();
         lrs.lr = vec![0; 4];
         after.maintenance(V0, &mut lrs);
         for frame in [Frame::Dist, Frame::Redist(V0), Frame::V2(V0)] {
             for offset in offsets().filter(|offset| offset % 4 == 0) {
                 let [a, b] = [&mut before, &mut after]
-                    .map(|vgic| vgic.read_steady(frame, offset, Width::Word));
+                    .map(|vgic| vgic.read_unfolded(frame, offset, Width::Word));
                 assert_eq!(a, b, "{frame:?} {offset:#x}");
             }
         }
     }
 }
 
-/// Who polls a state gets it from the vCPU whose list register may know better, and from no other.
+/// A read of a state kicks the vCPU whose list register may differ from the model, and no other one.
 #[test]
-fn a_read_tells_whose_list_register_may_know_better() {
+fn a_read_kicks_only_the_vcpu_whose_list_register_may_differ() {
     for version in [GicVersion::V2, GicVersion::V3] {
-        let (vgic, _) = live(version);
+        let (vgic, _) = with_listed(version);
         let dist = Frame::distributor(version, V1);
         let (own, base) = private(version, V0);
         let (other, _) = private(version, V1);
@@ -161,18 +166,22 @@ fn a_read_tells_whose_list_register_may_know_better() {
             0x080, 0x100, 0x180, 0x200, 0x280, 0x300, 0x380, 0x400, 0xc00,
         ];
         for register in cases {
-            let told = (0x200..0x400).contains(&register);
-            for (frame, offset, told) in [
-                (dist, register + 4, told),
-                (own, base + register, told),
+            let kicked = (0x200..0x400).contains(&register);
+            for (frame, offset, kicked) in [
+                (dist, register + 4, kicked),
+                (own, base + register, kicked),
                 (other, base + register, false),
             ] {
                 let kick = vgic.clone().read(frame, offset, Width::Word).kick;
-                assert_eq!(kick.contains(V0), told, "{version:?} {frame:?} {offset:#x}");
+                assert_eq!(
+                    kick.contains(V0),
+                    kicked,
+                    "{version:?} {frame:?} {offset:#x}"
+                );
                 assert!(!kick.contains(V1));
             }
         }
-        // Only an active one is listed: it cannot have become pending by itself.
+        // Only an active interrupt is listed: it cannot have become pending by itself.
         let mut vgic = vgic;
         vgic.clear_pending(None, IntId::new(33));
         let mut read = |offset| vgic.read(dist, offset, Width::Word).kick;
@@ -181,23 +190,23 @@ fn a_read_tells_whose_list_register_may_know_better() {
     }
 }
 
-/// GICD_CPENDSGIR and GICD_SPENDSGIR, of a word and of a byte.
+/// Reads of GICD_CPENDSGIR and GICD_SPENDSGIR by words and by bytes.
 #[test]
 fn senders_are_read_of_each_sgi_alone() {
-    let (mut vgic, _) = live(GicVersion::V2);
-    // Of 5 the instance that is listed, and a second one by the same vCPU; of 6 one that waits.
+    let (mut vgic, _) = with_listed(GicVersion::V2);
+    // SGI 5 has a listed instance, and the same vCPU sends a second one; an instance of SGI 6 waits.
     vgic.private_sgi(5);
     vgic.private_sgi(6);
     for base in [0xf10, 0xf20] {
         for sgi in 0..16 {
             let value = if [5, 6].contains(&sgi) { 0b10 } else { 0 };
-            let told = if sgi == 5 {
+            let kicked = if sgi == 5 {
                 VcpuSet::only(V0)
             } else {
                 VcpuSet::EMPTY
             };
             let read = vgic.clone().read(Frame::V2(V0), base + sgi, Width::Byte);
-            assert_eq!((read.value, read.kick), (value, told), "{sgi}");
+            assert_eq!((read.value, read.kick), (value, kicked), "{sgi}");
             let read = vgic.clone().read(Frame::V2(V1), base + sgi, Width::Byte);
             assert_eq!((read.value, read.kick), (0, VcpuSet::EMPTY), "{sgi}");
         }
@@ -207,22 +216,22 @@ fn senders_are_read_of_each_sgi_alone() {
             (8, 0, false),
             (12, 0, false),
         ];
-        for (offset, value, told) in words {
+        for (offset, value, kicked) in words {
             let read = vgic.clone().read(Frame::V2(V0), base + offset, Width::Word);
             assert_eq!(
                 (read.value, read.kick.contains(V0)),
-                (value, told),
+                (value, kicked),
                 "{offset}"
             );
         }
     }
 }
 
-/// An SPI or a GICv3's SGI has no sender, whichever SGI has its bit.
+/// An SPI or a GICv3's SGI has no sender, although its bit is that of an SGI with one.
 #[test]
 fn only_a_gicv2_s_sgis_have_senders() {
     for version in [GicVersion::V2, GicVersion::V3] {
-        let (mut vgic, _) = live(version);
+        let (mut vgic, _) = with_listed(version);
         vgic.pulse(None, IntId::new(37));
         vgic.pulse(None, IntId::new(41));
         for one in vgic.snapshot() {
@@ -233,11 +242,11 @@ fn only_a_gicv2_s_sgis_have_senders() {
     }
 }
 
-/// What is written as it was, and what is not concerned, tells nobody, though much is listed.
+/// A write of the former value, or for interrupts that are idle, kicks no vCPU, although several are listed.
 #[test]
-fn a_write_that_changes_nothing_tells_nobody() {
+fn a_write_that_changes_nothing_kicks_no_vcpu() {
     for version in [GicVersion::V2, GicVersion::V3] {
-        let (mut vgic, _) = live(version);
+        let (mut vgic, _) = with_listed(version);
         let dist = Frame::distributor(version, V0);
         let (frame, base) = private(version, V0);
         for (frame, at) in [(dist, 4), (frame, base)] {
@@ -263,7 +272,7 @@ fn a_write_that_changes_nothing_tells_nobody() {
     }
 }
 
-/// Whether there is a register of a word, for reads and for writes.
+/// Whether there is a register of a word at this offset, for reads and for writes.
 fn exists(frame: Frame, offset: u64) -> [bool; 2] {
     let mut vgic = Vgic::new(GicVersion::V3, 1, 5);
     vgic.read(frame, offset, Width::Word);
@@ -294,9 +303,9 @@ fn a_redistributor_has_the_registers_of_the_manual() {
     }
 }
 
-/// The identification registers stand at the end of both frames, in words.
+/// The identification registers are at the end of both frames, in words.
 #[test]
-fn both_frames_of_a_redistributor_say_what_it_is() {
+fn both_frames_of_a_redistributor_have_its_identification() {
     let mut vgic = Vgic::new(GicVersion::V3, 1, 5);
     for offset in (0xffd0..SGI_BASE).step_by(4) {
         let [a, b] = [offset, SGI_BASE + offset]

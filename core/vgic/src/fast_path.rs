@@ -1,31 +1,31 @@
-//! The short way into a list register.
+//! The fast paths into a list register and out of it.
 //!
-//! What `delivery.rs` does for any number of interrupts, done for the frequent case alone: a
-//! single private interrupt without a level or a physical interrupt behind it, in practice
-//! an SGI, has become pending, and nothing else has changed. Its outcome is the same.
+//! They do what `delivery.rs` does for any number of interrupts, for the most frequent case alone:
+//! a single private interrupt without a level or a physical interrupt behind it, in practice
+//! an SGI, has become pending, and nothing else has changed. The outcome is that of the slow path
+//! (`fast_path_tests.rs`, `fast_path_table_tests.rs`).
 
 use crate::lr::{Lr, LrState};
 use crate::reports::Reports;
 use crate::state::{Cpu, MAX_LRS, Vgic};
 use hanok_hal::ListRegisters;
-use hanok_types::{GicVersion, IntId, VcpuId};
+use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet};
 
 impl Vgic {
-    /// [`Self::send_sgi`] by ICC_SGI1R_EL1, or GICD_SGIR of a GICv2, for a single target;
-    /// whether that is to be told. `id` is below 16.
+    /// [`Self::send_sgi`] by ICC_SGI1R_EL1, or GICD_SGIR of a GICv2, for a single target. Returns the
+    /// vCPUs to be kicked. `id` is below 16.
     #[inline(always)]
-    pub fn send_sgi_to(&mut self, from: VcpuId, id: u32, target: VcpuId) -> bool {
+    pub fn send_sgi_to(&mut self, from: VcpuId, id: u32, target: VcpuId) -> VcpuSet {
         self.send_sgis_to(from, 1 << (id % 16), target)
     }
 
-    /// [`Self::send_sgi_to`] of several at once, a bit of `sgis` each, which takes about as long as
-    /// one.
+    /// [`Self::send_sgi_to`] for several SGIs at once, one for each bit of `sgis`. It takes about as
+    /// long as for one.
     #[inline]
-    pub fn send_sgis_to(&mut self, from: VcpuId, sgis: u16, target: VcpuId) -> bool {
+    pub fn send_sgis_to(&mut self, from: VcpuId, sgis: u16, target: VcpuId) -> VcpuSet {
         let groups = self.groups;
-        let index = target.index();
-        let Some(cpu) = self.cpus.get_mut(index).filter(|_| index < self.vcpus) else {
-            return false;
+        let Some(cpu) = self.cpus.get_mut(target.index()) else {
+            return VcpuSet::EMPTY;
         };
         let sourced = cpu.private.sourced & u32::from(sgis);
         if sourced != 0 {
@@ -33,21 +33,22 @@ impl Vgic {
         }
         let sent = sourced | cpu.private.group1 & u32::from(sgis);
         cpu.private.latch |= sent;
-        let due = sent & (cpu.private.listed | cpu.private.candidates(groups)) != 0;
-        if due {
-            cpu.attention = true;
-            cpu.again |= sent & cpu.private.listed != 0;
-            cpu.words |= 1;
+        if sent & (cpu.private.listed | cpu.private.candidates(groups)) == 0 {
+            return VcpuSet::EMPTY;
         }
-        due
+        cpu.attention = true;
+        cpu.relatched |= sent & cpu.private.listed != 0;
+        cpu.words |= 1;
+        VcpuSet::only(target)
     }
 
     /// [`Self::send_sgi_to`] and then [`Self::enter`] in the most frequent case: nothing else
-    /// has changed, and the SGI stands in a list register, where the guest has taken and ended
-    /// it since it was last looked at. `None`, and nothing is changed, in other cases. `sgi` is
-    /// its bit; `from` says who sent it, where that matters, which it does for a GICv2.
+    /// has changed, and the SGI stands in a list register, where the guest has acknowledged and ended
+    /// it since the list register was last read. In all other cases it changes nothing, and the
+    /// answer is `None`. `sgi` is the SGI's bit; `from` is the sender on a GICv2, and `None` on a
+    /// GICv3, whose SGIs do not know their sender.
     #[inline(always)]
-    pub fn show_sgi_again(
+    pub fn relist_sgi(
         &mut self,
         from: Option<VcpuId>,
         sgi: u32,
@@ -60,14 +61,14 @@ impl Vgic {
         }
         let id = sgi.trailing_zeros();
         let empty = lrs.empty();
-        // A GICv2's: beside an interrupt whose end is left to the CPU nothing may stand.
+        // On a GICv2 no other interrupt may be listed beside one whose end is left to the CPU.
         if from.is_some() && cpu.used & empty != cpu.used {
             return None;
         }
         let slot = cpu.ended_slot_of(id, empty)?;
         let shadow = &mut cpu.lr[slot % MAX_LRS];
-        // As it was listed, and had anything of it changed since, `attention` would be set. A
-        // GICv3's is sent to those of group 1 alone.
+        // The list register's former value still holds: if anything of the interrupt had changed,
+        // `attention` would be set. On a GICv3 the SGI is sent only if it is in group 1.
         if shadow.state() != LrState::Pending || from.is_none() && !shadow.group1() {
             return None;
         }
@@ -80,12 +81,13 @@ impl Vgic {
     }
 
     /// [`Self::maintenance`] in the most frequent case: the guest has ended one private
-    /// interrupt with a physical one behind, and nothing else has changed. The physical one,
-    /// which is to be deactivated; `None`, and nothing is changed, in other cases.
+    /// interrupt with a physical one behind it, and nothing else has changed. The answer is the
+    /// physical interrupt, which the caller must deactivate. In all other cases nothing is changed,
+    /// and the answer is `None`.
     #[inline(always)]
     pub fn end_of_hardware(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> Option<IntId> {
         let cpu = self.cpus.get_mut(vcpu.index())?;
-        // Of a GICv3 a report most often says that there is room for what waits.
+        // On a GICv3 a maintenance interrupt most often says that there is room for interrupts that wait.
         let room = self.version == GicVersion::V3 && cpu.waits();
         if cpu.attention || cpu.stuck || room {
             return None;
@@ -116,10 +118,10 @@ impl Vgic {
         Some(IntId::new(physical.into()))
     }
 
-    /// [`Self::enter`] in the most frequent case: shows the one interrupt that is new; `None`,
-    /// and nothing is changed, where there is more to do than that.
+    /// [`Self::enter`] in the most frequent case: lists the one interrupt that is newly pending.
+    /// Where there is more to do than that, nothing is changed, and the answer is `None`.
     #[inline(always)]
-    pub fn show_latched(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> Option<()> {
+    pub fn list_latched(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> Option<()> {
         let (groups, version) = (self.groups, self.version);
         let cpu = self.cpus.get_mut(vcpu.index())?;
         if cpu.discard || cpu.refold || cpu.waits() || cpu.forced != 0 || cpu.words != 1 {
@@ -144,13 +146,13 @@ impl Vgic {
         }
         cpu.used |= 1 << slot;
         cpu.words = 0;
-        (cpu.attention, cpu.again) = (false, false);
+        (cpu.attention, cpu.relatched) = (false, false);
         Some(())
     }
 }
 
 impl Cpu {
-    /// The list register for the interrupt of bit `new`: the one where it stood before and
+    /// The list register for the interrupt of bit `new`: the one in which it was listed before and
     /// has ended, or else a free one.
     #[inline(always)]
     fn slot_for(&self, new: u32, lrs: &impl ListRegisters) -> Option<usize> {
@@ -177,17 +179,17 @@ impl Cpu {
         None
     }
 
-    /// The value of list register `slot`, in which the interrupt of bit `new` stood and has
-    /// ended, or nothing stood; and the bookkeeping of it.
+    /// Lists the interrupt of bit `new` in list register `slot`, in which it was listed before and has
+    /// ended, or which was free. The answer is the list register's new value.
     #[inline(always)]
     fn relist(&mut self, new: u32, slot: usize) -> Option<u64> {
         let id = new.trailing_zeros();
         let bank = &mut self.private;
         let shadow = self.lr.get_mut(slot)?;
-        // What stood there has ended.
+        // The interrupt was listed there, and has ended.
         if bank.listed & !bank.sourced & new != 0 {
-            // Had its priority, group or enable changed since, `refold` would be set; so all
-            // but the state still holds.
+            // All but the state still holds: if the priority, group or enable had changed since,
+            // `refold` would be set.
             *shadow = shadow.with_state(LrState::Pending);
             bank.latch &= !new;
             bank.active &= !new;
@@ -201,7 +203,7 @@ impl Cpu {
         self.list_new(id, slot)
     }
 
-    /// Lists an SGI that is in no list register, or in one that it has left.
+    /// Lists an SGI that is in no list register, or that has ended in one.
     #[inline(never)]
     fn list_new(&mut self, id: u32, slot: usize) -> Option<u64> {
         let new = 1 << id;

@@ -1,5 +1,5 @@
-//! The short ways in every combination of what they depend on: they are taken where the modules' rules
-//! say so, change nothing where they are not, and come to what the long way comes to.
+//! The fast paths in every combination of the states on which they depend: they are taken if the modules'
+//! rules say so, change nothing if they are not taken, and have the outcome of the slow path.
 
 use crate::urgency::Urgency;
 use crate::{Frame, Lr, LrState, Vgic};
@@ -15,8 +15,8 @@ const V1: VcpuId = VcpuId::new(1);
 const TIMER: IntId = IntId::new(27);
 const VERSIONS: [GicVersion; 2] = [GicVersion::V2, GicVersion::V3];
 
-/// Two vCPUs of which all private interrupts are enabled, of group 1 and forwarded, and nothing is to
-/// be done.
+/// A controller of two vCPUs, whose private interrupts are all enabled, of group 1 and forwarded. No entry
+/// is due.
 fn ready(version: GicVersion) -> (Vgic, FakeListRegisters) {
     let mut vgic = Vgic::new(version, 2, 5);
     let mut lrs = FakeListRegisters::new(4);
@@ -38,10 +38,10 @@ fn private(vgic: &mut Vgic, cpu: VcpuId, offset: u64, value: u32) -> VcpuSet {
     vgic.write(frame, base + offset, Width::Word, value.into())
 }
 
-/// As the second vCPU sends it, or a device raises it.
-fn come(vgic: &mut Vgic, id: u32) {
+/// The second vCPU sends the SGI, or a device raises the other interrupt.
+fn raise(vgic: &mut Vgic, id: u32) {
     if id < 16 {
-        vgic.send_sgi_to(V1, id, V0);
+        let _ = vgic.send_sgi_to(V1, id, V0);
     } else {
         vgic.pulse(Some(V0), IntId::new(id));
     }
@@ -57,7 +57,7 @@ fn becomes(lrs: &mut FakeListRegisters, id: u32, state: LrState) {
     lrs.lr[slot] = Lr::from_bits(lrs.lr[slot]).with_state(state).into_bits();
 }
 
-/// What there is to compare: the private interrupts, and what is listed, wherever.
+/// The state that is compared: the private interrupts, and the listed ones without their places.
 fn outcome(vgic: &Vgic, lrs: &FakeListRegisters) -> String {
     let cpu = &vgic.cpus[0];
     let mut noted: Vec<_> = cpu.slots().map(|(_, lr)| lr.into_bits()).collect();
@@ -72,9 +72,9 @@ fn outcome(vgic: &Vgic, lrs: &FakeListRegisters) -> String {
     )
 }
 
-/// One listed and acknowledged, one that the guest has declared active, both known.
-fn company(vgic: &mut Vgic, lrs: &mut FakeListRegisters) {
-    come(vgic, 1);
+/// Lists two other interrupts: one that is acknowledged, and one that the guest has declared active.
+fn list_others(vgic: &mut Vgic, lrs: &mut FakeListRegisters) {
+    raise(vgic, 1);
     private(vgic, V0, 0x300, 1 << 2);
     vgic.enter(V0, lrs);
     becomes(lrs, 1, LrState::Active);
@@ -82,11 +82,11 @@ fn company(vgic: &mut Vgic, lrs: &mut FakeListRegisters) {
     assert!(!vgic.needs_entry(V0));
 }
 
-/// How an interrupt stood in a list register before it was ended.
-fn stood(vgic: &mut Vgic, lrs: &mut FakeListRegisters, id: u32, how: usize) {
+/// Lists an interrupt, pending, acknowledged or declared active, and ends it there; not at all if `how` is 0.
+fn list_and_end(vgic: &mut Vgic, lrs: &mut FakeListRegisters, id: u32, how: usize) {
     match how {
         0 => return,
-        1 | 2 => come(vgic, id),
+        1 | 2 => raise(vgic, id),
         _ => {
             private(vgic, V0, 0x300, 1 << id);
         }
@@ -100,7 +100,7 @@ fn stood(vgic: &mut Vgic, lrs: &mut FakeListRegisters, id: u32, how: usize) {
 }
 
 #[test]
-fn one_new_interrupt_is_shown_by_the_short_way_as_by_the_long_one() {
+fn one_new_interrupt_is_listed_alike_by_both_paths() {
     let mut shown = 0;
     for case in 0..1024usize {
         let is = |bit: usize| case >> bit & 1 != 0;
@@ -108,13 +108,14 @@ fn one_new_interrupt_is_shown_by_the_short_way_as_by_the_long_one() {
         let (id, how) = (if is(1) { 5 } else { 20 }, case >> 2 & 3);
         let (mut vgic, mut lrs) = ready(version);
         if is(4) {
-            company(&mut vgic, &mut lrs);
+            list_others(&mut vgic, &mut lrs);
         }
-        stood(&mut vgic, &mut lrs, id, how);
-        come(&mut vgic, id);
+        list_and_end(&mut vgic, &mut lrs, id, how);
+        raise(&mut vgic, id);
         let bank = &mut vgic.cpus[0].private;
         let mask = 1 << id;
-        // A level, its own or another's; a physical interrupt; not enabled; and all at once.
+        // The conditions that exclude the fast path, in all combinations: a level of this interrupt or of
+        // another one, a physical interrupt, a disabled interrupt.
         let extra = case >> 5;
         bank.line |= if extra & 1 != 0 { mask } else { 0 };
         bank.edge |= if extra & 2 != 0 { mask } else { 0 };
@@ -126,17 +127,17 @@ fn one_new_interrupt_is_shown_by_the_short_way_as_by_the_long_one() {
         let beside = is(4) && version == GicVersion::V2;
         let wanted = !level && extra & 24 == 0 && !beside;
 
-        let (mut long, mut long_lrs) = (vgic.clone(), lrs.clone());
+        let (mut slow, mut slow_lrs) = (vgic.clone(), lrs.clone());
         let before = outcome(&vgic, &lrs);
-        let taken = vgic.show_latched(V0, &mut lrs);
+        let taken = vgic.list_latched(V0, &mut lrs);
         assert_eq!(taken.is_some(), wanted, "{case:#x} {before}");
         if taken.is_none() {
             assert_eq!(outcome(&vgic, &lrs), before, "{case:#x}");
             continue;
         }
-        long.enter_at_length(V0, &mut long_lrs);
-        assert_eq!(outcome(&vgic, &lrs), outcome(&long, &long_lrs), "{case:#x}");
-        // Nothing is to be reported of these.
+        slow.enter_slow_path(V0, &mut slow_lrs);
+        assert_eq!(outcome(&vgic, &lrs), outcome(&slow, &slow_lrs), "{case:#x}");
+        // The end of none of these is to be reported.
         assert!(!lrs.reports && !vgic.cpus[0].reports);
         vgic.check();
         shown += 1;
@@ -144,15 +145,15 @@ fn one_new_interrupt_is_shown_by_the_short_way_as_by_the_long_one() {
     assert!(shown > 50, "{shown}");
 }
 
-/// A GICv2's of which another vCPU's waits is to be reported; a GICv3 has no such interrupt to let
-/// through.
+/// On a GICv2 the end of an SGI is reported while another sender's instance waits; on a GICv3 there is only
+/// one instance.
 #[test]
-fn more_senders_are_reported_by_the_short_way_too() {
+fn an_end_is_reported_if_another_sender_waits() {
     for version in VERSIONS {
         let (mut vgic, mut lrs) = ready(version);
-        vgic.send_sgi_to(V1, 5, V0);
-        vgic.send_sgi_to(V0, 5, V0);
-        assert!(vgic.show_latched(V0, &mut lrs).is_some());
+        let _ = vgic.send_sgi_to(V1, 5, V0);
+        let _ = vgic.send_sgi_to(V0, 5, V0);
+        assert!(vgic.list_latched(V0, &mut lrs).is_some());
         let reported = version == GicVersion::V2;
         let eoi = Lr::from_bits(lrs.read(0)).eoi();
         assert_eq!(
@@ -162,10 +163,11 @@ fn more_senders_are_reported_by_the_short_way_too() {
     }
 }
 
-/// The timer in company, so that its end is reported: ended, with or without what makes it due again.
+/// The timer's interrupt, listed while others are, so that its end is reported: pending, acknowledged, or
+/// declared active.
 fn ended_timer(how: usize) -> (Vgic, FakeListRegisters) {
     let (mut vgic, mut lrs) = ready(GicVersion::V2);
-    company(&mut vgic, &mut lrs);
+    list_others(&mut vgic, &mut lrs);
     vgic.inject_hardware_now(V0, TIMER, TIMER, &mut lrs);
     match how {
         0 => {}
@@ -174,7 +176,7 @@ fn ended_timer(how: usize) -> (Vgic, FakeListRegisters) {
             vgic.fold(V0, &mut lrs);
         }
         _ => {
-            // Acknowledged, and then ended and declared active by the guest.
+            // The guest clears its pending state, and declares it active.
             private(&mut vgic, V0, 0x280, 1 << 27);
             private(&mut vgic, V0, 0x300, 1 << 27);
             vgic.enter(V0, &mut lrs);
@@ -184,7 +186,7 @@ fn ended_timer(how: usize) -> (Vgic, FakeListRegisters) {
 }
 
 #[test]
-fn the_end_of_a_physical_interrupt_comes_to_the_same_by_the_short_way() {
+fn the_end_of_a_physical_interrupt_is_alike_by_both_paths() {
     let mut taken = 0;
     for case in 0..192usize {
         let is = |bit: usize| case >> bit & 1 != 0;
@@ -202,7 +204,7 @@ fn the_end_of_a_physical_interrupt_comes_to_the_same_by_the_short_way() {
         let due = is(0) || is(1) || is(2) && !is(3);
         let wanted = held && !due && !is(4) && !is(5);
 
-        let (mut long, mut long_lrs) = (vgic.clone(), lrs.clone());
+        let (mut slow, mut slow_lrs) = (vgic.clone(), lrs.clone());
         let before = format!("{vgic:?} {lrs:?}");
         let ended = vgic.end_of_hardware(V0, &mut lrs);
         assert_eq!(ended, wanted.then_some(TIMER), "{case:#x} {before}");
@@ -210,19 +212,19 @@ fn the_end_of_a_physical_interrupt_comes_to_the_same_by_the_short_way() {
             assert_eq!(format!("{vgic:?} {lrs:?}"), before, "{case:#x}");
             continue;
         }
-        long.maintenance(V0, &mut long_lrs);
-        assert_eq!(long.take_released(V0), ended, "{case:#x}");
-        assert_eq!(outcome(&vgic, &lrs), outcome(&long, &long_lrs), "{case:#x}");
-        assert_eq!(vgic.take_released(V0), None, "it is told already");
+        slow.maintenance(V0, &mut slow_lrs);
+        assert_eq!(slow.take_released(V0), ended, "{case:#x}");
+        assert_eq!(outcome(&vgic, &lrs), outcome(&slow, &slow_lrs), "{case:#x}");
+        assert_eq!(vgic.take_released(V0), None, "it is deactivated already");
         vgic.check();
         taken += 1;
     }
     assert!(taken >= 4, "{taken}");
 }
 
-/// Two ends are more than the short way knows of, and so is one of no physical interrupt.
+/// The end of an interrupt without a physical one behind it takes the slow path.
 #[test]
-fn the_short_way_of_an_end_is_for_one_physical_interrupt() {
+fn an_end_has_a_fast_path_only_with_a_physical_interrupt() {
     let (mut vgic, mut lrs) = ready(GicVersion::V2);
     vgic.set_level(Some(V0), IntId::new(20), true);
     vgic.enter(V0, &mut lrs);
@@ -234,9 +236,9 @@ fn the_short_way_of_an_end_is_for_one_physical_interrupt() {
     assert_eq!(vgic.end_of_hardware(V0, &mut lrs), None);
 }
 
-/// Who has something else to do, or more waiting than fits, takes the long way.
+/// A vCPU that has an entry to do, or for which more urgent interrupts wait, takes the slow path.
 #[test]
-fn what_is_shown_again_at_once_is_all_that_is_to_be_done() {
+fn an_interrupt_is_relisted_at_once_only_if_nothing_else_is_due() {
     for (version, flags) in VERSIONS
         .into_iter()
         .flat_map(|v| (0..4).map(move |f| (v, f)))
@@ -245,7 +247,7 @@ fn what_is_shown_again_at_once_is_all_that_is_to_be_done() {
         vgic.inject_hardware_now(V0, TIMER, TIMER, &mut lrs);
         becomes(&mut lrs, 27, LrState::Invalid);
         vgic.cpus[0].attention = flags & 1 != 0;
-        // Nothing is more urgent than what waits.
+        // The waiting interrupt is more urgent than any.
         vgic.cpus[0].overflow = flags & 2 != 0;
         vgic.cpus[0].next = if flags & 2 != 0 {
             Urgency::FIRST
@@ -253,16 +255,16 @@ fn what_is_shown_again_at_once_is_all_that_is_to_be_done() {
             Urgency::NONE
         };
         let before = format!("{vgic:?} {lrs:?}");
-        let shown = vgic.show_again(V0, TIMER, TIMER, &mut lrs);
+        let shown = vgic.relist_hardware(V0, TIMER, TIMER, &mut lrs);
         assert_eq!(shown.is_some(), flags == 0, "{version:?} {flags}");
         assert_eq!(format!("{vgic:?} {lrs:?}") == before, flags != 0);
 
         let (mut vgic, mut lrs) = ready(version);
-        come(&mut vgic, 5);
+        raise(&mut vgic, 5);
         vgic.enter(V0, &mut lrs);
         becomes(&mut lrs, 5, LrState::Invalid);
         vgic.cpus[0].attention = flags & 1 != 0;
-        // Nothing is more urgent than what waits.
+        // The waiting interrupt is more urgent than any.
         vgic.cpus[0].overflow = flags & 2 != 0;
         vgic.cpus[0].next = if flags & 2 != 0 {
             Urgency::FIRST
@@ -271,51 +273,51 @@ fn what_is_shown_again_at_once_is_all_that_is_to_be_done() {
         };
         let before = format!("{vgic:?} {lrs:?}");
         let from = (version == GicVersion::V2).then_some(V1);
-        let shown = vgic.show_sgi_again(from, 1 << 5, V0, &mut lrs);
+        let shown = vgic.relist_sgi(from, 1 << 5, V0, &mut lrs);
         assert_eq!(shown.is_some(), flags == 0, "{version:?} {flags}");
         assert_eq!(format!("{vgic:?} {lrs:?}") == before, flags != 0);
     }
 }
 
-/// Its list register must be empty, and hold what it held for this interrupt.
+/// The list register must be empty, and the last interrupt in it must have been this one.
 #[test]
-fn a_physical_interrupt_is_shown_again_in_its_own_empty_list_register() {
+fn a_physical_interrupt_is_relisted_in_its_own_empty_list_register() {
     for version in VERSIONS {
         for state in [LrState::Pending, LrState::Active] {
             let (mut vgic, mut lrs) = ready(version);
             vgic.inject_hardware_now(V0, TIMER, TIMER, &mut lrs);
             becomes(&mut lrs, 27, state);
             let before = lrs.lr.clone();
-            assert_eq!(vgic.show_again(V0, TIMER, TIMER, &mut lrs), None);
+            assert_eq!(vgic.relist_hardware(V0, TIMER, TIMER, &mut lrs), None);
             assert_eq!(lrs.lr, before);
         }
-        // Another timer's, which has ended there.
+        // The interrupt of another timer has ended there.
         let other = IntId::new(30);
         let (mut vgic, mut lrs) = ready(version);
         vgic.inject_hardware_now(V0, other, other, &mut lrs);
         becomes(&mut lrs, 30, LrState::Invalid);
-        assert_eq!(vgic.show_again(V0, TIMER, TIMER, &mut lrs), None);
+        assert_eq!(vgic.relist_hardware(V0, TIMER, TIMER, &mut lrs), None);
         vgic.inject_hardware_now(V0, TIMER, TIMER, &mut lrs);
         assert_eq!(Lr::from_bits(lrs.lr[slot_of(&lrs, 27)]).physical_id(), 27);
-        // The same one's, that was acknowledged when last looked at.
+        // This interrupt was active when the list register was last read.
         becomes(&mut lrs, 27, LrState::Active);
         vgic.fold(V0, &mut lrs);
         becomes(&mut lrs, 27, LrState::Invalid);
-        assert_eq!(vgic.show_again(V0, TIMER, TIMER, &mut lrs), None);
+        assert_eq!(vgic.relist_hardware(V0, TIMER, TIMER, &mut lrs), None);
     }
 }
 
-/// Who injects is not among those that are to be told.
+/// The vCPU on whose pCPU the interrupt is injected is not among those to be kicked.
 #[test]
-fn an_injection_tells_the_others() {
+fn an_injection_kicks_only_other_vcpus() {
     for version in VERSIONS {
         let (mut vgic, mut lrs) = ready(version);
-        come(&mut vgic, 1);
+        raise(&mut vgic, 1);
         for vcpu in [V0, VcpuId::new(2), VcpuId::new(200)] {
             let kick = vgic.inject_hardware_now(vcpu, TIMER, TIMER, &mut lrs);
             assert_eq!(kick, VcpuSet::EMPTY, "{version:?} {vcpu:?}");
         }
-        // Behind a line that goes to the other.
+        // An SPI that is routed to the other vCPU.
         let id = IntId::new(64);
         let dist = Frame::distributor(version, V0);
         vgic.write(dist, 0x108, Width::Word, 1);

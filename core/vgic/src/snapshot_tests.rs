@@ -1,4 +1,4 @@
-//! What a look at the controller ([`Vgic::snapshot`]) says of each interrupt: whose it is, and who sent it.
+//! [`Vgic::snapshot`] names the vCPU and the senders of each interrupt.
 
 use crate::{Frame, Lr, LrState, Vgic};
 use hanok_hal::ListRegisters;
@@ -12,7 +12,7 @@ fn set(vgic: &mut Vgic, vcpu: u8, offset: u64, value: u64) {
     vgic.write(Frame::V2(VcpuId::new(vcpu)), offset, Width::Word, value);
 }
 
-/// A GICv2 of three vCPUs that forwards, with the SPI enabled and sent to the first.
+/// A GICv2 of three vCPUs that forwards group 0, with the SPI enabled and routed to the first vCPU.
 fn ready() -> Vgic {
     let mut vgic = Vgic::new(GicVersion::V2, 3, 5);
     set(&mut vgic, 0, 0, 1);
@@ -21,9 +21,9 @@ fn ready() -> Vgic {
     vgic
 }
 
-/// GICD_SGIR on two vCPUs, with SGI 3 for the first.
+/// Two vCPUs send SGI 3 to the first by GICD_SGIR.
 #[test]
-fn a_look_says_who_sent_an_sgi() {
+fn a_snapshot_names_the_senders_of_an_sgi() {
     let mut vgic = ready();
     set(&mut vgic, 1, 0xf00, 1 << 16 | 3);
     set(&mut vgic, 2, 0xf00, 1 << 16 | 3);
@@ -36,9 +36,9 @@ fn a_look_says_who_sent_an_sgi() {
     assert_eq!(senders(SPI.get()).map(|(_, senders)| senders), Some(0));
 }
 
-/// The vCPU that has an interrupt keeps it, whatever is declared active and wherever it goes by now.
+/// The vCPU that has acknowledged an interrupt keeps it, although it is routed elsewhere and declared active.
 #[test]
-fn what_a_vcpu_has_stays_its_own_as_it_is_set_active() {
+fn an_active_interrupt_stays_its_vcpu_s_when_declared_active() {
     let mut vgic = ready();
     let mut lrs = FakeListRegisters::new(4);
     vgic.set_level(None, SPI, true);
@@ -46,7 +46,7 @@ fn what_a_vcpu_has_stays_its_own_as_it_is_set_active() {
     let taken = Lr::from_bits(lrs.read(0)).with_state(LrState::Active);
     assert_eq!(taken.virtual_id(), SPI.get());
     lrs.lr[0] = taken.into_bits();
-    // Out of the CPU, and to the second one from now on.
+    // The vCPU leaves, and the interrupt is routed to the second one.
     vgic.leave(V0, &mut lrs);
     set(&mut vgic, 0, 0x820, 0b10 << 8);
     set(&mut vgic, 0, 0x304, 0b10);

@@ -194,7 +194,7 @@ fn start(tree: &BoardTree<'static>, image: Image, layout: Layout) -> ! {
         payload,
         random: Mutex::new(random),
         jitter: AtomicU32::new(0),
-        rx_lock: Mutex::new(()),
+        rx_lock: Mutex::new(None),
         input_waits: AtomicU64::new(0),
         output_waits: AtomicBool::new(false),
         endings: Mutex::new(()),

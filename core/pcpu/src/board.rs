@@ -1,6 +1,6 @@
 //! The board as the exits see it: what all pCPUs share once the hypervisor has started.
 
-use crate::VmUnit;
+use crate::{VmUnit, Walk};
 use hanok_config::MAX_BOARD_LINES;
 use hanok_decode::SysReg;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -74,8 +74,9 @@ pub struct Board<B: Backend> {
     pub random: Mutex<hanok_random::Pool>,
     /// A mixture of the times at which things happened that no guest knows to the tick.
     pub jitter: AtomicU32,
-    /// Held by the pCPU that moves received bytes to the VMs; taken before any other lock.
-    pub rx_lock: Mutex<()>,
+    /// Held by the pCPU that moves received bytes to the VMs; taken before any other lock. What is left of the
+    /// prompt's last command.
+    pub rx_lock: Mutex<Option<Walk>>,
     /// A bit for each VM whose bytes wait until it has room for them.
     pub input_waits: AtomicU64,
     /// Some bytes wait until the line takes them.

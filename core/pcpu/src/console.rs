@@ -41,10 +41,19 @@ impl<B: Host> Board<B> {
     /// The serial port's interrupt: moves what arrived and what waits.
     pub fn serve_console(&'static self) {
         self.note_moment();
-        self.receive();
+        let left = self.receive();
         if self.output_waits.load(Ordering::Relaxed) {
             self.transmit();
         }
+        if left == Walked::InPart {
+            // The line has just taken a part of what was said: it will interrupt when it takes more.
+            self.interrupt_when_writable();
+        }
+    }
+
+    fn interrupt_when_writable(&self) {
+        self.output_waits.store(true, Ordering::Relaxed);
+        self.console.lock().port().interrupt_when_writable(true);
     }
 
     /// After a guest's access to its serial port: whether there is room for received bytes,
@@ -69,15 +78,15 @@ impl<B: Host> Board<B> {
             sent = sent.and(unit.vm.transmit(self));
         }
         if sent == Err(LineFull) {
-            self.output_waits.store(true, Ordering::Relaxed);
-            self.console.lock().port().interrupt_when_writable(true);
+            self.interrupt_when_writable();
         }
     }
 
     /// Takes bytes that arrived, one pCPU at a time, so that they stay in order. If there are more than
-    /// belong in one exit, the port's interrupt comes again.
-    fn receive(&'static self) {
-        let _turn = self.rx_lock.lock();
+    /// belong in one exit, the port's interrupt comes again. A command's next line is said, too: a new command
+    /// ends the former one, for whose rest the person did not wait.
+    fn receive(&'static self) -> Walked {
+        let mut walk = self.rx_lock.lock();
         let arrived = self.console.lock().receive(AT_ONCE);
         for index in 0..MAX_VMS {
             if arrived.vms >> index & 1 != 0 {
@@ -85,12 +94,18 @@ impl<B: Host> Board<B> {
             }
         }
         if let Some(command) = arrived.command {
-            self.carry_out(command);
+            *walk = self.carry_out(command);
+        }
+        let under_way = *walk;
+        *walk = under_way.and_then(|walk| self.walk(walk));
+        let left = walk.is_some();
+        if (arrived.command.is_some() || under_way.is_some()) && !left {
             self.console.lock().command_done();
         }
         if self.console.lock().pending() {
             self.output_waits.store(true, Ordering::Relaxed);
         }
+        if left { Walked::InPart } else { Walked::Whole }
     }
 
     /// Moves bytes to a VM as long as it has room. The caller holds `rx_lock`, without which no bytes
@@ -112,6 +127,16 @@ impl<B: Host> Board<B> {
             self.input_waits.fetch_and(!bit(vm), Ordering::SeqCst);
         }
     }
+}
+
+/// How much of a command is done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[must_use]
+enum Walked {
+    /// All of it, or there is none.
+    Whole,
+    /// Some lines are still to be said.
+    InPart,
 }
 
 fn bit(vm: VmId) -> u64 {

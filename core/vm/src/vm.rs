@@ -40,6 +40,8 @@ pub struct Vm {
     pub(crate) alarms: Alarms,
     stop_reason: Mutex<Option<StopReason>>,
     pub(crate) random: Mutex<Random>,
+    /// A bit for each vCPU that is still to be told that its interrupts changed ([`Vm::relay`]).
+    pub(crate) untold: AtomicU64,
 }
 
 /// The private part of a vCPU, which only the pCPU that runs it accesses.
@@ -117,6 +119,7 @@ impl Vm {
             alarms: Alarms::new(),
             stop_reason: Mutex::new(None),
             random: Mutex::default(),
+            untold: AtomicU64::new(0),
         }
     }
 

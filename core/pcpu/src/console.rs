@@ -83,11 +83,12 @@ impl<B: Host> Board<B> {
     }
 
     /// Takes bytes that arrived, one pCPU at a time, so that they stay in order. If there are more than
-    /// belong in one exit, the port's interrupt comes again. A command's next line is said, too: a new command
-    /// ends the former one, for whose rest the person did not wait.
+    /// belong in one exit, the port's interrupt comes again. While lines of a command are left to be said, the
+    /// next one is said instead: keys that are typed meanwhile are for the prompt after it.
     fn receive(&'static self) -> Walked {
         let mut walk = self.rx_lock.lock();
-        let arrived = self.console.lock().receive(AT_ONCE);
+        let most = if walk.is_some() { 0 } else { AT_ONCE };
+        let arrived = self.console.lock().receive(most);
         for index in 0..MAX_VMS {
             if arrived.vms >> index & 1 != 0 {
                 self.feed(VmId::new(index as u8));

@@ -143,15 +143,40 @@ impl Vm {
         }
     }
 
-    /// Tells vCPUs that their interrupts changed, if the pCPU of `vcpu` was asked to: an exit that changed
-    /// those of many told the first ones alone. For that pCPU.
+    /// Kicks the pCPUs of the first `most` vCPUs of `set`. That of the next one is asked to kick the others'.
+    fn kick_some(&self, machine: &impl Machine, set: VcpuSet, most: usize) {
+        let mut left = set;
+        for vcpu in set.iter().take(most) {
+            left.remove(vcpu);
+            self.kick_vcpu(machine, vcpu);
+        }
+        if let Some(relay) = left.iter().next() {
+            self.unkicked.fetch_or(left.bits(), Ordering::AcqRel);
+            self.requests(relay).ask_relay();
+            self.kick_vcpu(machine, relay);
+        }
+    }
+
+    /// Tells vCPUs that their interrupts changed, or kicks their pCPUs, if the pCPU of `vcpu` was asked to: an
+    /// exit that was about many did so for the first ones alone. For that pCPU.
     pub fn relay(&self, machine: &impl Machine, vcpu: VcpuId) -> Relay {
         if !self.requests(vcpu).take_relay() {
             return Relay::NotAsked;
         }
         let untold = VcpuSet::from_bits(self.untold.swap(0, Ordering::AcqRel));
         self.notify_first(machine, untold, Some(vcpu), RELAYED);
+        let unkicked = VcpuSet::from_bits(self.unkicked.swap(0, Ordering::AcqRel));
+        self.kick_some(machine, unkicked, RELAYED);
         Relay::Done
+    }
+
+    /// Makes every vCPU's pCPU look whether it may run on: the first ones' at once, the others' by a relay.
+    #[inline(never)]
+    pub fn kick_all(&self, machine: &impl Machine) {
+        let all = VcpuSet::first(self.vcpus());
+        all.iter()
+            .for_each(|vcpu| self.requests(vcpu).ask_attention());
+        self.kick_some(machine, all, AT_ONCE);
     }
 
     /// Whether an interrupt is pending for a vCPU that sleeps; its interrupts are in `lists`.

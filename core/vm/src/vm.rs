@@ -11,7 +11,7 @@ use hanok_config::VmConfig;
 use hanok_devices::Slots;
 use hanok_hal::Mutex;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use hanok_types::{GicVersion, VcpuId, VcpuSet, VmId, platform};
+use hanok_types::{GicVersion, VcpuId, VmId, platform};
 use hanok_vgic::Vgic;
 
 /// What [`Vm::set_paused`] changed.
@@ -42,6 +42,8 @@ pub struct Vm {
     pub(crate) random: Mutex<Random>,
     /// A bit for each vCPU that is still to be told that its interrupts changed ([`Vm::relay`]).
     pub(crate) untold: AtomicU64,
+    /// A bit for each vCPU whose pCPU is still to be kicked, so that it looks whether the vCPU may run on.
+    pub(crate) unkicked: AtomicU64,
 }
 
 /// The private part of a vCPU, which only the pCPU that runs it accesses.
@@ -120,6 +122,7 @@ impl Vm {
             stop_reason: Mutex::new(None),
             random: Mutex::default(),
             untold: AtomicU64::new(0),
+            unkicked: AtomicU64::new(0),
         }
     }
 
@@ -254,15 +257,6 @@ impl Vm {
     /// Wakes the pCPU of its first vCPU, which loads its memory.
     pub fn kick_first(&self, machine: &impl Machine) {
         self.kick_vcpu(machine, VcpuId::new(0));
-    }
-
-    /// Makes every vCPU's pCPU look whether it may run on.
-    #[inline(never)]
-    pub fn kick_all(&self, machine: &impl Machine) {
-        for vcpu in VcpuSet::first(self.vcpus()).iter() {
-            self.requests(vcpu).ask_attention();
-            self.kick_vcpu(machine, vcpu);
-        }
     }
 
     /// Begins to run a boot: devices and interrupts are reset, and the first vCPU is to start at

@@ -237,3 +237,19 @@ fn those_that_an_sgi_for_all_reaches_are_told_in_pieces() {
     assert_eq!(relay(&vm, 0), Relay::NotAsked);
     assert!(vm.vm.may_run(VcpuId::new(0)));
 }
+
+/// The end of a VM of 64 vCPUs is known to each of them at once; their pCPUs are kicked in pieces.
+#[test]
+fn all_pcpus_of_a_vm_that_ends_are_kicked_in_pieces() {
+    const ALL: u8 = 64;
+    let vm = running(ALL);
+    vm.machine.kicked();
+    vm.vm.kick_all(&vm.machine);
+    assert!((0..ALL).all(|vcpu| vm.vm.requests(VcpuId::new(vcpu)).take_attention()));
+    let kicked = |vm: &Fixture| vm.machine.kicked().into_iter();
+    assert!(kicked(&vm).eq(0..9), "and who kicks the others");
+    assert_eq!(vm.vm.relay(&vm.machine, VcpuId::new(8)), Relay::Done);
+    assert!(kicked(&vm).eq(8..41));
+    assert_eq!(vm.vm.relay(&vm.machine, VcpuId::new(40)), Relay::Done);
+    assert!(kicked(&vm).eq(40..64));
+}

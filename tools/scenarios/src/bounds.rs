@@ -171,7 +171,10 @@ fn bounded(root: &Path, board: &Board) -> Result<String> {
 fn judged(mut rows: Vec<Row>) -> Result<String> {
     rows.sort_by_key(|row| std::cmp::Reverse(row.longest));
     let over = rows.iter().filter(|row| row.longest > row.limit).count();
-    let mut said = format!("{} rows, {over} over {LIMIT} instructions:\n", rows.len());
+    let mut said = format!(
+        "{} rows, {over} over their limit (most: {LIMIT}):\n",
+        rows.len()
+    );
     for row in rows.iter().take(TOLD) {
         writeln!(said, "{} {} ({})", row.longest, row.name, row.reason)?;
     }

@@ -190,7 +190,7 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
         payload,
         random: Mutex::new(random),
         jitter: AtomicU32::new(0),
-        rx_lock: Mutex::new(()),
+        rx_lock: Mutex::new(None),
         input_waits: AtomicU64::new(0),
         output_waits: AtomicBool::new(false),
         endings: Mutex::new(()),

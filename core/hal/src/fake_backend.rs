@@ -121,7 +121,7 @@ impl FakeBackend {
         (self.settings.this_cpu)()
     }
 
-    /// Lets `interrupt` come again while bytes for the board are on `wire`.
+    /// Lets `interrupt` come again while bytes for the board are on `wire`, or the board waits until it can send.
     pub fn connect(&mut self, interrupt: u32, wire: Wire) {
         self.serial = Some((interrupt, wire));
     }
@@ -248,7 +248,7 @@ impl Backend for FakeBackend {
     fn end(&self, taken: Taken) {
         if let Some((interrupt, wire)) = &self.serial
             && taken.id().get() == *interrupt
-            && !lock(&wire.typed).is_empty()
+            && (!lock(&wire.typed).is_empty() || wire.called_when_writable.load(Ordering::SeqCst))
         {
             self.here().pending.insert(*interrupt);
         }

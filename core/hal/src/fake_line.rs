@@ -3,6 +3,7 @@
 use crate::{HostLine, LineFull, ReceiveInterrupt, SerialPort};
 use std::collections::VecDeque;
 use std::string::String;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
@@ -17,6 +18,8 @@ pub struct Wire {
     pub sent: Arc<Mutex<Vec<u8>>>,
     /// The bytes on their way to the board.
     pub typed: Arc<Mutex<VecDeque<u8>>>,
+    /// Whether the board wants to be interrupted when it can send.
+    pub called_when_writable: Arc<AtomicBool>,
 }
 
 impl Wire {
@@ -57,5 +60,7 @@ impl HostLine for FakeLine {
         lock(&self.0.typed).pop_front()
     }
 
-    fn interrupt_when_writable(&mut self, _on: bool) {}
+    fn interrupt_when_writable(&mut self, on: bool) {
+        self.0.called_when_writable.store(on, Ordering::SeqCst);
+    }
 }

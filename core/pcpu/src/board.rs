@@ -1,6 +1,6 @@
 //! The board during exits: the data that all pCPUs share once the hypervisor has started.
 
-use crate::VmUnit;
+use crate::{VmUnit, Walk};
 use hanok_config::MAX_BOARD_LINES;
 use hanok_decode::SysReg;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -74,9 +74,9 @@ pub struct Board<B: Backend> {
     pub random: Mutex<hanok_random::Pool>,
     /// A mixture of the times of events that no guest knows to the tick.
     pub jitter: AtomicU32,
-    /// The lock of the console's receiving side. The pCPU that moves received bytes to the VMs holds it,
-    /// and takes it before any other lock.
-    pub rx_lock: Mutex<()>,
+    /// The lock of the console's receiving side, and what is left of the prompt's last command. The pCPU that
+    /// moves received bytes to the VMs holds it, and takes it before any other lock.
+    pub rx_lock: Mutex<Option<Walk>>,
     /// A bit for each VM whose bytes wait until it has room for them.
     pub input_waits: AtomicU64,
     /// Whether bytes wait until the line takes them.

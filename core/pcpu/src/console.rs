@@ -41,10 +41,19 @@ impl<B: Host> Board<B> {
     /// Serves the serial port's interrupt: moves bytes that arrived, and bytes that wait to be sent.
     pub fn serve_console(&'static self) {
         self.note_moment();
-        self.receive();
+        let left = self.receive();
         if self.output_waits.load(Ordering::Relaxed) {
             self.transmit();
         }
+        if left == Walked::InPart {
+            // The line has just taken a part of what was said: it will interrupt when it takes more.
+            self.interrupt_when_writable();
+        }
+    }
+
+    fn interrupt_when_writable(&self) {
+        self.output_waits.store(true, Ordering::Relaxed);
+        self.console.lock().port().interrupt_when_writable(true);
     }
 
     /// Serves a guest's access to its serial port: moves received bytes if there is `room` for them, and
@@ -69,28 +78,35 @@ impl<B: Host> Board<B> {
             sent = sent.and(unit.vm.transmit(self));
         }
         if sent == Err(LineFull) {
-            self.output_waits.store(true, Ordering::Relaxed);
-            self.console.lock().port().interrupt_when_writable(true);
+            self.interrupt_when_writable();
         }
     }
 
     /// Takes bytes that arrived. Only one pCPU does so at a time, so that the bytes stay in order. If there
-    /// are too many for one exit, the port's interrupt comes again.
-    fn receive(&'static self) {
-        let _turn = self.rx_lock.lock();
-        let arrived = self.console.lock().receive(AT_ONCE);
+    /// are too many for one exit, the port's interrupt comes again. While lines of a command are left to be said, the
+    /// next one is said instead: keys that are typed meanwhile are for the prompt after it.
+    fn receive(&'static self) -> Walked {
+        let mut walk = self.rx_lock.lock();
+        let most = if walk.is_some() { 0 } else { AT_ONCE };
+        let arrived = self.console.lock().receive(most);
         for index in 0..MAX_VMS {
             if arrived.vms >> index & 1 != 0 {
                 self.feed(VmId::new(index as u8));
             }
         }
         if let Some(command) = arrived.command {
-            self.carry_out(command);
+            *walk = self.carry_out(command);
+        }
+        let under_way = *walk;
+        *walk = under_way.and_then(|walk| self.walk(walk));
+        let left = walk.is_some();
+        if (arrived.command.is_some() || under_way.is_some()) && !left {
             self.console.lock().command_done();
         }
         if self.console.lock().pending() {
             self.output_waits.store(true, Ordering::Relaxed);
         }
+        if left { Walked::InPart } else { Walked::Whole }
     }
 
     /// Moves bytes to a VM as long as it has room. The caller holds `rx_lock`, so that no further bytes
@@ -112,6 +128,16 @@ impl<B: Host> Board<B> {
             self.input_waits.fetch_and(!bit(vm), Ordering::SeqCst);
         }
     }
+}
+
+/// How much of a command is done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[must_use]
+enum Walked {
+    /// All of it, or there is none.
+    Whole,
+    /// Some lines are still to be said.
+    InPart,
 }
 
 fn bit(vm: VmId) -> u64 {

@@ -235,7 +235,7 @@ fn board(
         payload: &[],
         random: Mutex::new(random),
         jitter: AtomicU32::new(0),
-        rx_lock: Mutex::new(()),
+        rx_lock: Mutex::new(None),
         input_waits: AtomicU64::new(0),
         output_waits: AtomicBool::new(false),
         counts_instructions: false,

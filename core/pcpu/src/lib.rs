@@ -19,6 +19,8 @@ extern crate std;
 mod board;
 mod command;
 mod console;
+#[cfg(test)]
+mod crowd_tests;
 mod devices;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
@@ -41,6 +43,7 @@ mod unit;
 mod vcpu;
 
 pub use board::{Board, BoardInterrupts, DeviceLine, DeviceLines, Host, VmPort};
+pub use command::Walk;
 pub use console::begin_all;
 pub use devices::{OwnDevice, lines_of, set_triggers};
 pub use memory::{PageFault, regions_of};

@@ -12,6 +12,9 @@ use hanok_vm::{Cause, Clock, Ending, Interruptions};
 /// The pending updates of a pCPU that has none of its own in the board's list.
 static NO_UPDATES: AtomicU64 = AtomicU64::new(0);
 
+/// The number of alarms that are taken at a time: all vCPUs of a pCPU may wait for the same moment.
+const ALARMS: usize = 8;
+
 /// A pCPU's record without its vCPUs.
 #[allow(missing_debug_implementations)]
 pub struct Local<B: Backend> {
@@ -105,14 +108,18 @@ impl<B: Host> Local<B> {
         updates
     }
 
-    /// Takes the alarms that have come by `now`.
+    /// Takes the alarms that have come by `now`, at most [`ALARMS`] of them. What is left is due, and so
+    /// ends the turn that the next decision gives.
     #[inline(never)]
     fn take_alarms(&mut self, updates: &mut EntitySet, now: u64) {
-        while self.alarms.first_key() <= now
-            && let Some((due, _)) = self.alarms.first()
-        {
-            self.alarms.remove(due);
-            updates.insert(due);
+        for _ in 0..ALARMS {
+            match self.alarms.first() {
+                Some((due, at)) if at <= now => {
+                    self.alarms.remove(due);
+                    updates.insert(due);
+                }
+                _ => break,
+            }
         }
         self.first_alarm = Deadline::at(self.alarms.first_key());
     }

@@ -1,6 +1,8 @@
 //! The policy of one pCPU.
 
-use hanok_sched::{Decision, Entity, InterfaceError, Policy, Reservation, RoundRobin, Servers};
+use hanok_sched::{
+    Decision, Entity, InterfaceError, Policy, Replenished, Reservation, RoundRobin, Servers,
+};
 use hanok_vm::Clock;
 
 /// The policy of a pCPU, by its system's description.
@@ -33,7 +35,16 @@ impl PcpuPolicy {
         matches!(self, Self::Servers(_))
     }
 
-    /// Whether `entity` is the only one with work, and keeps its turn as long as it is.
+    /// Replenishes budgets that are due at `now`, as many as one piece of work may.
+    #[inline(always)]
+    pub(crate) fn replenish_some(&mut self, now: u64) -> Replenished {
+        match self {
+            Self::RoundRobin(_) => Replenished::All,
+            Self::Servers(policy) => servers::replenish_some(policy, now),
+        }
+    }
+
+    /// Whether `entity` is the only one with work, and keeps its turn as long as that is so.
     pub(crate) fn has_only(&self, entity: Entity) -> bool {
         match self {
             Self::RoundRobin(policy) => policy.has_only(entity),
@@ -77,7 +88,17 @@ impl PcpuPolicy {
 /// The policy of servers. It is kept out of line: round robin costs a few instructions, and inlined servers
 /// would take registers from it.
 mod servers {
-    use super::{Decision, Entity, Policy, Servers};
+    use super::{Decision, Entity, Policy, Replenished, Servers};
+
+    /// The number of budgets that are replenished at a time: those of all vCPUs of a pCPU may be due at the
+    /// same moment.
+    pub const AT_ONCE: usize = 8;
+
+    #[cold]
+    #[inline(never)]
+    pub fn replenish_some(policy: &mut Servers, now: u64) -> Replenished {
+        policy.replenish_some(now, AT_ONCE)
+    }
 
     #[cold]
     #[inline(never)]

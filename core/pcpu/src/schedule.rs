@@ -8,10 +8,10 @@
 use crate::sleep::Slept;
 use crate::{Host, Local, Pcpu, Vcpu};
 use hanok_hal::Context;
-use hanok_sched::{EntitySet, Policy};
+use hanok_sched::{EntitySet, Policy, Replenished};
 use hanok_trace::Event;
 use hanok_types::Deadline;
-use hanok_vm::Clock;
+use hanok_vm::{Clock, Relay};
 
 /// The amount of work that it took to bring one vCPU up to date.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,22 @@ enum Update {
     /// The vCPU entered its VM, or left it.
     Moved,
 }
+
+impl Update {
+    /// How much of a round's work it is ([`ROUND`]).
+    #[inline(always)]
+    fn work(self) -> u32 {
+        match self {
+            Self::Brief => 1,
+            Self::Interrupts => ROUND / 2,
+            Self::Moved => ROUND,
+        }
+    }
+}
+
+/// The work of a round, in brief updates. As many vCPUs as a pCPU can have may need one at the same time, as
+/// when their VM is paused, and pending interrupts are served between two rounds.
+const ROUND: u32 = 12;
 
 /// Whether all vCPUs were brought up to date.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,6 +66,10 @@ impl<B: Host> Pcpu<B> {
                 continue;
             }
             let local = &mut self.local;
+            if local.policy.replenish_some(now) == Replenished::Some {
+                self.serve_pending();
+                continue;
+            }
             let decision = local.policy.pick(now);
             local.deadline = local
                 .first_alarm()
@@ -106,11 +126,11 @@ impl<B: Host> Pcpu<B> {
         self.update_each(updates, now)
     }
 
-    /// Brings the vCPUs of `updates` up to date, until one came into its VM or left it, or the interrupts
-    /// of a second one were checked.
+    /// Brings the vCPUs of `updates` up to date, until the work of a round is done ([`ROUND`]): one came into
+    /// its VM or left it, the interrupts of a second one were checked, or there were many brief updates.
     fn update_each(&mut self, mut updates: EntitySet, now: u64) -> Round {
         let Self { local, vcpus } = self;
-        let mut looked = false;
+        let mut left = ROUND;
         while let Some(entity) = updates.take_first() {
             let Some(vcpu) = vcpus.get_mut(entity.index()) else {
                 continue;
@@ -118,14 +138,10 @@ impl<B: Host> Pcpu<B> {
             if is_up_to_date(vcpu) {
                 continue;
             }
-            let done = update(vcpu, local, now);
-            match done {
-                Update::Brief if local.ending.is_none() => {}
-                Update::Interrupts if local.ending.is_none() && !looked => looked = true,
-                _ => {
-                    local.put_back_updates(updates);
-                    return Round::Interrupted;
-                }
+            left = left.saturating_sub(update(vcpu, local, now).work());
+            if left == 0 || local.ending.is_some() {
+                local.put_back_updates(updates);
+                return Round::Interrupted;
             }
         }
         Round::Complete
@@ -200,6 +216,9 @@ fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update
     }
     if vm.requests(id).take_look() {
         vcpu.say_if_storm(local);
+    }
+    if vm.relay(local.board, id) == Relay::Done {
+        done = Update::Interrupts;
     }
     if vcpu.on && !(vm.lifecycle().is_running() && vm.power(id).is_on()) {
         done = Update::Moved;

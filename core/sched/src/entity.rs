@@ -109,6 +109,34 @@ impl EntitySet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        /// Against a set of the standard library's, over all indices that there are.
+        #[test]
+        fn a_mask_of_64_is_a_set(
+            changes in proptest::collection::vec((0..MAX_ENTITIES, any::<bool>()), 0..200),
+            from in 0..MAX_ENTITIES,
+        ) {
+            let (mut mask, mut set) = (EntitySet::EMPTY, BTreeSet::new());
+            for (index, inserts) in changes {
+                if inserts {
+                    mask.insert(entity(index));
+                    set.insert(index);
+                } else {
+                    mask.remove(entity(index));
+                    set.remove(&index);
+                }
+                prop_assert_eq!(mask.contains(entity(index)), inserts);
+                prop_assert_eq!(mask.len() as usize, set.len());
+            }
+            let after = set.range(from + 1..).chain(set.range(..=from)).next();
+            prop_assert_eq!(mask.after(entity(from)).map(Entity::index), after.copied());
+            let taken = core::iter::from_fn(|| mask.take_first());
+            prop_assert!(taken.map(Entity::index).eq(set));
+        }
+    }
 
     fn entity(index: usize) -> Entity {
         Entity::new(index).unwrap()

@@ -48,7 +48,7 @@ pub use hierarchy::Hierarchy;
 pub use interface::{Interface, InterfaceError};
 pub use pool::{Global, NoSuchCore, Partitioned, Pool};
 pub use round_robin::RoundRobin;
-pub use servers::{ChangeStatus, Kind, Order, Reservation, Servers, Slack};
+pub use servers::{ChangeStatus, Kind, Order, Replenished, Reservation, Servers, Slack};
 pub use tournament::Tournament;
 
 /// The answer of a policy: the entity that runs.

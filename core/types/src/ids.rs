@@ -86,6 +86,16 @@ impl VcpuSet {
         Self(1 << vcpu.index())
     }
 
+    /// The set of vCPUs whose indices are the bits of `bits`.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// A bit for each member's index.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
     /// The first `count` vCPUs, `count` at most [`MAX_VCPUS`].
     pub const fn first(count: usize) -> Self {
         match count {

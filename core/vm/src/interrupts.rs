@@ -16,6 +16,30 @@ pub enum TimerInterrupt {
     Free,
 }
 
+/// Whether vCPUs were told of changes that another pCPU made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Relay {
+    /// Nobody had asked for it.
+    NotAsked,
+    /// Some were told.
+    Done,
+}
+
+/// The number of vCPUs that are told of a change by the exit that makes it: as many as a GICv2 has. An exit
+/// that changes the interrupts of 64 takes long enough without telling each of them.
+const AT_ONCE: usize = if cfg!(feature = "interleavings") {
+    1
+} else {
+    8
+};
+/// The number of vCPUs that are told where nothing else is done.
+const RELAYED: usize = if cfg!(feature = "interleavings") {
+    1
+} else {
+    32
+};
+
 impl TimerInterrupt {
     #[inline(always)]
     fn of(held: bool) -> Self {
@@ -88,10 +112,71 @@ impl Vm {
     }
 
     #[inline(never)]
-    fn notify_some(&self, machine: &impl Machine, set: VcpuSet, caller: Option<VcpuId>) {
-        for vcpu in set.iter().filter(|vcpu| Some(*vcpu) != caller) {
+    fn notify_some(&self, machine: &impl Machine, mut set: VcpuSet, caller: Option<VcpuId>) {
+        if let Some(caller) = caller {
+            set.remove(caller);
+        }
+        self.notify_first(machine, set, caller, AT_ONCE);
+    }
+
+    /// Tells the first `most` vCPUs of `set` that their interrupts changed. The others are told by the pCPU of
+    /// `relay` in exits of their own, at the expense of the vCPU that made the change ([`Self::relay`]); where
+    /// none did, by the pCPU of one of them.
+    fn notify_first(
+        &self,
+        machine: &impl Machine,
+        set: VcpuSet,
+        relay: Option<VcpuId>,
+        most: usize,
+    ) {
+        let mut left = set;
+        for vcpu in set.iter().take(most) {
+            left.remove(vcpu);
             self.attract(machine, vcpu);
         }
+        if let Some(next) = left.iter().next() {
+            let relay = relay.unwrap_or(next);
+            // Before the request, so that whoever takes the request finds them.
+            self.untold.fetch_or(left.bits(), Ordering::AcqRel);
+            self.requests(relay).ask_relay();
+            self.kick_vcpu(machine, relay);
+        }
+    }
+
+    /// Kicks the pCPUs of the first `most` vCPUs of `set`. That of the next one is asked to kick the others'.
+    fn kick_some(&self, machine: &impl Machine, set: VcpuSet, most: usize) {
+        let mut left = set;
+        for vcpu in set.iter().take(most) {
+            left.remove(vcpu);
+            self.kick_vcpu(machine, vcpu);
+        }
+        if let Some(relay) = left.iter().next() {
+            self.unkicked.fetch_or(left.bits(), Ordering::AcqRel);
+            self.requests(relay).ask_relay();
+            self.kick_vcpu(machine, relay);
+        }
+    }
+
+    /// Tells vCPUs that their interrupts changed, or kicks their pCPUs, if the pCPU of `vcpu` was asked to: an
+    /// exit that was about many did so for the first ones alone. For that pCPU.
+    pub fn relay(&self, machine: &impl Machine, vcpu: VcpuId) -> Relay {
+        if !self.requests(vcpu).take_relay() {
+            return Relay::NotAsked;
+        }
+        let untold = VcpuSet::from_bits(self.untold.swap(0, Ordering::AcqRel));
+        self.notify_first(machine, untold, Some(vcpu), RELAYED);
+        let unkicked = VcpuSet::from_bits(self.unkicked.swap(0, Ordering::AcqRel));
+        self.kick_some(machine, unkicked, RELAYED);
+        Relay::Done
+    }
+
+    /// Makes every vCPU's pCPU look whether it may run on: the first ones' at once, the others' by a relay.
+    #[inline(never)]
+    pub fn kick_all(&self, machine: &impl Machine) {
+        let all = VcpuSet::first(self.vcpus());
+        all.iter()
+            .for_each(|vcpu| self.requests(vcpu).ask_attention());
+        self.kick_some(machine, all, AT_ONCE);
     }
 
     /// Whether an interrupt is pending for a vCPU that sleeps; its interrupts are in `lists`.

@@ -63,13 +63,13 @@ pub use handle::Guest;
 pub use hanok_hal::{Entry, GuestFault};
 pub use hanok_trace::{Cause, Counters};
 pub use id_registers::id_register;
-pub use interrupts::TimerInterrupt;
+pub use interrupts::{Relay, TimerInterrupt};
 pub use lifecycle::{Ending, Lifecycle, Transition, Wish};
 pub use machine::{Clock, CpuRegisters, Home, Interrupts, Machine, SerialLines, StackPointer};
 #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
 pub use partial::Partial;
 pub use power::{Power, StartRefused};
-pub use report::{Listed, Pending, State};
+pub use report::{Counted, Listed, Pending, State};
 pub use requests::{Checks, Interruptions, Kick, PostedSgis, Requests};
 pub use smccc::function;
 pub use storm::exception_storm;

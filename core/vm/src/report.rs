@@ -9,6 +9,19 @@ use heapless::{String, Vec};
 /// The interrupts of one vCPU that are not idle, as many as are shown.
 pub type Pending = Vec<Snapshot, 32>;
 
+/// How often a vCPU exited for a cause.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    /// The vCPU.
+    pub vcpu: VcpuId,
+    /// The cause.
+    pub cause: Cause,
+    /// The number of exits.
+    pub exits: u64,
+    /// The number of instructions that the hypervisor executed for them.
+    pub instructions: u64,
+}
+
 /// The state of a VM, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -145,18 +158,21 @@ impl Vm {
         }
     }
 
-    /// Calls `show` for each vCPU and each cause that had exits, with the number of exits and the
-    /// number of instructions that the hypervisor executed for them.
-    pub fn each_count(&self, mut show: impl FnMut(VcpuId, Cause, u64, u64)) {
-        for vcpu in VcpuSet::first(self.vcpus()).iter() {
+    /// The first count that is not zero after `passed` of them, and how many have been passed with it. A VM has
+    /// [`Cause::COUNT`] counts for each vCPU.
+    pub fn next_count(&self, passed: usize) -> Option<(usize, Counted)> {
+        (passed..self.vcpus() * Cause::COUNT).find_map(|at| {
+            let vcpu = VcpuId::new((at / Cause::COUNT) as u8);
+            let cause = *Cause::ALL.get(at % Cause::COUNT)?;
             let counters = self.counters(vcpu);
-            for cause in Cause::ALL {
-                let exits = counters.exits(cause);
-                if exits > 0 {
-                    show(vcpu, cause, exits, counters.instructions(cause));
-                }
-            }
-        }
+            let counted = Counted {
+                vcpu,
+                cause,
+                exits: counters.exits(cause),
+                instructions: counters.instructions(cause),
+            };
+            (counted.exits > 0).then_some((at + 1, counted))
+        })
     }
 
     /// The interrupts of a vCPU that are not idle, as of their last fold. If there are more than

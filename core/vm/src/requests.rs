@@ -43,6 +43,7 @@ impl Requests {
     const DUMP: u64 = 8;
     const ATTENTION: u64 = 16;
     const LOOK: u64 = 32;
+    const RELAY: u64 = 64;
     /// If one of these is set, a request to check interrupts needs no kick.
     const NO_KICK: u64 = Self::INTERRUPTS | Self::QUIET;
     /// The bits of requests. The bits above them are posted SGIs.
@@ -66,6 +67,16 @@ impl Requests {
     /// Whether that was requested since the last call.
     pub fn take_look(&self) -> bool {
         self.take(Self::LOOK)
+    }
+
+    /// Requests to tell other vCPUs of the VM that their interrupts changed.
+    pub(crate) fn ask_relay(&self) {
+        self.0.fetch_or(Self::RELAY, Ordering::AcqRel);
+    }
+
+    /// Whether that was requested since the last call.
+    pub(crate) fn take_relay(&self) -> bool {
+        self.take(Self::RELAY)
     }
 
     /// The vCPU's interrupts changed: its list registers must be brought up to date.

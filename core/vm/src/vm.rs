@@ -11,7 +11,7 @@ use hanok_config::VmConfig;
 use hanok_devices::Slots;
 use hanok_hal::Mutex;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use hanok_types::{GicVersion, VcpuId, VcpuSet, VmId, platform};
+use hanok_types::{GicVersion, VcpuId, VmId, platform};
 use hanok_vgic::Vgic;
 
 /// What [`Vm::set_paused`] changed.
@@ -40,6 +40,10 @@ pub struct Vm {
     pub(crate) alarms: Alarms,
     stop_reason: Mutex<Option<StopReason>>,
     pub(crate) random: Mutex<Random>,
+    /// A bit for each vCPU that is still to be told that its interrupts changed ([`Vm::relay`]).
+    pub(crate) untold: AtomicU64,
+    /// A bit for each vCPU whose pCPU is still to be kicked, so that it looks whether the vCPU may run on.
+    pub(crate) unkicked: AtomicU64,
 }
 
 /// The private part of a vCPU, which only the pCPU that runs it accesses.
@@ -117,6 +121,8 @@ impl Vm {
             alarms: Alarms::new(),
             stop_reason: Mutex::new(None),
             random: Mutex::default(),
+            untold: AtomicU64::new(0),
+            unkicked: AtomicU64::new(0),
         }
     }
 
@@ -251,15 +257,6 @@ impl Vm {
     /// Wakes the pCPU of its first vCPU, which loads its memory.
     pub fn kick_first(&self, machine: &impl Machine) {
         self.kick_vcpu(machine, VcpuId::new(0));
-    }
-
-    /// Makes every vCPU's pCPU check whether the vCPU may go on.
-    #[inline(never)]
-    pub fn kick_all(&self, machine: &impl Machine) {
-        for vcpu in VcpuSet::first(self.vcpus()).iter() {
-            self.requests(vcpu).ask_attention();
-            self.kick_vcpu(machine, vcpu);
-        }
     }
 
     /// Begins to run a boot: devices and interrupts are reset, and the first vCPU is to start at

@@ -342,7 +342,8 @@ pub fn hold(machine: &Machine, spoil: bool) {
     println!("hold: done, {} wrong", pattern.count_wrong("hold"));
 }
 
-fn key_came() -> bool {
+/// Whether a byte has come at the serial port.
+pub fn key_came() -> bool {
     const FR: u64 = 0x18;
     const RXFE: u32 = 1 << 4;
     mmio::read32(platform::UART.get() + FR) & RXFE == 0

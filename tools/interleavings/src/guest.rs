@@ -1,11 +1,15 @@
 //! Models of guests.
 
 use crate::World;
+use crate::world::used;
+use hanok_decode::SysReg;
 use hanok_hal::Context;
 use hanok_hal::fake::{FakeBackend, VIRTUAL_TIMER};
 use hanok_pcpu::{After, Pcpu, guest};
-use hanok_types::{Width, platform};
-use hanok_vm::{Action, Cause, DataAbort, Exit, Instruction, MmioAccess, Wait, function};
+use hanok_types::{GicVersion, VcpuId, Width, platform};
+use hanok_vm::{
+    Action, Cause, DataAbort, Exit, Instruction, MmioAccess, SystemRegister, Wait, function,
+};
 use shuttle::rand::Rng;
 
 /// How often guests make which exit.
@@ -33,7 +37,7 @@ pub struct Guest {
 /// What a guest does at its exit.
 enum Deed {
     Call([u64; 4]),
-    Interrupt(u8),
+    Interrupt(VcpuId),
     Wait,
     Yield,
 }
@@ -103,7 +107,8 @@ impl Guest {
     fn deed(&self, vcpus: usize) -> Deed {
         let mut random = shuttle::rand::thread_rng();
         let chance = random.gen_range(0..100);
-        let other = random.gen_range(0..vcpus) as u8;
+        let others = used(vcpus);
+        let other = VcpuId::new(others[random.gen_range(0..others.len())] as u8);
         let habits = self.habits;
         let bounds = [
             habits.ends,
@@ -118,7 +123,7 @@ impl Guest {
             }),
             _ if chance < bounds[1] => Deed::Call(match random.gen_range(0..3) {
                 0 => [function::CPU_OFF.into(), 0, 0, 0],
-                _ => [function::CPU_ON.into(), other.into(), 0x4000_0000, 0],
+                _ => [function::CPU_ON.into(), other.affinity(), 0x4000_0000, 0],
             }),
             _ if chance < bounds[2] => Deed::Interrupt(other),
             _ if chance < bounds[3] => Deed::Wait,
@@ -142,14 +147,12 @@ fn act(pcpu: &mut Pcpu<FakeBackend>, deed: Deed) -> (Cause, After) {
         }
         Deed::Interrupt(to) => {
             // The target may still be off.
-            let start = [function::CPU_ON.into(), to.into(), 0x4000_0000, 0];
+            let start = [function::CPU_ON.into(), to.affinity(), 0x4000_0000, 0];
             vcpu.context.regs.x[..4].copy_from_slice(&start);
+            let version = vcpu.unit.vm.gic_version();
             let started = guest(vcpu, board, &mut lists).handle(Exit::Hypercall);
             assert_eq!(started, Action::Resume);
-            // Forwards interrupts to all (GICD_CTLR), as every boot of the guest's does once; then
-            // GICD_SGIR: the SGI in bits 3:0, targets in 23:16 (IHI 0048B, 4.3.15).
-            put(pcpu, 0, 1);
-            put(pcpu, 0xf00, 1 << (16 + u64::from(to)) | 3);
+            send(pcpu, version, to);
             return (Cause::Device, After::Resume);
         }
         Deed::Wait => (Cause::Wait, Action::NextThenBlock(Wait::Interrupt)),
@@ -158,14 +161,51 @@ fn act(pcpu: &mut Pcpu<FakeBackend>, deed: Deed) -> (Cause, After) {
     (cause, vcpu.act(local, 0, action))
 }
 
+/// The resident vCPU sends SGI 3 to a vCPU. It forwards interrupts to all before (GICD_CTLR), as every boot of
+/// the guest's does once.
+fn send(pcpu: &mut Pcpu<FakeBackend>, version: GicVersion, to: VcpuId) {
+    if version == GicVersion::V2 {
+        put(pcpu, 0, 1);
+        // GICD_SGIR: the SGI in bits 3:0, targets in 23:16 (IHI 0048B, 4.3.15).
+        return put(pcpu, 0xf00, 1 << (16 + to.index()) | 3);
+    }
+    put(pcpu, 0, 3);
+    // GICR_IGROUPR0 and GICR_ISENABLER0 of the target (IHI 0069, chapter 12).
+    let frame = to.index() as u64 * platform::GIC_REDIST_STRIDE + 0x1_0000;
+    for offset in [0x80, 0x100] {
+        let register = platform::GIC_REDIST.get() + frame + offset;
+        handle(pcpu, 1 << 3, store(register));
+    }
+    let affinity = to.affinity();
+    // ICC_SGI1R_EL1: the SGI in bits 27:24, Aff1 in 23:16, a bit for each Aff0 in 15:0. Half of them go to all
+    // others (bit 40), of which those take it that have it enabled.
+    let one = (affinity >> 8) << 16 | 1 << (affinity & 0xf);
+    let targets = if shuttle::rand::thread_rng().gen_bool(0.5) {
+        1 << 40
+    } else {
+        one
+    };
+    let value = 3 << 24 | targets;
+    let write = SystemRegister {
+        id: SysReg::ICC_SGI1R_EL1,
+        register: 1,
+        write: true,
+    };
+    handle(pcpu, value, Exit::SystemRegister(write));
+}
+
 /// The resident vCPU stores a word to the distributor.
 fn put(pcpu: &mut Pcpu<FakeBackend>, offset: u64, value: u64) {
+    handle(pcpu, value, store(platform::GIC_DIST.get() + offset));
+}
+
+/// Handles an exit by which the resident vCPU writes `value`, which is in X1.
+fn handle(pcpu: &mut Pcpu<FakeBackend>, value: u64, exit: Exit) {
     let (Some(vcpu), local) = pcpu.resident_and_local() else {
         return;
     };
     vcpu.context.regs.x[1] = value;
     let mut lists = hanok_hal::Backend::lists(&local.board.machine);
-    let exit = store(platform::GIC_DIST.get() + offset);
     let action = guest(vcpu, local.board, &mut lists).handle(exit);
     assert_eq!(action, Action::Next);
 }

@@ -5,7 +5,7 @@ use crate::{Guest, Habits};
 use hanok_hal::fake::{FakeBackend, PoweredOff, Settings, Wire};
 use hanok_memory::{Absence, Page, PageError, Taken};
 use hanok_pcpu::fake::{FakeBoard, FakePromise, RAM, SPARE, UART};
-use hanok_pcpu::{Board, PageFault, Pcpu, VmUnit, begin_all};
+use hanok_pcpu::{Board, PageFault, Pcpu, VmUnit};
 use hanok_types::{GicVersion, GuestPage, Hpa, Ipa, VcpuId, VmId};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -19,10 +19,25 @@ const PATIENCE: usize = 20_000;
 /// The prefix of a plan's line that is awaited, not typed.
 const AWAIT: &str = "await ";
 
+/// Of a VM with more vCPUs than a GICv2 has, these are used, and of more VMs than that these boot: the first,
+/// the last, and one past the bits of a word of 32.
+const SPARSE: [usize; 3] = [0, 33, 63];
+/// How many there may be of which all are used.
+const FEW: usize = 8;
+
+/// Which of so many are used.
+pub(crate) fn used(number: usize) -> Vec<usize> {
+    if number > FEW {
+        SPARSE.into_iter().filter(|one| *one < number).collect()
+    } else {
+        (0..number).collect()
+    }
+}
+
 /// What a run is made of.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How many CPUs.
+    /// How many CPUs. Those without work have no thread.
     pub cpus: usize,
     /// For each VM the CPUs of its vCPUs.
     pub vms: Vec<Vec<u8>>,
@@ -39,6 +54,34 @@ pub struct Plan {
     /// What is typed at the prompt, a line at a time. A line that begins with `await ` is not
     /// typed: the text behind that word must have been printed before the next line is typed.
     pub lines: Vec<&'static str>,
+}
+
+impl Plan {
+    /// The VMs that boot.
+    fn booting(&self) -> Vec<usize> {
+        used(self.vms.len())
+    }
+
+    /// The CPUs that have work: each is a thread. The serial port's interrupt goes to the first.
+    fn working(&self) -> BTreeSet<usize> {
+        let cpus_of = |vm: usize| {
+            let cpus = &self.vms[vm];
+            used(cpus.len())
+                .into_iter()
+                .map(|vcpu| usize::from(cpus[vcpu]))
+        };
+        let cpus = self.booting().into_iter().flat_map(cpus_of);
+        cpus.chain([0]).collect()
+    }
+
+    /// A GICv2 where all VMs have few enough vCPUs for one.
+    fn gic(&self) -> GicVersion {
+        if self.cpus <= FEW && self.vms.iter().all(|vm| vm.len() <= FEW) {
+            GicVersion::V2
+        } else {
+            GicVersion::V3
+        }
+    }
 }
 
 /// A running board.
@@ -71,7 +114,7 @@ impl World {
             asleep: shuttle::thread::yield_now,
             lists: 4,
         };
-        let fake = FakeBoard::with_promises(settings, &plan.vms, GicVersion::V2, &plan.promises);
+        let fake = FakeBoard::with_promises(settings, &plan.vms, plan.gic(), &plan.promises);
         let runs = |cpus: &Vec<u8>| cpus.iter().map(|_| AtomicUsize::new(0)).collect();
         let world = Self {
             board: fake.board,
@@ -88,11 +131,13 @@ impl World {
     /// checker.
     pub fn run(plan: &Plan) -> String {
         let (world, pcpus) = Self::new(plan);
-        begin_all(world.board);
+        world.begin(&plan.booting());
         let world = Arc::new(world);
+        let working = plan.working();
         let threads: Vec<_> = pcpus
             .into_iter()
             .enumerate()
+            .filter(|(cpu, _)| working.contains(cpu))
             .map(|(cpu, pcpu)| {
                 let (world, habits) = (Arc::clone(&world), plan.habits);
                 let run = move || world.run_cpu(pcpu, habits);
@@ -127,11 +172,20 @@ impl World {
         world.wire.text()
     }
 
+    /// Lets these VMs boot.
+    fn begin(&self, vms: &[usize]) {
+        for unit in vms.iter().map(|vm| &self.board.vms[*vm]) {
+            let begun = unit.vm.lifecycle().begin();
+            assert!(begun.is_made(), "it has not booted yet");
+            unit.vm.kick_first(self.board);
+        }
+    }
+
     /// Waits until every VM's first vCPU has run, or the VM has ended by itself, and until each
     /// vCPU has run as often as the plan says.
     fn await_runs(&self, plan: &Plan) {
         for (unit, runs) in self.board.vms.iter().zip(&self.runs) {
-            for (vcpu, runs) in runs.iter().enumerate() {
+            for (vcpu, runs) in used(runs.len()).into_iter().map(|vcpu| (vcpu, &runs[vcpu])) {
                 let wanted = plan.runs.max(usize::from(vcpu == 0));
                 while runs.load(Ordering::SeqCst) < wanted && !unit.vm.lifecycle().is_ended() {
                     shuttle::thread::yield_now();

@@ -21,10 +21,15 @@ fn settings() -> Config {
 
 /// Runs `plan` in random orders, and in orders with few changes of thread.
 fn check(plan: Plan) {
+    check_some(plan, RUNS);
+}
+
+/// As [`check`], but only so many interleavings of each kind.
+fn check_some(plan: Plan, runs: usize) {
     let other = plan.clone();
-    let random = RandomScheduler::new_from_seed(0x4a6f, RUNS);
+    let random = RandomScheduler::new_from_seed(0x4a6f, runs);
     Runner::new(random, settings()).run(move || drop(World::run(&plan)));
-    let few = PctScheduler::new_from_seed(0x6b65, 3, RUNS);
+    let few = PctScheduler::new_from_seed(0x6b65, 3, runs);
     Runner::new(few, settings()).run(move || drop(World::run(&other)));
 }
 
@@ -280,4 +285,59 @@ fn budgets_are_enforced_while_vms_come_and_go() {
             "stop vm2",
         ],
     });
+}
+
+/// CPUs for 64 vCPUs, of which the first, number 33 and the last run. Their CPUs have the same numbers; all others
+/// belong to the first CPU, so that its masks are full.
+fn sparse() -> Vec<u8> {
+    let cpu = |vcpu| if [33, 63].contains(&vcpu) { vcpu } else { 0 };
+    (0..64).map(cpu).collect()
+}
+
+#[test]
+fn vcpus_and_cores_up_to_63_are_woken_and_end_when_they_are_told() {
+    let plan = Plan {
+        cpus: 64,
+        vms: vec![sparse(), vec![63, 33]],
+        promises: vec![],
+        // A first vCPU that turned itself off would wake nobody.
+        habits: Habits {
+            power: 0,
+            interrupts: 60,
+            first_is_busy: true,
+            ..CALM
+        },
+        runs: 2,
+        thefts: 0,
+        lines: vec!["pause vm0", "resume vm0", "stop vm0", "stop vm1"],
+    };
+    check_some(plan, 100);
+}
+
+#[test]
+fn vms_up_to_63_end_and_reset_themselves_and_end_when_they_are_told() {
+    let mut vms: Vec<Vec<u8>> = (0..64).map(|vm| vec![vm]).collect();
+    vms[0] = sparse();
+    vms[33] = vec![33, 63];
+    vms[63] = vec![63, 0];
+    let plan = Plan {
+        cpus: 64,
+        vms,
+        promises: vec![],
+        habits: WILD,
+        runs: 0,
+        thefts: 0,
+        lines: vec![
+            "restart vm33",
+            "pause vm63",
+            "restart vm63",
+            "stop vm0",
+            "stop vm33",
+            "stop vm63",
+            "stop vm0",
+            "stop vm33",
+            "stop vm63",
+        ],
+    };
+    check_some(plan, 20);
 }

@@ -22,6 +22,7 @@ use hanok_boot::overrides::Overrides;
 use hanok_boot::system;
 use hanok_console::request::{Input, Request, Sink};
 use hanok_console::run;
+use hanok_console::script::ScriptStep;
 
 /// The steps.
 pub const STEPS: &[TestStep] = &[
@@ -160,18 +161,26 @@ fn run(root: &Path, counting: &Counting, dir: &Path, cores: u64) -> Outcome<Repo
         "board = \"qemu-virt\"\ncores = {cores}\n[[vm]]\nname = \"payload\"\n\
          kernel = \"payload\"\nmemory = \"64M\"\ncpus = [0]\n"
     );
-    count(root, counting, dir, &described, None, PATIENCE)
+    count(root, counting, dir, &described, Course::default(), PATIENCE)
 }
 
-/// The count of a system with one VM or two, described by the text `described`, until it ends or
-/// prints the text `until`. The folder `dir` has their output afterwards, in `vm.console` and
+/// What happens while a system is counted.
+#[derive(Default)]
+pub struct Course<'a> {
+    /// The text that ends the run; otherwise the system ends by itself.
+    pub until: Option<&'a str>,
+    /// What is awaited and typed at the console.
+    pub steps: Vec<ScriptStep>,
+}
+
+/// The count of a system described by the text `described`. The folder `dir` has their output afterwards, in `vm.console` and
 /// `vm2.console`.
 pub fn count(
     root: &Path,
     counting: &Counting,
     dir: &Path,
     described: &str,
-    until: Option<&str>,
+    course: Course<'_>,
     patience: Duration,
 ) -> Outcome<Report> {
     let mut ready = ready(root, dir, described)?;
@@ -184,8 +193,8 @@ pub fn count(
         command: ready.command,
         framed: ready.framed,
         poweroff: ready.poweroff,
-        steps: ready.first,
-        until: until.map(str::to_owned),
+        steps: [ready.first, course.steps].concat(),
+        until: course.until.map(str::to_owned),
         timeout: Some(patience),
         consoles: consoles.blame(Code::Usage)?,
         log: file("hanok.log").blame(Code::Usage)?,

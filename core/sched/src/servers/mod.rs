@@ -77,6 +77,16 @@ impl Reservation {
     }
 }
 
+/// Which of the budgets that are due were replenished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Replenished {
+    /// All of them.
+    All,
+    /// Some; others are still due.
+    Some,
+}
+
 /// The servers of one CPU.
 #[derive(Clone, Debug)]
 pub struct Servers<const N: usize = { crate::MAX_ENTITIES }> {
@@ -202,6 +212,23 @@ impl<const N: usize> Servers<N> {
     fn charge(&mut self, charged: Entity<N>, spent: u64) {
         let queue = self.bank.charge(charged, spent);
         self.requeue(charged, queue);
+    }
+
+    /// Replenishes at most `most` of the budgets whose time has come by `now`. [`Policy::pick`] replenishes all
+    /// that are left: this is for a caller that may not do so much at a time.
+    pub fn replenish_some(&mut self, now: u64, most: usize) -> Replenished {
+        self.charge_until(now);
+        for _ in 0..most {
+            match self.bank.due(now) {
+                Some((entity, queue)) => self.requeue(entity, queue),
+                None => return Replenished::All,
+            }
+        }
+        if self.bank.next_timer() <= now {
+            Replenished::Some
+        } else {
+            Replenished::All
+        }
     }
 
     /// Replenishes the budgets whose time has come.

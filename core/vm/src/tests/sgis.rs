@@ -1,10 +1,11 @@
 //! SGIs by a GICv2's GICD_SGIR: the fast path, by posted SGIs, and the slow path, which all others take.
 
-use super::requests::{get, put, running, settle, show_posted};
+use super::requests::{get, private, put, running, settle, sgi, show_posted};
 use super::store;
 use crate::fake::Fixture;
-use crate::{Action, Attempt, PostedSgis};
+use crate::{Action, Attempt, PostedSgis, Relay};
 use hanok_types::{GicVersion, VcpuId, Width, platform};
+use std::vec::Vec;
 
 const GICD: u64 = platform::GIC_DIST.get();
 /// GICD_SGIR (IHI 0048, 4.3.15): the SGI in bits 3:0, targets in 23:16, a filter in 25:24.
@@ -195,4 +196,50 @@ fn both(to: VcpuId) -> PostedSgis {
         let _ = requests.post(PostedSgis::signed(id, VcpuId::new(0), to).unwrap());
     }
     requests.take_posted_sgis()
+}
+
+/// An SGI for 63 others is pending at all of them at once; eight are told in the same exit, and the others in
+/// exits of their own, which the sender's pCPU makes by kicks of itself.
+#[test]
+fn those_that_an_sgi_for_all_reaches_are_told_in_pieces() {
+    const ALL: u8 = 64;
+    let mut vm = running(ALL);
+    for vcpu in 0..ALL {
+        put(&mut vm, 0, private(vcpu.into(), 0x80), 1 << 5);
+        put(&mut vm, 0, private(vcpu.into(), 0x100), 1 << 5);
+    }
+    let told = |vm: &Fixture| -> Vec<u8> {
+        let all = (0..ALL).filter(|vcpu| vm.vm.requests(VcpuId::new(*vcpu)).take_interrupts());
+        all.collect()
+    };
+    told(&vm);
+    sgi(&mut vm, 0, 5 << 24 | 1 << 40);
+    let pending = |vm: &Fixture, n: u8| !vm.vm.pending_interrupts(VcpuId::new(n)).is_empty();
+    assert!((1..ALL).all(|vcpu| pending(&vm, vcpu)) && !pending(&vm, 0));
+    assert_eq!(told(&vm), (1..9).collect::<Vec<_>>());
+    let relay = |vm: &Fixture, n| vm.vm.relay(&vm.machine, VcpuId::new(n));
+    assert_eq!(relay(&vm, 9), Relay::NotAsked, "it is the sender's work");
+    assert!(!vm.vm.may_run(VcpuId::new(0)), "not before it has done it");
+    for piece in [9..41, 41..ALL] {
+        assert_eq!(relay(&vm, 0), Relay::Done);
+        assert_eq!(told(&vm), piece.collect::<Vec<_>>());
+    }
+    assert_eq!(relay(&vm, 0), Relay::NotAsked);
+    assert!(vm.vm.may_run(VcpuId::new(0)));
+}
+
+/// The end of a VM of 64 vCPUs is known to each of them at once; their pCPUs are kicked in pieces.
+#[test]
+fn all_pcpus_of_a_vm_that_ends_are_kicked_in_pieces() {
+    const ALL: u8 = 64;
+    let vm = running(ALL);
+    vm.machine.kicked();
+    vm.vm.kick_all(&vm.machine);
+    assert!((0..ALL).all(|vcpu| vm.vm.requests(VcpuId::new(vcpu)).take_attention()));
+    let kicked = |vm: &Fixture| vm.machine.kicked().into_iter();
+    assert!(kicked(&vm).eq(0..9), "and who kicks the others");
+    assert_eq!(vm.vm.relay(&vm.machine, VcpuId::new(8)), Relay::Done);
+    assert!(kicked(&vm).eq(8..41));
+    assert_eq!(vm.vm.relay(&vm.machine, VcpuId::new(40)), Relay::Done);
+    assert!(kicked(&vm).eq(40..64));
 }

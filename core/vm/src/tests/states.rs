@@ -3,7 +3,8 @@
 
 use crate::fake::{FIRST_CPU, Fixture, config};
 use crate::{
-    Attempt, Cause, Ending, Entry, PauseChange, Requests, State, StopReason, Vcpu, Vm, Wish,
+    Attempt, Cause, Counted, Ending, Entry, PauseChange, Requests, State, StopReason, Vcpu, Vm,
+    Wish,
 };
 use hanok_types::{CpuId, GicVersion, VcpuId, VmId, platform};
 use std::vec::Vec;
@@ -217,10 +218,17 @@ fn each_count_that_is_not_zero_is_shown() {
         (0..exits).for_each(|_| counters.count(cause));
         counters.charge(cause, instructions);
     }
-    let mut shown = Vec::new();
-    vm.each_count(|vcpu, cause, exits, instructions| {
-        shown.push((vcpu.index() as u8, cause, exits, instructions));
+    let mut passed = 0;
+    let next = core::iter::from_fn(|| {
+        let (looked_at, counted) = vm.next_count(passed)?;
+        passed = looked_at;
+        Some(counted)
     });
+    let words = |one: Counted| {
+        let vcpu = one.vcpu.index() as u8;
+        (vcpu, one.cause, one.exits, one.instructions)
+    };
+    let shown: Vec<_> = next.map(words).collect();
     assert_eq!(shown, counts);
 }
 

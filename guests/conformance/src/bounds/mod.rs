@@ -1,5 +1,6 @@
 //! Measures what makes the hypervisor work longest in one exit.
 
+mod many;
 mod mess;
 mod places;
 mod together;
@@ -7,7 +8,7 @@ mod together;
 use crate::arch::{access, fp};
 use crate::machine::Machine;
 use crate::sleep::sleep_until;
-use crate::{boot, fuzz, gic, marker, mmu, psci, smp};
+use crate::{boot, fuzz, gic, marker, mmu, psci, smp, sweep};
 use mess::Mess;
 use places::RegisterPlace;
 
@@ -46,6 +47,9 @@ pub fn run(machine: &Machine, part: Option<&str>) {
         Some("together") => together::run(machine),
         Some("fuzz") => fuzzed(machine),
         Some("lives") => lives(),
+        Some("many") => many::run(machine),
+        Some("absent") => many::absent(machine),
+        Some("prompt") => prompt(),
         _ => registers(machine),
     }
     println!("bounds: done");
@@ -67,6 +71,15 @@ fn fuzzed(machine: &Machine) -> ! {
 fn lives() {
     row(format_args!("a neighbour's lives"), || {
         sleep_until(LIVES_MS, || false);
+    });
+}
+
+/// Waits for a key, while a person uses the prompt.
+fn prompt() {
+    row(format_args!("the prompt"), || {
+        while !sweep::key_came() {
+            sleep_until(1, || false);
+        }
     });
 }
 

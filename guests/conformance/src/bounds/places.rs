@@ -103,6 +103,39 @@ pub fn interrupts(machine: &Machine) -> impl Iterator<Item = RegisterPlace> {
     distributor.chain(redistributors)
 }
 
+/// The registers of the interrupt controller whose writes concern all CPUs, or one of the last.
+pub fn of_all_cpus(machine: &Machine) -> impl Iterator<Item = RegisterPlace> {
+    const OFFSETS: [(u64, bool); 11] = [
+        (0x84, false),
+        (0x104, false),
+        (0x184, false),
+        (0x204, false),
+        (0x284, false),
+        (0x304, false),
+        (0x384, false),
+        (0x404, false),
+        (0xc08, false),
+        (0, true),
+        (0x6100, true),
+    ];
+    let last = machine.cpus - 1;
+    let distributor = OFFSETS.map(|(offset, spoils)| RegisterPlace {
+        frame: "GICD",
+        index: 0,
+        base: gic::distributor(),
+        offset,
+        spoils,
+    });
+    let waker = RegisterPlace {
+        frame: "GICR",
+        index: last,
+        base: gic::v3::redistributor(last),
+        offset: 0x14,
+        spoils: true,
+    };
+    distributor.into_iter().chain([waker])
+}
+
 /// The registers of the other devices, and addresses without a device.
 pub fn others(machine: &Machine) -> impl Iterator<Item = RegisterPlace> {
     // The serial port's data register is last, since it prints characters without meaning.

@@ -296,3 +296,36 @@ fn a_server_past_its_zero_lag_time_frees_its_bandwidth_at_once() {
     policy.pick(4);
     assert_eq!(policy.budget(entity(1)), Some(1), "two at half the rate");
 }
+
+/// Budgets of all servers that are due at the same moment are replenished a few at a time, and who runs is the
+/// same as where they are replenished at once.
+#[test]
+fn as_many_budgets_as_there_can_be_are_replenished_in_pieces() {
+    const ALL: usize = 64;
+    const PIECE: usize = 8;
+    let mut policy: Servers<ALL> = Servers::new(Order::EarliestDeadline, Slack::Idle);
+    let all = || (0..ALL).map(|n| Entity::<ALL>::new(n).unwrap());
+    for entity in all() {
+        let interface = periodic(2 * ALL as u64, 1);
+        let reservation = Reservation::rate_monotonic(Kind::Periodic, interface);
+        policy.reserve(entity, reservation, 0).unwrap();
+        policy.wake(entity, 0);
+    }
+    assert_eq!(Entity::<ALL>::new(ALL), None, "there is no further one");
+    // Each spends its budget.
+    let ran: std::collections::BTreeSet<_> = (0..=ALL as u64)
+        .filter_map(|now| policy.pick(now).run.map(Entity::index))
+        .collect();
+    assert_eq!(ran.len(), ALL);
+    let period = 2 * ALL as u64;
+    assert_eq!(policy.replenish_some(period - 1, PIECE), Replenished::All);
+    let mut at_once = policy.clone();
+    for piece in 1..ALL / PIECE {
+        let some = policy.replenish_some(period, PIECE);
+        assert_eq!(some, Replenished::Some, "piece {piece}");
+        let due = all().filter(|entity| policy.budget(*entity) == Some(0));
+        assert_eq!(due.count(), ALL - piece * PIECE);
+    }
+    assert_eq!(policy.replenish_some(period, PIECE), Replenished::All);
+    assert_eq!(policy.pick(period), at_once.pick(period));
+}

@@ -53,9 +53,7 @@ fn access(iss: AbortIss) -> Option<Frequent> {
 /// if `esr`, a value of ESR_EL2, is not of such an MSR.
 #[inline(always)]
 pub const fn operand_of_write(register: SysReg, esr: u64) -> Option<u8> {
-    /// The bits that may have any value: the operand, and what the architecture adds in the upper
-    /// half.
-    const ANY: u64 = SystemIss::new().with_operand(31).into_bits() as u64 | !0 << 32;
+    const OPERAND: u64 = SystemIss::new().with_operand(31).into_bits() as u64;
     let wanted = SystemIss::new()
         .with_op0(register.op0())
         .with_op1(register.op1())
@@ -63,8 +61,9 @@ pub const fn operand_of_write(register: SysReg, esr: u64) -> Option<u8> {
         .with_crm(register.crm())
         .with_op2(register.op2());
     // All A64 instructions are 32 bits long, as ESR_EL2.IL says.
+    // The upper half is zero for this class; were the architecture to add something there, the answer is `None`.
     let esr_wanted = (Class::SystemRegister as u64) << 26 | 1 << 25 | wanted.into_bits() as u64;
-    if esr & !ANY != esr_wanted {
+    if esr & !OPERAND != esr_wanted {
         return None;
     }
     Some(SystemIss::from_bits(esr as u32).operand())

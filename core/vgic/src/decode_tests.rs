@@ -16,14 +16,15 @@ fn values(bits: u32, targets: u32) -> impl Iterator<Item = u64> {
 }
 
 /// IHI 0069H, ICC_SGI1R_EL1: TargetList in bits 15:0, Aff1 in 23:16, INTID in 27:24, Aff2 in 39:32,
-/// IRM in bit 40, RS in 47:44, Aff3 in 55:48.
+/// IRM in bit 40, RS in 47:44, Aff3 in 55:48; the others are reserved, and where one is set, no target is named.
 #[test]
 fn a_system_register_names_a_single_vcpu() {
     let mut fast = 0;
     for value in values(64, 0) {
         let list = value & 0xffff;
-        let nowhere_else = value & 0x00ff_f1ff_00fc_0000 == 0;
-        let single = nowhere_else && list.count_ones() == 1;
+        let elsewhere = value & 0x00ff_f1ff_00fc_0000 != 0;
+        let reserved = value & 0xff00_0e00_f000_0000 != 0;
+        let single = !elsewhere && !reserved && list.count_ones() == 1;
         let wanted = single.then(|| {
             let affinity = (value >> 16 & 0xff) << 8 | u64::from(list.trailing_zeros());
             let target = VcpuId::of_affinity(affinity).expect("one of four clusters");
@@ -32,7 +33,7 @@ fn a_system_register_names_a_single_vcpu() {
         assert_eq!(SgiRegister::single_target(value), wanted, "{value:#x}");
         fast += usize::from(single);
     }
-    assert!(fast > 1000, "{fast}");
+    assert!(fast > 100, "{fast}");
 }
 
 /// IHI 0048B, 4.3.15: TargetListFilter in bits 25:24, CPUTargetList in 23:16, SGIINTID in 3:0.

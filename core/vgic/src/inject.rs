@@ -29,17 +29,16 @@ impl SgiRegister {
     }
 
     /// The SGI and the one vCPU that `value` names; `None` if it names several, none, all others, or an
-    /// affinity that no vCPU has.
+    /// affinity that no vCPU has, and if a reserved bit is set.
     #[inline(always)]
     pub fn single_target(value: u64) -> Option<(u32, VcpuId)> {
         let sgi = Sgi::from_bits(value);
-        let elsewhere = Sgi::new()
-            .with_aff1(!(VcpuId::CLUSTERS - 1))
-            .with_aff2(u8::MAX)
-            .with_aff3(u8::MAX)
-            .with_range(0xf)
-            .with_others(true);
-        let plain = value & elsewhere.into_bits() == 0;
+        // All bits above the cluster's but the identifier's: those of another affinity, of a range and of all
+        // others. Reserved ones that are set are left to the slow path, too, as the constant then is one that an
+        // instruction can hold.
+        let cluster_bits = VcpuId::CLUSTERS.trailing_zeros();
+        let identifier = Sgi::new().with_id(0xf).into_bits();
+        let plain = (value & !identifier) >> (16 + cluster_bits) == 0;
         // In whole registers: the CPU would need further instructions to cut the values to halfwords.
         let targets = u32::from(sgi.targets());
         let cluster = u32::from(sgi.aff1() % VcpuId::CLUSTERS) * u32::from(VcpuId::CLUSTER);

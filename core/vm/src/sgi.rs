@@ -56,7 +56,10 @@ impl Vm {
         id: u32,
         target: VcpuId,
     ) -> Attempt {
-        let Some((home, requests)) = self.reach(target).filter(|_| target != from) else {
+        if target == from {
+            return Attempt::Untouched;
+        }
+        let Some((home, requests)) = self.reach(target) else {
             return Attempt::Untouched;
         };
         let posted = match version {

@@ -71,7 +71,10 @@ impl Vcpus {
     pub fn get(&self, vcpu: VcpuId) -> Option<&SharedVcpu> {
         // The others come first, as mostly only its own pCPU needs the first vCPU.
         match self.others.get(vcpu.index().wrapping_sub(1)) {
-            None if vcpu.index() == 0 => Some(&self.first),
+            None if vcpu.index() == 0 => {
+                core::hint::cold_path();
+                Some(&self.first)
+            }
             other => other,
         }
     }

@@ -79,6 +79,12 @@ impl HostLine for HostUart {
         self.uart.set_interrupt_masks(masks);
     }
 
+    fn interrupt_when_received(&mut self, on: bool) {
+        let mut masks = self.uart.interrupt_masks();
+        masks.set(RECEIVED, on);
+        self.uart.set_interrupt_masks(masks);
+    }
+
     fn acknowledge(&mut self) -> ReceiveInterrupt {
         let pending = self.uart.masked_interrupt_status();
         self.uart.clear_interrupts(pending - RECEIVED);

@@ -319,4 +319,6 @@ pub trait HostLine: SerialPort {
     fn receive(&mut self) -> Option<u8>;
     /// Enables or disables the interrupt for room to send bytes.
     fn interrupt_when_writable(&mut self, on: bool);
+    /// Enables or disables the interrupts for received bytes.
+    fn interrupt_when_received(&mut self, on: bool);
 }

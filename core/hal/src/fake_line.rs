@@ -20,6 +20,10 @@ pub struct Wire {
     pub typed: Arc<Mutex<VecDeque<u8>>>,
     /// Whether the board wants to be interrupted when it can send.
     pub called_when_writable: Arc<AtomicBool>,
+    /// Whether the board does not want to be interrupted by received bytes.
+    pub deaf: Arc<AtomicBool>,
+    /// How many bytes the line still takes; `None` if it is never full.
+    pub room: Arc<Mutex<Option<usize>>>,
 }
 
 impl Wire {
@@ -34,12 +38,15 @@ impl Wire {
     }
 }
 
-/// The board's serial line, which is never full.
+/// The board's serial line.
 #[derive(Debug)]
 pub struct FakeLine(pub Wire);
 
 impl SerialPort for FakeLine {
     fn try_send(&mut self, byte: u8) -> Result<(), LineFull> {
+        if let Some(room) = &mut *lock(&self.0.room) {
+            *room = room.checked_sub(1).ok_or(LineFull)?;
+        }
         lock(&self.0.sent).push(byte);
         Ok(())
     }
@@ -58,6 +65,10 @@ impl HostLine for FakeLine {
 
     fn receive(&mut self) -> Option<u8> {
         lock(&self.0.typed).pop_front()
+    }
+
+    fn interrupt_when_received(&mut self, on: bool) {
+        self.0.deaf.store(!on, Ordering::SeqCst);
     }
 
     fn interrupt_when_writable(&mut self, on: bool) {

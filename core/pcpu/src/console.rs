@@ -84,9 +84,13 @@ impl<B: Host> Board<B> {
 
     /// Takes bytes that arrived. Only one pCPU does so at a time, so that the bytes stay in order. If there
     /// are too many for one exit, the port's interrupt comes again. While lines of a command are left to be said, the
-    /// next one is said instead: keys that are typed meanwhile are for the prompt after it.
+    /// next one is said instead, once the line has taken those before it. Keys that are typed meanwhile are for the
+    /// prompt after it: they stay in the port, whose interrupt for them is off, as it would come again at once.
     fn receive(&'static self) -> Walked {
         let mut walk = self.rx_lock.lock();
+        if walk.is_some() && self.console.lock().pending() {
+            return Walked::InPart;
+        }
         let most = if walk.is_some() { 0 } else { AT_ONCE };
         let arrived = self.console.lock().receive(most);
         for index in 0..MAX_VMS {
@@ -100,10 +104,14 @@ impl<B: Host> Board<B> {
         let under_way = *walk;
         *walk = under_way.and_then(|walk| self.walk(walk));
         let left = walk.is_some();
-        if (arrived.command.is_some() || under_way.is_some()) && !left {
-            self.console.lock().command_done();
+        let mut console = self.console.lock();
+        if under_way.is_some() || left {
+            console.port().interrupt_when_received(!left);
         }
-        if self.console.lock().pending() {
+        if (arrived.command.is_some() || under_way.is_some()) && !left {
+            console.command_done();
+        }
+        if console.pending() {
             self.output_waits.store(true, Ordering::Relaxed);
         }
         if left { Walked::InPart } else { Walked::Whole }

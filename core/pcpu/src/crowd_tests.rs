@@ -157,6 +157,39 @@ fn a_command_about_all_vms_is_done_a_line_at_a_time() {
     }
 }
 
+/// A line that takes a few bytes at a time: nothing is lost, and keys that wait make no interrupts.
+#[test]
+fn a_slow_line_paces_a_command_about_all_vms() {
+    let vms = vec![vec![0]; MAX_VMS];
+    let fake = FakeBoard::new(settings(), &vms, GicVersion::V3);
+    let (board, wire) = (fake.board, fake.wire);
+    wire.send(b"\x1dlist\rstats vm63\r");
+    let (mut exits, mut with_keys) = (0, 0);
+    loop {
+        *wire.room.lock().expect("nobody panicked") = Some(8);
+        let keys = !wire.typed.lock().expect("nobody panicked").is_empty();
+        let heard = keys && !wire.deaf.load(Ordering::SeqCst);
+        if !heard && !wire.called_when_writable.load(Ordering::SeqCst) {
+            break;
+        }
+        board.serve_console();
+        exits += 1;
+        with_keys += usize::from(heard);
+    }
+    let text = wire.text();
+    for vm in 0..MAX_VMS {
+        assert!(text.contains(&format!("\nhanok: vm{vm} ")), "{vm}: {text}");
+    }
+    assert!(text.contains("vm63: 0 accesses"), "{text}");
+    assert!(!text.contains("lost"), "{text}");
+    assert!(with_keys < 5, "{with_keys} interrupts of keys");
+    assert!(
+        exits <= text.len() / 8 + 100,
+        "{exits} interrupts, {} bytes",
+        text.len()
+    );
+}
+
 /// What is typed while a command's lines are said is not lost, and comes after them.
 #[test]
 fn a_command_that_is_typed_during_another_one_comes_after_it() {

@@ -85,14 +85,14 @@ impl PcpuPolicy {
     }
 }
 
+/// The number of budgets that are replenished at a time: those of all vCPUs of a pCPU may be due at the
+/// same moment.
+pub const AT_ONCE: usize = 8;
+
 /// The policy of servers. It is kept out of line: round robin costs a few instructions, and inlined servers
 /// would take registers from it.
 mod servers {
-    use super::{Decision, Entity, Policy, Replenished, Servers};
-
-    /// The number of budgets that are replenished at a time: those of all vCPUs of a pCPU may be due at the
-    /// same moment.
-    pub const AT_ONCE: usize = 8;
+    use super::{AT_ONCE, Decision, Entity, Policy, Replenished, Servers};
 
     #[cold]
     #[inline(never)]

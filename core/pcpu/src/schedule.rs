@@ -5,12 +5,13 @@
 //! kicked, are due, or did something themselves, and tells the policy what has changed; then the policy says
 //! which vCPU runs. A vCPU that waits or has lost its turn stays in the CPU until another one needs it.
 
+use crate::policy::AT_ONCE;
 use crate::sleep::Slept;
 use crate::{Host, Local, Pcpu, Vcpu};
 use hanok_hal::Context;
 use hanok_sched::{EntitySet, Policy, Replenished};
 use hanok_trace::Event;
-use hanok_types::Deadline;
+use hanok_types::{Deadline, MAX_VCPUS};
 use hanok_vm::{Clock, Relay};
 
 /// The amount of work that it took to bring one vCPU up to date.
@@ -41,6 +42,9 @@ impl Update {
 /// when their VM is paused, and pending interrupts are served between two rounds.
 const ROUND: u32 = 12;
 
+/// The largest number of pieces in which budgets are replenished before a decision, for that of the board.
+const PIECES: usize = MAX_VCPUS.div_ceil(AT_ONCE);
+
 /// Whether all vCPUs were brought up to date.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use]
@@ -54,6 +58,7 @@ enum Round {
 impl<B: Host> Pcpu<B> {
     /// Brings the vCPU that is to run next into the CPU; sleeps while there is none.
     pub fn schedule(&mut self) {
+        let mut pieces = 0;
         loop {
             let now = self.local.board.counter();
             if self.update_all(now) == Round::Interrupted {
@@ -66,7 +71,10 @@ impl<B: Host> Pcpu<B> {
                 continue;
             }
             let local = &mut self.local;
-            if local.policy.replenish_some(now) == Replenished::Some {
+            // As many pieces as there can be budgets: with periods as short as a piece, one would be due again
+            // each time.
+            if pieces < PIECES && local.policy.replenish_some(now) == Replenished::Some {
+                pieces += 1;
                 self.serve_pending();
                 continue;
             }
@@ -210,15 +218,22 @@ fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update
     let mut done = Update::Brief;
     let vm = &vcpu.unit.vm;
     let id = vcpu.core.id;
-    vm.requests(id).take_attention();
-    if vm.requests(id).take_dump() {
-        vcpu.dump(local);
-    }
-    if vm.requests(id).take_look() {
-        vcpu.say_if_storm(local);
-    }
-    if vm.relay(local.board, id) == Relay::Done {
-        done = Update::Interrupts;
+    let requests = vm.requests(id);
+    // One look for all that are seldom made.
+    if requests.has_seldom_ones() {
+        requests.take_attention();
+        if vm.relay(local.board, id) == Relay::Done {
+            done = Update::Interrupts;
+        }
+        // Lines of text are the work of a round, each.
+        if requests.take_dump() {
+            vcpu.dump(local);
+            done = Update::Moved;
+        }
+        if requests.take_look() {
+            vcpu.say_if_storm(local);
+            done = Update::Moved;
+        }
     }
     if vcpu.on && !(vm.lifecycle().is_running() && vm.power(id).is_on()) {
         done = Update::Moved;

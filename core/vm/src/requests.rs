@@ -74,6 +74,13 @@ impl Requests {
         self.0.fetch_or(Self::RELAY, Ordering::AcqRel);
     }
 
+    /// Whether one of those requests was made that have nothing to do with interrupts and timers.
+    #[inline(always)]
+    pub fn has_seldom_ones(&self) -> bool {
+        const SELDOM: u64 = Requests::DUMP | Requests::ATTENTION | Requests::LOOK | Requests::RELAY;
+        self.0.load(Ordering::Relaxed) & SELDOM != 0
+    }
+
     /// Whether that was requested since the last call.
     pub(crate) fn take_relay(&self) -> bool {
         self.take(Self::RELAY)

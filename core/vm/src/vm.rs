@@ -271,6 +271,9 @@ impl Vm {
         // It was turned off just before, and no vCPU is in the VM that could start it.
         let _ = self.power(VcpuId::new(0)).start(entry);
         *self.stop_reason.lock() = None;
+        // A relay of the former boot did not come to these.
+        self.untold.store(0, Ordering::Relaxed);
+        self.unkicked.store(0, Ordering::Relaxed);
         self.lifecycle.run()
     }
 

@@ -127,6 +127,11 @@ impl Talk {
         Self::with(bench, &mut command)
     }
 
+    /// As `hanok list` names the system of a `hanok run case.toml`.
+    fn name(&self) -> String {
+        format!("case-{}", self.child.id())
+    }
+
     fn hears(&mut self, wanted: &str) -> Result<()> {
         let start = Instant::now();
         while !self.heard.contains(wanted) {
@@ -197,9 +202,11 @@ fn attached(bench: &Bench, file: &str) -> Result<()> {
     let mut run = Talk::hanok(bench, &["run", file])?;
     run.hears("[a] ready")?;
     let mut list = Talk::hanok(bench, &["list"])?;
-    list.hears(&format!("case-{}", run.child.id()))?;
+    list.hears(&run.name())?;
     list.ends(Code::Success)?;
-    let mut other = Talk::hanok(bench, &["attach", "case"])?;
+    // By its whole name, as other tests run systems meanwhile.
+    let name = run.name();
+    let mut other = Talk::hanok(bench, &["attach", &name])?;
     other.hears("[a] ready")?;
     other.types(b"x\n")?;
     other.hears("[a] heard")?;
@@ -211,21 +218,21 @@ fn attached(bench: &Bench, file: &str) -> Result<()> {
     );
     // A terminal that is killed leaves nothing behind.
     drop(other);
-    let mut third = Talk::hanok(bench, &["attach"])?;
+    let mut third = Talk::hanok(bench, &["attach", &name])?;
     third.hears("[a] heard")?;
     run.types(b"yz")?;
     run.ends(Code::Success)?;
     third.ends(Code::Success)?;
     let left = fs::read_dir(bench.dir.path().join("hanok-runs"))?.count();
     ensure!(left == 0, "{left} sockets are left");
-    let mut none = Talk::hanok(bench, &["attach"])?;
+    let mut none = Talk::hanok(bench, &["attach", &name])?;
     none.ends(Code::Usage)
 }
 
 fn asked(bench: &Bench, file: &str) -> Result<()> {
     let mut run = Talk::hanok(bench, &["run", file])?;
     run.hears("[a] ready")?;
-    let mut other = Talk::at_terminal(bench, "attach")?;
+    let mut other = Talk::at_terminal(bench, &format!("attach {}", run.name()))?;
     other.hears("ready")?;
     other.types(b"\x1dlist\r")?;
     other.hears("vm a: running")?;
@@ -252,7 +259,7 @@ fn deaf(bench: &Bench, file: &str) -> Result<()> {
     };
     let mut command = bench.hanok();
     command
-        .arg("attach")
+        .args(["attach", &run.name()])
         .env("XDG_RUNTIME_DIR", bench.dir.path());
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut other = command.stderr(Stdio::null()).spawn()?;

@@ -2,11 +2,12 @@
 //!
 //! The data of each VM, vCPU and pCPU is put here, one after the other, for as many as the board and the
 //! description have. The arena takes free RAM a piece at a time, so that the total size need not be known
-//! beforehand. Nothing is given back, and after boot nothing more is taken.
+//! beforehand. What was put into it is never given back. At the end of boot the arena ends, and with it what it
+//! took in vain.
 
 use core::ptr;
-use hanok_memory::FrameMap;
-use hanok_types::PAGE_SIZE;
+use hanok_memory::{FrameMap, MemoryError};
+use hanok_types::{Hpa, PAGE_SIZE, Span};
 
 /// The least number of bytes that are taken from free RAM at once.
 const PIECE: u64 = 64 << 10;
@@ -38,6 +39,7 @@ impl Arena {
             let len = bytes.checked_add(align)?.checked_next_multiple_of(PIECE)?;
             let piece = self.free.allocate(len, PAGE_SIZE).ok()?;
             if piece.start().get() != self.end {
+                self.give_back_rest().ok()?;
                 self.next = piece.start().get();
             }
             self.end = piece.end().get();
@@ -66,6 +68,21 @@ impl Arena {
         let mut places = self.places(count)?;
         values.take(count).for_each(|value| places.push(value));
         Some(places.finish())
+    }
+
+    /// The free RAM, with the whole pages of the arena that nothing was put into.
+    pub fn finish(mut self) -> Result<FrameMap, MemoryError> {
+        self.give_back_rest()?;
+        Ok(self.free)
+    }
+
+    fn give_back_rest(&mut self) -> Result<(), MemoryError> {
+        let start = self.next.next_multiple_of(PAGE_SIZE);
+        let len = self.end.saturating_sub(start);
+        match Span::new(Hpa::new(start), len) {
+            Some(rest) if len > 0 => self.free.free(rest),
+            _ => Ok(()),
+        }
     }
 
     /// Places for `count` values that are added one by one, while the arena stays in use.

@@ -184,7 +184,7 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
         updates: [const { AtomicU64::new(0) }; MAX_CPUS],
         vmids: Mutex::new(VmidPool::new()),
         counts_instructions: pmu::counts(),
-        owners: Mutex::new(system::owners(&arena.free, units)),
+        owners: Mutex::default(),
         #[cfg(feature = "selftest")]
         page_moves,
         payload,
@@ -205,7 +205,8 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     tell_sources(board);
     let mut cpus = records::prepare(tree, board, &system, &mut arena);
     system::place_vcpus(board, &system, &mut cpus, &mut arena);
-    let free = arena.free.free_bytes() >> 10;
+    // All permanent data has its place: from here on the frames have owners.
+    let free = system::hand_out(board, arena) >> 10;
     wiring::say(board, format_args!("{free} KiB of RAM free"));
     smp::set_up_first(board, &mut cpus);
     image::check_boot_stack();

@@ -227,10 +227,15 @@ pub fn empty_space(frames: &'static Mutex<Frames>) -> u64 {
     }
 }
 
-/// The owner of each frame, once all permanent data has its place.
-pub fn owners(free: &FrameMap, units: &[VmUnit]) -> Owners {
-    let owners = Owners::new(free).and_then(|mut owners| {
-        for unit in units {
+/// Gives each frame its owner, once all permanent data has its place: so the arena ends here. The answer is the
+/// number of free bytes.
+pub fn hand_out(board: &Board, arena: Arena) -> u64 {
+    let free = match arena.finish() {
+        Ok(free) => free,
+        Err(error) => refuse(format_args!("the rest of the arena: {error}")),
+    };
+    let owners = Owners::new(&free).and_then(|mut owners| {
+        for unit in board.vms {
             let vm = Owner::Vm(unit.vm.id());
             for region in core::iter::once(&unit.ram).chain(&unit.flash) {
                 let len = region.ipa().len().next_multiple_of(PAGE_SIZE);
@@ -241,9 +246,10 @@ pub fn owners(free: &FrameMap, units: &[VmUnit]) -> Owners {
         Ok(owners)
     });
     match owners {
-        Ok(owners) => owners,
+        Ok(owners) => *board.owners.lock() = owners,
         Err(error) => refuse(format_args!("the board's memory: {error}")),
     }
+    free.free_bytes()
 }
 
 /// The promise to a vCPU of the VM, in ticks of the board's counter.

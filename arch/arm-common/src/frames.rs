@@ -58,6 +58,10 @@ impl TableMemory for Frames {
             if start + size > self.end {
                 return None;
             }
+            // What the alignment skips serves as single frames.
+            for skipped in (self.next..start).step_by(PAGE_SIZE as usize) {
+                self.free(Hpa::new(skipped), 1);
+            }
             self.next = start + size;
             Hpa::new(start)
         };

@@ -47,8 +47,8 @@ pub enum OwnerError {
 
 type Owned = (Span<Hpa>, Owner);
 
-/// The owner of each frame.
-#[derive(Clone, Debug)]
+/// The owner of each frame; by default no frame has one.
+#[derive(Clone, Debug, Default)]
 pub struct Owners {
     /// Sorted.
     spans: Vec<Owned, MAX_OWNED>,

@@ -145,17 +145,26 @@ fn parts(path: &Path) -> io::Result<(&Path, &std::ffi::OsStr)> {
 
 /// Writes a file that the user asked for.
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Outcome<()> {
-    put(path, bytes.as_ref())
+    write_by(path, |file| file.write_all(bytes.as_ref()))
+}
+
+/// Writes a file that the user asked for, whose bytes `fill` writes.
+pub fn write_by(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Outcome<()> {
+    put_by(path, fill)
         .with_context(|| format!("cannot write {}", path.display()))
         .blame(Code::Output)
 }
 
 /// Writes a file completely, or not at all.
 pub fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    put_by(path, |file| file.write_all(bytes))
+}
+
+fn put_by(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let path = without_links(path)?;
     let former = fs::metadata(&path).ok();
     if former.as_ref().is_some_and(|data| !data.is_file()) {
-        return File::options().write(true).open(&path)?.write_all(bytes);
+        return fill(&mut File::options().write(true).open(&path)?);
     }
     let (folder, _) = parts(&path)?;
     let mut draft = tempfile::Builder::new();
@@ -165,7 +174,7 @@ pub fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .prefix(".hanok-")
         .permissions(open)
         .tempfile_in(folder)?;
-    draft.write_all(bytes)?;
+    fill(draft.as_file_mut())?;
     if let Some(former) = former {
         draft.as_file().set_permissions(former.permissions())?;
     }

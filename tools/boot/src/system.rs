@@ -18,6 +18,7 @@ use hanok_artifacts::kernel::KernelSpec;
 use hanok_artifacts::qemu::{self, Qemu};
 use hanok_artifacts::{Store, u_boot};
 use hanok_base::exit::{Blame, Code, Failure, Outcome, failure};
+use hanok_base::outputs;
 use hanok_base::ui::Consent;
 
 /// The folder of the boards' files.
@@ -345,12 +346,39 @@ pub fn build_variant(
     tree: Option<&[u8]>,
     key: &BuildKey,
 ) -> Outcome<Vec<u8>> {
+    let (hypervisor, files) = read_all(root, variant, system, resolved)?;
+    system.build(hypervisor, &files, tree, key).map_err(refused)
+}
+
+/// [`build`] into a file; the answer is the image's size in bytes. The image is nowhere in memory as a whole.
+pub fn build_into(
+    output: &Path,
+    root: &Path,
+    system: &Description,
+    resolved: &[Resolved],
+    tree: Option<&[u8]>,
+    key: &BuildKey,
+) -> Outcome<u64> {
+    let (hypervisor, files) = read_all(root, Variant::Shipped, system, resolved)?;
+    let image = system.image(hypervisor, &files, tree, key);
+    let image = image.map_err(refused)?;
+    outputs::write_by(output, |file| image.write_to(file))?;
+    Ok(image.len())
+}
+
+/// The hypervisor, which is built for it, and the guests' files.
+fn read_all(
+    root: &Path,
+    variant: Variant,
+    system: &Description,
+    resolved: &[Resolved],
+) -> Outcome<(&'static [u8], Vec<Files>)> {
     let hypervisor = cargo::variant_of(root, system.board.architecture(), variant);
     let hypervisor = hypervisor.blame(Code::Refused)?;
     let mut read_files = ReadFiles::default();
     let files = resolved.iter().map(|resolved| read_files.files(resolved));
     let files = files.collect::<Result<Vec<_>>>().blame(Code::Refused)?;
-    system.build(hypervisor, &files, tree, key).map_err(refused)
+    Ok((hypervisor, files))
 }
 
 /// The files that were read, each once: VMs with the same kernel share it.

@@ -7,7 +7,7 @@
 //! image, so that boot loaders leave the payload alone. Behind the header, the information block
 //! says where the payload is.
 
-use crate::bytes::{u32_at, u64_at};
+use crate::binary::{Binary, BuildKey, Told};
 use crate::description::Description;
 use crate::devices::{self, VmDevices};
 use crate::diagnostic::{Diagnostic, Mark, Words};
@@ -21,40 +21,11 @@ use hanok_config::guest::{GuestDevice, GuestTree};
 use hanok_config::{Blob, BlobKind, CorePolicy, System, VmConfig, sum};
 use hanok_types::{Address, Ipa, MAX_CPUS, PAGE_SIZE, platform};
 use std::borrow::Cow;
+use std::io::{self, Write};
 use std::path::Path;
 
-/// The two headers: offset and value of the magic number, offset of the size, and the size's number
-/// of bytes.
-const HEADERS: [Header; 2] = [
-    Header {
-        magic: (56, b"ARM\x64"),
-        size: (16, 8),
-    },
-    Header {
-        magic: (36, b"\x18\x28\x6f\x01"),
-        size: (44, 4),
-    },
-];
-const INFO_MAGIC: usize = 64;
-const SUM: usize = 72;
-/// The checksum covers everything from this offset to the binary's end.
-const SUMMED: usize = 80;
-const PAYLOAD_OFFSET: usize = 80;
-const PAYLOAD_LEN: usize = 88;
-const CONSOLE: usize = 96;
-const SYSTEM_SUM: usize = 104;
-const KEY: usize = 112;
-const INFO_END: usize = 144;
-
-/// Random bytes that only this image has. They are one of the sources of its guests' random
-/// numbers; zeros where they are not to be.
-pub type BuildKey = [u8; 32];
-
 impl Description {
-    /// Builds the image from `hypervisor` (its flat binary), the system's tree and the guests'
-    /// images. `files` are what [`Self::artifacts`] asked for, in its order. `board_tree` is the
-    /// board's own tree, needed where [`Self::needs_board_tree`]. Equal inputs and an equal `key`
-    /// give equal images.
+    /// [`Self::image`] in one piece.
     pub fn build(
         &self,
         hypervisor: &[u8],
@@ -62,8 +33,25 @@ impl Description {
         board_tree: Option<&[u8]>,
         key: &BuildKey,
     ) -> Result<Vec<u8>, Vec<Diagnostic>> {
-        let sound = hypervisor_size(hypervisor).map_err(|words| vec![self.whole(words)]);
-        let (header, room) = sound?;
+        let image = self.image(hypervisor, files, board_tree, key)?;
+        let mut bytes = Vec::with_capacity(image.len() as usize);
+        for part in image.parts() {
+            bytes.extend_from_slice(part);
+        }
+        Ok(bytes)
+    }
+
+    /// The image of `hypervisor` (its flat binary), the system's tree and the guests' images. `files` are what
+    /// [`Self::artifacts`] asked for, in its order. `board_tree` is the board's own tree, needed where
+    /// [`Self::needs_board_tree`]. Equal inputs and an equal `key` give equal images.
+    pub fn image<'a>(
+        &self,
+        hypervisor: &[u8],
+        files: &'a [Files],
+        board_tree: Option<&[u8]>,
+        key: &BuildKey,
+    ) -> Result<Image<'a>, Vec<Diagnostic>> {
+        let binary = Binary::of(hypervisor).map_err(|words| vec![self.whole(words)])?;
         if files.len() != self.vms.len() {
             let what = format!("{} sets of files for {} VMs", files.len(), self.vms.len());
             return Err(vec![self.whole(Words::new(
@@ -74,28 +62,16 @@ impl Description {
         }
         let devices = devices::of(self, board_tree)?;
         let payload = self.payload(files, &devices)?;
-        let total = room + payload.len;
+        let total = binary.memory() + payload.len;
         self.check_total(total).map_err(|found| vec![found])?;
-        // The image has tens of megabytes: each byte is copied once, into memory that never moves.
-        let mut image = Vec::with_capacity(total as usize);
-        image.extend_from_slice(hypervisor);
-        image.resize(room as usize, 0);
-        let (at, bytes) = header.size;
-        image[at..at + bytes].copy_from_slice(&total.to_le_bytes()[..bytes]);
-        let fields = [
-            (PAYLOAD_OFFSET, room),
-            (PAYLOAD_LEN, payload.len),
-            (CONSOLE, self.board.console),
-            (SYSTEM_SUM, sum(&payload.tree)),
-        ];
-        for (at, value) in fields {
-            image[at..at + 8].copy_from_slice(&value.to_le_bytes());
-        }
-        image[KEY..INFO_END].copy_from_slice(key);
-        let whole = sum(&image[SUMMED..hypervisor.len()]);
-        image[SUM..SUMMED].copy_from_slice(&whole.to_le_bytes());
-        payload.append_to(&mut image);
-        Ok(image)
+        let told = Told {
+            payload_len: payload.len,
+            console: self.board.console,
+            system_sum: sum(&payload.tree),
+            key,
+        };
+        let head = binary.told(&told);
+        Ok(Image { head, payload })
     }
 
     fn whole(&self, words: Words) -> Diagnostic {
@@ -161,47 +137,6 @@ impl Description {
         };
         Payload::of(&frame, guests, blobs).map_err(|words| vec![self.whole(words)])
     }
-}
-
-/// The header of a kernel's format.
-struct Header {
-    magic: (usize, &'static [u8]),
-    size: (usize, usize),
-}
-
-/// The hypervisor's header, and the memory in bytes that its binary needs, rounded up to a page.
-fn hypervisor_size(hypervisor: &[u8]) -> Result<(&'static Header, u64), Words> {
-    let remedy = "build the hypervisor again, and pass its flat binary";
-    let magic = |at: usize, magic: &[u8]| {
-        hypervisor
-            .get(at..)
-            .is_some_and(|rest| rest.starts_with(magic))
-    };
-    let whole = hypervisor.len() >= INFO_END && magic(INFO_MAGIC, b"HANOKIMG");
-    let header = HEADERS
-        .iter()
-        .find(|header| whole && magic(header.magic.0, header.magic.1));
-    let Some(header) = header else {
-        let why = "it lacks the Image header or the information block behind it";
-        return Err(Words::new(
-            "this is not the hypervisor's binary",
-            why,
-            remedy,
-        ));
-    };
-    let size = match header.size {
-        (at, 4) => u32_at(hypervisor, at).map_or(0, u64::from),
-        (at, _) => u64_at(hypervisor, at).unwrap_or(0),
-    };
-    if size < hypervisor.len() as u64 || size > 1 << 30 {
-        let why = format!("its header claims {size:#x} bytes of memory");
-        return Err(Words::new(
-            "the hypervisor's binary is damaged",
-            why,
-            remedy,
-        ));
-    }
-    Ok((header, size.next_multiple_of(PAGE_SIZE)))
 }
 
 /// A VM's configuration, and the indices of its blobs in [`Blobs`], in the same order.
@@ -441,14 +376,35 @@ impl<'a> Payload<'a> {
         Ok(Self { tree, blobs, len })
     }
 
-    /// Appends it to `image`, whose length is a multiple of a page.
-    fn append_to(&self, image: &mut Vec<u8>) {
-        image.extend_from_slice(&self.tree);
-        pad(image);
-        for (_, blob) in &self.blobs.0 {
-            image.extend_from_slice(blob);
-            pad(image);
-        }
+    /// All its bytes in order, each part filled up to a multiple of a page.
+    fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let blobs = self.blobs.0.iter().map(|(_, blob)| &**blob);
+        let all = core::iter::once(&*self.tree).chain(blobs);
+        all.flat_map(|part| [part, padding(part)])
+    }
+}
+
+/// An image as the parts that it consists of. The guests' files are not copied for it: they have tens of megabytes.
+pub struct Image<'a> {
+    /// The hypervisor and the memory behind it.
+    head: Vec<u8>,
+    payload: Payload<'a>,
+}
+
+impl Image<'_> {
+    /// The size in bytes.
+    #[allow(clippy::len_without_is_empty, reason = "no image is empty")]
+    pub fn len(&self) -> u64 {
+        self.head.len() as u64 + self.payload.len
+    }
+
+    /// Writes the image.
+    pub fn write_to(&self, to: &mut dyn Write) -> io::Result<()> {
+        self.parts().try_for_each(|part| to.write_all(part))
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        core::iter::once(&*self.head).chain(self.payload.parts())
     }
 }
 
@@ -459,6 +415,9 @@ fn system_of(frame: &System, guests: &[Guest]) -> System {
     }
 }
 
-fn pad(bytes: &mut Vec<u8>) {
-    bytes.resize(bytes.len().next_multiple_of(PAGE_SIZE as usize), 0);
+/// The zeros between `part` and the next multiple of a page.
+fn padding(part: &[u8]) -> &'static [u8] {
+    const ZEROS: [u8; PAGE_SIZE as usize] = [0; PAGE_SIZE as usize];
+    let len = part.len().next_multiple_of(ZEROS.len()) - part.len();
+    &ZEROS[..len]
 }

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod binary;
 mod board;
 mod board_tree;
 mod bytes;
@@ -35,13 +36,14 @@ mod unpack;
 mod vm;
 mod zimage;
 
+pub use binary::BuildKey;
 pub use board::{Architecture, Board, Limits, Qemu, boards};
 pub use board_tree::check_board_tree;
 pub use description::Description;
 pub use devices::check_devices;
 pub use diagnostic::{Diagnostic, Style};
 pub use hanok_types::GicVersion;
-pub use image::BuildKey;
+pub use image::Image;
 pub use reading::{load, load_schedule, parse, parse_schedule};
 pub use schedule::Schedule;
 pub use source::{Boot, DtbRef, FirmwareRef, Flavour, InitramfsRef, KernelRef, Modules};

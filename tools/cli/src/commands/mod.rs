@@ -16,7 +16,7 @@ use hanok_artifacts::initramfs::modules::Selection;
 use hanok_artifacts::kernel::KernelSpec;
 use hanok_artifacts::{Store, runnable, u_boot};
 use hanok_base::exit::{Blame, Code, Outcome};
-use hanok_base::outputs::{self, Outputs};
+use hanok_base::outputs::Outputs;
 use hanok_base::ui;
 use hanok_bench_runner as bench;
 use hanok_boot::overrides::Overrides;
@@ -60,10 +60,9 @@ pub fn build(root: &Path, file: &Path, output: &Path, key: &BuildKey, yes: bool)
     system::ask_consent(&store, &wanted)?;
     let tree = board::tree(&store, &system)?;
     let resolved = system::resolve_of(root, &store, &system)?;
-    let image = system::build(root, &system, &resolved, tree.as_deref(), key)?;
+    let len = system::build_into(output, root, &system, &resolved, tree.as_deref(), key)?;
     system::print_notes(&system);
-    outputs::write(output, &image)?;
-    ui::line(format_args!("{}: {} bytes", output.display(), image.len()));
+    ui::line(format_args!("{}: {len} bytes", output.display()));
     Ok(Code::Success)
 }
 

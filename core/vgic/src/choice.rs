@@ -108,8 +108,45 @@ impl Cpu {
         }
         let (mask, priority) = bank.priorities.most_urgent(pending);
         let head = Urgency::new(priority as u8, word as u32 * 32 + mask.trailing_zeros());
-        self.heads.set(word, head);
+        self.heads.put(word, head);
         (head, mask)
+    }
+
+    /// The most urgent interrupt that may be listed for this vCPU and is not, once the heads of all marked
+    /// words were found.
+    #[inline(never)]
+    fn best(&mut self, spis: &[Bank; SPI_BANKS], groups: Groups) -> Urgency {
+        loop {
+            let best = self.heads.best();
+            if best == Urgency::NONE || self.is_pending(best, spis, groups) {
+                return best;
+            }
+            self.renew_head(best.word(), spis, groups);
+        }
+    }
+
+    /// [`Self::best`] after `former`, which was the most urgent one, has got a list register. `peers` are
+    /// the interrupts of the same word and priority that the last call left; zero at first. They come
+    /// before all others, so that they are found once for all of them.
+    #[inline(always)]
+    pub(crate) fn best_after(
+        &mut self,
+        former: Urgency,
+        peers: &mut u32,
+        spis: &[Bank; SPI_BANKS],
+        groups: Groups,
+    ) -> Urgency {
+        if *peers == 0 {
+            let (head, mask) = self.renew_head(former.word(), spis, groups);
+            if head == Urgency::NONE || head.priority() != former.priority() {
+                return self.best(spis, groups);
+            }
+            *peers = mask;
+        }
+        let best = former.peer(peers.trailing_zeros());
+        *peers &= *peers - 1;
+        self.heads.put(best.word(), best);
+        best
     }
 
     /// Whether a former head is still pending, and may be listed.
@@ -154,21 +191,9 @@ impl Vgic {
         }
     }
 
-    /// The most urgent interrupt that may be listed for this vCPU and is not, once the heads of all marked
-    /// words were found.
-    #[inline(never)]
+    /// [`Cpu::best`] of this vCPU.
     pub(crate) fn best(&mut self, cpu: usize) -> Urgency {
-        let Self {
-            cpus, spis, groups, ..
-        } = self;
-        let cpu = &mut cpus[cpu];
-        loop {
-            let best = cpu.heads.best();
-            if best == Urgency::NONE || cpu.is_pending(best, spis, *groups) {
-                return best;
-            }
-            cpu.renew_head(best.word(), spis, *groups);
-        }
+        self.cpus[cpu].best(&self.spis, self.groups)
     }
 
     /// [`Self::best`] where no word was marked since the last choice.
@@ -183,28 +208,6 @@ impl Vgic {
             return next;
         }
         self.best(cpu)
-    }
-
-    /// [`Self::best`] after `former`, which was the most urgent one, has got a list register. `peers` are
-    /// the interrupts of the same word and priority that the last call left; zero at first. They come
-    /// before all others, so that they are found once for all of them.
-    #[inline(always)]
-    pub(crate) fn best_after(&mut self, cpu: usize, former: Urgency, peers: &mut u32) -> Urgency {
-        let Self {
-            cpus, spis, groups, ..
-        } = self;
-        let state = &mut cpus[cpu];
-        if *peers == 0 {
-            let (head, mask) = state.renew_head(former.word(), spis, *groups);
-            if head == Urgency::NONE || head.priority() != former.priority() {
-                return self.best(cpu);
-            }
-            *peers = mask;
-        }
-        let best = former.peer(peers.trailing_zeros());
-        *peers &= *peers - 1;
-        state.heads.set(best.word(), best);
-        best
     }
 
     /// An interrupt that is active in no list register, because of `kind`. It may be any of them: all

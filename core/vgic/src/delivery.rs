@@ -3,8 +3,7 @@
 //! This file has the functions that the hypervisor calls, and those that move a single interrupt;
 //! `fill.rs` decides which interrupts move.
 
-use crate::bank::SPI_BANKS;
-use crate::bank::{Bank, bits};
+use crate::bank::{Bank, SPI_BANKS, bits};
 use crate::fill::Cause;
 use crate::lr::{Lr, LrState};
 use crate::reports::Reports;
@@ -300,34 +299,62 @@ impl Vgic {
         folded
     }
 
-    /// Moves an interrupt that the guest has ended from its list register, which is empty now, back to
-    /// its bank.
-    pub(crate) fn end(&mut self, cpu: usize, slot: usize) {
-        let groups = self.groups;
-        let state = &mut self.cpus[cpu];
-        let shadow = &mut state.lr[slot % MAX_LRS];
-        shadow.set_state(LrState::Invalid);
-        let lr = *shadow;
-        state.used &= !(1 << slot);
-        let (bank, bit) = self.listed_mut(cpu, lr);
-        let was_written = bank.end(bit, lr.hardware()).is_none();
-        if was_written {
-            // The writes of the guest meanwhile count, too.
-            bank.fold(bit, lr);
+    /// Moves the interrupts that the guest has ended from their list registers, which are empty now, back to
+    /// their banks. `ended` has a bit for each of these list registers.
+    #[inline(always)]
+    pub(crate) fn end_all(&mut self, cpu: usize, ended: u32, lrs: &impl ListRegisters) {
+        let Self {
+            cpus,
+            spis,
+            any_released,
+            ..
+        } = self;
+        let state = &mut cpus[cpu];
+        state.used &= !ended;
+        let (mut written, mut due, mut released) = (0, 0, 0);
+        for slot in bits(ended) {
+            let shadow = &mut state.lr[slot as usize % MAX_LRS];
+            shadow.set_state(LrState::Invalid);
+            let lr = *shadow;
+            let bank = match lr.virtual_id() / 32 {
+                0 => &mut state.private,
+                word => &mut spis[(word as usize - 1) % SPI_BANKS],
+            };
+            let bit = lr.virtual_id() % 32;
+            if bank.end(bit, lr.hardware()).is_none() {
+                written |= 1 << slot;
+                continue;
+            }
+            released |= bank.released;
+            due |= (bank.due() >> bit & 1) << slot;
         }
-        let (released, due) = (bank.released, bank.candidates(groups) >> bit & 1);
-        self.any_released |= released != 0;
-        if was_written {
-            self.unlist(cpu, slot);
-        } else if due != 0 {
-            let word = lr.virtual_id() as usize / 32;
-            self.due_again(InterruptPlace { cpu, word }, bit);
+        *any_released |= released != 0;
+        if written | due != 0 {
+            self.end_seldom(cpu, written, due, lrs);
+        }
+    }
+
+    /// The rest of [`Self::end_all`] for the list registers of interrupts whose registers the guest has `written`
+    /// meanwhile, and of those that are `due` again, which may be disabled.
+    #[inline(never)]
+    fn end_seldom(&mut self, cpu: usize, written: u32, due: u32, lrs: &impl ListRegisters) {
+        for slot in bits(written) {
+            // The guest's writes count, too.
+            self.fold_slot(cpu, slot as usize, lrs);
+            self.unlist(cpu, slot as usize);
+        }
+        for slot in bits(due) {
+            let lr = self.shadow(cpu, slot as usize);
+            let (bank, bit) = self.listed(cpu, lr);
+            if bank.candidates(self.groups) >> bit & 1 != 0 {
+                let word = lr.virtual_id() as usize / 32;
+                self.due_again(InterruptPlace { cpu, word }, bit);
+            }
         }
     }
 
     /// Marks the vCPU that is to list an interrupt which has left a list register of `place.cpu` and is
     /// pending again: the same vCPU, or another one.
-    #[inline(never)]
     fn due_again(&mut self, place: InterruptPlace, bit: u32) {
         let state = &mut self.cpus[place.cpu];
         let routed = match place.word.checked_sub(1) {

@@ -160,12 +160,14 @@ fn what_is_listed_anew_is_not_moved() {
             pulse(&mut vgic, &[id]);
             vgic.enter(V0, &mut lists);
         }
+        let before = lists.shown();
         lists.work();
         for _ in 0..2 {
             vgic.mark_refold(0);
             vgic.enter(V0, &mut lists);
             let (reads, writes) = lists.work();
-            assert_eq!((reads, writes), (2, 0), "{first} {second}");
+            assert_eq!((reads, writes), (2, 2), "{first} {second}");
+            assert_eq!(lists.shown(), before, "{first} {second}");
         }
     }
 }

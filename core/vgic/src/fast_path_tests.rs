@@ -353,10 +353,8 @@ impl World {
             ListingEvent::Shared(at, value) => kicked = self.shared(at, value),
             ListingEvent::Route(cpu) => {
                 // The former vCPU unlists it.
-                let kicked = self.route(cpu);
-                kicked
-                    .iter()
-                    .for_each(|vcpu| _ = self.enter(vcpu.index() as u8));
+                self.route(cpu);
+                self.enter_all();
             }
             ListingEvent::PostedSgi(to, id) => kicked = self.post_sgi(to, id),
             ListingEvent::Private(cpu, at, value) => self.private(cpu, at, value.into()),
@@ -377,6 +375,48 @@ impl World {
             }
         }
         kicked
+    }
+
+    /// The kicked vCPUs enter, and those that are kicked by that, until none has to be.
+    fn enter_kicked(&mut self, mut kicked: VcpuSet) {
+        for _ in 0..4 * CPUS {
+            let Some(vcpu) = kicked.iter().next() else {
+                return;
+            };
+            kicked.remove(vcpu);
+            kicked = kicked.union(self.enter(vcpu.index() as u8));
+        }
+        panic!("kicks have no end");
+    }
+
+    /// The interrupts that list registers show as pending.
+    fn shown_pending(&self, cpu: usize) -> Vec<u32> {
+        let lrs = self.lists[cpu].lr.iter().map(|lr| Lr::from_bits(*lr));
+        let mut ids: Vec<_> = lrs
+            .filter(|lr| lr.is_pending())
+            .map(|lr| lr.virtual_id())
+            .collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// The vCPUs at whose next entry something is to be done.
+    fn attention(&self) -> Vec<bool> {
+        self.vgic.cpus.iter().map(|cpu| cpu.attention).collect()
+    }
+
+    /// All vCPUs enter, with all ends known, until none has to be kicked.
+    fn enter_all(&mut self) {
+        for _ in 0..CPUS + 1 {
+            let kicks = (0..CPUS as u8).map(|cpu| {
+                self.vgic.mark_refold(cpu.into());
+                self.enter(cpu)
+            });
+            if kicks.fold(VcpuSet::EMPTY, VcpuSet::union).is_empty() {
+                return;
+            }
+        }
+        panic!("kicks have no end");
     }
 
     /// The guest acknowledges or ends the `nth` interrupt in the order of their ids, if it is in
@@ -430,9 +470,19 @@ fn same(version: GicVersion, count: usize, steps: &[ListingEvent]) -> Taken {
     for step in steps {
         let [fast, slow] = &mut worlds;
         let (kicked, due) = (fast.go(*step), slow.go(*step));
-        // The fast path may kick a vCPU in vain: one with an ended interrupt in a list register that the
-        // fast path did not read.
-        assert_eq!(kicked.union(due), kicked, "{step:?}: {due:?}");
+        if kicked != due || fast.attention() != slow.attention() {
+            // Either may kick a vCPU in vain: one with an ended interrupt in a list register that it has not read
+            // since. Mostly that is the fast path. The vCPU passes on what it should have done.
+            fast.enter_kicked(kicked);
+            slow.enter_kicked(due);
+            for vcpu in due.iter() {
+                let pending = [&*fast, &*slow].map(|world| world.shown_pending(vcpu.index()));
+                assert_eq!(pending[0], pending[1], "{step:?}: {kicked:?} {due:?}");
+            }
+            // What was known of ends when a list register was written differs, too.
+            worlds.iter_mut().for_each(World::enter_all);
+        }
+        let [fast, slow] = &mut worlds;
         for cpu in 0..CPUS {
             assert_eq!(fast.shown(cpu), slow.shown(cpu), "{step:?} at vCPU {cpu}");
         }

@@ -11,13 +11,12 @@
 //!
 //! So an entry takes time for interrupts that have changed, and none for those that only wait.
 
-use crate::bank::SPI_BANKS;
-use crate::bank::bits;
+use crate::bank::{Bank, SPI_BANKS, bits};
 use crate::choice::Stranded;
 use crate::lr::{Lr, LrState};
 use crate::reports::Reports;
 use crate::slots::write_changed;
-use crate::state::{MAX_LRS, Vgic};
+use crate::state::{Cpu, MAX_LRS, Vgic};
 use crate::urgency::Urgency;
 use hanok_hal::ListRegisters;
 use hanok_types::{GicVersion, VcpuId};
@@ -59,11 +58,14 @@ impl Vgic {
         }
         let mut slots = self.fold_changed(cpu, cause, lrs);
         self.find_marked_heads(cpu);
-        let heads_changed = core::mem::take(&mut self.cpus[cpu].heads_changed);
-        if self.cpus[cpu].acknowledged != 0 {
+        let state = &mut self.cpus[cpu];
+        let heads_changed = core::mem::take(&mut state.heads_changed);
+        let acknowledged = state.acknowledged != 0;
+        let mut left = acknowledged;
+        if acknowledged {
             self.fill_stranded(cpu, Stranded::Acknowledged, &mut slots, lrs);
+            left = self.cpus[cpu].acknowledged != 0;
         }
-        let left = self.cpus[cpu].acknowledged != 0;
         let pending = self.fill_pending(cpu, &mut slots, heads_changed, lrs);
         let next = if left { Urgency::FIRST } else { pending };
         if next == Urgency::NONE && self.cpus[cpu].forced != 0 {
@@ -110,7 +112,7 @@ impl Vgic {
             renew: 0,
             filled: false,
         };
-        bits(ended).for_each(|slot| self.end(cpu, slot as usize));
+        self.end_all(cpu, ended, lrs);
         if !refold && !again && cause == Cause::Changed {
             return slots;
         }
@@ -193,8 +195,13 @@ impl Vgic {
             }
             let slot = self.take_slot(cpu, best, slots);
             slots.filled = true;
-            self.list(cpu, best, slot, lrs);
-            best = self.best_after(cpu, best, &mut peers);
+            let (groups, state) = (self.groups, &mut self.cpus[cpu]);
+            if state.list(best, slot, &mut self.spis, lrs).is_none() {
+                self.list_slow_path(cpu, best, slot, lrs);
+                best = self.cpus[cpu].best_after(best, &mut peers, &self.spis, groups);
+            } else {
+                best = state.best_after(best, &mut peers, &self.spis, groups);
+            }
         }
         if evicted {
             // The evicted ones wait, too. They are less urgent than all listed ones, so the choices
@@ -253,32 +260,7 @@ impl Vgic {
         slot as usize
     }
 
-    /// Lists a pending interrupt.
-    #[inline(always)]
-    fn list(&mut self, cpu: usize, need: Urgency, slot: usize, lrs: &mut impl ListRegisters) {
-        let bit = need.bit();
-        let Self { cpus, spis, .. } = self;
-        let state = &mut cpus[cpu];
-        let (bank, homed) = match need.word().checked_sub(1) {
-            None => (&mut state.private, u32::MAX),
-            Some(spi) => (&mut spis[spi % SPI_BANKS], state.homed[spi % SPI_BANKS]),
-        };
-        if bank.sourced >> bit & 1 != 0 || homed >> bit & 1 == 0 {
-            return self.list_slow_path(cpu, need, slot, lrs);
-        }
-        let lr = bank.list(bit, need.priority()).with_virtual_id(need.id());
-        let shadow = &mut state.lr[slot % MAX_LRS];
-        let before = core::mem::replace(shadow, lr);
-        state.used |= 1 << slot;
-        if lr.hardware() {
-            state.hardware_slot = slot as u8;
-        }
-        if before != lr {
-            lrs.write(slot, lr.into_bits());
-        }
-    }
-
-    /// [`Self::list`] for an SPI whose home is another vCPU yet, or for an SGI that knows its sender,
+    /// [`Cpu::list`] for an SPI whose home is another vCPU yet, or for an SGI that knows its sender,
     /// for which the bank does not suffice.
     #[inline(never)]
     fn list_slow_path(
@@ -346,19 +328,52 @@ impl Vgic {
         (state.overflow, state.next) = (waits, next);
         state.stuck = stuck;
         let reported = is_v2 && (waits || state.slots().any(|(_, lr)| lr.eoi()));
-        if reported {
-            self.report_ends(cpu, true, lrs);
+        if reported && !core::mem::replace(&mut state.reports, true) {
+            lrs.report_ends(true);
         }
-        self.set_npie(cpu, waits && !stuck, lrs);
-        self.report_ends(cpu, reported, lrs);
+        state.set_npie(waits && !stuck, lrs);
+        if !reported && core::mem::replace(&mut state.reports, false) {
+            lrs.report_ends(false);
+        }
     }
+}
 
+impl Cpu {
     /// Enables or disables the interrupt that comes once no list register is pending
     /// (ICH_HCR_EL2.NPIE).
-    pub(crate) fn set_npie(&mut self, cpu: usize, on: bool, lrs: &mut impl ListRegisters) {
-        let state = &mut self.cpus[cpu];
-        if core::mem::replace(&mut state.npie, on) != on {
+    #[inline(always)]
+    pub(crate) fn set_npie(&mut self, on: bool, lrs: &mut impl ListRegisters) {
+        if core::mem::replace(&mut self.npie, on) != on {
             lrs.set_none_pending_interrupt(on);
         }
+    }
+
+    /// Lists a pending interrupt in a list register. Where the bank does not suffice for that, nothing changes, and
+    /// the answer is `None`.
+    #[inline(always)]
+    fn list(
+        &mut self,
+        need: Urgency,
+        slot: usize,
+        spis: &mut [Bank; SPI_BANKS],
+        lrs: &mut impl ListRegisters,
+    ) -> Option<()> {
+        let bit = need.bit();
+        let (bank, homed) = match need.word().checked_sub(1) {
+            None => (&mut self.private, u32::MAX),
+            Some(spi) => (&mut spis[spi % SPI_BANKS], self.homed[spi % SPI_BANKS]),
+        };
+        if bank.sourced >> bit & 1 != 0 || homed >> bit & 1 == 0 {
+            return None;
+        }
+        let lr = bank.list(bit, need.priority()).with_virtual_id(need.id());
+        self.lr[slot % MAX_LRS] = lr;
+        self.used |= 1 << slot;
+        if lr.hardware() {
+            self.hardware_slot = slot as u8;
+        }
+        // To compare it with the former value takes longer than to write it again.
+        lrs.write(slot, lr.into_bits());
+        Some(())
     }
 }

@@ -2,7 +2,6 @@
 //! crate's documentation, "Interrupts of real devices".
 
 use crate::state::{Cpu, Vgic};
-use hanok_hal::ListRegisters;
 use hanok_types::GicVersion;
 
 /// The ends that the guest's CPU reports.
@@ -32,15 +31,5 @@ impl Vgic {
     pub(crate) fn company(&self, cpu: usize, others_wait: bool) -> bool {
         let used = |cpu: &Cpu| cpu.used.count_ones();
         self.version == GicVersion::V2 && (others_wait || self.cpu(cpu).map_or(0, used) != 1)
-    }
-
-    /// Enables or disables the maintenance interrupts of a GICv2.
-    pub(crate) fn report_ends(&mut self, cpu: usize, on: bool, lrs: &mut impl ListRegisters) {
-        if self.version == GicVersion::V2
-            && let Some(state) = self.cpu_mut(cpu)
-            && core::mem::replace(&mut state.reports, on) != on
-        {
-            lrs.report_ends(on);
-        }
     }
 }

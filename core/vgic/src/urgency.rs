@@ -81,13 +81,20 @@ impl Heads {
         }
     }
 
+    /// Sets the head of a word, which may have none.
     #[inline(always)]
     pub fn set(&mut self, word: usize, head: Urgency) {
-        self.each[word % PLACES] = head;
-        self.some |= 1 << word;
+        self.put(word, head);
         if head == Urgency::NONE {
             self.some ^= 1 << word;
         }
+    }
+
+    /// Sets the head of a word that has one.
+    #[inline(always)]
+    pub fn put(&mut self, word: usize, head: Urgency) {
+        self.each[word % PLACES] = head;
+        self.some |= 1 << word;
     }
 
     /// The most urgent head.

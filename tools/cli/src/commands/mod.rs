@@ -60,8 +60,8 @@ pub fn build(root: &Path, file: &Path, output: &Path, key: &BuildKey, yes: bool)
     system::ask_consent(&store, &wanted)?;
     let tree = board::tree(&store, &system)?;
     let resolved = system::resolve_of(root, &store, &system)?;
-    let len = system::build_into(output, root, &system, &resolved, tree.as_deref(), key)?;
     system::print_notes(&system);
+    let len = system::build_into(output, root, &system, &resolved, tree.as_deref(), key)?;
     ui::line(format_args!("{}: {len} bytes", output.display()));
     Ok(Code::Success)
 }

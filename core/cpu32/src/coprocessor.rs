@@ -101,45 +101,34 @@ impl VirtualCpu {
         if instruction.second_kind {
             return Err(Stop::Unknown);
         }
-        match (instruction.number, instruction.access) {
-            (
-                15,
-                Access::Pair {
-                    read,
-                    opc1,
-                    crm: 14,
-                    registers: with,
-                },
-            ) => self.timer_pair(registers, opc1, read, with),
-            (
-                14,
-                Access::Pair {
-                    read: true,
-                    opc1: 0,
-                    crm: 1 | 2,
-                    registers: with,
-                },
-            ) => Ok(no_debug_memory(registers, with)),
-            (
-                number,
-                Access::Register {
-                    read,
-                    opc1,
-                    crn,
-                    crm,
-                    opc2,
-                    register: with,
-                },
-            ) => {
+        match instruction.access {
+            Access::Register {
+                read,
+                opc1,
+                crn,
+                crm,
+                opc2,
+                register: with,
+            } => {
                 let name = Name {
                     opc1,
                     crn,
                     crm,
                     opc2,
                 };
-                self.one_register(registers, number, Move { name, read, with })
+                self.one_register(registers, instruction.number, Move { name, read, with })
             }
-            _ => Err(Stop::Unknown),
+            Access::Pair {
+                read,
+                opc1,
+                crm,
+                registers: with,
+            } => match (instruction.number, crm) {
+                (15, 14) => self.timer_pair(registers, opc1, read, with),
+                (14, 1 | 2) if read && opc1 == 0 => Ok(no_debug_memory(registers, with)),
+                _ => Err(Stop::Unknown),
+            },
+            Access::Operation { .. } | Access::Memory(_) => Err(Stop::Unknown),
         }
     }
 

@@ -2,17 +2,19 @@
 //! hardware: the modes, banked registers and system registers that the guest's kernel believes in.
 //!
 //! The CPU itself holds what User mode can use: R0 to R14 of the guest's current mode, the PC, the
-//! flags, GE, E, T and ITSTATE ([`Registers`]). All else is here ([`VirtualCpu`]), and is changed by
-//! four things only: a sensitive instruction ([`VirtualCpu::execute`]), an exception
-//! ([`VirtualCpu::take`], [`VirtualCpu::deliver`]), a reset, and what trampolines wrote in the
-//! virtual CPU's page ([`VirtualCpu::take_page`]). Nothing here touches hardware: what an
-//! instruction means for tables, caches, timers or other CPUs is its [`Outcome`], which the backend
-//! carries out.
+//! flags, GE, E, T and ITSTATE ([`Registers`]). All else is here ([`VirtualCpu`]). It is changed by a
+//! sensitive instruction ([`VirtualCpu::execute`]), by an exception ([`VirtualCpu::take`],
+//! [`VirtualCpu::deliver`]), by a reset, by what trampolines wrote in the virtual CPU's page
+//! ([`VirtualCpu::take_page`]), and by what the backend answers or tells it (PAR, a program's
+//! TPIDRURW, which interrupts wait). Nothing here touches hardware: what an instruction means for
+//! tables, caches, timers or other CPUs is its [`Outcome`], which the backend carries out.
 //!
 //! Kept true:
 //! - The mode is always one of the seven that exist here; no value of a guest can make it another.
-//! - An instruction that aborts, or that has to be done again, has changed nothing, but that the
-//!   abort is taken. So loads come before changes everywhere, and stores before registers.
+//! - An instruction that aborts, or that has to be done again, has changed no register, but that the
+//!   abort is taken. So loads come before changes everywhere, and stores before registers. The words
+//!   that it stored before the one that was refused stay stored, and are stored again when it is
+//!   done again, as on a CPU (DDI 0406C, B1.9, Data Abort exception).
 //! - Every function is total: the guest may have chosen each argument.
 //!
 //! # What the virtual CPU is

@@ -3,6 +3,7 @@
 use crate::board::{Board, HERE};
 use crate::memory::FAULT;
 use hanok_cpu32::{Mode, Outcome, Rights, SystemRegister, Vector};
+use hanok_decode::aarch32::Register;
 
 const ABORT: Outcome = Outcome::Taken(Vector::DataAbort);
 /// Two words before a hole.
@@ -212,6 +213,14 @@ fn a_return_to_a_mode_that_does_not_exist_stays_in_its_own() {
     assert_eq!(board.a32(0xe1b0_f00e), Outcome::Branched);
     assert_eq!(board.psr().into_bits(), 0x2000_0012);
     assert_eq!(board.registers.pc, 0x120e & !3);
+}
+
+#[test]
+fn the_pc_reads_as_two_instructions_ahead() {
+    let mut registers = Board::new().registers;
+    assert_eq!(registers.read(Register::PC), HERE + 8);
+    registers.psr.set_thumb(true);
+    assert_eq!(registers.read(Register::PC), HERE + 4);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Exceptions and interrupts, by the tables of DDI 0406C B1.8 and the registers of B4.1.
 
-use crate::board::{Board, HERE};
+use crate::board::{Board, HERE, identity};
 use hanok_cpu32::{
-    Exception, Fault, FaultStatus, Interrupt, Lines, Mode, SystemRegister, Vector, sctlr,
+    Exception, Fault, FaultStatus, Interrupt, Lines, Mode, Registers, SystemRegister, Vector,
+    VirtualCpu, sctlr,
 };
 
 const FAULT: Fault = Fault {
@@ -212,6 +213,16 @@ fn a_reset_leaves_nothing_of_the_guest() {
     assert_eq!(board.registers.pc, Vector::Reset.offset());
     assert_eq!(board.psr().into_bits(), 0x1d3);
     assert_eq!(board.system(SystemRegister::Sctlr), 0x00c5_0078);
+}
+
+#[test]
+fn a_new_virtual_cpu_is_one_after_a_reset() {
+    let fresh = VirtualCpu::new(identity());
+    let mut reset = fresh.clone();
+    reset.reset(&mut Registers::default());
+    assert_eq!(fresh, reset);
+    let masks = fresh.masks();
+    assert!(masks.aborts && masks.irqs && masks.fiqs);
 }
 
 #[test]

@@ -203,9 +203,12 @@ fn debug_reads_as_zero_and_ignores_writes() {
 
 #[test]
 fn a_program_reads_debug_s_identity_only() {
-    // DBGDIDR; DBGDTRTX; DBGDSCRext; DBGDIDR written.
+    // DBGDIDR, DBGDSCRint, DBGDRAR, DBGDSAR; DBGDTRTX; DBGDSCRext; DBGDIDR written.
     for (word, outcome) in [
         (0xee10_1e10, Outcome::Done),
+        (0xee10_1e11, Outcome::Done),
+        (0xee11_1e10, Outcome::Done),
+        (0xee12_1e10, Outcome::Done),
         (0xee00_1e15, Outcome::Done),
         (0xee10_1e52, UNDEFINED),
         (0xee00_1e10, UNDEFINED),

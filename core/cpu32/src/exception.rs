@@ -4,7 +4,7 @@
 use crate::system::{SystemRegister, sctlr};
 use crate::{Mode, Registers, VirtualCpu};
 use hanok_decode::Psr;
-use hanok_decode::aarch32::ItState;
+use hanok_decode::aarch32::{ItState, Register};
 
 /// An exception vector, by the exception that goes there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -237,15 +237,11 @@ impl VirtualCpu {
             let it = ItState::from_bits(registers.psr.it());
             registers.set_it(it.next());
         }
-        let (old, link) = (
-            self.psr(registers),
-            registers
-                .pc
-                .wrapping_add(vector.to_link(registers.psr.thumb())),
-        );
+        let old = self.psr(registers);
+        let link = registers.pc.wrapping_add(vector.to_link(old.thumb()));
         self.set_psr(registers, self.entered(old, vector));
         self.banks.of_mut(self.mode).spsr = old;
-        registers.write(hanok_decode::aarch32::Register::LR, link);
+        registers.write(Register::LR, link);
         registers.pc = self.vectors().wrapping_add(vector.offset());
     }
 

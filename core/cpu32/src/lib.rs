@@ -25,6 +25,18 @@
 //! hardware, where only the ID registers hide the Security Extensions, VBAR is there, and A, F and
 //! the PD bits of TTBCR can be written; SCR, NSACR and MVBAR are undefined.
 //!
+//! # How a backend uses it
+//!
+//! 1. The guest exits. If its kernel ran, the page is taken over ([`VirtualCpu::take_page`]); if a
+//!    program ran, its TPIDRURW ([`VirtualCpu::set_tpidrurw`]).
+//! 2. The cause is an instruction to be executed or an exception to be taken; the backend carries out
+//!    the outcome.
+//! 3. An interrupt that waits is delivered if it is not masked ([`VirtualCpu::set_lines`],
+//!    [`VirtualCpu::deliver`]).
+//! 4. The guest is entered with the rights of its mode ([`Mode::is_privileged`]) and with
+//!    [`Registers::psr`] as CPSR; if it is the kernel, each field of the page is written before
+//!    ([`VirtualCpu::page_word`]).
+//!
 //! # What is UNPREDICTABLE
 //!
 //! - An instruction whose operands the manual forbids is undefined, as is one that needs an SPSR

@@ -3,7 +3,6 @@
 use crate::banks::Banks;
 use crate::system::SystemRegisters;
 use crate::{Identity, Lines, Masks, Mode, Registers, Vector, VirtualCpu};
-use hanok_decode::Psr;
 
 impl VirtualCpu {
     /// A virtual CPU after a reset. What it says that it is becomes what it has
@@ -42,7 +41,7 @@ impl VirtualCpu {
         for (to, value) in registers.general.iter_mut().zip(arguments) {
             *to = value;
         }
-        let psr: Psr = self.psr(registers).with_thumb(entry & 1 != 0);
+        let psr = self.psr(registers).with_thumb(entry & 1 != 0);
         self.set_psr(registers, psr);
         registers.branch(entry);
     }

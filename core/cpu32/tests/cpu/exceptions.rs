@@ -2,8 +2,8 @@
 
 use crate::board::{Board, HERE, identity};
 use hanok_cpu32::{
-    Exception, Fault, FaultStatus, Interrupt, Lines, Mode, Registers, SystemRegister, Vector,
-    VirtualCpu, sctlr,
+    Exception, Fault, FaultStatus, Interrupt, Lines, Mode, Registers, SystemRegister, VirtualCpu,
+    sctlr,
 };
 
 const FAULT: Fault = Fault {
@@ -210,7 +210,7 @@ fn a_reset_leaves_nothing_of_the_guest() {
     let fresh = Board::new();
     assert_eq!(board.cpu, fresh.cpu);
     assert_eq!(board.registers.general, [0; 15]);
-    assert_eq!(board.registers.pc, Vector::Reset.offset());
+    assert_eq!(board.registers.pc, 0);
     assert_eq!(board.psr().into_bits(), 0x1d3);
     assert_eq!(board.system(SystemRegister::Sctlr), 0x00c5_0078);
 }

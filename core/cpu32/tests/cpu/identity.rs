@@ -103,6 +103,12 @@ fn what_the_virtual_cpu_lacks_is_not_offered() {
     assert_eq!(offered.mmfr, [0xf0ff_fff4, u32::MAX, 0x0fff_ffff, u32::MAX]);
     assert_eq!(offered.isar[3], 0x0fff_ffff);
     assert_eq!(offered.offered(), offered);
+    // VMSA of a later CPU.
+    let later = Identity {
+        mmfr: [8, 0, 0, 0],
+        ..Identity::default()
+    };
+    assert_eq!(later.offered().mmfr[0], 4);
     // What a CPU does not have does not appear.
     assert_eq!(Identity::default().offered().mmfr[0], 0);
 }

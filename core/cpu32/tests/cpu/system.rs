@@ -145,8 +145,12 @@ fn what_does_not_exist_is_unknown() {
         let mut board = Board::in_mode(Mode::Supervisor);
         assert_eq!(board.mrc(name), None, "{name:?}");
     }
-    // TTBR0 of 64 bits, which is of LPAE; CDP and LDC of CP15; CP7; MCR2; Jazelle; ThumbEE.
+    // TTBR0 of 64 bits, which is of LPAE; CDP and LDC of CP15; CP7; MCR2; Jazelle; ThumbEE; pairs of
+    // CP14 that are written, of opc1 1, of CRm 3.
     for word in [
+        0xec42_1e01,
+        0xec52_1e11,
+        0xec52_1e03,
         0xec42_1f02,
         0xee00_0f00,
         0xed90_0f00,

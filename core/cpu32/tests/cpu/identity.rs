@@ -41,6 +41,8 @@ fn each_register_is_where_the_manual_has_it() {
     for (crm, opc2, value) in rows {
         assert_eq!(read((0, 0, crm, opc2)), Some(value), "{crm} {opc2}");
     }
+    // What is reserved for more of them ends here.
+    assert_eq!(read((0, 0, 8, 0)), None);
 }
 
 #[test]

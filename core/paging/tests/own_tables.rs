@@ -106,7 +106,9 @@ proptest! {
 fn sections_where_both_are_aligned() {
     let mut table = OwnTable::new(FakeTableMemory::new(5)).unwrap();
     let input = span(START, 2 * MIB + 0x1000);
-    table.map(input, Hpa::new(0x4010_0000), Stage1Attributes::DATA).unwrap();
+    table
+        .map(input, Hpa::new(0x4010_0000), Stage1Attributes::DATA)
+        .unwrap();
     let size = |at| walk(&table, at, Privilege::Kernel).unwrap().size;
     assert_eq!(size(START), MappingSize::Section);
     assert_eq!(size(START + MIB), MappingSize::Section);
@@ -131,13 +133,17 @@ fn four_second_level_tables_are_in_a_page() {
 #[test]
 fn what_cannot_be_is_refused_before_anything_is_mapped() {
     let mut table = OwnTable::new(FakeTableMemory::new(5)).unwrap();
-    let mut map = |start, len, to| table.map(span(start, len), Hpa::new(to), Stage1Attributes::DATA);
+    let mut map =
+        |start, len, to| table.map(span(start, len), Hpa::new(to), Stage1Attributes::DATA);
     assert_eq!(map(0x800, 0x1000, 0), Err(MapError::Misaligned));
     assert_eq!(map(0x1000, 0x800, 0), Err(MapError::Misaligned));
     assert_eq!(map(0x1000, 0x1000, 0x10), Err(MapError::Misaligned));
     assert_eq!(map(START, 4 * MIB, 0), Err(MapError::OutOfRange));
     assert_eq!(map(0, 2 * MIB, (1 << 32) - MIB), Err(MapError::OutOfRange));
     assert_eq!(map(START, 3 * MIB, START), Ok(()));
-    assert_eq!(map(START + MIB, MIB, 0), Err(MapError::AlreadyMapped(Hva::new(START + MIB))));
+    assert_eq!(
+        map(START + MIB, MIB, 0),
+        Err(MapError::AlreadyMapped(Hva::new(START + MIB)))
+    );
     assert_eq!(table.translate(Hva::new(1 << 32)), None);
 }

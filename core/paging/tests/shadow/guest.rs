@@ -215,5 +215,5 @@ pub fn edit() -> impl Strategy<Value = Edit> {
                 },
             }
         });
-    prop_oneof![first, 2 => below]
+    prop_oneof![1 => first, 2 => below]
 }

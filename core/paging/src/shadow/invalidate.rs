@@ -112,9 +112,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     fn remove_page(&mut self, root: usize, table: usize, at: u32) -> Owed {
-        match self.remove_second(table, second_index(at)) {
-            true => self.owed(root, at),
-            false => Owed::Nothing,
+        if self.remove_second(table, second_index(at)) {
+            self.owed(root, at)
+        } else {
+            Owed::Nothing
         }
     }
 

@@ -57,7 +57,7 @@ impl Origin {
         let size = SIZES.get(usize::from(number / 2));
         Self {
             size: size.copied().unwrap_or(MappingSize::Supersection),
-            global: number % 2 != 0,
+            global: number & 1 != 0,
         }
     }
 }

@@ -96,8 +96,8 @@ impl Permissions {
 
     /// The rights by AP\[2:0\], XN and PXN to a client of the domain (DDI 0406C, B3.7.1, B3.7.2).
     /// What can be fetched must be readable.
-    pub(crate) fn of_client(attributes: &Attributes, ap: u8) -> Self {
-        let (kernel, user) = by_ap(ap);
+    pub(crate) fn of_client(attributes: &Attributes) -> Self {
+        let (kernel, user) = by_ap(attributes.ap);
         let executable = !attributes.execute_never;
         Self {
             kernel: Rights {

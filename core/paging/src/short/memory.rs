@@ -91,9 +91,10 @@ impl MemoryType {
     /// The type of TEX, C, B (five bits) and S without remap (B3.8.2). Reserved and implementation
     /// defined encodings are taken for strongly-ordered.
     pub(crate) fn by_default(texcb: u8, shareable: bool) -> Self {
-        let s = match shareable {
-            true => Shareability::Outer,
-            false => Shareability::None,
+        let s = if shareable {
+            Shareability::Outer
+        } else {
+            Shareability::None
         };
         match texcb {
             0b00001 => Self::DEVICE,

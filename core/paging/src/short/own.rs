@@ -67,10 +67,11 @@ impl<M: TableMemory> OwnTable<M> {
         while done < input.len() {
             let at = input.start().get() + done;
             let to = output.get() + done;
-            let whole = (at | to) % SECTION == 0 && input.len() - done >= SECTION;
-            done += match whole {
-                true => self.map_section(at, to, attributes)?,
-                false => self.map_page(at, to, attributes)?,
+            let whole = (at | to).is_multiple_of(SECTION) && input.len() - done >= SECTION;
+            done += if whole {
+                self.map_section(at, to, attributes)?
+            } else {
+                self.map_page(at, to, attributes)?
             };
         }
         Ok(())
@@ -157,13 +158,14 @@ fn table_of(table: PageTable) -> Hpa {
 
 fn check(input: Span<Hva>, output: Hpa) -> Result<(), MapError<Hva>> {
     let places = input.start().get() | input.len() | output.get();
-    if places % PAGE_SIZE != 0 {
+    if !places.is_multiple_of(PAGE_SIZE) {
         return Err(MapError::Misaligned);
     }
     let end = output.checked_add(input.len());
-    match input.end().get() <= END && end.is_some_and(|end| end.get() <= END) {
-        true => Ok(()),
-        false => Err(MapError::OutOfRange),
+    if input.end().get() <= END && end.is_some_and(|end| end.get() <= END) {
+        Ok(())
+    } else {
+        Err(MapError::OutOfRange)
     }
 }
 

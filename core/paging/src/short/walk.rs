@@ -85,9 +85,10 @@ impl Leaf {
 
     /// The level of the leaf's descriptor.
     fn level(&self) -> ShortLevel {
-        match self.size < MappingSize::Section {
-            true => ShortLevel::Second,
-            false => ShortLevel::First,
+        if self.size < MappingSize::Section {
+            ShortLevel::Second
+        } else {
+            ShortLevel::First
         }
     }
 
@@ -128,9 +129,10 @@ impl ShortRegime {
         }
         let leaf = self.find(access.address, |at| {
             let word = read(at)?;
-            Some(match self.control().big_endian() {
-                true => word.swap_bytes(),
-                false => word,
+            Some(if self.control().big_endian() {
+                word.swap_bytes()
+            } else {
+                word
             })
         })?;
         let permissions = self.permissions(&leaf)?;
@@ -192,8 +194,8 @@ impl ShortRegime {
         // The table has 2^(12 - N) descriptors and is aligned to its size.
         let size = 1 << (14 - split);
         let table = u64::from(base & !(size - 1));
-        let index = u64::from(address >> 20);
-        (!disabled).then_some(Ipa::new(table | index * 4 & u64::from(size - 1)))
+        let offset = (u64::from(address >> 20) * 4) & u64::from(size - 1);
+        (!disabled).then_some(Ipa::new(table | offset))
     }
 
     fn find_page(
@@ -204,8 +206,8 @@ impl ShortRegime {
     ) -> Result<Leaf, WalkError> {
         let domain = table.domain();
         let second = |kind| fault(kind, ShortLevel::Second, domain);
-        let index = u64::from(address >> 12 & 0xff);
-        let raw = read(Ipa::new(table.address().get() | index * 4));
+        let offset = u64::from(address >> 12 & 0xff) * 4;
+        let raw = read(Ipa::new(table.address().get() | offset));
         let raw = raw.ok_or(second(ShortFaultKind::ExternalOnWalk))?;
         let (base, size, attributes) = match SecondLevel::decode(raw) {
             SecondLevel::Fault => return Err(second(ShortFaultKind::Translation)),
@@ -217,13 +219,12 @@ impl ShortRegime {
         Ok(Leaf::new(base, size, address, domain, attributes))
     }
 
-    /// Who may use the leaf, by its domain first.
+    /// Who may use the leaf, by its domain first. With the access flag enabled AP\[0\] is the flag, and is
+    /// set here.
     fn permissions(&self, leaf: &Leaf) -> Result<Permissions, WalkError> {
-        // With the access flag enabled AP[0] is the flag, and the rights are those of AP[0] set.
-        let ap = leaf.attributes.ap | u8::from(self.control().access_flag());
         match self.membership(leaf.domain) {
             Membership::None => Err(leaf.fault(ShortFaultKind::Domain)),
-            Membership::Client => Ok(Permissions::of_client(&leaf.attributes, ap)),
+            Membership::Client => Ok(Permissions::of_client(&leaf.attributes)),
             Membership::Manager => Ok(Permissions::ALL),
         }
     }
@@ -238,17 +239,19 @@ impl ShortRegime {
 
     fn memory(&self, attributes: &Attributes) -> MemoryType {
         let (texcb, shareable) = (attributes.texcb, attributes.shareable);
-        match self.control().remap() {
-            true => MemoryType::remapped(texcb, shareable, self.prrr, self.nmrr),
-            false => MemoryType::by_default(texcb, shareable),
+        if self.control().remap() {
+            MemoryType::remapped(texcb, shareable, self.prrr, self.nmrr)
+        } else {
+            MemoryType::by_default(texcb, shareable)
         }
     }
 
     /// The translation without the MMU, and its memory types (B3.2.1).
     fn flat(&self, access: &Access) -> GuestMapping {
-        let fetches = match self.control().instruction_cache() {
-            true => Cacheability::WriteThrough,
-            false => Cacheability::NonCacheable,
+        let fetches = if self.control().instruction_cache() {
+            Cacheability::WriteThrough
+        } else {
+            Cacheability::NonCacheable
         };
         let memory = match access.kind {
             AccessKind::Execute => MemoryType::normal(fetches, Shareability::None),

@@ -3,7 +3,7 @@
 
 use crate::guest::{Guest, addresses};
 use hanok_paging::shadow::{GuestSpace, HostMemory, Invalidation};
-use hanok_paging::short::{Access, AccessKind, GuestMapping, Permissions, Privilege, WalkError};
+use hanok_paging::short::{Access, AccessKind, GuestMapping, Permissions, Privilege};
 use std::collections::BTreeMap;
 
 /// A translation of a page that the tables gave at some moment.
@@ -44,10 +44,8 @@ fn now(guest: &Guest, space: &GuestSpace, at: u32) -> Option<Translation> {
             kind: AccessKind::Read,
             by,
         };
-        match space.regime.walk(&access, |at| guest.word(at)) {
-            Ok(mapping) => Some(mapping),
-            Err(WalkError::Fault(_) | WalkError::Beyond(_)) => None,
-        }
+        let walked = space.regime.walk(&access, |at| guest.word(at));
+        walked.ok()
     });
     any.map(|mapping| Translation::of(at, &mapping))
 }

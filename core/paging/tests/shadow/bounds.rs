@@ -144,6 +144,18 @@ fn the_root_that_was_used_longest_ago_loses_its_tables_and_then_itself() {
 }
 
 #[test]
+fn a_space_that_was_invalidated_loses_its_tables_first() {
+    let mut shadow = shadow::<2>();
+    for (asid, megabyte) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
+        let _ = fill(&mut shadow, asid, megabyte * MIB, &PAGES);
+    }
+    let _ = shadow.invalidate(Invalidation::Asid(2));
+    let _ = fill(&mut shadow, 1, 2 * MIB, &PAGES);
+    let root = enter(&mut shadow, 1, &mut AsidPool::new(0));
+    assert!((0..3).all(|megabyte| is_mapped(&shadow, &root, megabyte * MIB)));
+}
+
+#[test]
 fn a_frame_is_forgotten_in_every_root_in_pieces() {
     let mut shadow = shadow::<4>();
     let mut pool = AsidPool::new(0);

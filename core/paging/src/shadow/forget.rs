@@ -18,7 +18,7 @@ const PART: usize = 256;
 /// The parts of a root.
 const PARTS: usize = 4096 / PART;
 /// How many tables, and parts of roots, are searched in one call at most.
-const SEARCHES: usize = 2;
+const SEARCHES: usize = 1;
 
 /// What a frame loses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

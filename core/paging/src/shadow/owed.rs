@@ -9,7 +9,7 @@ pub enum Owed {
     Nothing,
     /// The entries for an address under one ASID (TLBIMVA).
     Page {
-        /// The virtual address.
+        /// A virtual address in what was mapped; its low twelve bits mean nothing.
         at: u32,
         /// The hardware's ASID.
         asid: u8,
@@ -17,7 +17,7 @@ pub enum Owed {
     /// The entries for an address under all ASIDs (TLBIMVAA; a CPU without the multiprocessing
     /// extensions may have none, and then does TLBIALL).
     PageEverywhere {
-        /// The virtual address.
+        /// A virtual address in what was mapped; its low twelve bits mean nothing.
         at: u32,
     },
     /// All entries (TLBIALL).

@@ -127,7 +127,7 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
         let mut tries = 0;
         loop {
             tries += 1;
-            assert!(tries <= 40, "emptying a root ends");
+            assert!(tries <= 80, "emptying a root ends");
             if let Progress::Done(root) = vcpu.shadow.enter(space, view, asids) {
                 self.cpus[vcpu.cpu].enter(&root);
                 let memory = vcpu.shadow.memory();

@@ -3,8 +3,8 @@
 //!
 //! A [`Shadow`] belongs to one vCPU. It holds *roots*, first-level tables, each for one view (what
 //! the kernel may reach, or what programs may) of one guest space, and second-level tables below
-//! them. Both come from pools of a fixed size. The roots used last are kept; when a pool is dry, the
-//! oldest is taken back. That costs the guest time and nothing else.
+//! them. Both come from pools of a fixed size. The roots used last are kept; when a pool is dry,
+//! the oldest is taken back. That costs the guest time and nothing else.
 //!
 //! Kept true:
 //! - An entry says no more than a walk of the guest's tables said since the guest last invalidated
@@ -20,8 +20,8 @@
 //!   space was invalidated, is emptied piece by piece before it is used again.
 //!
 //! No CPU may walk a shadow while one of its functions runs: an exit has gone to the hypervisor's
-//! own tables and ASID 0. So an entry may change to another one without break-before-make, if what is
-//! owed is done before the guest is entered. And after every function the guest is entered by
+//! own tables and ASID 0. So an entry may change to another one without break-before-make, if what
+//! is owed is done before the guest is entered. And after every function the guest is entered by
 //! [`Shadow::enter`] alone, as the root or its ASID may be others.
 //!
 //! The fields of registers that the entries suppose: SCTLR.TRE and AFE clear, TTBCR 0, DACR
@@ -32,10 +32,10 @@
 //! whether anything is global: an invalidation by address has to find all that stems from the
 //! guest's descriptor, of which the shadow may hold pieces.
 //!
-//! DACR is part of what makes a space, as are the other registers of a walk: a guest that changes it
-//! goes to another root, and back to the one it had. Rejected: removing the entries of a domain that
-//! changes, since a kernel that keeps itself out of its programs' memory changes it twice for each
-//! access to that.
+//! DACR is part of what makes a space, as are the other registers of a walk: a guest that changes
+//! it goes to another root, and back to the one it had. Rejected: removing the entries of a domain
+//! that changes, since a kernel that keeps itself out of its programs' memory changes it twice for
+//! each access to that.
 
 mod asid;
 mod entries;

@@ -71,12 +71,17 @@ fn attributes() -> impl Strategy<Value = Stage1Attributes> {
     prop::sample::select(vec![A::TEXT, A::RODATA, A::DATA, A::DEVICE])
 }
 
+/// How many pages are mapped at once.
+fn pages() -> impl Strategy<Value = u64> {
+    prop_oneof![1..20u64, Just(256), 200..600u64]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     #[test]
     fn what_is_mapped_is_translated(
-        maps in prop::collection::vec((0..768u64, prop_oneof![1..20u64, Just(256), 200..600u64], any::<bool>(), attributes()), 1..8),
+        maps in prop::collection::vec((0..768u64, pages(), any::<bool>(), attributes()), 1..8),
     ) {
         let mut table = OwnTable::new(FakeTableMemory::new(5)).unwrap();
         let mut model = BTreeMap::new();

@@ -219,8 +219,8 @@ impl ShortRegime {
         Ok(Leaf::new(base, size, address, domain, attributes))
     }
 
-    /// Who may use the leaf, by its domain first. With the access flag enabled AP\[0\] is the flag, and is
-    /// set here.
+    /// Who may use the leaf, by its domain first. With the access flag enabled AP\[0\] is the flag,
+    /// and is set here.
     fn permissions(&self, leaf: &Leaf) -> Result<Permissions, WalkError> {
         match self.membership(leaf.domain) {
             Membership::None => Err(leaf.fault(ShortFaultKind::Domain)),

@@ -19,8 +19,8 @@ pub(crate) trait Words {
     fn clear_unseen(&mut self, table: Hpa, entries: usize);
 }
 
-/// The page of a descriptor, the index of its pair in there, and the shift in its pair. A first-level
-/// table has four pages and is one table of the memory, so its indices go on.
+/// The page of a descriptor, the index of its pair in there, and the shift in its pair. A
+/// first-level table has four pages and is one table of the memory, so its indices go on.
 fn place(table: Hpa, index: usize) -> (Hpa, usize, u32) {
     let page = table.align_down(PAGE_SIZE);
     let number = (table.get() - page.get()) as usize / DESCRIPTOR + index;

@@ -144,12 +144,24 @@ pub struct Edit {
 
 fn attributes() -> impl Strategy<Value = u32> {
     // AP as in a section, where the bits are at other places than in a page; mostly accessed.
-    prop_oneof![4 => Just(0b11), 2 => Just(0b01), 1 => Just(0b10), 1 => Just(0b111), 1 => Just(0b101)]
+    prop_oneof![
+        4 => Just(0b11),
+        2 => Just(0b01),
+        1 => Just(0b10),
+        1 => Just(0b111),
+        1 => Just(0b101),
+    ]
+}
+
+/// One of `few` in two of three cases, or else one of `all`.
+fn mostly(few: &[u32], all: &[u32]) -> impl Strategy<Value = u32> {
+    let select = |of: &[u32]| prop::sample::select(of.to_vec());
+    prop_oneof![2 => select(few), 1 => select(all)]
 }
 
 pub fn edit() -> impl Strategy<Value = Edit> {
     let table = prop_oneof![3 => Just(FIRST_TABLES[0]), 1 => Just(FIRST_TABLES[1])];
-    let megabyte = prop_oneof![2 => prop::sample::select(vec![0, 1, 2]), 1 => prop::sample::select(MEGABYTES.to_vec())];
+    let megabyte = mostly(&MEGABYTES[..3], &MEGABYTES);
     let kind = prop_oneof![Just(0u32), Just(1), Just(2), Just(3), Just(1)];
     let second = prop::sample::select(SECOND_TABLES.to_vec());
     let flags = (attributes(), any::<bool>(), any::<bool>(), 0..3u32);
@@ -187,7 +199,7 @@ pub fn edit() -> impl Strategy<Value = Edit> {
     );
     let second =
         prop_oneof![3 => Just(SECOND_TABLES[0]), 1 => prop::sample::select(SECOND_TABLES.to_vec())];
-    let page = prop_oneof![2 => prop::sample::select(vec![0, 1]), 1 => prop::sample::select(PAGES.to_vec())];
+    let page = mostly(&PAGES[..2], &PAGES);
     let flags = (attributes(), any::<bool>(), any::<bool>());
     let below = (
         second,

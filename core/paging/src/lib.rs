@@ -18,8 +18,11 @@
 //!
 //! The formats here are VMSAv8-64 with the 4 KiB granule, for EL2 stage 1 without VHE and for stage
 //! 2. ARMv7's LPAE has the same descriptors for Hyp mode and stage 2 (DDI 0406C, B3.6), and needs
-//! only a `Geometry` of its own. Another format (the short descriptors) needs a `Format`, too.
+//! only a `Geometry` of its own.
 //! Tables are read and written in units of 64 bits, as [`hanok_hal::TableMemory`] does.
+//!
+//! The short descriptors of ARMv7 are in [`short`], and the shadow tables of a guest that has no
+//! stage 2 in [`shadow`].
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -32,6 +35,8 @@ mod geometry;
 mod guest;
 mod mapping;
 mod registers;
+pub mod shadow;
+pub mod short;
 mod stage1;
 mod stage2;
 mod table;

@@ -1,0 +1,263 @@
+//! Shadow tables: what a guest's short descriptors say, in tables that a CPU without
+//! virtualization hardware can walk while the guest, kernel and programs alike, runs in User mode.
+//!
+//! A [`Shadow`] belongs to one vCPU. It holds *roots*, first-level tables, each for one view (what
+//! the kernel may reach, or what programs may) of one guest space, and second-level tables below
+//! them. Both come from pools of a fixed size. The roots used last are kept; when a pool is dry,
+//! the oldest is taken back. That costs the guest time and nothing else.
+//!
+//! Kept true:
+//! - An entry says no more than a walk of the guest's tables said since the guest last invalidated
+//!   the address, and no more than the host's frame behind it allows. No write to the guest's
+//!   tables is noticed, as none is by a TLB (DDI 0406C, B3.9 and B3.10).
+//! - In the kernel's view nothing is both writable and executable: [`FrameKind`] has no such value.
+//! - The window, a megabyte of the hypervisor's, is in every root and never the guest's.
+//! - What a hardware TLB may hold under the ASID of a root is in that root. A change that takes
+//!   something away says by [`Owed`] what has to be invalidated, or takes the ASID from the
+//!   root: the next [`Shadow::enter`] gives it one that no TLB knows. So a change of many
+//!   entries costs no maintenance until the ASIDs are used up.
+//! - No call does more than a bounded amount of work. A root that is taken back, or whose
+//!   space was invalidated, is emptied piece by piece before it is used again.
+//!
+//! No CPU may walk a shadow while one of its functions runs: an exit has gone to the hypervisor's
+//! own tables and ASID 0. So an entry may change to another one without break-before-make, if what
+//! is owed is done before the guest is entered. And after every function the guest is entered by
+//! [`Shadow::enter`] alone, as the root or its ASID may be others.
+//!
+//! The fields of registers that the entries suppose: SCTLR.TRE and AFE clear, TTBCR 0, DACR
+//! [`SHADOW_DACR`].
+//!
+//! The domains mean nothing to the CPU here, since User mode is a client of all of them. They
+//! note for each megabyte how much one descriptor of the guest's maps there at most, and
+//! whether anything is global: an invalidation by address has to find all that stems from the
+//! guest's descriptor, of which the shadow may hold pieces.
+//!
+//! DACR is part of what makes a space, as are the other registers of a walk: a guest that changes
+//! it goes to another root, and back to the one it had. Rejected: removing the entries of a domain
+//! that changes, since a kernel that keeps itself out of its programs' memory changes it twice for
+//! each access to that.
+
+mod asid;
+mod entries;
+mod fill;
+mod forget;
+mod host;
+mod invalidate;
+mod origin;
+mod owed;
+mod roots;
+mod tables;
+
+pub use asid::AsidPool;
+pub use fill::{Filled, Neighbours};
+pub use forget::{Forgetting, FrameLoss};
+pub use host::{FrameKind, HostFrame, HostMemory};
+pub use invalidate::Invalidation;
+pub use origin::SHADOW_DACR;
+pub use owed::{Owed, Progress};
+pub use roots::GuestSpace;
+
+use crate::short::{Privilege, Words};
+use hanok_hal::TableMemory;
+use hanok_types::{Hpa, PAGE_SIZE};
+use roots::{Owner, Root};
+use tables::Tables;
+
+/// The frames of a first-level table.
+const ROOT_FRAMES: usize = 4;
+/// The second-level tables in a frame.
+const TABLES_IN_FRAME: usize = 4;
+/// How many first-level entries of a root are removed in one call at most.
+const SWEEP: usize = 64;
+
+/// The megabyte that is the hypervisor's in every root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    index: usize,
+    descriptor: u32,
+}
+
+impl Window {
+    /// The megabyte around `address`, with its first-level descriptor: for PL1 alone, in domain 0.
+    pub const fn new(address: u32, descriptor: u32) -> Self {
+        Self {
+            index: first_index(address),
+            descriptor,
+        }
+    }
+
+    /// Whether `address` is in the window.
+    pub const fn contains(&self, address: u32) -> bool {
+        first_index(address) == self.index
+    }
+}
+
+/// What the CPU's registers are to hold while the guest runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HardwareRoot {
+    /// The first-level table, for TTBR0.
+    pub table: Hpa,
+    /// The ASID, for CONTEXTIDR. It is never 0.
+    pub asid: u8,
+    /// What has to be invalidated on this CPU before the guest runs.
+    pub owed: Owed,
+}
+
+/// The shadow tables of one vCPU: `ROOTS` first-level tables of 16 KiB, at least one, and `TABLES`
+/// second-level ones of 1 KiB, a power of two. Four of these are the least: an instruction may need
+/// two pages of code and two of data, in four megabytes.
+#[derive(Debug)]
+pub struct Shadow<M, const ROOTS: usize, const TABLES: usize> {
+    memory: M,
+    window: Window,
+    roots: [Root; ROOTS],
+    tables: Tables<TABLES>,
+    /// Counts uses of roots and tables, to find the oldest.
+    clock: u64,
+    /// The pool of ASIDs of the CPU that the vCPU was entered on last.
+    pool: u8,
+}
+
+impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
+    /// Empty shadow tables, in frames below 4 GiB of `memory`; `None` if that has too few.
+    pub fn new(mut memory: M, window: Window) -> Option<Self> {
+        const {
+            assert!(ROOTS >= 1 && ROOTS <= 1 << 15);
+            assert!(TABLES >= 4 && TABLES <= 1 << 15 && TABLES.is_power_of_two());
+        }
+        let tables = Tables::new(memory.allocate(TABLES / TABLES_IN_FRAME)?);
+        let mut roots = core::array::from_fn(|_| Root::new());
+        for root in &mut roots {
+            root.table = memory.allocate(ROOT_FRAMES)?;
+            memory.set_word(root.table, window.index, window.descriptor);
+        }
+        Some(Self {
+            memory,
+            window,
+            roots,
+            tables,
+            clock: 0,
+            pool: 0,
+        })
+    }
+
+    /// Frees all tables. No CPU may walk them any more, and no TLB may hold entries of them.
+    pub fn destroy(mut self) -> M {
+        for root in &self.roots {
+            self.memory.free(root.table, ROOT_FRAMES);
+        }
+        self.memory
+            .free(self.tables.base(), TABLES / TABLES_IN_FRAME);
+        self.memory
+    }
+
+    /// The memory that the tables are in.
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// The window.
+    pub fn window(&self) -> Window {
+        self.window
+    }
+
+    /// The root for this view of a guest space, and its ASID from the pool of this CPU. It is to be
+    /// called each time before the guest runs. [`Progress::Again`]: the root that it gets still has
+    /// to be emptied, and the call is to be made once more.
+    pub fn enter(
+        &mut self,
+        space: &GuestSpace,
+        view: Privilege,
+        asids: &mut AsidPool,
+    ) -> Progress<HardwareRoot> {
+        let Progress::Done(number) = self.root_of(space, view) else {
+            return Progress::Again;
+        };
+        self.pool = asids.id();
+        let root = &mut self.roots[number];
+        let (asid, owed) = asids.renew(&mut root.tag);
+        Progress::Done(HardwareRoot {
+            table: root.table,
+            asid,
+            owed,
+        })
+    }
+
+    /// Moves the window. What the guest had in the new megabyte goes from all roots.
+    pub fn move_window(&mut self, window: Window) -> Owed {
+        for number in 0..ROOTS {
+            let old = self.window.index;
+            self.memory.set_word(self.roots[number].table, old, 0);
+            self.remove_first(number, window.index);
+            let root = &mut self.roots[number];
+            self.memory
+                .set_word(root.table, window.index, window.descriptor);
+            root.tag = None;
+        }
+        self.window = window;
+        // The old window may be in a TLB as a global entry.
+        Owed::Everything
+    }
+
+    /// The number of the root for a view; one is taken if there is none.
+    fn root_of(&mut self, space: &GuestSpace, view: Privilege) -> Progress<usize> {
+        let owner = Owner::new(space, view);
+        let found = self.roots.iter().position(|one| one.owner == Some(owner));
+        let number = match found {
+            Some(number) => number,
+            None => match self.take_root() {
+                Progress::Done(number) => number,
+                Progress::Again => return Progress::Again,
+            },
+        };
+        self.clock += 1;
+        let root = &mut self.roots[number];
+        root.owner = Some(owner);
+        root.used = self.clock;
+        Progress::Done(number)
+    }
+
+    /// An empty root without an owner: one that is free, or else the one that was used longest ago.
+    fn take_root(&mut self) -> Progress<usize> {
+        let age = |root: &Root| match root.owner {
+            None => u64::from(!root.filled.is_empty()),
+            // The clock was at 1 at least when a root got an owner.
+            Some(_) => root.used.saturating_add(1),
+        };
+        let numbers = 0..ROOTS;
+        let oldest = numbers.min_by_key(|number| age(&self.roots[*number]));
+        let number = oldest.unwrap_or(0);
+        self.roots[number].disown();
+        self.sweep(number)
+    }
+
+    /// Removes some of the entries of a root without an owner; done if none is left.
+    fn sweep(&mut self, number: usize) -> Progress<usize> {
+        for _ in 0..SWEEP {
+            match self.roots[number].filled.first() {
+                Some(index) => self.remove_first(number, index),
+                None => break,
+            }
+        }
+        if !self.roots[number].filled.is_empty() {
+            return Progress::Again;
+        }
+        self.roots[number].emptied();
+        Progress::Done(number)
+    }
+}
+
+/// The index of the first-level descriptor for `address`.
+const fn first_index(address: u32) -> usize {
+    (address >> 20) as usize
+}
+
+/// The index of the second-level descriptor for `address`.
+const fn second_index(address: u32) -> usize {
+    (address >> 12) as usize & 0xff
+}
+
+/// The number of a frame.
+const fn frame_number(frame: Hpa) -> u64 {
+    frame.get() / PAGE_SIZE
+}

@@ -1,0 +1,208 @@
+//! Making entries after an abort.
+
+use super::entries::Leaf;
+use super::host::{HostFrame, HostMemory};
+use super::origin::Origin;
+use super::owed::{Owed, Progress};
+use super::roots::GuestSpace;
+use super::{Shadow, second_index};
+use crate::short::{
+    Access, AccessKind, Attributes, GuestMapping, MappingSize, MemoryType, Rights, ShortFault,
+    WalkError,
+};
+use hanok_hal::TableMemory;
+use hanok_types::{Address, Ipa, PAGE_SIZE};
+
+/// The bytes of a section.
+const SECTION: u64 = 1 << 20;
+/// The first address that a short descriptor cannot hold.
+const END: u64 = 1 << 32;
+
+/// How many pages around the one that is asked for are mapped with it, if the guest's tables and
+/// the host have something there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Neighbours {
+    /// None.
+    None,
+    /// The other three of four pages, aligned to their size.
+    Of4,
+    /// The other fifteen of sixteen pages, aligned to their size.
+    Of16,
+}
+
+impl Neighbours {
+    const fn pages(self) -> u32 {
+        match self {
+            Self::None => 1,
+            Self::Of4 => 4,
+            Self::Of16 => 16,
+        }
+    }
+}
+
+/// What came of an abort. Only [`Self::Made`] has changed anything that matters to the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Filled {
+    /// The access can be made now.
+    Made(Owed),
+    /// The guest is to be told of this fault.
+    Fault(ShortFault),
+    /// The guest may make the access, but there is no RAM: a device, an absent page, or nothing.
+    NoFrame(GuestMapping),
+    /// The guest may make the access, but it leads above 4 GiB, where nothing is.
+    Beyond(Ipa),
+    /// The guest may make the access, but the kind of the frame does not allow it.
+    Protected(GuestMapping),
+    /// The guest may make the access, but it is in the window, which has to move first.
+    InWindow(GuestMapping),
+    /// The call is to be made again.
+    Again,
+}
+
+/// An abort that is being served.
+struct Abort<'a, H> {
+    space: &'a GuestSpace,
+    access: Access,
+    host: &'a H,
+}
+
+impl<H: HostMemory> Abort<'_, H> {
+    fn walk(&self, access: &Access) -> Result<GuestMapping, WalkError> {
+        let read = |at| self.host.word(at);
+        self.space.regime.walk(access, read)
+    }
+
+    /// The section that can be mapped for the access; `None` if only pages can.
+    fn section(&self, mapping: &GuestMapping) -> Option<HostFrame> {
+        if mapping.size < MappingSize::Section {
+            return None;
+        }
+        let frame = self.host.section(mapping.output.align_down(SECTION))?;
+        (frame.at.is_aligned(SECTION) && frame.at.get() < END).then_some(frame)
+    }
+
+    fn page(&self, mapping: &GuestMapping) -> Option<HostFrame> {
+        let frame = self.host.page(mapping.output.align_down(PAGE_SIZE))?;
+        (frame.at.is_aligned(PAGE_SIZE) && frame.at.get() < END).then_some(frame)
+    }
+
+    /// The entry for `at`, if it allows an access of this kind.
+    fn leaf(
+        &self,
+        at: u32,
+        kind: AccessKind,
+        mapping: &GuestMapping,
+        frame: HostFrame,
+    ) -> Option<Leaf> {
+        let view = self.access.by;
+        let rights = frame.kind.limit(mapping.permissions.of(view), view);
+        rights.allow(kind).then_some(Leaf {
+            at,
+            frame: frame.at,
+            attributes: attributes(mapping, rights),
+            origin: Origin::of(mapping),
+        })
+    }
+
+    /// The entry for a page beside the one of the access, if one is to be made.
+    fn neighbour(&self, at: u32) -> Option<Leaf> {
+        let kind = AccessKind::Read;
+        let access = Access {
+            address: at,
+            kind,
+            ..self.access
+        };
+        let mapping = self.walk(&access).ok()?;
+        self.leaf(at, kind, &mapping, self.page(&mapping)?)
+    }
+}
+
+/// The bits of an entry for User mode: AP 0b011, or 0b111 if it is not writable. Whoever may write
+/// or execute may read (DDI 0406C, B3.7.1).
+fn attributes(mapping: &GuestMapping, rights: Rights) -> Attributes {
+    let memory = match mapping.size {
+        // Without the MMU data are strongly-ordered and fetches normal memory. One entry serves
+        // both, so it is what goes past the caches and may be fetched.
+        MappingSize::Flat => MemoryType::NON_CACHEABLE,
+        _ => mapping.memory,
+    };
+    let (texcb, shareable) = memory.to_default();
+    Attributes {
+        texcb,
+        shareable,
+        ap: if rights.write { 0b011 } else { 0b111 },
+        not_global: true,
+        execute_never: !rights.execute,
+        pxn: false,
+    }
+}
+
+impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
+    /// Serves an abort of the guest in `space`: walks the guest's tables for `access`, and makes
+    /// the entry that allows it in the view of `access.by`, and those of its neighbours.
+    pub fn fill(
+        &mut self,
+        space: &GuestSpace,
+        access: &Access,
+        host: &impl HostMemory,
+        neighbours: Neighbours,
+    ) -> Filled {
+        let abort = Abort {
+            space,
+            access: *access,
+            host,
+        };
+        match abort.walk(access) {
+            Err(WalkError::Fault(fault)) => Filled::Fault(fault),
+            Err(WalkError::Beyond(at)) => Filled::Beyond(at),
+            Ok(mapping) if self.window.contains(access.address) => Filled::InWindow(mapping),
+            Ok(mapping) => self.fill_mapped(&abort, &mapping, neighbours),
+        }
+    }
+
+    fn fill_mapped<H: HostMemory>(
+        &mut self,
+        abort: &Abort<H>,
+        mapping: &GuestMapping,
+        neighbours: Neighbours,
+    ) -> Filled {
+        let section = abort.section(mapping);
+        let Some(frame) = section.or_else(|| abort.page(mapping)) else {
+            return Filled::NoFrame(*mapping);
+        };
+        let Access { address, kind, by } = abort.access;
+        let Some(leaf) = abort.leaf(address, kind, mapping, frame) else {
+            return Filled::Protected(*mapping);
+        };
+        let Progress::Done(root) = self.root_of(abort.space, by) else {
+            return Filled::Again;
+        };
+        if section.is_some() {
+            return Filled::Made(self.put_section(root, &leaf));
+        }
+        let owed = self.put_page(root, &leaf);
+        self.fill_neighbours(root, abort, neighbours);
+        Filled::Made(owed)
+    }
+
+    /// Maps pages around the access that are not mapped yet, all by the same table. Nothing is owed
+    /// for them, as no TLB holds what is not there.
+    fn fill_neighbours<H: HostMemory>(
+        &mut self,
+        root: usize,
+        abort: &Abort<H>,
+        neighbours: Neighbours,
+    ) {
+        let address = abort.access.address;
+        let first = second_index(address) as u32 & !(neighbours.pages() - 1);
+        for page in first..first + neighbours.pages() {
+            let at = address & !0xf_ffff | page << 12;
+            if self.page_is_free(root, at) == Some(true)
+                && let Some(leaf) = abort.neighbour(at)
+            {
+                let _nothing = self.put_page(root, &leaf);
+            }
+        }
+    }
+}

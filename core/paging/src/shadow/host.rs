@@ -1,0 +1,57 @@
+//! The host's memory behind a guest's.
+
+use crate::short::{Privilege, Rights};
+use hanok_types::{Hpa, Ipa};
+
+/// What a frame of RAM allows, whatever the guest's tables say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameKind {
+    /// Nothing in it is proven: it may be written, and the guest's kernel may not execute it.
+    /// Programs may, as all that User mode does there is what it would do without a hypervisor.
+    Plain,
+    /// It holds proven code: nobody may write it, and the kernel may execute it.
+    Code,
+    /// Nobody may write it, and the kernel may not execute it.
+    Sealed,
+}
+
+impl FrameKind {
+    /// What is left of the rights of one view.
+    pub(super) fn limit(self, rights: Rights, view: Privilege) -> Rights {
+        let writable = self == Self::Plain;
+        let executable = view == Privilege::User || self == Self::Code;
+        Rights {
+            read: rights.read,
+            write: rights.write && writable,
+            execute: rights.execute && executable,
+        }
+    }
+}
+
+/// A frame of RAM, or several that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostFrame {
+    /// The first address; below 4 GiB, or a short descriptor cannot hold it.
+    pub at: Hpa,
+    /// What it allows.
+    pub kind: FrameKind,
+}
+
+/// A guest's memory and the frames behind it. Any address may be asked for.
+pub trait HostMemory {
+    /// The 32-bit word of guest memory at `at`, as a little-endian CPU loads it; `None` if the
+    /// guest has no memory there. Where a page is absent for now, an implementation notes that and
+    /// answers `None`; the caller then drops the result and waits for the page.
+    fn word(&self, at: Ipa) -> Option<u32>;
+
+    /// The frame of RAM behind the page at `at`; `None` for a device, for a page that is absent,
+    /// and where nothing is.
+    fn page(&self, at: Ipa) -> Option<HostFrame>;
+
+    /// The frames behind the megabyte at `at`, if it is all RAM, contiguous and aligned to a
+    /// megabyte, and all of one kind.
+    fn section(&self, at: Ipa) -> Option<HostFrame> {
+        let _ = at;
+        None
+    }
+}

@@ -1,0 +1,131 @@
+//! The guest's TLB maintenance.
+
+use super::entries::Entry;
+use super::origin::Origin;
+use super::owed::Owed;
+use super::{Shadow, first_index, second_index};
+use crate::short::MappingSize;
+use hanok_hal::TableMemory;
+
+/// The pages of a large page, and the sections of a supersection.
+const REPEATED: usize = 16;
+
+/// What a guest invalidates in its TLB (DDI 0406C, B4.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invalidation {
+    /// Everything: TLBIALL and its variants.
+    All,
+    /// What is not global and has this ASID: TLBIASID.
+    Asid(u8),
+    /// What translates an address and is global or has this ASID: TLBIMVA.
+    Page {
+        /// The virtual address.
+        at: u32,
+        /// The guest's ASID.
+        asid: u8,
+    },
+    /// What translates an address: TLBIMVAA.
+    PageOfAllAsids {
+        /// The virtual address.
+        at: u32,
+    },
+}
+
+impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
+    /// Does what the guest asks of its TLB. More than that may go, and nothing of it is left when
+    /// the call returns: a whole space is void at once, and emptied when its root is used again.
+    pub fn invalidate(&mut self, what: Invalidation) -> Owed {
+        match what {
+            Invalidation::All => self.disown_if(|_| true),
+            Invalidation::Asid(asid) => self.disown_if(|of| of == asid),
+            Invalidation::Page { at, asid } => self.invalidate_page(at, Some(asid)),
+            Invalidation::PageOfAllAsids { at } => self.invalidate_page(at, None),
+        }
+    }
+
+    fn disown_if(&mut self, chosen: impl Fn(u8) -> bool) -> Owed {
+        for root in &mut self.roots {
+            if root.owner.is_some_and(|owner| chosen(owner.space.asid)) {
+                root.disown();
+            }
+        }
+        Owed::Nothing
+    }
+
+    fn invalidate_page(&mut self, at: u32, asid: Option<u8>) -> Owed {
+        let mut owed = Owed::Nothing;
+        for root in 0..ROOTS {
+            let Some(owner) = self.roots[root].owner else {
+                continue;
+            };
+            let mine = asid.is_none_or(|asid| asid == owner.space.asid);
+            self.remove_supersection(root, at, mine);
+            owed = owed.and(self.remove_around(root, at, mine));
+        }
+        owed
+    }
+
+    /// Removes all that stems from a supersection around `at`.
+    fn remove_supersection(&mut self, root: usize, at: u32, mine: bool) {
+        if !self.roots[root].supersections {
+            return;
+        }
+        let first = first_index(at) & !(REPEATED - 1);
+        for index in first..first + REPEATED {
+            let origin = self.origin(root, index);
+            let meant = |one: Origin| one.size == MappingSize::Supersection && (mine || one.global);
+            if origin.is_some_and(meant) {
+                self.remove_first(root, index);
+                self.roots[root].tag = None;
+            }
+        }
+    }
+
+    fn origin(&self, root: usize, index: usize) -> Option<Origin> {
+        match self.entry(root, index) {
+            Entry::Empty => None,
+            Entry::Section(section) => Some(Origin::of_domain(section.domain())),
+            Entry::Table(_, origin) => Some(origin),
+        }
+    }
+
+    /// Removes all in the megabyte of `at` that may stem from the guest's descriptor for `at`.
+    fn remove_around(&mut self, root: usize, at: u32, mine: bool) -> Owed {
+        let index = first_index(at);
+        match (self.origin(root, index), self.entry(root, index)) {
+            (Some(origin), _) if !mine && !origin.global => Owed::Nothing,
+            (_, Entry::Empty) => Owed::Nothing,
+            (_, Entry::Section(_)) => {
+                self.remove_first(root, index);
+                self.owed(root, at)
+            }
+            (_, Entry::Table(table, origin)) => match origin.size {
+                MappingSize::Small => self.remove_page(root, table, at),
+                MappingSize::Large => self.remove_large(root, table, at),
+                _ => {
+                    self.remove_first(root, index);
+                    self.roots[root].tag = None;
+                    Owed::Nothing
+                }
+            },
+        }
+    }
+
+    fn remove_page(&mut self, root: usize, table: usize, at: u32) -> Owed {
+        if self.remove_second(table, second_index(at)) {
+            self.owed(root, at)
+        } else {
+            Owed::Nothing
+        }
+    }
+
+    fn remove_large(&mut self, root: usize, table: usize, at: u32) -> Owed {
+        let first = second_index(at) & !(REPEATED - 1);
+        for index in first..first + REPEATED {
+            if self.remove_second(table, index) {
+                self.roots[root].tag = None;
+            }
+        }
+        Owed::Nothing
+    }
+}

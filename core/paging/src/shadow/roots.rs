@@ -1,0 +1,133 @@
+//! First-level tables and whose they are.
+
+use super::asid::Tag;
+use crate::short::{Privilege, ShortRegime};
+use hanok_types::Hpa;
+
+/// A space of a guest: the registers that say how its addresses are translated, and its ASID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuestSpace {
+    /// The registers.
+    pub regime: ShortRegime,
+    /// CONTEXTIDR.ASID.
+    pub asid: u8,
+}
+
+/// Whose a root is. Equal spaces have equal owners, as the regime is normalized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub space: GuestSpace,
+    pub view: Privilege,
+}
+
+impl Owner {
+    pub fn new(space: &GuestSpace, view: Privilege) -> Self {
+        let regime = space.regime.normalized();
+        let space = GuestSpace { regime, ..*space };
+        Self { space, view }
+    }
+}
+
+/// The number of descriptors of a first-level table.
+const ENTRIES: usize = 4096;
+const BITS: usize = u32::BITS as usize;
+
+/// A set of first-level descriptors.
+#[derive(Debug)]
+pub(super) struct Indices([u32; ENTRIES / BITS]);
+
+impl Indices {
+    pub fn contains(&self, index: usize) -> bool {
+        let word = self.0.get(index / BITS);
+        word.is_some_and(|word| word >> (index % BITS) & 1 != 0)
+    }
+
+    pub fn insert(&mut self, index: usize) {
+        if let Some(word) = self.0.get_mut(index / BITS) {
+            *word |= 1 << (index % BITS);
+        }
+    }
+
+    pub fn remove(&mut self, index: usize) {
+        if let Some(word) = self.0.get_mut(index / BITS) {
+            *word &= !(1 << (index % BITS));
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    /// The least of them.
+    pub fn first(&self) -> Option<usize> {
+        let word = self.0.iter().position(|word| *word != 0)?;
+        Some(word * BITS + self.0[word].trailing_zeros() as usize)
+    }
+}
+
+/// A first-level table.
+#[derive(Debug)]
+pub(super) struct Root {
+    pub table: Hpa,
+    /// Whose it is; `None` if its entries are void, and it is to be emptied.
+    pub owner: Option<Owner>,
+    /// Its ASID, if it has one. No TLB holds anything of it otherwise.
+    pub tag: Option<Tag>,
+    /// The clock when it was used last.
+    pub used: u64,
+    /// The descriptors that are not 0, that of the window left out.
+    pub filled: Indices,
+    /// A bit for each megabyte of the host, modulo 64, to which a section may lead.
+    pub sections: u64,
+    /// Whether an entry stems from a supersection.
+    pub supersections: bool,
+}
+
+impl Root {
+    pub fn new() -> Self {
+        Self {
+            table: Hpa::new(0),
+            owner: None,
+            tag: None,
+            used: 0,
+            filled: Indices([0; ENTRIES / BITS]),
+            sections: 0,
+            supersections: false,
+        }
+    }
+
+    /// Makes all entries void.
+    pub fn disown(&mut self) {
+        self.owner = None;
+        self.tag = None;
+        // Its tables are the first to be taken.
+        self.used = 0;
+    }
+
+    /// Forgets what was noted of entries that are all gone.
+    pub fn emptied(&mut self) {
+        self.sections = 0;
+        self.supersections = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_are_a_set() {
+        let mut set = Root::new().filled;
+        assert!(set.is_empty());
+        for index in [4095, 31, 32] {
+            set.insert(index);
+        }
+        assert_eq!(set.first(), Some(31));
+        set.remove(31);
+        assert!(!set.contains(31) && set.contains(32) && set.contains(4095));
+        assert_eq!(set.first(), Some(32));
+        set.remove(32);
+        set.remove(4095);
+        assert_eq!(set.first(), None);
+    }
+}

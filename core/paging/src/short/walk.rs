@@ -1,0 +1,269 @@
+//! The walk of a guest's tables (DDI 0406C, B3.5.5 and the pseudocode "TranslationTableWalkSD").
+
+use super::access::{Access, AccessKind, Permissions};
+use super::descriptor::{Attributes, FirstLevel, PageTable, SecondLevel};
+use super::fault::{ShortFault, ShortFaultKind, ShortLevel};
+use super::memory::{Cacheability, MemoryType, Shareability};
+use super::registers::ShortRegime;
+use hanok_types::Ipa;
+
+/// How much one descriptor of a guest's maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MappingSize {
+    /// 4 KiB.
+    Small,
+    /// 64 KiB.
+    Large,
+    /// 1 MiB.
+    Section,
+    /// 16 MiB.
+    Supersection,
+    /// 4 GiB: the MMU is off.
+    Flat,
+}
+
+impl MappingSize {
+    /// The number of bytes.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Small => 1 << 12,
+            Self::Large => 1 << 16,
+            Self::Section => 1 << 20,
+            Self::Supersection => 1 << 24,
+            Self::Flat => 1 << 32,
+        }
+    }
+}
+
+/// Where a guest's tables lead an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuestMapping {
+    /// The intermediate address of the address that was asked for. It and the virtual address are
+    /// equal modulo the size.
+    pub output: Ipa,
+    /// How much is mapped in the same way.
+    pub size: MappingSize,
+    /// The memory type.
+    pub memory: MemoryType,
+    /// Whether the translation holds for all ASIDs.
+    pub global: bool,
+    /// Who may do what, by AP, XN, PXN and the domain.
+    pub permissions: Permissions,
+    /// The domain.
+    pub domain: u8,
+}
+
+/// Why a walk gives no mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalkError {
+    /// The guest is to be told of this fault.
+    Fault(ShortFault),
+    /// A supersection leads to this address above 4 GiB, where a guest has no memory: as any
+    /// access outside its memory.
+    Beyond(Ipa),
+}
+
+/// A leaf of any size.
+struct Leaf {
+    /// The output address of the address that was asked for.
+    output: Ipa,
+    size: MappingSize,
+    domain: u8,
+    attributes: Attributes,
+}
+
+impl Leaf {
+    fn new(base: Ipa, size: MappingSize, address: u32, domain: u8, attributes: Attributes) -> Self {
+        let offset = u64::from(address) & (size.bytes() - 1);
+        Self {
+            output: Ipa::new(base.get() | offset),
+            size,
+            domain,
+            attributes,
+        }
+    }
+
+    /// The level of the leaf's descriptor.
+    fn level(&self) -> ShortLevel {
+        if self.size < MappingSize::Section {
+            ShortLevel::Second
+        } else {
+            ShortLevel::First
+        }
+    }
+
+    fn fault(&self, kind: ShortFaultKind) -> WalkError {
+        fault(kind, self.level(), self.domain)
+    }
+}
+
+const fn fault(kind: ShortFaultKind, level: ShortLevel, domain: u8) -> WalkError {
+    WalkError::Fault(ShortFault {
+        kind,
+        level,
+        domain,
+    })
+}
+
+/// What DACR says of a domain (B3.7.3).
+enum Membership {
+    /// No access; also for the reserved value.
+    None,
+    /// Accesses are checked against the permissions.
+    Client,
+    /// Accesses are not checked, nor is XN.
+    Manager,
+}
+
+impl ShortRegime {
+    /// Follows the guest's tables for `access`. `read` answers a 32-bit word of guest memory as
+    /// the CPU loads it little-endian, or `None` where nothing is. Alignment is the caller's to
+    /// check: its fault goes before all of these.
+    pub fn walk(
+        &self,
+        access: &Access,
+        read: impl Fn(Ipa) -> Option<u32>,
+    ) -> Result<GuestMapping, WalkError> {
+        if !self.control().mmu() {
+            return Ok(self.flat(access));
+        }
+        let leaf = self.find(access.address, |at| {
+            let word = read(at)?;
+            Some(if self.control().big_endian() {
+                word.swap_bytes()
+            } else {
+                word
+            })
+        })?;
+        let permissions = self.permissions(&leaf)?;
+        if !permissions.of(access.by).allow(access.kind) {
+            return Err(leaf.fault(ShortFaultKind::Permission));
+        }
+        if leaf.output.get() >> 32 != 0 {
+            return Err(WalkError::Beyond(leaf.output));
+        }
+        Ok(GuestMapping {
+            output: leaf.output,
+            size: leaf.size,
+            memory: self.memory(&leaf.attributes),
+            global: !leaf.attributes.not_global,
+            permissions,
+            domain: leaf.domain,
+        })
+    }
+
+    /// The leaf for `address`, if its access flag allows it to be used.
+    fn find(&self, address: u32, read: impl Fn(Ipa) -> Option<u32>) -> Result<Leaf, WalkError> {
+        let first = |kind| fault(kind, ShortLevel::First, 0);
+        let at = self.first_level(address);
+        let at = at.ok_or(first(ShortFaultKind::Translation))?;
+        let raw = read(at).ok_or(first(ShortFaultKind::ExternalOnWalk))?;
+        let leaf = match FirstLevel::decode(raw, self.pxn) {
+            FirstLevel::Fault => return Err(first(ShortFaultKind::Translation)),
+            FirstLevel::Table(table) => self.find_page(table, address, read)?,
+            FirstLevel::Section(section) => Leaf::new(
+                section.address(),
+                MappingSize::Section,
+                address,
+                section.domain(),
+                section.attributes(),
+            ),
+            FirstLevel::Supersection(section) => Leaf::new(
+                section.address(),
+                MappingSize::Supersection,
+                address,
+                0,
+                section.attributes(),
+            ),
+        };
+        if self.control().access_flag() && leaf.attributes.ap & 1 == 0 {
+            return Err(leaf.fault(ShortFaultKind::AccessFlag));
+        }
+        Ok(leaf)
+    }
+
+    /// Where the first-level descriptor for `address` is; `None` if walks by its base register are
+    /// disabled (B3.5.4).
+    fn first_level(&self, address: u32) -> Option<Ipa> {
+        let control = self.base_control();
+        let split = u32::from(control.split());
+        let (base, split, disabled) = match u64::from(address) >> (32 - split) {
+            0 => (self.ttbr0, split, control.disabled_0()),
+            _ => (self.ttbr1, 0, control.disabled_1()),
+        };
+        // The table has 2^(12 - N) descriptors and is aligned to its size.
+        let size = 1 << (14 - split);
+        let table = u64::from(base & !(size - 1));
+        let offset = (u64::from(address >> 20) * 4) & u64::from(size - 1);
+        (!disabled).then_some(Ipa::new(table | offset))
+    }
+
+    fn find_page(
+        &self,
+        table: PageTable,
+        address: u32,
+        read: impl Fn(Ipa) -> Option<u32>,
+    ) -> Result<Leaf, WalkError> {
+        let domain = table.domain();
+        let second = |kind| fault(kind, ShortLevel::Second, domain);
+        let offset = u64::from(address >> 12 & 0xff) * 4;
+        let raw = read(Ipa::new(table.address().get() | offset));
+        let raw = raw.ok_or(second(ShortFaultKind::ExternalOnWalk))?;
+        let (base, size, attributes) = match SecondLevel::decode(raw) {
+            SecondLevel::Fault => return Err(second(ShortFaultKind::Translation)),
+            SecondLevel::Large(page) => (page.address(), MappingSize::Large, page.attributes()),
+            SecondLevel::Small(page) => (page.address(), MappingSize::Small, page.attributes()),
+        };
+        let pxn = table.pxn() && self.pxn == super::Pxn::Present;
+        let attributes = Attributes { pxn, ..attributes };
+        Ok(Leaf::new(base, size, address, domain, attributes))
+    }
+
+    /// Who may use the leaf, by its domain first. With the access flag enabled AP\[0\] is the flag,
+    /// and is set here.
+    fn permissions(&self, leaf: &Leaf) -> Result<Permissions, WalkError> {
+        match self.membership(leaf.domain) {
+            Membership::None => Err(leaf.fault(ShortFaultKind::Domain)),
+            Membership::Client => Ok(Permissions::of_client(&leaf.attributes)),
+            Membership::Manager => Ok(Permissions::ALL),
+        }
+    }
+
+    fn membership(&self, domain: u8) -> Membership {
+        match self.dacr >> (2 * (domain & 0xf)) & 0b11 {
+            0b01 => Membership::Client,
+            0b11 => Membership::Manager,
+            _ => Membership::None,
+        }
+    }
+
+    fn memory(&self, attributes: &Attributes) -> MemoryType {
+        let (texcb, shareable) = (attributes.texcb, attributes.shareable);
+        if self.control().remap() {
+            MemoryType::remapped(texcb, shareable, self.prrr, self.nmrr)
+        } else {
+            MemoryType::by_default(texcb, shareable)
+        }
+    }
+
+    /// The translation without the MMU, and its memory types (B3.2.1).
+    fn flat(&self, access: &Access) -> GuestMapping {
+        let fetches = if self.control().instruction_cache() {
+            Cacheability::WriteThrough
+        } else {
+            Cacheability::NonCacheable
+        };
+        let memory = match access.kind {
+            AccessKind::Execute => MemoryType::normal(fetches, Shareability::None),
+            AccessKind::Read | AccessKind::Write => MemoryType::STRONGLY_ORDERED,
+        };
+        GuestMapping {
+            output: Ipa::new(access.address.into()),
+            size: MappingSize::Flat,
+            memory,
+            global: true,
+            permissions: Permissions::ALL,
+            domain: 0,
+        }
+    }
+}

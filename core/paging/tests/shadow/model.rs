@@ -1,0 +1,90 @@
+//! What the architecture lets a TLB hold: each translation that the guest's tables gave since the
+//! guest last invalidated the address.
+
+use crate::guest::{Guest, addresses};
+use hanok_paging::shadow::{GuestSpace, HostMemory, Invalidation};
+use hanok_paging::short::{Access, AccessKind, GuestMapping, Permissions, Privilege};
+use std::collections::BTreeMap;
+
+/// A translation of a page that the tables gave at some moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Translation {
+    /// The page of intermediate memory.
+    pub page: u64,
+    pub permissions: Permissions,
+    /// The addresses that the guest's descriptor maps.
+    region: (u32, u64),
+    global: bool,
+}
+
+impl Translation {
+    fn of(at: u32, mapping: &GuestMapping) -> Self {
+        let size = mapping.size.bytes();
+        Self {
+            page: mapping.output.get() >> 12,
+            permissions: mapping.permissions,
+            region: ((u64::from(at) & !(size - 1)) as u32, size),
+            global: mapping.global,
+        }
+    }
+
+    fn covers(&self, at: u32) -> bool {
+        u64::from(at.wrapping_sub(self.region.0)) < self.region.1
+    }
+}
+
+pub const KINDS: [AccessKind; 3] = [AccessKind::Read, AccessKind::Write, AccessKind::Execute];
+pub const VIEWS: [Privilege; 2] = [Privilege::Kernel, Privilege::User];
+
+/// What the tables say of an address now, whoever may use it.
+fn now(guest: &Guest, space: &GuestSpace, at: u32) -> Option<Translation> {
+    let any = VIEWS.into_iter().find_map(|by| {
+        let access = Access {
+            address: at,
+            kind: AccessKind::Read,
+            by,
+        };
+        let walked = space.regime.walk(&access, |at| guest.word(at));
+        walked.ok()
+    });
+    any.map(|mapping| Translation::of(at, &mapping))
+}
+
+/// For one vCPU, by space and page.
+#[derive(Default)]
+pub struct Model(BTreeMap<(usize, u32), Vec<Translation>>);
+
+impl Model {
+    /// Adds what the tables say now.
+    pub fn look(&mut self, guest: &Guest, spaces: &[GuestSpace]) {
+        for (number, space) in spaces.iter().enumerate() {
+            for at in addresses() {
+                let known = self.0.entry((number, at)).or_default();
+                if let Some(new) = now(guest, space, at)
+                    && !known.contains(&new)
+                {
+                    known.push(new);
+                }
+            }
+        }
+    }
+
+    /// Drops what an invalidation takes, and looks anew.
+    pub fn invalidate(&mut self, guest: &Guest, spaces: &[GuestSpace], what: Invalidation) {
+        for ((number, _), known) in &mut self.0 {
+            let mine = |asid| spaces[*number].asid == asid;
+            known.retain(|one| !match what {
+                Invalidation::All => true,
+                Invalidation::Asid(asid) => mine(asid) && !one.global,
+                Invalidation::Page { at, asid } => one.covers(at) && (one.global || mine(asid)),
+                Invalidation::PageOfAllAsids { at } => one.covers(at),
+            });
+        }
+        self.look(guest, spaces);
+    }
+
+    /// All translations of a page that may be in use.
+    pub fn known(&self, space: usize, at: u32) -> &[Translation] {
+        self.0.get(&(space, at)).map_or(&[], |known| known)
+    }
+}

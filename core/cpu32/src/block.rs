@@ -1,7 +1,7 @@
 //! Blocks of memory, and LDM and STM of User mode's registers (DDI 0406C, B9.3.6, B9.3.17).
 
-use crate::execute::Stop;
 use crate::memory::Alignment;
+use crate::stop::Stop;
 use crate::{GuestAccess, Outcome, Registers, VirtualCpu};
 use hanok_decode::aarch32::{Block, Direction, Register};
 

@@ -1,26 +1,10 @@
 //! One sensitive instruction, carried out.
 
 use crate::outcome::{Conduit, Outcome, Wait};
-use crate::{Exception, Fault, GuestAccess, Mode, Registers, VirtualCpu};
+use crate::stop::Stop;
+use crate::{Exception, GuestAccess, Mode, Registers, VirtualCpu};
 use hanok_decode::Condition;
 use hanok_decode::aarch32::{Hint, Operation, Sensitive};
-
-/// Why an instruction was not carried out. It has changed nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
-    /// It is undefined here.
-    Undefined,
-    /// It is undefined because nothing here knows it.
-    Unknown,
-    /// An access faulted.
-    Fault {
-        address: u32,
-        fault: Fault,
-        write: bool,
-    },
-    /// An access has to wait.
-    Again,
-}
 
 impl VirtualCpu {
     /// Carries out the instruction at [`Registers::pc`], or takes the exception that it raises.

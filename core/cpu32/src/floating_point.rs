@@ -1,6 +1,6 @@
 //! VMRS and VMSR of the system registers of VFP and Advanced SIMD (DDI 0406C, B1.11 and B9.3.21).
 
-use crate::execute::Stop;
+use crate::stop::Stop;
 use crate::{Outcome, Registers, SystemRegister, VirtualCpu};
 use hanok_decode::aarch32::Register;
 

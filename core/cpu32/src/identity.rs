@@ -1,6 +1,6 @@
 //! The registers that say what the virtual CPU is (DDI 0406C, B4.1 and B6.1).
 
-use crate::coprocessor::Name;
+use crate::name::Name;
 
 /// The number of levels of caches that can be described.
 pub const LEVELS: usize = 3;

@@ -59,6 +59,8 @@ mod identity;
 mod maintenance;
 mod memory;
 mod mode;
+mod name;
+mod operations;
 mod outcome;
 mod page;
 mod registers;
@@ -66,18 +68,19 @@ mod reset;
 mod returns;
 mod state;
 mod status;
+mod stop;
 mod system;
 mod timer;
 mod unprivileged;
 
 pub use exception::{Exception, Fault, FaultStatus, Interrupt, Lines, Vector};
 pub use identity::{Identity, LEVELS};
-pub use maintenance::{
+pub use memory::{Access, GuestAccess, Refusal, Rights};
+pub use mode::Mode;
+pub use operations::{
     Barrier, CacheOperation, DataCacheAction, DataCachePlace, Reach, TlbOperation, TlbScope,
     TlbUnit, Translation,
 };
-pub use memory::{Access, GuestAccess, Refusal, Rights};
-pub use mode::Mode;
 pub use outcome::{Conduit, MmuOperation, Outcome, RegimeChange, Wait};
 pub use page::Domains;
 pub use registers::Registers;

@@ -1,6 +1,6 @@
 //! The guest's memory, as instructions reach it that are carried out here.
 
-use crate::execute::Stop;
+use crate::stop::Stop;
 use crate::system::{SystemRegister, sctlr};
 use crate::{Fault, FaultStatus, Registers, VirtualCpu};
 use hanok_types::Width;

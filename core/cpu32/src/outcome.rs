@@ -1,6 +1,6 @@
 //! What follows from an instruction for the backend.
 
-use crate::maintenance::{Barrier, CacheOperation, TlbOperation, Translation};
+use crate::operations::{Barrier, CacheOperation, TlbOperation, Translation};
 use crate::{TimerAccess, Vector};
 
 /// What an instruction means for whoever runs the virtual CPU. Unless something else is said, the PC

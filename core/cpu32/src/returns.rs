@@ -3,8 +3,8 @@
 
 use crate::block::Area;
 use crate::data;
-use crate::execute::Stop;
 use crate::state::Writer;
+use crate::stop::Stop;
 use crate::{GuestAccess, Mode, Outcome, Registers, VirtualCpu};
 use hanok_decode::Psr;
 use hanok_decode::aarch32::{Block, Fields, Pair, Register, ReturnFrom, Store};

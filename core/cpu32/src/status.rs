@@ -1,7 +1,7 @@
 //! CPS, MRS and MSR (DDI 0406C, B9.3.2, B9.3.8, B9.3.11, B9.3.12).
 
-use crate::execute::Stop;
 use crate::state::{Writer, bytes};
+use crate::stop::Stop;
 use crate::{Mode, Outcome, Registers, VirtualCpu};
 use hanok_decode::Psr;
 use hanok_decode::aarch32::{ChangeState, Fields, Operand, Register, Status};

@@ -1,6 +1,6 @@
 //! The system registers that the virtual CPU holds (DDI 0406C, B3.17 and B4.1).
 
-use crate::coprocessor::Name;
+use crate::name::Name;
 use crate::outcome::{MmuOperation, Outcome, RegimeChange};
 
 /// The bits of SCTLR (DDI 0406C, B4.1, SCTLR).

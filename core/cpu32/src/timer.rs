@@ -1,7 +1,7 @@
 //! The generic timer's registers: who may use them, and what an access is to do (DDI 0406C, B8.1).
 
-use crate::coprocessor::Name;
-use crate::execute::Stop;
+use crate::name::Name;
+use crate::stop::Stop;
 use crate::{Outcome, Registers, SystemRegister, VirtualCpu};
 use hanok_decode::aarch32::Register;
 

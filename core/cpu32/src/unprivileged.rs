@@ -1,8 +1,8 @@
 //! LDRT, STRT and the other accesses with the rights of User mode (DDI 0406C, A8.8).
 
 use crate::data::displaced;
-use crate::execute::Stop;
 use crate::memory::{Access, Alignment, Rights};
+use crate::stop::Stop;
 use crate::{GuestAccess, Outcome, Registers, VirtualCpu};
 use hanok_decode::aarch32::Unprivileged;
 use hanok_types::Width;

@@ -1,0 +1,197 @@
+//! The flow through one frame.
+
+use crate::conflict::{Conflict, Contradiction};
+use crate::flow::{Goes, Literal, Step, step_a32, step_t32};
+use crate::frame::{self, BYTES, Words};
+use crate::map::{Known, Map};
+use crate::place::Place;
+use crate::waiting::Waiting;
+use hanok_decode::aarch32::{Encoding, Isa, ItState};
+
+/// Whether the instruction behind a call counts as reached.
+///
+/// A compiler may put literals behind the call of a function that never returns. If they are loaded
+/// by proven code, that is a contradiction; if not, a literal that looks like a sensitive
+/// instruction would be rewritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterCall {
+    /// It is reached: the caller relies on it that calls return.
+    Follow,
+    /// It is not reached before it is fetched.
+    Stop,
+}
+
+/// How far the flow was followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Progress {
+    /// To all its ends, but for what did not fit into the list of places that wait.
+    Finished,
+    /// As far as the budget went: [`FrameProof::resume`] goes on.
+    Unfinished,
+    /// The frame contradicts itself. Only new words in it change that, with a new proof.
+    Contradictory(Conflict),
+}
+
+/// What is proven about the words of one frame.
+///
+/// All functions take the frame's words as the guest wrote them. If sites are rewritten,
+/// [`Rewritten::restore`](crate::Rewritten::restore) puts them back first. If the guest writes to the
+/// frame, its proof is void, and a new one begins.
+#[derive(Clone, Debug)]
+pub struct FrameProof {
+    page: u32,
+    after_call: AfterCall,
+    map: Map,
+    /// The place that is followed next, before those that wait.
+    current: Option<Place>,
+    waiting: Waiting,
+    conflict: Option<Conflict>,
+}
+
+impl FrameProof {
+    /// A proof of nothing, for a frame that was fetched through the page at the virtual address
+    /// `page`. The address is only kept: offsets decide, and they are the same in every alias.
+    pub const fn new(page: u32, after_call: AfterCall) -> Self {
+        Self {
+            page: page & !(BYTES - 1),
+            after_call,
+            map: Map::NOTHING,
+            current: None,
+            waiting: Waiting::NONE,
+            conflict: None,
+        }
+    }
+
+    /// The virtual address of the page through which the frame was first fetched.
+    pub const fn page(&self) -> u32 {
+        self.page
+    }
+
+    /// The contradiction, if one was found.
+    pub const fn conflict(&self) -> Option<Conflict> {
+        self.conflict
+    }
+
+    /// The instruction set of the proven instruction that begins `offset` bytes behind the frame's
+    /// begin; `None` if none begins there.
+    pub fn instruction(&self, offset: u32) -> Option<Isa> {
+        self.map.start(offset)
+    }
+
+    /// Whether the halfword at `offset` is a part of proven code.
+    pub fn is_code(&self, offset: u32) -> bool {
+        self.map.is_code(offset)
+    }
+
+    /// Whether the halfword at `offset` is loaded by proven code of this frame.
+    pub fn is_data(&self, offset: u32) -> bool {
+        self.map.is_data(offset)
+    }
+
+    /// The place in an IT block of the proven instruction at `offset`, but for its condition.
+    pub(crate) fn it(&self, offset: u32) -> ItState {
+        self.map.it(offset)
+    }
+
+    /// Follows the flow from `entry`, at which the guest fetched, through at most `budget`
+    /// instructions. What an earlier call left unfinished is followed afterwards.
+    pub fn follow(&mut self, entry: Place, words: &Words, budget: u32) -> Progress {
+        if let Some(left) = self.current.replace(entry) {
+            self.waiting.push(left);
+        }
+        self.resume(words, budget)
+    }
+
+    /// Goes on where an earlier call's budget ended, through at most `budget` instructions.
+    pub fn resume(&mut self, words: &Words, budget: u32) -> Progress {
+        if let Some(conflict) = self.conflict {
+            return Progress::Contradictory(conflict);
+        }
+        match self.run(words, budget) {
+            Ok(progress) => progress,
+            Err(conflict) => {
+                self.conflict = Some(conflict);
+                Progress::Contradictory(conflict)
+            }
+        }
+    }
+
+    fn run(&mut self, words: &Words, mut budget: u32) -> Result<Progress, Conflict> {
+        while let Some(place) = self.current.take().or_else(|| self.waiting.pop()) {
+            let Some(rest) = budget.checked_sub(1) else {
+                self.current = Some(place);
+                return Ok(Progress::Unfinished);
+            };
+            budget = rest;
+            self.current = self.execute(place, words)?;
+        }
+        Ok(Progress::Finished)
+    }
+
+    /// Proves the instruction at `place`, and answers the one behind it if the flow goes on there.
+    fn execute(&mut self, place: Place, words: &Words) -> Result<Option<Place>, Conflict> {
+        let offset = place.offset();
+        let encoding = frame::encoding(words, offset, place.isa())
+            .ok_or(Contradiction::BeyondEnd.at(offset))?;
+        let step = step(encoding, place.it());
+        if self.map.execute(place, step.bytes)? == Known::Before {
+            return Ok(None);
+        }
+        if let Some(literal) = step.loads {
+            self.load(place, literal)?;
+        }
+        self.branch(place, step.goes);
+        Ok(self.behind(place, &step))
+    }
+
+    /// Notes what is loaded, as far as it is in this frame.
+    fn load(&mut self, place: Place, literal: Literal) -> Result<(), Conflict> {
+        let first = literal.at.from(place.offset()).cast_signed();
+        let last = first.saturating_add(i32::from(literal.bytes));
+        let inside = |offset: i32| offset.clamp(0, BYTES.cast_signed()).cast_unsigned();
+        let (first, last) = (inside(first), inside(last));
+        if first == last {
+            return Ok(());
+        }
+        self.map.load(first, last - first)
+    }
+
+    /// Keeps the target of a branch, if it is in this frame.
+    fn branch(&mut self, place: Place, goes: Goes) {
+        let (target, isa) = match goes {
+            Goes::Jump(target) => (target, place.isa()),
+            Goes::Call(target, isa) => (target, isa),
+            _ => return,
+        };
+        if let Some(target) = Place::new(target.from(place.offset()), isa, ItState::NONE) {
+            self.waiting.push(target);
+        }
+    }
+
+    fn behind(&self, place: Place, step: &Step) -> Option<Place> {
+        let goes_on = match step.goes {
+            Goes::Next => true,
+            Goes::Nowhere => false,
+            Goes::Jump(_) | Goes::Elsewhere => step.conditional,
+            Goes::Call(..) | Goes::CallElsewhere => {
+                step.conditional || self.after_call == AfterCall::Follow
+            }
+        };
+        let it = if step.opens.is_inside() {
+            step.opens
+        } else {
+            place.it().next()
+        };
+        let next = Place::new(place.offset() + step.bytes, place.isa(), it);
+        next.filter(|_| goes_on)
+    }
+}
+
+fn step(encoding: Encoding, it: ItState) -> Step {
+    match encoding {
+        Encoding::A32(word) => step_a32(word),
+        Encoding::Narrow(half) => step_t32(half, 0, it),
+        Encoding::Wide(both) => step_t32((both >> 16) as u16, both as u16, it),
+    }
+}

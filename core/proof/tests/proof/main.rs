@@ -1,0 +1,8 @@
+//! What is proven about frames, beside an oracle for instructions and brute force for frames.
+
+mod anything;
+mod doubt;
+mod flow;
+mod follow;
+mod frames;
+mod rewrite;

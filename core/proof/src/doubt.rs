@@ -68,7 +68,7 @@ fn goes_wrong(encoding: Option<Encoding>) -> bool {
 
 /// Second halfwords such that a first one with which any second one goes wrong does so with one of
 /// these.
-const SECOND: [u16; 4] = [0x8000, 0x0e00, 0x0e10, 0xc000];
+const SECOND: [u16; 2] = [0xdeff, 0x8fff];
 
 /// Whether the frame's last halfword, with some halfword behind it, would go wrong.
 fn may_go_wrong(words: &Words) -> bool {

@@ -1,17 +1,14 @@
 //! A32 (DDI 0406C, A5).
 
-use super::step::{Found, Goes, PC, Relative, Step, bit, place, register};
+use super::step::{A32_PIPELINE, Found, Goes, PC, Relative, Step, bit, place, register};
 use super::{extension, media, sensitive};
 use hanok_decode::aarch32::{Isa, ItState, sensitive_a32};
-
-/// The distance in bytes from an instruction to the PC that it reads (A2.3).
-const PIPELINE: i32 = 8;
 
 /// The A32 `word` as the flow sees it. Every word has an answer.
 pub fn step_a32(word: u32) -> Step {
     let condition = word >> 28;
     let found = match sensitive_a32(word) {
-        Some(found) => sensitive::flow(&found, PIPELINE),
+        Some(found) => sensitive::flow(&found, A32_PIPELINE),
         None if condition == 0b1111 => unconditional(word),
         None => conditional(word),
     };
@@ -34,7 +31,7 @@ fn conditional(word: u32) -> Found {
         0b101 if bit(word, 24) => Found::to(Goes::Call(distance(word, 0), Isa::A32)),
         0b101 => Found::to(Goes::Jump(distance(word, 0))),
         0b111 if bit(word, 24) => Found::NEXT,
-        _ => extension::flow(word, PIPELINE),
+        _ => extension::flow(word, A32_PIPELINE),
     }
 }
 
@@ -42,7 +39,7 @@ fn conditional(word: u32) -> Found {
 fn distance(word: u32, half: i32) -> Relative {
     let words = (word << 8).cast_signed() >> 8;
     Relative {
-        offset: words * 4 + half * 2 + PIPELINE,
+        offset: words * 4 + half * 2 + A32_PIPELINE,
         aligned: false,
     }
 }
@@ -101,7 +98,7 @@ fn constant(word: u32) -> Found {
     }
     let offset = constant.cast_signed().wrapping_mul(sum);
     Found::to(Goes::Jump(Relative {
-        offset: offset.wrapping_add(PIPELINE),
+        offset: offset.wrapping_add(A32_PIPELINE),
         aligned: false,
     }))
 }
@@ -142,7 +139,7 @@ fn extra(word: u32) -> Found {
     let found = Found::NEXT;
     if bit(word, 22) && before && !write_back && register(word, 16) == PC {
         let distance = word >> 4 & 0xf0 | word & 0xf;
-        return found.loading(bytes, place(bit(word, 23), distance, PIPELINE, false));
+        return found.loading(bytes, place(bit(word, 23), distance, A32_PIPELINE, false));
     }
     found
 }
@@ -156,5 +153,8 @@ fn single(word: u32) -> Found {
         return found;
     }
     let bytes = if bit(word, 22) { 1 } else { 4 };
-    found.loading(bytes, place(bit(word, 23), word & 0xfff, PIPELINE, false))
+    found.loading(
+        bytes,
+        place(bit(word, 23), word & 0xfff, A32_PIPELINE, false),
+    )
 }

@@ -1,7 +1,6 @@
 //! T32: branches and miscellaneous control (DDI 0406C, A6.3.4).
 
-use super::step::{Found, Goes, Relative, bit};
-use super::t32::{Own, PIPELINE};
+use super::step::{Found, Goes, Own, Relative, T32_PIPELINE, bit};
 use hanok_decode::aarch32::Isa;
 
 /// The flow of one of these instructions.
@@ -22,7 +21,7 @@ pub(super) fn flow(both: u32) -> (Found, Own) {
 
 const fn relative(distance: i32, aligned: bool) -> Relative {
     Relative {
-        offset: distance + PIPELINE,
+        offset: distance + T32_PIPELINE,
         aligned,
     }
 }

@@ -1,7 +1,6 @@
 //! T32: loads and stores of two halfwords (DDI 0406C, A6.3.5 to A6.3.10).
 
-use super::step::{Found, PC, bit, place, register};
-use super::t32::PIPELINE;
+use super::step::{Found, PC, T32_PIPELINE, bit, place, register};
 
 /// LDM and STM.
 pub(super) fn multiple(both: u32) -> Found {
@@ -18,7 +17,7 @@ pub(super) fn dual(both: u32) -> Found {
         (false, true, false) => Found::defined(matches!(kind, 4 | 5 | 7)),
         (true, _, false) if load && register(both, 16) == PC => {
             let distance = (both & 0xff) * 4;
-            Found::NEXT.loading(8, place(up, distance, PIPELINE, true))
+            Found::NEXT.loading(8, place(up, distance, T32_PIPELINE, true))
         }
         _ => Found::NEXT,
     }
@@ -50,7 +49,7 @@ fn literal(both: u32, size: u32) -> Found {
     if is_preload(both, size) {
         return Found::NEXT;
     }
-    let at = place(bit(both, 23), both & 0xfff, PIPELINE, true);
+    let at = place(bit(both, 23), both & 0xfff, T32_PIPELINE, true);
     Found::leaving(register(both, 12) == PC).loading(1 << size, at)
 }
 

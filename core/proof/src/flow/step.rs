@@ -100,6 +100,21 @@ impl Found {
     }
 }
 
+/// Whether an instruction depends on a condition of its own, besides an IT block's: a conditional
+/// branch, CBZ, CBNZ.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Own {
+    None,
+    Condition,
+}
+
+/// The distance in bytes from an A32 instruction to the PC that it reads (DDI 0406C, A2.3).
+pub(super) const A32_PIPELINE: i32 = 8;
+
+/// The distance in bytes from a T32 instruction to the PC that it reads.
+pub(super) const T32_PIPELINE: i32 = 4;
+
 /// `distance` added to or subtracted from a PC that is `pipeline` bytes ahead.
 pub(super) const fn place(up: bool, distance: u32, pipeline: i32, aligned: bool) -> Relative {
     let distance = distance.cast_signed();

@@ -1,11 +1,8 @@
 //! T32 (DDI 0406C, A6): instructions of one halfword, and what an IT block does to all.
 
-use super::step::{Found, Goes, PC, Relative, Step, bit, place};
+use super::step::{Found, Goes, Own, PC, Relative, Step, T32_PIPELINE, bit, place};
 use super::{sensitive, wide};
 use hanok_decode::aarch32::{Encoding, ItState, sensitive_t32};
-
-/// The distance in bytes from an instruction to the PC that it reads (A2.3).
-pub(super) const PIPELINE: i32 = 4;
 
 /// The T32 instruction that begins with the halfword `first`, as the flow sees it. `second` is the
 /// halfword behind, which matters only if the instruction has two; `it` is its place in an IT block.
@@ -13,7 +10,7 @@ pub(super) const PIPELINE: i32 = 4;
 pub fn step_t32(first: u16, second: u16, it: ItState) -> Step {
     let encoding = Encoding::t32(first, second);
     let (found, own) = match (sensitive_t32(first, second, it), encoding) {
-        (Some(found), _) => (sensitive::flow(&found, PIPELINE), Own::None),
+        (Some(found), _) => (sensitive::flow(&found, T32_PIPELINE), Own::None),
         (None, Encoding::Wide(both)) => wide::flow(both),
         (None, _) => narrow(u32::from(first)),
     };
@@ -30,15 +27,6 @@ pub fn step_t32(first: u16, second: u16, it: ItState) -> Step {
         loads: found.loads,
         opens,
     }
-}
-
-/// Whether an instruction depends on a condition of its own, besides an IT block's: a conditional
-/// branch, CBZ, CBNZ.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub(super) enum Own {
-    None,
-    Condition,
 }
 
 /// Whether the instruction may stand at this place of a block: a branch only at the end, a
@@ -60,7 +48,7 @@ const fn opens(half: u16) -> ItState {
 fn narrow(half: u32) -> (Found, Own) {
     let found = match half >> 11 {
         0b01000 => special(half),
-        0b01001 => Found::NEXT.loading(4, place(true, (half & 0xff) * 4, PIPELINE, true)),
+        0b01001 => Found::NEXT.loading(4, place(true, (half & 0xff) * 4, T32_PIPELINE, true)),
         0b10110 | 0b10111 => return miscellaneous(half),
         0b11010 | 0b11011 => return conditional(half),
         0b11100 => Found::to(Goes::Jump(signed(half, 11))),
@@ -74,7 +62,7 @@ fn signed(half: u32, bits: u32) -> Relative {
     let unused = 32 - bits;
     let distance = (half << unused).cast_signed() >> (unused - 1);
     Relative {
-        offset: distance + PIPELINE,
+        offset: distance + T32_PIPELINE,
         aligned: false,
     }
 }
@@ -112,7 +100,7 @@ fn is_hint_or_block(half: u32) -> bool {
 /// CBZ, CBNZ.
 fn test(half: u32) -> Found {
     let distance = half >> 2 & 0x3e | half >> 3 & 0x40;
-    Found::to(Goes::Jump(place(true, distance, PIPELINE, false)))
+    Found::to(Goes::Jump(place(true, distance, T32_PIPELINE, false)))
 }
 
 /// B with a condition, UDF, SVC.

@@ -1,7 +1,6 @@
 //! T32 instructions of two halfwords (DDI 0406C, A6.3).
 
-use super::step::{Found, bit};
-use super::t32::{Own, PIPELINE};
+use super::step::{Found, Own, T32_PIPELINE, bit};
 use super::{control, data, extension, memory};
 
 /// The flow of the instruction, the first halfword in the upper half of `both`.
@@ -25,7 +24,7 @@ fn coprocessor(both: u32) -> Found {
     match (both >> 24 & 0xf, bit(both, 28)) {
         // Advanced SIMD data processing.
         (0b1111, _) => Found::NEXT,
-        (_, false) => extension::flow(both, PIPELINE),
+        (_, false) => extension::flow(both, T32_PIPELINE),
         (_, true) => Found::NOWHERE,
     }
 }

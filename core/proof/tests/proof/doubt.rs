@@ -1,1 +1,106 @@
-//! Placeholder.
+//! Which places are doubtful, beside the definition.
+
+use crate::anything::frames;
+use crate::frames::{a32, followed, frame, halves};
+use hanok_decode::aarch32::{ItState, is_wide, sensitive_a32, sensitive_t32};
+use hanok_proof::{AfterCall, FrameProof, Verdict, Words};
+use proptest::prelude::*;
+
+fn wrong_t32(first: u16, second: u16) -> bool {
+    sensitive_t32(first, second, ItState::NONE).is_some_and(|found| found.user.must_be_rewritten())
+}
+
+fn wrong_a32(word: u32) -> bool {
+    sensitive_a32(word).is_some_and(|found| found.user.must_be_rewritten())
+}
+
+/// Whether the place with this number of halfwords goes wrong, word by word as the definition says.
+fn is_doubtful(proof: &FrameProof, words: &[u16], at: usize) -> bool {
+    let known = |half: usize| {
+        let offset = half as u32 * 2;
+        half >= words.len() || proof.is_code(offset) || proof.is_data(offset)
+    };
+    let first = words[at];
+    let whole = !known(at) || !known(at + 1);
+    if at.is_multiple_of(2) && whole && wrong_a32(u32::from(words[at + 1]) << 16 | u32::from(first))
+    {
+        return true;
+    }
+    match (is_wide(first), words.get(at + 1)) {
+        (false, _) => !known(at) && wrong_t32(first, 0),
+        (true, Some(second)) => whole && wrong_t32(first, *second),
+        (true, None) => !known(at) && (0..=0xffff).any(|second| wrong_t32(first, second)),
+    }
+}
+
+fn brute_force(proof: &FrameProof, words: &Words) -> Option<u32> {
+    let halves: Vec<u16> = words
+        .iter()
+        .flat_map(|word| [*word as u16, (*word >> 16) as u16])
+        .collect();
+    let found = (0..halves.len()).find(|at| is_doubtful(proof, &halves, *at));
+    found.map(|at| at as u32 * 2)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_definition_says_the_same((words, entries) in frames(), last: u16) {
+        let mut words = words;
+        words[1023] = words[1023] & 0xffff | u32::from(last) << 16;
+        let mut proof = FrameProof::new(0, AfterCall::Follow);
+        for entry in entries {
+            let _ = proof.follow(entry, &words, u32::MAX);
+        }
+        prop_assert_eq!(proof.doubtful(&words), brute_force(&proof, &words));
+    }
+}
+
+/// A last halfword is doubtful if some second one makes it go wrong. All second ones were compared
+/// once; here it is every seventh.
+#[test]
+fn the_last_halfword_is_judged_with_any_behind_it() {
+    let (proof, _) = followed(&[0; 1024], &[]);
+    for first in 0xe800..=0xffff {
+        let mut words = [0; 1024];
+        words[1023] = u32::from(first) << 16;
+        let any = (0..=0xffff)
+            .step_by(7)
+            .any(|second| wrong_t32(first, second));
+        let alone = wrong_a32(words[1023]);
+        let found = proof.doubtful(&words);
+        assert!(!any || found.is_some(), "{first:x}");
+        assert!(found != Some(4094) || !alone, "{first:x}");
+    }
+}
+
+#[test]
+fn every_place_is_judged_in_both_sets() {
+    let cases = [
+        (0x10, vec![0xe10f_0000], Some(0x10)), // mrs r0, cpsr, as A32
+        (0x10, halves(&[0xb662, 0x4770]), Some(0x10)), // cpsie i, as T32
+        (0x10, halves(&[0x0000, 0xf3ef, 0x8000]), Some(0x12)), // mrs r0, cpsr, across two words
+        (0x10, vec![0xe59f_1000], None),
+        (0xffc, halves(&[0x0000, 0xf3ef]), Some(0xffe)), // its second half is in the next frame
+    ];
+    for (offset, code, expected) in cases {
+        let mut words = [0; 1024];
+        let at = offset as usize / 4;
+        words[at..at + code.len()].copy_from_slice(&code);
+        let (proof, _) = followed(&words, &[]);
+        assert_eq!(proof.doubtful(&words), expected, "{code:x?}");
+    }
+}
+
+#[test]
+fn what_is_proven_is_not_doubtful() {
+    // ldr r0, [pc, #-0]; bx lr; a literal; then the same word where nothing loads it.
+    let code = [0xe59f_0000, 0xe12f_ff1e, 0xe10f_0000, 0xe10f_0000];
+    let words = frame(&[(0, &code)]);
+    let (proof, _) = followed(&words, &[a32(0)]);
+    assert_eq!(proof.verdict(&words), Verdict::Doubtful(12));
+    let words = frame(&[(0, &code[..3])]);
+    let (proof, _) = followed(&words, &[a32(0)]);
+    assert_eq!(proof.verdict(&words), Verdict::Executable);
+}

@@ -126,7 +126,9 @@ fn every_group_of_a32_agrees() {
     for group in 0u32..1 << 12 {
         let bits = (group >> 4) << 20 | (group & 0xf) << 4;
         for fields in rest {
-            [0x0, 0xd, 0xe, 0xf].map(|condition: u32| a32(condition << 28 | bits | fields));
+            for condition in [0x0u32, 0xd, 0xe, 0xf] {
+                a32(condition << 28 | bits | fields);
+            }
         }
     }
 }
@@ -135,7 +137,7 @@ fn every_group_of_a32_agrees() {
 fn every_narrow_t32_instruction_agrees() {
     let places = [0, 0x04, 0x08, 0x18, 0xe8].map(ItState::from_bits);
     for half in 0..=0xe7ff {
-        places.map(|it| t32(half, 0, it));
+        places.into_iter().for_each(|it| t32(half, 0, it));
     }
 }
 
@@ -144,8 +146,9 @@ fn every_narrow_t32_instruction_agrees() {
 fn every_first_halfword_agrees() {
     for first in 0xe800..=0xffff {
         for upper in 0..=0xff {
-            [0x00, 0x0f, 0x10, 0x40, 0x5f, 0x7f, 0x80, 0xf0]
-                .map(|low| t32(first, upper << 8 | low, ItState::NONE));
+            for low in [0x00, 0x0f, 0x10, 0x40, 0x5f, 0x7f, 0x80, 0xf0] {
+                t32(first, upper << 8 | low, ItState::NONE);
+            }
         }
     }
 }

@@ -5,4 +5,5 @@ mod doubt;
 mod flow;
 mod follow;
 mod frames;
+mod programs;
 mod rewrite;

@@ -81,7 +81,7 @@ fn proof(words: &Words, entries: &[Place]) -> FrameProof {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 600, ..ProptestConfig::default() })]
 
     #[test]
     fn no_halfword_is_code_and_data((words, entries) in frames()) {

@@ -43,7 +43,7 @@ fn brute_force(proof: &FrameProof, words: &Words) -> Option<u32> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 500, ..ProptestConfig::default() })]
 
     #[test]
     fn the_definition_says_the_same((words, entries) in frames(), last: u16) {

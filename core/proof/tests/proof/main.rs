@@ -2,6 +2,7 @@
 
 mod anything;
 mod doubt;
+mod ends;
 mod flow;
 mod follow;
 mod frames;

@@ -3,7 +3,7 @@
 use crate::frames::{a32, followed, frame, halves, t32};
 use hanok_abi::trap;
 use hanok_decode::aarch32::Encoding;
-use hanok_proof::{CAPACITY, Change, Refusal, Rewritten};
+use hanok_proof::{CAPACITY, Change, Refusal, Rewritten, Verdict};
 
 /// `mrs r0, cpsr`
 const MRS: u32 = 0xe10f_0000;
@@ -99,4 +99,16 @@ fn doubtful_and_contradictory_frames_are_refused() {
     let (proof, _) = followed(&words, &[a32(0)]);
     let conflict = proof.conflict().expect("it loads code");
     refused(words, Refusal::Contradictory(conflict));
+}
+
+#[test]
+fn a_trap_that_makes_its_neighbour_doubtful_is_refused() {
+    // wfi; bx lr, and before them what would become an MRS of T32 with the trap's first half.
+    let words = frame(&[(0x0c, &[0xf3ef_0000, 0xe320_f003, BX_LR])]);
+    let (proof, _) = followed(&words, &[a32(0x10)]);
+    assert_eq!(proof.verdict(&words), Verdict::Executable);
+    let (mut changed, mut rewritten) = (words, Rewritten::NONE);
+    let refused = rewritten.rewrite(&proof, &mut changed);
+    assert_eq!(refused, Err(Refusal::Doubtful(0x0e)));
+    assert_eq!((changed, rewritten.changes().count()), (words, 0));
 }

@@ -40,10 +40,11 @@ mod place;
 mod proof;
 mod rewritten;
 mod sites;
+mod suspect;
 mod waiting;
 
 pub use conflict::{Conflict, Contradiction};
-pub use doubt::Verdict;
+pub use doubt::{Doubts, Looked, Verdict};
 pub use flow::{Goes, Literal, Relative, Step, step_a32, step_t32};
 pub use frame::{BYTES, WORDS, Words};
 pub use place::Place;

@@ -66,6 +66,13 @@ impl Map {
         self.data.has(offset)
     }
 
+    /// The halfwords that are code or data: the set's word with this number; all of them beyond the
+    /// frame.
+    pub fn known(&self, number: usize) -> u32 {
+        let of = |bits: &Bits| bits.words().get(number).copied().unwrap_or(u32::MAX);
+        of(&self.code) | of(&self.data)
+    }
+
     /// The place in an IT block of the instruction at `offset`, but for its condition, which is not
     /// kept.
     pub fn it(&self, offset: u32) -> ItState {

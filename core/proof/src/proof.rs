@@ -89,8 +89,14 @@ impl FrameProof {
         self.map.is_data(offset)
     }
 
-    /// The place in an IT block of the proven instruction at `offset`, but for its condition.
-    pub(crate) fn it(&self, offset: u32) -> ItState {
+    /// The halfwords that are code or data, 32 of them at a time.
+    pub(crate) fn known(&self, number: usize) -> u32 {
+        self.map.known(number)
+    }
+
+    /// The place in an IT block of the proven instruction at `offset`, but for its condition, which
+    /// is "equal" here; no place if nothing is proven there.
+    pub fn it(&self, offset: u32) -> ItState {
         self.map.it(offset)
     }
 

@@ -1,7 +1,7 @@
 //! What was changed in a frame, so that it can be put back.
 
 use crate::conflict::Conflict;
-use crate::doubt::Verdict;
+use crate::doubt::{Doubts, Verdict};
 use crate::frame::{self, Words};
 use crate::proof::FrameProof;
 use crate::sites::Site;
@@ -68,13 +68,18 @@ impl Rewritten {
     }
 
     /// Rewrites all sites of the frame to traps (`hanok_abi::trap`). Earlier changes are put back
-    /// first.
+    /// first. `doubts` are those of the frame's words, and follow them.
     ///
     /// # Errors
     /// See [`Refusal`]. The words are then as the guest wrote them.
-    pub fn rewrite(&mut self, proof: &FrameProof, words: &mut Words) -> Result<(), Refusal> {
-        self.restore(words);
-        match proof.verdict(words) {
+    pub fn rewrite(
+        &mut self,
+        proof: &FrameProof,
+        doubts: &mut Doubts,
+        words: &mut Words,
+    ) -> Result<(), Refusal> {
+        self.restore(doubts, words);
+        match proof.verdict(doubts) {
             Verdict::Executable => {}
             Verdict::Doubtful(offset) => return Err(Refusal::Doubtful(offset)),
             Verdict::Contradictory(conflict) => return Err(Refusal::Contradictory(conflict)),
@@ -84,18 +89,18 @@ impl Rewritten {
             return Err(refusal);
         }
         for change in self.changes() {
-            frame::write(words, change.offset, change.new);
+            write(change.offset, change.new, doubts, words);
         }
-        proof.doubtful(words).map_or(Ok(()), |offset| {
-            self.restore(words);
+        proof.doubtful(doubts).map_or(Ok(()), |offset| {
+            self.restore(doubts, words);
             Err(Refusal::Doubtful(offset))
         })
     }
 
     /// Puts back what the guest wrote.
-    pub fn restore(&mut self, words: &mut Words) {
+    pub fn restore(&mut self, doubts: &mut Doubts, words: &mut Words) {
         for change in self.changes() {
-            frame::write(words, change.offset, change.original);
+            write(change.offset, change.original, doubts, words);
         }
         *self = Self::NONE;
     }
@@ -116,6 +121,13 @@ impl Rewritten {
         }
         Ok(())
     }
+}
+
+/// Writes an instruction, which may be in two words.
+fn write(offset: u32, encoding: Encoding, doubts: &mut Doubts, words: &mut Words) {
+    frame::write(words, offset, encoding);
+    let (first, last) = (offset / 4, (offset + encoding.bytes() - 1) / 4);
+    (first..=last).for_each(|word| doubts.update(word, words));
 }
 
 /// The trap for a site; `None` if none can hold it. In an IT block the halfword behind an SVC would

@@ -1,6 +1,6 @@
 //! What holds for every frame.
 
-use crate::frames::data;
+use crate::frames::{data, doubts};
 use hanok_decode::aarch32::{Isa, ItState};
 use hanok_proof::{AfterCall, FrameProof, Place, Progress, Refusal, Rewritten, WORDS, Words};
 use proptest::prelude::*;
@@ -129,20 +129,22 @@ proptest! {
     fn what_is_rewritten_comes_back((mut words, entries) in frames()) {
         let original = words;
         let proof = proof(&words, &entries);
-        let mut rewritten = Rewritten::NONE;
-        match rewritten.rewrite(&proof, &mut words) {
+        let (mut rewritten, mut seen) = (Rewritten::NONE, doubts(&words));
+        match rewritten.rewrite(&proof, &mut seen, &mut words) {
             Ok(()) => {
                 prop_assert_eq!(rewritten.changes().count(), proof.sites(&original).count());
                 let data = data(&proof);
                 let kept = |at: u32| words[at as usize / 4] ^ original[at as usize / 4];
                 prop_assert!(data.iter().all(|at| kept(*at) >> (at % 4 * 8) & 0xffff == 0));
-                prop_assert_eq!(proof.doubtful(&words), None);
+                prop_assert_eq!(proof.doubtful(&doubts(&words)), None);
             }
             Err(Refusal::Contradictory(found)) => prop_assert_eq!(proof.conflict(), Some(found)),
             Err(_) => prop_assert_eq!(words, original),
         }
-        rewritten.restore(&mut words);
+        prop_assert!(seen == doubts(&words), "the doubts follow the words");
+        rewritten.restore(&mut seen, &mut words);
         prop_assert_eq!(words, original);
+        prop_assert!(seen == doubts(&words));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Which places are doubtful, beside the definition.
 
 use crate::anything::frames;
-use crate::frames::{a32, followed, frame, halves};
+use crate::frames::{a32, doubts, followed, frame, halves};
 use hanok_decode::aarch32::{ItState, is_wide, sensitive_a32, sensitive_t32};
-use hanok_proof::{AfterCall, FrameProof, Verdict, Words};
+use hanok_proof::{AfterCall, Doubts, FrameProof, Looked, Verdict, Words};
 use proptest::prelude::*;
 
 fn wrong_t32(first: u16, second: u16) -> bool {
@@ -53,8 +53,56 @@ proptest! {
         for entry in entries {
             let _ = proof.follow(entry, &words, u32::MAX);
         }
-        prop_assert_eq!(proof.doubtful(&words), brute_force(&proof, &words));
+        prop_assert_eq!(proof.doubtful(&doubts(&words)), brute_force(&proof, &words));
     }
+
+    /// What was not looked at is doubtful, whatever it is.
+    #[test]
+    fn pieces_only_take_longer((words, entries) in frames(), budget in 1u32..300) {
+        let mut proof = FrameProof::new(0, AfterCall::Follow);
+        for entry in entries {
+            let _ = proof.follow(entry, &words, u32::MAX);
+        }
+        let whole = proof.doubtful(&doubts(&words));
+        let mut pieces = Doubts::new();
+        while pieces.looked() == Looked::Partly {
+            let found = proof.doubtful(&pieces);
+            prop_assert!(found.is_some() || whole.is_none());
+            prop_assert!(found.is_none_or(|at| whole.is_none_or(|whole| at <= whole)));
+            let _ = pieces.look(&words, budget);
+        }
+        prop_assert!(pieces == doubts(&words));
+    }
+
+    /// Stores, each in one word, and words with what goes wrong in them.
+    #[test]
+    fn updates_are_the_same_as_to_look_anew(
+        (words, _) in frames(),
+        stores in proptest::collection::vec((0u32..1026, wrong()), 1..20),
+    ) {
+        let mut words = words;
+        let mut updated = doubts(&words);
+        for (at, value) in stores {
+            if let Some(word) = words.get_mut(at as usize) {
+                *word = value;
+            }
+            updated.update(at, &words);
+            prop_assert!(updated == doubts(&words));
+        }
+    }
+}
+
+/// Words that go wrong, that are half of what does, and others.
+fn wrong() -> impl Strategy<Value = u32> {
+    prop_oneof![
+        Just(0xe10f_0000u32),
+        Just(0xb662_b662),
+        Just(0xf3ef_0000),
+        Just(0xf3ef_8000),
+        Just(0x0000_8000),
+        Just(0),
+        any::<u32>(),
+    ]
 }
 
 /// A last halfword is doubtful if some second one makes it go wrong. All second ones were compared
@@ -69,7 +117,7 @@ fn the_last_halfword_is_judged_with_any_behind_it() {
             .step_by(7)
             .any(|second| wrong_t32(first, second));
         let alone = wrong_a32(words[1023]);
-        let found = proof.doubtful(&words);
+        let found = proof.doubtful(&doubts(&words));
         assert!(!any || found.is_some(), "{first:x}");
         assert!(found != Some(4094) || !alone, "{first:x}");
     }
@@ -89,7 +137,7 @@ fn every_place_is_judged_in_both_sets() {
         let at = offset as usize / 4;
         words[at..at + code.len()].copy_from_slice(&code);
         let (proof, _) = followed(&words, &[]);
-        assert_eq!(proof.doubtful(&words), expected, "{code:x?}");
+        assert_eq!(proof.doubtful(&doubts(&words)), expected, "{code:x?}");
     }
 }
 
@@ -99,8 +147,8 @@ fn what_is_proven_is_not_doubtful() {
     let code = [0xe59f_0000, 0xe12f_ff1e, 0xe10f_0000, 0xe10f_0000];
     let words = frame(&[(0, &code)]);
     let (proof, _) = followed(&words, &[a32(0)]);
-    assert_eq!(proof.verdict(&words), Verdict::Doubtful(12));
+    assert_eq!(proof.verdict(&doubts(&words)), Verdict::Doubtful(12));
     let words = frame(&[(0, &code[..3])]);
     let (proof, _) = followed(&words, &[a32(0)]);
-    assert_eq!(proof.verdict(&words), Verdict::Executable);
+    assert_eq!(proof.verdict(&doubts(&words)), Verdict::Executable);
 }

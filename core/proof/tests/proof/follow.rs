@@ -1,6 +1,6 @@
 //! Frames put together by hand, and what is proven about them.
 
-use crate::frames::{a32, data, followed, frame, halves, instructions, t32};
+use crate::frames::{a32, data, doubts, followed, frame, halves, instructions, t32};
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
 use hanok_proof::{
     AfterCall, Conflict, Contradiction, FrameProof, Place, Progress, Site, Verdict, Words,
@@ -46,7 +46,7 @@ fn a_literal_between_functions_is_data() {
         in_block: false,
     };
     assert_eq!(proof.sites(&words).collect::<Vec<_>>(), [site]);
-    assert_eq!(proof.verdict(&words), Verdict::Executable);
+    assert_eq!(proof.verdict(&doubts(&words)), Verdict::Executable);
     assert_eq!(proof.page(), 0xc000_0000);
 }
 
@@ -55,7 +55,7 @@ fn nothing_is_proven_before_the_first_fetch() {
     let words = two_functions();
     let (proof, _) = followed(&words, &[]);
     assert_eq!(instructions(&proof, Isa::A32), [0; 0]);
-    assert_eq!(proof.verdict(&words), Verdict::Doubtful(12));
+    assert_eq!(proof.verdict(&doubts(&words)), Verdict::Doubtful(12));
 }
 
 #[test]
@@ -74,7 +74,10 @@ fn code_that_is_loaded_is_a_contradiction() {
     let words = frame(&[(0, &[0xe51f_0004, 0xe1a0_0000, BX_LR])]);
     let (proof, progress) = followed(&words, &[a32(0)]);
     assert_eq!(progress, conflict(4, Contradiction::CodeAndData));
-    assert!(matches!(proof.verdict(&words), Verdict::Contradictory(_)));
+    assert!(matches!(
+        proof.verdict(&doubts(&words)),
+        Verdict::Contradictory(_)
+    ));
     // The other order: the code is known when it is loaded.
     let (mut proof, _) = followed(&words, &[a32(4)]);
     let again = proof.follow(a32(0), &words, 100);
@@ -203,7 +206,7 @@ fn a_table_ends_the_flow() {
     ]);
     let (proof, _) = followed(&words, &[a32(0)]);
     assert_eq!(instructions(&proof, Isa::A32), [0, 4, 0x20]);
-    assert_eq!(proof.verdict(&words), Verdict::Doubtful(12));
+    assert_eq!(proof.verdict(&doubts(&words)), Verdict::Doubtful(12));
     // tbb [pc, r0], and bytes.
     let words = frame(&[(0, &halves(&[0xe8df, 0xf000, 0x0402, 0x4770]))]);
     let (proof, _) = followed(&words, &[t32(0)]);

@@ -1,7 +1,7 @@
 //! Frames that tests put together.
 
 use hanok_decode::aarch32::{Isa, ItState};
-use hanok_proof::{AfterCall, FrameProof, Place, Progress, WORDS, Words};
+use hanok_proof::{AfterCall, Doubts, FrameProof, Looked, Place, Progress, WORDS, Words};
 
 /// A word that is undefined in A32, and whose halves are so in T32.
 pub const UNDEFINED: u32 = 0xde00_de00;
@@ -54,4 +54,11 @@ pub fn data(proof: &FrameProof) -> Vec<u32> {
         .step_by(2)
         .filter(|offset| proof.is_data(*offset))
         .collect()
+}
+
+/// The doubts of these words.
+pub fn doubts(words: &Words) -> Doubts {
+    let mut doubts = Doubts::new();
+    assert_eq!(doubts.look(words, u32::MAX), Looked::Everywhere);
+    doubts
 }

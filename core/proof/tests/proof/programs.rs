@@ -1,7 +1,7 @@
 //! Functions as a compiler makes them, with literals behind: their frames are executable, whatever
 //! the literals are.
 
-use crate::frames::{a32, data, followed, t32};
+use crate::frames::{a32, data, doubts, followed, t32};
 use hanok_proof::{CAPACITY, Place, Progress, Rewritten, Verdict, WORDS, Words};
 use proptest::prelude::*;
 
@@ -128,16 +128,17 @@ fn check(program: &Program) -> Result<(), TestCaseError> {
     prop_assert_eq!(&sites, &program.sites);
     let found: Vec<u32> = data(&proof).into_iter().step_by(2).collect();
     prop_assert_eq!(&found, &program.literals);
-    prop_assert_eq!(proof.verdict(&original), Verdict::Executable);
+    prop_assert_eq!(proof.verdict(&doubts(&original)), Verdict::Executable);
     let (mut words, mut rewritten) = (original, Rewritten::NONE);
-    let done = rewritten.rewrite(&proof, &mut words);
+    let mut seen = doubts(&words);
+    let done = rewritten.rewrite(&proof, &mut seen, &mut words);
     prop_assert_eq!(done.is_ok(), sites.len() <= CAPACITY);
     prop_assert_eq!(words != original, done.is_ok() && !sites.is_empty());
     for literal in &program.literals {
         let at = *literal as usize / 4;
         prop_assert_eq!(words[at], original[at]);
     }
-    rewritten.restore(&mut words);
+    rewritten.restore(&mut seen, &mut words);
     prop_assert_eq!(words, original);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Rewriting and putting back.
 
-use crate::frames::{a32, followed, frame, halves, t32};
+use crate::frames::{a32, doubts, followed, frame, halves, t32};
 use hanok_abi::trap;
 use hanok_decode::aarch32::Encoding;
 use hanok_proof::{CAPACITY, Change, Refusal, Rewritten, Verdict};
@@ -16,8 +16,8 @@ fn sites_of_a32_become_traps_and_come_back() {
     let mut words = frame(&[(8, &[MRS, 0xf10c_0080, 0xe1a0_0000, BX_LR])]);
     let original = words;
     let (proof, _) = followed(&words, &[a32(8)]);
-    let mut rewritten = Rewritten::default();
-    assert_eq!(rewritten.rewrite(&proof, &mut words), Ok(()));
+    let (mut rewritten, mut seen) = (Rewritten::default(), doubts(&words));
+    assert_eq!(rewritten.rewrite(&proof, &mut seen, &mut words), Ok(()));
     assert_eq!(
         trap::original_a32(words[2]),
         Some(trap::Original::Word(MRS))
@@ -36,9 +36,9 @@ fn sites_of_a32_become_traps_and_come_back() {
     assert_eq!(rewritten.at(16), None);
     // Once more changes nothing.
     let once = words;
-    assert_eq!(rewritten.rewrite(&proof, &mut words), Ok(()));
+    assert_eq!(rewritten.rewrite(&proof, &mut seen, &mut words), Ok(()));
     assert_eq!((words, rewritten.changes().count()), (once, 2));
-    rewritten.restore(&mut words);
+    rewritten.restore(&mut seen, &mut words);
     assert_eq!((words, rewritten.changes().count()), (original, 0));
 }
 
@@ -51,8 +51,8 @@ fn sites_of_t32_become_traps_and_in_a_block_undefined() {
     let mut words = frame(&[(0, &halves(&code))]);
     let original = words;
     let (proof, _) = followed(&words, &[t32(0)]);
-    let mut rewritten = Rewritten::NONE;
-    assert_eq!(rewritten.rewrite(&proof, &mut words), Ok(()));
+    let (mut rewritten, mut seen) = (Rewritten::NONE, doubts(&words));
+    assert_eq!(rewritten.rewrite(&proof, &mut seen, &mut words), Ok(()));
     let wide = |offset| match rewritten.at(offset).map(|change| change.new) {
         Some(Encoding::Wide(both)) => both,
         other => panic!("{other:x?}"),
@@ -62,15 +62,18 @@ fn sites_of_t32_become_traps_and_in_a_block_undefined() {
     assert_eq!(trap::original_narrow((words[2] >> 16) as u16), Some(0xb662));
     assert_eq!(words[1] as u16, (wide(4) >> 16) as u16);
     assert_eq!((words[1] >> 16) as u16, wide(4) as u16);
-    rewritten.restore(&mut words);
+    rewritten.restore(&mut seen, &mut words);
     assert_eq!(words, original);
 }
 
 fn refused(mut words: hanok_proof::Words, refusal: Refusal) {
     let original = words;
     let (proof, _) = followed(&words, &[a32(0)]);
-    let mut rewritten = Rewritten::NONE;
-    assert_eq!(rewritten.rewrite(&proof, &mut words), Err(refusal));
+    let (mut rewritten, mut seen) = (Rewritten::NONE, doubts(&words));
+    assert_eq!(
+        rewritten.rewrite(&proof, &mut seen, &mut words),
+        Err(refusal)
+    );
     assert_eq!((words, rewritten.changes().count()), (original, 0));
 }
 
@@ -106,9 +109,10 @@ fn a_trap_that_makes_its_neighbour_doubtful_is_refused() {
     // wfi; bx lr, and before them what would become an MRS of T32 with the trap's first half.
     let words = frame(&[(0x0c, &[0xf3ef_0000, 0xe320_f003, BX_LR])]);
     let (proof, _) = followed(&words, &[a32(0x10)]);
-    assert_eq!(proof.verdict(&words), Verdict::Executable);
+    assert_eq!(proof.verdict(&doubts(&words)), Verdict::Executable);
     let (mut changed, mut rewritten) = (words, Rewritten::NONE);
-    let refused = rewritten.rewrite(&proof, &mut changed);
+    let mut seen = doubts(&words);
+    let refused = rewritten.rewrite(&proof, &mut seen, &mut changed);
     assert_eq!(refused, Err(Refusal::Doubtful(0x0e)));
     assert_eq!((changed, rewritten.changes().count()), (words, 0));
 }

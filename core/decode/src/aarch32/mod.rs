@@ -11,6 +11,7 @@
 //!
 //! - [`sensitive_a32`] and [`sensitive_t32`]: is a word a sensitive instruction, which one is it,
 //!   and what does it do in User mode?
+//! - [`indirect`]: is a word another instruction that goes to a place that it does not name?
 //! - [`load_store`]: what does a load or store transfer, and where to? Backends with virtualization
 //!   hardware need that, too: for an access to a device that the syndrome does not describe.
 //! - [`Encoding`]: the bits of an instruction, and their number.
@@ -25,6 +26,7 @@
 
 mod condition;
 mod encoding;
+mod indirect;
 mod load_store;
 mod registers;
 mod sensitive;
@@ -32,6 +34,7 @@ pub mod words;
 
 pub use condition::{Condition, ItState};
 pub use encoding::{Encoding, Isa, is_wide};
+pub use indirect::{IndirectBranch, Target, indirect};
 pub use load_store::{
     Addressing, Contents, Displacement, Exclusive, Lanes, LoadStore, Piece, Resolved, Single, Slot,
     StateTransfer, Structures, Swap, load_store,

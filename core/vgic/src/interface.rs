@@ -14,9 +14,9 @@
 //!
 //! There are five bits of priority, all of which can preempt, as in the CPUs' own interfaces.
 
+use crate::interface_registers::{Control, Group, IccControl, InterfaceRegister};
 use crate::lr::{Lr, LrState};
 use crate::state::{MAX_LRS, Vgic};
-use bitfield_struct::bitfield;
 use hanok_hal::ListRegisters;
 use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet};
 
@@ -33,105 +33,6 @@ const LEAST_POINTS: [u8; 2] = [2, 3];
 /// GICC_IIDR: a GICv2's interface of Arm, as QEMU has it.
 const IIDR: u32 = 0x0002_043b;
 
-/// One of the two groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
-    /// Group 0.
-    Zero,
-    /// Group 1.
-    One,
-}
-
-impl Group {
-    const fn of(lr: Lr) -> Self {
-        if lr.group1() { Self::One } else { Self::Zero }
-    }
-}
-
-/// A register of the interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InterfaceRegister {
-    /// GICC_CTLR, ICC_CTLR_EL1.
-    Control,
-    /// GICC_PMR, ICC_PMR_EL1.
-    PriorityMask,
-    /// GICC_BPR and GICC_ABPR, ICC_BPR0_EL1 and ICC_BPR1_EL1.
-    BinaryPoint(Group),
-    /// GICC_IAR and GICC_AIAR, ICC_IAR0_EL1 and ICC_IAR1_EL1.
-    Acknowledge(Group),
-    /// GICC_EOIR and GICC_AEOIR, ICC_EOIR0_EL1 and ICC_EOIR1_EL1.
-    End(Group),
-    /// GICC_RPR, ICC_RPR_EL1.
-    RunningPriority,
-    /// GICC_HPPIR and GICC_AHPPIR, ICC_HPPIR0_EL1 and ICC_HPPIR1_EL1.
-    HighestPending(Group),
-    /// GICC_APR0 (both groups') and GICC_NSAPR0 (zero), ICC_AP0R0_EL1 and ICC_AP1R0_EL1.
-    ActivePriorities(Group),
-    /// ICC_IGRPEN0_EL1 and ICC_IGRPEN1_EL1.
-    GroupEnable(Group),
-    /// GICC_DIR, ICC_DIR_EL1.
-    Deactivate,
-    /// GICC_IIDR.
-    Identification,
-}
-
-impl InterfaceRegister {
-    /// The register at an offset of a GICv2's frame GICC (IHI 0048B, table 4-2).
-    pub const fn of_frame(offset: u64) -> Option<Self> {
-        Some(match offset {
-            0x00 => Self::Control,
-            0x04 => Self::PriorityMask,
-            0x08 => Self::BinaryPoint(Group::Zero),
-            0x0c => Self::Acknowledge(Group::Zero),
-            0x10 => Self::End(Group::Zero),
-            0x14 => Self::RunningPriority,
-            0x18 => Self::HighestPending(Group::Zero),
-            0x1c => Self::BinaryPoint(Group::One),
-            0x20 => Self::Acknowledge(Group::One),
-            0x24 => Self::End(Group::One),
-            0x28 => Self::HighestPending(Group::One),
-            0xd0 => Self::ActivePriorities(Group::Zero),
-            0xe0 => Self::ActivePriorities(Group::One),
-            0xfc => Self::Identification,
-            0x1000 => Self::Deactivate,
-            _ => return None,
-        })
-    }
-}
-
-/// GICC_CTLR without security extensions (IHI 0048B, 4.4.1). A GICv3 has the parts of it in
-/// ICC_CTLR_EL1 and ICC_IGRPEN<n>_EL1.
-#[bitfield(u32)]
-struct Control {
-    group0: bool,
-    group1: bool,
-    /// GICC_IAR also acknowledges interrupts of group 1.
-    ack_ctl: bool,
-    fiq: bool,
-    /// Group 1 uses group 0's binary point.
-    common_point: bool,
-    #[bits(4)]
-    __: u8,
-    /// An end only drops the priority.
-    eoi_mode: bool,
-    #[bits(22)]
-    __: u32,
-}
-
-/// ICC_CTLR_EL1 (IHI 0069H, 12.2.5).
-#[bitfield(u32)]
-struct IccControl {
-    common_point: bool,
-    eoi_mode: bool,
-    #[bits(6)]
-    __: u8,
-    /// The number of bits of priority, minus one.
-    #[bits(3, default = 4)]
-    priority_bits: u8,
-    #[bits(21)]
-    __: u32,
-}
-
 /// The outcome of an access to the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
@@ -144,7 +45,46 @@ pub struct Access {
     pub deactivated: Option<IntId>,
 }
 
-/// The interface of one vCPU.
+/// The input of a CPU at which its interface signals an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterruptInput {
+    /// IRQ.
+    Irq,
+    /// FIQ.
+    Fiq,
+}
+
+/// What an interface keeps of a vCPU besides the list registers: the guest's masks and settings, and the
+/// priorities of its active interrupts. It moves with the vCPU. The default is the state after a reset, in
+/// which all interrupts are masked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SoftwareInterfaceState {
+    control: Control,
+    mask: u8,
+    points: [u8; 2],
+    /// The priorities of the active interrupts, one bit each, by group; a GICv2 has one register
+    /// for both groups.
+    active: [u32; 2],
+}
+
+impl SoftwareInterfaceState {
+    /// The state after a reset.
+    const RESET: Self = Self {
+        control: Control::new(),
+        mask: 0,
+        points: LEAST_POINTS,
+        active: [0; 2],
+    };
+}
+
+impl Default for SoftwareInterfaceState {
+    fn default() -> Self {
+        Self::RESET
+    }
+}
+
+/// The interface of one pCPU, for the vCPU that is resident there. While none is, its list registers
+/// are empty, as [`Vgic::leave`] leaves them, and its state is that after a reset.
 #[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub struct SoftwareInterface {
@@ -155,12 +95,7 @@ pub struct SoftwareInterface {
     npie: bool,
     /// On a GICv2: whether ends are reported, and maintenance interrupts are enabled at all.
     reports: bool,
-    control: Control,
-    mask: u8,
-    points: [u8; 2],
-    /// The priorities of the active interrupts, one bit each, by group; a GICv2 has one register
-    /// for both groups.
-    active: [u32; 2],
+    state: SoftwareInterfaceState,
 }
 
 impl ListRegisters for SoftwareInterface {
@@ -200,11 +135,51 @@ impl SoftwareInterface {
             lr: [Lr::new(); MAX_LRS],
             npie: false,
             reports: false,
-            control: Control::new(),
-            mask: 0,
-            points: LEAST_POINTS,
-            active: [0; 2],
+            state: SoftwareInterfaceState::RESET,
         }
+    }
+
+    /// Loads the state of a vCPU that comes to this pCPU. Its interrupts are listed at its next
+    /// [`Self::enter`].
+    pub const fn load(&mut self, state: &SoftwareInterfaceState) {
+        self.state = *state;
+    }
+
+    /// Saves the state of a vCPU that leaves this pCPU, after [`Vgic::leave`] has taken its interrupts
+    /// out of the list registers.
+    pub const fn save(&mut self, state: &mut SoftwareInterfaceState) {
+        *state = self.state;
+        self.stop();
+    }
+
+    /// Drops the state of a vCPU that leaves this pCPU and does not come back, after [`Vgic::leave`].
+    pub const fn stop(&mut self) {
+        self.state = SoftwareInterfaceState::RESET;
+    }
+
+    /// Verifies that no vCPU is here.
+    #[cfg(test)]
+    pub(crate) fn check_is_vacant(&self) {
+        assert_eq!(self.state, SoftwareInterfaceState::RESET);
+        assert_eq!(self.empty(), (1 << MAX_LRS) - 1);
+        assert!(!self.npie && !self.reports);
+    }
+
+    /// The input at which an interrupt is signalled to the guest; `None` if none is. There is never more
+    /// than one: only the most urgent interrupt is signalled. A GICv2 signals group 0 as FIQ if GICC_CTLR.FIQEn
+    /// is set, otherwise as IRQ like group 1 (IHI 0048B, 4.4.1). A GICv3 of a single security state
+    /// always signals group 0 as FIQ, and group 1 as IRQ (IHI 0069H, 4.6.2).
+    pub fn input(&self) -> Option<InterruptInput> {
+        let fiq = match (self.signals()?, self.version) {
+            (Group::One, _) => false,
+            (Group::Zero, GicVersion::V2) => self.state.control.fiq(),
+            (Group::Zero, GicVersion::V3) => true,
+        };
+        Some(if fiq {
+            InterruptInput::Fiq
+        } else {
+            InterruptInput::Irq
+        })
     }
 
     /// The group of the interrupt that is signalled to the guest; `None` if none is.
@@ -243,7 +218,7 @@ impl SoftwareInterface {
         use InterfaceRegister::*;
         let value = match register {
             Control => self.read_control(),
-            PriorityMask => self.mask.into(),
+            PriorityMask => self.state.mask.into(),
             BinaryPoint(group) => self.read_point(group).into(),
             Acknowledge(group) => {
                 let value = self.acknowledge(group);
@@ -255,7 +230,7 @@ impl SoftwareInterface {
             }
             RunningPriority => self.running().into(),
             HighestPending(group) => self.highest_pending(group),
-            ActivePriorities(group) => self.active[group as usize],
+            ActivePriorities(group) => self.state.active[group as usize],
             GroupEnable(group) => self.enables(group).into(),
             Identification if self.version == GicVersion::V2 => IIDR,
             End(_) | Deactivate | Identification => 0,
@@ -277,7 +252,7 @@ impl SoftwareInterface {
         use InterfaceRegister::*;
         let ended = match register {
             End(group) => self.end(group, value),
-            Deactivate if self.control.eoi_mode() => self.deactivate(value),
+            Deactivate if self.state.control.eoi_mode() => self.deactivate(value),
             _ => {
                 self.set(register, value);
                 return Access::default();
@@ -295,36 +270,36 @@ impl SoftwareInterface {
         use InterfaceRegister::*;
         match register {
             Control => self.write_control(value),
-            PriorityMask => self.mask = value as u8 & PRIORITY_MASK,
+            PriorityMask => self.state.mask = value as u8 & PRIORITY_MASK,
             BinaryPoint(group) => {
                 let at = group as usize;
-                let shared = group == Group::One && self.control.common_point();
+                let shared = group == Group::One && self.state.control.common_point();
                 if !(shared && self.version == GicVersion::V3) {
-                    self.points[at] = (value as u8 & 7).max(LEAST_POINTS[at]);
+                    self.state.points[at] = (value as u8 & 7).max(LEAST_POINTS[at]);
                 }
             }
             // A GICv2 without security extensions has no GICC_NSAPR0.
             ActivePriorities(Group::One) if self.version == GicVersion::V2 => {}
-            ActivePriorities(group) => self.active[group as usize] = value,
-            GroupEnable(Group::Zero) => self.control.set_group0(value & 1 != 0),
-            GroupEnable(Group::One) => self.control.set_group1(value & 1 != 0),
+            ActivePriorities(group) => self.state.active[group as usize] = value,
+            GroupEnable(Group::Zero) => self.state.control.set_group0(value & 1 != 0),
+            GroupEnable(Group::One) => self.state.control.set_group1(value & 1 != 0),
             _ => {}
         }
     }
 
     fn read_control(&self) -> u32 {
         match self.version {
-            GicVersion::V2 => self.control.into_bits(),
+            GicVersion::V2 => self.state.control.into_bits(),
             GicVersion::V3 => IccControl::new()
-                .with_common_point(self.control.common_point())
-                .with_eoi_mode(self.control.eoi_mode())
+                .with_common_point(self.state.control.common_point())
+                .with_eoi_mode(self.state.control.eoi_mode())
                 .into_bits(),
         }
     }
 
     fn write_control(&mut self, value: u32) {
-        let old = self.control;
-        self.control = match self.version {
+        let old = self.state.control;
+        self.state.control = match self.version {
             GicVersion::V2 => {
                 let new = self::Control::from_bits(value);
                 // The reserved bits stay zero.
@@ -347,26 +322,26 @@ impl SoftwareInterface {
     /// The value of ICC_BPR1_EL1: the binary point in use, which may be group 0's (IHI 0069H,
     /// ICC_CTLR_EL1.CBPR).
     fn read_point(&self, group: Group) -> u8 {
-        let shared = group == Group::One && self.control.common_point();
+        let shared = group == Group::One && self.state.control.common_point();
         if shared && self.version == GicVersion::V3 {
-            (self.points[0] + 1).min(7)
+            (self.state.points[0] + 1).min(7)
         } else {
-            self.points[group as usize]
+            self.state.points[group as usize]
         }
     }
 
     fn enables(&self, group: Group) -> bool {
         match group {
-            Group::Zero => self.control.group0(),
-            Group::One => self.control.group1(),
+            Group::Zero => self.state.control.group0(),
+            Group::One => self.state.control.group1(),
         }
     }
 
     /// The part of a priority that preempts (IHI 0069H, 4.8.3; IHI 0048B, 3.3.3).
     fn group_priority(&self, lr: Lr) -> u8 {
         let low = match Group::of(lr) {
-            Group::One if !self.control.common_point() => self.points[1],
-            _ => self.points[0] + 1,
+            Group::One if !self.state.control.common_point() => self.state.points[1],
+            _ => self.state.points[0] + 1,
         };
         // With eight low bits, no priority preempts another.
         lr.priority() & (0xff00u32 >> (8 - u32::from(low.min(8)))) as u8
@@ -383,7 +358,7 @@ impl SoftwareInterface {
     fn unmasked(&self) -> Option<Lr> {
         self.pending()
             .map(|(_, lr)| lr)
-            .filter(|lr| lr.priority() < self.mask)
+            .filter(|lr| lr.priority() < self.state.mask)
     }
 
     fn preempts(&self, lr: Lr) -> bool {
@@ -392,7 +367,7 @@ impl SoftwareInterface {
 
     /// The running priority.
     fn running(&self) -> u8 {
-        match self.active[0] | self.active[1] {
+        match self.state.active[0] | self.state.active[1] {
             0 => IDLE,
             levels => (levels.trailing_zeros() as u8) << 3,
         }
@@ -416,7 +391,7 @@ impl SoftwareInterface {
             _ if its => None,
             // An interrupt of group 1, read by a register of group 0.
             GicVersion::V2 if group == Group::Zero => {
-                (!self.control.ack_ctl()).then_some(OTHER_GROUP)
+                (!self.state.control.ack_ctl()).then_some(OTHER_GROUP)
             }
             _ => Some(NONE),
         }
@@ -441,7 +416,7 @@ impl SoftwareInterface {
         };
         let level = self.group_priority(best) >> 3;
         let at = self.active_of(Group::of(best));
-        self.active[at] |= 1 << level;
+        self.state.active[at] |= 1 << level;
         self.lr[slot % MAX_LRS].set_state(LrState::Active);
         self.iar_value(best)
     }
@@ -458,14 +433,14 @@ impl SoftwareInterface {
     /// GICC_DIR has to. The answer is the physical interrupt that is deactivated.
     fn end(&mut self, group: Group, value: u32) -> Option<IntId> {
         let at = self.active_of(group);
-        let lowest = self.active[at] & self.active[at].wrapping_neg();
-        let others = self.active[1 - at];
+        let lowest = self.state.active[at] & self.state.active[at].wrapping_neg();
+        let others = self.state.active[1 - at];
         let most_urgent = lowest != 0 && (others == 0 || lowest < others & others.wrapping_neg());
         if value & 0x3ff >= 1020 || !most_urgent {
             return None;
         }
-        self.active[at] &= !lowest;
-        if self.control.eoi_mode() {
+        self.state.active[at] &= !lowest;
+        if self.state.control.eoi_mode() {
             return None;
         }
         self.deactivate(value)

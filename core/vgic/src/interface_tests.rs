@@ -1,8 +1,8 @@
 //! The rules of the CPU interface, as the architecture says them.
 
-use crate::interface::Group::{One, Zero};
-use crate::interface::InterfaceRegister::{self, *};
-use crate::{Frame, MAX_LRS, SoftwareInterface, Vgic};
+use crate::interface_registers::Group::{One, Zero};
+use crate::interface_registers::InterfaceRegister::{self, *};
+use crate::{Frame, InterruptInput, MAX_LRS, SoftwareInterface, SoftwareInterfaceState, Vgic};
 use hanok_types::{GicVersion, IntId, VcpuId, Width};
 
 const V0: VcpuId = VcpuId::new(0);
@@ -286,4 +286,53 @@ fn the_frame_has_the_registers_of_the_manual() {
         0, 4, 8, 0xc, 0x10, 0x14, 0x18, 0x1c, 0x20, 0x24, 0x28, 0xd0, 0xe0, 0xfc, 0x1000,
     ];
     assert!(there.eq(offsets));
+}
+
+/// IHI 0048B, 4.4.1 (FIQEn); IHI 0069H, 4.6.2: only the most urgent interrupt is signalled, at one input.
+#[test]
+fn group_zero_may_be_signalled_as_fiq() {
+    let (irq, fiq) = (Some(InterruptInput::Irq), Some(InterruptInput::Fiq));
+    for (version, control, input) in [
+        (GicVersion::V2, 0b0011, irq),
+        (GicVersion::V2, 0b1011, fiq),
+        (GicVersion::V3, 0, fiq),
+    ] {
+        for (group1, input) in [(false, input), (true, irq)] {
+            let mut guest = Guest::new(version, group1);
+            guest.write(Control, control);
+            assert_eq!(guest.interface.input(), None);
+            guest.pend(40, 0x80);
+            assert_eq!(guest.interface.input(), input, "{control:#b}");
+            guest.write(PriorityMask, 0x80);
+            assert_eq!(guest.interface.input(), None, "masked");
+        }
+    }
+}
+
+/// A vCPU finds its masks and its active priorities again, on whatever pCPU; the one that it left masks all.
+#[test]
+fn the_state_moves_with_the_vcpu() {
+    let mut guest = Guest::new(GicVersion::V2, false);
+    guest.write(BinaryPoint(Zero), 4);
+    guest.pend(40, 0x80);
+    assert_eq!(guest.read(Acknowledge(Zero)), 40);
+    guest.pend(41, 0x40);
+    let mut state = SoftwareInterfaceState::default();
+    let _ = guest.vgic.leave(V0, &mut guest.interface);
+    guest.interface.save(&mut state);
+    assert_eq!(guest.interface.input(), None);
+    for (register, value) in [(Control, 0), (PriorityMask, 0), (BinaryPoint(Zero), 2)] {
+        assert_eq!(guest.read(register), value);
+    }
+    guest.interface = SoftwareInterface::new(GicVersion::V2);
+    guest.interface.load(&state);
+    let _ = guest.interface.enter(&mut guest.vgic, V0);
+    assert_eq!(guest.read(RunningPriority), 0x80);
+    assert_eq!(guest.read(BinaryPoint(Zero)), 4);
+    assert_eq!(guest.read(Acknowledge(Zero)), 41);
+    guest.write(End(Zero), 41);
+    guest.write(End(Zero), 40);
+    assert!(!guest.is_active(40));
+    guest.interface.stop();
+    assert_eq!(guest.read(Control), 0);
 }

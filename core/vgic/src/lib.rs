@@ -142,8 +142,10 @@ mod frame;
 #[cfg(test)]
 mod frame_tests;
 mod gich;
+mod guest_interface;
 mod inject;
 mod interface;
+mod interface_registers;
 #[cfg(test)]
 mod interface_tests;
 #[cfg(test)]
@@ -174,8 +176,10 @@ mod v2_tests;
 pub use cpus::CpuPart;
 pub use frame::{Frame, Read};
 pub use gich::GichLr;
+pub use guest_interface::GuestInterface;
 pub use inject::SgiRegister;
-pub use interface::{Access, Group, InterfaceRegister, SoftwareInterface};
+pub use interface::{Access, InterruptInput, SoftwareInterface, SoftwareInterfaceState};
+pub use interface_registers::{Group, InterfaceRegister};
 pub use lr::{Lr, LrState};
 pub use sgi::Sgir;
 pub use snapshot::Snapshot;

@@ -184,6 +184,11 @@ impl Vgic {
         self.unknown
     }
 
+    /// Counts such an access to a CPU interface in software.
+    pub fn count_unknown(&mut self) {
+        self.unknown = self.unknown.saturating_add(1);
+    }
+
     pub(crate) fn cpu(&self, cpu: usize) -> Option<&Cpu> {
         self.cpus.get(cpu)
     }

@@ -13,17 +13,17 @@
 //! with the platform's values, whatever the board has.
 
 use crate::exit::CoprocessorAccess;
-use crate::{Action, Guest, GuestFault, Machine, SystemRegister};
+use crate::{Action, Guest, GuestFault, GuestTimer, Machine, SystemRegister, TimerRegister};
 use hanok_decode::{Coprocessor, CoprocessorPair, Psr, SysReg, mode};
-use hanok_hal::ListRegisters;
 use hanok_types::platform;
+use hanok_vgic::GuestInterface;
 
 /// ID_PFR0: A32, T32 and ThumbEE (State0, 1 and 3), without Jazelle (State2).
 const INSTRUCTION_SETS: u64 = 0xf0ff;
 /// The number of bits of a general register.
 const WORD: u32 = 32;
 
-impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     pub(crate) fn coprocessor(&mut self, access: CoprocessorAccess) -> Action {
         match access {
             CoprocessorAccess::Cp15(one) => self.system_control(one),
@@ -93,7 +93,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     fn system_control_pair(&mut self, pair: CoprocessorPair) -> Action {
         match pair.counterpart() {
             Some(SysReg::CNTP_CVAL_EL0) if pair.read => {
-                let value = self.vcpu.timer.compare();
+                let value = self.read_timer(TimerRegister::CompareValue(GuestTimer::Physical));
                 self.give_pair(pair, value)
             }
             Some(id) if !pair.read => self.write_register(id, self.pair(pair)),

@@ -6,9 +6,8 @@ use crate::{
 };
 use hanok_decode::General;
 use hanok_devices::Access;
-use hanok_hal::ListRegisters;
 use hanok_types::{GuestPage, Ipa, VcpuId, Width};
-use hanok_vgic::{Frame, Sgir};
+use hanok_vgic::{Frame, GuestInterface, Sgir};
 
 impl Vm {
     /// The value that a load of a word of the distributor at `offset` gives to `from`, if the
@@ -25,7 +24,7 @@ impl Vm {
     }
 }
 
-impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     pub(crate) fn data_abort(&mut self, abort: DataAbort) -> Action {
         if let Some(wait) = self.missing_page(abort.ipa) {
             return Action::Block(wait);
@@ -169,6 +168,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
                 Some(self.interrupt_controller(Frame::Redist(vcpu), offset, access))
             }
             Destination::Slot(slot, offset) => Some(self.device(slot, offset, access)),
+            Destination::CpuInterface(offset) => self.cpu_interface(offset, access),
             Destination::Memory | Destination::Hole => None,
         }
     }

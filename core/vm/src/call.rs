@@ -4,7 +4,7 @@
 use crate::smccc::{INVALID_PARAMETERS, NOT_SUPPORTED, SUCCESS, function};
 use crate::{Action, Ending, Entry, Guest, Machine, StartRefused, Wait, trng};
 use hanok_abi::hypercall;
-use hanok_hal::ListRegisters;
+use hanok_vgic::GuestInterface;
 
 const ALREADY_ON: i64 = -4;
 const ON_PENDING: i64 = -5;
@@ -43,7 +43,7 @@ pub fn yield_answer(id: u32) -> Option<i64> {
     (id == hypercall::YIELD).then_some(SUCCESS)
 }
 
-impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     /// Handles an HVC. The answer of an unknown function is NOT_SUPPORTED (DEN0028G 5.2).
     pub fn hypercall(&mut self) -> Action {
         let id = self.regs.x[0] as u32;

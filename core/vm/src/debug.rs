@@ -12,7 +12,7 @@
 
 use crate::{Action, Guest, Machine};
 use hanok_decode::SysReg;
-use hanok_hal::ListRegisters;
+use hanok_vgic::GuestInterface;
 
 /// MDSCR_EL1.SS, KDE and MDE: each enables debug events.
 const EVENTS: u64 = 1 | 1 << 13 | 1 << 15;
@@ -61,7 +61,7 @@ impl DebugControl {
     }
 }
 
-impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     pub(crate) fn set_os_lock(&mut self, locked: bool) -> Action {
         self.vcpu.debug.locked = locked;
         self.machine.set_debug_control(self.vcpu.debug.in_cpu());

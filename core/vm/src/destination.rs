@@ -14,6 +14,9 @@ pub enum Destination<'a> {
     Distributor(u64),
     /// The redistributor of a vCPU, of a GICv3, with the offset in its two frames.
     Redistributor(VcpuId, u64),
+    /// The CPU interface of the vCPU itself, of a GICv2, with the offset in its frame. It exists only if that is
+    /// in software.
+    CpuInterface(u64),
     /// A device of the virtual platform, with the offset in its registers.
     Slot(&'a Slot, u64),
     /// The VM's memory. If an access to it exits, the page is absent.
@@ -34,8 +37,8 @@ impl Vm {
     /// The destination to which all of the `bytes` bytes at `ipa` belong. An access of zero bytes goes to
     /// nothing.
     ///
-    /// A GICv2's CPU interface is no device here: stage 2 maps it to the CPU's virtual one. Real
-    /// devices that the VM has for itself are mapped, too.
+    /// Where a CPU has a virtual CPU interface, a GICv2's CPU interface is nothing here: stage 2 maps it to that.
+    /// Real devices that the VM has for itself are mapped, too.
     #[inline(always)]
     pub fn destination(&self, ipa: Ipa, bytes: u64) -> Destination<'_> {
         let Some(access) = Span::new(ipa, bytes).filter(|access| !access.is_empty()) else {
@@ -56,6 +59,11 @@ impl Vm {
         }
         if let Some((vcpu, offset)) = self.in_redistributor(access) {
             return Destination::Redistributor(vcpu, offset);
+        }
+        if self.has_software_interface()
+            && let Some(offset) = within(platform::GIC_V2_CPU, platform::GIC_V2_CPU_SIZE, access)
+        {
+            return Destination::CpuInterface(offset);
         }
         if self.config().memory.covers(access) {
             Destination::Memory

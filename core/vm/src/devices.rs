@@ -5,8 +5,9 @@
 use crate::{Attempt, Guest, Machine, Vm};
 use hanok_devices::{Access, Device, Notice, Pl011, Slot, World};
 use hanok_hal::sync::atomic::Ordering;
-use hanok_hal::{LineFull, ListRegisters, SerialPort};
+use hanok_hal::{LineFull, SerialPort};
 use hanok_types::{Deadline, VcpuId, VcpuSet, VmId, platform};
+use hanok_vgic::GuestInterface;
 
 /// The surroundings of a VM's devices.
 struct Outside<'a, M: Machine + 'a> {
@@ -40,7 +41,7 @@ fn seconds(machine: &impl Machine) -> u64 {
     machine.counter() / machine.counter_frequency().max(1)
 }
 
-impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     /// Does an access to a device. The answer is the value of a load, or zero for a store.
     #[inline(never)]
     pub(crate) fn device(&mut self, slot: &Slot, offset: u64, access: Access) -> u64 {

@@ -267,6 +267,14 @@ impl Fixture {
         this
     }
 
+    /// The same VM on CPUs without a virtual CPU interface.
+    pub fn with_software_interface(self) -> Self {
+        Self {
+            vm: self.vm.with_software_interface(),
+            ..self
+        }
+    }
+
     /// Does what a pCPU does with a vCPU whose start was requested.
     pub fn come_in(&self, n: u8) {
         assert!(self.vm.lifecycle().enter().is_made());

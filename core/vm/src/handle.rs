@@ -1,9 +1,8 @@
 //! How an exit is turned into an action.
 
 use crate::{Action, Attempt, Exit, GuestFault, Machine, Vcpu, Vm, Wait};
-use hanok_hal::ListRegisters;
 use hanok_types::{IntId, Regs, VcpuSet, platform};
-use hanok_vgic::Vgic;
+use hanok_vgic::{GuestInterface, Vgic};
 
 /// A vCPU at an exit, with all that is needed to handle it.
 #[derive(Debug)]
@@ -20,7 +19,7 @@ pub struct Guest<'a, M, L> {
     pub lists: &'a mut L,
 }
 
-impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     /// Handles the exit. The answer is how the vCPU goes on.
     pub fn handle(&mut self, exit: Exit) -> Action {
         match exit {
@@ -102,8 +101,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         requests.take_timers();
         let asked = requests.take_interrupts();
         let was_due = asked && self.vcpu.entry_due;
-        if !self.vcpu.timer.rests() {
-            self.physical_timer_line();
+        if !self.vcpu.timers.rest() {
+            self.timer_lines();
         }
         if self.vm.alarm_has_come(self.machine, self.vcpu.id) {
             self.devices_due();
@@ -120,8 +119,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.vm.deadline(self.vcpu).ticks()
     }
 
-    pub(crate) fn physical_timer_line(&mut self) {
-        let set = self.vm.physical_timer_line(self.machine, self.vcpu);
+    fn timer_lines(&mut self) {
+        let set = self.vm.timer_lines(self.machine, self.vcpu);
         self.attend(set);
     }
 
@@ -177,8 +176,10 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             return self.defer_entry(gic);
         }
         self.vcpu.entry_due = false;
-        let freed = gic.enter(self.vcpu.id, self.lists);
-        self.vm.release(self.machine, gic, self.vcpu.id);
+        // An interface in software has no maintenance interrupt, and does at once what that would do.
+        let entered = self.lists.software(|interface| interface.enter(gic, id));
+        let freed = entered.unwrap_or_else(|| gic.enter(id, self.lists));
+        self.vm.release(self.machine, gic, id);
         freed
     }
 }

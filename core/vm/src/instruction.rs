@@ -26,8 +26,8 @@
 use crate::partial::{Activation, Values};
 use crate::{Action, DataAbort, Guest, GuestFault, Machine, StackPointer};
 use hanok_decode::{Data, LoadStore, SysReg, Transfer, decode_load_store};
-use hanok_hal::ListRegisters;
 use hanok_types::{Address, Ipa, PAGE_SIZE, Width};
+use hanok_vgic::GuestInterface;
 
 /// Register 31: the stack pointer as a base register, the zero register elsewhere.
 const R31: u8 = 31;
@@ -82,7 +82,7 @@ impl Pieces {
     }
 }
 
-impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     /// [`Self::by_instruction`] for AArch64 code.
     pub(crate) fn by_aarch64_instruction(
         &mut self,

@@ -32,8 +32,8 @@ use hanok_decode::aarch32::{
     Contents, Encoding, ItState, LoadStore, Piece, Register, Resolved, Slot, load_store,
 };
 use hanok_decode::{Condition, General, Psr, banked_register, mode};
-use hanok_hal::ListRegisters;
 use hanok_types::{Ipa, PAGE_SIZE, Width};
+use hanok_vgic::GuestInterface;
 
 /// The number of words in a Q register.
 const LANES: u8 = 4;
@@ -66,7 +66,7 @@ fn encoding(psr: Psr, word: u32) -> Encoding {
     }
 }
 
-impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     fn psr(&self) -> Psr {
         Psr::from_bits(self.regs.pstate as u32)
     }

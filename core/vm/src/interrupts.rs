@@ -1,6 +1,6 @@
 //! How interrupts reach a VM's vCPUs, wherever these are.
 
-use crate::{Attempt, Kick, Machine, Vcpu, Vm};
+use crate::{Attempt, EmulatedTimer, GuestTimer, Kick, Machine, Vcpu, Vm};
 use hanok_hal::ListRegisters;
 use hanok_hal::sync::atomic::Ordering;
 use hanok_types::{Deadline, IntId, VcpuId, VcpuSet, platform};
@@ -289,7 +289,7 @@ impl Vm {
 
     /// Brings the lines of a vCPU's emulated timers up to date. The vCPU is in no pCPU.
     pub fn timers_absent(&self, machine: &impl Machine, vcpu: &mut Vcpu) {
-        let mut set = self.physical_timer_line(machine, vcpu);
+        let mut set = self.timer_lines(machine, vcpu);
         if self.alarm_has_come(machine, vcpu.id) {
             set = set.union(self.devices_due(machine));
         }
@@ -300,14 +300,32 @@ impl Vm {
     #[inline]
     pub fn deadline(&self, vcpu: &Vcpu) -> Deadline {
         let alarm = self.alarm_deadline().when(vcpu.id.index() == 0);
-        vcpu.timer.deadline().or(alarm)
+        vcpu.timers.deadline().or(alarm)
     }
 
-    /// Brings the line of the emulated physical timer up to date. The answer is the set of vCPUs
-    /// whose interrupts changed.
-    pub(crate) fn physical_timer_line(&self, machine: &impl Machine, vcpu: &mut Vcpu) -> VcpuSet {
-        let level = vcpu.timer.sample(machine.counter());
-        let irq = platform::TIMER_PHYSICAL_IRQ;
+    /// Brings the lines of the emulated timers that do not rest up to date. The answer is the set of
+    /// vCPUs whose interrupts changed.
+    pub(crate) fn timer_lines(&self, machine: &impl Machine, vcpu: &mut Vcpu) -> VcpuSet {
+        let mut set = VcpuSet::EMPTY;
+        for timer in [GuestTimer::Physical, GuestTimer::Virtual] {
+            if !vcpu.timers.of(timer).rests() {
+                set = set.union(self.change_timer(machine, vcpu, timer, |_| ()));
+            }
+        }
+        set
+    }
+
+    /// Changes an emulated timer, and brings its line up to date. The answer is the set of vCPUs whose
+    /// interrupts changed.
+    pub(crate) fn change_timer(
+        &self,
+        machine: &impl Machine,
+        vcpu: &mut Vcpu,
+        timer: GuestTimer,
+        change: impl FnOnce(&mut EmulatedTimer),
+    ) -> VcpuSet {
+        let level = vcpu.timers.change(timer, machine.counter(), change);
+        let irq = timer.interrupt();
         self.gic.lock().set_level(Some(vcpu.id), irq, level)
     }
 
@@ -357,6 +375,10 @@ impl Vm {
         // The virtual timer is turned off with its vCPU, so its interrupt is no longer pending.
         let irq = platform::TIMER_VIRTUAL_IRQ;
         freed = freed.union(gic.clear_pending(Some(vcpu), irq));
+        // So are the emulated timers, whose lines nobody samples before the vCPU starts again.
+        for timer in [GuestTimer::Physical, GuestTimer::Virtual] {
+            freed = freed.union(gic.set_level(Some(vcpu), timer.interrupt(), false));
+        }
         while let Some(physical) = gic.take_released(vcpu) {
             if is_its(physical) {
                 machine.deactivate(physical);

@@ -14,7 +14,7 @@
 use crate::{Attempt, Guest, Kick, Machine, PostedSgis, Vm};
 use hanok_hal::ListRegisters;
 use hanok_types::{GicVersion, VcpuId};
-use hanok_vgic::{SgiRegister, Sgir, Vgic};
+use hanok_vgic::{GuestInterface, SgiRegister, Sgir, Vgic};
 
 impl Vm {
     /// Handles a guest's write of `value` to ICC_SGI1R_EL1 by vCPU `from`: posts the SGI, if it is
@@ -117,7 +117,7 @@ fn put_in(gic: &mut Vgic, posted: PostedSgis, to: VcpuId) {
     }
 }
 
-impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     /// Serves a request about changed interrupts, which was taken with its posted SGIs.
     pub fn interrupts_changed(&mut self, posted: PostedSgis) {
         put_in(&mut self.vm.gic.lock(), posted, self.vcpu.id);

@@ -3,13 +3,13 @@
 //! A register that is not named here is undefined for the guest, like an encoding that its CPU does
 //! not have.
 
+use crate::GuestTimer::Physical;
 use crate::id_registers::id_register;
-use crate::{Action, Guest, GuestFault, Machine, SystemRegister};
+use crate::{Action, Guest, GuestFault, Machine, SystemRegister, TimerRegister};
 use hanok_decode::SysReg;
-use hanok_hal::ListRegisters;
-use hanok_vgic::SgiRegister;
+use hanok_vgic::{GuestInterface, SgiRegister};
 
-impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     pub(crate) fn system_register(&mut self, access: SystemRegister) -> Action {
         let SystemRegister {
             id,
@@ -30,20 +30,11 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 
     fn read_register(&mut self, id: SysReg) -> Answer {
-        let now = self.machine.counter();
         Answer::Value(match id {
             _ if id.is_feature_id() => id_register(id, self.machine.id_register(id)),
-            SysReg::CNTP_CTL_EL0 => {
-                // A guest that reads that its timer is due must also find the line high, even
-                // before the hypervisor's own timer has interrupted.
-                if self.vcpu.timer.deadline().has_come(now) {
-                    self.physical_timer_line();
-                    self.vcpu.rearm = true;
-                }
-                self.vcpu.timer.control(now)
-            }
-            SysReg::CNTP_CVAL_EL0 => self.vcpu.timer.compare(),
-            SysReg::CNTP_TVAL_EL0 => self.vcpu.timer.value(now),
+            SysReg::CNTP_CTL_EL0 => self.read_timer(TimerRegister::Control(Physical)),
+            SysReg::CNTP_CVAL_EL0 => self.read_timer(TimerRegister::CompareValue(Physical)),
+            SysReg::CNTP_TVAL_EL0 => self.read_timer(TimerRegister::TimerValue(Physical)),
             SysReg::MDSCR_EL1 => self.vcpu.debug.control(),
             SysReg::OSLSR_EL1 => self.vcpu.debug.lock_status(),
             // No auxiliary control, no LORegions, no debug ROM, no external debug communication, no
@@ -84,9 +75,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
                 self.send_sgi(SgiRegister::Asgi1, value);
                 Action::Next
             }
-            SysReg::CNTP_CTL_EL0 => self.set_timer(|timer, _| timer.set_control(value)),
-            SysReg::CNTP_CVAL_EL0 => self.set_timer(|timer, _| timer.set_compare(value)),
-            SysReg::CNTP_TVAL_EL0 => self.set_timer(|timer, now| timer.set_value(now, value)),
+            SysReg::CNTP_CTL_EL0 => self.set_timer(TimerRegister::Control(Physical), value),
+            SysReg::CNTP_CVAL_EL0 => self.set_timer(TimerRegister::CompareValue(Physical), value),
+            SysReg::CNTP_TVAL_EL0 => self.set_timer(TimerRegister::TimerValue(Physical), value),
             SysReg::OSLAR_EL1 => self.set_os_lock(value & 1 != 0),
             SysReg::MDSCR_EL1 => self.set_debug_control(value),
             SysReg::ACTLR_EL1
@@ -114,11 +105,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.attend(set);
     }
 
-    fn set_timer(&mut self, change: impl FnOnce(&mut crate::PhysicalTimer, u64)) -> Action {
-        let now = self.machine.counter();
-        change(&mut self.vcpu.timer, now);
-        self.physical_timer_line();
-        self.vcpu.rearm = true;
+    fn set_timer(&mut self, register: TimerRegister, value: u64) -> Action {
+        self.write_timer(register, value);
         Action::Next
     }
 }

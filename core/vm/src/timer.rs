@@ -1,52 +1,156 @@
-//! The EL1 physical timer, emulated (DDI 0487, D12.2).
+//! The timers of EL1 that are emulated (DDI 0487, D12.2; DDI 0406C, B8.1).
 //!
-//! The guest has the virtual timer in hardware. The hypervisor uses the physical one itself, so a
-//! guest gets a model of it: the same registers, a compare value for the same counter, and an
-//! interrupt line with a level.
+//! The hypervisor uses a CPU's physical timer itself, so a guest gets a model of it: the same registers, a
+//! compare value for the same counter, and an interrupt line with a level. The guest has the virtual
+//! timer in hardware, where there is one for guests; elsewhere it gets another such model. As the virtual
+//! offset is zero, both compare with the same count.
+//!
+//! Most vCPUs use no emulated timer, and exits ask for their deadline all the time. So what both timers are
+//! asked for together is computed when one of them changes. Rejected: the second timer for some backends
+//! alone, by a type parameter of everything that has a vCPU.
 
-use hanok_types::Deadline;
+use hanok_types::{Deadline, IntId, platform};
 
 const ENABLE: u64 = 1;
 const IMASK: u64 = 1 << 1;
 const ISTATUS: u64 = 1 << 2;
 
-/// CNTP_CTL_EL0, CNTP_CVAL_EL0 and CNTP_TVAL_EL0 of one vCPU. Times are counter ticks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PhysicalTimer {
+/// One of a vCPU's timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuestTimer {
+    /// The EL1 physical timer, CNTP.
+    Physical,
+    /// The EL1 virtual timer, CNTV. It is emulated only where the guest has none in hardware.
+    Virtual,
+}
+
+impl GuestTimer {
+    /// Its interrupt.
+    pub const fn interrupt(self) -> IntId {
+        match self {
+            Self::Physical => platform::TIMER_PHYSICAL_IRQ,
+            Self::Virtual => platform::TIMER_VIRTUAL_IRQ,
+        }
+    }
+}
+
+/// A register of the generic timer, for [`Guest::read_timer`](crate::Guest::read_timer) and
+/// [`Guest::write_timer`](crate::Guest::write_timer).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerRegister {
+    /// CNTFRQ, which is read-only.
+    Frequency,
+    /// CNTPCT and CNTVCT, which are alike, and read-only.
+    Count,
+    /// CNTP_CTL and CNTV_CTL.
+    Control(GuestTimer),
+    /// CNTP_CVAL and CNTV_CVAL.
+    CompareValue(GuestTimer),
+    /// CNTP_TVAL and CNTV_TVAL.
+    TimerValue(GuestTimer),
+}
+
+/// The emulated timers of one vCPU.
+#[derive(Clone, Copy, Debug)]
+pub struct EmulatedTimers {
+    /// The instant at which the first line will rise.
+    deadline: Deadline,
+    /// Whether all lines are low and stay low.
+    rest: bool,
+    each: [EmulatedTimer; 2],
+}
+
+impl EmulatedTimers {
+    /// Timers after a reset: both are off.
+    pub(crate) const fn new() -> Self {
+        Self {
+            deadline: Deadline::NEVER,
+            rest: true,
+            each: [EmulatedTimer::new(); 2],
+        }
+    }
+
+    /// One of the timers.
+    pub const fn of(&self, timer: GuestTimer) -> &EmulatedTimer {
+        &self.each[timer as usize]
+    }
+
+    /// Changes one of the timers. The answer is the level of its line at `now`, which the caller passes to
+    /// the interrupt controller.
+    pub(crate) fn change(
+        &mut self,
+        timer: GuestTimer,
+        now: u64,
+        change: impl FnOnce(&mut EmulatedTimer),
+    ) -> bool {
+        let one = &mut self.each[timer as usize];
+        change(one);
+        let level = one.sample(now);
+        let [physical, virt] = &self.each;
+        self.deadline = physical.deadline().or(virt.deadline());
+        self.rest = physical.rests() && virt.rests();
+        level
+    }
+
+    /// Whether all lines were low when last sampled, and will stay low.
+    #[inline(always)]
+    pub const fn rest(&self) -> bool {
+        self.rest
+    }
+
+    /// The instant at which the first line will rise, as [`EmulatedTimer::deadline`].
+    #[inline(always)]
+    pub const fn deadline(&self) -> Deadline {
+        self.deadline
+    }
+}
+
+/// CNTP_CTL, CNTP_CVAL and CNTP_TVAL of one vCPU, or the same of CNTV. Times are counter ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EmulatedTimer {
     control: u64,
     compare: u64,
     /// The level of the line at the last [`Self::sample`].
     line: bool,
 }
 
-impl PhysicalTimer {
-    /// The value of CNTP_CTL_EL0 at `now`. ISTATUS reads as zero while the timer is off.
+impl EmulatedTimer {
+    /// A timer that is off.
+    const fn new() -> Self {
+        Self {
+            control: 0,
+            compare: 0,
+            line: false,
+        }
+    }
+
+    /// The value of CNTP_CTL at `now`. ISTATUS reads as zero while the timer is off.
     pub fn control(&self, now: u64) -> u64 {
         self.control | if self.condition(now) { ISTATUS } else { 0 }
     }
 
-    /// Sets CNTP_CTL_EL0.
+    /// Sets CNTP_CTL.
     pub fn set_control(&mut self, value: u64) {
         self.control = value & (ENABLE | IMASK);
     }
 
-    /// The value of CNTP_CVAL_EL0.
+    /// The value of CNTP_CVAL.
     pub fn compare(&self) -> u64 {
         self.compare
     }
 
-    /// Sets CNTP_CVAL_EL0.
+    /// Sets CNTP_CVAL.
     pub fn set_compare(&mut self, value: u64) {
         self.compare = value;
     }
 
-    /// The value of CNTP_TVAL_EL0 at `now`: the low 32 bits of the time that is left, negative once
+    /// The value of CNTP_TVAL at `now`: the low 32 bits of the time that is left, negative once
     /// it is past.
     pub fn value(&self, now: u64) -> u64 {
         self.compare.wrapping_sub(now) & 0xffff_ffff
     }
 
-    /// Sets CNTP_TVAL_EL0: a signed 32-bit distance from `now`.
+    /// Sets CNTP_TVAL: a signed 32-bit distance from `now`.
     pub fn set_value(&mut self, now: u64, value: u64) {
         self.compare = now.wrapping_add(i64::from(value as u32 as i32) as u64);
     }
@@ -68,14 +172,12 @@ impl PhysicalTimer {
     }
 
     /// Whether the line was low at the last [`Self::sample`] and will stay low.
-    #[inline]
     pub fn rests(&self) -> bool {
         self.control & (ENABLE | IMASK) != ENABLE && !self.line
     }
 
     /// The instant at which the line will rise, if it was low at the last [`Self::sample`] and is
     /// going to. It may be past already, since time goes on between the two.
-    #[inline]
     pub fn deadline(&self) -> Deadline {
         let armed = self.control & (ENABLE | IMASK) == ENABLE;
         Deadline::at(self.compare).when(armed && !self.line)
@@ -88,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_negative_value_is_in_the_past() {
-        let mut timer = PhysicalTimer::default();
+        let mut timer = EmulatedTimer::new();
         timer.set_control(ENABLE);
         timer.set_value(1000, 0xffff_ffff);
         assert_eq!(timer.compare(), 999);
@@ -102,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_masked_timer_still_shows_its_status() {
-        let mut timer = PhysicalTimer::default();
+        let mut timer = EmulatedTimer::new();
         timer.set_compare(10);
         timer.set_control(ENABLE | IMASK);
         assert_eq!(timer.control(10), ENABLE | IMASK | ISTATUS);
@@ -112,13 +214,13 @@ mod tests {
 
     #[test]
     fn a_disabled_timer_has_no_status() {
-        let timer = PhysicalTimer::default();
+        let timer = EmulatedTimer::new();
         assert_eq!(timer.control(u64::MAX), 0);
     }
 
     #[test]
     fn a_timer_fires_at_its_compare_value_and_not_before() {
-        let mut timer = PhysicalTimer::default();
+        let mut timer = EmulatedTimer::new();
         timer.set_control(ENABLE);
         timer.set_value(100, 50);
         assert_eq!(
@@ -130,5 +232,26 @@ mod tests {
         assert_eq!(timer.deadline().ticks(), Some(150));
         assert!(timer.sample(150));
         assert_eq!(timer.deadline().ticks(), None);
+    }
+
+    #[test]
+    fn the_first_of_both_timers_counts() {
+        use GuestTimer::{Physical, Virtual};
+        let mut timers = EmulatedTimers::new();
+        assert!(timers.rest() && timers.deadline() == Deadline::NEVER);
+        for (timer, at) in [(Virtual, 200), (Physical, 300)] {
+            let set = |timer: &mut EmulatedTimer| {
+                timer.set_control(ENABLE);
+                timer.set_compare(at);
+            };
+            assert!(!timers.change(timer, 100, set));
+        }
+        assert!(!timers.rest() && timers.deadline() == Deadline::at(200));
+        assert!(timers.change(Virtual, 200, |_| ()));
+        assert_eq!(timers.deadline(), Deadline::at(300));
+        assert!(!timers.change(Physical, 200, |timer| timer.set_control(0)));
+        assert!(!timers.rest(), "the other's line is high");
+        assert!(!timers.change(Virtual, 200, |timer| timer.set_control(0)));
+        assert!(timers.rest() && timers.deadline() == Deadline::NEVER);
     }
 }

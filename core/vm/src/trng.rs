@@ -9,8 +9,8 @@
 use crate::smccc::{INVALID_PARAMETERS, NOT_SUPPORTED, SUCCESS, function};
 use crate::{Action, Guest, Machine, Vm};
 use core::fmt;
-use hanok_hal::ListRegisters;
 use hanok_random::{OUTPUT, Stream};
+use hanok_vgic::GuestInterface;
 
 /// The number of calls that are answered in a period.
 pub(crate) const CALLS: u32 = 64;
@@ -95,7 +95,7 @@ impl Vm {
     }
 }
 
-impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     /// TRNG_GET_UUID.
     pub(crate) fn trng_uuid(&mut self) -> Action {
         self.answer_words(&UUID)

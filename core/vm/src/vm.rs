@@ -4,14 +4,14 @@ use crate::alarms::Alarms;
 use crate::trng::Random;
 use crate::vcpus::{VcpuParts, Vcpus};
 use crate::{
-    Checks, Counters, DebugControl, Ending, Entry, Home, Lifecycle, Machine, PhysicalTimer, Power,
-    Requests, StopReason, Transition, Wish,
+    Checks, Counters, DebugControl, EmulatedTimers, Ending, Entry, GuestTimer, Home, Lifecycle,
+    Machine, Power, Requests, StopReason, Transition, Wish,
 };
 use hanok_config::VmConfig;
 use hanok_devices::Slots;
 use hanok_hal::Mutex;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use hanok_types::{GicVersion, VcpuId, VmId, platform};
+use hanok_types::{GicVersion, VcpuId, VmId};
 use hanok_vgic::Vgic;
 
 /// What [`Vm::set_paused`] changed.
@@ -35,6 +35,8 @@ pub struct Vm {
     /// Accesses that nothing answered.
     pub(crate) holes: AtomicU64,
     pub(crate) gic: Mutex<Vgic>,
+    /// Whether its CPUs have no virtual CPU interface, and its accesses to a CPU interface exit.
+    software_interface: bool,
     lifecycle: Lifecycle,
     paused: AtomicBool,
     pub(crate) alarms: Alarms,
@@ -51,8 +53,8 @@ pub struct Vm {
 pub struct Vcpu {
     /// The vCPU's id in its VM.
     pub id: VcpuId,
-    /// The emulated physical timer.
-    pub timer: PhysicalTimer,
+    /// Its emulated timers.
+    pub timers: EmulatedTimers,
     /// Its debug registers, without breakpoints and watchpoints.
     pub debug: DebugControl,
     /// The progress of an instruction that accesses a device with several registers.
@@ -74,10 +76,9 @@ pub struct Vcpu {
 impl Vcpu {
     /// A vCPU after a reset.
     pub fn new(id: VcpuId) -> Self {
-        let timer = PhysicalTimer::default();
         Self {
             id,
-            timer,
+            timers: EmulatedTimers::new(),
             debug: DebugControl::RESET,
             #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
             partial: crate::Partial::NONE,
@@ -116,6 +117,7 @@ impl Vm {
             slots,
             holes: AtomicU64::new(0),
             gic: Mutex::new(gic),
+            software_interface: false,
             lifecycle: Lifecycle::new(),
             paused: AtomicBool::new(false),
             alarms: Alarms::new(),
@@ -123,6 +125,15 @@ impl Vm {
             random: Mutex::default(),
             untold: AtomicU64::new(0),
             unkicked: AtomicU64::new(0),
+        }
+    }
+
+    /// The same VM on CPUs without a virtual CPU interface. The list registers of [`Guest`](crate::Guest)
+    /// then belong to an interface in software.
+    pub fn with_software_interface(self) -> Self {
+        Self {
+            software_interface: true,
+            ..self
         }
     }
 
@@ -149,6 +160,11 @@ impl Vm {
     /// The architecture of its interrupt controller.
     pub fn gic_version(&self) -> GicVersion {
         self.gic_version
+    }
+
+    /// Whether its accesses to a GICv2's CPU interface exit, and are answered in software.
+    pub(crate) fn has_software_interface(&self) -> bool {
+        self.software_interface && self.gic_version == GicVersion::V2
     }
 
     /// The vCPU that a PSCI call's target names; none where a bit is set that is no affinity and must be
@@ -286,7 +302,9 @@ impl Vm {
         gic.reset_private(vcpu);
         // The line still has the level of the former boot. No vCPU is in the VM that could be
         // kicked.
-        gic.set_level(Some(vcpu), platform::TIMER_PHYSICAL_IRQ, false);
+        for timer in [GuestTimer::Physical, GuestTimer::Virtual] {
+            gic.set_level(Some(vcpu), timer.interrupt(), false);
+        }
     }
 
     /// The ending is over; for the pCPU that carried it out.

@@ -3,8 +3,10 @@
 
 use super::cpu::{Cpu, Taken};
 use super::{CPUS, HARDWARE, config, ids, version};
-use crate::interface::{Group, InterfaceRegister, SoftwareInterface};
-use crate::{Frame, Lr, MAX_LRS, SgiRegister, Vgic};
+use crate::{
+    Frame, Group, InterfaceRegister, Lr, MAX_LRS, SgiRegister, SoftwareInterface,
+    SoftwareInterfaceState, Vgic,
+};
 use hanok_types::{GicVersion, IntId, VcpuId, Width};
 use proptest::prelude::*;
 use std::vec;
@@ -24,6 +26,8 @@ enum LockstepEvent {
     End(usize),
     Deactivate(usize, usize),
     Leave(usize),
+    /// Two vCPUs change places: each goes to the other's pCPU.
+    Exchange(usize, usize),
 }
 
 fn step() -> impl Strategy<Value = LockstepEvent> {
@@ -43,6 +47,7 @@ fn step() -> impl Strategy<Value = LockstepEvent> {
         7 => cpu().prop_map(LockstepEvent::End),
         4 => (cpu(), any::<usize>()).prop_map(|(c, n)| LockstepEvent::Deactivate(c, n)),
         1 => cpu().prop_map(LockstepEvent::Leave),
+        1 => (cpu(), 1..CPUS).prop_map(|(c, n)| LockstepEvent::Exchange(c, (c + n) % CPUS)),
     ]
 }
 
@@ -175,13 +180,35 @@ impl Pair {
             LockstepEvent::Acknowledge(cpu) => self.acknowledge(cpu),
             LockstepEvent::End(cpu) => self.end(cpu),
             LockstepEvent::Deactivate(cpu, which) => self.deactivate(cpu, which),
-            LockstepEvent::Leave(cpu) => {
-                let _ = self.listed.leave(vcpu(cpu), &mut self.cpus[cpu]);
-                let _ = self.soft.leave(vcpu(cpu), &mut self.interfaces[cpu]);
-            }
+            LockstepEvent::Leave(cpu) => self.leave(cpu),
+            LockstepEvent::Exchange(cpu, other) => self.exchange(cpu, other),
         }
         self.bring_up_to_date();
         self.check();
+    }
+
+    fn leave(&mut self, cpu: usize) {
+        let _ = self.listed.leave(vcpu(cpu), &mut self.cpus[cpu]);
+        let _ = self.soft.leave(vcpu(cpu), &mut self.interfaces[cpu]);
+    }
+
+    /// Takes a vCPU out of its pCPU, and leaves nothing of it there.
+    fn save(&mut self, cpu: usize) -> SoftwareInterfaceState {
+        self.leave(cpu);
+        let mut state = SoftwareInterfaceState::default();
+        self.interfaces[cpu].save(&mut state);
+        self.interfaces[cpu].check_is_vacant();
+        state
+    }
+
+    fn exchange(&mut self, cpu: usize, other: usize) {
+        let states = [cpu, other].map(|cpu| self.save(cpu));
+        self.interfaces.swap(cpu, other);
+        let listed = core::mem::take(&mut self.cpus[cpu].lr);
+        self.cpus[cpu].lr = core::mem::replace(&mut self.cpus[other].lr, listed);
+        for (cpu, state) in [cpu, other].into_iter().zip(&states) {
+            self.interfaces[cpu].load(state);
+        }
     }
 
     fn both(&mut self, change: impl Fn(&mut Vgic)) {

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 enum Found {
     Distributor(u64),
     Redistributor(usize, u64),
+    CpuInterface(u64),
     Device(DeviceKind, u64),
     Memory,
     Hole,
@@ -20,6 +21,7 @@ fn find(vm: &Fixture, ipa: u64, bytes: u64) -> Found {
     match vm.vm.destination(Ipa::new(ipa), bytes) {
         Destination::Distributor(offset) => Found::Distributor(offset),
         Destination::Redistributor(vcpu, offset) => Found::Redistributor(vcpu.index(), offset),
+        Destination::CpuInterface(offset) => Found::CpuInterface(offset),
         Destination::Slot(slot, offset) => Found::Device(slot.kind(), offset),
         Destination::Memory => Found::Memory,
         Destination::Hole => Found::Hole,
@@ -110,8 +112,9 @@ fn an_access_over_an_end_goes_nowhere() {
 /// Whoever moves several words within a page asks for the first and the last alone.
 #[test]
 fn a_page_is_of_devices_throughout_or_of_none() {
-    for gic in [GicVersion::V2, GicVersion::V3] {
-        let vm = with(gic, 5);
+    let v2 = with(GicVersion::V2, 5);
+    let soft = with(GicVersion::V2, 5).with_software_interface();
+    for vm in [v2, soft, with(GicVersion::V3, 5)] {
         for page in (0x07ff_f000..0x0b00_0000).step_by(0x1000) {
             let there = |at| vm.vm.destination(Ipa::new(at), 4).is_device();
             let mut words = (page..page + 0x1000).step_by(4);
@@ -120,10 +123,31 @@ fn a_page_is_of_devices_throughout_or_of_none() {
     }
 }
 
+/// A GICv2's CPU interface is there if nothing is mapped at its place. A GICv3 has none in memory.
+#[test]
+fn an_interface_in_software_is_a_device() {
+    let vm = with(GicVersion::V2, 4).with_software_interface();
+    for (ipa, found) in [
+        (0x0800_fffc, Found::Hole),
+        (0x0801_0000, Found::CpuInterface(0)),
+        (0x0801_1000, Found::CpuInterface(0x1000)),
+        (0x0801_1ffc, Found::CpuInterface(0x1ffc)),
+        (0x0801_1ffe, Found::Hole),
+        (0x0801_2000, Found::Hole),
+    ] {
+        assert_eq!(find(&vm, ipa, 4), found, "{ipa:#x}");
+    }
+    let vm = with(GicVersion::V3, 4).with_software_interface();
+    assert_eq!(find(&vm, 0x0801_0000, 4), Found::Hole);
+}
+
 proptest! {
     #[test]
-    fn what_is_found_holds_the_access(ipa: u64, near in 0..0x4100_0000_u64, bytes in 1..256_u64, vcpus in 1..8_u8, v2: bool) {
-        let vm = with(if v2 { GicVersion::V2 } else { GicVersion::V3 }, vcpus);
+    fn what_is_found_holds_the_access(ipa: u64, near in 0..0x4100_0000_u64, bytes in 1..256_u64, vcpus in 1..8_u8, v2: bool, soft: bool) {
+        let mut vm = with(if v2 { GicVersion::V2 } else { GicVersion::V3 }, vcpus);
+        if soft {
+            vm = vm.with_software_interface();
+        }
         for ipa in [ipa, near] {
             let ends = [ipa, ipa.wrapping_add(bytes - 1)].map(|at| find(&vm, at, 1));
             match (find(&vm, ipa, bytes), ends) {
@@ -138,6 +162,10 @@ proptest! {
                 (Found::Redistributor(vcpu, at), ends) => {
                     prop_assert_eq!(ends, [at, at + bytes - 1].map(|at| Found::Redistributor(vcpu, at)));
                     prop_assert!(vcpu < usize::from(vcpus) && !v2);
+                }
+                (Found::CpuInterface(at), ends) => {
+                    prop_assert_eq!(ends, [at, at + bytes - 1].map(Found::CpuInterface));
+                    prop_assert!(v2 && soft);
                 }
             }
         }

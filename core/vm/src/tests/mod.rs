@@ -3,6 +3,7 @@
 mod aarch32;
 mod absent;
 mod blocking;
+mod cpu_interface;
 mod destinations;
 mod devices;
 mod hypercalls;

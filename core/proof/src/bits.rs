@@ -53,3 +53,9 @@ impl Bits {
 pub(crate) fn offset(word: usize, bit: u32) -> u32 {
     (word as u32 * EACH + bit) * 2
 }
+
+/// The word of the set, and the bit in it, of the first halfword at `offset` or behind.
+pub(crate) const fn position(offset: u32) -> (usize, u32) {
+    let half = offset.div_ceil(2);
+    ((half / EACH) as usize, half % EACH)
+}

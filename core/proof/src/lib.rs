@@ -41,6 +41,7 @@ mod proof;
 mod rewritten;
 mod sites;
 mod suspect;
+mod undefined;
 mod waiting;
 
 pub use conflict::{Conflict, Contradiction};
@@ -50,4 +51,5 @@ pub use frame::{BYTES, WORDS, Words};
 pub use place::Place;
 pub use proof::{AfterCall, FrameProof, Progress};
 pub use rewritten::{CAPACITY, Change, Refusal, Rewritten};
-pub use sites::{Site, Sites};
+pub use sites::{Cause, Execution, Site, Sites};
+pub use undefined::trap_for;

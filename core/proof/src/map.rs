@@ -1,6 +1,6 @@
 //! What each halfword of a frame is proven to be.
 
-use crate::bits::Bits;
+use crate::bits::{self, Bits};
 use crate::conflict::{Conflict, Contradiction};
 use crate::place::Place;
 use hanok_decode::aarch32::{Isa, ItState};
@@ -54,6 +54,21 @@ impl Map {
         [Isa::A32, Isa::T32]
             .into_iter()
             .find(|isa| self.starts(*isa).has(offset))
+    }
+
+    /// The offset of the first proven instruction at `offset` or behind.
+    pub fn next_start(&self, offset: u32) -> Option<u32> {
+        let (skipped, bit) = bits::position(offset);
+        let all = self.a32.words().iter().zip(self.t32.words());
+        let mut mask = u32::MAX << bit;
+        for (number, (a32, t32)) in all.enumerate().skip(skipped) {
+            let found = (a32 | t32) & mask;
+            if found != 0 {
+                return Some(bits::offset(number, found.trailing_zeros()));
+            }
+            mask = u32::MAX;
+        }
+        None
     }
 
     /// Whether the halfword at `offset` is a part of a proven instruction.

@@ -79,6 +79,11 @@ impl FrameProof {
         self.map.start(offset)
     }
 
+    /// The offset of the first proven instruction at `offset` or behind.
+    pub fn next_code(&self, offset: u32) -> Option<u32> {
+        self.map.next_start(offset)
+    }
+
     /// Whether the halfword at `offset` is a part of proven code.
     pub fn is_code(&self, offset: u32) -> bool {
         self.map.is_code(offset)

@@ -4,7 +4,7 @@ use crate::conflict::Conflict;
 use crate::doubt::{Doubts, Verdict};
 use crate::frame::{self, Words};
 use crate::proof::FrameProof;
-use crate::sites::Site;
+use crate::sites::{Execution, Site};
 use hanok_abi::trap;
 use hanok_decode::aarch32::Encoding;
 
@@ -106,7 +106,7 @@ impl Rewritten {
     }
 
     fn plan(&mut self, proof: &FrameProof, words: &Words) -> Result<(), Refusal> {
-        for site in proof.sites(words) {
+        for site in proof.sites(words, Execution::Free) {
             let new = form(&site).ok_or(Refusal::NoForm(site.offset))?;
             let free = self
                 .changes

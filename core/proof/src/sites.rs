@@ -1,10 +1,29 @@
-//! The sensitive instructions on proven code.
+//! The instructions on proven code that have to become traps.
 
 use crate::frame::{self, BYTES, Words};
 use crate::proof::FrameProof;
-use hanok_decode::aarch32::{Encoding, sensitive};
+use hanok_decode::aarch32::{Encoding, indirect, sensitive};
 
-/// A proven instruction that User mode would execute silently differently or unpredictably.
+/// How a frame is executed, which decides what has to become a trap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Execution {
+    /// As other frames are: nothing in it is doubtful.
+    Free,
+    /// As the only executable frame, because something in it is doubtful: its indirect branches are
+    /// traps, too, so that none goes to a doubtful place unseen.
+    Confined,
+}
+
+/// Why an instruction has to become a trap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// User mode would execute it silently differently or unpredictably.
+    Sensitive,
+    /// It is an indirect branch.
+    IndirectBranch,
+}
+
+/// A proven instruction that has to become a trap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
     /// Its offset in the frame, in bytes.
@@ -13,6 +32,8 @@ pub struct Site {
     pub encoding: Encoding,
     /// Whether it is in an IT block.
     pub in_block: bool,
+    /// Why.
+    pub cause: Cause,
 }
 
 /// The sites of a frame, in the order of their offsets.
@@ -20,29 +41,40 @@ pub struct Site {
 pub struct Sites<'a> {
     proof: &'a FrameProof,
     words: &'a Words,
+    execution: Execution,
+    /// Where the rest begins.
     offset: u32,
 }
 
 impl FrameProof {
-    /// The sites that have to be rewritten before the frame is executed.
-    pub const fn sites<'a>(&'a self, words: &'a Words) -> Sites<'a> {
+    /// The sites that have to be rewritten before the frame is executed so. All of them are looked
+    /// for; whoever may not take that long asks for one after the other ([`Self::next_code`]).
+    pub const fn sites<'a>(&'a self, words: &'a Words, execution: Execution) -> Sites<'a> {
         Sites {
             proof: self,
             words,
+            execution,
             offset: 0,
         }
     }
 
-    /// The site at `offset`, if there is one.
-    fn site(&self, offset: u32, words: &Words) -> Option<Site> {
+    /// The site at `offset`, if a proven instruction begins there that has to be rewritten.
+    pub fn site(&self, offset: u32, words: &Words, execution: Execution) -> Option<Site> {
         let isa = self.instruction(offset)?;
         let encoding = frame::encoding(words, offset, isa)?;
         let it = self.it(offset);
-        let found = sensitive(encoding, it)?;
-        found.user.must_be_rewritten().then_some(Site {
+        let cause = if let Some(found) = sensitive(encoding, it) {
+            found.user.must_be_rewritten().then_some(Cause::Sensitive)
+        } else if execution == Execution::Confined {
+            indirect(encoding, it).map(|_| Cause::IndirectBranch)
+        } else {
+            None
+        };
+        Some(Site {
             offset,
             encoding,
             in_block: it.is_inside(),
+            cause: cause?,
         })
     }
 }
@@ -51,13 +83,14 @@ impl Iterator for Sites<'_> {
     type Item = Site;
 
     fn next(&mut self) -> Option<Site> {
-        while self.offset < BYTES {
-            let site = self.proof.site(self.offset, self.words);
-            self.offset += 2;
+        while let Some(offset) = self.proof.next_code(self.offset) {
+            self.offset = offset + 2;
+            let site = self.proof.site(offset, self.words, self.execution);
             if site.is_some() {
                 return site;
             }
         }
+        self.offset = BYTES;
         None
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::frames::{data, doubts};
 use hanok_decode::aarch32::{Isa, ItState};
-use hanok_proof::{AfterCall, FrameProof, Place, Progress, Refusal, Rewritten, WORDS, Words};
+use hanok_proof::{
+    AfterCall, Execution, FrameProof, Place, Progress, Refusal, Rewritten, WORDS, Words,
+};
 use proptest::prelude::*;
 
 /// Words of which many are code: near branches, literals, sensitive instructions, blocks.
@@ -87,7 +89,7 @@ proptest! {
     fn no_halfword_is_code_and_data((words, entries) in frames()) {
         let proof = proof(&words, &entries);
         prop_assert!(data(&proof).into_iter().all(|offset| !proof.is_code(offset)));
-        for site in proof.sites(&words) {
+        for site in proof.sites(&words, Execution::Free) {
             let halves = (site.offset..site.offset + site.encoding.bytes()).step_by(2);
             prop_assert!(halves.into_iter().all(|at| proof.is_code(at) && !proof.is_data(at)));
         }
@@ -132,7 +134,7 @@ proptest! {
         let (mut rewritten, mut seen) = (Rewritten::NONE, doubts(&words));
         match rewritten.rewrite(&proof, &mut seen, &mut words) {
             Ok(()) => {
-                prop_assert_eq!(rewritten.changes().count(), proof.sites(&original).count());
+                prop_assert_eq!(rewritten.changes().count(), proof.sites(&original, Execution::Free).count());
                 let data = data(&proof);
                 let kept = |at: u32| words[at as usize / 4] ^ original[at as usize / 4];
                 prop_assert!(data.iter().all(|at| kept(*at) >> (at % 4 * 8) & 0xffff == 0));

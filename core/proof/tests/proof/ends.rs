@@ -2,7 +2,7 @@
 
 use crate::frames::{a32, data, followed, frame, halves, instructions, t32};
 use hanok_decode::aarch32::{Isa, ItState};
-use hanok_proof::{AfterCall, Contradiction, FrameProof, Place, Progress};
+use hanok_proof::{AfterCall, Contradiction, Execution, FrameProof, Place, Progress};
 
 /// `bx lr`
 const BX_LR: u32 = 0xe12f_ff1e;
@@ -45,7 +45,7 @@ fn the_flow_goes_on_behind_what_the_hypervisor_answers() {
         let (proof, _) = followed(&words, &[a32(0)]);
         assert_eq!(instructions(&proof, Isa::A32), [0, 4], "{word:x}");
         // Each is legal or raises an exception of its own.
-        assert_eq!(proof.sites(&words).count(), 0, "{word:x}");
+        assert_eq!(proof.sites(&words, Execution::Free).count(), 0, "{word:x}");
     }
 }
 
@@ -55,7 +55,7 @@ fn an_undefined_operand_of_a_sensitive_instruction_is_still_a_site() {
     let (proof, _) = followed(&words, &[a32(0)]);
     assert_eq!(
         proof
-            .sites(&words)
+            .sites(&words, Execution::Free)
             .map(|site| site.offset)
             .collect::<Vec<_>>(),
         [0]

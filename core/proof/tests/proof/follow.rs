@@ -3,7 +3,8 @@
 use crate::frames::{a32, data, doubts, followed, frame, halves, instructions, t32};
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
 use hanok_proof::{
-    AfterCall, Conflict, Contradiction, FrameProof, Place, Progress, Site, Verdict, Words,
+    AfterCall, Cause, Conflict, Contradiction, Execution, FrameProof, Place, Progress, Site,
+    Verdict, Words,
 };
 
 /// `mrs r0, cpsr`
@@ -44,8 +45,12 @@ fn a_literal_between_functions_is_data() {
         offset: 16,
         encoding: Encoding::A32(MRS),
         in_block: false,
+        cause: Cause::Sensitive,
     };
-    assert_eq!(proof.sites(&words).collect::<Vec<_>>(), [site]);
+    assert_eq!(
+        proof.sites(&words, Execution::Free).collect::<Vec<_>>(),
+        [site]
+    );
     assert_eq!(proof.verdict(&doubts(&words)), Verdict::Executable);
     assert_eq!(proof.page(), 0xc000_0000);
 }
@@ -129,7 +134,9 @@ fn a_block_is_followed_with_its_conditions() {
         instructions(&proof, Isa::T32),
         [0x100, 0x102, 0x106, 0x108, 0x10a]
     );
-    let sites = proof.sites(&words).map(|site| (site.offset, site.in_block));
+    let sites = proof
+        .sites(&words, Execution::Free)
+        .map(|site| (site.offset, site.in_block));
     assert_eq!(sites.collect::<Vec<_>>(), [(0x102, true), (0x108, false)]);
 }
 

@@ -8,3 +8,4 @@ mod follow;
 mod frames;
 mod programs;
 mod rewrite;
+mod sites;

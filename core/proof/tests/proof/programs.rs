@@ -2,7 +2,7 @@
 //! the literals are.
 
 use crate::frames::{a32, data, doubts, followed, t32};
-use hanok_proof::{CAPACITY, Place, Progress, Rewritten, Verdict, WORDS, Words};
+use hanok_proof::{CAPACITY, Execution, Place, Progress, Rewritten, Verdict, WORDS, Words};
 use proptest::prelude::*;
 
 /// A frame with one function, and what has to be found in it.
@@ -124,7 +124,10 @@ fn check(program: &Program) -> Result<(), TestCaseError> {
     let original = program.words;
     let (proof, progress) = followed(&original, &[program.entry]);
     prop_assert_eq!(progress, Progress::Finished);
-    let sites: Vec<u32> = proof.sites(&original).map(|site| site.offset).collect();
+    let sites: Vec<u32> = proof
+        .sites(&original, Execution::Free)
+        .map(|site| site.offset)
+        .collect();
     prop_assert_eq!(&sites, &program.sites);
     let found: Vec<u32> = data(&proof).into_iter().step_by(2).collect();
     prop_assert_eq!(&found, &program.literals);

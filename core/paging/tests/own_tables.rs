@@ -63,7 +63,7 @@ fn check(table: &OwnTable<FakeTableMemory>, at: u64, expected: Option<(u64, Stag
     };
     assert_eq!((found.output.get(), found.memory), (to, memory));
     assert_eq!((rights.write, rights.execute), (write, execute));
-    assert!(found.global);
+    assert!(!found.global);
 }
 
 fn attributes() -> impl Strategy<Value = Stage1Attributes> {

@@ -25,7 +25,7 @@ pub enum AfterCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Progress {
-    /// To all its ends, but for what did not fit into the list of places that wait.
+    /// To all its ends.
     Finished,
     /// As far as the budget went: [`FrameProof::resume`] goes on.
     Unfinished,
@@ -46,6 +46,10 @@ pub struct FrameProof {
     /// The place that is followed next, before those that wait.
     current: Option<Place>,
     waiting: Waiting,
+    /// Whether a place did not fit into the list of those that wait.
+    lost: bool,
+    /// Where the search for branches to such places goes on.
+    search: Option<u32>,
     conflict: Option<Conflict>,
 }
 
@@ -59,6 +63,8 @@ impl FrameProof {
             map: Map::NOTHING,
             current: None,
             waiting: Waiting::NONE,
+            lost: false,
+            search: None,
             conflict: None,
         }
     }
@@ -82,6 +88,11 @@ impl FrameProof {
     /// The offset of the first proven instruction at `offset` or behind.
     pub fn next_code(&self, offset: u32) -> Option<u32> {
         self.map.next_start(offset)
+    }
+
+    /// The proven instruction that begins at `offset`, as it stands in the frame's words.
+    pub fn encoding(&self, offset: u32, words: &Words) -> Option<Encoding> {
+        frame::encoding(words, offset, self.instruction(offset)?)
     }
 
     /// Whether the halfword at `offset` is a part of proven code.
@@ -109,7 +120,7 @@ impl FrameProof {
     /// instructions. What an earlier call left unfinished is followed afterwards.
     pub fn follow(&mut self, entry: Place, words: &Words, budget: u32) -> Progress {
         if let Some(left) = self.current.replace(entry) {
-            self.waiting.push(left);
+            self.lost |= !self.waiting.push(left);
         }
         self.resume(words, budget)
     }
@@ -129,15 +140,43 @@ impl FrameProof {
     }
 
     fn run(&mut self, words: &Words, mut budget: u32) -> Result<Progress, Conflict> {
-        while let Some(place) = self.current.take().or_else(|| self.waiting.pop()) {
+        loop {
+            let place = self.current.take().or_else(|| self.waiting.pop());
+            if place.is_none() && !self.lost && self.search.is_none() {
+                return Ok(Progress::Finished);
+            }
             let Some(rest) = budget.checked_sub(1) else {
-                self.current = Some(place);
+                self.current = place;
                 return Ok(Progress::Unfinished);
             };
             budget = rest;
-            self.current = self.execute(place, words)?;
+            match place {
+                Some(place) => self.current = self.execute(place, words)?,
+                None => self.search_lost(words),
+            }
         }
-        Ok(Progress::Finished)
+    }
+
+    /// Looks at one more proven instruction, whether the flow goes from it to a place that was lost.
+    fn search_lost(&mut self, words: &Words) {
+        let from = self.search.unwrap_or_else(|| {
+            self.lost = false;
+            0
+        });
+        self.search = self.next_code(from).map(|offset| offset + 2);
+        if let Some(offset) = self.search.map(|behind| behind - 2)
+            && let Some(isa) = self.instruction(offset)
+            && let Some(encoding) = frame::encoding(words, offset, isa)
+            && let Some(place) = Place::new(offset, isa, self.it(offset))
+        {
+            let step = step(encoding, place.it());
+            self.branch(place, step.goes);
+            if let Some(behind) = self.behind(place, &step)
+                && self.instruction(behind.offset()) != Some(isa)
+            {
+                self.lost |= !self.waiting.push(behind);
+            }
+        }
     }
 
     /// Proves the instruction at `place`, and answers the one behind it if the flow goes on there.
@@ -172,8 +211,10 @@ impl FrameProof {
             Goes::Call(target, isa) => (target, isa),
             _ => return,
         };
-        if let Some(target) = Place::new(target.from(place.offset()), isa, ItState::NONE) {
-            self.waiting.push(target);
+        if let Some(target) = Place::new(target.from(place.offset()), isa, ItState::NONE)
+            && self.instruction(target.offset()) != Some(isa)
+        {
+            self.lost |= !self.waiting.push(target);
         }
     }
 
@@ -194,6 +235,11 @@ impl FrameProof {
         let next = Place::new(place.offset() + step.bytes, place.isa(), it);
         next.filter(|_| goes_on)
     }
+}
+
+/// Whether the flow ends at an instruction that is undefined or UNPREDICTABLE.
+pub(crate) fn ends(encoding: Encoding, it: ItState) -> bool {
+    step(encoding, it).goes == Goes::Nowhere
 }
 
 fn step(encoding: Encoding, it: ItState) -> Step {

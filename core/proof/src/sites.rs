@@ -1,7 +1,7 @@
 //! The instructions on proven code that have to become traps.
 
 use crate::frame::{self, BYTES, Words};
-use crate::proof::FrameProof;
+use crate::proof::{self, FrameProof};
 use hanok_decode::aarch32::{Encoding, indirect, sensitive};
 
 /// How a frame is executed, which decides what has to become a trap.
@@ -10,7 +10,8 @@ pub enum Execution {
     /// As other frames are: nothing in it is doubtful.
     Free,
     /// As the only executable frame, because something in it is doubtful: its indirect branches are
-    /// traps, too, so that none goes to a doubtful place unseen.
+    /// traps, too, so that none goes to a doubtful place unseen; and so are instructions at which the flow
+    /// ends.
     Confined,
 }
 
@@ -21,6 +22,8 @@ pub enum Cause {
     Sensitive,
     /// It is an indirect branch.
     IndirectBranch,
+    /// It is undefined or UNPREDICTABLE, so that it is not known where a CPU would go on.
+    End,
 }
 
 /// A proven instruction that has to become a trap.
@@ -66,7 +69,10 @@ impl FrameProof {
         let cause = if let Some(found) = sensitive(encoding, it) {
             found.user.must_be_rewritten().then_some(Cause::Sensitive)
         } else if execution == Execution::Confined {
-            indirect(encoding, it).map(|_| Cause::IndirectBranch)
+            match indirect(encoding, it) {
+                Some(_) => Some(Cause::IndirectBranch),
+                None => proof::ends(encoding, it).then_some(Cause::End),
+            }
         } else {
             None
         };

@@ -6,8 +6,7 @@ use crate::place::Place;
 /// first.
 const CAPACITY: usize = 32;
 
-/// A stack of places. What does not fit is lost, which is allowed here: it is found again when it is
-/// fetched.
+/// A stack of places. What does not fit is lost, and has to be searched for again.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     places: [Option<Place>; CAPACITY],
@@ -21,12 +20,15 @@ impl Waiting {
         number: 0,
     };
 
-    /// Keeps `place` if there is room.
-    pub fn push(&mut self, place: Place) {
-        if let Some(free) = self.places.get_mut(self.number) {
-            *free = Some(place);
-            self.number += 1;
-        }
+    /// Keeps `place` if there is room; answers whether there was.
+    #[must_use]
+    pub fn push(&mut self, place: Place) -> bool {
+        let Some(free) = self.places.get_mut(self.number) else {
+            return false;
+        };
+        *free = Some(place);
+        self.number += 1;
+        true
     }
 
     /// Takes the place that came last.

@@ -3,8 +3,9 @@
 use super::entries::Entry;
 use super::origin::Origin;
 use super::owed::Owed;
+use super::roots::{GuestSpace, Owner};
 use super::{Shadow, first_index, second_index};
-use crate::short::MappingSize;
+use crate::short::{MappingSize, Privilege};
 use hanok_hal::TableMemory;
 
 /// The pages of a large page, and the sections of a supersection.
@@ -40,6 +41,20 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             Invalidation::Asid(asid) => self.disown_if(|of| of == asid),
             Invalidation::Page { at, asid } => self.invalidate_page(at, Some(asid)),
             Invalidation::PageOfAllAsids { at } => self.invalidate_page(at, None),
+        }
+    }
+
+    /// Removes what the kernel's view of `space` has for the page at `at`, if anything.
+    pub fn remove_kernel_page(&mut self, space: &GuestSpace, at: u32) -> Owed {
+        let owner = Owner::new(space, Privilege::Kernel);
+        let found = (0..ROOTS).find(|root| self.roots[*root].owner == Some(owner));
+        match found.map(|root| (root, self.entry(root, first_index(at)))) {
+            Some((root, Entry::Table(table, _))) => self.remove_page(root, table, at),
+            Some((root, Entry::Section(_))) => {
+                self.remove_first(root, first_index(at));
+                self.owed(root, at)
+            }
+            _ => Owed::Nothing,
         }
     }
 

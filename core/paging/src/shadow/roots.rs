@@ -11,6 +11,8 @@ pub struct GuestSpace {
     pub regime: ShortRegime,
     /// CONTEXTIDR.ASID.
     pub asid: u8,
+    /// Whether it has tables of its own in which the kernel may execute next to nothing.
+    pub confined: bool,
 }
 
 /// Whose a root is. Equal spaces have equal owners, as the regime is normalized.

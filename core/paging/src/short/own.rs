@@ -1,6 +1,7 @@
 //! The hypervisor's own tables in short descriptors: sections where the alignment allows them, and
-//! pages elsewhere. Everything is for PL1 alone, global, in domain 0, and nothing is both writable
-//! and executable, as [`Stage1Access`] has no such value.
+//! pages elsewhere. Everything is for PL1 alone, in domain 0, and nothing is both writable
+//! and executable, as [`Stage1Access`] has no such value. Nothing is global: a guest has tables of its
+//! own for all addresses, and what a TLB holds of these must not answer there.
 //!
 //! The CPU's SCTLR has TRE and AFE clear and TTBCR.N is 0 while these tables are used, and DACR
 //! makes PL1 a client of domain 0.
@@ -74,6 +75,26 @@ impl<M: TableMemory> OwnTable<M> {
                 self.map_page(at, to, attributes)?
             };
         }
+        Ok(())
+    }
+
+    /// The first-level descriptor for `address`, by which other first-level tables can map the
+    /// same megabyte.
+    pub fn descriptor(&self, address: Hva) -> u32 {
+        self.memory.word(self.root, section_index(address.get()))
+    }
+
+    /// Maps the megabyte of `to`, of which nothing may be mapped yet, as the one of `from`.
+    ///
+    /// # Errors
+    /// [`MapError::AlreadyMapped`].
+    pub fn repeat(&mut self, from: Hva, to: Hva) -> Result<(), MapError<Hva>> {
+        if self.descriptor(to) != 0 {
+            return Err(MapError::AlreadyMapped(to));
+        }
+        let descriptor = self.descriptor(from);
+        self.memory
+            .set_word(self.root, section_index(to.get()), descriptor);
         Ok(())
     }
 
@@ -185,7 +206,7 @@ fn encode(attributes: Stage1Attributes) -> Attributes {
         texcb,
         shareable,
         ap,
-        not_global: false,
+        not_global: true,
         execute_never,
         pxn: false,
     }

@@ -45,6 +45,7 @@ fn space(asid: u8) -> GuestSpace {
     GuestSpace {
         regime: ShortRegime::without_mmu(Pxn::Absent),
         asid,
+        confined: false,
     }
 }
 

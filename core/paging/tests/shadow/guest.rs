@@ -112,6 +112,7 @@ pub fn spaces() -> Vec<GuestSpace> {
     let off = GuestSpace {
         regime: ShortRegime::without_mmu(Pxn::Absent),
         asid: 0,
+        confined: false,
     };
     let mut all = vec![off];
     // Of domain 1 a client, of 2 nothing, of 0 a client; or of 1 a manager, of 2 a client.
@@ -129,7 +130,7 @@ pub fn spaces() -> Vec<GuestSpace> {
             dacr,
             ..ShortRegime::without_mmu(Pxn::Absent)
         };
-        all.push(GuestSpace { regime, asid });
+        all.push(GuestSpace { regime, asid, confined: false });
     }
     all
 }

@@ -75,6 +75,7 @@ proptest! {
                     expected.push((offset, Cause::Sensitive));
                 }
                 (None, Some(_)) => expected.push((offset, Cause::IndirectBranch)),
+                (None, None) if ends(encoding, it) => expected.push((offset, Cause::End)),
                 _ => {}
             }
         }
@@ -82,6 +83,16 @@ proptest! {
         expected.retain(|(_, cause)| *cause == Cause::Sensitive);
         prop_assert_eq!(found(proof.sites(&words, Execution::Free)), expected);
     }
+}
+
+/// Whether nobody knows where a CPU goes on behind an instruction.
+fn ends(encoding: Encoding, it: ItState) -> bool {
+    let goes = match encoding {
+        Encoding::A32(word) => step_a32(word).goes,
+        Encoding::Narrow(half) => step_t32(half, 0, it).goes,
+        Encoding::Wide(both) => step_t32((both >> 16) as u16, both as u16, it).goes,
+    };
+    goes == Goes::Nowhere
 }
 
 /// Where the flow leaves for an unknown place, there is a site; and behind one it goes on only if

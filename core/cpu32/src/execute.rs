@@ -73,7 +73,8 @@ impl VirtualCpu {
         }
     }
 
-    fn stopped(&mut self, registers: &mut Registers, stop: Stop) -> Outcome {
+    /// What follows from an instruction that was not carried out.
+    pub(crate) fn stopped(&mut self, registers: &mut Registers, stop: Stop) -> Outcome {
         let exception = match stop {
             Stop::Again => return Outcome::Again,
             Stop::Undefined | Stop::Unknown => Exception::Undefined,

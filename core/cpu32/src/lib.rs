@@ -3,7 +3,8 @@
 //!
 //! The CPU itself holds what User mode can use: R0 to R14 of the guest's current mode, the PC, the
 //! flags, GE, E, T and ITSTATE ([`Registers`]). All else is here ([`VirtualCpu`]). It is changed by a
-//! sensitive instruction ([`VirtualCpu::execute`]), by an exception ([`VirtualCpu::take`],
+//! sensitive instruction ([`VirtualCpu::execute`]), by an indirect branch that the guest may not make
+//! itself ([`VirtualCpu::branch`]), by an exception ([`VirtualCpu::take`],
 //! [`VirtualCpu::deliver`]), by a reset, by what trampolines wrote in the virtual CPU's page
 //! ([`VirtualCpu::take_page`]), and by what the backend answers or tells it (PAR, a program's
 //! TPIDRURW, which interrupts wait). Nothing here touches hardware: what an instruction means for
@@ -43,6 +44,8 @@
 //!   in User or System mode.
 //! - A mode that does not exist is not entered: MSR, CPS and exception returns leave the mode as it
 //!   is, and write the other bits.
+//! - A branch to an address that is aligned for neither instruction set is undefined, and has changed
+//!   nothing. LDR of the PC from an address that is not aligned is an alignment fault.
 //! - An exception return ignores J, and ITSTATE unless T is set.
 
 #![no_std]
@@ -50,6 +53,7 @@
 
 mod banks;
 mod block;
+mod branch;
 mod coprocessor;
 mod data;
 mod exception;

@@ -13,7 +13,8 @@ pub enum Outcome {
     /// The mode or the masks may be others: an interrupt may be deliverable, and the rights of the
     /// guest may have changed.
     Changed,
-    /// The same after an exception return: the PC is where the guest goes on.
+    /// The same after an exception return: the PC is where the guest goes on. After an indirect
+    /// branch mode and masks are what they were.
     Branched,
     /// The virtual CPU took an exception: the PC is at the vector.
     Taken(Vector),

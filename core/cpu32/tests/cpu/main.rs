@@ -7,6 +7,7 @@
 mod anything;
 mod blocks;
 mod board;
+mod branches;
 mod exceptions;
 mod floating_point;
 mod identity;

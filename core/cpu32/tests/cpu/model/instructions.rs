@@ -36,7 +36,7 @@ impl Model {
         }
     }
 
-    fn trapped(&mut self, trap: Trap) {
+    pub(super) fn trapped(&mut self, trap: Trap) {
         match trap {
             Trap::Undefined | Trap::Unpredictable => self.take(0x04),
             Trap::Data { address, fs, write } => {
@@ -129,10 +129,17 @@ impl Model {
             Second::Constant(value) => value,
             Second::Register { m, kind, amount } => self.shift(self.r(m), kind, amount),
         };
-        let rn = self.r(n);
+        let result = self.result(opcode, self.r(n), operand2);
+        self.cpsr_write_by_instr(self.spsr(), 0b1111, true);
+        self.branch_write_pc(result);
+        Ok(true)
+    }
+
+    /// The result of data processing.
+    pub(super) fn result(&self, opcode: u32, rn: u32, operand2: u32) -> u32 {
         let add_with_carry =
             |x: u32, y: u32, c: u32| (u64::from(x) + u64::from(y) + u64::from(c)) as u32;
-        let result = match opcode {
+        match opcode {
             0b0000 => rn & operand2,
             0b0001 => rn ^ operand2,
             0b0010 => add_with_carry(rn, !operand2, 1),
@@ -145,14 +152,11 @@ impl Model {
             0b1101 => operand2,
             0b1110 => rn & !operand2,
             _ => !operand2,
-        };
-        self.cpsr_write_by_instr(self.spsr(), 0b1111, true);
-        self.branch_write_pc(result);
-        Ok(true)
+        }
     }
 
     /// DecodeImmShift and Shift, in 64 bits so that a shift by 32 is no special case.
-    fn shift(&self, value: u32, kind: u32, amount: u32) -> u32 {
+    pub(super) fn shift(&self, value: u32, kind: u32, amount: u32) -> u32 {
         let wide = u64::from(value);
         let right = if amount == 0 { 32 } else { amount };
         match kind {
@@ -164,7 +168,7 @@ impl Model {
         }
     }
 
-    fn area(&self, area: Area, base: u32, length: u32) -> (u32, u32) {
+    pub(super) fn area(&self, area: Area, base: u32, length: u32) -> (u32, u32) {
         let (address, back) = if area.up {
             (base, base.wrapping_add(length))
         } else {
@@ -303,7 +307,7 @@ impl Model {
         Ok(())
     }
 
-    fn mem_a(&self, address: u32) -> Result<u32, Trap> {
+    pub(super) fn mem_a(&self, address: u32) -> Result<u32, Trap> {
         self.check(address, 4, true, false)?;
         Ok(self.bytes(address, 4))
     }
@@ -314,7 +318,7 @@ impl Model {
         Ok(())
     }
 
-    fn mem_u(&self, address: u32, bytes: u32) -> Result<u32, Trap> {
+    pub(super) fn mem_u(&self, address: u32, bytes: u32) -> Result<u32, Trap> {
         self.check(address, bytes, self.sctlr & A != 0, false)?;
         Ok(self.bytes(address, bytes))
     }

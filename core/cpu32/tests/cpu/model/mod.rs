@@ -5,6 +5,7 @@
 //! A8.8 and B9.3). The Security Extensions are absent to a guest but for A, F and VBAR. What is
 //! UNPREDICTABLE is as the crate's documentation says.
 
+mod branches;
 mod instructions;
 
 use crate::memory::Memory;

@@ -130,7 +130,11 @@ pub fn spaces() -> Vec<GuestSpace> {
             dacr,
             ..ShortRegime::without_mmu(Pxn::Absent)
         };
-        all.push(GuestSpace { regime, asid, confined: false });
+        all.push(GuestSpace {
+            regime,
+            asid,
+            confined: false,
+        });
     }
     all
 }

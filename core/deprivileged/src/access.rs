@@ -1,0 +1,126 @@
+//! The guest's memory, as instructions reach it that the virtual CPU carries out.
+
+use crate::code::Code;
+use crate::host::{Executable, Host, View};
+use crate::translation::fault;
+use core::cell::Cell;
+use hanok_cpu32::{Access, Fault, FaultStatus, GuestAccess, Refusal, Rights};
+use hanok_hal::AccessError;
+use hanok_paging::shadow::HostMemory;
+use hanok_paging::short::{self, AccessKind, Privilege, ShortRegime, WalkError};
+use hanok_types::{GuestPage, Ipa, Width};
+
+/// The memory of a guest whose translation is controlled by `regime`.
+pub(crate) struct Memory<'a, H> {
+    pub host: &'a H,
+    pub code: &'a Code,
+    pub regime: ShortRegime,
+    /// A page that holds code, and was to be written.
+    pub written: Cell<Option<GuestPage>>,
+    /// An absent page.
+    pub absent: Cell<Option<GuestPage>>,
+}
+
+impl<H: Host> Memory<'_, H> {
+    /// Where an access goes.
+    fn translate(&self, access: &Access, kind: AccessKind) -> Result<Ipa, Refusal> {
+        let view = View::new(self.host, self.code, Executable::Sound);
+        let wanted = short::Access {
+            address: access.address,
+            kind,
+            by: match access.rights {
+                Rights::Kernel => Privilege::Kernel,
+                Rights::User => Privilege::User,
+            },
+        };
+        let found = self.regime.walk(&wanted, |at| view.word(at));
+        if let Some(page) = view.absent.get() {
+            self.absent.set(Some(page));
+            return Err(Refusal::Again);
+        }
+        match found {
+            Ok(mapping) => Ok(mapping.output),
+            Err(WalkError::Fault(found)) => Err(Refusal::Fault(fault(&found))),
+            Err(WalkError::Beyond(_)) => Err(external()),
+        }
+    }
+
+    fn checked<T>(&self, done: Result<T, AccessError>) -> Result<T, Refusal> {
+        done.map_err(|error| match error {
+            AccessError::Absent(page) => {
+                self.absent.set(Some(page));
+                Refusal::Again
+            }
+            AccessError::NoMemory(_) => external(),
+        })
+    }
+}
+
+/// Nothing answers, or a device does, which these instructions do not reach.
+const fn external() -> Refusal {
+    Refusal::Fault(Fault::without_domain(FaultStatus::External))
+}
+
+/// Whether an access passes the end of a word.
+fn straddles(address: u32, width: Width) -> bool {
+    u64::from(address % 4) + width.bytes() > 4
+}
+
+impl<H: Host> GuestAccess for Memory<'_, H> {
+    fn load(&mut self, access: Access) -> Result<u32, Refusal> {
+        let mut bytes = [0; 4];
+        let count = access.width.bytes().min(4) as u32;
+        // An access that is not aligned may pass the end of a page: each byte has its translation.
+        let whole = (!straddles(access.address, access.width))
+            .then(|| self.translate(&access, AccessKind::Read))
+            .transpose()?;
+        for (byte, index) in bytes.iter_mut().zip(0..count) {
+            let at = match whole {
+                Some(at) => Ipa::new(at.get() + u64::from(index)),
+                None => {
+                    let address = access.address.wrapping_add(index);
+                    self.translate(&Access { address, ..access }, AccessKind::Read)?
+                }
+            };
+            let word = self.checked(self.host.word(Ipa::new(at.get() & !3)))?;
+            *byte = (word >> (at.get() % 4 * 8)) as u8;
+        }
+        let value = u32::from_le_bytes(bytes);
+        Ok(if access.big_endian {
+            value.swap_bytes() >> (32 - 8 * count)
+        } else {
+            value
+        })
+    }
+
+    fn store(&mut self, access: Access, value: u32) -> Result<(), Refusal> {
+        let count = access.width.bytes().min(4) as u32;
+        let value = if access.big_endian {
+            value.swap_bytes() >> (32 - 8 * count)
+        } else {
+            value
+        };
+        // Nothing is stored if any byte cannot be.
+        let mut places = [Ipa::new(0); 4];
+        for (place, index) in places.iter_mut().zip(0..count) {
+            let address = access.address.wrapping_add(index);
+            let at = self.translate(&Access { address, ..access }, AccessKind::Write)?;
+            if let Some(page) = GuestPage::of(at)
+                && self.code.is_known(page)
+            {
+                self.written.set(Some(page));
+                return Err(Refusal::Again);
+            }
+            if !self.host.is_writable(at) {
+                return Err(external());
+            }
+            self.checked(self.host.frame(at))?;
+            *place = at;
+        }
+        let bytes = value.to_le_bytes();
+        for (place, byte) in places.iter().zip(bytes).take(count as usize) {
+            self.checked(self.host.store(*place, &[byte]))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,257 @@
+//! Which frames of a VM hold code of its kernel.
+
+use crate::host::Host;
+use crate::slot::{Slot, Stage, Work};
+use hanok_decode::aarch32::Encoding;
+use hanok_hal::AccessError;
+use hanok_proof::Place;
+use hanok_types::{GuestPage, Ipa, PAGE_SIZE, Span};
+
+/// The bytes of a section.
+const SECTION: u64 = 1 << 20;
+/// The regions of memory that a VM can execute: RAM and firmware.
+const REGIONS: usize = 2;
+
+/// What is known of one page of memory: nothing, that it has no doubtful word, or its slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CodePage(u16);
+
+impl CodePage {
+    const UNKNOWN: Self = Self(0);
+    const CLEAN: Self = Self(u16::MAX);
+
+    fn of_slot(slot: usize) -> Self {
+        u16::try_from(slot + 1).map_or(Self::UNKNOWN, Self)
+    }
+
+    fn slot(self) -> Option<usize> {
+        match self {
+            Self::CLEAN => None,
+            Self(number) => usize::from(number).checked_sub(1),
+        }
+    }
+}
+
+/// A region of a VM's memory, with a [`CodePage`] for each of its pages.
+#[derive(Debug)]
+pub struct CodePages {
+    span: Span<Ipa>,
+    pages: &'static mut [CodePage],
+}
+
+impl CodePages {
+    /// The region at `span`, whole pages; there is an element of `pages` for each.
+    pub fn new(span: Span<Ipa>, pages: &'static mut [CodePage]) -> Self {
+        Self { span, pages }
+    }
+}
+
+/// What a page may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Executability {
+    /// Nothing is known: it is memory.
+    Unknown,
+    /// It is write-protected, and the kernel may execute it only confined, if at all.
+    Doubtful,
+    /// It is write-protected, and the kernel may execute it.
+    Sound,
+}
+
+/// What has to be done before the kernel can execute the place that it fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proven {
+    /// More work on this page.
+    More,
+    /// All entries of shadow tables that allow it to be written have to go first
+    /// ([`Code::protected`]).
+    Protect(GuestPage),
+    /// All entries that lead to it have to go: it was put back, so that its slot can serve another
+    /// page.
+    Released(GuestPage),
+    /// It may be executed.
+    Sound,
+    /// It may be executed, confined.
+    Confined,
+    /// It cannot be proven.
+    Contradictory,
+}
+
+/// The frames of a VM that hold code of its kernel.
+#[derive(Debug)]
+pub struct Code {
+    regions: [Option<CodePages>; REGIONS],
+    slots: &'static mut [Slot],
+    /// Counts uses of slots.
+    clock: u32,
+}
+
+impl Code {
+    /// No code, with room for as many frames with doubtful words as there are `slots`.
+    pub fn new(regions: [Option<CodePages>; REGIONS], slots: &'static mut [Slot]) -> Self {
+        Self {
+            regions,
+            slots,
+            clock: 0,
+        }
+    }
+
+    /// Forgets everything, as the VM's memory is made anew.
+    pub fn clear(&mut self) {
+        for region in self.regions.iter_mut().flatten() {
+            region.pages.fill(CodePage::UNKNOWN);
+        }
+        for slot in self.slots.iter_mut() {
+            slot.page = None;
+        }
+    }
+
+    fn state(&self, page: GuestPage) -> CodePage {
+        let mut regions = self.regions.iter().flatten();
+        let found = regions.find_map(|region| {
+            let index = region.span.offset_of(page.start())? / PAGE_SIZE;
+            region.pages.get(index as usize)
+        });
+        found.copied().unwrap_or_default()
+    }
+
+    fn set_state(&mut self, page: GuestPage, state: CodePage) {
+        let mut regions = self.regions.iter_mut().flatten();
+        let found = regions.find_map(|region| {
+            let index = region.span.offset_of(page.start())? / PAGE_SIZE;
+            region.pages.get_mut(index as usize)
+        });
+        if let Some(place) = found {
+            *place = state;
+        }
+    }
+
+    pub(crate) fn executability(&self, page: GuestPage) -> Executability {
+        match self.state(page) {
+            CodePage::UNKNOWN => Executability::Unknown,
+            CodePage::CLEAN => Executability::Sound,
+            state => match state.slot().and_then(|slot| self.slots.get(slot)) {
+                Some(slot) if slot.stage == Stage::Sound => Executability::Sound,
+                _ => Executability::Doubtful,
+            },
+        }
+    }
+
+    /// Whether anything is known of a page of the megabyte at `at`.
+    pub(crate) fn has_code_in_section(&self, at: Ipa) -> bool {
+        let Some(section) = Span::new(at, SECTION) else {
+            return true;
+        };
+        self.regions.iter().flatten().any(|region| {
+            let first = region.span.offset_of(section.start());
+            let pages = first.and_then(|first| {
+                let first = (first / PAGE_SIZE) as usize;
+                region
+                    .pages
+                    .get(first..first + (SECTION / PAGE_SIZE) as usize)
+            });
+            match pages {
+                Some(pages) => pages.iter().any(|page| *page != CodePage::UNKNOWN),
+                None => region.span.overlaps(&section),
+            }
+        })
+    }
+
+    /// Whether anything is known of `page`, so that it must not be written.
+    pub(crate) fn is_known(&self, page: GuestPage) -> bool {
+        self.state(page) != CodePage::UNKNOWN
+    }
+
+    /// What the guest wrote at `offset` of a page, if it is a trap now.
+    pub(crate) fn original(&self, page: GuestPage, offset: u32) -> Option<Encoding> {
+        self.slot(page)?.original(offset)
+    }
+
+    /// Whether the instruction at `place` of a page with doubtful words is proven, and is a trap if
+    /// it has to be.
+    pub(crate) fn is_proven(&self, page: GuestPage, place: Place) -> bool {
+        self.slot(page).is_some_and(|slot| slot.is_proven(place))
+    }
+
+    fn slot(&self, page: GuestPage) -> Option<&Slot> {
+        self.slots.get(self.state(page).slot()?)
+    }
+
+    /// All entries that allow `page` to be written have gone.
+    pub(crate) fn protected(&mut self, page: GuestPage) {
+        if let Some(index) = self.state(page).slot()
+            && let Some(slot) = self.slots.get_mut(index)
+            && slot.stage == Stage::Unprotected
+        {
+            slot.stage = Stage::Copied(0);
+        }
+    }
+
+    /// Does a piece of the work before the kernel can execute `place` of `page`, which is memory.
+    pub(crate) fn prove(
+        &mut self,
+        host: &impl Host,
+        page: GuestPage,
+        place: Place,
+    ) -> Result<Proven, AccessError> {
+        let state = self.state(page);
+        if state == CodePage::CLEAN {
+            return Ok(Proven::Sound);
+        }
+        let Some(index) = state.slot() else {
+            return self.begin(host, page);
+        };
+        self.clock = self.clock.wrapping_add(1);
+        let Some(slot) = self.slots.get_mut(index) else {
+            return Ok(Proven::Contradictory);
+        };
+        slot.used = self.clock;
+        if slot.stage == Stage::Unprotected {
+            return Ok(Proven::Protect(page));
+        }
+        Ok(match slot.work(host, place)? {
+            Work::More => Proven::More,
+            Work::Contradictory => Proven::Contradictory,
+            Work::Done if slot.stage == Stage::Sound => Proven::Sound,
+            Work::Done => Proven::Confined,
+            Work::Clean => {
+                slot.page = None;
+                self.set_state(page, CodePage::CLEAN);
+                Proven::More
+            }
+        })
+    }
+
+    /// Takes a slot for `page`: a free one, or the one that was used longest ago, whose frame is put
+    /// back.
+    fn begin(&mut self, host: &impl Host, page: GuestPage) -> Result<Proven, AccessError> {
+        let now = self.clock;
+        let age = |slot: &Slot| match slot.page {
+            None => u32::MAX,
+            Some(_) => now.wrapping_sub(slot.used),
+        };
+        let oldest = (0..self.slots.len()).max_by_key(|index| age(&self.slots[*index]));
+        let Some(index) = oldest else {
+            return Ok(Proven::Contradictory);
+        };
+        if let Some(old) = self.slots[index].page {
+            self.release(host, old)?;
+            return Ok(Proven::Released(old));
+        }
+        self.slots[index].begin(page);
+        self.set_state(page, CodePage::of_slot(index));
+        Ok(Proven::Protect(page))
+    }
+
+    /// Puts back what the guest wrote in `page`, of which nothing is known from then on. All entries
+    /// that let the kernel execute it have to go.
+    pub(crate) fn release(&mut self, host: &impl Host, page: GuestPage) -> Result<(), AccessError> {
+        if let Some(index) = self.state(page).slot()
+            && let Some(slot) = self.slots.get_mut(index)
+        {
+            slot.restore(host)?;
+            slot.page = None;
+        }
+        self.set_state(page, CodePage::UNKNOWN);
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! Confinement: the kernel executes one doubtful page alone.
+//!
+//! Kept true: among all shadow tables there is at most one entry by which a doubtful page can be
+//! executed ([`Monitor::open`]), in the tables of a confined space; and while it is there and the
+//! kernel runs, the PC is at a proven place of that page, or elsewhere.
+
+use crate::answer::Answer;
+use crate::code::Code;
+use crate::host::{Executable, Host, View};
+use crate::monitor::Monitor;
+use crate::slot::place;
+use crate::translation::privilege;
+use hanok_decode::aarch32::ItState;
+use hanok_hal::{Mutex, TableMemory};
+use hanok_paging::shadow::{Filled, Neighbours};
+use hanok_paging::short::{Access, AccessKind};
+use hanok_types::GuestPage;
+
+impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
+    /// Lets the kernel execute nothing but `page`, in which the place at the PC is proven.
+    pub(crate) fn confine(
+        &mut self,
+        page: GuestPage,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Answer {
+        self.close();
+        self.confined = Some(page);
+        let space = self.space();
+        let access = Access {
+            address: self.registers.pc,
+            kind: AccessKind::Execute,
+            by: privilege(self.cpu.mode()),
+        };
+        let code = code.lock();
+        let view = View::new(host, &code, Executable::Only(page));
+        let filled = self.shadow.fill(&space, &access, &view, Neighbours::None);
+        if let Filled::Made(owed) = filled {
+            self.open = Some((space, access.address));
+            self.owe(owed);
+        }
+        // In all other cases the guest tries again, and gets what it is to get.
+        Answer::Resume
+    }
+
+    /// Ends the kernel's confinement to a page.
+    pub(crate) fn leave_confinement(&mut self) {
+        self.close();
+        self.confined = None;
+    }
+
+    /// Removes the entry by which a doubtful page can be executed.
+    fn close(&mut self) {
+        if let Some((space, at)) = self.open.take() {
+            let owed = self.shadow.remove_kernel_page(&space, at);
+            self.owe(owed);
+        }
+    }
+
+    /// Removes that entry if the PC has come, by what was done for the guest, to a place of the page
+    /// that is not proven.
+    pub(crate) fn settle(&mut self, code: &Mutex<Code>) {
+        let (Some((_, at)), Some(page)) = (self.open, self.confined) else {
+            return;
+        };
+        let pc = self.registers.pc;
+        if pc >> 12 != at >> 12 {
+            // If the PC is in the page by another address, the fetch is refused.
+            return;
+        }
+        let psr = self.registers.psr;
+        let it = ItState::from_bits(psr.it());
+        let place = place(pc, psr.thumb(), it);
+        let proven = place.is_some_and(|place| code.lock().is_proven(page, place));
+        if !proven {
+            self.close();
+        }
+    }
+}

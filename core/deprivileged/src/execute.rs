@@ -1,0 +1,214 @@
+//! Instructions that User mode does not execute: sensitive ones, and branches of a confined page.
+
+use crate::access::Memory;
+use crate::answer::Answer;
+use crate::code::Code;
+use crate::host::{Executable, Host, View};
+use crate::monitor::Monitor;
+use crate::translation::{fault, regime};
+use core::cell::Cell;
+use hanok_cpu32::{
+    CacheOperation, Conduit, DataCachePlace, Exception, MmuOperation, Outcome, Rights,
+    TlbOperation, TlbScope, Translation,
+};
+use hanok_decode::aarch32::{Encoding, ItState, indirect, sensitive};
+use hanok_hal::{Mutex, TableMemory};
+use hanok_paging::shadow::{HostMemory, Invalidation};
+use hanok_paging::short::{Access, AccessKind, Privilege, WalkError};
+use hanok_types::{GuestPage, Ipa};
+
+impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
+    /// The instruction at the PC is undefined in User mode, or a trap.
+    pub(crate) fn undefined(&mut self, code: &Mutex<Code>, host: &impl Host) -> Answer {
+        let encoding = match self.undefined_instruction(code, host) {
+            Ok(encoding) => encoding,
+            Err(answer) => return answer,
+        };
+        let it = ItState::from_bits(self.registers.psr.it());
+        let locked = code.lock();
+        let mut memory = Memory {
+            host,
+            code: &locked,
+            regime: regime(&self.cpu),
+            written: Cell::new(None),
+            absent: Cell::new(None),
+        };
+        let outcome = if let Some(found) = sensitive(encoding, it) {
+            self.cpu.execute(&mut self.registers, &found, &mut memory)
+        } else if let Some(found) = indirect(encoding, it) {
+            self.cpu.branch(&mut self.registers, &found, &mut memory)
+        } else {
+            drop(locked);
+            return self.not_sensitive(encoding);
+        };
+        let (written, absent) = (memory.written.get(), memory.absent.get());
+        drop(locked);
+        match (outcome, written, absent) {
+            (Outcome::Again, Some(page), _) => self.written(page, code, host),
+            (Outcome::Again, _, Some(page)) => Answer::Page(page),
+            (outcome, ..) => self.carry_out(outcome, code, host),
+        }
+    }
+
+    /// The instruction at the PC, as the guest wrote it.
+    fn undefined_instruction(
+        &self,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Result<Encoding, Answer> {
+        let at = self.code_at(self.registers.pc, code, host)?;
+        let offset = self.registers.pc & 0xfff;
+        if let Some(page) = GuestPage::of(at)
+            && let Some(original) = code.lock().original(page, offset)
+        {
+            return Ok(original);
+        }
+        let word = self.instruction(code, host)?;
+        Ok(if self.registers.psr.thumb() {
+            Encoding::t32((word >> 16) as u16, word as u16)
+        } else {
+            Encoding::A32(word)
+        })
+    }
+
+    /// An undefined instruction that is not sensitive: VFP or Advanced SIMD, which are off until they
+    /// are used, or the guest's own affair.
+    fn not_sensitive(&mut self, encoding: Encoding) -> Answer {
+        if is_floating_point(encoding) && self.cpu.has_floating_point() {
+            return Answer::FloatingPoint;
+        }
+        self.refuse()
+    }
+
+    /// The instruction is undefined for the guest.
+    pub fn refuse(&mut self) -> Answer {
+        self.cpu.take(&mut self.registers, Exception::Undefined);
+        Answer::Resume
+    }
+
+    /// Carries out what an instruction led to.
+    fn carry_out(&mut self, outcome: Outcome, code: &Mutex<Code>, host: &impl Host) -> Answer {
+        match outcome {
+            Outcome::Done
+            | Outcome::Changed
+            | Outcome::Branched
+            | Outcome::Taken(_)
+            | Outcome::Unknown
+            | Outcome::Again
+            | Outcome::Barrier(_)
+            | Outcome::FloatingPoint
+            | Outcome::Event => Answer::Resume,
+            Outcome::Mmu(MmuOperation::Changed(_)) => Answer::Resume,
+            Outcome::Mmu(MmuOperation::Tlb(operation)) => self.invalidate(operation),
+            Outcome::Mmu(MmuOperation::Translate(wanted)) => self.translate(&wanted, code, host),
+            Outcome::Cache(operation) => self.maintain(operation, code, host),
+            Outcome::Wait(wait) => Answer::Wait(wait),
+            Outcome::Yield => Answer::Yield,
+            Outcome::Timer(access) => Answer::Timer(access),
+            Outcome::Firmware(Conduit::Hvc(_)) => Answer::Hypercall,
+            Outcome::Firmware(Conduit::Smc(_)) => {
+                self.registers.pc = self.registers.pc.wrapping_sub(4);
+                self.refuse()
+            }
+        }
+    }
+
+    fn invalidate(&mut self, operation: TlbOperation) -> Answer {
+        let owed = self.shadow.invalidate(match operation.scope {
+            TlbScope::All => Invalidation::All,
+            TlbScope::Asid(asid) => Invalidation::Asid(asid),
+            TlbScope::Address { page, asid } => Invalidation::Page { at: page, asid },
+            TlbScope::AddressAllAsids { page } => Invalidation::PageOfAllAsids { at: page },
+        });
+        self.owe(owed);
+        Answer::Resume
+    }
+
+    /// The guest asks for the translation of an address (DDI 0406C, B4.1, PAR).
+    fn translate(&mut self, wanted: &Translation, code: &Mutex<Code>, host: &impl Host) -> Answer {
+        const FAILED: u32 = 1;
+        let locked = code.lock();
+        let view = View::new(host, &locked, Executable::Sound);
+        let access = Access {
+            address: wanted.address,
+            kind: if wanted.write {
+                AccessKind::Write
+            } else {
+                AccessKind::Read
+            },
+            by: match wanted.rights {
+                Rights::Kernel => Privilege::Kernel,
+                Rights::User => Privilege::User,
+            },
+        };
+        let found = regime(&self.cpu).walk(&access, |at| view.word(at));
+        if let Some(page) = view.absent.get() {
+            return Answer::Page(page);
+        }
+        let par = match found {
+            Ok(mapping) => (mapping.output.get() as u32) & !0xfff,
+            Err(WalkError::Fault(found)) => {
+                let status = u32::from(fault(&found).status.code());
+                (status & 0x10) << 2 | (status & 0xf) << 1 | FAILED
+            }
+            Err(WalkError::Beyond(_)) => FAILED,
+        };
+        self.cpu.set_par(par);
+        Answer::Resume
+    }
+
+    /// Cache maintenance. Data caches are coherent with all that a guest without a bus master has, so
+    /// that only fetches have to be made to see what was written.
+    fn maintain(
+        &mut self,
+        operation: CacheOperation,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Answer {
+        match operation {
+            CacheOperation::InstructionAll(_)
+            | CacheOperation::InstructionAddress(_)
+            | CacheOperation::BranchAll(_)
+            | CacheOperation::BranchAddress(_) => host.synchronize_fetches(),
+            CacheOperation::Data(_, DataCachePlace::ToUnification(address)) => {
+                if let Some(at) = self.data_at(address, code, host) {
+                    host.clean(at);
+                }
+            }
+            CacheOperation::Data(..) => {}
+        }
+        Answer::Resume
+    }
+
+    fn data_at(&self, address: u32, code: &Mutex<Code>, host: &impl Host) -> Option<Ipa> {
+        let locked = code.lock();
+        let view = View::new(host, &locked, Executable::Sound);
+        let access = Access {
+            address,
+            kind: AccessKind::Read,
+            by: Privilege::Kernel,
+        };
+        let found = regime(&self.cpu).walk(&access, |at| view.word(at));
+        found.ok().map(|mapping| mapping.output)
+    }
+}
+
+/// Whether an instruction is one of VFP or Advanced SIMD (DDI 0406C, A7.1: coprocessors 10 and 11, and
+/// the two spaces of Advanced SIMD).
+fn is_floating_point(encoding: Encoding) -> bool {
+    let (word, simd) = match encoding {
+        Encoding::A32(word) => {
+            let data = word >> 25 == 0b111_1001;
+            let elements = word & 0xff10_0000 == 0xf400_0000;
+            (word, data || elements)
+        }
+        Encoding::Wide(word) => {
+            let data = word & 0xef00_0000 == 0xef00_0000;
+            let elements = word & 0xff10_0000 == 0xf900_0000;
+            (word, data || elements)
+        }
+        Encoding::Narrow(_) => return false,
+    };
+    let coprocessor = matches!(word >> 24 & 0xf, 0xc..=0xe) && matches!(word >> 8 & 0xf, 10 | 11);
+    simd || coprocessor
+}

@@ -1,0 +1,313 @@
+//! Aborts: of the shadow tables, and of the guest's own.
+
+use crate::answer::{Answer, Device, Stopped, Trap};
+use crate::code::{Code, Proven};
+use crate::host::{Executable, Host, View};
+use crate::monitor::Monitor;
+use crate::slot::place;
+use crate::translation::{fault, privilege, regime};
+use hanok_cpu32::{Exception, Fault, FaultStatus};
+use hanok_decode::aarch32::{ItState, is_wide};
+use hanok_hal::{AccessError, Mutex, TableMemory};
+use hanok_paging::shadow::{Filled, FrameLoss, HostMemory, Neighbours};
+use hanok_paging::short::{Access, AccessKind, GuestMapping, WalkError};
+use hanok_types::{Address, GuestPage, Ipa, PAGE_SIZE};
+
+/// FS of IFSR and DFSR: bits 10 and 3 to 0 (DDI 0406C, B4.1, DFSR).
+const fn status(register: u32) -> u32 {
+    register >> 6 & 0x10 | register & 0xf
+}
+
+const ALIGNMENT: u32 = 0b0_0001;
+const DEBUG: u32 = 0b0_0010;
+const EXTERNAL: u32 = 0b0_1000;
+const ASYNCHRONOUS: u32 = 0b1_0110;
+/// DFSR.WnR.
+const WRITE: u32 = 1 << 11;
+
+impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
+    fn access(&self, address: u32, kind: AccessKind) -> Access {
+        Access {
+            address,
+            kind,
+            by: privilege(self.cpu.mode()),
+        }
+    }
+
+    fn take(&mut self, exception: Exception) -> Answer {
+        self.cpu.take(&mut self.registers, exception);
+        Answer::Resume
+    }
+
+    fn take_data(&mut self, address: u32, fault: Fault, write: bool) -> Answer {
+        self.take(Exception::DataAbort {
+            address,
+            fault,
+            write,
+        })
+    }
+
+    fn take_prefetch(&mut self, address: u32, fault: Fault) -> Answer {
+        self.take(Exception::PrefetchAbort { address, fault })
+    }
+
+    pub(crate) fn supervisor_call(&mut self) -> Answer {
+        self.take(Exception::SupervisorCall)
+    }
+
+    /// A load or store was refused.
+    pub(crate) fn data_abort(
+        &mut self,
+        register: u32,
+        address: u32,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Answer {
+        let write = register & WRITE != 0;
+        match status(register) {
+            ASYNCHRONOUS => return Answer::SystemError,
+            ALIGNMENT => {
+                let fault = Fault::without_domain(FaultStatus::Alignment);
+                return self.take_data(address, fault, write);
+            }
+            EXTERNAL => {
+                let fault = Fault::without_domain(FaultStatus::External);
+                return self.take_data(address, fault, write);
+            }
+            _ => {}
+        }
+        let kind = if write {
+            AccessKind::Write
+        } else {
+            AccessKind::Read
+        };
+        let (filled, absent) = self.fill(address, kind, code, host);
+        if let Some(page) = absent {
+            return Answer::Page(page);
+        }
+        match filled {
+            Filled::Made(owed) => {
+                self.owe(owed);
+                Answer::Resume
+            }
+            Filled::Again => Answer::Resume,
+            Filled::Fault(found) => self.take_data(address, fault(&found), write),
+            Filled::Beyond(_) => {
+                let fault = Fault::without_domain(FaultStatus::External);
+                self.take_data(address, fault, write)
+            }
+            Filled::InWindow(_) => Answer::MoveWindow(address),
+            Filled::NoFrame(mapping) => self.device(mapping.output, write, code, host),
+            Filled::Protected(mapping) => self.protected(&mapping, write, code, host),
+        }
+    }
+
+    fn fill(
+        &mut self,
+        address: u32,
+        kind: AccessKind,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> (Filled, Option<GuestPage>) {
+        let space = self.space();
+        let executable = match space.confined {
+            false => Executable::Sound,
+            true => Executable::Nothing,
+        };
+        let access = self.access(address, kind);
+        let code = code.lock();
+        let view = View::new(host, &code, executable);
+        let filled = self.shadow.fill(&space, &access, &view, Neighbours::Of16);
+        (filled, view.absent.get())
+    }
+
+    /// A store to a page that holds code, or to read-only memory.
+    fn protected(
+        &mut self,
+        mapping: &GuestMapping,
+        write: bool,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Answer {
+        let Some(page) = GuestPage::of(mapping.output) else {
+            return Answer::Resume;
+        };
+        if !host.is_writable(mapping.output) {
+            return self.device(mapping.output, write, code, host);
+        }
+        self.written(page, code, host)
+    }
+
+    /// The guest writes to a page that holds code: it becomes plain memory.
+    pub(crate) fn written(
+        &mut self,
+        page: GuestPage,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Answer {
+        let released = code.lock().release(host, page);
+        if let Err(error) = released {
+            return failed(error);
+        }
+        if self.confined == Some(page) {
+            self.leave_confinement();
+        }
+        self.begin(host, page, FrameLoss::KernelExecute, code)
+    }
+
+    fn begin(
+        &mut self,
+        host: &impl Host,
+        page: GuestPage,
+        loss: FrameLoss,
+        code: &Mutex<Code>,
+    ) -> Answer {
+        if let Err(error) = self.begin_forgetting(host, page, loss) {
+            return failed(error);
+        }
+        let _unfinished = self.go_on_forgetting(code);
+        Answer::Resume
+    }
+
+    /// An access to what is no memory.
+    fn device(&mut self, at: Ipa, write: bool, code: &Mutex<Code>, host: &impl Host) -> Answer {
+        match self.instruction(code, host) {
+            Ok(instruction) => Answer::Device(Device {
+                at,
+                write,
+                instruction,
+            }),
+            Err(answer) => answer,
+        }
+    }
+
+    /// The physical address of code at `address`; otherwise what follows.
+    pub(crate) fn code_at(
+        &self,
+        address: u32,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Result<Ipa, Answer> {
+        let code = code.lock();
+        let view = View::new(host, &code, Executable::Sound);
+        let access = self.access(address, AccessKind::Execute);
+        let found = regime(&self.cpu).walk(&access, |at| view.word(at));
+        if let Some(page) = view.absent.get() {
+            return Err(Answer::Page(page));
+        }
+        // If the guest has changed its tables since, it tries again, and gets its fault.
+        found
+            .map(|mapping| mapping.output)
+            .map_err(|_: WalkError| Answer::Resume)
+    }
+
+    /// The instruction at the PC as the guest wrote it: a word of A32, or two halfwords of T32.
+    pub(crate) fn instruction(&self, code: &Mutex<Code>, host: &impl Host) -> Result<u32, Answer> {
+        let pc = self.registers.pc;
+        let at = self.code_at(pc, code, host)?;
+        let word = |at: Ipa| host.word(at).map_err(failed);
+        if !self.registers.psr.thumb() {
+            return word(Ipa::new(at.get() & !3));
+        }
+        let half = |at: Ipa| {
+            let word = word(Ipa::new(at.get() & !3))?;
+            Ok((word >> (at.get() % 4 * 8)) as u16)
+        };
+        let first = half(at)?;
+        if !is_wide(first) {
+            return Ok(u32::from(first) << 16);
+        }
+        let next = Ipa::new(at.get() + 2);
+        let second = if next.is_aligned(PAGE_SIZE) {
+            half(self.code_at(pc.wrapping_add(2), code, host)?)?
+        } else {
+            half(next)?
+        };
+        Ok(u32::from(first) << 16 | u32::from(second))
+    }
+
+    /// A fetch was refused.
+    pub(crate) fn prefetch_abort(
+        &mut self,
+        register: u32,
+        address: u32,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Answer {
+        match status(register) {
+            DEBUG => {
+                let fault = Fault::without_domain(FaultStatus::Debug);
+                return self.take_prefetch(address, fault);
+            }
+            EXTERNAL => {
+                let fault = Fault::without_domain(FaultStatus::External);
+                return self.take_prefetch(address, fault);
+            }
+            _ => {}
+        }
+        let (filled, absent) = self.fill(address, AccessKind::Execute, code, host);
+        if let Some(page) = absent {
+            return Answer::Page(page);
+        }
+        match filled {
+            Filled::Made(owed) => {
+                self.owe(owed);
+                Answer::Resume
+            }
+            Filled::Again => Answer::Resume,
+            Filled::Fault(found) => self.take_prefetch(address, fault(&found)),
+            Filled::Beyond(_) => {
+                let fault = Fault::without_domain(FaultStatus::External);
+                self.take_prefetch(address, fault)
+            }
+            Filled::InWindow(_) => Answer::MoveWindow(address),
+            Filled::NoFrame(mapping) => Answer::Fetch(mapping.output),
+            Filled::Protected(mapping) => self.prove(mapping.output, code, host),
+        }
+    }
+
+    /// The kernel fetches from a page that it cannot execute yet.
+    fn prove(&mut self, at: Ipa, code: &Mutex<Code>, host: &impl Host) -> Answer {
+        let Some(page) = GuestPage::of(at) else {
+            return Answer::Stop(Stopped::Unproven { at });
+        };
+        let psr = self.registers.psr;
+        let it = ItState::from_bits(psr.it());
+        let Some(place) = place(self.registers.pc, psr.thumb(), it) else {
+            return Answer::Stop(Stopped::Unproven { at });
+        };
+        let proven = code.lock().prove(host, page, place);
+        match proven {
+            Err(error) => failed(error),
+            Ok(Proven::More) => Answer::Resume,
+            Ok(Proven::Protect(page)) => self.begin(host, page, FrameLoss::Write, code),
+            Ok(Proven::Released(page)) => self.begin(host, page, FrameLoss::KernelExecute, code),
+            Ok(Proven::Sound) => {
+                self.leave_confinement();
+                Answer::Resume
+            }
+            Ok(Proven::Confined) => self.confine(page, code, host),
+            Ok(Proven::Contradictory) => Answer::Stop(Stopped::Unproven { at }),
+        }
+    }
+}
+
+/// What follows if memory that was there cannot be reached.
+pub(crate) fn failed(error: AccessError) -> Answer {
+    match error {
+        AccessError::Absent(page) => Answer::Page(page),
+        AccessError::NoMemory(at) => Answer::Fetch(at),
+    }
+}
+
+impl Trap {
+    /// Whether the PC of the exception's return address is behind the instruction, and how far it is
+    /// from it: LR_und, LR_svc, LR_abt of a prefetch abort and of a data abort (DDI 0406C, B1.8.3).
+    pub const fn distance(&self, thumb: bool) -> u32 {
+        match self {
+            Self::Undefined | Self::SupervisorCall if thumb => 2,
+            Self::Undefined | Self::SupervisorCall | Self::PrefetchAbort { .. } => 4,
+            Self::DataAbort { .. } => 8,
+        }
+    }
+}

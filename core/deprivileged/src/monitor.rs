@@ -1,0 +1,156 @@
+//! One vCPU's monitor.
+
+use crate::answer::{Answer, Stopped, Trap};
+use crate::code::Code;
+use crate::host::Host;
+use crate::translation::{privilege, wants_long};
+use hanok_cpu32::{Destination, Identity, Interrupt, Lines, Registers, VirtualCpu};
+use hanok_hal::{AccessError, Mutex, TableMemory};
+use hanok_paging::shadow::{
+    AsidPool, Forgetting, FrameLoss, GuestSpace, HardwareRoot, Invalidation, Owed, Progress,
+    Shadow, Window,
+};
+use hanok_types::GuestPage;
+
+/// The monitor of one vCPU: its virtual CPU, its shadow tables, and what it is doing. `ROOTS` and
+/// `TABLES` are those of [`Shadow`].
+#[derive(Debug)]
+pub struct Monitor<M, const ROOTS: usize, const TABLES: usize> {
+    /// The virtual CPU.
+    pub cpu: VirtualCpu,
+    /// The registers of the guest in User mode.
+    pub registers: Registers,
+    pub(crate) shadow: Shadow<M, ROOTS, TABLES>,
+    /// The page that the kernel is confined to.
+    pub(crate) confined: Option<GuestPage>,
+    /// The one entry of shadow tables by which a confined page can be executed: the space it is in,
+    /// and its address.
+    pub(crate) open: Option<(GuestSpace, u32)>,
+    /// What has to be invalidated in the TLB before the guest is entered.
+    pub(crate) owed: Owed,
+    /// The address of the last data abort, for an external abort that the core answers.
+    pub fault_address: u32,
+    /// A frame of which the shadow tables say too much, and the page.
+    pub(crate) forgetting: Option<(Forgetting, GuestPage)>,
+}
+
+/// Whether the guest can be entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Ready {
+    /// It can, with this first-level table.
+    Yes(HardwareRoot),
+    /// There is work to be done first; the call is to be made again.
+    Again,
+}
+
+impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
+    /// The monitor of a vCPU that is off. `None` if `memory` has not enough frames for the tables.
+    pub fn new(identity: Identity, memory: M, window: Window) -> Option<Self> {
+        Some(Self {
+            cpu: VirtualCpu::new(identity),
+            registers: Registers::default(),
+            shadow: Shadow::new(memory, window)?,
+            confined: None,
+            open: None,
+            owed: Owed::Nothing,
+            fault_address: 0,
+            forgetting: None,
+        })
+    }
+
+    /// Resets the virtual CPU, and forgets all translations. It begins at `entry`, with these values in
+    /// R0 to R2.
+    pub fn boot(&mut self, entry: u32, arguments: [u32; 3]) {
+        self.cpu.boot(&mut self.registers, entry, arguments);
+        self.forget_all();
+    }
+
+    /// Forgets all translations.
+    pub fn forget_all(&mut self) {
+        self.confined = None;
+        self.open = None;
+        self.forgetting = None;
+        self.owe(Owed::Everything);
+        let owed = self.shadow.invalidate(Invalidation::All);
+        self.owe(owed);
+    }
+
+    pub(crate) fn owe(&mut self, owed: Owed) {
+        self.owed = core::mem::replace(&mut self.owed, Owed::Nothing).and(owed);
+    }
+
+    /// Serves an exception of the guest, whose registers are [`Self::registers`]; the PC is that of the
+    /// instruction.
+    pub fn serve(&mut self, trap: Trap, code: &Mutex<Code>, host: &impl Host) -> Answer {
+        let answer = match trap {
+            Trap::Undefined => self.undefined(code, host),
+            Trap::SupervisorCall => self.supervisor_call(),
+            Trap::PrefetchAbort { status, address } => {
+                self.prefetch_abort(status, address, code, host)
+            }
+            Trap::DataAbort { status, address } => self.data_abort(status, address, code, host),
+        };
+        if wants_long(&self.cpu) {
+            return Answer::Stop(Stopped::LongDescriptors);
+        }
+        self.settle(code);
+        answer
+    }
+
+    /// Takes the value that a timer's register was read with.
+    pub fn finish_timer(&mut self, to: Destination, value: u64) {
+        self.registers.fill(to, value);
+    }
+
+    /// Delivers an interrupt that waits, if it is not masked.
+    pub fn deliver(&mut self, lines: Lines) -> Option<Interrupt> {
+        self.cpu.set_lines(lines);
+        self.cpu.deliver(&mut self.registers)
+    }
+
+    /// Whether what waits is to be taken at once.
+    pub fn is_deliverable(&self) -> bool {
+        self.cpu.deliverable().is_some()
+    }
+
+    /// The table with which the guest is to be entered, on the CPU with these ASIDs.
+    pub fn ready(&mut self, asids: &mut AsidPool) -> Ready {
+        if self.forgetting.is_some() {
+            return Ready::Again;
+        }
+        let space = self.space();
+        match self.shadow.enter(&space, privilege(self.cpu.mode()), asids) {
+            Progress::Again => Ready::Again,
+            Progress::Done(root) => {
+                let owed = core::mem::replace(&mut self.owed, Owed::Nothing).and(root.owed);
+                Ready::Yes(HardwareRoot { owed, ..root })
+            }
+        }
+    }
+
+    /// Begins the search for entries of a page's frame that say too much.
+    pub(crate) fn begin_forgetting(
+        &mut self,
+        host: &impl Host,
+        page: GuestPage,
+        loss: FrameLoss,
+    ) -> Result<(), AccessError> {
+        let frame = host.frame(page.start())?;
+        self.forgetting = Some((Forgetting::new(frame, loss), page));
+        Ok(())
+    }
+
+    /// Goes on with the search. Answers whether it has ended.
+    pub fn go_on_forgetting(&mut self, code: &Mutex<Code>) -> bool {
+        let Some((search, page)) = &mut self.forgetting else {
+            return true;
+        };
+        if self.shadow.forget(search) == Progress::Again {
+            return false;
+        }
+        code.lock().protected(*page);
+        self.forgetting = None;
+        true
+    }
+}

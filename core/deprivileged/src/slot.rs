@@ -1,0 +1,268 @@
+//! A frame with doubtful words: what is proven about it, and what was rewritten in it.
+
+use crate::host::Host;
+use hanok_decode::aarch32::{Encoding, Isa, ItState};
+use hanok_hal::AccessError;
+use hanok_proof::{
+    AfterCall, Cause, Doubts, Execution, FrameProof, Looked, Place, Progress, Verdict, WORDS,
+    Words, trap_for,
+};
+use hanok_types::{GuestPage, Ipa};
+
+/// How many words are copied at once.
+const COPIED: usize = 128;
+/// How many words are looked at at once.
+const LOOKED: u32 = 32;
+/// How many instructions are followed at once.
+const FOLLOWED: u32 = 24;
+/// The halfwords of a frame, by 32.
+const BITS: usize = 64;
+
+/// How far a frame has been looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The guest may still write it by old entries of shadow tables.
+    Unprotected,
+    /// The words before this one are copied.
+    Copied(usize),
+    /// It is being looked through for doubtful words.
+    Looking,
+    /// It has doubtful words.
+    Doubtful,
+    /// It had doubtful words, all of which are proven now.
+    Sound,
+}
+
+/// What a piece of work led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// There is more to be done.
+    More,
+    /// It has no doubtful word at all.
+    Clean,
+    /// The place that was asked for may be executed, confined if the frame is still doubtful.
+    Done,
+    /// The frame contradicts itself.
+    Contradictory,
+}
+
+/// A place for a frame with doubtful words.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    pub(crate) page: Option<GuestPage>,
+    pub(crate) stage: Stage,
+    /// When it was used last.
+    pub(crate) used: u32,
+    /// What the guest wrote.
+    words: Words,
+    doubts: Doubts,
+    proof: FrameProof,
+    /// The flow was not followed to its end.
+    unfinished: bool,
+    /// The proven instructions that were looked at, by the halfword at which they begin.
+    seen: [u32; BITS],
+    /// Those of them that are traps in memory.
+    trapped: [u32; BITS],
+}
+
+impl Slot {
+    /// A slot for no frame.
+    pub const EMPTY: Self = Self {
+        page: None,
+        stage: Stage::Unprotected,
+        used: 0,
+        words: [0; WORDS],
+        doubts: Doubts::new(),
+        proof: FrameProof::new(0, AfterCall::Stop),
+        unfinished: false,
+        seen: [0; BITS],
+        trapped: [0; BITS],
+    };
+
+    /// Begins with another frame.
+    pub(crate) fn begin(&mut self, page: GuestPage) {
+        self.page = Some(page);
+        self.stage = Stage::Unprotected;
+        self.doubts = Doubts::new();
+        self.proof = FrameProof::new(0, AfterCall::Stop);
+        self.unfinished = false;
+        self.seen = [0; BITS];
+        self.trapped = [0; BITS];
+    }
+
+    /// The instruction at `offset` as the guest wrote it, if it is a trap in memory.
+    pub(crate) fn original(&self, offset: u32) -> Option<Encoding> {
+        has(&self.trapped, offset)
+            .then(|| self.proof.encoding(offset, &self.words))
+            .flatten()
+    }
+
+    /// Does a piece of the work before the instruction at `place` can be executed.
+    pub(crate) fn work(&mut self, host: &impl Host, place: Place) -> Result<Work, AccessError> {
+        let Some(start) = self.page.map(GuestPage::start) else {
+            return Ok(Work::Contradictory);
+        };
+        match self.stage {
+            Stage::Unprotected => Ok(Work::More),
+            Stage::Copied(next) => self.copy(host, start, next),
+            Stage::Looking => Ok(self.look()),
+            Stage::Doubtful => self.prove(host, start, place),
+            Stage::Sound => Ok(Work::Done),
+        }
+    }
+
+    fn copy(&mut self, host: &impl Host, start: Ipa, next: usize) -> Result<Work, AccessError> {
+        let words = self.words.iter_mut().enumerate().skip(next).take(COPIED);
+        for (index, word) in words {
+            *word = host.word(Ipa::new(start.get() + 4 * index as u64))?;
+        }
+        self.stage = match next + COPIED {
+            WORDS.. => Stage::Looking,
+            next => Stage::Copied(next),
+        };
+        Ok(Work::More)
+    }
+
+    fn look(&mut self) -> Work {
+        if self.doubts.look(&self.words, LOOKED) == Looked::Partly {
+            return Work::More;
+        }
+        if self.proof.verdict(&self.doubts) == Verdict::Executable {
+            return Work::Clean;
+        }
+        self.stage = Stage::Doubtful;
+        Work::More
+    }
+
+    /// Whether the instruction at `place` is proven, and so is all that is reached from there in the
+    /// frame.
+    pub(crate) fn is_proven(&self, place: Place) -> bool {
+        let ready = matches!(self.stage, Stage::Doubtful | Stage::Sound);
+        let known = self.proof.instruction(place.offset()) == Some(place.isa());
+        ready && known && !self.unfinished
+    }
+
+    fn prove(&mut self, host: &impl Host, start: Ipa, place: Place) -> Result<Work, AccessError> {
+        if self.is_proven(place) {
+            return Ok(Work::Done);
+        }
+        let progress = if self.unfinished {
+            self.proof.resume(&self.words, FOLLOWED)
+        } else {
+            self.proof.follow(place, &self.words, FOLLOWED)
+        };
+        self.unfinished = progress == Progress::Unfinished;
+        self.rewrite(host, start)?;
+        if let Progress::Contradictory(_) = progress {
+            return Ok(Work::Contradictory);
+        }
+        if self.unfinished {
+            return Ok(Work::More);
+        }
+        if self.proof.verdict(&self.doubts) == Verdict::Executable {
+            self.release_branches(host, start)?;
+            self.stage = Stage::Sound;
+        }
+        // The place itself is asked for again, since it may not have been followed yet.
+        Ok(Work::More)
+    }
+
+    /// Turns what was proven newly into traps where that is needed.
+    fn rewrite(&mut self, host: &impl Host, start: Ipa) -> Result<(), AccessError> {
+        let mut any = false;
+        let mut next = 0;
+        while let Some(offset) = self.proof.next_code(next) {
+            next = offset + 2;
+            if has(&self.seen, offset) {
+                continue;
+            }
+            let site = self.proof.site(offset, &self.words, Execution::Confined);
+            if let Some(site) = site {
+                write(host, start, offset, trap_for(site.encoding))?;
+                put(&mut self.trapped, offset);
+                any = true;
+            }
+            put(&mut self.seen, offset);
+        }
+        if any {
+            host.synchronize_fetches();
+        }
+        Ok(())
+    }
+
+    /// Puts the indirect branches back, as the frame is confined no longer.
+    fn release_branches(&mut self, host: &impl Host, start: Ipa) -> Result<(), AccessError> {
+        self.put_back(host, start, |slot, offset| {
+            let site = slot.proof.site(offset, &slot.words, Execution::Confined);
+            site.is_some_and(|site| site.cause == Cause::IndirectBranch)
+        })
+    }
+
+    /// Puts back all that the guest wrote.
+    pub(crate) fn restore(&mut self, host: &impl Host) -> Result<(), AccessError> {
+        match self.page.map(GuestPage::start) {
+            Some(start) => self.put_back(host, start, |_, _| true),
+            None => Ok(()),
+        }
+    }
+
+    fn put_back(
+        &mut self,
+        host: &impl Host,
+        start: Ipa,
+        chosen: impl Fn(&Self, u32) -> bool,
+    ) -> Result<(), AccessError> {
+        for index in 0..BITS {
+            let mut left = self.trapped[index];
+            while left != 0 {
+                let bit = left.trailing_zeros();
+                left &= left - 1;
+                let offset = 2 * (32 * index as u32 + bit);
+                if !chosen(self, offset) {
+                    continue;
+                }
+                if let Some(encoding) = self.proof.encoding(offset, &self.words) {
+                    write(host, start, offset, encoding)?;
+                }
+                self.trapped[index] &= !(1 << bit);
+            }
+        }
+        host.synchronize_fetches();
+        Ok(())
+    }
+}
+
+fn has(bits: &[u32; BITS], offset: u32) -> bool {
+    let word = bits.get((offset / 64) as usize);
+    word.is_some_and(|word| word >> (offset / 2 % 32) & 1 != 0)
+}
+
+fn put(bits: &mut [u32; BITS], offset: u32) {
+    if let Some(word) = bits.get_mut((offset / 64) as usize) {
+        *word |= 1 << (offset / 2 % 32);
+    }
+}
+
+/// Writes an instruction at `start + offset`.
+fn write(host: &impl Host, start: Ipa, offset: u32, encoding: Encoding) -> Result<(), AccessError> {
+    let half = |offset: u32, value: u16| {
+        let at = Ipa::new(start.get() + u64::from(offset & !3));
+        let shift = offset % 4 / 2 * 16;
+        let word = host.word(at)? & !(0xffff << shift) | u32::from(value) << shift;
+        host.set_word(at, word)
+    };
+    match encoding {
+        Encoding::A32(word) => host.set_word(Ipa::new(start.get() + u64::from(offset)), word),
+        Encoding::Narrow(value) => half(offset, value),
+        Encoding::Wide(both) => {
+            half(offset, (both >> 16) as u16)?;
+            half(offset + 2, both as u16)
+        }
+    }
+}
+
+/// The place at the guest's PC.
+pub(crate) fn place(pc: u32, thumb: bool, it: ItState) -> Option<Place> {
+    let isa = if thumb { Isa::T32 } else { Isa::A32 };
+    Place::new(pc & 0xfff, isa, it)
+}

@@ -1,0 +1,71 @@
+//! The guest's own translation, by the registers of its virtual CPU.
+
+use crate::monitor::Monitor;
+use hanok_cpu32::{Fault, FaultStatus, Mode, SystemRegister, VirtualCpu};
+use hanok_hal::TableMemory;
+use hanok_paging::shadow::GuestSpace;
+use hanok_paging::short::{Privilege, Pxn, ShortFault, ShortFaultKind, ShortLevel, ShortRegime};
+
+/// TTBCR.EAE: long descriptors.
+const LONG: u32 = 1 << 31;
+
+/// The registers that control the guest's translation.
+pub(crate) fn regime(cpu: &VirtualCpu) -> ShortRegime {
+    let register = |register| cpu.system(register);
+    ShortRegime {
+        sctlr: register(SystemRegister::Sctlr),
+        ttbr0: register(SystemRegister::Ttbr0),
+        ttbr1: register(SystemRegister::Ttbr1),
+        ttbcr: register(SystemRegister::Ttbcr),
+        dacr: register(SystemRegister::Dacr),
+        prrr: register(SystemRegister::Prrr),
+        nmrr: register(SystemRegister::Nmrr),
+        pxn: Pxn::Absent,
+    }
+}
+
+/// Whether the guest has enabled long descriptors, which its virtual CPU does not have.
+pub(crate) fn wants_long(cpu: &VirtualCpu) -> bool {
+    cpu.system(SystemRegister::Ttbcr) & LONG != 0
+}
+
+/// With whose rights a mode accesses memory.
+pub(crate) const fn privilege(mode: Mode) -> Privilege {
+    if mode.is_privileged() {
+        Privilege::Kernel
+    } else {
+        Privilege::User
+    }
+}
+
+/// A fault of a walk as the virtual CPU reports it.
+pub(crate) const fn fault(fault: &ShortFault) -> Fault {
+    use FaultStatus::*;
+    let status = match (fault.kind, fault.level) {
+        (ShortFaultKind::Translation, ShortLevel::First) => TranslationFirst,
+        (ShortFaultKind::Translation, ShortLevel::Second) => TranslationSecond,
+        (ShortFaultKind::AccessFlag, ShortLevel::First) => AccessFlagFirst,
+        (ShortFaultKind::AccessFlag, ShortLevel::Second) => AccessFlagSecond,
+        (ShortFaultKind::Domain, ShortLevel::First) => DomainFirst,
+        (ShortFaultKind::Domain, ShortLevel::Second) => DomainSecond,
+        (ShortFaultKind::Permission, ShortLevel::First) => PermissionFirst,
+        (ShortFaultKind::Permission, ShortLevel::Second) => PermissionSecond,
+        (ShortFaultKind::ExternalOnWalk, ShortLevel::First) => ExternalOnWalkFirst,
+        (ShortFaultKind::ExternalOnWalk, ShortLevel::Second) => ExternalOnWalkSecond,
+    };
+    Fault {
+        status,
+        domain: fault.domain,
+    }
+}
+
+impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
+    /// The space that the guest is in, confined or not.
+    pub(crate) fn space(&self) -> GuestSpace {
+        GuestSpace {
+            regime: regime(&self.cpu),
+            asid: self.cpu.system(SystemRegister::Contextidr) as u8,
+            confined: self.confined.is_some() && self.cpu.mode().is_privileged(),
+        }
+    }
+}

@@ -1,10 +1,14 @@
-//! This CPU's list registers: a GICv3's system registers, or a GICv2's memory.
+//! This CPU's list registers: a GICv3's system registers, a GICv2's memory, or the software's.
 
 #[cfg(target_arch = "aarch64")]
 mod hardware;
 
 use crate::GichLists;
+#[cfg(target_arch = "arm")]
+use crate::SoftwareLists;
 use hanok_hal::{ListRegisters, VirtualCpuInterface};
+#[cfg(target_arch = "arm")]
+use hanok_vgic::SoftwareInterface;
 #[cfg(target_arch = "aarch64")]
 pub use hardware::HardwareLists;
 
@@ -26,6 +30,9 @@ pub enum HostLists {
     V3(HardwareLists),
     /// GICv2's.
     V2(GichLists),
+    /// Those in software.
+    #[cfg(target_arch = "arm")]
+    Software(SoftwareLists),
 }
 
 impl HostLists {
@@ -35,6 +42,8 @@ impl HostLists {
             #[cfg(target_arch = "aarch64")]
             Self::V3(lists) => lists.clear(),
             Self::V2(lists) => lists.reset(),
+            #[cfg(target_arch = "arm")]
+            Self::Software(lists) => lists.reset(),
         }
     }
 
@@ -44,6 +53,8 @@ impl HostLists {
             #[cfg(target_arch = "aarch64")]
             Self::V3(_) => HardwareLists::priority_bits(),
             Self::V2(lists) => lists.priority_bits(),
+            #[cfg(target_arch = "arm")]
+            Self::Software(_) => SoftwareInterface::PRIORITY_BITS,
         }
     }
 }
@@ -54,6 +65,8 @@ macro_rules! of_either {
             #[cfg(target_arch = "aarch64")]
             Self::V3($lists) => $call,
             Self::V2($lists) => $call,
+            #[cfg(target_arch = "arm")]
+            Self::Software($lists) => $call,
         }
     };
 }
@@ -105,6 +118,11 @@ impl VirtualCpuInterface for HostLists {
                 lists.set_active_priorities(state.active[0].0 as u32);
                 lists.enable(true);
             }
+            #[cfg(target_arch = "arm")]
+            Self::Software(lists) => {
+                lists.set_vmcr(state.vmcr as u32);
+                lists.set_active_priorities(state.active[0].0 as u32);
+            }
         }
     }
 
@@ -117,6 +135,11 @@ impl VirtualCpuInterface for HostLists {
                 state.active[0].0 = lists.active_priorities() as usize;
                 lists.enable(false);
             }
+            #[cfg(target_arch = "arm")]
+            Self::Software(lists) => {
+                state.vmcr = lists.vmcr() as usize;
+                state.active[0].0 = lists.active_priorities() as usize;
+            }
         }
     }
 
@@ -125,6 +148,9 @@ impl VirtualCpuInterface for HostLists {
             #[cfg(target_arch = "aarch64")]
             Self::V3(lists) => lists.stop(),
             Self::V2(lists) => lists.enable(false),
+            // It signals nothing by itself.
+            #[cfg(target_arch = "arm")]
+            Self::Software(_) => {}
         }
     }
 }

@@ -14,6 +14,8 @@
 //!
 //! There are five bits of priority, all of which can preempt, as in the CPUs' own interfaces.
 
+mod saved;
+
 use crate::lr::{Lr, LrState};
 use crate::state::{MAX_LRS, Vgic};
 use bitfield_struct::bitfield;

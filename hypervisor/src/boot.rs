@@ -11,6 +11,7 @@ use hanok_arch::{Host, read, traps, vectors, wiring};
 use hanok_arm_common::cpu::{self, Cpu};
 use hanok_arm_common::host_gic::Target;
 use hanok_arm_common::image::{self, BootArguments};
+use hanok_arm_common::privilege::is_deprivileged;
 use hanok_arm_common::{Conduit, Firmware, HostUart, pmu};
 use hanok_config::{BoardTree, Console, PsciMethod, SystemView};
 use hanok_hal::Mutex;
@@ -146,7 +147,7 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
             "the system's devices have too many interrupts"
         ))
     };
-    let gic = gic::interface(tree);
+    let gic = gic::interface(tree, &mut arena);
     let facts = system::Facts {
         system: &system,
         priority_bits: gic.lists().priority_bits(),
@@ -240,9 +241,15 @@ fn epoch(tree: &BoardTree<'_>) -> u32 {
 /// The interrupts of the hypervisor. If the tree names none, those are the architecture's numbers
 /// (which BSA recommends for these PPIs).
 fn interrupts(tree: &BoardTree<'_>, uart: Option<IntId>) -> BoardInterrupts {
+    // At PL1 the hypervisor's timer is the physical one of the Non-secure state.
+    let hyp_timer = if is_deprivileged() {
+        tree.timer.physical.unwrap_or(IntId::new(30))
+    } else {
+        tree.timer.hyp.unwrap_or(IntId::new(26))
+    };
     BoardInterrupts {
         virtual_timer: tree.timer.virt.unwrap_or(IntId::new(27)),
-        hyp_timer: tree.timer.hyp.unwrap_or(IntId::new(26)),
+        hyp_timer,
         maintenance: gic::maintenance(tree),
         uart,
     }

@@ -138,18 +138,6 @@ fn speak_elsewhere() -> ! {
     power_off()
 }
 
-/// The address at which nothing answered the hypervisor, if this exception is a synchronous
-/// external abort of its own load or store, or of a table walk for it (DDI 0487, D24.2 "ESR_EL2",
-/// ISS of a Data Abort; DDI 0406C, B3.13.6).
-fn unanswered(vector: u64) -> Option<u64> {
-    /// A data abort taken from EL2 or Hyp mode to itself.
-    const DATA_ABORT: u64 = 0x25;
-    let syndrome = hanok_arch::read!("esr_el2");
-    let is_own = vector.is_multiple_of(4) && syndrome >> 26 & 0x3f == DATA_ABORT;
-    let is_external = matches!(syndrome & 0x3f, 0x10 | 0x14..=0x17);
-    (is_own && is_external).then(|| hanok_arch::read!("far_el2"))
-}
-
 /// Whether no VM has run yet: until then, an address that nothing answers is one that the board's
 /// tree named.
 fn is_booting() -> bool {
@@ -185,7 +173,7 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_el2_fault(vector: u64, frame: &FaultFrame) -> ! {
     claim_failure();
-    if let Some(address) = unanswered(vector).filter(|_| is_booting()) {
+    if let Some(address) = last_words::unanswered(vector).filter(|_| is_booting()) {
         refuse_now(format_args!(
             "nothing answers at {address:#x}, where the board's device tree names a device or memory"
         ));

@@ -1,10 +1,14 @@
 //! The board's interrupt controller, by the board's device tree: which registers the hypervisor and
 //! each CPU have of it.
 
+use crate::arena::Arena;
 use crate::fatal::refuse;
 #[cfg(target_arch = "aarch64")]
 use hanok_arm_common::HostGicV3;
+#[cfg(target_arch = "arm")]
+use hanok_arm_common::SoftwareInterfaces;
 use hanok_arm_common::host_gic::{BoardGic, CpuFrames};
+use hanok_arm_common::privilege::is_deprivileged;
 use hanok_arm_common::{GicError, HostGicV2};
 use hanok_config::{BoardTree, Gic};
 use hanok_types::{Address, Hpa, Hva, IntId, PAGE_SIZE, Span, platform};
@@ -43,8 +47,11 @@ impl GicFrames {
     }
 }
 
-/// The interrupt controller of this board.
-pub fn interface(tree: &BoardTree<'_>) -> BoardGic {
+/// The interrupt controller of this board. The arena has the CPU interfaces in software, where those are
+/// used.
+pub fn interface(tree: &BoardTree<'_>, arena: &mut Arena) -> BoardGic {
+    #[cfg(target_arch = "aarch64")]
+    let _ = &arena;
     match &tree.gic {
         #[cfg(target_arch = "aarch64")]
         Gic::V3 { .. } => BoardGic::V3,
@@ -52,7 +59,16 @@ pub fn interface(tree: &BoardTree<'_>) -> BoardGic {
         Gic::V3 { .. } => no_gicv3(),
         Gic::V2 { .. } => {
             let gic = gicv2(tree);
-            BoardGic::V2(gic, gic.lists())
+            match gic.lists() {
+                Some(lists) => BoardGic::V2(gic, lists),
+                #[cfg(target_arch = "arm")]
+                None => match arena.put(SoftwareInterfaces::new()) {
+                    Some(interfaces) => BoardGic::Software(gic, interfaces),
+                    None => refuse(format_args!("no memory for the CPU interfaces")),
+                },
+                #[cfg(target_arch = "aarch64")]
+                None => no_virtualization(),
+            }
         }
     }
 }
@@ -72,26 +88,37 @@ pub fn maintenance(tree: &BoardTree<'_>) -> IntId {
     maintenance.unwrap_or(IntId::new(25))
 }
 
+/// Refuses a GICv2 that has no virtual CPU interface, which guests of EL2 and Hyp mode use.
+fn no_virtualization() -> ! {
+    refuse(format_args!(
+        "the board's GICv2 has no virtualization extensions (its device tree names no GICH \
+         and GICV)"
+    ))
+}
+
+/// The GICv2 of the tree. A hypervisor at PL1 does not use what it may have for virtual interrupts.
 fn gicv2(tree: &BoardTree<'_>) -> HostGicV2 {
     let Gic::V2 {
         distributor,
         cpu,
-        virtualization: Some((control, guest)),
+        virtualization,
         ..
     } = &tree.gic
     else {
-        refuse(format_args!(
-            "the board's GICv2 has no virtualization extensions (its device tree names no GICH \
-             and GICV)"
-        ));
+        no_virtualization();
     };
-    for (name, span) in [("GICC", cpu), ("GICV", guest)] {
-        check_cpu_interface(name, span);
-    }
     let at = |span: &Span<Hpa>| Hva::new(span.start().get());
-    let line = maintenance(tree);
+    check_cpu_interface("GICC", cpu);
+    let virtualization = match virtualization {
+        _ if is_deprivileged() => None,
+        Some((control, guest)) => {
+            check_cpu_interface("GICV", guest);
+            Some((at(control), maintenance(tree)))
+        }
+        None => no_virtualization(),
+    };
     // SAFETY: the frames are the board's GICv2, mapped for ever, and driven from here alone.
-    match unsafe { HostGicV2::new(at(distributor), at(cpu), at(control), line) } {
+    match unsafe { HostGicV2::new(at(distributor), at(cpu), virtualization) } {
         Ok(gic) => gic,
         Err(error) => refuse(format_args!("{error}")),
     }
@@ -117,6 +144,7 @@ fn check_cpu_interface(name: &str, span: &Span<Hpa>) {
 /// A GICv2's virtual CPU interface, which a guest has in place of the CPU interface.
 pub fn virtual_cpu_interface(tree: &BoardTree<'_>) -> Option<Hpa> {
     match &tree.gic {
+        Gic::V2 { .. } if is_deprivileged() => None,
         Gic::V2 { virtualization, .. } => virtualization.map(|(_, gicv)| gicv.start()),
         Gic::V3 { .. } => None,
     }

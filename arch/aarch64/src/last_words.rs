@@ -8,6 +8,18 @@ use hanok_types::Regs;
 
 const VECTORS: [&str; 4] = ["synchronous exception", "IRQ", "FIQ", "SError"];
 
+/// The address at which nothing answered the hypervisor, if this exception is a synchronous external
+/// abort of its own load or store, or of a table walk for it (DDI 0487, D24.2 "ESR_EL2", ISS of a Data
+/// Abort).
+pub fn unanswered(vector: u64) -> Option<u64> {
+    /// A data abort taken from EL2 to itself.
+    const DATA_ABORT: u64 = 0x25;
+    let syndrome = read!("esr_el2");
+    let is_own = vector.is_multiple_of(4) && syndrome >> 26 & 0x3f == DATA_ABORT;
+    let is_external = matches!(syndrome & 0x3f, 0x10 | 0x14..=0x17);
+    (is_own && is_external).then(|| read!("far_el2"))
+}
+
 /// An exception that EL2 itself took; `vector` counts the entries of its own two quarters of
 /// the table. The first line is said with "panic: " before it.
 pub fn fault(vector: u64, frame: &FaultFrame, mut say: impl FnMut(Arguments<'_>)) {

@@ -1,6 +1,10 @@
-//! A pCPU's record, at which TPIDR_EL2 points; the trap entry knows the offsets of its first fields.
+//! A pCPU's record, at which TPIDR_EL2 points; at PL1 of a 32-bit CPU TPIDRPRW does. The trap entry knows
+//! the offsets of its first fields.
 
+#[cfg(target_arch = "arm")]
+use crate::privilege::is_deprivileged;
 use crate::{sysreg, write_own};
+use core::mem::offset_of;
 use core::ptr;
 use hanok_hal::{Backend, Context};
 use hanok_pcpu::{After, Host, Pcpu, Vcpu};
@@ -84,19 +88,59 @@ fn unstarted() -> ! {
     panic!("a guest's exit on a CPU that has not started")
 }
 
+/// The first fields of a record, which have the same places whatever the backend is.
+#[repr(C)]
+struct Head {
+    stacks: [u64; 2],
+    current: *mut u8,
+    id: CpuId,
+}
+
 /// Makes `cpu` this pCPU's own.
 ///
 /// # Safety
 /// `cpu` lives for ever and is no other pCPU's.
 pub unsafe fn install<B: Backend>(cpu: *mut Cpu<B>) {
+    const { assert!(offset_of!(Cpu<B>, id) == offset_of!(Head, id)) };
+    #[cfg(target_arch = "arm")]
+    if is_deprivileged() {
+        // SAFETY: by this function's contract.
+        unsafe { write_own!("tpidr_pl1", cpu as u64) };
+        return;
+    }
     // SAFETY: by this function's contract.
     unsafe { write_own!("tpidr_el2", cpu as u64) };
+}
+
+/// The address of this pCPU's own data, whatever level the hypervisor runs at.
+#[inline(always)]
+fn own_pointer() -> usize {
+    #[cfg(target_arch = "arm")]
+    if is_deprivileged() {
+        return sysreg::own_pointer_at_pl1();
+    }
+    sysreg::own_pointer()
 }
 
 /// This pCPU's own data; null before [`install`].
 #[inline(always)]
 pub fn current<B: Backend>() -> *mut Cpu<B> {
+    own_pointer() as *mut Cpu<B>
+}
+
+/// The same, at an exit that EL2 or Hyp mode has taken, which need not ask for the level.
+#[inline(always)]
+pub fn current_at_el2<B: Backend>() -> *mut Cpu<B> {
     sysreg::own_pointer() as *mut Cpu<B>
+}
+
+/// This pCPU's number; that of the boot CPU before [`install`].
+#[cfg(target_arch = "arm")]
+pub fn own_id() -> CpuId {
+    let head = own_pointer() as *const Head;
+    // SAFETY: null or an installed record, which begins with these fields and lives for ever; its number
+    // never changes.
+    unsafe { head.as_ref() }.map_or(CpuId::new(0), |head| head.id)
 }
 
 /// This pCPU's own data, at an exit.
@@ -109,4 +153,14 @@ pub fn current<B: Backend>() -> *mut Cpu<B> {
 pub unsafe fn here<'a, B: Backend>() -> &'a mut Cpu<B> {
     // SAFETY: by this function's contract.
     unsafe { &mut *current() }
+}
+
+/// [`here`] at an exit that EL2 or Hyp mode has taken.
+///
+/// # Safety
+/// As for [`here`].
+#[inline(always)]
+pub unsafe fn here_at_el2<'a, B: Backend>() -> &'a mut Cpu<B> {
+    // SAFETY: by this function's contract.
+    unsafe { &mut *current_at_el2() }
 }

@@ -31,7 +31,7 @@ impl<B: Host> Exited<B> {
     /// Calls `look` with the vCPU and its pCPU's record.
     #[inline(always)]
     pub fn with<R>(&mut self, look: impl FnOnce(&mut Vcpu<B>, &mut Local<B>) -> R) -> R {
-        let cpu: *mut Cpu<B> = cpu::current();
+        let cpu: *mut Cpu<B> = cpu::current_at_el2();
         // SAFETY: whoever has an `Exited` is alone with the record; that a guest ran shows that the
         // executive is there.
         let local = unsafe {

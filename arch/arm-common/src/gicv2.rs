@@ -1,4 +1,4 @@
-//! The board's GICv2: distributor, CPU interface, and the virtual interface's list registers
+//! The board's GICv2: distributor, CPU interface, and the virtual interface's list registers, if it has them
 //! (IHI 0048B).
 //!
 //! One group and one priority, as in `gicv3.rs`. A GIC without security extensions has group 0 alone. One
@@ -40,7 +40,7 @@ struct CpuControl {
 pub struct HostGicV2 {
     distributor: NonNull<Gicd>,
     cpu: NonNull<Gicc>,
-    lists: GichLists,
+    lists: Option<GichLists>,
 }
 
 // SAFETY: the CPU interface and what of the distributor is private are banked by CPU; what of the
@@ -50,25 +50,31 @@ pub struct HostGicV2 {
 unsafe impl Sync for HostGicV2 {}
 
 impl HostGicV2 {
-    /// The GICv2 whose GICD, GICC and GICH lie at these addresses, with its maintenance interrupt,
-    /// which its list registers turn on and off.
+    /// The GICv2 whose GICD and GICC lie at these addresses. `virtualization` is its GICH, if it is used,
+    /// with its maintenance interrupt, which its list registers turn on and off.
     ///
     /// # Safety
-    /// They are a GICv2's with virtualization extensions, of 4 KiB, 8 KiB and 4 KiB, mapped as
-    /// device memory for ever, and no other code drives them.
+    /// They are a GICv2's, of 4 KiB, 8 KiB and 4 KiB, mapped as device memory for ever, and no other
+    /// code drives them.
     pub unsafe fn new(
         distributor: Hva,
         cpu: Hva,
-        virtual_control: Hva,
-        maintenance: IntId,
+        virtualization: Option<(Hva, IntId)>,
     ) -> Result<Self, GicError> {
-        let virtual_control = block::<Gich>(virtual_control)?;
         let distributor = block(distributor)?;
+        let cpu = block(cpu)?;
+        let lists = match virtualization {
+            Some((control, maintenance)) => {
+                let control = block::<Gich>(control)?;
+                // SAFETY: the caller's word.
+                Some(unsafe { GichLists::new(control, distributor, maintenance) })
+            }
+            None => None,
+        };
         Ok(Self {
             distributor,
-            cpu: block(cpu)?,
-            // SAFETY: the caller's word.
-            lists: unsafe { GichLists::new(virtual_control, distributor, maintenance) },
+            cpu,
+            lists,
         })
     }
 
@@ -129,7 +135,9 @@ impl HostGicV2 {
         field!(cpu, pmr).write(0xff);
         let control = CpuControl::new().with_enable(true).with_split(true);
         field!(cpu, ctlr).write(control.into_bits());
-        self.lists().reset();
+        if let Some(mut lists) = self.lists {
+            lists.reset();
+        }
     }
 
     /// Makes interrupts disabled, not pending, not active, of the group and the priority that all have.
@@ -252,9 +260,8 @@ impl HostGicV2 {
         }
     }
 
-    /// This CPU's list registers.
-    #[inline(always)]
-    pub fn lists(&self) -> GichLists {
+    /// This CPU's list registers, if they are used.
+    pub fn lists(&self) -> Option<GichLists> {
         self.lists
     }
 }

@@ -9,6 +9,8 @@
 #[cfg(target_arch = "aarch64")]
 use crate::lists::HardwareLists;
 use crate::lists::HostLists;
+#[cfg(target_arch = "arm")]
+use crate::software::SoftwareInterfaces;
 use crate::{GichLists, HostGicV2};
 #[cfg(target_arch = "aarch64")]
 use crate::{HostGicV3, read, write};
@@ -27,6 +29,9 @@ pub enum BoardGic {
     V3,
     /// GICv2's memory, and its list registers.
     V2(HostGicV2, GichLists),
+    /// GICv2's memory, and list registers in software.
+    #[cfg(target_arch = "arm")]
+    Software(HostGicV2, &'static SoftwareInterfaces),
 }
 
 /// The operations on interrupts of a CPU interface whose version is known.
@@ -102,6 +107,11 @@ macro_rules! of_either {
                 let $gic = *gic;
                 $call
             }
+            #[cfg(target_arch = "arm")]
+            Self::Software(gic, _) => {
+                let $gic = *gic;
+                $call
+            }
         }
     };
 }
@@ -142,6 +152,8 @@ impl BoardGic {
                 crate::sysreg::isb();
             }
             Self::V2(gic, _) => gic.send_sgi(KICK, to.mask()),
+            #[cfg(target_arch = "arm")]
+            Self::Software(gic, _) => gic.send_sgi(KICK, to.mask()),
         }
     }
 
@@ -153,6 +165,8 @@ impl BoardGic {
             #[cfg(target_arch = "aarch64")]
             Self::V3 => {}
             Self::V2(gic, _) => gic.send_sgi_to_others(KICK),
+            #[cfg(target_arch = "arm")]
+            Self::Software(gic, _) => gic.send_sgi_to_others(KICK),
         }
     }
 
@@ -163,6 +177,22 @@ impl BoardGic {
             #[cfg(target_arch = "aarch64")]
             Self::V3 => HostLists::V3(HardwareLists),
             Self::V2(_, lists) => HostLists::V2(*lists),
+            #[cfg(target_arch = "arm")]
+            Self::Software(_, interfaces) => HostLists::Software(interfaces.here()),
+        }
+    }
+
+    /// The GIC and its list registers, at an exit that Hyp mode has taken: no question is asked.
+    ///
+    /// # Safety
+    /// This CPU is in Hyp mode, where the GIC is one with list registers.
+    #[cfg(target_arch = "arm")]
+    #[inline(always)]
+    pub unsafe fn at_hyp(&self) -> (HostGicV2, GichLists) {
+        match self {
+            Self::V2(gic, lists) => (*gic, *lists),
+            // SAFETY: by this function's contract.
+            Self::Software(..) => unsafe { core::hint::unreachable_unchecked() },
         }
     }
 }

@@ -27,9 +27,12 @@ pub mod mmu;
 mod pl011;
 pub mod planted;
 pub mod pmu;
+pub mod privilege;
 mod psci;
 pub mod ram;
 mod rtc;
+#[cfg(target_arch = "arm")]
+mod software;
 pub mod space;
 mod wiring;
 
@@ -41,3 +44,5 @@ pub use hanok_pcpu as pcpu;
 pub use pl011::HostUart;
 pub use psci::{Conduit, Firmware};
 pub use rtc::seconds;
+#[cfg(target_arch = "arm")]
+pub use software::{SoftwareInterfaces, SoftwareLists};

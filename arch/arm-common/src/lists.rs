@@ -1,10 +1,15 @@
-//! This CPU's list registers: a GICv3's system registers, or a GICv2's memory.
+//! This CPU's list registers: a GICv3's system registers, a GICv2's memory, or the software's.
 
 #[cfg(target_arch = "aarch64")]
 mod hardware;
 
 use crate::GichLists;
+#[cfg(target_arch = "arm")]
+use crate::SoftwareLists;
 use hanok_hal::{ListRegisters, VirtualCpuInterface};
+use hanok_vgic::{GuestInterface, SoftwareInterface};
+#[cfg(target_arch = "arm")]
+use hanok_vgic::SoftwareInterfaceState;
 #[cfg(target_arch = "aarch64")]
 pub use hardware::HardwareLists;
 
@@ -15,8 +20,14 @@ pub struct InterfaceState {
     /// ICH_VMCR_EL2 or GICH_VMCR.
     vmcr: usize,
     /// ICH_AP0R<n> and ICH_AP1R<n>; GICH_APR is the first one.
-    active: [(usize, usize); 4],
+    active: [(usize, usize); ACTIVE],
+    /// That of an interface in software, in place of these.
+    #[cfg(target_arch = "arm")]
+    software: SoftwareInterfaceState,
 }
+
+/// The number of registers for active priorities that an interface may have.
+const ACTIVE: usize = if cfg!(target_arch = "arm") { 1 } else { 4 };
 
 /// The list registers, of either kind, of the CPU that holds this value.
 #[derive(Debug)]
@@ -26,6 +37,9 @@ pub enum HostLists {
     V3(HardwareLists),
     /// GICv2's.
     V2(GichLists),
+    /// Those in software.
+    #[cfg(target_arch = "arm")]
+    Software(SoftwareLists),
 }
 
 impl HostLists {
@@ -35,6 +49,8 @@ impl HostLists {
             #[cfg(target_arch = "aarch64")]
             Self::V3(lists) => lists.clear(),
             Self::V2(lists) => lists.reset(),
+            #[cfg(target_arch = "arm")]
+            Self::Software(lists) => lists.reset(),
         }
     }
 
@@ -44,6 +60,8 @@ impl HostLists {
             #[cfg(target_arch = "aarch64")]
             Self::V3(_) => HardwareLists::priority_bits(),
             Self::V2(lists) => lists.priority_bits(),
+            #[cfg(target_arch = "arm")]
+            Self::Software(_) => SoftwareInterface::PRIORITY_BITS,
         }
     }
 }
@@ -54,6 +72,8 @@ macro_rules! of_either {
             #[cfg(target_arch = "aarch64")]
             Self::V3($lists) => $call,
             Self::V2($lists) => $call,
+            #[cfg(target_arch = "arm")]
+            Self::Software($lists) => $call,
         }
     };
 }
@@ -93,6 +113,20 @@ impl ListRegisters for HostLists {
     }
 }
 
+impl GuestInterface for HostLists {
+    #[inline(always)]
+    fn software<R>(&mut self, act: impl FnOnce(&mut SoftwareInterface) -> R) -> Option<R> {
+        match self {
+            #[cfg(target_arch = "arm")]
+            Self::Software(lists) => lists.software(act),
+            _ => {
+                let _ = act;
+                None
+            }
+        }
+    }
+}
+
 impl VirtualCpuInterface for HostLists {
     type State = InterfaceState;
 
@@ -105,6 +139,8 @@ impl VirtualCpuInterface for HostLists {
                 lists.set_active_priorities(state.active[0].0 as u32);
                 lists.enable(true);
             }
+            #[cfg(target_arch = "arm")]
+            Self::Software(lists) => lists.load(&state.software),
         }
     }
 
@@ -117,6 +153,8 @@ impl VirtualCpuInterface for HostLists {
                 state.active[0].0 = lists.active_priorities() as usize;
                 lists.enable(false);
             }
+            #[cfg(target_arch = "arm")]
+            Self::Software(lists) => lists.save(&mut state.software),
         }
     }
 
@@ -125,6 +163,8 @@ impl VirtualCpuInterface for HostLists {
             #[cfg(target_arch = "aarch64")]
             Self::V3(lists) => lists.stop(),
             Self::V2(lists) => lists.enable(false),
+            #[cfg(target_arch = "arm")]
+            Self::Software(lists) => lists.stop(),
         }
     }
 }

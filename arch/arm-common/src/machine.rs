@@ -25,6 +25,47 @@ pub trait Kind: CpuRegisters + Debug + Default + Sync + Sized + 'static {
     /// can save registers, a call of its own keeps the timer's registers out of the path of a kick;
     /// elsewhere the call costs the timer more than it saves.
     const TIMER_INLINE: bool;
+
+    // What follows is EL2's, or Hyp mode's, where a kind does not say otherwise.
+
+    /// [`Backend::counter`].
+    #[inline(always)]
+    fn counter() -> u64 {
+        read!("cntpct_el0")
+    }
+
+    /// [`Backend::set_timer`].
+    fn set_timer(due: Deadline) {
+        match due.ticks() {
+            Some(at) => {
+                write!("cnthp_cval_el2", at);
+                write!("cnthp_ctl_el2", 1);
+            }
+            None => write!("cnthp_ctl_el2", 0),
+        }
+    }
+
+    /// [`Backend::stop_virtual_timer`].
+    fn stop_virtual_timer() {
+        write!("cntv_ctl_el0", 0);
+    }
+
+    /// [`Backend::enter_empty_space`]; `empty` is [`Machine::empty_space`].
+    fn enter_empty_space(empty: u64) {
+        // SAFETY: the stage 2 that maps nothing, under the VMID that no VM has.
+        unsafe { write_own!("vttbr_el2", empty) };
+        sysreg::isb();
+    }
+
+    /// [`Backend::invalidate_all_tlbs`].
+    fn invalidate_all_tlbs() {
+        mmu::forget_all_vmids();
+    }
+
+    /// [`Backend::invalidate_range`].
+    fn invalidate_range(space: u64, range: Span<Ipa>) {
+        mmu::Stage2Tlb(space).invalidate(range);
+    }
 }
 
 /// The CPUs of the board.
@@ -70,7 +111,7 @@ impl<K: Kind> Backend for Machine<K> {
 
     #[inline(always)]
     fn counter(&self) -> u64 {
-        read!("cntpct_el0")
+        K::counter()
     }
 
     #[inline(always)]
@@ -79,17 +120,11 @@ impl<K: Kind> Backend for Machine<K> {
     }
 
     fn set_timer(&self, due: Deadline) {
-        match due.ticks() {
-            Some(at) => {
-                write!("cnthp_cval_el2", at);
-                write!("cnthp_ctl_el2", 1);
-            }
-            None => write!("cnthp_ctl_el2", 0),
-        }
+        K::set_timer(due);
     }
 
     fn stop_virtual_timer(&self) {
-        write!("cntv_ctl_el0", 0);
+        K::stop_virtual_timer();
     }
 
     #[inline(always)]
@@ -136,17 +171,15 @@ impl<K: Kind> Backend for Machine<K> {
     }
 
     fn enter_empty_space(&self) {
-        // SAFETY: the stage 2 that maps nothing, under the VMID that no VM has.
-        unsafe { write_own!("vttbr_el2", self.empty_space) };
-        sysreg::isb();
+        K::enter_empty_space(self.empty_space);
     }
 
     fn invalidate_all_tlbs(&self) {
-        mmu::forget_all_vmids();
+        K::invalidate_all_tlbs();
     }
 
     fn invalidate_range(&self, space: u64, range: Span<Ipa>) {
-        mmu::Stage2Tlb(space).invalidate(range);
+        K::invalidate_range(space, range);
     }
 
     fn invalidate_instruction_caches(&self) {

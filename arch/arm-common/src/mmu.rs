@@ -7,9 +7,12 @@
 //! of Hyp mode's LPAE, too (DDI 0406C, B3.6).
 
 use crate::frames::Frames;
+use crate::privilege::is_deprivileged;
 use crate::space::{self, GEOMETRY, REACH, STACKS};
 use crate::{write, write_own};
 use hanok_hal::Tlb;
+#[cfg(target_arch = "arm")]
+use hanok_paging::short;
 use hanok_paging::{El2Stage1, MapError, Stage1Attributes, Table};
 use hanok_types::{Address, CpuId, Hpa, Hva, Ipa, PAGE_SIZE, Span};
 
@@ -33,7 +36,17 @@ pub fn stack_tops(cpu: CpuId) -> (u64, u64) {
 
 /// The hypervisor's table while it is being made.
 #[derive(Debug)]
-pub struct OwnTable(Table<El2Stage1, Frames>);
+pub struct OwnTable(Format);
+
+/// The table in the format of the level that the hypervisor runs at.
+#[derive(Debug)]
+enum Format {
+    /// EL2's, and Hyp mode's.
+    Long(Table<El2Stage1, Frames>),
+    /// PL1's.
+    #[cfg(target_arch = "arm")]
+    Short(short::OwnTable<Frames>),
+}
 
 /// Why the hypervisor's table could not be made.
 pub type OwnMapError = MapError<Hva>;
@@ -41,7 +54,11 @@ pub type OwnMapError = MapError<Hva>;
 impl OwnTable {
     /// An empty table; `None` if `frames` has no frame left.
     pub fn new(frames: Frames) -> Option<Self> {
-        Table::new(GEOMETRY, frames).map(Self)
+        #[cfg(target_arch = "arm")]
+        if is_deprivileged() {
+            return short::OwnTable::new(frames).map(Format::Short).map(Self);
+        }
+        Table::new(GEOMETRY, frames).map(Format::Long).map(Self)
     }
 
     /// Maps `len` bytes, whole pages, at `at`.
@@ -56,7 +73,11 @@ impl OwnTable {
             return Ok(());
         }
         let span = Span::new(Hva::new(at), len).ok_or(MapError::OutOfRange)?;
-        self.0.map(&mut OwnTlb, span, to, rights)
+        match &mut self.0 {
+            Format::Long(table) => table.map(&mut OwnTlb, span, to, rights),
+            #[cfg(target_arch = "arm")]
+            Format::Short(table) => table.map(span, to, rights),
+        }
     }
 
     /// Maps a range one to one, rounded to whole pages.
@@ -88,7 +109,11 @@ impl OwnTable {
 
     /// Physical address of the table.
     pub fn root(&self) -> Hpa {
-        self.0.root()
+        match &self.0 {
+            Format::Long(table) => table.root(),
+            #[cfg(target_arch = "arm")]
+            Format::Short(table) => table.root(),
+        }
     }
 
     /// Makes it this CPU's translation, for good.
@@ -97,6 +122,15 @@ impl OwnTable {
     /// Everything in use, this code and its stack included, is mapped at its present address.
     pub unsafe fn activate(&self) {
         crate::sysreg::dsb_sy();
+        #[cfg(target_arch = "arm")]
+        if is_deprivileged() {
+            let root = self.root().get() | space::WALKS;
+            // SAFETY: by this function's contract, all that is in use stays where it is.
+            unsafe { write_own!("ttbr0_pl1", root) };
+            crate::sysreg::isb();
+            space::forget_pl1_here();
+            return;
+        }
         // SAFETY: by this function's contract, all that is in use stays where it is.
         unsafe { write_own!("ttbr0_el2", self.root().get()) };
         crate::sysreg::isb();
@@ -105,9 +139,13 @@ impl OwnTable {
     }
 }
 
-/// A writable page is never executed, whatever its descriptor says (SCTLR_EL2.WXN).
+/// A writable page is never executed, whatever its descriptor says (SCTLR_EL2.WXN). CPUs without
+/// virtualization extensions do not have that bit: there the descriptors alone decide.
 pub fn forbid_writable_code() {
     const WXN: u64 = 1 << 19;
+    if is_deprivileged() {
+        return;
+    }
     let now = crate::read!("sctlr_el2");
     // SAFETY: with the final tables no code page is writable, so nothing in use changes.
     unsafe { write_own!("sctlr_el2", now | WXN) };
@@ -139,7 +177,13 @@ impl Tlb<Ipa> for Stage2Tlb {
     /// VMID, as they cannot be found by an IPA. Anything larger was a block or a table, parts of which may
     /// be cached, so all entries of the VMID are invalidated. Both operations act on the VMID of VTTBR_EL2,
     /// which may be another VM's here.
+    ///
+    /// At PL1 there is no stage 2 in the CPU: what TLBs hold of a guest is shadows' entries, and all go.
     fn invalidate(&mut self, range: Span<Ipa>) {
+        #[cfg(target_arch = "arm")]
+        if is_deprivileged() {
+            return space::forget_pl1();
+        }
         crate::sysreg::dsb_ish();
         let forget = || match range.len() {
             PAGE_SIZE => space::forget_guest_page(range.start()),
@@ -179,6 +223,10 @@ fn under(space: u64, maintenance: impl FnOnce()) {
 
 /// Invalidates the entries of all guests in the TLBs of all CPUs.
 pub fn forget_all_vmids() {
+    #[cfg(target_arch = "arm")]
+    if is_deprivileged() {
+        return space::forget_pl1();
+    }
     crate::sysreg::dsb_ish();
     space::forget_every_vmid();
 }

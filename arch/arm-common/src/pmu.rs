@@ -3,9 +3,11 @@
 //! The highest event counter is EL2's, or Hyp mode's: MDCR_EL2.HPMN leaves it out of the guest's
 //! part, and guests have no PMU at all. It counts INST_RETIRED there alone (DDI 0487, D13.11 and
 //! "PMEVTYPER<n>_EL0"; DDI 0406C, C12.8 and "PMXEVTYPER"). A CPU without a PMU, with a single
-//! counter or without that event counts nothing.
+//! counter or without that event counts nothing. Neither does one whose hypervisor runs at PL1: its counters are
+//! not split, and ARMv7's Cortex-A9 could not tell PL1 from User mode.
 
 use crate::controls::Mdcr;
+use crate::privilege::is_deprivileged;
 use crate::{read, write};
 
 /// INST_RETIRED.
@@ -65,7 +67,7 @@ pub fn fence() -> Mdcr {
 /// Whether this CPU counts instructions. It is found by a trial, as not every CPU with a PMU has PMCEID0,
 /// which says whether the event exists (QEMU's models of Cortex-A7 and A15 do not).
 pub fn counts() -> bool {
-    if own_of(event_counters()).is_none() {
+    if is_deprivileged() || own_of(event_counters()).is_none() {
         return false;
     }
     write!("mdcr_el2", fence().bits());

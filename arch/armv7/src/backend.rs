@@ -2,22 +2,51 @@
 //! debug and FP registers.
 
 use crate::traps::Features;
-use crate::{HostContext, fp, host_id};
+use crate::{HostContext, fp, host_id, write, write_own};
 use hanok_arm_common::machine::Kind;
+use hanok_arm_common::privilege::is_deprivileged;
 use hanok_decode::SysReg;
+use hanok_types::Deadline;
 use hanok_vm::{CpuRegisters, StackPointer};
 
-/// Hyp mode of ARMv7-A.
+/// A CPU of ARMv7-A, whose Hyp mode the hypervisor runs in, or whose PL1.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Hyp;
+pub struct Arm32;
 
-impl Kind for Hyp {
+impl Kind for Arm32 {
     type Context = HostContext;
     type Features = Features;
     const TIMER_INLINE: bool = true;
+
+    /// At PL1 the hypervisor's timer is PL1's physical one (DDI 0406C, B8.1.5).
+    fn set_timer(due: Deadline) {
+        let deprivileged = is_deprivileged();
+        match due.ticks() {
+            Some(at) if deprivileged => {
+                write!("cntp_cval_el0", at);
+                write!("cntp_ctl_el0", 1);
+            }
+            None if deprivileged => write!("cntp_ctl_el0", 0),
+            Some(at) => {
+                write!("cnthp_cval_el2", at);
+                write!("cnthp_ctl_el2", 1);
+            }
+            None => write!("cnthp_ctl_el2", 0),
+        }
+    }
+
+    /// At PL1 no guest's memory is in the CPU's translation while the hypervisor runs.
+    fn enter_empty_space(empty: u64) {
+        if is_deprivileged() {
+            return;
+        }
+        // SAFETY: the stage 2 that maps nothing, under the VMID that no VM has.
+        unsafe { write_own!("vttbr_el2", empty) };
+        hanok_arm_common::sysreg::isb();
+    }
 }
 
-impl CpuRegisters for Hyp {
+impl CpuRegisters for Arm32 {
     fn id_register(&self, id: SysReg) -> u64 {
         host_id::read(id)
     }

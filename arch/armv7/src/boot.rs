@@ -2,19 +2,22 @@
 //!
 //! The image is linked at [`IMAGE_BASE`] and may be loaded at any page (a boot loader of the ARM
 //! boot protocol promises no more). The code here runs with the MMU off and position-independent:
-//! it brings the CPU to Hyp mode, then builds a throw-away translation in which the image is
+//! it brings the CPU to Hyp mode if it has one, then builds a throw-away translation in which the image is
 //! readable, writable and executable, by pages where it is linked and by 2 MiB blocks where it
 //! is, and everything else that is needed early (the device tree, the early console) sits at its
 //! physical address. Rust replaces it by the real one, which is W^X, as soon as it knows the
 //! board ([`crate::mmu`]).
 //!
-//! Three ways lead to Hyp mode, by the mode in which the CPU starts:
+//! Two ways lead to Hyp mode, by the mode in which the CPU starts:
 //! - in Hyp mode: nothing is to be done;
 //! - in Secure Supervisor mode, no firmware having been there: through Monitor mode, after what a
 //!   firmware would have opened for the Non-secure state (interrupts of group 1, priorities,
-//!   FP);
-//! - in Supervisor mode of a CPU without Virtualization Extensions: `no_virtualization`, which
-//!   is where the backend for such CPUs begins.
+//!   FP).
+//!
+//! In Supervisor mode of a CPU without virtualization extensions the hypervisor stays there: it runs at PL1,
+//! and its tables are those of `boot/pl1.rs`. Code that serves both asks for the mode, whose bit 0 differs.
+
+mod pl1;
 
 use core::sync::atomic::AtomicU32;
 use hanok_arm_common::image::BOOT_STACK;
@@ -66,6 +69,12 @@ hanok_image_info:
     add     r0, r0, r10
     .endm
 
+    // NE at PL1, EQ in Hyp mode. Clobbers r0.
+    .macro  ask_pl1
+    mrs     r0, cpsr
+    tst     r0, #1
+    .endm
+
     // Maps the 2 MiB around r0 at r1, lower and upper attributes r2 and r3. Clobbers r0, r1, r4.
 map_block:
     lsr     r4, r1, #21
@@ -81,7 +90,7 @@ map_block:
 hanok_boot:
     mov     r11, r2
     bl      to_hyp
-    bl      hyp_basics
+    bl      basics
     place   hanok_image_start
     mov     r7, r0
     lsl     r0, r0, #20             // the pages below would be those of something else
@@ -99,8 +108,19 @@ hanok_boot:
     strd    r2, r3, [r1], #8
     b       2b
 3:
+    place   __image_end
+    mov     r6, r0
+    place   hanok_image_info
+    ldr     r5, [r0, #32]
     place   hanok_boot_tables
     mov     r9, r0
+    ask_pl1
+    beq     31f
+    bl      hanok_pl1_tables
+    place   hanok_boot_tables
+    mov     r9, r0
+    b       7f
+31:
     add     r8, r9, #4096
     // Level 1: four level-2 tables, one for each GiB.
     orr     r0, r8, #3
@@ -125,8 +145,6 @@ hanok_boot:
 
     // The image at its physical place, for the moment the MMU goes on.
     mov     r3, #0
-    place   __image_end
-    mov     r6, r0
     lsr     r5, r7, #21
     lsl     r5, r5, #21
 5:  mov     r0, r5
@@ -187,19 +205,28 @@ hanok_boot:
     mov     lr, #0
     ldr     pc, =hanok_boot_main
 
-    // Hyp mode without interrupts, vectors that say what happens, and r10. Clobbers r0, r1.
-hyp_basics:
+    // No interrupts, vectors that say what happens, and r10. Clobbers r0, r1.
+basics:
     cpsid   aif
     adr     r10, 1f
     ldr     r0, =1f
 1:  sub     r10, r10, r0
     place   early_vectors
+    // Branches: an undefined instruction may be one although its condition fails (DDI 0406C, B1.9.3).
+    mrs     r1, cpsr
+    tst     r1, #1
+    bne     34f
     mcr     p15, 4, r0, c12, c0, 0  // HVBAR
     isb
     bx      lr
+34: mcr     p15, 0, r0, c12, c0, 0  // VBAR
+    isb
+    bx      lr
 
-    // Turns the MMU on with level-1 table r9. Clobbers r0, r1.
+    // Turns the MMU on with level-1 table r9. Clobbers r0 to r3 and r9.
 mmu_on:
+    ask_pl1
+    bne     hanok_pl1_mmu_on
     mov     r1, #0
     mcr     p15, 4, r1, c1, c1, 0   // HCR: nothing yet
     isb
@@ -226,7 +253,7 @@ mmu_on:
     .global hanok_released_boot
 hanok_released_boot:
     bl      to_hyp
-    bl      hyp_basics
+    bl      basics
     mrc     p15, 0, r1, c0, c0, 5   // MPIDR
     bic     r1, r1, #0x7f000000     // bit 31 and the affinity
     orr     r1, r1, #0x80000000
@@ -245,7 +272,7 @@ hanok_released_boot:
 hanok_secondary_boot:
     mov     r11, r0
     bl      to_hyp
-    bl      hyp_basics
+    bl      basics
     mov     r0, r11
 9:  ldr     r5, [r0, #0]
     ldr     r6, [r0, #8]
@@ -255,19 +282,24 @@ hanok_secondary_boot:
     mov     r9, r0
     bl      mmu_on
     ldr     pc, =10f
-10: mov     r0, #0
+10: ask_pl1
+    beq     32f
+    bl      hanok_pl1_final
+    b       33f
+32: mov     r0, #0
     mcrr    p15, 4, r5, r0, c2
     isb
     mcr     p15, 4, r0, c8, c7, 0
     dsb     sy
     isb
-    mov     sp, r6
+33: mov     sp, r6
     mov     r0, r7
     mov     r11, #0
     mov     lr, #0
     ldr     pc, =hanok_secondary_main
 
-    // Goes to Hyp mode from the mode that the CPU is in. Keeps r0 to r2 and r11; clobbers r3 to r6.
+    // Goes to Hyp mode from the mode that the CPU is in, or stays at PL1 of a CPU without it. Keeps r0 to r2
+    // and r11; clobbers r3 to r6.
 to_hyp:
     mrs     r3, cpsr
     and     r3, r3, #0x1f
@@ -277,7 +309,7 @@ to_hyp:
     bne     wrong_mode
     mrc     p15, 0, r3, c0, c1, 1   // ID_PFR1
     tst     r3, #0xf000             // Virtualization
-    beq     no_virtualization
+    bxeq    lr
     tst     r3, #0xf0               // Security
     beq     wrong_mode
     // In the Non-secure state the next but one is undefined.
@@ -336,10 +368,6 @@ to_hyp:
 
     // Says why on the console, if the image tool named one, and stops. Powering off by either PSCI
     // conduit would be a guess.
-    // Here the backend without virtualization hardware begins, once there is one.
-no_virtualization:
-    ldr     r1, =20f
-    b       early_say
 wrong_mode:
     ldr     r1, =21f
     b       early_say
@@ -365,8 +393,6 @@ early_say:
 14: wfe
     b       14b
     .ltorg
-20: .asciz  "\r\nhanok: refused: this CPU has no virtualization extensions, and the backend that does without them is not in this image\r\nhanok: end: refused\r\n"
-    .balign 4
 21: .asciz  "\r\nhanok: refused: not started in Hyp mode, nor in Secure Supervisor mode: somebody else has the virtualization extensions (QEMU: -M virt,virtualization=on)\r\nhanok: end: refused\r\n"
     .balign 4
 22: .asciz  "\r\nhanok: refused: the image is not at a multiple of 4 KiB: its header is damaged, or the boot loader does not follow it\r\nhanok: end: refused\r\n"
@@ -389,10 +415,11 @@ non_secure_vectors:
 
     .section .bss.boot, "aw", %nobits
     .balign 4096
-    // Level 1, four of level 2, one of level 3.
+    // Level 1, four of level 2, one of level 3; at PL1 four of the first level, one of the second, and three
+    // by which the first is aligned.
     .global hanok_boot_tables
 hanok_boot_tables:
-    .space  4096 * 6
+    .space  4096 * 8
     .global hanok_released_record
     .balign 8
 hanok_released_record:

@@ -6,6 +6,7 @@ use crate::{read, stage1, write, write_own};
 use core::arch::asm;
 use hanok_arm_common::aborts::{Aborted, Untranslated};
 use hanok_arm_common::controls::Hcr;
+use hanok_arm_common::privilege::is_deprivileged;
 use hanok_decode::{Psr, banked_register};
 use hanok_types::{Ipa, Regs};
 
@@ -139,6 +140,10 @@ impl HypContext {
     pub fn put_back(&mut self) {
         if self.folded {
             return self.depart_folded();
+        }
+        // Nothing is folded at PL1, and an exit of Hyp mode that folds does not ask.
+        if is_deprivileged() {
+            return;
         }
         let regs = &self.regs;
         for (from, to) in regs.x.iter().zip(self.frame.iter_mut().take(FRAME - 1)) {

@@ -17,10 +17,9 @@ use crate::exits::yields;
 use crate::{Host, Vcpu, read, write_own};
 use hanok_arm_common::aborts::fault_ipa;
 use hanok_arm_common::exited::Fast;
-use hanok_arm_common::host_gic::BoardGic;
 use hanok_arm_common::interrupted::interrupt;
+use hanok_arm_common::lists::HostLists;
 use hanok_decode::{Esr, Frequent, Psr, mode, register_of_word_load, register_of_word_store};
-use hanok_hal::Backend;
 use hanok_pcpu::guest;
 use hanok_types::{GicVersion, Regs};
 use hanok_vgic::Sgir;
@@ -93,7 +92,9 @@ fn access_device(vcpu: &mut Vcpu, local: &mut Local, esr: u32) -> Fast {
     };
     let ipa = fault_ipa(read!("far_el2"), false);
     let board = local.board;
-    let lists = &mut board.machine.lists();
+    // SAFETY: the vectors of Hyp mode alone call this.
+    let (_, lists) = unsafe { board.machine.gic.at_hyp() };
+    let lists = &mut HostLists::V2(lists);
     if guest(vcpu, board, lists)
         .by_register(ipa, write, wanted)
         .is_err()
@@ -188,6 +189,7 @@ fn advance(esr: u64) -> u64 {
 /// A physical interrupt, which is acknowledged here in any case.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_irq(mut exited: Exited) -> Option<Exited> {
-    let BoardGic::V2(gic, lists) = exited.with(|_, local| local.board.machine.gic);
+    // SAFETY: the vectors of Hyp mode alone call this.
+    let (gic, lists) = exited.with(|_, local| unsafe { local.board.machine.gic.at_hyp() });
     interrupt(exited, gic, &lists)
 }

@@ -18,7 +18,8 @@
 //! | closed | EN and nothing else | in its [`FpState`] |
 //! | open | the owner's, who runs | there |
 
-use crate::{read, write_own};
+use crate::{read, write, write_own};
+use hanok_arm_common::privilege::is_deprivileged;
 use hanok_hal::FpGiven;
 
 /// Q0 to Q15 (D0 to D31) with their control and status.
@@ -142,7 +143,13 @@ fn set_control(value: u32) {
 
 /// Closes the trap on a CPU that starts. One without FP, or whose Secure side keeps it to itself
 /// (NSACR), is closed for ever, and FPEXC cannot be reached (B4.1.64, HCPTR).
+///
+/// At PL1 neither the hypervisor nor User mode may use FP registers (CPACR).
 pub fn install() {
+    if is_deprivileged() {
+        write!("cpacr_el1", 0);
+        return;
+    }
     open_trap();
     if !is_closed() {
         set_control(ENABLE);
@@ -154,7 +161,7 @@ pub fn install() {
 /// Closes the trap, so that the next guest's first access to FP or SIMD is an exit. The registers in the
 /// CPU are lost; if a vCPU still needs them, [`FpState::close`] must be called instead.
 pub fn close() {
-    if !is_closed() {
+    if !is_deprivileged() && !is_closed() {
         set_control(ENABLE);
         // SAFETY: Hyp mode uses FP registers in this file alone, which opens the trap before.
         unsafe { write_own!("cptr_el2", CPTR_ALWAYS | CPTR_TFP) };
@@ -164,6 +171,9 @@ pub fn close() {
 /// Gives the FP registers to `next`, whose first access since it came was trapped. `owner` is the vCPU
 /// whose registers are in the CPU.
 pub fn hand_over(owner: Option<&mut FpState>, next: &FpState) -> FpGiven {
+    if is_deprivileged() {
+        return FpGiven::Absent;
+    }
     open_trap();
     if is_closed() {
         return FpGiven::Absent;
@@ -179,12 +189,31 @@ pub fn hand_over(owner: Option<&mut FpState>, next: &FpState) -> FpGiven {
 
 /// MVFR0 or, where `second`, MVFR1, whatever the trap is.
 pub fn feature_register(second: bool) -> u64 {
+    if is_deprivileged() {
+        return feature_register_at_pl1(second);
+    }
     let trap = read!("cptr_el2");
     open_trap();
     // SAFETY: reads an ID register; the trap is open.
     let value = unsafe { hanok_fp_features(second.into()) };
     // SAFETY: as it was before.
     unsafe { write_own!("cptr_el2", trap) };
+    hanok_arm_common::sysreg::isb();
+    value.into()
+}
+
+/// The same at PL1, where CPACR has the trap. It ignores writes for coprocessors that are not there.
+fn feature_register_at_pl1(second: bool) -> u64 {
+    const PL1_ALONE: u64 = 0b0101 << 20;
+    write!("cpacr_el1", PL1_ALONE);
+    hanok_arm_common::sysreg::isb();
+    let value = if read!("cpacr_el1") & PL1_ALONE == PL1_ALONE {
+        // SAFETY: reads an ID register; CPACR lets PL1 do that.
+        unsafe { hanok_fp_features(second.into()) }
+    } else {
+        0
+    };
+    write!("cpacr_el1", 0);
     hanok_arm_common::sysreg::isb();
     value.into()
 }
@@ -221,7 +250,7 @@ pub fn set_vector(index: u8, value: u128) {
 /// The answer of `act`, which runs with the FPU on, if there is a Q register `index`; 0 for those that the
 /// CPU does not have.
 fn with_register(index: u8, act: impl FnOnce() -> u128) -> Option<u128> {
-    if is_closed() || index >= 16 {
+    if is_deprivileged() || is_closed() || index >= 16 {
         return None;
     }
     if index >= 8 && upper() == 0 {
@@ -239,7 +268,7 @@ impl FpState {
     /// Takes FPEXC out of the CPU and closes the trap, where it is open: this is then the state of
     /// the vCPU that was in the CPU. Its other registers stay.
     pub fn close(&mut self) {
-        if !is_closed() {
+        if !is_deprivileged() && !is_closed() {
             self.fpexc = control();
             close();
         }

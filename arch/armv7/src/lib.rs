@@ -8,8 +8,8 @@
 //! interrupts masked, in A32, without FP. Manual: DDI 0406C, part B, with chapter B1.7 "The
 //! Virtualization Extensions".
 //!
-//! The first instructions find out whether a CPU has these extensions (`boot.rs`); a backend for CPUs
-//! without them would begin there.
+//! The first instructions find out whether a CPU has these extensions (`boot.rs`). On one that does not, the
+//! hypervisor runs at PL1, in Supervisor mode (`boot/pl1.rs`, `supervisor.rs`).
 
 #![no_std]
 
@@ -26,6 +26,7 @@ pub mod last_words;
 mod pl1;
 mod registers;
 mod stage1;
+mod supervisor;
 mod switch;
 pub mod traps;
 pub mod vectors;
@@ -38,6 +39,6 @@ pub use vectors::go_on_stack;
 hanok_arm_common::wiring!(Host);
 
 /// The CPUs of the board.
-pub type Host = hanok_arm_common::machine::Machine<backend::Hyp>;
+pub type Host = hanok_arm_common::machine::Machine<backend::Arm32>;
 /// A vCPU of this backend.
 pub type Vcpu = hanok_pcpu::Vcpu<Host>;

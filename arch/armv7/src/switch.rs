@@ -1,5 +1,7 @@
 //! The operations that the executive needs on a vCPU's registers: reset, loading into the CPU, saving, and
 //! taking an exception.
+//!
+//! At PL1 no register of the CPU's is a guest's yet, so what moves them does nothing there.
 
 use crate::context::HypContext;
 use crate::fp::{self, FpState};
@@ -7,6 +9,7 @@ use crate::pl1::Pl1State;
 use crate::{Host, errors, inject, read, registers, write, write_own};
 use core::fmt::Arguments;
 use hanok_arm_common::controls::Hcr;
+use hanok_arm_common::privilege::is_deprivileged;
 use hanok_arm_common::{space, sysreg};
 use hanok_decode::{Psr, mode};
 use hanok_hal::{Arrival, Backend, Context, FpGiven, GuestFault, GuestMemory, LateError, Start};
@@ -71,6 +74,9 @@ impl Context<Host> for HypContext {
     }
 
     fn save(&mut self, machine: &Host, _debugs: bool) -> LateError {
+        if is_deprivileged() {
+            return LateError::None;
+        }
         self.pl1.save(machine.features.thumbee);
         write!("cntv_ctl_el0", 0);
         // A virtual abort that the guest has taken meanwhile is no longer pending.
@@ -82,6 +88,9 @@ impl Context<Host> for HypContext {
     }
 
     fn load(&mut self, machine: &Host, arrival: Arrival) {
+        if is_deprivileged() {
+            return;
+        }
         self.pl1.load(arrival.space, machine.features.thumbee);
         if arrival.stale {
             sysreg::isb();
@@ -103,6 +112,9 @@ impl Context<Host> for HypContext {
 
     fn discard(&mut self, machine: &Host) -> LateError {
         machine.stop_virtual_timer();
+        if is_deprivileged() {
+            return LateError::None;
+        }
         let late = errors::take(false);
         fp::close();
         machine.reported(late)
@@ -121,7 +133,7 @@ impl Context<Host> for HypContext {
 
     /// A pending virtual abort also wakes the vCPU from WFI (DDI 0406C, B1.8.13).
     fn has_pending_error(&self, resident: bool) -> bool {
-        let hcr = if resident {
+        let hcr = if resident && !is_deprivileged() {
             read!("hcr_el2")
         } else {
             self.hcr.bits()
@@ -134,15 +146,22 @@ impl Context<Host> for HypContext {
     }
 
     fn inject(&mut self, fault: GuestFault, _memory: &impl GuestMemory) {
-        inject::inject(self, fault);
+        if !is_deprivileged() {
+            inject::inject(self, fault);
+        }
     }
 
     fn fetch_vector(&self) -> u64 {
+        if is_deprivileged() {
+            return 0;
+        }
         inject::fetch_vector()
     }
 
     fn copy_from_cpu(&mut self, machine: &Host) {
-        self.pl1.save(machine.features.thumbee);
+        if !is_deprivileged() {
+            self.pl1.save(machine.features.thumbee);
+        }
     }
 
     fn storm_vector(&self) -> Option<u64> {

@@ -3,6 +3,7 @@
 use crate::{maintain, read, write, write_own};
 use hanok_arm_common::controls::{Hcr, Mdcr};
 use hanok_arm_common::pmu;
+use hanok_arm_common::privilege::is_deprivileged;
 use hanok_arm_common::sysreg::{dsb_sy, isb};
 use hanok_paging::Geometry;
 
@@ -48,6 +49,9 @@ const CNTHCTL: u64 = 1;
 /// Sets the registers that are the same for every guest on this CPU; HCR is set with each vCPU. `vtcr` is
 /// the same for all, and `empty_space` the VTTBR while there is no guest.
 pub fn install(vtcr: u64, empty_space: u64, features: Features) {
+    if is_deprivileged() {
+        return install_at_pl1();
+    }
     // SAFETY: no guest runs here yet; it is of the geometry that every stage 2 is made with.
     unsafe { write_own!("vtcr_el2", vtcr) };
     // SAFETY: the stage 2 that maps nothing, under the VMID that no VM has.
@@ -65,6 +69,15 @@ pub fn install(vtcr: u64, empty_space: u64, features: Features) {
     write!("vpidr_el2", read!("midr_el1"));
     crate::fp::install();
     pmu::start();
+    isb();
+}
+
+/// The same at PL1: User mode reaches neither the timers (CNTKCTL) nor FP registers.
+fn install_at_pl1() {
+    write!("cntkctl_el1", 0);
+    write!("cntv_ctl_el0", 0);
+    write!("cntp_ctl_el0", 0);
+    crate::fp::install();
     isb();
 }
 

@@ -15,6 +15,7 @@
 use crate::{Host, HostContext, Vcpu};
 use core::mem::offset_of;
 use hanok_arm_common::cpu::Cpu;
+use hanok_arm_common::privilege::is_deprivileged;
 use hanok_decode::Class;
 use hanok_types::platform;
 
@@ -150,7 +151,11 @@ hanok_hyp_fault_entry:
     str     r2, [sp, #4]
     ldr     r2, [sp, #64]
     str     r2, [sp, #56]
-    // The frame: r0 to r12 at 0 to 48, sp at 52, lr at 56.
+    mrs     r2, ELR_hyp
+    str     r2, [sp, #60]
+    mrs     r2, SPSR_hyp
+    str     r2, [sp, #64]
+    // The frame: r0 to r12 at 0 to 48, sp at 52, lr at 56, the program counter and status after them.
     mov     r2, sp
     mov     r0, r1
     mov     r1, #0
@@ -180,7 +185,7 @@ hanok_go_on_stack:
 
 const _: () = assert!(offset_of!(Vcpu, context) + offset_of!(HostContext, frame) == 0);
 
-/// The registers at a fault of Hyp mode itself.
+/// The registers at a fault of the hypervisor itself, in Hyp mode or at PL1.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct FaultFrame {
@@ -190,6 +195,10 @@ pub struct FaultFrame {
     pub sp: u32,
     /// The link register.
     pub lr: u32,
+    /// The return address: where it happened, or near it (DDI 0406C, table B1-7).
+    pub pc: u32,
+    /// The status of then.
+    pub psr: u32,
 }
 
 unsafe extern "C" {
@@ -200,6 +209,9 @@ unsafe extern "C" {
 
 /// Points this CPU at the vectors.
 pub fn install() {
+    if is_deprivileged() {
+        return crate::supervisor::install();
+    }
     // SAFETY: the linked address of a table that is 32-byte aligned and never freed.
     unsafe { crate::write_own!("vbar_el2", &raw const hanok_vectors as u64) };
     hanok_arm_common::sysreg::isb();
@@ -211,6 +223,10 @@ pub fn install() {
 /// `vcpu` is the last answer of `Cpu::begin` or `Cpu::finish`; no data on the caller's stack is needed
 /// again.
 pub unsafe fn enter(vcpu: *mut Vcpu) -> ! {
+    if is_deprivileged() {
+        // SAFETY: by this function's contract.
+        unsafe { crate::supervisor::enter(vcpu) }
+    }
     // SAFETY: by this function's contract.
     unsafe { hanok_enter(vcpu.cast()) }
 }

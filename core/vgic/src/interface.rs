@@ -128,6 +128,9 @@ impl ListRegisters for SoftwareInterface {
 }
 
 impl SoftwareInterface {
+    /// The number of bits of priority.
+    pub const PRIORITY_BITS: u32 = PRIORITY_MASK.count_ones();
+
     /// An interface after a reset: all interrupts are masked.
     pub const fn new(version: GicVersion) -> Self {
         Self {

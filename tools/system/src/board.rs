@@ -71,8 +71,11 @@ pub enum Architecture {
 }
 
 /// The CPU backends, and the architecture of their guests.
-const BACKENDS: [(&str, Architecture); 2] =
-    [("el2", Architecture::Arm64), ("hyp", Architecture::Arm)];
+const BACKENDS: [(&str, Architecture); 3] = [
+    ("el2", Architecture::Arm64),
+    ("hyp", Architecture::Arm),
+    ("deprivileged", Architecture::Arm),
+];
 
 /// A board.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +84,7 @@ pub struct Board {
     pub name: String,
     /// A description in one line.
     pub description: String,
-    /// The CPU backend that runs on it: `el2` or `hyp`.
+    /// The CPU backend that runs on it: `el2`, `hyp` or `deprivileged`.
     pub backend: String,
     /// The CPU model where the description names none.
     pub cpu: String,

@@ -1,5 +1,5 @@
-//! Hyp mode's address space (32 bits), and the operations that keep TLBs consistent with it and with stage
-//! 2 (DDI 0406C, B3.10.5 and B4.2.2).
+//! The hypervisor's address space (32 bits), which is the same in Hyp mode and at PL1, and the operations that
+//! keep TLBs consistent with it and with stage 2 (DDI 0406C, B3.10.5 and B4.2.2).
 //!
 //! RAM and devices of a board from [`STACKS`] on cannot be mapped, nor can those above 4 GiB.
 
@@ -68,4 +68,19 @@ pub fn forget_every_vmid() {
     maintain!(4 8 3 4, 0);
     dsb_ish();
     isb();
+}
+
+/// The bits of TTBR0 at PL1 beside the address: walks are inner and outer write-back, write-allocate, and
+/// shareable (IRGN, RGN and S with the Multiprocessing Extensions; DDI 0406C, B4.1.154).
+pub const WALKS: u64 = 1 << 6 | 1 << 3 | 1 << 1;
+
+/// At PL1: invalidates all entries in this CPU's TLBs (TLBIALL).
+pub fn forget_pl1_here() {
+    forget_current_vmid_here();
+}
+
+/// At PL1: invalidates all entries in the TLBs of all CPUs (TLBIALLIS), after what was stored before.
+pub fn forget_pl1() {
+    dsb_ish();
+    forget_current_vmid();
 }

@@ -60,10 +60,15 @@ macro_rules! encoding {
     ("tpidrro_el0", [$($do:tt)*] $($more:tt)*) => { $($do)*!(one 0 13 0 3 $($more)*) };
     ("tpidr_el1", [$($do:tt)*] $($more:tt)*) => { $($do)*!(one 0 13 0 4 $($more)*) };
     ("tpidr_el2", [$($do:tt)*] $($more:tt)*) => { $($do)*!(one 4 13 0 2 $($more)*) };
+    // The hypervisor's own at PL1, where those of the same encoding above are a guest's.
+    ("ttbr0_pl1", [$($do:tt)*] $($more:tt)*) => { $($do)*!(one 0 2 0 0 $($more)*) };
+    ("vbar_pl1", [$($do:tt)*] $($more:tt)*) => { $($do)*!(one 0 12 0 0 $($more)*) };
+    ("tpidr_pl1", [$($do:tt)*] $($more:tt)*) => { $($do)*!(one 0 13 0 4 $($more)*) };
     ("cntfrq_el0", [$($do:tt)*] $($more:tt)*) => { $($do)*!(one 0 14 0 0 $($more)*) };
     ("cntkctl_el1", [$($do:tt)*] $($more:tt)*) => { $($do)*!(one 0 14 1 0 $($more)*) };
     ("cnthctl_el2", [$($do:tt)*] $($more:tt)*) => { $($do)*!(one 4 14 1 0 $($more)*) };
     ("cnthp_ctl_el2", [$($do:tt)*] $($more:tt)*) => { $($do)*!(one 4 14 2 1 $($more)*) };
+    ("cntp_ctl_el0", [$($do:tt)*] $($more:tt)*) => { $($do)*!(one 0 14 2 1 $($more)*) };
     ("cntv_ctl_el0", [$($do:tt)*] $($more:tt)*) => { $($do)*!(one 0 14 3 1 $($more)*) };
     ("ttbr0_el1", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 0 2 $($more)*) };
     ("ttbr1_el1", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 1 2 $($more)*) };
@@ -71,6 +76,7 @@ macro_rules! encoding {
     ("vttbr_el2", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 6 2 $($more)*) };
     ("par_el1", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 0 7 $($more)*) };
     ("cntpct_el0", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 0 14 $($more)*) };
+    ("cntp_cval_el0", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 2 14 $($more)*) };
     ("cntv_cval_el0", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 3 14 $($more)*) };
     ("cntvoff_el2", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 4 14 $($more)*) };
     ("cnthp_cval_el2", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 6 14 $($more)*) };
@@ -117,12 +123,23 @@ pub fn own_pointer() -> usize {
     value
 }
 
+/// The same pointer at PL1: TPIDRPRW, which User mode cannot read.
+#[inline(always)]
+pub fn own_pointer_at_pl1() -> usize {
+    let value: usize;
+    // SAFETY: reading this register changes nothing.
+    unsafe {
+        core::arch::asm!("mrc p15, 0, {}, c13, c0, 4", out(reg) value, options(pure, readonly, nostack, preserves_flags));
+    }
+    value
+}
+
 #[doc(hidden)]
 #[macro_export]
 macro_rules! read_encoded {
     (one $opc1:literal $crn:literal $crm:literal $opc2:literal) => {{
         let value: u32;
-        // SAFETY: reading this register in Hyp mode changes no memory that Rust knows of.
+        // SAFETY: reading this register changes no memory that Rust knows of.
         unsafe { core::arch::asm!(concat!("mrc p15, ", $opc1, ", {}, c", $crn, ", c", $crm, ", ", $opc2), out(reg) value, options(nostack, preserves_flags)) };
         u64::from(value)
     }};

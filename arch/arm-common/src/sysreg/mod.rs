@@ -15,9 +15,9 @@ pub use instructions::*;
 /// The hypervisor's own registers: a wrong value in one breaks what safe code relies on, at once or at the
 /// next exit. They determine how EL2 translates its addresses, where its exceptions go, which data is this
 /// pCPU's, and whether it may use FP registers; where the return to a guest goes; and which memory a guest
-/// can access, and how it is kept out of EL2. All other registers that are written govern the guest's own
-/// state, or an interrupt.
-const OWN: [&str; 12] = [
+/// can access, and how it is kept out of EL2. The last three are those of a hypervisor at PL1 of a 32-bit CPU. All other
+/// registers that are written govern the guest's own state, or an interrupt.
+const OWN: [&str; 15] = [
     "sctlr_el2",
     "tcr_el2",
     "ttbr0_el2",
@@ -30,6 +30,9 @@ const OWN: [&str; 12] = [
     "hcr_el2",
     "vtcr_el2",
     "vttbr_el2",
+    "ttbr0_pl1",
+    "vbar_pl1",
+    "tpidr_pl1",
 ];
 
 /// Whether `register` is one of the hypervisor's own, which [`write!`](crate::write) refuses and

@@ -1,0 +1,24 @@
+//! Where the hypervisor runs: in Hyp mode, or at PL1 of a CPU without virtualization extensions.
+//!
+//! One 32-bit image serves both, so code that differs asks at run time. The frequent paths of Hyp mode do
+//! not ask: each backend has trap entries of its own, and what only these call knows where it is.
+
+/// Whether this CPU runs the hypervisor at PL1, in Supervisor mode. It never changes: no other mode but
+/// that one and Hyp mode runs Rust code. (CPSR.M, DDI 0406C, B1.3.1; the two differ in bit 0.)
+#[cfg(target_arch = "arm")]
+#[inline(always)]
+pub fn is_deprivileged() -> bool {
+    let cpsr: u32;
+    // SAFETY: reads the mode, which is the same in all Rust code.
+    unsafe {
+        core::arch::asm!("mrs {}, cpsr", out(reg) cpsr, options(pure, nomem, nostack, preserves_flags));
+    }
+    cpsr & 1 != 0
+}
+
+/// A 64-bit hypervisor runs at EL2.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+pub const fn is_deprivileged() -> bool {
+    false
+}

@@ -205,7 +205,14 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     greet(board, tree);
     tell_sources(board);
     let mut cpus = records::prepare(tree, board, &system, &mut arena);
-    system::place_vcpus(board, &system, &mut cpus, &mut arena);
+    system::place_vcpus(
+        board,
+        &system,
+        &mut cpus,
+        &mut arena,
+        #[cfg(target_arch = "arm")]
+        layout.window,
+    );
     // All permanent data has its place: from here on the frames have owners.
     let free = system::hand_out(board, arena) >> 10;
     wiring::say(board, format_args!("{free} KiB of RAM free"));

@@ -56,6 +56,9 @@ pub struct Layout {
     pub free: FrameMap,
     /// The final translation, which is in use.
     pub table: OwnTable,
+    /// The window that is in guests' translations at PL1.
+    #[cfg(target_arch = "arm")]
+    pub window: Option<hanok_arch::deprivileged::GuestWindow>,
 }
 
 fn symbol(of: *const u8) -> u64 {
@@ -127,10 +130,38 @@ pub fn establish(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Layou
     if let Err(error) = map_all(&mut table, board, image, tree, &mut free) {
         refuse(format_args!("the hypervisor's own translation: {error}"));
     }
+    #[cfg(target_arch = "arm")]
+    let window = match map_window(&mut table, image) {
+        Ok(window) => window,
+        Err(error) => refuse(format_args!("the window into guests' translations: {error}")),
+    };
     // SAFETY: the image (code, data, boot stack) is mapped where it is linked; the boot
     // device tree is within RAM, mapped in place.
     unsafe { table.activate() };
-    Layout { free, table }
+    Layout {
+        free,
+        table,
+        #[cfg(target_arch = "arm")]
+        window,
+    }
+}
+
+/// Maps the window where guests' translations have it, too.
+#[cfg(target_arch = "arm")]
+fn map_window(
+    table: &mut OwnTable,
+    image: &Image,
+) -> Result<Option<hanok_arch::deprivileged::GuestWindow>, OwnMapError> {
+    use hanok_arch::deprivileged::{GuestWindow, LAST, PLACES, code, records};
+    let page = |linked: u64| Hpa::new(image.start + linked - IMAGE_BASE);
+    let (code, records) = (code(), records());
+    let pages = [
+        (code.offset, page(code.linked), Stage1Attributes::TEXT),
+        (records.offset, page(records.linked), Stage1Attributes::DATA),
+    ];
+    let others = (1..PLACES).map(|place| u64::from(LAST - (place << 20)));
+    let descriptor = table.map_window(LAST.into(), &pages, others)?;
+    Ok(descriptor.map(|descriptor| GuestWindow::new(LAST, descriptor)))
 }
 
 /// The ranges of RAM that are not plain data.

@@ -25,6 +25,8 @@ type VmUnit = hanok_pcpu::VmUnit<hanok_arch::Host>;
 
 mod arena;
 mod boot;
+#[cfg(target_arch = "arm")]
+mod deprivileged;
 mod fatal;
 mod first;
 mod gic;

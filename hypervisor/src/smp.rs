@@ -14,6 +14,8 @@ use hanok_arm_common::image::{
     self, SecondaryStart, released_entry_offset, secondary_entry_offset,
 };
 use hanok_arm_common::mmu;
+#[cfg(target_arch = "arm")]
+use hanok_arm_common::privilege::is_deprivileged;
 use hanok_arm_common::space::IMAGE_BASE;
 use hanok_arm_common::sysreg::{wait_for_interrupt, wake_all, yield_now};
 use hanok_config::{BoardCpu, BoardTree, Enable};
@@ -47,6 +49,10 @@ fn set_up(starting: &mut Starting, board: &'static Board) -> Result<CpuGic, GicE
     // A GICv2's CPUs disable the maintenance interrupt again, until there is an end to report.
     machine.gic.lists().clear();
     traps::install(machine.vtcr, machine.empty_space, machine.features);
+    #[cfg(target_arch = "arm")]
+    if is_deprivileged() {
+        hanok_arch::deprivileged::install(starting.cpu.stack);
+    }
     if let Some(pcpu) = &mut starting.cpu.pcpu {
         pcpu.local.gic = Some(gic);
     }

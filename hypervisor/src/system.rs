@@ -11,6 +11,7 @@ use hanok_arch::traps::{self, guest_hcr};
 use hanok_arch::{HostContext, Vcpu};
 use hanok_arm_common::frames::{Frames, SharedFrames};
 use hanok_arm_common::mmu::Stage2Tlb;
+use hanok_arm_common::privilege::is_deprivileged;
 use hanok_arm_common::ram::GuestRam;
 use hanok_config::{Places, SystemTree, SystemView, TreeError, VmConfig};
 use hanok_hal::{Mutex, VmMemory};
@@ -133,7 +134,10 @@ pub fn place_units(
         };
         let id = VmId::new(index as u8);
         let (gic, bits) = (facts.system.gic, facts.priority_bits);
-        let vm = hanok_vm::Vm::new(id, config, parts, gic, bits, facts.epoch);
+        let mut vm = hanok_vm::Vm::new(id, config, parts, gic, bits, facts.epoch);
+        if is_deprivileged() {
+            vm = vm.with_software_interface();
+        }
         let unit = unit(vm, facts, &mut leak, (&mut arena.free, frames, &mut slots));
         units.push(unit);
     }
@@ -270,8 +274,11 @@ pub fn place_vcpus(
     system: &SystemView<'_>,
     cpus: &mut Records,
     arena: &mut Arena,
+    #[cfg(target_arch = "arm")] window: Option<hanok_arch::deprivileged::GuestWindow>,
 ) {
     for unit in board.vms {
+        #[cfg(target_arch = "arm")]
+        let part = crate::deprivileged::VmPart::new(window);
         for (index, cpu) in unit.vm.config().cpus.iter().enumerate() {
             let name = &unit.vm.config().name;
             let id = VcpuId::new(index as u8);
@@ -282,7 +289,10 @@ pub fn place_vcpus(
             let shared = unit.vm.home_of(id).is_some_and(|home| home.bit != 0);
             let hcr = guest_hcr(board.machine.features, shared);
             let aarch32 = unit.vm.config().aarch32;
-            let context = HostContext::new(hcr, aarch32, starting.cpu.stack);
+            #[cfg_attr(target_arch = "aarch64", expect(unused_mut))]
+            let mut context = HostContext::new(hcr, aarch32, starting.cpu.stack);
+            #[cfg(target_arch = "arm")]
+            part.complete(&mut context, unit, core.mpidr(), arena);
             let vcpu = arena.put(Vcpu::new(unit, core, context));
             let pcpu = starting.cpu.pcpu.as_mut();
             let (Some(pcpu), Some(vcpu)) = (pcpu, vcpu) else {

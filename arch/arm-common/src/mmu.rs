@@ -107,6 +107,28 @@ impl OwnTable {
         )
     }
 
+    /// Maps pages, each with its offset and rights, in the megabyte `at`, and that megabyte in the `others`,
+    /// too. The answer is the first-level descriptor, by which other tables can map it. `None` in Hyp mode.
+    #[cfg(target_arch = "arm")]
+    pub fn map_window(
+        &mut self,
+        at: u64,
+        pages: &[(u64, Hpa, Stage1Attributes)],
+        others: impl Iterator<Item = u64>,
+    ) -> Result<Option<u32>, OwnMapError> {
+        let Format::Short(table) = &mut self.0 else {
+            return Ok(None);
+        };
+        for (offset, to, rights) in pages {
+            let span = Span::new(Hva::new(at + offset), PAGE_SIZE);
+            table.map(span.ok_or(MapError::OutOfRange)?, *to, *rights)?;
+        }
+        for other in others {
+            table.repeat(Hva::new(at), Hva::new(other))?;
+        }
+        Ok(Some(table.descriptor(Hva::new(at))))
+    }
+
     /// Physical address of the table.
     pub fn root(&self) -> Hpa {
         match &self.0 {

@@ -1,5 +1,6 @@
 //! A vCPU's registers. What the executive asks of them is in `switch.rs`.
 
+use crate::deprivileged::Deprivileged;
 use crate::fp::FpState;
 use crate::pl1::Pl1State;
 use crate::{read, stage1, write, write_own};
@@ -38,6 +39,8 @@ pub struct HypContext {
     pub pl1: Pl1State,
     /// FP registers while they are not in a CPU.
     pub fp: FpState,
+    /// What it has at PL1 of a CPU without virtualization extensions.
+    pub deprivileged: Option<&'static mut Deprivileged>,
 }
 
 macro_rules! banked {
@@ -63,6 +66,7 @@ impl HypContext {
             hcr,
             pl1: Pl1State::default(),
             fp: FpState::default(),
+            deprivileged: None,
         }
     }
 

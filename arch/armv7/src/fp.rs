@@ -93,6 +93,11 @@ hanok_fp_features:
     vmrseq  r0, mvfr0
     vmrsne  r0, mvfr1
     bx      lr
+    .global hanok_fp_id
+    .type   hanok_fp_id, %function
+hanok_fp_id:
+    vmrs    r0, fpsid
+    bx      lr
 "#,
     fpscr = const core::mem::offset_of!(FpState, fpscr),
 );
@@ -105,6 +110,7 @@ unsafe extern "C" {
     fn hanok_fp_control() -> u32;
     fn hanok_fp_set_control(value: u32);
     fn hanok_fp_features(which: u32) -> u32;
+    fn hanok_fp_id() -> u32;
 }
 
 /// HCPTR (DDI 0406C, B4.1.64): RES1 bits, among them the traps of all coprocessors that are not
@@ -144,10 +150,12 @@ fn set_control(value: u32) {
 /// Closes the trap on a CPU that starts. One without FP, or whose Secure side keeps it to itself
 /// (NSACR), is closed for ever, and FPEXC cannot be reached (B4.1.64, HCPTR).
 ///
-/// At PL1 neither the hypervisor nor User mode may use FP registers (CPACR).
+/// At PL1 the trap is FPEXC.EN, which is clear but where a guest runs whose registers are in the CPU.
 pub fn install() {
     if is_deprivileged() {
-        write!("cpacr_el1", 0);
+        if has_fp_at_pl1() {
+            set_control(0);
+        }
         return;
     }
     open_trap();
@@ -172,7 +180,7 @@ pub fn close() {
 /// whose registers are in the CPU.
 pub fn hand_over(owner: Option<&mut FpState>, next: &FpState) -> FpGiven {
     if is_deprivileged() {
-        return FpGiven::Absent;
+        return hand_over_at_pl1(owner, next);
     }
     open_trap();
     if is_closed() {
@@ -202,20 +210,51 @@ pub fn feature_register(second: bool) -> u64 {
     value.into()
 }
 
-/// The same at PL1, where CPACR has the trap. It ignores writes for coprocessors that are not there.
+/// The same at PL1.
 fn feature_register_at_pl1(second: bool) -> u64 {
-    const PL1_ALONE: u64 = 0b0101 << 20;
-    write!("cpacr_el1", PL1_ALONE);
+    if !has_fp_at_pl1() {
+        return 0;
+    }
+    // SAFETY: reads an ID register; CPACR lets PL1 do that.
+    unsafe { hanok_fp_features(second.into()) }.into()
+}
+
+/// FPSID at PL1; zero if there are no FP registers.
+pub fn identification_at_pl1() -> u32 {
+    if !has_fp_at_pl1() {
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { hanok_fp_id() }
+}
+
+/// Lets PL1 and User mode use FP registers, as far as FPEXC lets them. Answers whether there are any:
+/// CPACR ignores writes for coprocessors that are not there (DDI 0406C, B4.1.40).
+fn has_fp_at_pl1() -> bool {
+    const FULL: u64 = 0b1111 << 20;
+    write!("cpacr_el1", FULL);
     hanok_arm_common::sysreg::isb();
-    let value = if read!("cpacr_el1") & PL1_ALONE == PL1_ALONE {
-        // SAFETY: reads an ID register; CPACR lets PL1 do that.
-        unsafe { hanok_fp_features(second.into()) }
-    } else {
-        0
-    };
-    write!("cpacr_el1", 0);
-    hanok_arm_common::sysreg::isb();
-    value.into()
+    read!("cpacr_el1") & FULL == FULL
+}
+
+/// [`hand_over`] at PL1. FPEXC is the guest's virtual CPU's.
+fn hand_over_at_pl1(owner: Option<&mut FpState>, next: &FpState) -> FpGiven {
+    if !has_fp_at_pl1() {
+        return FpGiven::Absent;
+    }
+    set_control(ENABLE);
+    if let Some(owner) = owner {
+        owner.save();
+    }
+    // SAFETY: loads within `next`; the hypervisor keeps nothing in FP registers.
+    unsafe { hanok_fp_load(next, upper()) };
+    set_control(0);
+    FpGiven::Loaded
+}
+
+/// Lets the guest that is about to be entered at PL1 use FP registers, or not.
+pub fn enable_at_pl1(on: bool) {
+    set_control(if on { ENABLE } else { 0 });
 }
 
 /// Whether there are D16 to D31 (MVFR0.A_SIMD registers, 0b0010).

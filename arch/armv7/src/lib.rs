@@ -16,6 +16,7 @@
 pub mod backend;
 pub mod boot;
 mod context;
+pub mod deprivileged;
 mod errors;
 pub mod exits;
 mod fast;

@@ -1,18 +1,13 @@
-//! The hypervisor at PL1: its own faults, and the wait for interrupts.
+//! The hypervisor at PL1: its own faults.
 //!
 //! It runs in Supervisor mode with everything masked, so that none of its exceptions is an interrupt: each is
 //! a fault of its own and ends in a panic, but for an abort that some code expects (`errors.rs`). The
 //! stack pointer of the exception's mode is free: it becomes the emergency stack.
 
-use crate::{Host, Vcpu, write_own};
+use crate::{Host, write_own};
 use core::mem::offset_of;
-use hanok_arm_common::cpu::{self, Cpu};
-use hanok_arm_common::host_gic::KICK;
+use hanok_arm_common::cpu::Cpu;
 use hanok_arm_common::sysreg;
-use hanok_hal::Backend;
-use hanok_pcpu::After;
-use hanok_trace::Event;
-use hanok_vm::Cause;
 
 core::arch::global_asm!(
     r#"
@@ -97,35 +92,7 @@ pub fn install() {
     sysreg::isb();
 }
 
-/// Acknowledges the pending interrupt and serves it, as an exit of the vCPU that is resident; gives the vCPU
-/// to enter.
-pub fn interrupted(cpu: &mut Cpu<Host>) -> *mut Vcpu {
-    let local = &mut cpu.pcpu().local;
-    let machine = &local.board.machine;
-    let Some(taken) = machine.acknowledge() else {
-        return cpu.finish(Cause::Interrupt, After::Resume);
-    };
-    machine.drop_priority(taken);
-    local.record(Event::Interrupt(taken.id()));
-    // A kick is ended before what it is for is looked at, as another one may come.
-    if taken.id() == KICK {
-        machine.end(taken);
-    } else {
-        local.taken = Some(taken);
-    }
-    let after = cpu.pcpu().interrupted();
-    cpu.finish(Cause::Interrupt, after)
-}
-
-/// Serves interrupts in the place of a guest: this CPU's vCPUs are scheduled, and none executes an
-/// instruction.
-///
-/// # Safety
-/// As for [`crate::vectors::enter`].
-pub unsafe fn enter(_vcpu: *mut Vcpu) -> ! {
-    loop {
-        sysreg::wait_for_interrupt();
-        // SAFETY: the record is installed for ever, and no reference to it lives across a turn of this loop.
-        let _: *mut Vcpu = interrupted(unsafe { cpu::here::<Host>() });
-    }
+/// The address of the vectors.
+pub(crate) fn vectors() -> u32 {
+    &raw const hanok_pl1_vectors as u32
 }

@@ -1,7 +1,8 @@
 //! The operations that the executive needs on a vCPU's registers: reset, loading into the CPU, saving, and
 //! taking an exception.
 //!
-//! At PL1 no register of the CPU's is a guest's yet, so what moves them does nothing there.
+//! At PL1 of a CPU without virtualization extensions no register of the CPU's is a guest's but those of User
+//! mode and FP: the others are the virtual CPU's (`deprivileged`).
 
 use crate::context::HypContext;
 use crate::fp::{self, FpState};
@@ -71,6 +72,10 @@ impl Context<Host> for HypContext {
         self.hcr.remove(Hcr::VSE);
         self.pl1 = Pl1State::reset(mpidr);
         self.fp = FpState::default();
+        if let Some(own) = &mut self.deprivileged {
+            own.reset(start);
+            own.show(&mut self.regs);
+        }
     }
 
     fn save(&mut self, machine: &Host, _debugs: bool) -> LateError {
@@ -88,7 +93,8 @@ impl Context<Host> for HypContext {
     }
 
     fn load(&mut self, machine: &Host, arrival: Arrival) {
-        if is_deprivileged() {
+        if let Some(own) = &mut self.deprivileged {
+            own.has_fp = arrival.has_fp;
             return;
         }
         self.pl1.load(arrival.space, machine.features.thumbee);
@@ -121,9 +127,14 @@ impl Context<Host> for HypContext {
     }
 
     fn hand_over_fp(owner: Option<&mut Self>, next: &mut Self) -> FpGiven {
-        fp::hand_over(owner.map(|owner| &mut owner.fp), &next.fp)
+        let given = fp::hand_over(owner.map(|owner| &mut owner.fp), &next.fp);
+        if let Some(own) = &mut next.deprivileged {
+            own.has_fp = given == FpGiven::Loaded;
+        }
+        given
     }
 
+    /// At PL1 the guest's timers are emulated, and these registers are zero.
     fn virtual_timer_due(&self) -> Deadline {
         const ENABLE: u64 = 1;
         const IMASK: u64 = 1 << 1;
@@ -146,21 +157,23 @@ impl Context<Host> for HypContext {
     }
 
     fn inject(&mut self, fault: GuestFault, _memory: &impl GuestMemory) {
-        if !is_deprivileged() {
-            inject::inject(self, fault);
+        if let Some(own) = &mut self.deprivileged {
+            return own.inject(&mut self.regs, fault);
         }
+        inject::inject(self, fault);
     }
 
     fn fetch_vector(&self) -> u64 {
-        if is_deprivileged() {
-            return 0;
+        match &self.deprivileged {
+            Some(own) => own.fetch_vector().into(),
+            None => inject::fetch_vector(),
         }
-        inject::fetch_vector()
     }
 
     fn copy_from_cpu(&mut self, machine: &Host) {
-        if !is_deprivileged() {
-            self.pl1.save(machine.features.thumbee);
+        match &self.deprivileged {
+            Some(own) => own.describe(&mut self.pl1),
+            None => self.pl1.save(machine.features.thumbee),
         }
     }
 

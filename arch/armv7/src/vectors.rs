@@ -225,7 +225,7 @@ pub fn install() {
 pub unsafe fn enter(vcpu: *mut Vcpu) -> ! {
     if is_deprivileged() {
         // SAFETY: by this function's contract.
-        unsafe { crate::supervisor::enter(vcpu) }
+        unsafe { crate::deprivileged::enter(vcpu) }
     }
     // SAFETY: by this function's contract.
     unsafe { hanok_enter(vcpu.cast()) }

@@ -287,6 +287,11 @@ impl VirtualCpu {
             .with_it_low(0)
     }
 
+    /// The address of a vector.
+    pub fn vector(&self, vector: Vector) -> u32 {
+        self.vectors().wrapping_add(vector.offset())
+    }
+
     /// The vectors' base (ExcVectorBase, B1.8.1).
     pub(crate) fn vectors(&self) -> u32 {
         const HIGH: u32 = 0xffff_0000;

@@ -59,7 +59,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
 
     /// Removes that entry if the PC has come, by what was done for the guest, to a place of the page
     /// that is not proven.
-    pub(crate) fn settle(&mut self, code: &Mutex<Code>) {
+    pub fn settle(&mut self, code: &Mutex<Code>) {
         let (Some((_, at)), Some(page)) = (self.open, self.confined) else {
             return;
         };

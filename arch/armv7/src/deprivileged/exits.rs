@@ -1,0 +1,295 @@
+//! The way of an exit from the window to the core, and back.
+
+use super::vcpu::{Deprivileged, memory};
+use super::window::{self, Record, UserRegisters};
+use crate::{Host, Vcpu, maintain, read, write};
+use hanok_arm_common::cpu;
+use hanok_arm_common::host_gic::KICK;
+use hanok_arm_common::sysreg::{dsb_sy, isb};
+use hanok_cpu32::{Lines, Movement, SystemRegister, TimerAccess, TimerRegister, Wait};
+use hanok_decode::Psr;
+use hanok_deprivileged::{Answer, Device, Stopped, Trap};
+use hanok_hal::Backend;
+use hanok_paging::shadow::Owed;
+use hanok_pcpu::{After, FpAccess, Local, Pcpu, guest};
+use hanok_trace::Event;
+use hanok_vgic::{GuestInterface, InterruptInput};
+use hanok_vm::{Action, Cause, DataAbort, Exit, GuestTimer, Instruction};
+
+/// Numbers of vectors.
+mod vector {
+    pub const UNDEFINED: u32 = 1;
+    pub const CALL: u32 = 2;
+    pub const PREFETCH: u32 = 3;
+    pub const DATA: u32 = 4;
+}
+
+/// The exception by which the guest left; `None` for an interrupt.
+fn trap(number: u32) -> Option<Trap> {
+    let [dfsr, ifsr] = [read!("esr_el1"), read!("ifsr32_el2")].map(|value| value as u32);
+    let [dfar, ifar] = [read!("dfar_el1"), read!("ifar_el1")].map(|value| value as u32);
+    Some(match number {
+        vector::UNDEFINED => Trap::Undefined,
+        vector::CALL => Trap::SupervisorCall,
+        vector::PREFETCH => Trap::PrefetchAbort {
+            status: ifsr,
+            address: ifar,
+        },
+        vector::DATA => Trap::DataAbort {
+            status: dfsr,
+            address: dfar,
+        },
+        _ => return None,
+    })
+}
+
+/// Called by the window, on the pCPU's stack.
+pub(super) extern "C" fn exited(record: *mut Record, number: u32) -> ! {
+    // SAFETY: the window passes this CPU's record, which nothing else refers to.
+    let record = unsafe { &mut *record };
+    // SAFETY: a guest ran here, so that the CPU's record is installed, and nothing refers to it.
+    let cpu = unsafe { cpu::here::<Host>() };
+    let (cause, after) = serve(cpu.pcpu(), record, number);
+    let vcpu = cpu.finish(cause, after);
+    // SAFETY: what the executive gave, and this stack is not needed again.
+    unsafe { enter(vcpu) }
+}
+
+fn serve(pcpu: &mut Pcpu<Host>, record: &Record, number: u32) -> (Cause, After) {
+    let (Some(vcpu), local) = pcpu.resident_and_local() else {
+        return (Cause::Denied, After::Reconsider);
+    };
+    let trap = trap(number);
+    let psr = Psr::from_bits(record.guest.psr);
+    let distance = trap.map_or(4, |trap| trap.distance(psr.thumb()));
+    let Some(own) = &mut vcpu.context.deprivileged else {
+        return (Cause::Denied, After::Reconsider);
+    };
+    let registers = &mut own.monitor.registers;
+    registers.general = record.guest.general;
+    registers.pc = record.guest.pc.wrapping_sub(distance);
+    registers.psr = psr;
+    own.monitor.cpu.set_tpidrurw(read!("tpidr_el0") as u32);
+    let Some(trap) = trap else {
+        own.show(&mut vcpu.context.regs);
+        return (Cause::Interrupt, interrupted(pcpu));
+    };
+    let syndrome = u64::from(number) << 26;
+    local.exited(vcpu, syndrome, u64::from(record.guest.pc.wrapping_sub(distance)));
+    let host = memory(vcpu.unit);
+    let Some(own) = &mut vcpu.context.deprivileged else {
+        return (Cause::Denied, After::Reconsider);
+    };
+    if let Trap::DataAbort { address, .. } = trap {
+        own.monitor.fault_address = address;
+    }
+    let answer = own.monitor.serve(trap, own.code, &host);
+    carry_out(pcpu, answer)
+}
+
+/// Acknowledges the pending interrupt and serves it.
+fn interrupted(pcpu: &mut Pcpu<Host>) -> After {
+    let local = &mut pcpu.local;
+    let machine = &local.board.machine;
+    let Some(taken) = machine.acknowledge() else {
+        return After::Resume;
+    };
+    machine.drop_priority(taken);
+    local.record(Event::Interrupt(taken.id()));
+    // A kick is ended before what it is for is looked at, as another one may come.
+    if taken.id() == KICK {
+        machine.end(taken);
+    } else {
+        local.taken = Some(taken);
+    }
+    pcpu.interrupted()
+}
+
+/// The resident vCPU with its deprivileged part, and the pCPU's record.
+fn resident(pcpu: &mut Pcpu<Host>) -> Option<(&mut Vcpu, &mut Local<Host>)> {
+    let (vcpu, local) = pcpu.resident_and_local();
+    Some((vcpu?, local))
+}
+
+fn own(vcpu: &mut Vcpu) -> Option<&mut Deprivileged> {
+    vcpu.context.deprivileged.as_deref_mut()
+}
+
+fn carry_out(pcpu: &mut Pcpu<Host>, answer: Answer) -> (Cause, After) {
+    match answer {
+        Answer::Resume => (Cause::SystemRegister, After::Resume),
+        Answer::Wait(Wait::Interrupt) => {
+            show(pcpu);
+            (Cause::Wait, After::Sleep)
+        }
+        Answer::Wait(Wait::Event) | Answer::Yield => {
+            show(pcpu);
+            (Cause::Wait, After::Yield)
+        }
+        Answer::Hypercall => core(pcpu, Exit::Hypercall),
+        Answer::Device(Device {
+            at,
+            write,
+            instruction,
+        }) => core(
+            pcpu,
+            Exit::Data(DataAbort {
+                ipa: at,
+                write,
+                walk: false,
+                access: None,
+                instruction: Instruction::Word(instruction),
+            }),
+        ),
+        Answer::Fetch(ipa) => core(pcpu, Exit::Fetch { ipa, walk: false }),
+        Answer::SystemError => core(pcpu, Exit::SystemError),
+        Answer::Page(page) => {
+            let Some((vcpu, local)) = resident(pcpu) else {
+                return (Cause::Denied, After::Reconsider);
+            };
+            let action = Action::Block(hanok_vm::Wait::Page(page));
+            (Cause::Device, vcpu.act(local, 0, action))
+        }
+        Answer::FloatingPoint => {
+            if pcpu.give_fp() == FpAccess::Given {
+                return (Cause::Fp, After::Resume);
+            }
+            if let Some(own) = pcpu.resident().and_then(own) {
+                let _resume = own.monitor.refuse();
+            }
+            (Cause::Denied, After::Resume)
+        }
+        Answer::Timer(access) => timer(pcpu, access),
+        Answer::MoveWindow(_) => stop(pcpu, Stopped::NoWindow),
+        Answer::Stop(why) => stop(pcpu, why),
+    }
+}
+
+/// Shows the core the vCPU's registers.
+fn show(pcpu: &mut Pcpu<Host>) {
+    if let Some(vcpu) = pcpu.resident()
+        && let Some(own) = &mut vcpu.context.deprivileged
+    {
+        own.show(&mut vcpu.context.regs);
+    }
+}
+
+/// An exit that the core handles.
+fn core(pcpu: &mut Pcpu<Host>, exit: Exit) -> (Cause, After) {
+    show(pcpu);
+    let Some((vcpu, local)) = resident(pcpu) else {
+        return (Cause::Denied, After::Reconsider);
+    };
+    let board = local.board;
+    vcpu.notice(board, &exit, 0);
+    let action = guest(vcpu, board, &mut board.machine.lists()).handle(exit);
+    vcpu.notice_fault_loop(board, &exit, action);
+    (Cause::from(&exit), vcpu.act(local, 0, action))
+}
+
+/// Stops the VM, which cannot go on.
+fn stop(pcpu: &mut Pcpu<Host>, why: Stopped) -> (Cause, After) {
+    show(pcpu);
+    let Some((vcpu, _)) = resident(pcpu) else {
+        return (Cause::Denied, After::Reconsider);
+    };
+    let pc = vcpu.context.regs.pc;
+    panic!("{why:x?} at {pc:#x} of {}", vcpu.unit.vm.config().name);
+}
+
+/// An access to the guest's timer.
+fn timer(pcpu: &mut Pcpu<Host>, access: TimerAccess) -> (Cause, After) {
+    let Some((vcpu, local)) = resident(pcpu) else {
+        return (Cause::Denied, After::Reconsider);
+    };
+    let register = match access.register {
+        TimerRegister::Cntfrq => hanok_vm::TimerRegister::Frequency,
+        TimerRegister::Cntpct | TimerRegister::Cntvct => hanok_vm::TimerRegister::Count,
+        TimerRegister::CntpTval => hanok_vm::TimerRegister::TimerValue(GuestTimer::Physical),
+        TimerRegister::CntpCtl => hanok_vm::TimerRegister::Control(GuestTimer::Physical),
+        TimerRegister::CntpCval => hanok_vm::TimerRegister::CompareValue(GuestTimer::Physical),
+        TimerRegister::CntvTval => hanok_vm::TimerRegister::TimerValue(GuestTimer::Virtual),
+        TimerRegister::CntvCtl => hanok_vm::TimerRegister::Control(GuestTimer::Virtual),
+        TimerRegister::CntvCval => hanok_vm::TimerRegister::CompareValue(GuestTimer::Virtual),
+    };
+    let board = local.board;
+    let mut lists = board.machine.lists();
+    let mut core = guest(vcpu, board, &mut lists);
+    let read = match access.movement {
+        Movement::Read(to) => Some((to, core.read_timer(register))),
+        Movement::Write(value) => {
+            core.write_timer(register, value);
+            None
+        }
+    };
+    if let Some((to, value)) = read
+        && let Some(own) = own(vcpu)
+    {
+        own.monitor.finish_timer(to, value);
+    }
+    let after = vcpu.act(local, 0, Action::Resume);
+    (Cause::Timer, after)
+}
+
+/// Enters the guest of the resident vCPU, which is the one that the executive gave.
+///
+/// # Safety
+/// As for [`crate::vectors::enter`].
+pub(crate) unsafe fn enter(_vcpu: *mut Vcpu) -> ! {
+    // SAFETY: the record of this CPU, to which no reference is in use.
+    let cpu = unsafe { cpu::here::<Host>() };
+    let record = window::record();
+    // SAFETY: this CPU's, to which nothing else refers.
+    let record = unsafe { &mut *record };
+    prepare(cpu.pcpu(), record);
+    // SAFETY: the record is complete, and no data on this stack is needed again.
+    unsafe { window::go(record) }
+}
+
+/// Fills the record for the resident vCPU's guest.
+fn prepare(pcpu: &mut Pcpu<Host>, record: &mut Record) {
+    let (Some(vcpu), local) = pcpu.resident_and_local() else {
+        panic!("no vCPU to enter")
+    };
+    let Some(own) = &mut vcpu.context.deprivileged else {
+        panic!("a vCPU of Hyp mode at PL1")
+    };
+    own.take_back(&vcpu.context.regs);
+    let input = local.board.machine.lists().software(|lists| lists.input());
+    let input = input.flatten();
+    let lines = Lines {
+        irq: input == Some(InterruptInput::Irq),
+        fiq: input == Some(InterruptInput::Fiq),
+    };
+    let root = own.prepare(lines, &mut record.asids);
+    pay(root.owed);
+    let Deprivileged {
+        monitor, has_fp, ..
+    } = &mut **own;
+    crate::fp::enable_at_pl1(*has_fp && monitor.cpu.has_floating_point());
+    let system = |register| u64::from(monitor.cpu.system(register));
+    write!("tpidr_el0", system(SystemRegister::Tpidrurw));
+    write!("tpidrro_el0", system(SystemRegister::Tpidruro));
+    record.guest = UserRegisters {
+        general: monitor.registers.general,
+        pc: monitor.registers.pc,
+        psr: monitor.registers.psr.into_bits(),
+    };
+    record.guest_table = root.table.get() as u32 | record.own_table & WALKS;
+    record.guest_asid = root.asid.into();
+}
+
+/// The attributes of walks in TTBR0.
+const WALKS: u32 = 0x7f;
+
+/// Invalidates what is owed in this CPU's TLB.
+fn pay(owed: Owed) {
+    match owed {
+        Owed::Nothing => return,
+        Owed::Page { at, asid } => maintain!(0 8 7 1, at & !0xfff | u32::from(asid)),
+        Owed::PageEverywhere { at } => maintain!(0 8 7 3, at & !0xfff),
+        Owed::Everything => maintain!(0 8 7 0, 0),
+    }
+    dsb_sy();
+    isb();
+}

@@ -1,0 +1,77 @@
+//! A VM's memory, as the monitor reaches it: by the hypervisor's own translation, in which all RAM is
+//! mapped one to one.
+
+use crate::Host;
+use crate::maintain;
+use hanok_arm_common::bulk;
+use hanok_arm_common::sysreg::{dsb_ish, isb};
+use hanok_hal::{AccessError, GuestMemory};
+use hanok_memory::{Page, RegionKind};
+use hanok_pcpu::VmUnit;
+use hanok_types::{Address, Hpa, Ipa, Span};
+
+/// The bytes of a section.
+const SECTION: u64 = 1 << 20;
+
+/// The memory of a VM.
+#[derive(Clone, Copy)]
+pub struct GuestHost(pub &'static VmUnit<Host>);
+
+impl GuestHost {
+    fn find(self, at: Ipa) -> Result<Hpa, AccessError> {
+        self.0.memory.lock().find(at)
+    }
+}
+
+impl hanok_deprivileged::Host for GuestHost {
+    fn word(&self, at: Ipa) -> Result<u32, AccessError> {
+        let here = self.find(at)?.get() as *const u32;
+        // SAFETY: an aligned word of the VM's memory, which is mapped one to one. Volatile, since the
+        // guest may write meanwhile, and any value is as good as another.
+        Ok(unsafe { here.read_volatile() })
+    }
+
+    fn set_word(&self, at: Ipa, value: u32) -> Result<(), AccessError> {
+        let here = self.find(at)?.get() as *mut u32;
+        // SAFETY: as above; the memory is the guest's, and no Rust object lives in it.
+        unsafe { here.write_volatile(value) };
+        maintain!(0 7 11 1, here as u32); // DCCMVAU
+        Ok(())
+    }
+
+    fn store(&self, at: Ipa, bytes: &[u8]) -> Result<(), AccessError> {
+        self.0.write(at, bytes)
+    }
+
+    fn synchronize_fetches(&self) {
+        bulk::invalidate_instruction_caches();
+        isb();
+    }
+
+    fn clean(&self, at: Ipa) {
+        if let Ok(here) = self.find(at) {
+            maintain!(0 7 11 1, here.get() as u32);
+            dsb_ish();
+        }
+    }
+
+    fn frame(&self, at: Ipa) -> Result<Hpa, AccessError> {
+        self.find(at)
+    }
+
+    fn section(&self, at: Ipa) -> Option<Hpa> {
+        let span = Span::new(at, SECTION)?;
+        let space = self.0.memory.lock();
+        let region = space.region_of(at)?;
+        let whole = space.is_fixed() && region.kind == RegionKind::Ram && region.span.covers(&span);
+        let Page::Present(here) = space.page(at) else {
+            return None;
+        };
+        (whole && here.is_aligned(SECTION)).then_some(here)
+    }
+
+    fn is_writable(&self, at: Ipa) -> bool {
+        let space = self.0.memory.lock();
+        space.region_of(at).is_some_and(|region| region.kind == RegionKind::Ram)
+    }
+}

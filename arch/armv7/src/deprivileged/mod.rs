@@ -1,0 +1,16 @@
+//! The backend `deprivileged`: a guest, kernel and programs alike, in User mode of a CPU without
+//! virtualization extensions ([ADR 15](../../../../docs/adr/0015-without-virtualization-hardware.md)).
+//!
+//! What an exception of the guest means is decided in `core/deprivileged`; here guests are entered and
+//! left (`window.rs`), and what was decided is carried out (`exits.rs`).
+
+mod exits;
+mod memory;
+mod vcpu;
+mod window;
+
+pub(crate) use exits::enter;
+pub use hanok_deprivileged::{Code, CodePage, CodePages, Slot};
+pub use hanok_paging::shadow::Window as GuestWindow;
+pub use vcpu::{Deprivileged, FRAMES, identity};
+pub use window::{LAST, PLACES, code, install, records};

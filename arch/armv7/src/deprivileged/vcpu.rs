@@ -1,0 +1,213 @@
+//! What a vCPU of this backend has beside the registers that the core knows.
+
+use super::memory::GuestHost;
+use crate::pl1::Pl1State;
+use crate::{Host, read, write};
+use hanok_arm_common::frames::{Frames, SharedFrames};
+use hanok_cpu32::{
+    Exception, Fault, FaultStatus, Identity, Lines, Registers, SystemRegister, Vector,
+};
+use hanok_decode::{Psr, banked_register, mode};
+use hanok_deprivileged::{Code, Monitor, Ready};
+use hanok_hal::{GuestFault, Mutex, Start};
+use hanok_paging::shadow::{AsidPool, HardwareRoot, Window};
+use hanok_pcpu::VmUnit;
+use hanok_types::Regs;
+
+/// First-level tables of a vCPU's shadow.
+const ROOTS: usize = 8;
+/// Second-level tables of a vCPU's shadow.
+const TABLES: usize = 512;
+/// The frames that a vCPU's shadow needs, with what alignment wastes.
+pub const FRAMES: u64 = (ROOTS * 4 + 2 * TABLES / 4) as u64;
+
+/// What R1 of a kernel means by "the device tree says it": no machine has this number
+/// (Documentation/arch/arm/booting.rst).
+const NO_MACHINE: u32 = 0xffff_ffff;
+
+/// The bits of a status register that are the guest's own in User mode.
+const VISIBLE: u32 = 0xfe0f_fe20;
+
+/// A vCPU without virtualization hardware.
+#[derive(Debug)]
+pub struct Deprivileged {
+    /// Its monitor.
+    pub monitor: Monitor<SharedFrames, ROOTS, TABLES>,
+    /// The code of its VM.
+    pub code: &'static Mutex<Code>,
+    /// Whether the core has its registers: [`Regs`] are newer than the monitor's.
+    outside: bool,
+    /// Whether its VFP registers are in the CPU.
+    pub has_fp: bool,
+}
+
+impl Deprivileged {
+    /// A vCPU that is off, of a VM with this code; `None` if `frames` has too few frames.
+    pub fn new(
+        identity: Identity,
+        code: &'static Mutex<Code>,
+        frames: &'static Mutex<Frames>,
+        window: Window,
+    ) -> Option<Self> {
+        let frames = SharedFrames::new(frames);
+        Some(Self {
+            monitor: Monitor::new(identity, frames, window)?,
+            code,
+            outside: false,
+            has_fp: false,
+        })
+    }
+
+    /// Begins to run at `start`.
+    pub fn reset(&mut self, start: Start) {
+        let Start { entry, boots, .. } = start;
+        let argument = entry.argument as u32;
+        if boots {
+            self.code.lock().clear();
+        }
+        let arguments = if boots && argument != 0 {
+            [0, NO_MACHINE, argument]
+        } else {
+            [argument, 0, 0]
+        };
+        self.monitor.boot(entry.pc as u32, arguments);
+        self.outside = false;
+    }
+
+    /// Copies the registers to where the core has them.
+    pub fn show(&mut self, regs: &mut Regs) {
+        let Registers { general, pc, .. } = &self.monitor.registers;
+        let psr = self.monitor.cpu.psr(&self.monitor.registers);
+        for (value, number) in general.iter().zip(0..) {
+            regs.set(banked_register(number, psr.mode()), u64::from(*value));
+        }
+        regs.pc = u64::from(*pc);
+        regs.pstate = psr.into_bits().into();
+        self.outside = true;
+    }
+
+    /// Takes the registers back that the core may have changed.
+    pub fn take_back(&mut self, regs: &Regs) {
+        if !core::mem::take(&mut self.outside) {
+            return;
+        }
+        let psr = Psr::from_bits(regs.pstate as u32);
+        let registers = &mut self.monitor.registers;
+        for (value, number) in registers.general.iter_mut().zip(0..) {
+            *value = regs.get(banked_register(number, psr.mode())) as u32;
+        }
+        registers.pc = regs.pc as u32;
+        let user = Psr::new().with_mode(mode::USER).into_bits();
+        registers.psr = Psr::from_bits(psr.into_bits() & VISIBLE | user);
+    }
+
+    /// Delivers what waits, and does what is left to do before the guest can be entered.
+    pub fn prepare(&mut self, lines: Lines, asids: &mut AsidPool) -> HardwareRoot {
+        let _taken = self.monitor.deliver(lines);
+        self.monitor.settle(self.code);
+        loop {
+            if self.monitor.go_on_forgetting(self.code)
+                && let Ready::Yes(root) = self.monitor.ready(asids)
+            {
+                return root;
+            }
+        }
+    }
+
+    /// The address of its handler of failed fetches.
+    pub fn fetch_vector(&self) -> u32 {
+        self.monitor.cpu.vector(Vector::PrefetchAbort)
+    }
+
+    /// Copies the system registers to where a dump looks for them.
+    pub fn describe(&self, pl1: &mut Pl1State) {
+        let register = |register| self.monitor.cpu.system(register);
+        pl1.sctlr = register(SystemRegister::Sctlr);
+        pl1.vbar = register(SystemRegister::Vbar);
+        pl1.ttbr0 = register(SystemRegister::Ttbr0).into();
+        pl1.ttbr1 = register(SystemRegister::Ttbr1).into();
+        pl1.tcr = register(SystemRegister::Ttbcr);
+        pl1.dfsr = register(SystemRegister::Dfsr);
+        pl1.dfar = register(SystemRegister::Dfar);
+        pl1.ifsr = register(SystemRegister::Ifsr);
+        pl1.ifar = register(SystemRegister::Ifar);
+    }
+
+    /// Takes an exception at the instruction that caused the exit.
+    pub fn inject(&mut self, regs: &mut Regs, fault: GuestFault) {
+        self.take_back(regs);
+        let address = self.monitor.fault_address;
+        let external = Fault::without_domain(FaultStatus::External);
+        let exception = match fault {
+            GuestFault::Undefined => Exception::Undefined,
+            GuestFault::ExternalData { write, .. } | GuestFault::UnsupportedAtomic { write } => {
+                Exception::DataAbort {
+                    address,
+                    fault: external,
+                    write,
+                }
+            }
+            GuestFault::ExternalFetch { .. } => Exception::PrefetchAbort {
+                address: self.monitor.registers.pc,
+                fault: external,
+            },
+            GuestFault::SystemError => Exception::DataAbort {
+                address,
+                fault: Fault::without_domain(FaultStatus::AsynchronousExternal),
+                write: false,
+            },
+        };
+        let monitor = &mut self.monitor;
+        monitor.cpu.take(&mut monitor.registers, exception);
+        self.show(regs);
+    }
+}
+
+/// The memory of the VM.
+pub fn memory(unit: &'static VmUnit<Host>) -> GuestHost {
+    GuestHost(unit)
+}
+
+/// What this CPU says that it is, for the virtual CPU with this affinity.
+pub fn identity(mpidr: u32) -> Identity {
+    macro_rules! cp15 {
+        ($opc1:literal $crn:literal $crm:literal $opc2:literal) => {
+            crate::read_encoded!(one $opc1 $crn $crm $opc2) as u32
+        };
+    }
+    let cache = |selector: u64| {
+        write!("csselr_el1", selector);
+        hanok_arm_common::sysreg::isb();
+        cp15!(1 0 0 0)
+    };
+    Identity {
+        midr: read!("midr_el1") as u32,
+        ctr: read!("ctr_el0") as u32,
+        tcmtr: cp15!(0 0 0 2),
+        tlbtr: cp15!(0 0 0 3),
+        mpidr,
+        revidr: 0,
+        pfr: [cp15!(0 0 1 0), cp15!(0 0 1 1)],
+        dfr0: 0,
+        afr0: cp15!(0 0 1 3),
+        mmfr: [cp15!(0 0 1 4), cp15!(0 0 1 5), cp15!(0 0 1 6), cp15!(0 0 1 7)],
+        isar: [
+            cp15!(0 0 2 0),
+            cp15!(0 0 2 1),
+            cp15!(0 0 2 2),
+            cp15!(0 0 2 3),
+            cp15!(0 0 2 4),
+            cp15!(0 0 2 5),
+        ],
+        clidr: cp15!(1 0 0 1),
+        ccsidr: [[cache(0), cache(1)], [cache(2), cache(3)], [cache(4), cache(5)]],
+        aidr: 0,
+        fpsid: crate::fp::identification_at_pl1(),
+        mvfr: [
+            crate::fp::feature_register(false) as u32,
+            crate::fp::feature_register(true) as u32,
+        ],
+        l2ctlr: None,
+        cbar: None,
+    }
+}

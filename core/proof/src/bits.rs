@@ -33,6 +33,14 @@ impl Bits {
         }
     }
 
+    /// Takes the halfword at `offset` out of the set.
+    pub fn remove(&mut self, offset: u32) {
+        let half = offset / 2;
+        if let Some(bits) = self.0.get_mut((half / EACH) as usize) {
+            *bits &= !(1 << (half % EACH));
+        }
+    }
+
     /// Decides about both halfwords of the word with number `word`: the lower bit of `two` is the
     /// first one's. A word beyond the frame changes nothing.
     pub fn set_word(&mut self, word: u32, two: u32) {

@@ -1,12 +1,12 @@
 //! The flow through one frame.
 
 use crate::conflict::{Conflict, Contradiction};
-use crate::flow::{Goes, Literal, Step, step_a32, step_t32};
+use crate::flow::{Goes, Literal, Step, step};
 use crate::frame::{self, BYTES, Words};
 use crate::map::{Known, Map};
 use crate::place::Place;
 use crate::waiting::Waiting;
-use hanok_decode::aarch32::{Encoding, Isa, ItState};
+use hanok_decode::aarch32::{Isa, ItState};
 
 /// Whether the instruction behind a call counts as reached.
 ///
@@ -25,7 +25,9 @@ pub enum AfterCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Progress {
-    /// To all its ends, but for what did not fit into the list of places that wait.
+    /// To all its ends: what proven code reaches in this frame by itself is proven, but for what is
+    /// reached by an indirect branch, an exception, or a condition that fails at an instruction
+    /// that the architecture does not define.
     Finished,
     /// As far as the budget went: [`FrameProof::resume`] goes on.
     Unfinished,
@@ -43,6 +45,8 @@ pub struct FrameProof {
     page: u32,
     after_call: AfterCall,
     map: Map,
+    /// Where the guest fetched: it is followed as soon as no IT block is left in its middle.
+    entry: Option<Place>,
     /// The place that is followed next, before those that wait.
     current: Option<Place>,
     waiting: Waiting,
@@ -57,6 +61,7 @@ impl FrameProof {
             page: page & !(BYTES - 1),
             after_call,
             map: Map::NOTHING,
+            entry: None,
             current: None,
             waiting: Waiting::NONE,
             conflict: None,
@@ -106,10 +111,12 @@ impl FrameProof {
     }
 
     /// Follows the flow from `entry`, at which the guest fetched, through at most `budget`
-    /// instructions. What an earlier call left unfinished is followed afterwards.
+    /// instructions. What an earlier call left unfinished is followed afterwards; but an entry inside
+    /// of an IT block that was not begun is forgotten, and is fetched again.
     pub fn follow(&mut self, entry: Place, words: &Words, budget: u32) -> Progress {
-        if let Some(left) = self.current.replace(entry) {
-            self.waiting.push(left);
+        let old = self.entry.replace(entry);
+        if let Some(old) = old.filter(|old| !old.it().is_inside()) {
+            self.waiting.push(old);
         }
         self.resume(words, budget)
     }
@@ -129,7 +136,7 @@ impl FrameProof {
     }
 
     fn run(&mut self, words: &Words, mut budget: u32) -> Result<Progress, Conflict> {
-        while let Some(place) = self.current.take().or_else(|| self.waiting.pop()) {
+        while let Some(place) = self.take() {
             let Some(rest) = budget.checked_sub(1) else {
                 self.current = Some(place);
                 return Ok(Progress::Unfinished);
@@ -138,6 +145,18 @@ impl FrameProof {
             self.current = self.execute(place, words)?;
         }
         Ok(Progress::Finished)
+    }
+
+    /// The place that is followed next.
+    fn take(&mut self) -> Option<Place> {
+        let left = self.current.take();
+        if self.entry.is_none() || left.is_some_and(|left| left.it().is_inside()) {
+            return left.or_else(|| self.waiting.pop());
+        }
+        if let Some(left) = left {
+            self.waiting.push(left);
+        }
+        self.entry.take()
     }
 
     /// Proves the instruction at `place`, and answers the one behind it if the flow goes on there.
@@ -193,13 +212,5 @@ impl FrameProof {
         };
         let next = Place::new(place.offset() + step.bytes, place.isa(), it);
         next.filter(|_| goes_on)
-    }
-}
-
-fn step(encoding: Encoding, it: ItState) -> Step {
-    match encoding {
-        Encoding::A32(word) => step_a32(word),
-        Encoding::Narrow(half) => step_t32(half, 0, it),
-        Encoding::Wide(both) => step_t32((both >> 16) as u16, both as u16, it),
     }
 }

@@ -239,18 +239,20 @@ fn a_budget_only_interrupts() {
 }
 
 #[test]
-fn branches_that_do_not_fit_are_not_proven_yet() {
-    // Forty branches to places of their own, 0x400 bytes on.
-    let mut words = frame(&[(0, &[0x0a00_00fe; 40]), (160, &[BX_LR])]);
-    words[256..296].fill(BX_LR);
-    let (mut proof, progress) = followed(&words, &[a32(0)]);
-    assert_eq!(progress, Progress::Finished);
-    let found = instructions(&proof, Isa::A32).len();
-    assert!((41 + 30..41 + 40).contains(&found), "{found}");
-    for entry in (256..296).map(|word| a32(word * 4)) {
-        assert_eq!(proof.follow(entry, &words, 10), Progress::Finished);
-    }
-    assert_eq!(instructions(&proof, Isa::A32).len(), 81);
+fn entries_do_not_break_blocks_that_are_followed() {
+    // itt eq; moveq r0, r0; moveq r1, r1; bx lr; and a function behind.
+    let words = frame(&[
+        (0, &halves(&[0xbf04, 0x4600, 0x4609, 0x4770])),
+        (16, &[BX_LR]),
+    ]);
+    let mut proof = FrameProof::new(0, AfterCall::Follow);
+    assert_eq!(proof.follow(t32(0), &words, 2), Progress::Unfinished);
+    assert_eq!(proof.follow(a32(16), &words, 1), Progress::Unfinished);
+    assert_eq!(proof.resume(&words, 1), Progress::Unfinished);
+    assert_eq!(instructions(&proof, Isa::A32), [16]);
+    assert_eq!(proof.resume(&words, 1), Progress::Finished);
+    assert_eq!(instructions(&proof, Isa::T32), [0, 2, 4, 6]);
+    assert!(proof.it(4).is_last());
 }
 
 #[test]

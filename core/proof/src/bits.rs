@@ -51,6 +51,13 @@ impl Bits {
         }
     }
 
+    /// Decides about 32 halfwords. A number beyond the set changes nothing.
+    pub fn set(&mut self, number: usize, bits: u32) {
+        if let Some(word) = self.0.get_mut(number) {
+            *word = bits;
+        }
+    }
+
     /// The bits, 32 halfwords at a time, the first halfword in the lowest bit.
     pub const fn words(&self) -> &[u32; LENGTH] {
         &self.0

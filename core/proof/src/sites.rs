@@ -3,7 +3,8 @@
 use crate::flow::{Goes, step};
 use crate::frame::{self, BYTES, Words};
 use crate::proof::FrameProof;
-use hanok_decode::aarch32::{Encoding, ItState, indirect, sensitive};
+use crate::suspect;
+use hanok_decode::aarch32::{Encoding, ItState, Sensitive, indirect, sensitive};
 
 /// How a frame is executed, which decides what has to become a trap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +68,9 @@ impl FrameProof {
         let isa = self.instruction(offset)?;
         let encoding = frame::encoding(words, offset, isa)?;
         let it = self.it(offset);
-        let found = sensitive(encoding, it);
-        let cause = if found.is_some_and(|found| found.user.must_be_rewritten()) {
+        let rewritten = |found: Sensitive| found.user.must_be_rewritten();
+        let suspect = suspect::any(encoding);
+        let cause = if suspect && sensitive(encoding, it).is_some_and(rewritten) {
             Cause::Sensitive
         } else if execution == Execution::Confined {
             unproven(encoding, it)?
@@ -89,6 +91,13 @@ impl FrameProof {
 fn unproven(encoding: Encoding, it: ItState) -> Option<Cause> {
     if indirect(encoding, it).is_some() {
         return Some(Cause::IndirectBranch);
+    }
+    let always = match encoding {
+        Encoding::A32(word) => word >> 28 >= 0b1110,
+        _ => !it.is_inside(),
+    };
+    if always {
+        return None;
     }
     let step = step(encoding, it);
     // BKPT is executed whatever an IT block says (A8.8.24).

@@ -2,6 +2,7 @@
 
 use crate::host::Host;
 use crate::slot::{Slot, Stage, Work};
+use crate::traps::Traps;
 use hanok_decode::aarch32::Encoding;
 use hanok_hal::AccessError;
 use hanok_proof::Place;
@@ -81,6 +82,7 @@ pub(crate) enum Proven {
 pub struct Code {
     regions: [Option<CodePages>; REGIONS],
     slots: &'static mut [Slot],
+    traps: Traps,
     /// Counts uses of slots.
     clock: u32,
 }
@@ -91,6 +93,7 @@ impl Code {
         Self {
             regions,
             slots,
+            traps: Traps::NONE,
             clock: 0,
         }
     }
@@ -166,6 +169,11 @@ impl Code {
         self.slot(page)?.original(offset)
     }
 
+    /// The instruction that a trap stands for, which the guest has copied.
+    pub(crate) fn copied(&self, trap: Encoding) -> Option<Encoding> {
+        self.traps.original(trap)
+    }
+
     /// Whether the instruction at `place` of a page with doubtful words is proven, and is a trap if
     /// it has to be.
     pub(crate) fn is_proven(&self, page: GuestPage, place: Place) -> bool {
@@ -208,7 +216,7 @@ impl Code {
         if slot.stage == Stage::Unprotected {
             return Ok(Proven::Protect(page));
         }
-        Ok(match slot.work(host, place)? {
+        Ok(match slot.work(host, &mut self.traps, place)? {
             Work::More => Proven::More,
             Work::Contradictory => Proven::Contradictory,
             Work::Done if slot.stage == Stage::Sound => Proven::Sound,

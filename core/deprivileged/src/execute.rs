@@ -11,7 +11,7 @@ use hanok_cpu32::{
     CacheOperation, Conduit, DataCachePlace, Exception, MmuOperation, Outcome, Rights,
     TlbOperation, TlbScope, Translation,
 };
-use hanok_decode::aarch32::{Encoding, ItState, indirect, sensitive};
+use hanok_decode::aarch32::{Condition, Encoding, ItState, indirect, sensitive};
 use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::{HostMemory, Invalidation};
 use hanok_paging::short::{Access, AccessKind, Privilege, WalkError};
@@ -24,6 +24,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             Ok(encoding) => encoding,
             Err(answer) => return answer,
         };
+        let pc = self.registers.pc;
         let it = ItState::from_bits(self.registers.psr.it());
         let locked = code.lock();
         let mut memory = Memory {
@@ -39,8 +40,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             self.cpu.branch(&mut self.registers, &found, &mut memory)
         } else {
             drop(locked);
+            self.undefined = Some((pc, encoding.bits()));
             return self.not_sensitive(encoding);
         };
+        if matches!(outcome, Outcome::Unknown | Outcome::Taken(_)) {
+            self.undefined = Some((pc, encoding.bits()));
+        }
         let (written, absent) = (memory.written.get(), memory.absent.get());
         drop(locked);
         match (outcome, written, absent) {
@@ -64,16 +69,26 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             return Ok(original);
         }
         let word = self.instruction(code, host)?;
-        Ok(if self.registers.psr.thumb() {
+        let encoding = if self.registers.psr.thumb() {
             Encoding::t32((word >> 16) as u16, word as u16)
         } else {
             Encoding::A32(word)
-        })
+        };
+        Ok(code.lock().copied(encoding).unwrap_or(encoding))
     }
 
     /// An undefined instruction that is not sensitive: VFP or Advanced SIMD, which are off until they
     /// are used, or the guest's own affair.
     fn not_sensitive(&mut self, encoding: Encoding) -> Answer {
+        let condition = match encoding {
+            Encoding::A32(word) => Condition::from_bits((word >> 28) as u8),
+            _ => ItState::from_bits(self.registers.psr.it()).condition(),
+        };
+        let code = hanok_decode::Condition::Code(condition.into_bits());
+        if !self.registers.psr.passes(code) {
+            self.registers.advance(encoding.bytes());
+            return Answer::Resume;
+        }
         if is_floating_point(encoding) && self.cpu.has_floating_point() {
             return Answer::FloatingPoint;
         }

@@ -18,6 +18,8 @@
 //!   followed. Confinement costs a trap for each entry and each indirect branch; it ends when the last
 //!   doubtful word has been reached, or is known to be data.
 //!
+//! Traps name the instruction that they stand for ([`Traps`]), so that a guest may copy its code.
+//!
 //! A write to such a frame puts back what the guest wrote there, and the frame is plain memory again.
 //!
 //! Programs of the guest are executed as they are: all that they do in User mode is what they would do
@@ -41,9 +43,11 @@ mod host;
 mod monitor;
 mod slot;
 mod translation;
+mod traps;
 
 pub use answer::{Answer, Device, Stopped, Trap};
 pub use code::{Code, CodePage, CodePages};
 pub use host::Host;
 pub use monitor::{Monitor, Ready};
 pub use slot::Slot;
+pub use traps::Traps;

@@ -30,6 +30,8 @@ pub struct Monitor<M, const ROOTS: usize, const TABLES: usize> {
     pub(crate) owed: Owed,
     /// The address of the last data abort, for an external abort that the core answers.
     pub fault_address: u32,
+    /// The instruction that was undefined for the guest last, and its address.
+    pub undefined: Option<(u32, u32)>,
     /// A frame of which the shadow tables say too much, and the page.
     pub(crate) forgetting: Option<(Forgetting, GuestPage)>,
 }
@@ -55,6 +57,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             open: None,
             owed: Owed::Nothing,
             fault_address: 0,
+            undefined: None,
             forgetting: None,
         })
     }

@@ -1,11 +1,12 @@
 //! A frame with doubtful words: what is proven about it, and what was rewritten in it.
 
 use crate::host::Host;
+use crate::traps::Traps;
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
 use hanok_hal::AccessError;
 use hanok_proof::{
     AfterCall, Cause, Doubts, Execution, FrameProof, Looked, Place, Progress, Verdict, WORDS,
-    Words, trap_for,
+    Words,
 };
 use hanok_types::{GuestPage, Ipa};
 
@@ -98,23 +99,46 @@ impl Slot {
     }
 
     /// Does a piece of the work before the instruction at `place` can be executed.
-    pub(crate) fn work(&mut self, host: &impl Host, place: Place) -> Result<Work, AccessError> {
+    pub(crate) fn work(
+        &mut self,
+        host: &impl Host,
+        traps: &mut Traps,
+        place: Place,
+    ) -> Result<Work, AccessError> {
         let Some(start) = self.page.map(GuestPage::start) else {
             return Ok(Work::Contradictory);
         };
         match self.stage {
             Stage::Unprotected => Ok(Work::More),
-            Stage::Copied(next) => self.copy(host, start, next),
+            Stage::Copied(next) => self.copy(host, traps, start, next),
             Stage::Looking => Ok(self.look()),
-            Stage::Doubtful => self.prove(host, start, place),
+            Stage::Doubtful => self.prove(host, traps, start, place),
             Stage::Sound => Ok(Work::Done),
         }
     }
 
-    fn copy(&mut self, host: &impl Host, start: Ipa, next: usize) -> Result<Work, AccessError> {
+    /// Copies some words. Where the guest has copied traps from elsewhere, they become what they stand for.
+    fn copy(
+        &mut self,
+        host: &impl Host,
+        traps: &Traps,
+        start: Ipa,
+        next: usize,
+    ) -> Result<Work, AccessError> {
+        let raw = |index: usize| match index {
+            0..WORDS => host.word(Ipa::new(start.get() + 4 * index as u64)),
+            _ => Ok(0),
+        };
+        let mut before = match next.checked_sub(1) {
+            Some(index) => raw(index)?,
+            None => 0,
+        };
+        let mut here = raw(next)?;
         let words = self.words.iter_mut().enumerate().skip(next).take(COPIED);
         for (index, word) in words {
-            *word = host.word(Ipa::new(start.get() + 4 * index as u64))?;
+            let behind = raw(index + 1)?;
+            *word = traps.translate(here, (before >> 16) as u16, behind as u16);
+            (before, here) = (here, behind);
         }
         self.stage = match next + COPIED {
             WORDS.. => Stage::Looking,
@@ -142,7 +166,13 @@ impl Slot {
         ready && known && !self.unfinished
     }
 
-    fn prove(&mut self, host: &impl Host, start: Ipa, place: Place) -> Result<Work, AccessError> {
+    fn prove(
+        &mut self,
+        host: &impl Host,
+        traps: &mut Traps,
+        start: Ipa,
+        place: Place,
+    ) -> Result<Work, AccessError> {
         if self.is_proven(place) {
             return Ok(Work::Done);
         }
@@ -152,7 +182,7 @@ impl Slot {
             self.proof.follow(place, &self.words, FOLLOWED)
         };
         self.unfinished = progress == Progress::Unfinished;
-        self.rewrite(host, start)?;
+        self.rewrite(host, traps, start)?;
         if let Progress::Contradictory(_) = progress {
             return Ok(Work::Contradictory);
         }
@@ -168,7 +198,12 @@ impl Slot {
     }
 
     /// Turns what was proven newly into traps where that is needed.
-    fn rewrite(&mut self, host: &impl Host, start: Ipa) -> Result<(), AccessError> {
+    fn rewrite(
+        &mut self,
+        host: &impl Host,
+        traps: &mut Traps,
+        start: Ipa,
+    ) -> Result<(), AccessError> {
         let mut any = false;
         let mut next = 0;
         while let Some(offset) = self.proof.next_code(next) {
@@ -178,7 +213,7 @@ impl Slot {
             }
             let site = self.proof.site(offset, &self.words, Execution::Confined);
             if let Some(site) = site {
-                write(host, start, offset, trap_for(site.encoding))?;
+                write(host, start, offset, traps.trap(site.encoding))?;
                 put(&mut self.trapped, offset);
                 any = true;
             }
@@ -190,11 +225,11 @@ impl Slot {
         Ok(())
     }
 
-    /// Puts the indirect branches back, as the frame is confined no longer.
+    /// Puts back what was a trap only because the frame was confined.
     fn release_branches(&mut self, host: &impl Host, start: Ipa) -> Result<(), AccessError> {
         self.put_back(host, start, |slot, offset| {
             let site = slot.proof.site(offset, &slot.words, Execution::Confined);
-            site.is_some_and(|site| site.cause == Cause::IndirectBranch)
+            site.is_some_and(|site| site.cause != Cause::Sensitive)
         })
     }
 

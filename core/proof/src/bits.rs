@@ -33,6 +33,14 @@ impl Bits {
         }
     }
 
+    /// Takes the halfword at `offset` out of the set.
+    pub fn remove(&mut self, offset: u32) {
+        let half = offset / 2;
+        if let Some(bits) = self.0.get_mut((half / EACH) as usize) {
+            *bits &= !(1 << (half % EACH));
+        }
+    }
+
     /// Decides about both halfwords of the word with number `word`: the lower bit of `two` is the
     /// first one's. A word beyond the frame changes nothing.
     pub fn set_word(&mut self, word: u32, two: u32) {
@@ -40,6 +48,13 @@ impl Bits {
         if let Some(bits) = self.0.get_mut((half / EACH) as usize) {
             let shift = half % EACH;
             *bits = *bits & !(mask << shift) | (two & mask) << shift;
+        }
+    }
+
+    /// Decides about 32 halfwords. A number beyond the set changes nothing.
+    pub fn set(&mut self, number: usize, bits: u32) {
+        if let Some(word) = self.0.get_mut(number) {
+            *word = bits;
         }
     }
 

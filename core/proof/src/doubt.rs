@@ -33,6 +33,9 @@ pub enum Looked {
     Partly,
 }
 
+/// The words that are looked at together: those of 32 halfwords.
+pub const GROUP: usize = WORDS / bits::LENGTH;
+
 /// The places of a frame, A32 at each word and T32 at each halfword, that User mode would execute
 /// silently differently or unpredictably, outside of an IT block.
 ///
@@ -45,7 +48,9 @@ pub struct Doubts {
     /// Instructions of two: T32's, and A32's words. The place at the frame's last halfword is
     /// here, too: what follows it is not known.
     wide: Bits,
-    /// The number of the first word that was not looked at.
+    /// Which groups have such places, a bit for each.
+    groups: u64,
+    /// The number of the first word that was not looked at, a multiple of [`GROUP`].
     next: u16,
 }
 
@@ -61,19 +66,19 @@ impl Doubts {
         Self {
             narrow: Bits::NONE,
             wide: Bits::ALL,
+            groups: u64::MAX,
             next: 0,
         }
     }
 
-    /// Looks at `budget` more words; each of them has three places.
+    /// Looks at `budget` more words, or up to [`GROUP`] - 1 beyond; each of them has three places.
     pub fn look(&mut self, words: &Words, budget: u32) -> Looked {
-        let end = u32::from(self.next)
-            .saturating_add(budget)
-            .min(WORDS as u32);
-        for word in u32::from(self.next)..end {
-            self.decide(word, words);
+        let budget = budget.min(WORDS as u32) as u16;
+        let end = self.next + budget;
+        while self.next < end.min(WORDS as u16) {
+            self.group(usize::from(self.next) / GROUP, words);
+            self.next += GROUP as u16;
         }
-        self.next = end as u16;
         self.looked()
     }
 
@@ -100,23 +105,50 @@ impl Doubts {
         let Some(bits) = words.get(word as usize).copied() else {
             return;
         };
-        let (first, second) = (bits as u16, (bits >> 16) as u16);
-        let behind = words.get(word as usize + 1).map(|next| *next as u16);
-        let [narrow, wide] = t32(first, Some(second));
-        let [upper_narrow, upper_wide] = t32(second, behind);
-        let a32 = u32::from(suspect::a32(bits) && goes_wrong(Encoding::A32(bits)));
-        self.narrow.set_word(word, narrow | upper_narrow << 1);
-        self.wide.set_word(word, a32 | wide | upper_wide << 1);
+        let behind = words.get(word as usize + 1).copied();
+        let [narrow, wide] = places(bits, behind);
+        self.narrow.set_word(word, narrow);
+        self.wide.set_word(word, wide);
+        self.note(word as usize / GROUP);
+    }
+
+    /// Decides about the places that begin in the words of one group.
+    fn group(&mut self, number: usize, words: &Words) {
+        let [mut narrow, mut wide] = [0, 0];
+        let mut rest = words.iter().copied().skip(number * GROUP).peekable();
+        for shift in (0..u32::BITS).step_by(2) {
+            let Some(bits) = rest.next() else {
+                break;
+            };
+            let found = places(bits, rest.peek().copied());
+            narrow |= found[0] << shift;
+            wide |= found[1] << shift;
+        }
+        self.narrow.set(number, narrow);
+        self.wide.set(number, wide);
+        self.note(number);
+    }
+
+    /// Notes whether a group has doubtful places.
+    fn note(&mut self, number: usize) {
+        let of = |bits: &Bits| bits.words().get(number).copied().unwrap_or(0);
+        let bit = 1u64.checked_shl(number as u32).unwrap_or(0);
+        if of(&self.narrow) | of(&self.wide) == 0 {
+            self.groups &= !bit;
+        } else {
+            self.groups |= bit;
+        }
     }
 
     /// The offset of the first doubtful place that has a halfword about which nothing is known.
     /// `known` are the halfwords that are proven, 32 of them at a time.
     fn first(&self, mut known: impl FnMut(usize) -> u32) -> Option<u32> {
-        let all = self.narrow.words().iter().zip(self.wide.words());
-        for (number, (narrow, wide)) in all.enumerate() {
-            if narrow | wide == 0 {
-                continue;
-            }
+        let mut left = self.groups;
+        while left != 0 {
+            let number = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let of = |bits: &Bits| bits.words().get(number).copied().unwrap_or(0);
+            let (narrow, wide) = (of(&self.narrow), of(&self.wide));
             let open = !known(number);
             // What is in the next frame is none of this frame's.
             let next = if number + 1 < bits::LENGTH {
@@ -150,6 +182,16 @@ impl FrameProof {
     pub fn doubtful(&self, doubts: &Doubts) -> Option<u32> {
         doubts.first(|number| self.known(number))
     }
+}
+
+/// Which of the places that begin in a word go wrong: those of one halfword and those of two, as two
+/// bits each. `behind` is the word behind in the frame.
+fn places(bits: u32, behind: Option<u32>) -> [u32; 2] {
+    let (first, second) = (bits as u16, (bits >> 16) as u16);
+    let [narrow, wide] = t32(first, Some(second));
+    let [upper_narrow, upper_wide] = t32(second, behind.map(|word| word as u16));
+    let a32 = u32::from(suspect::a32(bits) && goes_wrong(Encoding::A32(bits)));
+    [narrow | upper_narrow << 1, a32 | wide | upper_wide << 1]
 }
 
 fn goes_wrong(encoding: Encoding) -> bool {

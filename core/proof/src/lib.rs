@@ -12,8 +12,11 @@
 //! Kept true:
 //! - Nothing is guessed. A place that is reached in two ways that exclude each other is a
 //!   [`Conflict`], and its frame stays execute-never until its words change.
-//! - Where in doubt, the flow ends: what is not proven now is proven when it is fetched. If the list of
-//!   places to be followed overflows, the branches to lost ones are searched for again.
+//! - Where in doubt, the flow ends: what is not proven now is proven when it is fetched. Hence a
+//!   decoder that ends too early costs time only.
+//! - No place that proven code reaches by itself is forgotten: when the flow is
+//!   [finished](Progress::Finished), such code goes to a place of the frame that is not proven only
+//!   where a frame that is [confined](Execution::Confined) has a trap, or by an exception's return.
 //! - A verdict never depends on whether the flow was followed to its end.
 //! - Every function is total, and its work is bounded: the guest chose every word.
 //!
@@ -45,7 +48,7 @@ mod undefined;
 mod waiting;
 
 pub use conflict::{Conflict, Contradiction};
-pub use doubt::{Doubts, Looked, Verdict};
+pub use doubt::{Doubts, GROUP, Looked, Verdict};
 pub use flow::{Goes, Literal, Relative, Step, step_a32, step_t32};
 pub use frame::{BYTES, WORDS, Words};
 pub use place::Place;

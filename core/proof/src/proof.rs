@@ -1,12 +1,12 @@
 //! The flow through one frame.
 
 use crate::conflict::{Conflict, Contradiction};
-use crate::flow::{Goes, Literal, Step, step_a32, step_t32};
+use crate::flow::{Goes, Literal, Step, step};
 use crate::frame::{self, BYTES, Words};
 use crate::map::{Known, Map};
 use crate::place::Place;
 use crate::waiting::Waiting;
-use hanok_decode::aarch32::{Encoding, Isa, ItState};
+use hanok_decode::aarch32::{Isa, ItState};
 
 /// Whether the instruction behind a call counts as reached.
 ///
@@ -25,7 +25,9 @@ pub enum AfterCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Progress {
-    /// To all its ends.
+    /// To all its ends: what proven code reaches in this frame by itself is proven, but for what is
+    /// reached by an indirect branch, an exception, or a condition that fails at an instruction
+    /// that the architecture does not define.
     Finished,
     /// As far as the budget went: [`FrameProof::resume`] goes on.
     Unfinished,
@@ -43,13 +45,11 @@ pub struct FrameProof {
     page: u32,
     after_call: AfterCall,
     map: Map,
+    /// Where the guest fetched: it is followed as soon as no IT block is left in its middle.
+    entry: Option<Place>,
     /// The place that is followed next, before those that wait.
     current: Option<Place>,
     waiting: Waiting,
-    /// Whether a place did not fit into the list of those that wait.
-    lost: bool,
-    /// Where the search for branches to such places goes on.
-    search: Option<u32>,
     conflict: Option<Conflict>,
 }
 
@@ -61,10 +61,9 @@ impl FrameProof {
             page: page & !(BYTES - 1),
             after_call,
             map: Map::NOTHING,
+            entry: None,
             current: None,
             waiting: Waiting::NONE,
-            lost: false,
-            search: None,
             conflict: None,
         }
     }
@@ -91,7 +90,7 @@ impl FrameProof {
     }
 
     /// The proven instruction that begins at `offset`, as it stands in the frame's words.
-    pub fn encoding(&self, offset: u32, words: &Words) -> Option<Encoding> {
+    pub fn encoding(&self, offset: u32, words: &Words) -> Option<hanok_decode::aarch32::Encoding> {
         frame::encoding(words, offset, self.instruction(offset)?)
     }
 
@@ -117,10 +116,12 @@ impl FrameProof {
     }
 
     /// Follows the flow from `entry`, at which the guest fetched, through at most `budget`
-    /// instructions. What an earlier call left unfinished is followed afterwards.
+    /// instructions. What an earlier call left unfinished is followed afterwards; but an entry inside
+    /// of an IT block that was not begun is forgotten, and is fetched again.
     pub fn follow(&mut self, entry: Place, words: &Words, budget: u32) -> Progress {
-        if let Some(left) = self.current.replace(entry) {
-            self.lost |= !self.waiting.push(left);
+        let old = self.entry.replace(entry);
+        if let Some(old) = old.filter(|old| !old.it().is_inside()) {
+            self.waiting.push(old);
         }
         self.resume(words, budget)
     }
@@ -140,43 +141,27 @@ impl FrameProof {
     }
 
     fn run(&mut self, words: &Words, mut budget: u32) -> Result<Progress, Conflict> {
-        loop {
-            let place = self.current.take().or_else(|| self.waiting.pop());
-            if place.is_none() && !self.lost && self.search.is_none() {
-                return Ok(Progress::Finished);
-            }
+        while let Some(place) = self.take() {
             let Some(rest) = budget.checked_sub(1) else {
-                self.current = place;
+                self.current = Some(place);
                 return Ok(Progress::Unfinished);
             };
             budget = rest;
-            match place {
-                Some(place) => self.current = self.execute(place, words)?,
-                None => self.search_lost(words),
-            }
+            self.current = self.execute(place, words)?;
         }
+        Ok(Progress::Finished)
     }
 
-    /// Looks at one more proven instruction, whether the flow goes from it to a place that was lost.
-    fn search_lost(&mut self, words: &Words) {
-        let from = self.search.unwrap_or_else(|| {
-            self.lost = false;
-            0
-        });
-        self.search = self.next_code(from).map(|offset| offset + 2);
-        if let Some(offset) = self.search.map(|behind| behind - 2)
-            && let Some(isa) = self.instruction(offset)
-            && let Some(encoding) = frame::encoding(words, offset, isa)
-            && let Some(place) = Place::new(offset, isa, self.it(offset))
-        {
-            let step = step(encoding, place.it());
-            self.branch(place, step.goes);
-            if let Some(behind) = self.behind(place, &step)
-                && self.instruction(behind.offset()) != Some(isa)
-            {
-                self.lost |= !self.waiting.push(behind);
-            }
+    /// The place that is followed next.
+    fn take(&mut self) -> Option<Place> {
+        let left = self.current.take();
+        if self.entry.is_none() || left.is_some_and(|left| left.it().is_inside()) {
+            return left.or_else(|| self.waiting.pop());
         }
+        if let Some(left) = left {
+            self.waiting.push(left);
+        }
+        self.entry.take()
     }
 
     /// Proves the instruction at `place`, and answers the one behind it if the flow goes on there.
@@ -211,10 +196,8 @@ impl FrameProof {
             Goes::Call(target, isa) => (target, isa),
             _ => return,
         };
-        if let Some(target) = Place::new(target.from(place.offset()), isa, ItState::NONE)
-            && self.instruction(target.offset()) != Some(isa)
-        {
-            self.lost |= !self.waiting.push(target);
+        if let Some(target) = Place::new(target.from(place.offset()), isa, ItState::NONE) {
+            self.waiting.push(target);
         }
     }
 
@@ -234,18 +217,5 @@ impl FrameProof {
         };
         let next = Place::new(place.offset() + step.bytes, place.isa(), it);
         next.filter(|_| goes_on)
-    }
-}
-
-/// Whether the flow ends at an instruction that is undefined or UNPREDICTABLE.
-pub(crate) fn ends(encoding: Encoding, it: ItState) -> bool {
-    step(encoding, it).goes == Goes::Nowhere
-}
-
-fn step(encoding: Encoding, it: ItState) -> Step {
-    match encoding {
-        Encoding::A32(word) => step_a32(word),
-        Encoding::Narrow(half) => step_t32(half, 0, it),
-        Encoding::Wide(both) => step_t32((both >> 16) as u16, both as u16, it),
     }
 }

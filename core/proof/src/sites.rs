@@ -1,17 +1,18 @@
 //! The instructions on proven code that have to become traps.
 
+use crate::flow::{Goes, step};
 use crate::frame::{self, BYTES, Words};
-use crate::proof::{self, FrameProof};
-use hanok_decode::aarch32::{Encoding, indirect, sensitive};
+use crate::proof::FrameProof;
+use crate::suspect;
+use hanok_decode::aarch32::{Encoding, ItState, Sensitive, indirect, sensitive};
 
 /// How a frame is executed, which decides what has to become a trap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Execution {
     /// As other frames are: nothing in it is doubtful.
     Free,
-    /// As the only executable frame, because something in it is doubtful: its indirect branches are
-    /// traps, too, so that none goes to a doubtful place unseen; and so are instructions at which the flow
-    /// ends.
+    /// As the only executable frame, because something in it is doubtful: what may go to a place that
+    /// is not proven is a trap, too, so that no doubtful place is reached unseen.
     Confined,
 }
 
@@ -22,8 +23,9 @@ pub enum Cause {
     Sensitive,
     /// It is an indirect branch.
     IndirectBranch,
-    /// It is undefined or UNPREDICTABLE, so that it is not known where a CPU would go on.
-    End,
+    /// The architecture does not define it, so that nothing behind it is proven; but it has a
+    /// condition, and goes on there if that fails. If it does not fail, it is undefined.
+    Conditional,
 }
 
 /// A proven instruction that has to become a trap.
@@ -66,23 +68,42 @@ impl FrameProof {
         let isa = self.instruction(offset)?;
         let encoding = frame::encoding(words, offset, isa)?;
         let it = self.it(offset);
-        let cause = if let Some(found) = sensitive(encoding, it) {
-            found.user.must_be_rewritten().then_some(Cause::Sensitive)
+        let rewritten = |found: Sensitive| found.user.must_be_rewritten();
+        let suspect = suspect::any(encoding);
+        let cause = if suspect && sensitive(encoding, it).is_some_and(rewritten) {
+            Cause::Sensitive
         } else if execution == Execution::Confined {
-            match indirect(encoding, it) {
-                Some(_) => Some(Cause::IndirectBranch),
-                None => proof::ends(encoding, it).then_some(Cause::End),
-            }
+            unproven(encoding, it)?
         } else {
-            None
+            return None;
         };
         Some(Site {
             offset,
             encoding,
             in_block: it.is_inside(),
-            cause: cause?,
+            cause,
         })
     }
+}
+
+/// Why a proven instruction may go to a place of the frame that is not proven. An exception's return
+/// is no reason: the exception is seen.
+fn unproven(encoding: Encoding, it: ItState) -> Option<Cause> {
+    if indirect(encoding, it).is_some() {
+        return Some(Cause::IndirectBranch);
+    }
+    let always = match encoding {
+        Encoding::A32(word) => word >> 28 >= 0b1110,
+        _ => !it.is_inside(),
+    };
+    if always {
+        return None;
+    }
+    let step = step(encoding, it);
+    // BKPT is executed whatever an IT block says (A8.8.24).
+    let breakpoint = matches!(encoding, Encoding::Narrow(half) if half >> 8 == 0xbe);
+    let ends = step.goes == Goes::Nowhere && step.conditional && !breakpoint;
+    ends.then_some(Cause::Conditional)
 }
 
 impl Iterator for Sites<'_> {

@@ -4,6 +4,17 @@
 //! differently. The decoder is asked only about the suspects that are left. A suspect need not be
 //! sensitive; what is no suspect never is, which tests hold against the decoder.
 
+use hanok_decode::aarch32::Encoding;
+
+/// Whether an instruction may be one that must be rewritten, at whatever place of an IT block.
+pub(crate) const fn any(encoding: Encoding) -> bool {
+    match encoding {
+        Encoding::A32(word) => a32(word),
+        Encoding::Narrow(half) => narrow(half),
+        Encoding::Wide(both) => wide((both >> 16) as u16, both as u16),
+    }
+}
+
 /// Whether an A32 word may be sensitive (DDI 0406C, A5.1).
 pub(crate) const fn a32(word: u32) -> bool {
     let kind = word >> 25 & 0b111;

@@ -141,7 +141,7 @@ fn same(board: &Board, model: &Model) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 60_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 30_000, ..ProptestConfig::default() })]
 
     #[test]
     fn branches_do_what_the_manual_says(encoding in encoding(), state in state()) {

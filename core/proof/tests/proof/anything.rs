@@ -3,7 +3,8 @@
 use crate::frames::{data, doubts};
 use hanok_decode::aarch32::{Isa, ItState};
 use hanok_proof::{
-    AfterCall, Execution, FrameProof, Place, Progress, Refusal, Rewritten, WORDS, Words,
+    AfterCall, Execution, FrameProof, Goes, Place, Progress, Refusal, Rewritten, Step, WORDS,
+    Words, step_a32, step_t32,
 };
 use proptest::prelude::*;
 
@@ -74,6 +75,21 @@ pub fn frames() -> impl Strategy<Value = (Words, Vec<Place>)> {
     words().prop_flat_map(|words| (Just(words), entries(&words)))
 }
 
+/// The proven instruction at `offset`.
+fn step_at(proof: &FrameProof, offset: u32, words: &Words) -> (Step, Isa) {
+    let half = |at: u32| {
+        let word = words.get(at as usize / 4).copied().unwrap_or(0);
+        (word >> (at % 4 * 8)) as u16
+    };
+    match proof.instruction(offset) {
+        Some(Isa::A32) => (step_a32(words[offset as usize / 4]), Isa::A32),
+        _ => {
+            let it = proof.it(offset);
+            (step_t32(half(offset), half(offset + 2), it), Isa::T32)
+        }
+    }
+}
+
 fn proof(words: &Words, entries: &[Place]) -> FrameProof {
     let mut proof = FrameProof::new(0x8000_0000, AfterCall::Follow);
     for entry in entries {
@@ -125,6 +141,41 @@ proptest! {
             prop_assert_eq!(pieces.is_data(offset), whole.is_data(offset));
         }
         prop_assert_eq!(pieces.conflict(), whole.conflict());
+    }
+
+    /// Each place of the frame that proven code goes to by itself is proven, also if entries came
+    /// while others were followed.
+    #[test]
+    fn a_finished_flow_is_closed((words, entries) in frames(), budget in 0u32..20) {
+        let mut proof = FrameProof::new(0, AfterCall::Follow);
+        for entry in entries {
+            let _ = proof.follow(entry, &words, budget);
+        }
+        let progress = proof.resume(&words, u32::MAX);
+        let mut at = proof.next_code(0);
+        while let (Some(offset), Progress::Finished) = (at, progress) {
+            let (step, isa) = step_at(&proof, offset, &words);
+            let target = match step.goes {
+                Goes::Jump(target) => Some((target.from(offset), isa)),
+                Goes::Call(target, isa) => Some((target.from(offset), isa)),
+                _ => None,
+            };
+            let falls = match step.goes {
+                Goes::Nowhere => false,
+                Goes::Next | Goes::Call(..) | Goes::CallElsewhere => true,
+                _ => step.conditional,
+            };
+            if step.goes == Goes::Nowhere && step.conditional {
+                let site = proof.site(offset, &words, Execution::Confined);
+                let breakpoint = words[offset as usize / 4] >> (offset % 4 * 8) & 0xff00 == 0xbe00;
+                prop_assert!(site.is_some() || breakpoint);
+            }
+            let behind = falls.then_some((offset + step.bytes, isa));
+            for (to, isa) in target.into_iter().chain(behind).filter(|(to, _)| *to < 4096) {
+                prop_assert_eq!(proof.instruction(to), Some(isa), "from {:x} to {:x}", offset, to);
+            }
+            at = proof.next_code(offset + 2);
+        }
     }
 
     #[test]

@@ -152,3 +152,27 @@ fn what_is_proven_is_not_doubtful() {
     let (proof, _) = followed(&words, &[a32(0)]);
     assert_eq!(proof.verdict(&doubts(&words)), Verdict::Executable);
 }
+
+/// The first half is proven data, the second one is not, and 32 halfwords end between them.
+#[test]
+fn an_open_second_half_is_enough() {
+    // ldrh r0, [pc, #54]; bx lr; then mrs r0, cpsr of T32 at 62.
+    let mut words = frame(&[(0, &[0xe1df_03b6, 0xe12f_ff1e])]);
+    (words[15], words[16]) = (0xf3ef_0000, 0x0000_8000);
+    let (proof, _) = followed(&words, &[a32(0)]);
+    assert!(proof.is_data(62) && !proof.is_data(64));
+    assert_eq!(proof.doubtful(&doubts(&words)), Some(62));
+}
+
+#[test]
+fn what_a_store_takes_away_is_no_longer_noted() {
+    let mut words = [0; 1024];
+    let clean = doubts(&words);
+    words[100] = 0xe10f_0000;
+    let mut stored = clean.clone();
+    stored.update(100, &words);
+    assert!(stored != clean);
+    words[100] = 0;
+    stored.update(100, &words);
+    assert!(stored == clean);
+}

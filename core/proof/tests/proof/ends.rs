@@ -100,3 +100,23 @@ fn a_new_fetch_does_not_forget_what_was_left() {
     assert_eq!(proof.resume(&words, 10), Progress::Finished);
     assert_eq!(instructions(&proof, Isa::A32), [0, 4, 8, 32]);
 }
+
+/// More branches than any list would hold: all targets are proven, also in pieces.
+#[test]
+fn no_target_is_forgotten() {
+    let mut words = [BX_LR; 1024];
+    for word in words.iter_mut().take(500) {
+        *word = 0x0a00_01f2; // beq .+500 words
+    }
+    for budget in [1, 7, u32::MAX] {
+        let mut proof = FrameProof::new(0, AfterCall::Stop);
+        let mut progress = proof.follow(a32(0), &words, budget);
+        while progress == Progress::Unfinished {
+            progress = proof.resume(&words, budget);
+        }
+        assert_eq!(progress, Progress::Finished);
+        let proven = |word: u32| proof.instruction(word * 4).is_some();
+        assert!((0..1000).all(proven));
+        assert!(!(1000..1024).any(proven));
+    }
+}

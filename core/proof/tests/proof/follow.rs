@@ -239,28 +239,20 @@ fn a_budget_only_interrupts() {
 }
 
 #[test]
-fn branches_that_do_not_fit_are_found_again() {
-    // Two hundred branches to places of their own, 0x400 bytes on.
-    let mut words = frame(&[(0, &[0x0a00_00fe; 200]), (800, &[BX_LR])]);
-    words[256..456].fill(BX_LR);
-    let (mut proof, progress) = followed(&words, &[a32(0)]);
-    assert_eq!(progress, Progress::Finished);
-    assert_eq!(instructions(&proof, Isa::A32).len(), 401);
-    // In pieces the same.
-    let mut pieces = FrameProof::new(0, AfterCall::Follow);
-    let mut progress = pieces.follow(a32(0), &words, 1);
-    while progress == Progress::Unfinished {
-        progress = pieces.resume(&words, 1);
-    }
-    assert_eq!(instructions(&pieces, Isa::A32).len(), 401);
-    // A place that had to wait, as another one was asked for, is lost no more than others.
-    let mut asked = FrameProof::new(0, AfterCall::Follow);
-    for word in 0..40 {
-        let _unfinished = asked.follow(a32(word * 4), &words, 0);
-    }
-    while asked.resume(&words, 7) == Progress::Unfinished {}
-    assert_eq!(instructions(&asked, Isa::A32).len(), 401);
-    assert_eq!(proof.follow(a32(0), &words, 10), Progress::Finished);
+fn entries_do_not_break_blocks_that_are_followed() {
+    // itt eq; moveq r0, r0; moveq r1, r1; bx lr; and a function behind.
+    let words = frame(&[
+        (0, &halves(&[0xbf04, 0x4600, 0x4609, 0x4770])),
+        (16, &[BX_LR]),
+    ]);
+    let mut proof = FrameProof::new(0, AfterCall::Follow);
+    assert_eq!(proof.follow(t32(0), &words, 2), Progress::Unfinished);
+    assert_eq!(proof.follow(a32(16), &words, 1), Progress::Unfinished);
+    assert_eq!(proof.resume(&words, 1), Progress::Unfinished);
+    assert_eq!(instructions(&proof, Isa::A32), [16]);
+    assert_eq!(proof.resume(&words, 1), Progress::Finished);
+    assert_eq!(instructions(&proof, Isa::T32), [0, 2, 4, 6]);
+    assert!(proof.it(4).is_last());
 }
 
 #[test]

@@ -9,12 +9,13 @@ use hanok_memory::Owners;
 use hanok_paging::VmidPool;
 use hanok_trace::Sink;
 use hanok_types::{IntId, MAX_CPUS, VmId};
+use hanok_vgic::GuestInterface;
 use hanok_vm::{Clock, CpuRegisters, Home, Interrupts, Multiplexer, SerialLines, StackPointer};
 
 /// A backend that provides everything that VMs need.
-pub trait Host: Backend + CpuRegisters + Sink {}
+pub trait Host: Backend<Lists: GuestInterface> + CpuRegisters + Sink {}
 
-impl<B: Backend + CpuRegisters + Sink> Host for B {}
+impl<B: Backend<Lists: GuestInterface> + CpuRegisters + Sink> Host for B {}
 
 /// An interrupt of a device that a VM has for itself.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +34,8 @@ pub type DeviceLines = heapless::Vec<DeviceLine, MAX_BOARD_LINES>;
 /// Interrupts of the board that the hypervisor serves itself.
 #[derive(Clone, Copy, Debug)]
 pub struct BoardInterrupts {
-    /// The virtual timer's interrupt, which is handed on to guests.
+    /// The virtual timer's interrupt, which is handed on to guests. Where guests have an emulated one, it is an
+    /// id that no acknowledgement answers ([`Self::NONE`]).
     pub virtual_timer: IntId,
     /// The hypervisor's own timer.
     pub hyp_timer: IntId,
@@ -41,6 +43,11 @@ pub struct BoardInterrupts {
     pub maintenance: IntId,
     /// The serial port's, if it has one.
     pub uart: Option<IntId>,
+}
+
+impl BoardInterrupts {
+    /// The id of an interrupt that the board does not have: it means that nothing is pending (IHI 0048B, 3.2.5).
+    pub const NONE: IntId = IntId::new(1023);
 }
 
 /// All data that pCPUs share. It is made once and never dropped. The fields that each kick needs come

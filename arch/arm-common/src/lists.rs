@@ -5,6 +5,7 @@ mod hardware;
 
 use crate::GichLists;
 use hanok_hal::{ListRegisters, VirtualCpuInterface};
+use hanok_vgic::GuestInterface;
 #[cfg(target_arch = "aarch64")]
 pub use hardware::HardwareLists;
 
@@ -92,6 +93,8 @@ impl ListRegisters for HostLists {
         of_either!(self, lists => lists.report_ends(on));
     }
 }
+
+impl GuestInterface for HostLists {}
 
 impl VirtualCpuInterface for HostLists {
     type State = InterfaceState;

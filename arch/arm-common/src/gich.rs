@@ -20,7 +20,7 @@ use bitfield_struct::bitfield;
 use core::ptr::NonNull;
 use hanok_hal::ListRegisters;
 use hanok_types::IntId;
-use hanok_vgic::{GichLr, Lr, LrState};
+use hanok_vgic::{GichLr, GuestInterface, Lr, LrState};
 use safe_mmio::fields::{ReadPure, ReadPureWrite};
 use safe_mmio::{UniqueMmioPointer, field, field_shared};
 
@@ -216,6 +216,8 @@ impl GichLists {
         field!(block, apr).write(value);
     }
 }
+
+impl GuestInterface for GichLists {}
 
 impl ListRegisters for GichLists {
     #[inline(always)]

@@ -5,15 +5,13 @@
 //! until an interrupt is pending for it.
 
 use crate::fake::FakeTableMemory;
+use crate::fake_context::FakeContext;
 use crate::fake_line::{FakeLine, Wire};
 use crate::fake_region::FakeRegion;
-use crate::{
-    Arrival, Backend, Context, FpGiven, GuestFault, GuestMemory, HostGic, LateError, ListRegisters,
-    Start, Taken, VirtualCpuInterface,
-};
+use crate::{Backend, HostGic, ListRegisters, Taken, VirtualCpuInterface};
 use core::any::Any;
 use core::fmt;
-use hanok_types::{CpuId, Deadline, Hpa, IntId, Ipa, Regs, Span};
+use hanok_types::{CpuId, Deadline, Hpa, IntId, Ipa, Span};
 use std::boxed::Box;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -53,7 +51,7 @@ pub struct FakeCpu {
     /// The instant at which the hypervisor's timer fires.
     timer: Option<u64>,
     /// The instant at which the virtual timer of the resident vCPU fires.
-    virtual_timer: Option<u64>,
+    pub(crate) virtual_timer: Option<u64>,
     /// The current address space: VTTBR_EL2; zero is the empty stage 2.
     pub space: u64,
     /// Whether a vCPU's context is in it.
@@ -66,7 +64,7 @@ pub struct FakeCpu {
     pub translations: BTreeMap<(u64, Ipa), Hpa>,
     /// Its list registers.
     lists: Arc<Mutex<Vec<u64>>>,
-    interface_on: bool,
+    pub(crate) interface_on: bool,
 }
 
 /// Registers that a guest reaches only by exits, the same in all CPUs.
@@ -80,10 +78,17 @@ pub struct FakeRegisters {
     pub vectors: Option<[u128; 32]>,
 }
 
+/// List registers that a fake board can have.
+pub trait FakeLists: VirtualCpuInterface + Clone + fmt::Debug + Send + Sync + 'static {}
+
+impl<L: VirtualCpuInterface + Clone + fmt::Debug + Send + Sync + 'static> FakeLists for L {}
+
 /// The board.
 #[derive(Debug)]
-pub struct FakeBackend {
-    settings: Settings,
+pub struct FakeBackend<L = FakeCpuInterface> {
+    pub(crate) settings: Settings,
+    /// Each CPU's list registers.
+    lists: Vec<L>,
     registers: Mutex<FakeRegisters>,
     cpus: Vec<Mutex<FakeCpu>>,
     now: AtomicU64,
@@ -101,14 +106,25 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 impl FakeBackend {
     /// A board whose counter shows zero.
     pub fn new(settings: Settings) -> Self {
-        let cpu = || FakeCpu {
-            lists: Arc::new(Mutex::new(vec![0; settings.lists])),
-            ..FakeCpu::default()
-        };
+        let lists = |_| FakeCpuInterface(Arc::new(Mutex::new(vec![0; settings.lists])));
+        let mut this = Self::with_lists(settings, (0..settings.cpus).map(lists).collect());
+        for (cpu, lists) in this.cpus.iter_mut().zip(&this.lists) {
+            lock(cpu).lists = Arc::clone(&lists.0);
+        }
+        this
+    }
+}
+
+impl<L> FakeBackend<L> {
+    /// A board whose counter shows zero, and whose CPUs have these list registers, which replace
+    /// [`FakeCpu::lists`].
+    pub fn with_lists(settings: Settings, lists: Vec<L>) -> Self {
+        let cpu = |_| Mutex::new(FakeCpu::default());
         Self {
             settings,
+            lists,
             registers: Mutex::default(),
-            cpus: (0..settings.cpus).map(|_| Mutex::new(cpu())).collect(),
+            cpus: (0..settings.cpus).map(cpu).collect(),
             now: AtomicU64::new(0),
             off: AtomicBool::new(false),
             serial: None,
@@ -201,10 +217,10 @@ impl FakeCpu {
     }
 }
 
-impl Backend for FakeBackend {
+impl<L: FakeLists> Backend for FakeBackend<L> {
     type Tables = FakeTableMemory;
-    type Context = FakeContext;
-    type Lists = FakeCpuInterface;
+    type Context = FakeContext<L>;
+    type Lists = L;
     type Gic = FakeGic;
     type Memory = FakeRegion;
     type Line = FakeLine;
@@ -256,9 +272,8 @@ impl Backend for FakeBackend {
 
     fn deactivate(&self, _interrupt: IntId) {}
 
-    fn lists(&self) -> FakeCpuInterface {
-        let cpu = (self.settings.this_cpu)();
-        FakeCpuInterface(Arc::clone(&self.cpu(cpu).lists))
+    fn lists(&self) -> L {
+        self.lists[self.this_cpu()].clone()
     }
 
     fn interrupt_is_pending(&self) -> bool {
@@ -309,123 +324,8 @@ impl Backend for FakeBackend {
     }
 }
 
-/// A vCPU's registers.
-#[derive(Debug, Default)]
-pub struct FakeContext {
-    /// General registers.
-    pub regs: Regs,
-    /// Whether the context is in a CPU.
-    pub loaded: bool,
-    /// The number of starts.
-    pub starts: usize,
-    virtual_timer: Option<u64>,
-    error: bool,
-}
-
-impl FakeContext {
-    /// Acts as the guest: takes the SError that is pending, if there is one.
-    pub fn take_error(&mut self) {
-        self.error = false;
-    }
-
-    fn leave(&mut self, machine: &FakeBackend) {
-        assert!(self.loaded, "a context leaves a CPU in which it is not");
-        self.loaded = false;
-        let mut cpu = machine.here();
-        assert!(cpu.occupied);
-        cpu.occupied = false;
-        self.virtual_timer = cpu.virtual_timer.take();
-    }
-}
-
-impl Context<FakeBackend> for FakeContext {
-    const DIGITS: usize = 16;
-    const SYNDROME: &'static str = "ESR";
-    const ERROR: &'static str = "SError";
-
-    fn regs(&self) -> &Regs {
-        &self.regs
-    }
-
-    fn regs_mut(&mut self) -> &mut Regs {
-        &mut self.regs
-    }
-
-    fn reset(&mut self, start: Start) {
-        assert!(!self.loaded, "a vCPU starts while it is in a CPU");
-        *self = Self {
-            starts: self.starts + 1,
-            ..Self::default()
-        };
-        self.regs.pc = start.entry.pc;
-        self.regs.x[0] = start.entry.argument;
-    }
-
-    fn depart(&mut self) {
-        assert!(self.loaded, "a vCPU is entered that is in no CPU");
-    }
-
-    fn save(&mut self, machine: &FakeBackend, _debugs: bool) -> LateError {
-        self.leave(machine);
-        LateError::None
-    }
-
-    fn load(&mut self, machine: &FakeBackend, arrival: Arrival) {
-        assert!(!self.loaded, "a vCPU comes to a CPU while it is in one");
-        self.loaded = true;
-        let mut cpu = machine.here();
-        assert!(!cpu.occupied, "two vCPUs in one CPU");
-        cpu.occupied = true;
-        cpu.space = arrival.space;
-        cpu.virtual_timer = self.virtual_timer;
-    }
-
-    fn arrived(&self, machine: &FakeBackend) {
-        assert!(machine.here().interface_on || machine.settings.cpus > 0);
-    }
-
-    fn discard(&mut self, machine: &FakeBackend) -> LateError {
-        self.leave(machine);
-        LateError::None
-    }
-
-    fn hand_over_fp(_owner: Option<&mut Self>, _next: &mut Self) -> FpGiven {
-        FpGiven::Loaded
-    }
-
-    fn virtual_timer_due(&self) -> Deadline {
-        self.virtual_timer.into()
-    }
-
-    fn has_pending_error(&self, _resident: bool) -> bool {
-        self.error
-    }
-
-    fn pend_error(&mut self) {
-        self.error = true;
-    }
-
-    fn inject(&mut self, fault: GuestFault, _memory: &impl GuestMemory) {
-        self.error |= fault == GuestFault::SystemError;
-    }
-
-    fn fetch_vector(&self) -> u64 {
-        u64::MAX
-    }
-
-    fn copy_from_cpu(&mut self, _machine: &FakeBackend) {}
-
-    fn storm_vector(&self) -> Option<u64> {
-        None
-    }
-
-    fn describe(&self, say: impl Fn(fmt::Arguments<'_>)) {
-        say(format_args!("pc {:x}", self.regs.pc));
-    }
-}
-
 /// A CPU's virtual interface.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FakeCpuInterface(Arc<Mutex<Vec<u64>>>);
 
 impl ListRegisters for FakeCpuInterface {

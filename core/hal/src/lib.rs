@@ -15,6 +15,8 @@ mod console;
 #[cfg(any(test, feature = "fake"))]
 mod fake_backend;
 #[cfg(any(test, feature = "fake"))]
+mod fake_context;
+#[cfg(any(test, feature = "fake"))]
 mod fake_line;
 #[cfg(any(test, feature = "fake"))]
 mod fake_region;
@@ -37,9 +39,10 @@ pub use sync::Mutex;
 pub mod fake {
     pub use crate::console::FakeSerialPort;
     pub use crate::fake_backend::{
-        FakeBackend, FakeContext, FakeCpu, FakeCpuInterface, FakeGic, FakeRegisters, HYP_TIMER,
+        FakeBackend, FakeCpu, FakeCpuInterface, FakeGic, FakeLists, FakeRegisters, HYP_TIMER,
         PoweredOff, Settings, VIRTUAL_TIMER,
     };
+    pub use crate::fake_context::FakeContext;
     pub use crate::fake_line::{FakeLine, Wire};
     pub use crate::fake_region::FakeRegion;
     pub use crate::gic::FakeListRegisters;

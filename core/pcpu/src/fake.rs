@@ -1,17 +1,19 @@
 //! A board of fake CPUs with VMs on it, for tests that run the executive on a PC.
 
+pub use crate::fake_software::SoftwareLists;
 use crate::{Board, BoardInterrupts, Notices, Pcpu, PcpuPolicy, Vcpu, VmUnit, gather, regions_of};
 use hanok_config::VmConfig;
 use hanok_hal::Mutex;
 use hanok_hal::fake::{
-    FakeBackend, FakeContext, FakeGic, FakeLine, FakeRegion, FakeTableMemory, FakeTlb, HYP_TIMER,
-    Settings, VIRTUAL_TIMER, Wire,
+    FakeBackend, FakeContext, FakeCpuInterface, FakeGic, FakeLine, FakeLists, FakeRegion,
+    FakeTableMemory, FakeTlb, HYP_TIMER, Settings, VIRTUAL_TIMER, Wire,
 };
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 use hanok_memory::{AddressSpace, FrameMap, Owner, Owners};
 use hanok_paging::{Geometry, VmidPool};
 use hanok_sched::{Interface, Kind, Order, Reservation, RoundRobin, Servers, Slack};
 use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId};
+use hanok_vgic::GuestInterface;
 use hanok_vm::{Buffers, Interruptions, Multiplexer, PortQueues, Said};
 use std::boxed::Box;
 use std::format;
@@ -33,11 +35,11 @@ const RAM_LEN: u64 = 0x10_0000;
 
 /// The board, whose parts are never dropped, as on a real one.
 #[allow(missing_debug_implementations)]
-pub struct FakeBoard {
+pub struct FakeBoard<L: FakeLists + GuestInterface = FakeCpuInterface> {
     /// What all CPUs share.
-    pub board: &'static Board<FakeBackend>,
+    pub board: &'static Board<FakeBackend<L>>,
     /// The CPUs, each with its vCPUs.
-    pub pcpus: Vec<Pcpu<FakeBackend>>,
+    pub pcpus: Vec<Pcpu<FakeBackend<L>>>,
     /// The other end of the serial line.
     pub wire: Wire,
     /// The number of vCPUs in each VM's guest, which the test counts. None may be in a VM whose
@@ -60,12 +62,45 @@ impl FakeBoard {
         version: GicVersion,
         promises: &[FakePromise],
     ) -> Self {
+        let plan = Plan {
+            settings,
+            vms,
+            version,
+            promises,
+            software: false,
+        };
+        Self::with_machine(FakeBackend::new(settings), &plan)
+    }
+}
+
+impl FakeBoard<SoftwareLists> {
+    /// As [`Self::new`], with CPUs that have no virtual CPU interface and no virtual timer for guests.
+    pub fn in_software(settings: Settings, vms: &[Vec<u8>]) -> Self {
+        let plan = Plan {
+            settings,
+            vms,
+            version: GicVersion::V2,
+            promises: &[],
+            software: true,
+        };
+        let lists = (0..settings.cpus).map(|_| SoftwareLists::new(plan.version));
+        Self::with_machine(FakeBackend::with_lists(settings, lists.collect()), &plan)
+    }
+}
+
+impl<L: FakeLists + GuestInterface> FakeBoard<L> {
+    fn with_machine(machine: FakeBackend<L>, plan: &Plan<'_>) -> Self {
+        let Plan {
+            settings,
+            vms,
+            promises,
+            ..
+        } = *plan;
         let inhabitants: Vec<_> = vms.iter().map(|_| Arc::default()).collect();
-        let units =
-            (0..vms.len()).map(|vm| unit(vms, vm, version, Arc::clone(&inhabitants[vm]), promises));
-        let units: &'static [VmUnit<FakeBackend>] = Box::leak(units.collect());
+        let units = (0..vms.len()).map(|vm| unit(plan, vm, Arc::clone(&inhabitants[vm])));
+        let units: &'static [VmUnit<FakeBackend<L>>] = Box::leak(units.collect());
         let wire = Wire::default();
-        let board = Box::leak(Box::new(board(settings, units, &wire)));
+        let board = Box::leak(Box::new(board(machine, plan, units, &wire)));
         let promised = |cpu: usize| promises.iter().any(|promise| promise.cpu == cpu);
         let pcpu = |cpu| {
             let interruptions = Box::leak(vec![Interruptions::default(); vms.len()].into());
@@ -101,6 +136,16 @@ impl FakeBoard {
     }
 }
 
+/// What is on a board.
+struct Plan<'a> {
+    settings: Settings,
+    vms: &'a [Vec<u8>],
+    version: GicVersion,
+    promises: &'a [FakePromise],
+    /// Whether the guests' CPU interfaces are in software.
+    software: bool,
+}
+
 /// The promise to the vCPU of a VM on a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct FakePromise {
@@ -130,18 +175,19 @@ fn policy(promised: bool) -> PcpuPolicy {
     }
 }
 
-fn unit(
-    vms: &[Vec<u8>],
+fn unit<L: FakeLists + GuestInterface>(
+    plan: &Plan<'_>,
     vm: usize,
-    version: GicVersion,
     inhabitants: Arc<AtomicUsize>,
-    promises: &[FakePromise],
-) -> VmUnit<FakeBackend> {
-    let config = config(&format!("vm{vm}"), &vms[vm]);
+) -> VmUnit<FakeBackend<L>> {
+    let config = config(&format!("vm{vm}"), &plan.vms[vm]);
     let ram = FakeRegion::new(config.memory, inhabitants);
     let space = space(&config, home(vm));
-    let bit = |vcpu| bit(vms, vm, vcpu, promises);
-    let core = hanok_vm::fake::vm(VmId::new(vm as u8), config, version, &bit);
+    let bit = |vcpu| bit(plan.vms, vm, vcpu, plan.promises);
+    let mut core = hanok_vm::fake::vm(VmId::new(vm as u8), config, plan.version, &bit);
+    if plan.software {
+        core = core.with_software_interface();
+    }
     VmUnit {
         vm: core,
         ram,
@@ -203,12 +249,12 @@ fn bit(vms: &[Vec<u8>], vm: usize, vcpu: usize, promises: &[FakePromise]) -> u64
     if shared { 1 << place } else { 0 }
 }
 
-fn board(
-    settings: Settings,
-    units: &'static [VmUnit<FakeBackend>],
+fn board<L: FakeLists + GuestInterface>(
+    mut machine: FakeBackend<L>,
+    plan: &Plan<'_>,
+    units: &'static [VmUnit<FakeBackend<L>>],
     wire: &Wire,
-) -> Board<FakeBackend> {
-    let mut machine = FakeBackend::new(settings);
+) -> Board<FakeBackend<L>> {
     machine.connect(UART, wire.clone());
     let names = units.iter().map(|unit| unit.vm.config().name.clone());
     let buffers = Buffers {
@@ -222,7 +268,11 @@ fn board(
         machine,
         console: Mutex::new(console),
         interrupts: BoardInterrupts {
-            virtual_timer: IntId::new(VIRTUAL_TIMER),
+            virtual_timer: if plan.software {
+                BoardInterrupts::NONE
+            } else {
+                IntId::new(VIRTUAL_TIMER)
+            },
             hyp_timer: IntId::new(HYP_TIMER),
             maintenance: IntId::new(MAINTENANCE),
             uart: Some(IntId::new(UART)),

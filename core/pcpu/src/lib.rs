@@ -24,6 +24,8 @@ mod crowd_tests;
 mod devices;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
+#[cfg(any(test, feature = "fake"))]
+mod fake_software;
 mod lifecycle;
 mod loading;
 mod memory;
@@ -38,6 +40,8 @@ mod schedule;
 mod service;
 mod show;
 mod sleep;
+#[cfg(test)]
+mod software_tests;
 mod switch;
 mod unit;
 mod vcpu;

@@ -67,7 +67,7 @@ pub trait Sink {
 
 /// The fake backend stores all events.
 #[cfg(any(test, feature = "fake"))]
-impl Sink for hanok_hal::fake::FakeBackend {
+impl<L: hanok_hal::fake::FakeLists> Sink for hanok_hal::fake::FakeBackend<L> {
     fn record(&self, source: Option<Source>, event: Event) {
         self.note(std::boxed::Box::new((self.this_cpu(), source, event)));
     }
@@ -76,8 +76,8 @@ impl Sink for hanok_hal::fake::FakeBackend {
 /// All events that the fake backend recorded since the last call, oldest first, each with the index
 /// of the CPU that recorded it.
 #[cfg(any(test, feature = "fake"))]
-pub fn recorded(
-    backend: &hanok_hal::fake::FakeBackend,
+pub fn recorded<L>(
+    backend: &hanok_hal::fake::FakeBackend<L>,
 ) -> std::vec::Vec<(usize, Option<Source>, Event)> {
     let notes = backend.take_notes().into_iter();
     let events = notes.filter_map(|note| note.downcast().ok());

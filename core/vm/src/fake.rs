@@ -7,7 +7,7 @@ use crate::{
 use core::cell::{Cell, RefCell, RefMut};
 use hanok_config::{VmConfig, platform_slots};
 use hanok_decode::SysReg;
-use hanok_hal::fake::{FakeBackend, FakeListRegisters, FakeSerialPort};
+use hanok_hal::fake::{FakeBackend, FakeListRegisters, FakeLists, FakeSerialPort};
 use hanok_hal::{LineFull, SerialPort};
 use hanok_types::{CpuId, GicVersion, IntId, Ipa, Regs, Span, VcpuId, VmId};
 use hanok_vgic::CpuPart;
@@ -317,7 +317,7 @@ impl Fixture {
 }
 
 /// The fake CPUs have no debug registers.
-impl CpuRegisters for FakeBackend {
+impl<L: FakeLists> CpuRegisters for FakeBackend<L> {
     fn id_register(&self, _id: SysReg) -> u64 {
         self.registers().id
     }

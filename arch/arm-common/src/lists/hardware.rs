@@ -3,6 +3,7 @@
 use super::InterfaceState;
 use crate::{read, write};
 use hanok_hal::ListRegisters;
+use hanok_vgic::GuestInterface;
 
 /// ICH_HCR_EL2.En: the virtual interface signals interrupts.
 const ENABLE: u64 = 1;
@@ -103,6 +104,8 @@ impl HardwareLists {
         (read!("ich_vtr_el2") >> 29 & 7) as u32 + 1
     }
 }
+
+impl GuestInterface for HardwareLists {}
 
 impl ListRegisters for HardwareLists {
     #[inline(always)]

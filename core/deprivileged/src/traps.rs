@@ -98,7 +98,7 @@ impl Traps {
         }
         let (first, second) = (word as u16, (word >> 16) as u16);
         if let Some(original) = self.wide(join(first, second)) {
-            return original << 16 | original >> 16;
+            return original.rotate_right(16);
         }
         let low = match self.wide(join(before, first)) {
             Some(original) => original as u16,

@@ -83,6 +83,9 @@ pub struct Code {
     regions: [Option<CodePages>; REGIONS],
     slots: &'static mut [Slot],
     traps: Traps,
+    /// Whether the kernel was rewritten before it was loaded, so that its SVCs may be sensitive
+    /// instructions (`hanok_abi::trap`).
+    rewritten: bool,
     /// Counts uses of slots.
     clock: u32,
 }
@@ -94,8 +97,13 @@ impl Code {
             regions,
             slots,
             traps: Traps::NONE,
+            rewritten: true,
             clock: 0,
         }
+    }
+
+    pub(crate) fn is_rewritten(&self) -> bool {
+        self.rewritten
     }
 
     /// Forgets everything, as the VM's memory is made anew.

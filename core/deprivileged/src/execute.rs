@@ -7,6 +7,7 @@ use crate::host::{Executable, Host, View};
 use crate::monitor::Monitor;
 use crate::translation::{fault, regime};
 use core::cell::Cell;
+use hanok_abi::trap;
 use hanok_cpu32::{
     CacheOperation, Conduit, DataCachePlace, Exception, MmuOperation, Outcome, Rights,
     TlbOperation, TlbScope, Translation,
@@ -20,10 +21,30 @@ use hanok_types::{GuestPage, Ipa};
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
     /// The instruction at the PC is undefined in User mode, or a trap.
     pub(crate) fn undefined(&mut self, code: &Mutex<Code>, host: &impl Host) -> Answer {
-        let encoding = match self.undefined_instruction(code, host) {
-            Ok(encoding) => encoding,
-            Err(answer) => return answer,
-        };
+        match self.undefined_instruction(code, host) {
+            Ok(encoding) => self.execute(encoding, code, host),
+            Err(answer) => answer,
+        }
+    }
+
+    /// SVC: one that was put in the place of a sensitive instruction before the guest was loaded, or the
+    /// guest's own.
+    pub(crate) fn call(&mut self, code: &Mutex<Code>, host: &impl Host) -> Answer {
+        if self.cpu.mode().is_privileged() && code.lock().is_rewritten() {
+            match self.instruction(code, host) {
+                Ok(word) => {
+                    if let Some(original) = rewritten(word, self.registers.psr.thumb()) {
+                        return self.execute(original, code, host);
+                    }
+                }
+                Err(answer) => return answer,
+            }
+        }
+        self.supervisor_call()
+    }
+
+    /// Carries out an instruction that User mode does not.
+    fn execute(&mut self, encoding: Encoding, code: &Mutex<Code>, host: &impl Host) -> Answer {
         let pc = self.registers.pc;
         let it = ItState::from_bits(self.registers.psr.it());
         let locked = code.lock();
@@ -206,6 +227,19 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let found = regime(&self.cpu).walk(&access, |at| view.word(at));
         found.ok().map(|mapping| mapping.output)
     }
+}
+
+/// The instruction that an SVC stands for, by its bits in the form of [`Monitor::instruction`].
+fn rewritten(word: u32, thumb: bool) -> Option<Encoding> {
+    if !thumb {
+        return match trap::original_a32(word)? {
+            trap::Original::Word(word) => Some(Encoding::A32(word)),
+            trap::Original::Index(_) => None,
+        };
+    }
+    let (first, second) = ((word >> 16) as u16, word as u16);
+    let _ = second;
+    trap::original_narrow(first).map(Encoding::Narrow)
 }
 
 /// Whether an instruction is one of VFP or Advanced SIMD (DDI 0406C, A7.1: coprocessors 10 and 11, and

@@ -88,7 +88,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     pub fn serve(&mut self, trap: Trap, code: &Mutex<Code>, host: &impl Host) -> Answer {
         let answer = match trap {
             Trap::Undefined => self.undefined(code, host),
-            Trap::SupervisorCall => self.supervisor_call(),
+            Trap::SupervisorCall => self.call(code, host),
             Trap::PrefetchAbort { status, address } => {
                 self.prefetch_abort(status, address, code, host)
             }

@@ -10,7 +10,7 @@ impl SoftwareInterface {
     /// The number of bits of a priority.
     pub const PRIORITY_BITS: u32 = PRIORITY_MASK.count_ones();
 
-    /// The masks and settings, as GICH_VMCR has them of a GICv2's virtual interface (IHI 0048B, 5.3.8).
+    /// The masks and settings, as GICH_VMCR has them of a GICv2's virtual interface (IHI 0048B, chapter 5.3).
     pub fn vmcr(&self) -> u32 {
         let [point, other] = self.points.map(u32::from);
         self.control.into_bits() | other << 18 | point << 21 | u32::from(self.mask >> 3) << 27

@@ -18,7 +18,7 @@ impl Kind for Arm32 {
     type Features = Features;
     const TIMER_INLINE: bool = true;
 
-    /// At PL1 the hypervisor's timer is PL1's physical one (DDI 0406C, B8.1.5).
+    /// At PL1 the hypervisor's timer is PL1's physical one (DDI 0406C, chapter B8).
     fn set_timer(due: Deadline) {
         let deprivileged = is_deprivileged();
         match due.ticks() {

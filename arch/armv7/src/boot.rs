@@ -212,7 +212,8 @@ basics:
     ldr     r0, =1f
 1:  sub     r10, r10, r0
     place   early_vectors
-    // Branches: an undefined instruction may be one although its condition fails (DDI 0406C, B1.9.3).
+    // Branches: an undefined instruction may be one although its condition fails (DDI 0406C, "Conditional
+    // execution of undefined instructions").
     mrs     r1, cpsr
     tst     r1, #1
     bne     34f

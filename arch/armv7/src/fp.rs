@@ -13,6 +13,9 @@
 //! is set, which leaves each FP instruction, VMRS and VMSR of FPEXC among them, to the trap. FPEXC is
 //! restored when the trap is opened, with the other registers or, if they have stayed in the CPU, alone.
 //!
+//! At PL1 there is no such trap yet, and no guest whose access could be one: there only [`install`] and
+//! [`feature_register`] are called.
+//!
 //! | trap | FPEXC in the CPU | the owner's FPEXC |
 //! |---|---|---|
 //! | closed | EN and nothing else | in its [`FpState`] |
@@ -169,7 +172,7 @@ pub fn install() {
 /// Closes the trap, so that the next guest's first access to FP or SIMD is an exit. The registers in the
 /// CPU are lost; if a vCPU still needs them, [`FpState::close`] must be called instead.
 pub fn close() {
-    if !is_deprivileged() && !is_closed() {
+    if !is_closed() {
         set_control(ENABLE);
         // SAFETY: Hyp mode uses FP registers in this file alone, which opens the trap before.
         unsafe { write_own!("cptr_el2", CPTR_ALWAYS | CPTR_TFP) };
@@ -307,7 +310,7 @@ impl FpState {
     /// Takes FPEXC out of the CPU and closes the trap, where it is open: this is then the state of
     /// the vCPU that was in the CPU. Its other registers stay.
     pub fn close(&mut self) {
-        if !is_deprivileged() && !is_closed() {
+        if !is_closed() {
             self.fpexc = control();
             close();
         }

@@ -23,7 +23,7 @@ const VECTORS: [&str; 8] = [
 
 /// The address at which nothing answered the hypervisor, if this exception is a synchronous external
 /// abort of its own load or store, or of a table walk for it (HSR, DDI 0406C, B3.13.6; DFSR with short
-/// descriptors, B4.1.52).
+/// descriptors, B3.13.3).
 pub fn unanswered(vector: u64) -> Option<u64> {
     /// A data abort taken from Hyp mode to itself.
     const DATA_ABORT: u64 = 0x25;

@@ -15,7 +15,7 @@ core::arch::global_asm!(
     .arm
 
     // Everything to the emergency stack, then the panic that shows it. \from is how far the return address
-    // is from the instruction (DDI 0406C, table B1-7), in both instruction sets.
+    // is from the instruction (DDI 0406C, B1.8.3), in both instruction sets.
     .macro from_pl1 kind, from
     mrc     p15, 0, sp, c13, c0, 4
     ldr     sp, [sp, #{emergency}]

@@ -195,7 +195,7 @@ pub struct FaultFrame {
     pub sp: u32,
     /// The link register.
     pub lr: u32,
-    /// The return address: where it happened, or near it (DDI 0406C, table B1-7).
+    /// The return address: where it happened, or near it (DDI 0406C, B1.8.3).
     pub pc: u32,
     /// The status of then.
     pub psr: u32,

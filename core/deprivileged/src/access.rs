@@ -45,6 +45,22 @@ impl<H: Host> Memory<'_, H> {
         }
     }
 
+    /// Where each byte of a store goes, if it can be made but for code that is in the way.
+    pub(crate) fn places(&self, access: Access) -> Result<[Ipa; 4], Refusal> {
+        let mut places = [Ipa::new(0); 4];
+        let count = access.width.bytes().min(4) as u32;
+        for (place, index) in places.iter_mut().zip(0..count) {
+            let address = access.address.wrapping_add(index);
+            let at = self.translate(&Access { address, ..access }, AccessKind::Write)?;
+            if !self.host.is_writable(at) {
+                return Err(external());
+            }
+            self.checked(self.host.frame(at))?;
+            *place = at;
+        }
+        Ok(places)
+    }
+
     fn checked<T>(&self, done: Result<T, AccessError>) -> Result<T, Refusal> {
         done.map_err(|error| match error {
             AccessError::Absent(page) => {
@@ -101,21 +117,11 @@ impl<H: Host> GuestAccess for Memory<'_, H> {
             value
         };
         // Nothing is stored if any byte cannot be.
-        let mut places = [Ipa::new(0); 4];
-        for (place, index) in places.iter_mut().zip(0..count) {
-            let address = access.address.wrapping_add(index);
-            let at = self.translate(&Access { address, ..access }, AccessKind::Write)?;
-            if let Some(page) = GuestPage::of(at)
-                && self.code.is_known(page)
-            {
-                self.written.set(Some(page));
-                return Err(Refusal::Again);
-            }
-            if !self.host.is_writable(at) {
-                return Err(external());
-            }
-            self.checked(self.host.frame(at))?;
-            *place = at;
+        let places = self.places(access)?;
+        let mut pages = places.iter().take(count as usize).copied().filter_map(GuestPage::of);
+        if let Some(page) = pages.find(|page| self.code.is_known(*page)) {
+            self.written.set(Some(page));
+            return Err(Refusal::Again);
         }
         let bytes = value.to_le_bytes();
         for (place, byte) in places.iter().zip(bytes).take(count as usize) {

@@ -5,7 +5,7 @@ use crate::slot::{Slot, Stage, Work};
 use crate::traps::Traps;
 use hanok_decode::aarch32::Encoding;
 use hanok_hal::AccessError;
-use hanok_proof::Place;
+use hanok_proof::{Place, is_part_of_doubt};
 use hanok_types::{GuestPage, Ipa, PAGE_SIZE, Span};
 
 /// The bytes of a section.
@@ -235,6 +235,36 @@ impl Code {
                 Proven::More
             }
         })
+    }
+
+    /// Takes over a word of `page` that the guest has just written. If it answers `false`, what is known of
+    /// the page does not hold any more, and it has to be released.
+    pub(crate) fn written(
+        &mut self,
+        host: &impl Host,
+        page: GuestPage,
+        offset: u32,
+    ) -> Result<bool, AccessError> {
+        let word = |offset: u32| host.word(Ipa::new(page.start().get() + u64::from(offset)));
+        let offset = offset & 0xffc;
+        match self.state(page) {
+            CodePage::UNKNOWN => Ok(true),
+            CodePage::CLEAN => {
+                let before = offset.checked_sub(4).map(word).transpose()?;
+                let behind = (offset < 0xffc).then(|| word(offset + 4)).transpose()?;
+                Ok(!is_part_of_doubt(before, word(offset)?, behind))
+            }
+            state => {
+                let raw = word(offset)?;
+                let slot = state.slot().and_then(|index| self.slots.get_mut(index));
+                Ok(slot.is_some_and(|slot| slot.written(offset, raw)))
+            }
+        }
+    }
+
+    /// Whether there is proven code in the word at `offset` of a page.
+    pub(crate) fn holds_code(&self, page: GuestPage, offset: u32) -> bool {
+        self.slot(page).is_some_and(|slot| slot.holds_code(offset))
     }
 
     /// Takes a slot for `page`: a free one, or the one that was used longest ago, whose frame is put

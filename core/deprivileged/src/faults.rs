@@ -136,7 +136,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         if !host.is_writable(mapping.output) {
             return self.device(mapping.output, write, code, host);
         }
-        self.written(page, code, host)
+        self.store(page, code, host)
     }
 
     /// The guest writes to a page that holds code: it becomes plain memory.
@@ -146,10 +146,20 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         code: &Mutex<Code>,
         host: &impl Host,
     ) -> Answer {
-        let released = code.lock().release(host, page);
-        if let Err(error) = released {
-            return failed(error);
+        match self.release(page, code, host) {
+            Ok(()) => Answer::Resume,
+            Err(answer) => answer,
         }
+    }
+
+    /// Makes a page plain memory.
+    pub(crate) fn release(
+        &mut self,
+        page: GuestPage,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Result<(), Answer> {
+        code.lock().release(host, page).map_err(failed)?;
         if self.confined == Some(page) {
             self.leave_confinement();
         }
@@ -162,12 +172,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         page: GuestPage,
         loss: FrameLoss,
         code: &Mutex<Code>,
-    ) -> Answer {
-        if let Err(error) = self.begin_forgetting(host, page, loss) {
-            return failed(error);
-        }
+    ) -> Result<(), Answer> {
+        // Another search may not be at its end yet.
+        while !self.go_on_forgetting(code) {}
+        self.begin_forgetting(host, page, loss).map_err(failed)?;
         let _unfinished = self.go_on_forgetting(code);
-        Answer::Resume
+        Ok(())
     }
 
     /// An access to what is no memory.
@@ -281,8 +291,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         match proven {
             Err(error) => failed(error),
             Ok(Proven::More) => Answer::Resume,
-            Ok(Proven::Protect(page)) => self.begin(host, page, FrameLoss::Write, code),
-            Ok(Proven::Released(page)) => self.begin(host, page, FrameLoss::KernelExecute, code),
+            Ok(Proven::Protect(page)) => began(self.begin(host, page, FrameLoss::Write, code)),
+            Ok(Proven::Released(page)) => {
+                began(self.begin(host, page, FrameLoss::KernelExecute, code))
+            }
             Ok(Proven::Sound) => {
                 self.leave_confinement();
                 Answer::Resume
@@ -291,6 +303,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             Ok(Proven::Contradictory) => Answer::Stop(Stopped::Unproven { at }),
         }
     }
+}
+
+fn began(begun: Result<(), Answer>) -> Answer {
+    begun.err().unwrap_or(Answer::Resume)
 }
 
 /// What follows if memory that was there cannot be reached.

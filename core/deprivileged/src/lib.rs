@@ -42,6 +42,7 @@ mod faults;
 mod host;
 mod monitor;
 mod slot;
+mod stores;
 mod translation;
 mod traps;
 

@@ -166,6 +166,26 @@ impl Slot {
         ready && known && !self.unfinished
     }
 
+    /// Takes over the word at `offset`, which the guest has just written. Answers whether all that is known of
+    /// the frame still holds.
+    pub(crate) fn written(&mut self, offset: u32, raw: u32) -> bool {
+        let ready = matches!(self.stage, Stage::Doubtful | Stage::Sound);
+        let word = (offset / 4) as usize;
+        if !ready || self.proof.is_code(offset) || self.proof.is_code(offset + 2) {
+            return false;
+        }
+        if let Some(place) = self.words.get_mut(word) {
+            *place = raw;
+        }
+        self.doubts.update(word as u32, &self.words);
+        self.stage == Stage::Doubtful || self.proof.verdict(&self.doubts) == Verdict::Executable
+    }
+
+    /// Whether a proven instruction is at `offset`, so that it must not be written.
+    pub(crate) fn holds_code(&self, offset: u32) -> bool {
+        self.proof.is_code(offset & !3) || self.proof.is_code(offset & !3 | 2)
+    }
+
     fn prove(
         &mut self,
         host: &impl Host,

@@ -166,6 +166,15 @@ impl Doubts {
     }
 }
 
+/// Whether a word, between the ones before and behind it in a frame, is a part of a place that would go
+/// wrong; `None` stands for what is not in the frame.
+pub fn is_part_of_doubt(before: Option<u32>, word: u32, behind: Option<u32>) -> bool {
+    // Of the places that begin before it, only the last one passes into the word.
+    let last = before.map_or(0, |before| places(before, Some(word))[1] & 0b10);
+    let [narrow, wide] = places(word, behind);
+    last | narrow | wide != 0
+}
+
 impl FrameProof {
     /// Whether the frame may be executed once its sites are rewritten. `doubts` are those of the
     /// frame's words.

@@ -48,7 +48,7 @@ mod undefined;
 mod waiting;
 
 pub use conflict::{Conflict, Contradiction};
-pub use doubt::{Doubts, GROUP, Looked, Verdict};
+pub use doubt::{Doubts, GROUP, Looked, Verdict, is_part_of_doubt};
 pub use flow::{Goes, Literal, Relative, Step, step_a32, step_t32};
 pub use frame::{BYTES, WORDS, Words};
 pub use place::Place;

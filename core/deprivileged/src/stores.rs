@@ -1,0 +1,177 @@
+//! Stores to pages that hold code, carried out here: often the page holds data, too, and what is known of
+//! its code still holds afterwards.
+
+use crate::access::Memory;
+use crate::answer::Answer;
+use crate::code::Code;
+use crate::faults::failed;
+use crate::host::Host;
+use crate::monitor::Monitor;
+use crate::translation::regime;
+use core::cell::Cell;
+use hanok_cpu32::{Access, Refusal, Rights};
+use hanok_decode::aarch32::{Contents, Encoding, ItState, LoadStore, Register, Slot, load_store};
+use hanok_hal::{Mutex, TableMemory};
+use hanok_types::{GuestPage, Ipa};
+
+/// The most words that one instruction stores of core registers.
+const PIECES: usize = 16;
+
+impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
+    /// The guest's store at the PC goes to `page`, which holds code. It is carried out if it is one of core
+    /// registers; otherwise the page becomes plain memory, and the guest tries again.
+    pub(crate) fn store(
+        &mut self,
+        page: GuestPage,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Answer {
+        let word = match self.instruction(code, host) {
+            Ok(word) => word,
+            Err(answer) => return answer,
+        };
+        let psr = self.registers.psr;
+        let encoding = if psr.thumb() {
+            Encoding::t32((word >> 16) as u16, word as u16)
+        } else {
+            Encoding::A32(word)
+        };
+        let found = load_store(encoding, ItState::from_bits(psr.it())).filter(is_simple_store);
+        match found {
+            Some(store) => self.carry_out_store(&store, code, host),
+            None => self.written(page, code, host),
+        }
+    }
+
+    fn carry_out_store(
+        &mut self,
+        store: &LoadStore,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Answer {
+        let psr = self.registers.psr;
+        let read = |register: Register| self.registers.read(register);
+        let base = match store.address.base {
+            Register::PC => store.pc_base(self.registers.pc),
+            register => read(register),
+        };
+        let resolved = store
+            .address
+            .resolve(base, store.address.index().map_or(0, read), psr.c());
+        let locked = code.lock();
+        let memory = Memory {
+            host,
+            code: &locked,
+            regime: regime(&self.cpu),
+            written: Cell::new(None),
+            absent: Cell::new(None),
+        };
+        // Where each byte goes, before any is stored.
+        let mut places = [[Ipa::new(0); 4]; PIECES];
+        let pieces = || store.pieces(psr.big_endian()).take(PIECES);
+        for (piece, place) in pieces().zip(&mut places) {
+            let access = Access {
+                address: resolved.address.wrapping_add(piece.offset),
+                width: piece.general.width,
+                rights: if self.cpu.mode().is_privileged() {
+                    Rights::Kernel
+                } else {
+                    Rights::User
+                },
+                big_endian: psr.big_endian(),
+            };
+            match memory.places(access) {
+                Ok(found) => *place = found,
+                Err(Refusal::Again) => {
+                    return memory.absent.get().map_or(Answer::Resume, Answer::Page);
+                }
+                // The access that was refused could be made but for the code, so that others' faults
+                // are the guest's: it gets them when it tries again in plain memory.
+                Err(Refusal::Fault(_)) => {
+                    drop(locked);
+                    return self.release_all(&places, code, host);
+                }
+            }
+        }
+        drop(locked);
+        for (piece, place) in pieces().zip(&places) {
+            let value = match piece.slot {
+                Slot::Core(Register::PC) => store.pc_stored(self.registers.pc),
+                Slot::Core(register) => self.registers.read(register),
+                Slot::Extension(_) => 0,
+            };
+            let count = piece.general.width.bytes().min(4) as usize;
+            let mut bytes = value.to_le_bytes();
+            if let Some(bytes) = bytes.get_mut(..count)
+                && psr.big_endian()
+            {
+                bytes.reverse();
+            }
+            for (at, byte) in place.iter().zip(bytes).take(count) {
+                if let Err(answer) = self.store_byte(*at, byte, code, host) {
+                    return answer;
+                }
+            }
+        }
+        if let Some((register, value)) = resolved.write_back {
+            self.registers.write(register, value);
+        }
+        self.registers.advance(store.encoding.bytes());
+        Answer::Resume
+    }
+
+    /// Stores a byte. If it changes what is known of its page's code, the page becomes plain memory before.
+    fn store_byte(
+        &mut self,
+        at: Ipa,
+        byte: u8,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Result<(), Answer> {
+        let Some(page) = GuestPage::of(at) else {
+            return Ok(());
+        };
+        let offset = at.get() as u32 & 0xfff;
+        if code.lock().holds_code(page, offset) {
+            self.release(page, code, host)?;
+        }
+        host.store(at, &[byte]).map_err(failed)?;
+        let holds = code.lock().written(host, page, offset).map_err(failed)?;
+        if holds {
+            Ok(())
+        } else {
+            self.release(page, code, host)
+        }
+    }
+
+    /// Makes the pages plain memory that the places are in, as far as they hold code.
+    fn release_all(
+        &mut self,
+        places: &[[Ipa; 4]],
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Answer {
+        for at in places.iter().flatten() {
+            if let Some(page) = GuestPage::of(*at)
+                && code.lock().is_known(page)
+                && let Err(answer) = self.release(page, code, host)
+            {
+                return answer;
+            }
+        }
+        Answer::Resume
+    }
+}
+
+/// Whether it is a store of core registers, whole.
+fn is_simple_store(found: &LoadStore) -> bool {
+    let pieces = found.pieces(false);
+    let core = |slot: &Slot| matches!(slot, Slot::Core(_));
+    !found.load
+        && !matches!(
+            found.contents,
+            Contents::Exclusive(_) | Contents::Swap(_) | Contents::Block { user: true, .. }
+        )
+        && found.piece(0, false).is_some()
+        && pieces.take(PIECES + 1).all(|piece| core(&piece.slot))
+}

@@ -7,7 +7,7 @@ use crate::layout::take;
 use core::cell::OnceCell;
 use hanok_arch::HostContext;
 use hanok_arch::deprivileged::{
-    Code, CodePage, CodePages, Deprivileged, FRAMES, GuestWindow, Slot, identity,
+    Code, CodePage, CodePages, Deprivileged, FRAMES, Slot, identity,
 };
 use hanok_arm_common::frames::Frames;
 use hanok_hal::{Mutex, VmMemory};
@@ -19,13 +19,14 @@ const SLOTS: usize = 512;
 /// One VM's part, which its first vCPU makes.
 #[derive(Debug)]
 pub struct VmPart {
-    window: Option<GuestWindow>,
+    window: Option<u32>,
     code: OnceCell<&'static Mutex<Code>>,
 }
 
 impl VmPart {
-    /// Nothing yet. `window` is the one into guests' translations, where they have one.
-    pub fn new(window: Option<GuestWindow>) -> Self {
+    /// Nothing yet. `window` is the first-level descriptor of the window in guests' translations, where they
+    /// have one.
+    pub fn new(window: Option<u32>) -> Self {
         Self {
             window,
             code: OnceCell::new(),

@@ -56,9 +56,9 @@ pub struct Layout {
     pub free: FrameMap,
     /// The final translation, which is in use.
     pub table: OwnTable,
-    /// The window that is in guests' translations at PL1.
+    /// The first-level descriptor of the window that is in guests' translations at PL1.
     #[cfg(target_arch = "arm")]
-    pub window: Option<hanok_arch::deprivileged::GuestWindow>,
+    pub window: Option<u32>,
 }
 
 fn symbol(of: *const u8) -> u64 {
@@ -151,17 +151,16 @@ pub fn establish(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Layou
 fn map_window(
     table: &mut OwnTable,
     image: &Image,
-) -> Result<Option<hanok_arch::deprivileged::GuestWindow>, OwnMapError> {
-    use hanok_arch::deprivileged::{GuestWindow, LAST, PLACES, code, records};
+) -> Result<Option<u32>, OwnMapError> {
+    use hanok_arch::deprivileged::{Place, code, records};
     let page = |linked: u64| Hpa::new(image.start + linked - IMAGE_BASE);
     let (code, records) = (code(), records());
     let pages = [
         (code.offset, page(code.linked), Stage1Attributes::TEXT),
         (records.offset, page(records.linked), Stage1Attributes::DATA),
     ];
-    let others = (1..PLACES).map(|place| u64::from(LAST - (place << 20)));
-    let descriptor = table.map_window(LAST.into(), &pages, others)?;
-    Ok(descriptor.map(|descriptor| GuestWindow::new(LAST, descriptor)))
+    let others = Place::all().skip(1).map(|place| u64::from(place.address()));
+    table.map_window(Place::FIRST.address().into(), &pages, others)
 }
 
 /// The ranges of RAM that are not plain data.

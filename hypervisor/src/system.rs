@@ -274,7 +274,7 @@ pub fn place_vcpus(
     system: &SystemView<'_>,
     cpus: &mut Records,
     arena: &mut Arena,
-    #[cfg(target_arch = "arm")] window: Option<hanok_arch::deprivileged::GuestWindow>,
+    #[cfg(target_arch = "arm")] window: Option<u32>,
 ) {
     for unit in board.vms {
         #[cfg(target_arch = "arm")]

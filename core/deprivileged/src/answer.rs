@@ -47,7 +47,7 @@ pub enum Stopped {
         /// The address in the guest's memory.
         at: Ipa,
     },
-    /// It maps the last place of the hypervisor's window.
+    /// It maps all places of the hypervisor's window.
     NoWindow,
 }
 
@@ -76,8 +76,6 @@ pub enum Answer {
     FloatingPoint,
     /// An external abort that came late.
     SystemError,
-    /// The window has to move out of this megabyte; the PC is at the instruction.
-    MoveWindow(u32),
     /// The VM cannot go on.
     Stop(Stopped),
 }

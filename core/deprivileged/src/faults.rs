@@ -96,8 +96,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 let fault = Fault::without_domain(FaultStatus::External);
                 self.take_data(address, fault, write)
             }
-            Filled::InWindow(_) => Answer::MoveWindow(address),
-            Filled::NoFrame(mapping) => self.device(mapping.output, write, code, host),
+            Filled::InWindow(mapping) if host.frame(mapping.output).is_ok() => {
+                self.move_window(code, host)
+            }
+            Filled::InWindow(mapping) | Filled::NoFrame(mapping) => {
+                self.device(mapping.output, write, code, host)
+            }
             Filled::Protected(mapping) => self.protected(&mapping, write, code, host),
         }
     }
@@ -271,8 +275,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 let fault = Fault::without_domain(FaultStatus::External);
                 self.take_prefetch(address, fault)
             }
-            Filled::InWindow(_) => Answer::MoveWindow(address),
-            Filled::NoFrame(mapping) => Answer::Fetch(mapping.output),
+            Filled::InWindow(mapping) if host.frame(mapping.output).is_ok() => {
+                self.move_window(code, host)
+            }
+            Filled::InWindow(mapping) | Filled::NoFrame(mapping) => Answer::Fetch(mapping.output),
             Filled::Protected(mapping) => self.prove(mapping.output, code, host),
         }
     }

@@ -45,6 +45,7 @@ mod slot;
 mod stores;
 mod translation;
 mod traps;
+mod window;
 
 pub use answer::{Answer, Device, Stopped, Trap};
 pub use code::{Code, CodePage, CodePages};
@@ -52,3 +53,4 @@ pub use host::Host;
 pub use monitor::{Monitor, Ready};
 pub use slot::Slot;
 pub use traps::Traps;
+pub use window::Place;

@@ -4,6 +4,7 @@ use crate::answer::{Answer, Stopped, Trap};
 use crate::code::Code;
 use crate::host::Host;
 use crate::translation::{privilege, wants_long};
+use crate::window::Place;
 use hanok_cpu32::{Destination, Identity, Interrupt, Lines, Registers, VirtualCpu};
 use hanok_hal::{AccessError, Mutex, TableMemory};
 use hanok_paging::shadow::{
@@ -21,6 +22,10 @@ pub struct Monitor<M, const ROOTS: usize, const TABLES: usize> {
     /// The registers of the guest in User mode.
     pub registers: Registers,
     pub(crate) shadow: Shadow<M, ROOTS, TABLES>,
+    /// Where the window is.
+    pub(crate) window: Place,
+    /// The first-level descriptor of the window.
+    pub(crate) descriptor: u32,
     /// The page that the kernel is confined to.
     pub(crate) confined: Option<GuestPage>,
     /// The one entry of shadow tables by which a confined page can be executed: the space it is in,
@@ -48,11 +53,16 @@ pub enum Ready {
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
     /// The monitor of a vCPU that is off. `None` if `memory` has not enough frames for the tables.
-    pub fn new(identity: Identity, memory: M, window: Window) -> Option<Self> {
+    ///
+    /// `descriptor` is the first-level descriptor of the window.
+    pub fn new(identity: Identity, memory: M, descriptor: u32) -> Option<Self> {
+        let window = Place::FIRST;
         Some(Self {
+            window,
+            descriptor,
             cpu: VirtualCpu::new(identity),
             registers: Registers::default(),
-            shadow: Shadow::new(memory, window)?,
+            shadow: Shadow::new(memory, window.window(descriptor))?,
             confined: None,
             open: None,
             owed: Owed::Nothing,

@@ -163,7 +163,6 @@ fn carry_out(pcpu: &mut Pcpu<Host>, answer: Answer) -> (Cause, After) {
             (Cause::Denied, After::Resume)
         }
         Answer::Timer(access) => timer(pcpu, access),
-        Answer::MoveWindow(_) => stop(pcpu, Stopped::NoWindow),
         Answer::Stop(why) => stop(pcpu, why),
     }
 }
@@ -241,16 +240,13 @@ fn timer(pcpu: &mut Pcpu<Host>, access: TimerAccess) -> (Cause, After) {
 pub(crate) unsafe fn enter(_vcpu: *mut Vcpu) -> ! {
     // SAFETY: the record of this CPU, to which no reference is in use.
     let cpu = unsafe { cpu::here::<Host>() };
-    let record = window::record();
-    // SAFETY: this CPU's, to which nothing else refers.
-    let record = unsafe { &mut *record };
-    prepare(cpu.pcpu(), record);
+    let record = prepare(cpu.pcpu());
     // SAFETY: the record is complete, and no data on this stack is needed again.
     unsafe { window::go(record) }
 }
 
-/// Fills the record for the resident vCPU's guest.
-fn prepare(pcpu: &mut Pcpu<Host>, record: &mut Record) {
+/// Fills this CPU's record for the resident vCPU's guest.
+fn prepare(pcpu: &mut Pcpu<Host>) -> &'static mut Record {
     let (Some(vcpu), local) = pcpu.resident_and_local() else {
         panic!("no vCPU to enter")
     };
@@ -264,6 +260,9 @@ fn prepare(pcpu: &mut Pcpu<Host>, record: &mut Record) {
         irq: input == Some(InterruptInput::Irq),
         fiq: input == Some(InterruptInput::Fiq),
     };
+    window::move_to(own.monitor.window());
+    // SAFETY: this CPU's, to which nothing else refers.
+    let record = unsafe { &mut *window::record() };
     let root = own.prepare(lines, &mut record.asids);
     pay(root.owed);
     let Deprivileged {
@@ -280,6 +279,7 @@ fn prepare(pcpu: &mut Pcpu<Host>, record: &mut Record) {
     };
     record.guest_table = root.table.get() as u32 | record.own_table & WALKS;
     record.guest_asid = root.asid.into();
+    record
 }
 
 /// The attributes of walks in TTBR0.

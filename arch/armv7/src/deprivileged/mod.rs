@@ -10,7 +10,6 @@ mod vcpu;
 mod window;
 
 pub(crate) use exits::enter;
-pub use hanok_deprivileged::{Code, CodePage, CodePages, Slot};
-pub use hanok_paging::shadow::Window as GuestWindow;
+pub use hanok_deprivileged::{Code, CodePage, CodePages, Place, Slot};
 pub use vcpu::{Deprivileged, FRAMES, identity};
-pub use window::{LAST, PLACES, code, install, records};
+pub use window::{code, install, records};

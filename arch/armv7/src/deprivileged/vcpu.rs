@@ -10,7 +10,7 @@ use hanok_cpu32::{
 use hanok_decode::{Psr, banked_register, mode};
 use hanok_deprivileged::{Code, Monitor, Ready};
 use hanok_hal::{GuestFault, Mutex, Start};
-use hanok_paging::shadow::{AsidPool, HardwareRoot, Window};
+use hanok_paging::shadow::{AsidPool, HardwareRoot};
 use hanok_pcpu::VmUnit;
 use hanok_types::Regs;
 
@@ -42,12 +42,13 @@ pub struct Deprivileged {
 }
 
 impl Deprivileged {
-    /// A vCPU that is off, of a VM with this code; `None` if `frames` has too few frames.
+    /// A vCPU that is off, of a VM with this code; `None` if `frames` has too few frames. `window` is the
+    /// window's first-level descriptor.
     pub fn new(
         identity: Identity,
         code: &'static Mutex<Code>,
         frames: &'static Mutex<Frames>,
-        window: Window,
+        window: u32,
     ) -> Option<Self> {
         let frames = SharedFrames::new(frames);
         Some(Self {

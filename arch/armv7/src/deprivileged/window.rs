@@ -17,13 +17,10 @@ use core::arch::asm;
 use core::mem::offset_of;
 use hanok_arm_common::cpu;
 use hanok_arm_common::sysreg::{dsb_sy, isb};
+use hanok_deprivileged::Place;
 use hanok_paging::shadow::AsidPool;
 use hanok_types::PAGE_SIZE;
 
-/// The number of megabytes in which the window may be, the last one first.
-pub const PLACES: u32 = 15;
-/// The last of them.
-pub const LAST: u32 = 0xffe0_0000;
 /// The offset of the records in the window.
 const RECORDS: u64 = PAGE_SIZE;
 /// The ASID of the hypervisor's own translation. ASID 0 is in use between two translations.
@@ -224,12 +221,8 @@ pub fn record() -> *mut Record {
 /// Sets up this CPU's record in the window, and points its exceptions there. `stack` is the top of its
 /// stack.
 pub fn install(stack: u64) {
-    let window = LAST;
     let own_table = read!("ttbr0_pl1") as u32;
-    let vectors = u64::from(window) | &raw const hanok_window as u64 & (PAGE_SIZE - 1);
-    // SAFETY: the window is mapped at this address, and its vectors are 32-byte aligned.
-    unsafe { write_own!("vbar_pl1", vectors) };
-    isb();
+    move_to(Place::FIRST);
     let record = record();
     // SAFETY: a place in the window's frames that is this CPU's alone, and aligned.
     unsafe {
@@ -250,6 +243,17 @@ pub fn install(stack: u64) {
     maintain!(0 8 7 0, 0); // TLBIALL
     dsb_sy();
     isb();
+}
+
+/// Points this CPU's exceptions at the window in this place, if they are not yet.
+pub fn move_to(place: Place) {
+    let vectors = u64::from(place.address()) | &raw const hanok_window as u64 & (PAGE_SIZE - 1);
+    if read!("vbar_pl1") == vectors {
+        return;
+    }
+    // SAFETY: the window is mapped at this address, and its vectors are 32-byte aligned.
+    unsafe { write_own!("vbar_pl1", vectors) };
+    isb();
     // SAFETY: the stack pointers of the modes that exceptions are taken to, which nothing else uses.
     unsafe {
         asm!(
@@ -258,7 +262,7 @@ pub fn install(stack: u64) {
             "cps #0x17", "mov sp, {record}",
             "cps #0x1b", "mov sp, {record}",
             "cps #0x13",
-            record = in(reg) record,
+            record = in(reg) record(),
             options(nostack, preserves_flags)
         );
     }

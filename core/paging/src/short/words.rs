@@ -19,24 +19,46 @@ pub(crate) trait Words {
     fn clear_unseen(&mut self, table: Hpa, entries: usize);
 }
 
-/// The page of a descriptor, the index of its pair in there, and the shift in its pair. A
+/// Which descriptor of a pair it is: the lower half is the first one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Half {
+    Lower,
+    Upper,
+}
+
+/// The page of a descriptor, the index of its pair in there, and its half of the pair. A
 /// first-level table has four pages and is one table of the memory, so its indices go on.
-fn place(table: Hpa, index: usize) -> (Hpa, usize, u32) {
+fn place(table: Hpa, index: usize) -> (Hpa, usize, Half) {
     let page = table.align_down(PAGE_SIZE);
     let number = (table.get() - page.get()) as usize / DESCRIPTOR + index;
-    (page, number / 2, (number % 2) as u32 * u32::BITS)
+    let half = if number.is_multiple_of(2) {
+        Half::Lower
+    } else {
+        Half::Upper
+    };
+    (page, number / 2, half)
 }
 
 impl<M: TableMemory> Words for M {
     fn word(&self, table: Hpa, index: usize) -> u32 {
-        let (page, pair, shift) = place(table, index);
-        (self.read(page, pair) >> shift) as u32
+        let (page, pair, half) = place(table, index);
+        let both = self.read(page, pair);
+        match half {
+            Half::Lower => both as u32,
+            Half::Upper => (both >> u32::BITS) as u32,
+        }
     }
 
     fn set_word(&mut self, table: Hpa, index: usize, descriptor: u32) {
-        let (page, pair, shift) = place(table, index);
-        let other = self.read(page, pair) & !(u64::from(u32::MAX) << shift);
-        self.write(page, pair, other | u64::from(descriptor) << shift);
+        let (page, pair, half) = place(table, index);
+        let both = self.read(page, pair);
+        // Not by a shift of a mask by 0 or 32: for T32 the compiler has made code of that which loses the
+        // other half.
+        let [lower, upper] = match half {
+            Half::Lower => [descriptor, (both >> u32::BITS) as u32],
+            Half::Upper => [both as u32, descriptor],
+        };
+        self.write(page, pair, u64::from(upper) << u32::BITS | u64::from(lower));
     }
 
     fn clear_unseen(&mut self, table: Hpa, entries: usize) {

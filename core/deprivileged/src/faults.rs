@@ -197,7 +197,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 
     /// The physical address of code at `address`; otherwise what follows.
-    pub(crate) fn code_at(
+    pub fn code_at(
         &self,
         address: u32,
         code: &Mutex<Code>,

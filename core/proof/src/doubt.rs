@@ -203,8 +203,11 @@ fn places(bits: u32, behind: Option<u32>) -> [u32; 2] {
     [narrow | upper_narrow << 1, a32 | wide | upper_wide << 1]
 }
 
+/// What the manual calls UNPREDICTABLE in every mode may do in User mode whatever it does there: nobody can
+/// tell that from what a CPU of the guest's own would do.
 fn goes_wrong(encoding: Encoding) -> bool {
-    sensitive(encoding, ItState::NONE).is_some_and(|found| found.user.must_be_rewritten())
+    sensitive(encoding, ItState::NONE)
+        .is_some_and(|found| found.as_it_should_be && found.user.must_be_rewritten())
 }
 
 /// Whether the T32 instruction that begins with `first` goes wrong, as one of one halfword and as

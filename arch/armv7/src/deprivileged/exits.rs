@@ -84,9 +84,6 @@ fn serve(pcpu: &mut Pcpu<Host>, record: &Record, number: u32) -> (Cause, After) 
         own.monitor.fault_address = address;
     }
     let answer = own.monitor.serve(trap, own.code, &host);
-    if let Some((pc, bits)) = own.monitor.undefined.take() {
-        local.board.say(format_args!("DEBUG undefined {bits:08x} at {pc:x}"));
-    }
     carry_out(pcpu, answer)
 }
 

@@ -221,7 +221,8 @@ impl FrameProof {
     fn behind(&self, place: Place, step: &Step) -> Option<Place> {
         let goes_on = match step.goes {
             Goes::Next => true,
-            Goes::Nowhere => false,
+            // In an IT block what is undefined may be skipped, and so may a trap in its place.
+            Goes::Nowhere => step.conditional && place.isa() == Isa::T32,
             Goes::Jump(_) | Goes::Elsewhere => step.conditional,
             Goes::Call(..) | Goes::CallElsewhere => {
                 step.conditional || self.after_call == AfterCall::Follow

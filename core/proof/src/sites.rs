@@ -2,6 +2,7 @@
 
 use crate::frame::{self, BYTES, Words};
 use crate::proof::{self, FrameProof};
+use crate::undefined;
 use hanok_decode::aarch32::{Encoding, indirect, sensitive};
 
 /// How a frame is executed, which decides what has to become a trap.
@@ -22,7 +23,8 @@ pub enum Cause {
     Sensitive,
     /// It is an indirect branch.
     IndirectBranch,
-    /// It is undefined or UNPREDICTABLE, so that it is not known where a CPU would go on.
+    /// It is undefined or UNPREDICTABLE, so that it is not known where a CPU would go on. UDF and BKPT
+    /// are none of these: their exceptions are certain, and handlers look at their numbers.
     End,
 }
 
@@ -71,6 +73,7 @@ impl FrameProof {
         } else if execution == Execution::Confined {
             match indirect(encoding, it) {
                 Some(_) => Some(Cause::IndirectBranch),
+                None if undefined::raises(encoding) => None,
                 None => proof::ends(encoding, it).then_some(Cause::End),
             }
         } else {

@@ -17,3 +17,13 @@ pub const fn trap_for(encoding: Encoding) -> Encoding {
         Encoding::Wide(_) => Encoding::Wide(0xf7f0_a000),
     }
 }
+
+/// Whether an instruction is there to raise an exception, on every CPU: UDF or BKPT (A8.8.24,
+/// A8.8.247). In an IT block UDF may be skipped.
+pub(crate) const fn raises(encoding: Encoding) -> bool {
+    match encoding {
+        Encoding::A32(word) => matches!(word & 0xfff0_00f0, 0xe7f0_00f0 | 0xe120_0070),
+        Encoding::Narrow(half) => matches!(half >> 8, 0xbe | 0xde),
+        Encoding::Wide(both) => both & 0xfff0_f000 == 0xf7f0_a000,
+    }
+}

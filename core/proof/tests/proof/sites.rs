@@ -85,8 +85,18 @@ proptest! {
     }
 }
 
-/// Whether nobody knows where a CPU goes on behind an instruction.
+/// Whether nobody knows where a CPU goes on behind an instruction. UDF and BKPT raise exceptions.
 fn ends(encoding: Encoding, it: ItState) -> bool {
+    let raises = match encoding {
+        Encoding::A32(word) => {
+            word & 0xfff0_00f0 == 0xe7f0_00f0 || word & 0xfff0_00f0 == 0xe120_0070
+        }
+        Encoding::Narrow(half) => half >> 8 == 0xde || half >> 8 == 0xbe,
+        Encoding::Wide(both) => both & 0xfff0_f000 == 0xf7f0_a000,
+    };
+    if raises {
+        return false;
+    }
     let goes = match encoding {
         Encoding::A32(word) => step_a32(word).goes,
         Encoding::Narrow(half) => step_t32(half, 0, it).goes,

@@ -38,7 +38,7 @@ impl Registers {
     }
 
     /// Goes on behind an instruction of so many bytes, in T32 with the next place of its IT block.
-    pub(crate) fn advance(&mut self, bytes: u32) {
+    pub fn advance(&mut self, bytes: u32) {
         self.pc = self.pc.wrapping_add(bytes);
         if self.psr.thumb() {
             self.set_it(ItState::from_bits(self.psr.it()).next());

@@ -21,7 +21,17 @@ pub(crate) struct Memory<'a, H> {
     pub absent: Cell<Option<GuestPage>>,
 }
 
-impl<H: Host> Memory<'_, H> {
+impl<'a, H: Host> Memory<'a, H> {
+    pub fn new(host: &'a H, code: &'a Code, regime: ShortRegime) -> Self {
+        Self {
+            host,
+            code,
+            regime,
+            written: Cell::new(None),
+            absent: Cell::new(None),
+        }
+    }
+
     /// Where an access goes.
     fn translate(&self, access: &Access, kind: AccessKind) -> Result<Ipa, Refusal> {
         let view = View::new(self.host, self.code, Executable::Sound);

@@ -6,7 +6,6 @@ use crate::code::Code;
 use crate::host::{Executable, Host, View};
 use crate::monitor::Monitor;
 use crate::translation::{fault, regime};
-use core::cell::Cell;
 use hanok_cpu32::{
     CacheOperation, Conduit, DataCachePlace, Exception, MmuOperation, Outcome, Rights,
     TlbOperation, TlbScope, Translation,
@@ -17,6 +16,17 @@ use hanok_paging::shadow::{HostMemory, Invalidation};
 use hanok_paging::short::{Access, AccessKind, Privilege, WalkError};
 use hanok_types::{GuestPage, Ipa};
 
+/// The pages that one instruction stores to at most.
+const STORED_PAGES: u32 = 2;
+
+/// What came of an instruction.
+enum Attempt {
+    /// This follows.
+    Answered(Answer),
+    /// It is to store to this page, which holds code.
+    Writes(GuestPage),
+}
+
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
     /// The instruction at the PC is undefined in User mode, or a trap.
     pub(crate) fn undefined(&mut self, code: &Mutex<Code>, host: &impl Host) -> Answer {
@@ -24,30 +34,43 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             Ok(encoding) => encoding,
             Err(answer) => return answer,
         };
+        // An instruction may store to two pages that hold code, its own among them.
+        for _ in 0..=STORED_PAGES {
+            match self.attempt(encoding, code, host) {
+                Attempt::Answered(answer) => return answer,
+                Attempt::Writes(page) => match self.written(page, code, host) {
+                    Answer::Resume => {}
+                    answer => return answer,
+                },
+            }
+        }
+        Answer::Resume
+    }
+
+    fn attempt(&mut self, encoding: Encoding, code: &Mutex<Code>, host: &impl Host) -> Attempt {
         let it = ItState::from_bits(self.registers.psr.it());
         let locked = code.lock();
-        let mut memory = Memory {
-            host,
-            code: &locked,
-            regime: regime(&self.cpu),
-            written: Cell::new(None),
-            absent: Cell::new(None),
-        };
+        let mut memory = Memory::new(host, &locked, regime(&self.cpu));
+        let before = self.registers;
         let outcome = if let Some(found) = sensitive(encoding, it) {
             self.cpu.execute(&mut self.registers, &found, &mut memory)
         } else if let Some(found) = indirect(encoding, it) {
             self.cpu.branch(&mut self.registers, &found, &mut memory)
         } else {
             drop(locked);
-            return self.not_sensitive(encoding);
+            return Attempt::Answered(self.not_sensitive(encoding));
         };
         let (written, absent) = (memory.written.get(), memory.absent.get());
         drop(locked);
-        match (outcome, written, absent) {
-            (Outcome::Again, Some(page), _) => self.written(page, code, host),
+        if let Outcome::Firmware(Conduit::Smc(_)) = outcome {
+            // There are no Security Extensions. ITSTATE is that of the instruction again, too.
+            self.registers = before;
+        }
+        Attempt::Answered(match (outcome, written, absent) {
+            (Outcome::Again, Some(page), _) => return Attempt::Writes(page),
             (Outcome::Again, _, Some(page)) => Answer::Page(page),
             (outcome, ..) => self.carry_out(outcome, code, host),
-        }
+        })
     }
 
     /// The instruction at the PC, as the guest wrote it.
@@ -106,10 +129,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             Outcome::Yield => Answer::Yield,
             Outcome::Timer(access) => Answer::Timer(access),
             Outcome::Firmware(Conduit::Hvc(_)) => Answer::Hypercall,
-            Outcome::Firmware(Conduit::Smc(_)) => {
-                self.registers.pc = self.registers.pc.wrapping_sub(4);
-                self.refuse()
-            }
+            Outcome::Firmware(Conduit::Smc(_)) => self.refuse(),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::translation::{fault, privilege, regime};
 use hanok_cpu32::{Exception, Fault, FaultStatus};
 use hanok_decode::aarch32::{ItState, is_wide};
 use hanok_hal::{AccessError, Mutex, TableMemory};
-use hanok_paging::shadow::{Filled, FrameLoss, HostMemory, Neighbours};
+use hanok_paging::shadow::{Filled, FrameLoss, HostMemory, Invalidation, Neighbours};
 use hanok_paging::short::{Access, AccessKind, GuestMapping, WalkError};
 use hanok_types::{Address, GuestPage, Ipa, PAGE_SIZE};
 
@@ -135,7 +135,21 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         if !host.is_writable(mapping.output) {
             return self.device(mapping.output, write, code, host);
         }
-        self.written(page, code, host)
+        let own = self.own_page(page, code, host);
+        let instruction = own.then(|| self.instruction(code, host));
+        let answer = self.written(page, code, host);
+        match instruction {
+            Some(Ok(instruction)) if answer == Answer::Resume => {
+                self.store_here(instruction, mapping.output, code, host)
+            }
+            _ => answer,
+        }
+    }
+
+    /// Whether the kernel executes `page`.
+    fn own_page(&self, page: GuestPage, code: &Mutex<Code>, host: &impl Host) -> bool {
+        let at = self.code_at(self.registers.pc, code, host);
+        self.cpu.mode().is_privileged() && at.is_ok_and(|at| GuestPage::of(at) == Some(page))
     }
 
     /// The guest writes to a page that holds code: it becomes plain memory.
@@ -151,6 +165,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         }
         if self.confined == Some(page) {
             self.leave_confinement();
+        }
+        if self.forgetting.take().is_some() {
+            // The second page of one instruction: there is one search at a time, so all entries go.
+            let owed = self.shadow.invalidate(Invalidation::All);
+            self.owe(owed);
+            return Answer::Resume;
         }
         self.begin(host, page, FrameLoss::KernelExecute, code)
     }

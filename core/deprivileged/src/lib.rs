@@ -18,7 +18,8 @@
 //!   followed. Confinement costs a trap for each entry and each indirect branch; it ends when the last
 //!   doubtful word has been reached, or is known to be data.
 //!
-//! A write to such a frame puts back what the guest wrote there, and the frame is plain memory again.
+//! A write to such a frame puts back what the guest wrote there, and the frame is plain memory again. If
+//! the kernel writes to the very page that it executes, the store is carried out here.
 //!
 //! Programs of the guest are executed as they are: all that they do in User mode is what they would do
 //! without a hypervisor.
@@ -40,6 +41,7 @@ mod faults;
 mod host;
 mod monitor;
 mod slot;
+mod store;
 mod translation;
 
 pub use answer::{Answer, Device, Stopped, Trap};

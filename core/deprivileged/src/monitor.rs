@@ -5,6 +5,7 @@ use crate::code::Code;
 use crate::host::Host;
 use crate::translation::{privilege, wants_long};
 use hanok_cpu32::{Destination, Identity, Interrupt, Lines, Registers, VirtualCpu};
+use hanok_decode::Psr;
 use hanok_hal::{AccessError, Mutex, TableMemory};
 use hanok_paging::shadow::{
     AsidPool, Forgetting, FrameLoss, GuestSpace, HardwareRoot, Invalidation, Owed, Progress,
@@ -26,6 +27,8 @@ pub struct Monitor<M, const ROOTS: usize, const TABLES: usize> {
     /// The one entry of shadow tables by which a confined page can be executed: the space it is in,
     /// and its address.
     pub(crate) open: Option<(GuestSpace, u32)>,
+    /// The PC and the state for which that entry was found to be right.
+    pub(crate) settled: (u32, Psr),
     /// What has to be invalidated in the TLB before the guest is entered.
     pub(crate) owed: Owed,
     /// The address of the last data abort, for an external abort that the core answers.
@@ -53,6 +56,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             shadow: Shadow::new(memory, window)?,
             confined: None,
             open: None,
+            settled: (0, Psr::new()),
             owed: Owed::Nothing,
             fault_address: 0,
             forgetting: None,
@@ -83,6 +87,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     /// Serves an exception of the guest, whose registers are [`Self::registers`]; the PC is that of the
     /// instruction.
     pub fn serve(&mut self, trap: Trap, code: &Mutex<Code>, host: &impl Host) -> Answer {
+        if let Trap::DataAbort { address, .. } = trap {
+            self.fault_address = address;
+        }
         let answer = match trap {
             Trap::Undefined => self.undefined(code, host),
             Trap::SupervisorCall => self.supervisor_call(),
@@ -119,6 +126,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         if self.forgetting.is_some() {
             return Ready::Again;
         }
+        self.settle_again();
         let space = self.space();
         match self.shadow.enter(&space, privilege(self.cpu.mode()), asids) {
             Progress::Again => Ready::Again,

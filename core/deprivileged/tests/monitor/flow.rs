@@ -13,6 +13,8 @@ pub type At = (u32, bool, u8);
 pub struct Known {
     pub code: BTreeSet<u32>,
     pub data: BTreeSet<u32>,
+    /// Where instructions begin, and whether they are T32.
+    pub starts: BTreeSet<(u32, bool)>,
 }
 
 fn decode(words: &[u32], (offset, thumb, it): At) -> Instruction {
@@ -45,6 +47,7 @@ pub fn follow(words: &[u32], entries: &BTreeSet<At>) -> Known {
             continue;
         }
         let found = decode(words, place);
+        known.starts.insert((offset, thumb));
         known
             .code
             .extend((offset..offset + found.bytes()).step_by(2));

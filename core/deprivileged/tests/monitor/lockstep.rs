@@ -11,8 +11,6 @@ use hanok_deprivileged::Stopped;
 pub enum End {
     /// It did as many instructions as it was to do, or stands still.
     Ran,
-    /// It waits for an interrupt.
-    Waits,
     /// It did what a test knows no answer to.
     Unknown,
     /// It went where the documentation promises nothing.

@@ -7,6 +7,7 @@
 //! decoder says of what the guest wrote there.
 
 mod board;
+mod confined;
 mod flow;
 mod guest;
 mod hardware;

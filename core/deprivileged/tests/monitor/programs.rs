@@ -5,7 +5,11 @@ use crate::lockstep::{Both, End, STOP, Setup, memory};
 
 /// Runs A32 words from the begin of RAM on.
 fn run(words: &[u32]) -> Both<4, 8> {
-    let mut both = Both::new(memory(&[(RAM, words)]), RAM, &Setup::default());
+    let mut both = Both::new(
+        memory(&[(RAM, words), (STOP, &[0xeaff_fffe])]),
+        RAM,
+        &Setup::default(),
+    );
     assert_eq!(both.run(2000), End::Ran);
     assert_eq!(both.native.registers.pc, STOP);
     both

@@ -5,7 +5,7 @@ use crate::board::{Board, Tables, word_of, word_of_host};
 use crate::flow::{self, At};
 use crate::hardware::Mmu;
 use crate::interpret::{self, Abort, Bus, Stop};
-use crate::native::{Event, Kind};
+use crate::native::{Event, Kind, settled};
 use hanok_cpu32::{
     Access, Exception, Fault, FaultStatus, GuestAccess, Identity, Outcome, Refusal, Registers,
 };
@@ -254,7 +254,9 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
                 // UNPREDICTABLE for a program.
                 Outcome::Taken(_) | Outcome::Unknown => Some(Outcomes::Excused),
                 _ => {
-                    assert_eq!(cpu, self.monitor.cpu);
+                    let registers = &self.monitor.registers;
+                    let kept = settled(&self.monitor.cpu, registers);
+                    assert_eq!(settled(&cpu, registers), kept, "{encoding:x?}");
                     Some(Outcomes::Event(Event::Retired))
                 }
             };
@@ -360,8 +362,12 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
                 retired
             }
             Answer::Fetch(_) => {
+                let address = match trap {
+                    Trap::PrefetchAbort { address, .. } => address,
+                    _ => self.monitor.registers.pc,
+                };
                 let exception = Exception::PrefetchAbort {
-                    address: self.monitor.registers.pc,
+                    address,
                     fault: Fault::without_domain(FaultStatus::External),
                 };
                 self.monitor

@@ -2,7 +2,7 @@
 
 use crate::board::{Board, RAM, WORDS, word_of};
 use crate::guest::{Guest, Outcomes};
-use crate::native::{Event, Native};
+use crate::native::{Event, Native, settled};
 use hanok_cpu32::Lines;
 use hanok_deprivileged::Stopped;
 
@@ -22,6 +22,8 @@ pub struct Both<const ROOTS: usize, const TABLES: usize> {
     pub native: Native,
     pub guest: Guest<ROOTS, TABLES>,
     pub steps: u64,
+    /// What the last instruction led to.
+    pub last: Event,
 }
 
 /// How a guest is made.
@@ -67,6 +69,7 @@ impl<const ROOTS: usize, const TABLES: usize> Both<ROOTS, TABLES> {
             native,
             guest,
             steps: 0,
+            last: Event::Retired,
         }
     }
 
@@ -79,6 +82,7 @@ impl<const ROOTS: usize, const TABLES: usize> Both<ROOTS, TABLES> {
             return Some(End::Unknown);
         }
         self.steps += 1;
+        self.last = expected;
         let got = match self.guest.step() {
             Outcomes::Event(event) => event,
             Outcomes::Excused => return Some(End::Excused),
@@ -93,7 +97,8 @@ impl<const ROOTS: usize, const TABLES: usize> Both<ROOTS, TABLES> {
         assert_eq!(expected, got, "step {step}, {at:x?}");
         let (registers, cpu) = (self.guest.monitor.registers, &self.guest.monitor.cpu);
         assert_eq!(self.native.registers, registers, "step {step}, {at:x?}");
-        assert_eq!(&self.native.cpu, cpu, "step {step}, {at:x?}");
+        let expected = settled(&self.native.cpu, &self.native.registers);
+        assert_eq!(expected, settled(cpu, &registers), "step {step}, {at:x?}");
         for word in &self.native.memory.written {
             let (mine, its) = (
                 self.native.memory.words[*word],

@@ -15,3 +15,4 @@ mod interpret;
 mod lockstep;
 mod native;
 mod programs;
+mod random;

@@ -237,7 +237,7 @@ impl Native {
         Ok((self.memory.words[word] >> (output % 4 * 8)) as u16)
     }
 
-    fn fetch(&self) -> Result<Encoding, (u32, Fault)> {
+    pub fn fetch(&self) -> Result<Encoding, (u32, Fault)> {
         let pc = self.registers.pc;
         let first = self.half(pc)?;
         if self.registers.psr.thumb() {
@@ -309,4 +309,28 @@ impl Native {
             _ => Event::Retired,
         }
     }
+}
+
+/// The virtual CPU without stale values of registers that are live: as after an MSR of the flags that
+/// changes nothing.
+pub fn settled(cpu: &VirtualCpu, registers: &Registers) -> VirtualCpu {
+    struct Nothing;
+    impl GuestAccess for Nothing {
+        fn load(&mut self, _: Access) -> Result<u32, Refusal> {
+            Err(Refusal::Again)
+        }
+        fn store(&mut self, _: Access, _: u32) -> Result<(), Refusal> {
+            Err(Refusal::Again)
+        }
+    }
+    let (mut cpu, mut registers) = (cpu.clone(), *registers);
+    registers.psr = registers
+        .psr
+        .with_thumb(false)
+        .with_it_high(0)
+        .with_it_low(0);
+    registers.general[0] = registers.psr.into_bits();
+    let write = sensitive(Encoding::A32(0xe128_f000), ItState::NONE).expect("MSR");
+    let _done = cpu.execute(&mut registers, &write, &mut Nothing);
+    cpu
 }

@@ -92,7 +92,11 @@ impl<H: Host> GuestAccess for Memory<'_, H> {
                     self.translate(&Access { address, ..access }, AccessKind::Read)?
                 }
             };
-            let word = self.checked(self.host.word(Ipa::new(at.get() & !3)))?;
+            let at_word = Ipa::new(at.get() & !3);
+            let word = match self.code.word(at_word) {
+                Some(word) => word,
+                None => self.checked(self.host.word(at_word))?,
+            };
             *byte = (word >> (at.get() % 4 * 8)) as u8;
         }
         let value = u32::from_le_bytes(bytes);

@@ -166,6 +166,12 @@ impl Code {
         self.slot(page)?.original(offset)
     }
 
+    /// What the guest wrote in the word at `at`, if it may be another one in memory.
+    pub(crate) fn word(&self, at: Ipa) -> Option<u32> {
+        let offset = (at.get() % PAGE_SIZE) as u32;
+        self.slot(GuestPage::of(at)?)?.word(offset)
+    }
+
     /// Whether the instruction at `place` of a page with doubtful words is proven, and is a trap if
     /// it has to be.
     pub(crate) fn is_proven(&self, page: GuestPage, place: Place) -> bool {

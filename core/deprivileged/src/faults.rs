@@ -118,7 +118,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let code = code.lock();
         let view = View::new(host, &code, executable);
         let filled = self.shadow.fill(&space, &access, &view, Neighbours::Of16);
-        (filled, view.absent.get())
+        // If the entry was made, only a neighbour is absent.
+        let absent = view.absent.get().filter(|_| !matches!(filled, Filled::Made(_)));
+        (filled, absent)
     }
 
     /// A store to a page that holds code, or to read-only memory.

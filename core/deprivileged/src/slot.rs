@@ -97,6 +97,13 @@ impl Slot {
             .flatten()
     }
 
+    /// What the guest wrote in a word, if it may be another one in memory.
+    pub(crate) fn word(&self, offset: u32) -> Option<u32> {
+        let copied = matches!(self.stage, Stage::Doubtful | Stage::Sound);
+        let word = self.words.get((offset / 4) as usize).copied();
+        word.filter(|_| copied)
+    }
+
     /// Does a piece of the work before the instruction at `place` can be executed.
     pub(crate) fn work(&mut self, host: &impl Host, place: Place) -> Result<Work, AccessError> {
         let Some(start) = self.page.map(GuestPage::start) else {

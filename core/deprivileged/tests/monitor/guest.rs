@@ -117,6 +117,8 @@ pub struct Guest<const ROOTS: usize, const TABLES: usize> {
     asids: AsidPool,
     mmu: Mmu,
     root: HardwareRoot,
+    /// Whether the guest has been entered, and not left since.
+    pub entered: bool,
     /// What was executed in a page since it was written, by the number of its first word.
     executed: BTreeMap<usize, BTreeSet<At>>,
     pub exceptions: u64,
@@ -150,6 +152,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
                 asid: 0,
                 owed: Owed::Nothing,
             },
+            entered: false,
             executed: BTreeMap::new(),
             exceptions: 0,
             most_reads: 0,
@@ -161,7 +164,16 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         self.executed.contains_key(&(word & !1023))
     }
 
+    pub fn peek(&mut self) -> Option<Encoding> {
+        self.enter();
+        self.fetch().ok().map(|found| found.0)
+    }
+
     fn enter(&mut self) {
+        if self.entered {
+            return;
+        }
+        self.entered = true;
         for _ in 0..CALLS {
             if !self.monitor.go_on_forgetting(&self.code) {
                 continue;
@@ -243,17 +255,21 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             if found.user.is_trapped() {
                 return self.serve(Trap::Undefined);
             }
-            let mut cpu = self.monitor.cpu.clone();
-            let outcome = cpu.execute(&mut self.monitor.registers, &found, &mut reach);
+            let (mut cpu, mut after) = (self.monitor.cpu.clone(), self.monitor.registers);
+            let outcome = cpu.execute(&mut after, &found, &mut reach);
             return match outcome {
                 Outcome::Again => {
                     let abort = reach.refused.expect("why it was refused");
                     self.serve(data_abort(abort))
                 }
-                Outcome::Wait(wait) => Some(Outcomes::Event(Event::Waits(wait))),
-                // UNPREDICTABLE for a program.
-                Outcome::Taken(_) | Outcome::Unknown => Some(Outcomes::Excused),
+                Outcome::Wait(wait) => {
+                    self.monitor.registers = after;
+                    Some(Outcomes::Event(Event::Waits(wait)))
+                }
+                // UNPREDICTABLE for a program: this CPU calls it undefined.
+                Outcome::Taken(_) | Outcome::Unknown => self.serve(Trap::Undefined),
                 _ => {
+                    self.monitor.registers = after;
                     let registers = &self.monitor.registers;
                     let kept = settled(&self.monitor.cpu, registers);
                     assert_eq!(settled(&cpu, registers), kept, "{encoding:x?}");
@@ -335,6 +351,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     fn serve(&mut self, trap: Trap) -> Option<Outcomes> {
         let before = (self.monitor.registers, self.monitor.cpu.clone());
         self.exceptions += 1;
+        self.entered = false;
         self.board.reads.set(0);
         let answer = self.monitor.serve(trap, &self.code, &self.board);
         let reads = self.board.reads.get();

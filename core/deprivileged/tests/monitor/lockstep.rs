@@ -111,6 +111,7 @@ impl<const ROOTS: usize, const TABLES: usize> Both<ROOTS, TABLES> {
 
     /// Signals interrupts to both, which take them if they are not masked.
     pub fn interrupt(&mut self, lines: Lines) {
+        self.guest.entered = false;
         self.native.cpu.set_lines(lines);
         let taken = self.native.cpu.deliver(&mut self.native.registers);
         assert_eq!(self.guest.monitor.deliver(lines), taken);

@@ -135,11 +135,13 @@ fn b(from: u32, to: u32) -> u32 {
     0xea00_0000 | (to.wrapping_sub(from).wrapping_sub(8) >> 2) & 0xff_ffff
 }
 
-fn vectors(rng: &mut Rng) -> Code {
+fn vectors(rng: &mut Rng, may: &May) -> Code {
     let mut code = Code::new(RAM);
     for number in 0..8 {
         code.a32(match number {
-            1 | 2 if rng.once_in(2) => 0xe1b0_f00e,
+            // Behind the first half of a T32 instruction of two.
+            1 if may.wild_branches && rng.once_in(2) => 0xe1b0_f00e,
+            2 if rng.once_in(2) => 0xe1b0_f00e,
             6 | 7 => 0xe25e_f004,
             _ => b(code.here(), RECOVER),
         });
@@ -275,7 +277,7 @@ pub fn image(rng: &mut Rng, may: &May) -> Vec<u32> {
         t32: (0..BLOCKS).map(|_| may.t32 && rng.once_in(2)).collect(),
     };
     let mut parts = vec![
-        (RAM, vectors(rng).words()),
+        (RAM, vectors(rng, may).words()),
         (ENTRY, begin(may).words()),
         (RECOVER, recover(may).words()),
         (TABLE, table(rng, &blocks, may)),

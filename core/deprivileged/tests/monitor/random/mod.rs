@@ -123,6 +123,10 @@ fn run<const ROOTS: usize, const TABLES: usize>(case: &Case) -> (End, Both<ROOTS
         if let Some(end) = both.step() {
             return (both.end(end), both);
         }
+        if case.seed % 8 == 0 && both.steps % 16 == 0 {
+            // The host's interrupts.
+            both.guest.entered = false;
+        }
         if both.last == Event::Hypercall {
             edits::edit(&mut both, &mut rng);
         } else if case.may.interrupts && rng.once_in(40) {
@@ -190,7 +194,9 @@ fn programs_run() {
             sections: true,
             steps: 2000,
         };
-        let (end, both) = run::<4, 16>(&case);
+        let (end, mut both) = run::<4, 16>(&case);
+        let peek = both.guest.peek();
+        println!("{end:x?} at step {} {:x?} {:x} {:x} {:x?}, mode {:?}", both.steps, both.guest.monitor.registers.pc, both.guest.monitor.registers.psr.into_bits(), both.native.registers.pc, (peek, both.native.fetch()), both.guest.monitor.cpu.mode());
         let end = match end {
             End::Stopped(Stopped::Unproven { .. }) => "unproven".into(),
             end => format!("{end:?}"),

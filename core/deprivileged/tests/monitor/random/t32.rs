@@ -112,7 +112,7 @@ fn leave(code: &mut Code, rng: &mut Rng, blocks: &Blocks, may: &May) {
             code.set_t32(0, to & !1);
             code.set_t32(1, rng.one(&[0x13, 0x1f, 0x10]) | (to & 1) << 5);
             code.t16(0xb403);
-            code.t32(0xe8bd_c000);
+            code.t32(0xe9bd_c000);
         }
         3 => {
             code.set_t32(0, to);

@@ -10,7 +10,7 @@ use hanok_cpu32::{
     CacheOperation, Conduit, DataCachePlace, Exception, MmuOperation, Outcome, Rights,
     TlbOperation, TlbScope, Translation,
 };
-use hanok_decode::aarch32::{Encoding, ItState, indirect, sensitive};
+use hanok_decode::aarch32::{Condition, Encoding, ItState, indirect, sensitive};
 use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::{HostMemory, Invalidation};
 use hanok_paging::short::{Access, AccessKind, Privilege, WalkError};
@@ -100,7 +100,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         if is_floating_point(encoding) && self.cpu.has_floating_point() {
             return Answer::FloatingPoint;
         }
-        self.refuse()
+        // A trap of A32 has no condition. What is UNPREDICTABLE does nothing if its condition fails.
+        let it = ItState::from_bits(self.registers.psr.it());
+        let condition = match encoding {
+            Encoding::A32(word) => Condition::from_bits((word >> 28) as u8),
+            Encoding::Narrow(_) | Encoding::Wide(_) => it.condition(),
+        };
+        let code = hanok_decode::Condition::Code(condition.into_bits());
+        if self.registers.psr.passes(code) {
+            return self.refuse();
+        }
+        self.registers.advance(encoding.bytes());
+        Answer::Resume
     }
 
     /// The instruction is undefined for the guest.

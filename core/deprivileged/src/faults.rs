@@ -119,7 +119,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let view = View::new(host, &code, executable);
         let filled = self.shadow.fill(&space, &access, &view, Neighbours::Of16);
         // If the entry was made, only a neighbour is absent.
-        let absent = view.absent.get().filter(|_| !matches!(filled, Filled::Made(_)));
+        let absent = view
+            .absent
+            .get()
+            .filter(|_| !matches!(filled, Filled::Made(_)));
         (filled, absent)
     }
 

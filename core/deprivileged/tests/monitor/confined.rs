@@ -169,3 +169,17 @@ fn smc_is_undefined_in_an_it_block() {
     }
     assert_eq!(both.native.registers.pc, 4);
 }
+
+/// What is undefined or UNPREDICTABLE does nothing if its condition fails, as on a CPU that looks at
+/// the condition first.
+#[test]
+fn what_nobody_defines_is_skipped_if_its_condition_fails() {
+    let words = [
+        0xe3b0_0001, // movs r0, #1
+        0x0690_0010, // undefined if equal
+        0x0110_0090, // and so is this
+        b(RAM + 12, STOP),
+        DOUBTFUL,
+    ];
+    ends(both(&words), 10);
+}

@@ -77,6 +77,7 @@ impl<const ROOTS: usize, const TABLES: usize> Both<ROOTS, TABLES> {
     pub fn step(&mut self) -> Option<End> {
         let before = (self.native.registers, self.native.cpu.clone());
         let at = self.native.registers;
+        let code = self.native.fetch();
         let expected = self.native.step();
         if expected == Event::Unknown {
             return Some(End::Unknown);
@@ -89,22 +90,29 @@ impl<const ROOTS: usize, const TABLES: usize> Both<ROOTS, TABLES> {
             Outcomes::Stopped(stopped) => return Some(End::Stopped(stopped)),
             Outcomes::Stuck => {
                 let stands = before == (self.native.registers, self.native.cpu.clone());
-                assert!(stands, "no progress at {:#x}", at.pc);
+                assert!(stands, "no progress at {:#x}, {code:x?}", at.pc);
                 return Some(End::Ran);
             }
         };
         let step = self.steps;
-        assert_eq!(expected, got, "step {step}, {at:x?}");
+        assert_eq!(expected, got, "step {step}, {code:x?} {at:x?}");
         let (registers, cpu) = (self.guest.monitor.registers, &self.guest.monitor.cpu);
-        assert_eq!(self.native.registers, registers, "step {step}, {at:x?}");
+        assert_eq!(
+            self.native.registers, registers,
+            "step {step}, {code:x?} {at:x?}"
+        );
         let expected = settled(&self.native.cpu, &self.native.registers);
-        assert_eq!(expected, settled(cpu, &registers), "step {step}, {at:x?}");
+        assert_eq!(
+            expected,
+            settled(cpu, &registers),
+            "step {step}, {code:x?} {at:x?}"
+        );
         for word in &self.native.memory.written {
             let (mine, its) = (
                 self.native.memory.words[*word],
                 self.guest.board.original(*word),
             );
-            assert_eq!(mine, its, "word {word:#x}, step {step}, {at:x?}");
+            assert_eq!(mine, its, "word {word:#x}, step {step}, {code:x?} {at:x?}");
         }
         None
     }

@@ -196,7 +196,15 @@ fn programs_run() {
         };
         let (end, mut both) = run::<4, 16>(&case);
         let peek = both.guest.peek();
-        println!("{end:x?} at step {} {:x?} {:x} {:x} {:x?}, mode {:?}", both.steps, both.guest.monitor.registers.pc, both.guest.monitor.registers.psr.into_bits(), both.native.registers.pc, (peek, both.native.fetch()), both.guest.monitor.cpu.mode());
+        println!(
+            "{end:x?} at step {} {:x?} {:x} {:x} {:x?}, mode {:?}",
+            both.steps,
+            both.guest.monitor.registers.pc,
+            both.guest.monitor.registers.psr.into_bits(),
+            both.native.registers.pc,
+            (peek, both.native.fetch()),
+            both.guest.monitor.cpu.mode()
+        );
         let end = match end {
             End::Stopped(Stopped::Unproven { .. }) => "unproven".into(),
             end => format!("{end:?}"),

@@ -8,6 +8,7 @@ use crate::interpret::{self, Abort, Bus, Stop};
 use crate::native::{Event, Kind, settled};
 use hanok_cpu32::{
     Access, Exception, Fault, FaultStatus, GuestAccess, Identity, Outcome, Refusal, Registers,
+    SystemRegister,
 };
 use hanok_decode::aarch32::{Encoding, ItState, UserMode, is_wide, sensitive};
 use hanok_deprivileged::{Answer, Code, CodePage, CodePages, Monitor, Ready, Slot, Stopped, Trap};
@@ -119,8 +120,9 @@ pub struct Guest<const ROOTS: usize, const TABLES: usize> {
     root: HardwareRoot,
     /// Whether the guest has been entered, and not left since.
     pub entered: bool,
-    /// What was executed in a page since it was written, by the number of its first word.
-    executed: BTreeMap<usize, BTreeSet<At>>,
+    /// What programs and the kernel executed in a page since it was written, by the number of its first
+    /// word.
+    executed: BTreeMap<usize, [BTreeSet<At>; 2]>,
     pub exceptions: u64,
     pub most_reads: u64,
 }
@@ -241,7 +243,8 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             return Some(Outcomes::Excused);
         }
         let entries = self.executed.entry(word & !1023).or_default();
-        entries.insert(place);
+        let kernel = self.monitor.cpu.mode().is_privileged();
+        entries[usize::from(kernel)].insert(place);
         let mut reach = Reach {
             board: &self.board,
             mmu: &mut self.mmu,
@@ -270,6 +273,8 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
                 Outcome::Taken(_) | Outcome::Unknown => self.serve(Trap::Undefined),
                 _ => {
                     self.monitor.registers = after;
+                    let thread = cpu.system(SystemRegister::Tpidrurw);
+                    self.monitor.cpu.set_tpidrurw(thread);
                     let registers = &self.monitor.registers;
                     let kept = settled(&self.monitor.cpu, registers);
                     assert_eq!(settled(&cpu, registers), kept, "{encoding:x?}");
@@ -317,18 +322,25 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             return true;
         }
         // It may be the inside of something known.
-        let none = BTreeSet::new();
-        let mut entries = self.executed.get(&first).unwrap_or(&none).clone();
-        entries.remove(&place);
-        let known = flow::follow(&words, &entries);
-        let begins = known.starts.contains(&(offset, place.1));
-        let mut halves = flow::halves(offset, original);
-        let inside = halves.all(|at| known.code.contains(&at) || known.data.contains(&at));
+        let mut entries = self.executed_in(first);
+        entries[1].remove(&place);
+        let known = flow::follow(&words, &entries[1]);
+        let begins = kernel && known.starts.contains(&(offset, place.1));
+        let changed = |at: u32| self.board.is_changed(first + (at / 4) as usize);
+        let is_known = |at: u32| known.code.contains(&at) || known.data.contains(&at);
+        // Of what a program executes, only what was rewritten has to be code.
+        let mut halves = flow::halves(offset, original).filter(|at| kernel || changed(*at));
+        let inside = halves.all(is_known);
         assert!(
             inside && !begins,
-            "{original:x?} runs as {encoding:x?} at {place:x?} of {first:#x}, {entries:x?}"
+            "{original:x?} runs as {encoding:x?} at {place:x?} of {first:#x}, {:x?}, {entries:x?}",
+            self.monitor.cpu.mode()
         );
         false
+    }
+
+    fn executed_in(&self, first: usize) -> [BTreeSet<At>; 2] {
+        self.executed.get(&first).cloned().unwrap_or_default()
     }
 
     /// What was rewritten, is code.
@@ -338,9 +350,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             let words: Vec<u32> = (first..first + 1024)
                 .map(|at| self.board.original(at))
                 .collect();
-            let none = BTreeSet::new();
-            let entries = self.executed.get(&first).unwrap_or(&none);
-            let known = flow::follow(&words, entries);
+            let known = flow::follow(&words, &self.executed_in(first)[1]);
             let offset = 4 * (word - first) as u32;
             let code = known.code.contains(&offset) || known.code.contains(&(offset + 2));
             assert!(code, "data at word {word:#x} were rewritten");
@@ -397,6 +407,8 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
                 assert!(self.board.absent.borrow_mut().remove(&number));
                 None
             }
+            // The window is left alone here.
+            Answer::MoveWindow(_) => Some(Outcomes::Excused),
             Answer::Hypercall => Some(Outcomes::Event(Event::Hypercall)),
             Answer::Wait(wait) => Some(Outcomes::Event(Event::Waits(wait))),
             Answer::Stop(stopped) => Some(Outcomes::Stopped(stopped)),

@@ -192,12 +192,13 @@ impl Code {
         }
     }
 
-    /// Does a piece of the work before the kernel can execute `place` of `page`, which is memory.
+    /// Does a piece of the work before the kernel can execute `place` of `page`, which is memory; no
+    /// place is the second half of an instruction that begins in another page.
     pub(crate) fn prove(
         &mut self,
         host: &impl Host,
         page: GuestPage,
-        place: Place,
+        place: Option<Place>,
     ) -> Result<Proven, AccessError> {
         let state = self.state(page);
         if state == CodePage::CLEAN {

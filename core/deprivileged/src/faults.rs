@@ -287,19 +287,25 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             }
             Filled::InWindow(_) => Answer::MoveWindow(address),
             Filled::NoFrame(mapping) => Answer::Fetch(mapping.output),
-            Filled::Protected(mapping) => self.prove(mapping.output, code, host),
+            Filled::Protected(mapping) => self.prove(address, mapping.output, code, host),
         }
     }
 
-    /// The kernel fetches from a page that it cannot execute yet.
-    fn prove(&mut self, at: Ipa, code: &Mutex<Code>, host: &impl Host) -> Answer {
+    /// The kernel fetches from a page that it cannot execute yet: `address`, which is at `at`.
+    fn prove(&mut self, address: u32, at: Ipa, code: &Mutex<Code>, host: &impl Host) -> Answer {
         let Some(page) = GuestPage::of(at) else {
             return Answer::Stop(Stopped::Unproven { at });
         };
-        let psr = self.registers.psr;
+        let (pc, psr) = (self.registers.pc, self.registers.psr);
         let it = ItState::from_bits(psr.it());
-        let Some(place) = place(self.registers.pc, psr.thumb(), it) else {
-            return Answer::Stop(Stopped::Unproven { at });
+        let place = if address >> 12 == pc >> 12 {
+            let place = place(pc, psr.thumb(), it);
+            if place.is_none() {
+                return Answer::Stop(Stopped::Unproven { at });
+            }
+            place
+        } else {
+            None
         };
         let proven = code.lock().prove(host, page, place);
         match proven {

@@ -104,8 +104,13 @@ impl Slot {
         word.filter(|_| copied)
     }
 
-    /// Does a piece of the work before the instruction at `place` can be executed.
-    pub(crate) fn work(&mut self, host: &impl Host, place: Place) -> Result<Work, AccessError> {
+    /// Does a piece of the work before the instruction at `place` can be executed; no place is the
+    /// second half of an instruction that begins in another frame, of which nothing is proven.
+    pub(crate) fn work(
+        &mut self,
+        host: &impl Host,
+        place: Option<Place>,
+    ) -> Result<Work, AccessError> {
         let Some(start) = self.page.map(GuestPage::start) else {
             return Ok(Work::Contradictory);
         };
@@ -113,7 +118,10 @@ impl Slot {
             Stage::Unprotected => Ok(Work::More),
             Stage::Copied(next) => self.copy(host, start, next),
             Stage::Looking => Ok(self.look()),
-            Stage::Doubtful => self.prove(host, start, place),
+            Stage::Doubtful => match place {
+                Some(place) => self.prove(host, start, place),
+                None => Ok(Work::Contradictory),
+            },
             Stage::Sound => Ok(Work::Done),
         }
     }
@@ -188,8 +196,11 @@ impl Slot {
             }
             let site = self.proof.site(offset, &self.words, Execution::Confined);
             if let Some(site) = site {
-                write(host, start, offset, trap_for(site.encoding))?;
                 put(&mut self.trapped, offset);
+                self.show(host, start, offset)?;
+                if let Encoding::Wide(_) = site.encoding {
+                    self.show(host, start, offset + 2)?;
+                }
                 any = true;
             }
             put(&mut self.seen, offset);
@@ -222,23 +233,57 @@ impl Slot {
         start: Ipa,
         chosen: impl Fn(&Self, u32) -> bool,
     ) -> Result<(), AccessError> {
+        let mut changed = [0; BITS];
         for index in 0..BITS {
             let mut left = self.trapped[index];
             while left != 0 {
                 let bit = left.trailing_zeros();
                 left &= left - 1;
                 let offset = 2 * (32 * index as u32 + bit);
-                if !chosen(self, offset) {
-                    continue;
+                if chosen(self, offset) {
+                    self.trapped[index] &= !(1 << bit);
+                    put(&mut changed, offset);
+                    put(&mut changed, offset + 2);
                 }
-                if let Some(encoding) = self.proof.encoding(offset, &self.words) {
-                    write(host, start, offset, encoding)?;
-                }
-                self.trapped[index] &= !(1 << bit);
+            }
+        }
+        for offset in (0..4 * WORDS as u32).step_by(4) {
+            if has(&changed, offset) || has(&changed, offset + 2) {
+                self.show(host, start, offset)?;
             }
         }
         host.synchronize_fetches();
         Ok(())
+    }
+
+    /// Makes the word around `offset` in memory what the guest wrote, or a trap.
+    fn show(&self, host: &impl Host, start: Ipa, offset: u32) -> Result<(), AccessError> {
+        let offset = offset & !3;
+        let Some(word) = self.words.get((offset / 4) as usize) else {
+            return Ok(());
+        };
+        let [mut first, mut second] = [*word as u16, (*word >> 16) as u16];
+        if let Some(Encoding::Wide(both)) = offset.checked_sub(2).and_then(|at| self.trap(at)) {
+            first = both as u16;
+        }
+        match self.trap(offset) {
+            Some(Encoding::A32(word)) => [first, second] = [word as u16, (word >> 16) as u16],
+            Some(Encoding::Wide(both)) => [first, second] = [(both >> 16) as u16, both as u16],
+            Some(Encoding::Narrow(half)) => first = half,
+            None => {}
+        }
+        match self.trap(offset + 2) {
+            Some(Encoding::Wide(both)) => second = (both >> 16) as u16,
+            Some(Encoding::Narrow(half)) => second = half,
+            Some(Encoding::A32(_)) | None => {}
+        }
+        let word = u32::from(second) << 16 | u32::from(first);
+        host.set_word(Ipa::new(start.get() + u64::from(offset)), word)
+    }
+
+    /// The trap at `offset`, if there is one.
+    fn trap(&self, offset: u32) -> Option<Encoding> {
+        self.original(offset).map(trap_for)
     }
 }
 
@@ -250,24 +295,6 @@ fn has(bits: &[u32; BITS], offset: u32) -> bool {
 fn put(bits: &mut [u32; BITS], offset: u32) {
     if let Some(word) = bits.get_mut((offset / 64) as usize) {
         *word |= 1 << (offset / 2 % 32);
-    }
-}
-
-/// Writes an instruction at `start + offset`.
-fn write(host: &impl Host, start: Ipa, offset: u32, encoding: Encoding) -> Result<(), AccessError> {
-    let half = |offset: u32, value: u16| {
-        let at = Ipa::new(start.get() + u64::from(offset & !3));
-        let shift = offset % 4 / 2 * 16;
-        let word = host.word(at)? & !(0xffff << shift) | u32::from(value) << shift;
-        host.set_word(at, word)
-    };
-    match encoding {
-        Encoding::A32(word) => host.set_word(Ipa::new(start.get() + u64::from(offset)), word),
-        Encoding::Narrow(value) => half(offset, value),
-        Encoding::Wide(both) => {
-            half(offset, (both >> 16) as u16)?;
-            half(offset + 2, both as u16)
-        }
     }
 }
 

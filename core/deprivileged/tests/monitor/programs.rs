@@ -40,3 +40,130 @@ fn sensitive_instructions_do_what_they_do_in_a_kernel() {
     let both = run(&words);
     assert_eq!(both.guest.monitor.registers.general[3] & 0x1f, 0x1f);
 }
+
+/// A page of nothing but sensitive instructions of one halfword: proven, run, written, run again.
+#[test]
+fn a_page_of_sensitive_instructions_is_bounded_work() {
+    let page = RAM + 0x1000;
+    let mut text = vec![0xb662_b672; 1023]; // cpsid i; cpsie i
+    text.push(0x4770_bf00); // nop; bx lr
+    let words = [
+        0xe3a0_4101, // mov r4, #0x40000000
+        0xe284_4a01, // add r4, #0x1000
+        0xe384_5001, // orr r5, r4, #1
+        0xe12f_ff35, // blx r5
+        0xe594_0000, // ldr r0, [r4]
+        0xe584_0000, // str r0, [r4]
+        0xe12f_ff35, // blx r5
+        b(RAM + 28, STOP),
+    ];
+    let parts: [(u32, &[u32]); 3] = [(RAM, &words), (page, &text), (STOP, &[b(STOP, STOP)])];
+    let mut both = Both::<4, 8>::new(memory(&parts), RAM, &Setup::default());
+    assert_eq!(both.run(5000), End::Ran);
+    assert_eq!(both.native.registers.pc, STOP);
+}
+
+/// A page rewrites a function in another one, by its alias, and calls it, again and again.
+#[test]
+fn code_is_rewritten_and_called() {
+    let function = RAM + 0x1000;
+    let versions = [
+        0xe10f_0000, // mrs r0, cpsr
+        0xe280_0001, // add r0, #1
+        0xf10c_0080, // cpsid i
+        0xe14f_0000, // mrs r0, spsr
+        0xf108_0080, // cpsie i
+        0xee10_0f10, // mrc p15, 0, r0, c0, c0, 0
+        0xe321_f0d3, // msr cpsr_c, #0xd3
+        0xf102_0013, // cps #19
+    ];
+    let words = [
+        0xe3a0_4101, // mov r4, #0x40000000
+        0xe284_4a01, // add r4, #0x1000
+        0xe3a0_6020, // mov r6, #32
+        0xe246_6001, // loop: sub r6, #1
+        0xe206_7007, // and r7, r6, #7
+        0xe28f_8d05, // add r8, pc, #0x140: 0x15c
+        0xe798_0107, // ldr r0, [r8, r7, lsl #2]
+        0xe584_0000, // str r0, [r4]
+        0xee07_0f15, // mcr p15, 0, r0, c7, c5, 0
+        0xe12f_ff34, // blx r4
+        0xe356_0000, // cmp r6, #0
+        0x1aff_fff6, // bne loop
+        b(RAM + 48, STOP),
+    ];
+    let parts: [(u32, &[u32]); 4] = [
+        (RAM, &words),
+        (RAM + 0x15c, &versions),
+        (function, &[0, 0xe12f_ff1e]),
+        (STOP, &[b(STOP, STOP)]),
+    ];
+    for slots in [1, 4] {
+        let setup = Setup {
+            slots,
+            ..Setup::default()
+        };
+        let mut both = Both::<4, 8>::new(memory(&parts), RAM, &setup);
+        assert_eq!(both.run(2000), End::Ran);
+        assert_eq!(both.native.registers.pc, STOP);
+        assert!(both.steps > 300);
+    }
+}
+
+/// A literal that looks like a sensitive instruction is loaded as it is, and what is in its place
+/// in the other instruction set is none.
+#[test]
+fn literals_stay_what_they_are() {
+    let words = [
+        0xe59f_0010, // ldr r0, [pc, #16]: 0x18
+        0xe59f_1010, // ldr r1, [pc, #16]: 0x1c
+        0xe1d0_20b0, // ldrh r2, [r0], which aborts
+        b(RAM + 12, STOP),
+        0,
+        0xe10f_0000,
+        0xf10c_0080,
+        0xe1b0_f00e,
+    ];
+    let mut both = Both::<4, 8>::new(memory(&[(RAM, &words)]), RAM, &Setup::default());
+    for _ in 0..3 {
+        assert_eq!(both.step(), None);
+    }
+    assert_eq!(
+        both.guest.monitor.registers.general[..2],
+        [0xf10c_0080, 0xe1b0_f00e]
+    );
+}
+
+/// An instruction of two halfwords begins in a page without doubtful words and ends in one with them,
+/// where a literal is at the offset at which the instruction begins.
+#[test]
+fn an_instruction_ends_in_a_doubtful_page() {
+    let words = [
+        0xe3a0_0101, // mov r0, #0x40000000
+        0xe280_0efe, // add r0, #0xfe0
+        0xe280_0001, // add r0, #1
+        0xe12f_ff10, // bx r0
+    ];
+    // Nops, and the first half of mov.w r1, #0, which is one of an MRS, too.
+    let mut first = vec![0xbf00_bf00; 8];
+    first[7] = 0xf04f_bf00;
+    let mut second = vec![0xbf00_bf00; 1024];
+    second[0] = 0x4800_0100; // ldr r0, [pc, #0]
+    second[1] = 0xf000_e002; // b over the literal
+    second[2] = 0xf10c_0080;
+    second[3] = 0xe7fe_e7fe; // b .
+    second[1023] = 0xb672_bf00; // cpsid i, never reached
+    let parts: [(u32, &[u32]); 3] = [
+        (RAM, &words),
+        (RAM + 0xfe0, &first),
+        (RAM + 0x1000, &second),
+    ];
+    let mut both = Both::<4, 8>::new(memory(&parts), RAM, &Setup::default());
+    let end = both.run(60);
+    assert!(matches!(end, End::Ran | End::Stopped(_)), "{end:?}");
+    let changed = both.guest.board.changed_in_page(1024 + 1023);
+    assert!(
+        !changed.contains(&2047),
+        "a word that was never fetched is code"
+    );
+}

@@ -75,7 +75,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
 
     /// The instruction at the PC, as the guest wrote it.
     fn undefined_instruction(
-        &self,
+        &mut self,
         code: &Mutex<Code>,
         host: &impl Host,
     ) -> Result<Encoding, Answer> {

@@ -140,21 +140,24 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         if !host.is_writable(mapping.output) {
             return self.device(mapping.output, write, code, host);
         }
-        let own = self.own_page(page, code, host);
-        let instruction = own.then(|| self.instruction(code, host));
-        let answer = self.written(page, code, host);
-        match instruction {
-            Some(Ok(instruction)) if answer == Answer::Resume => {
-                self.store_here(instruction, mapping.output, code, host)
-            }
-            _ => answer,
+        if !self.own_page(page, code, host) {
+            return self.written(page, code, host);
+        }
+        let instruction = match self.instruction(code, host) {
+            Ok(instruction) => instruction,
+            Err(answer) => return answer,
+        };
+        match self.written(page, code, host) {
+            Answer::Resume => self.store_here(instruction, mapping.output, code, host),
+            answer => answer,
         }
     }
 
     /// Whether the kernel executes `page`.
     fn own_page(&self, page: GuestPage, code: &Mutex<Code>, host: &impl Host) -> bool {
-        let at = self.code_at(self.registers.pc, code, host);
-        self.cpu.mode().is_privileged() && at.is_ok_and(|at| GuestPage::of(at) == Some(page))
+        let (found, absent) = self.walk_code(self.registers.pc, code, host);
+        let own = found.is_ok_and(|mapping| GuestPage::of(mapping.output) == Some(page));
+        self.cpu.mode().is_privileged() && absent.is_none() && own
     }
 
     /// The guest writes to a page that holds code: it becomes plain memory.
@@ -206,28 +209,45 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         }
     }
 
-    /// The physical address of code at `address`; otherwise what follows.
+    /// The physical address of code at `address`; otherwise what follows. If the guest has changed its
+    /// tables since the fetch, it takes its fault, as if its TLB had forgotten the page.
     pub(crate) fn code_at(
-        &self,
+        &mut self,
         address: u32,
         code: &Mutex<Code>,
         host: &impl Host,
     ) -> Result<Ipa, Answer> {
+        match self.walk_code(address, code, host) {
+            (_, Some(page)) => Err(Answer::Page(page)),
+            (Ok(mapping), None) => Ok(mapping.output),
+            (Err(WalkError::Fault(found)), None) => Err(self.take_prefetch(address, fault(&found))),
+            (Err(WalkError::Beyond(_)), None) => {
+                let fault = Fault::without_domain(FaultStatus::External);
+                Err(self.take_prefetch(address, fault))
+            }
+        }
+    }
+
+    /// Where code at `address` is, and an absent page that is in the way.
+    fn walk_code(
+        &self,
+        address: u32,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> (Result<GuestMapping, WalkError>, Option<GuestPage>) {
         let code = code.lock();
         let view = View::new(host, &code, Executable::Sound);
         let access = self.access(address, AccessKind::Execute);
         let found = regime(&self.cpu).walk(&access, |at| view.word(at));
-        if let Some(page) = view.absent.get() {
-            return Err(Answer::Page(page));
-        }
-        // If the guest has changed its tables since, it tries again, and gets its fault.
-        found
-            .map(|mapping| mapping.output)
-            .map_err(|_: WalkError| Answer::Resume)
+        (found, view.absent.get())
     }
 
     /// The instruction at the PC as the guest wrote it: a word of A32, or two halfwords of T32.
-    pub(crate) fn instruction(&self, code: &Mutex<Code>, host: &impl Host) -> Result<u32, Answer> {
+    pub(crate) fn instruction(
+        &mut self,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Result<u32, Answer> {
         let pc = self.registers.pc;
         let at = self.code_at(pc, code, host)?;
         let word = |at: Ipa| host.word(at).map_err(failed);

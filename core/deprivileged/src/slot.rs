@@ -233,6 +233,7 @@ impl Slot {
         start: Ipa,
         chosen: impl Fn(&Self, u32) -> bool,
     ) -> Result<(), AccessError> {
+        let before = self.trapped;
         let mut changed = [0; BITS];
         for index in 0..BITS {
             let mut left = self.trapped[index];
@@ -249,7 +250,12 @@ impl Slot {
         }
         for offset in (0..4 * WORDS as u32).step_by(4) {
             if has(&changed, offset) || has(&changed, offset + 2) {
-                self.show(host, start, offset)?;
+                let done = self.show(host, start, offset);
+                if done.is_err() {
+                    // All of it is done again when the page is there.
+                    self.trapped = before;
+                    return done;
+                }
             }
         }
         host.synchronize_fetches();

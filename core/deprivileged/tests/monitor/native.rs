@@ -303,9 +303,24 @@ impl Native {
                 self.registers = before;
                 self.take(Exception::Undefined)
             }
-            Outcome::Timer(_) | Outcome::Mmu(MmuOperation::Translate(_)) | Outcome::Again => {
-                Event::Unknown
+            Outcome::Mmu(MmuOperation::Translate(wanted)) => {
+                let kind = if wanted.write {
+                    Kind::Write
+                } else {
+                    Kind::Read
+                };
+                let kernel = wanted.rights == Rights::Kernel;
+                self.cpu
+                    .set_par(match self.memory.walk(wanted.address, kind, kernel) {
+                        Ok(output) => output & !0xfff,
+                        Err(fault) => {
+                            let status = u32::from(fault.status.code());
+                            (status & 0x10) << 2 | (status & 0xf) << 1 | 1
+                        }
+                    });
+                Event::Retired
             }
+            Outcome::Timer(_) | Outcome::Again => Event::Unknown,
             _ => Event::Retired,
         }
     }

@@ -1,7 +1,9 @@
 //! Programs for single cases.
 
 use crate::board::RAM;
+use crate::guest::Outcomes;
 use crate::lockstep::{Both, End, STOP, Setup, memory};
+use hanok_cpu32::Mode;
 
 /// Runs A32 words from the begin of RAM on.
 fn run(words: &[u32]) -> Both<4, 8> {
@@ -165,5 +167,62 @@ fn an_instruction_ends_in_a_doubtful_page() {
     assert!(
         !changed.contains(&2047),
         "a word that was never fetched is code"
+    );
+}
+
+/// Firmware that nobody can write is executed, rewritten, and written in vain.
+#[test]
+fn firmware_runs_and_is_not_written() {
+    let words = [
+        b(0, 0x40),
+        b(4, 4),
+        b(8, 8),
+        b(12, 12),
+        0xe14f_1000, // data abort: mrs r1, spsr
+        b(20, 20),
+    ];
+    let more = [
+        0xe10f_0000, // mrs r0, cpsr
+        0xe58f_0004, // str r0, [pc, #4]
+        b(0x48, 0x48),
+        0xf10c_0080, // doubtful
+    ];
+    let mut both = Both::<4, 8>::new(memory(&[(0, &words), (0x40, &more)]), 0, &Setup::default());
+    assert_eq!(both.run(10), End::Ran);
+    assert_eq!(both.native.registers.pc, 20);
+}
+
+/// The kernel takes its own code out of its tables and does not say so to its TLB: sooner or later it
+/// takes its fault.
+#[test]
+fn code_without_a_page_faults() {
+    let table = RAM + 0x4000;
+    let section = RAM | 0xc0e; // for the kernel and for programs
+    let words = [
+        0xe3a0_0101, // mov r0, #0x40000000
+        0xee0c_0f10, // mcr p15, 0, r0, c12, c0, 0
+        0xe280_0901, // add r0, #0x4000
+        0xee02_0f10, // mcr p15, 0, r0, c2, c0, 0
+        0xe3a0_1001, // mov r1, #1
+        0xee03_1f10, // mcr p15, 0, r1, c3, c0, 0
+        0xee11_1f10, // mrc p15, 0, r1, c1, c0, 0
+        0xe381_1001, // orr r1, #1
+        0xee01_1f10, // mcr p15, 0, r1, c1, c0, 0
+        0xe3a0_2000, // mov r2, #0
+        0xe280_0a01, // add r0, #0x1000
+        0xe580_2000, // str r2, [r0]: the descriptor of RAM is at 0x5000
+        0xe10f_0000, // mrs r0, cpsr
+        b(RAM + 52, RAM + 52),
+    ];
+    let parts: [(u32, &[u32]); 2] = [(RAM, &words), (table + 0x1000, &[section])];
+    let mut both = Both::<4, 8>::new(memory(&parts), RAM, &Setup::default());
+    for _ in 0..12 {
+        assert_eq!(both.step(), None);
+    }
+    assert!(matches!(both.guest.step(), Outcomes::Event(_)));
+    let monitor = &both.guest.monitor;
+    assert_eq!(
+        (monitor.cpu.mode(), monitor.registers.pc),
+        (Mode::Abort, RAM + 12)
     );
 }

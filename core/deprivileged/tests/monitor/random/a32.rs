@@ -95,7 +95,12 @@ fn unusual(rng: &mut Rng) -> u32 {
 
 /// Registers of CP15, and the MMU.
 fn system(code: &mut Code, rng: &mut Rng, may: &May) {
-    match rng.below(10) {
+    match rng.below(11) {
+        10 => {
+            // The translation of an address, and PAR.
+            code.a32(0xee07_0f18 | rng.below(4) << 5 | rng.one(&[4, 5, 6, 7]) << 12);
+            code.a32(0xee17_0f14 | rng.below(4) << 12);
+        }
         0 if may.mmu => {
             code.set(0, rng.one(&ROOTS));
             code.a32(0xee02_0f10);

@@ -42,6 +42,11 @@ impl Rng {
     }
 }
 
+/// A word that looks like what must not run, or any.
+pub fn any_word(rng: &mut Rng) -> u32 {
+    image::data(rng)
+}
+
 /// What a program may do.
 #[derive(Clone, Copy, Debug)]
 pub struct May {

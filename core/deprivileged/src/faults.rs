@@ -110,9 +110,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         host: &impl Host,
     ) -> (Filled, Option<GuestPage>) {
         let space = self.space();
-        let executable = match space.confined {
-            false => Executable::Sound,
-            true => Executable::Nothing,
+        let executable = if space.confined {
+            Executable::Nothing
+        } else {
+            Executable::Sound
         };
         let access = self.access(address, kind);
         let code = code.lock();

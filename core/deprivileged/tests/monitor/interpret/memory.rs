@@ -23,7 +23,7 @@ pub struct Data {
 }
 
 fn aligned(address: u32, write: bool) -> Done {
-    if address % 4 == 0 {
+    if address.is_multiple_of(4) {
         return Ok(());
     }
     Err(Stop::Data(Abort {

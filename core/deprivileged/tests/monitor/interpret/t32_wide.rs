@@ -204,7 +204,7 @@ impl<B: Bus> Core<'_, B> {
         if bit(w, 11) {
             let (p, u, wb) = (bit(w, 10), bit(w, 9), bit(w, 8));
             // P and U without W is LDRT.
-            require((p || wb) && !(p && u && !wb))?;
+            require(wb || p && !u)?;
             return self.transfer(form(field(w, 7, 0), u, p, wb), data);
         }
         let m = field(w, 3, 0);

@@ -83,7 +83,7 @@ fn unusual(rng: &mut Rng) -> u32 {
         // LDRT, STRT, LDRBT, STRBT.
         2 | 3 => {
             let bits = rng.below(2) << 20 | rng.below(2) << 22;
-            c | 0x04a0_0000 | bits | base(rng) << 16 | r << 12 | rng.below(4) * 4
+            c | 0x04a0_0000 | bits | base(rng) << 16 | r << 12 | rng.below(4) << 2
         }
         4 => c | 0x00e0_00b0 | rng.below(2) << 20 | base(rng) << 16 | r << 12,
         // SRS, STM and LDM of User mode's registers.

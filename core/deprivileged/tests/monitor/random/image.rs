@@ -93,7 +93,7 @@ impl Blocks {
             at = at - RAM + rng.one(&[ALIAS, WHOLE]);
         }
         if may.wild_branches && rng.once_in(16) {
-            return at + rng.below(BLOCK / 2) * 2 | rng.below(2);
+            return (at + rng.below(BLOCK / 2) * 2) | rng.below(2);
         }
         at | u32::from(self.t32[number as usize])
     }
@@ -225,7 +225,7 @@ fn block(rng: &mut Rng, number: u32, blocks: &Blocks, may: &May) -> Vec<u32> {
     } else {
         a32::block(&mut code, rng, blocks, may);
     }
-    if code.halves.len() % 2 != 0 {
+    if !code.halves.len().is_multiple_of(2) {
         code.t16(0xb672);
     }
     let mut words = code.words();

@@ -128,7 +128,7 @@ fn run<const ROOTS: usize, const TABLES: usize>(case: &Case) -> (End, Both<ROOTS
         if let Some(end) = both.step() {
             return (both.end(end), both);
         }
-        if case.seed % 8 == 0 && both.steps % 16 == 0 {
+        if case.seed.is_multiple_of(8) && both.steps.is_multiple_of(16) {
             // The host's interrupts.
             both.guest.entered = false;
         }
@@ -167,7 +167,7 @@ proptest! {
     #[test]
     fn pools_that_run_dry_cost_time_only(case in case()) {
         let case = Case { slots: case.slots.min(2), ..case };
-        if case.seed % 2 == 0 {
+        if case.seed.is_multiple_of(2) {
             run::<1, 4>(&case);
         } else {
             run::<2, 4>(&case);

@@ -16,9 +16,8 @@ fn plain(code: &mut Code, rng: &mut Rng) {
         4 | 5 => code.t16(0x6000 | rng.below(4) << 11 | rng.below(32) << 6 | base << 3 | d),
         6 => code.t16(0x8000 | rng.below(2) << 11 | rng.below(32) << 6 | base << 3 | d),
         7 => code.t16(rng.one(&[0xb40f, 0xbc0f, 0xb403, 0xbc03])),
-        8 => {
-            code.t32(0xf8c0_0000 | rng.below(2) << 20 | base << 16 | d << 12 | rng.below(0x100) * 4)
-        }
+        8 => code
+            .t32(0xf8c0_0000 | rng.below(2) << 20 | base << 16 | d << 12 | rng.below(0x100) << 2),
         _ => code.t32(0xe880_0003 | rng.below(2) << 20 | base << 16),
     }
 }
@@ -26,7 +25,7 @@ fn plain(code: &mut Code, rng: &mut Rng) {
 fn status(code: &mut Code, rng: &mut Rng, may: &May) {
     let r = rng.below(4);
     match rng.below(8) {
-        0 | 1 => code.t16(0xb660 | rng.below(2) << 4 | 1 + rng.below(7)),
+        0 | 1 => code.t16(0xb660 | rng.below(2) << 4 | (1 + rng.below(7))),
         2 if may.modes => code.t32(0xf3af_8100 | rng.one(&MODES)),
         3 => code.t32(0xf3ef_8000 | r << 8),
         4 => code.t32(0xf3ff_8000 | r << 8),
@@ -44,7 +43,7 @@ fn unusual(code: &mut Code, rng: &mut Rng) {
         1 => code.t16(rng.one(&[0xde00, 0xde01, 0xbe00])),
         2 => code.t32(0xf7f0_a000),
         3 | 4 => {
-            code.t32(0xf840_0e00 | rng.below(2) << 20 | base << 16 | r << 12 | rng.below(8) * 4)
+            code.t32(0xf840_0e00 | rng.below(2) << 20 | base << 16 | r << 12 | rng.below(8) << 2)
         }
         5 => code.t32(0xe80d_c000 | 1 << 21 | rng.one(&MODES)),
         _ => code.t32(0xf3bf_8f5f),
@@ -166,7 +165,7 @@ pub fn block(code: &mut Code, rng: &mut Rng, blocks: &Blocks, may: &May) {
             6 => {
                 // Literals in the block's end.
                 let distance = code.at + 0x7c - (code.here() & !3) - 4;
-                code.t16(0x4800 | rng.below(4) << 8 | distance / 4);
+                code.t16(0x4800 | rng.below(4) << 8 | distance >> 2);
             }
             _ => plain(code, rng),
         }

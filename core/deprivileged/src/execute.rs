@@ -10,7 +10,7 @@ use hanok_cpu32::{
     CacheOperation, Conduit, DataCachePlace, Exception, MmuOperation, Outcome, Rights,
     TlbOperation, TlbScope, Translation,
 };
-use hanok_decode::aarch32::{Condition, Encoding, ItState, indirect, sensitive};
+use hanok_decode::aarch32::{Condition, Encoding, Isa, ItState, indirect, sensitive};
 use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::{HostMemory, Invalidation};
 use hanok_paging::short::{Access, AccessKind, Privilege, WalkError};
@@ -81,8 +81,15 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     ) -> Result<Encoding, Answer> {
         let at = self.code_at(self.registers.pc, code, host)?;
         let offset = self.registers.pc & 0xfff;
+        let isa = if self.registers.psr.thumb() {
+            Isa::T32
+        } else {
+            Isa::A32
+        };
+        // A trap of the other instruction set is another word here, and as undefined as it may be.
         if let Some(page) = GuestPage::of(at)
             && let Some(original) = code.lock().original(page, offset)
+            && original.isa() == isa
         {
             return Ok(original);
         }

@@ -3,7 +3,7 @@
 
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
 use hanok_instructions::{Flow, Instruction, Use, decode_a32, decode_t32};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A place of a page: its offset, whether it is T32, and its ITSTATE.
 pub type At = (u32, bool, u8);
@@ -11,10 +11,9 @@ pub type At = (u32, bool, u8);
 /// The halfwords of a page that are code, and those that are loaded by it.
 #[derive(Default)]
 pub struct Known {
-    pub code: BTreeSet<u32>,
+    /// With where the instructions begin that have the halfword, and whether they are T32.
+    pub code: BTreeMap<u32, BTreeSet<(u32, bool)>>,
     pub data: BTreeSet<u32>,
-    /// Where instructions begin, and whether they are T32.
-    pub starts: BTreeSet<(u32, bool)>,
 }
 
 fn decode(words: &[u32], (offset, thumb, it): At) -> Instruction {
@@ -36,6 +35,15 @@ fn goes_on(found: &Instruction) -> bool {
     }
 }
 
+impl Known {
+    /// Whether the halfword is loaded, or part of an instruction other than that at `place`.
+    pub fn is_other(&self, half: u32, place: At) -> bool {
+        let starts = self.code.get(&half);
+        let other = |start: &(u32, bool)| *start != (place.0, place.1);
+        self.data.contains(&half) || starts.is_some_and(|starts| starts.iter().any(other))
+    }
+}
+
 /// Follows the flow through the words of a page.
 pub fn follow(words: &[u32], entries: &BTreeSet<At>) -> Known {
     let mut known = Known::default();
@@ -47,10 +55,10 @@ pub fn follow(words: &[u32], entries: &BTreeSet<At>) -> Known {
             continue;
         }
         let found = decode(words, place);
-        known.starts.insert((offset, thumb));
-        known
-            .code
-            .extend((offset..offset + found.bytes()).step_by(2));
+        for half in halves(offset, found.encoding) {
+            let starts = known.code.entry(half).or_default();
+            starts.insert((offset, thumb));
+        }
         if let Some(reference) = found.reference
             && let Use::Load(bytes) = reference.used
         {

@@ -4,7 +4,7 @@
 use crate::board::{Board, Tables, word_of, word_of_host};
 use crate::flow::{self, At};
 use crate::hardware::Mmu;
-use crate::interpret::{self, Abort, Bus, Stop};
+use crate::interpret::{self, Abort, Bus, Stop, ordered};
 use crate::native::{Event, Kind, settled};
 use hanok_cpu32::{
     Access, Exception, Fault, FaultStatus, GuestAccess, Identity, Outcome, Refusal, Registers,
@@ -93,12 +93,16 @@ impl Bus for Reach<'_> {
 /// For what User mode executes as the virtual CPU does.
 impl GuestAccess for Reach<'_> {
     fn load(&mut self, access: Access) -> Result<u32, Refusal> {
-        let done = self.read(access.address, access.width.bytes() as u32);
-        done.map_err(|abort| self.refuse(abort))
+        let bytes = access.width.bytes() as u32;
+        let value = self.read(access.address, bytes);
+        let value = value.map_err(|abort| self.refuse(abort))?;
+        Ok(ordered(value, bytes, access.big_endian))
     }
 
     fn store(&mut self, access: Access, value: u32) -> Result<(), Refusal> {
-        let done = self.write(access.address, access.width.bytes() as u32, value);
+        let bytes = access.width.bytes() as u32;
+        let value = ordered(value, bytes, access.big_endian);
+        let done = self.write(access.address, bytes, value);
         done.map_err(|abort| self.refuse(abort))
     }
 }
@@ -311,7 +315,11 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             Encoding::A32(_) => Encoding::A32(words[word - first]),
             _ => original(&words, offset),
         };
-        let user = sensitive(original, it).map_or(UserMode::Legal, |found| found.user);
+        let user = match sensitive(original, it) {
+            // In an IT block where it may not stand, a CPU of the guest's own does anything, too.
+            Some(found) if found.as_it_should_be || !it.is_inside() => found.user,
+            _ => UserMode::Legal,
+        };
         let kernel = self.monitor.cpu.mode().is_privileged();
         let same = original == encoding || offset == 0xffe;
         let trap = matches!(
@@ -325,14 +333,12 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         let mut entries = self.executed_in(first);
         entries[1].remove(&place);
         let known = flow::follow(&words, &entries[1]);
-        let begins = kernel && known.starts.contains(&(offset, place.1));
         let changed = |at: u32| self.board.is_changed(first + (at / 4) as usize);
-        let is_known = |at: u32| known.code.contains(&at) || known.data.contains(&at);
         // Of what a program executes, only what was rewritten has to be code.
         let mut halves = flow::halves(offset, original).filter(|at| kernel || changed(*at));
-        let inside = halves.all(is_known);
+        let inside = halves.all(|at| known.is_other(at, place));
         assert!(
-            inside && !begins,
+            inside,
             "{original:x?} runs as {encoding:x?} at {place:x?} of {first:#x}, {:x?}, {entries:x?}",
             self.monitor.cpu.mode()
         );
@@ -352,7 +358,9 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
                 .collect();
             let known = flow::follow(&words, &self.executed_in(first)[1]);
             let offset = 4 * (word - first) as u32;
-            let code = known.code.contains(&offset) || known.code.contains(&(offset + 2));
+            let code = [offset, offset + 2]
+                .iter()
+                .any(|at| known.code.contains_key(at));
             assert!(code, "data at word {word:#x} were rewritten");
         }
     }

@@ -1,10 +1,10 @@
 //! A CPU of the guest's own: all modes, and its own MMU without a TLB.
 
 use crate::board::{is_writable, word_of};
-use crate::interpret::{self, Abort, Bus, Stop};
+use crate::interpret::{self, Abort, Bus, Stop, ordered};
 use hanok_cpu32::{
     Access, Exception, Fault, FaultStatus, GuestAccess, MmuOperation, Outcome, Refusal, Registers,
-    Rights, SystemRegister, VirtualCpu, Wait,
+    Rights, SystemRegister, VirtualCpu, Wait, sctlr,
 };
 use hanok_decode::aarch32::{Encoding, ItState, is_wide, sensitive};
 
@@ -87,6 +87,11 @@ impl Memory {
             _ => return Err(fault(FaultStatus::TranslationFirst, 0)),
         };
         let of = |one, two| Err(fault(if second { two } else { one }, domain));
+        if self.sctlr & sctlr::AFE != 0 {
+            if ap & 1 == 0 {
+                return of(FaultStatus::AccessFlagFirst, FaultStatus::AccessFlagSecond);
+            }
+        }
         match access {
             1 => {
                 let (read, write) = match (ap, privileged) {
@@ -197,13 +202,17 @@ impl Bus for Memory {
 impl GuestAccess for Memory {
     fn load(&mut self, access: Access) -> Result<u32, Refusal> {
         let kernel = access.rights == Rights::Kernel;
-        let done = self.load_bytes(access.address, access.width.bytes() as u32, kernel);
-        done.map_err(|(_, fault)| Refusal::Fault(fault))
+        let bytes = access.width.bytes() as u32;
+        let value = self.load_bytes(access.address, bytes, kernel);
+        let value = value.map_err(|(_, fault)| Refusal::Fault(fault))?;
+        Ok(ordered(value, bytes, access.big_endian))
     }
 
     fn store(&mut self, access: Access, value: u32) -> Result<(), Refusal> {
         let kernel = access.rights == Rights::Kernel;
-        let done = self.store_bytes(access.address, access.width.bytes() as u32, value, kernel);
+        let bytes = access.width.bytes() as u32;
+        let value = ordered(value, bytes, access.big_endian);
+        let done = self.store_bytes(access.address, bytes, value, kernel);
         done.map_err(|(_, fault)| Refusal::Fault(fault))
     }
 }

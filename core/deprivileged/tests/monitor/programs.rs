@@ -4,6 +4,7 @@ use crate::board::RAM;
 use crate::guest::Outcomes;
 use crate::lockstep::{Both, End, STOP, Setup, memory};
 use hanok_cpu32::Mode;
+use hanok_deprivileged::Trap;
 
 /// Runs A32 words from the begin of RAM on.
 fn run(words: &[u32]) -> Both<4, 8> {
@@ -225,4 +226,29 @@ fn code_without_a_page_faults() {
         (monitor.cpu.mode(), monitor.registers.pc),
         (Mode::Abort, RAM + 12)
     );
+}
+
+/// A trap of T32 is executed as A32: the PC stays where A32 can execute.
+#[test]
+fn a_trap_of_the_other_instruction_set_is_none() {
+    let words = [
+        0xe28f_0011, // add r0, pc, #17: 0x18, T32
+        0xe12f_ff10, // bx r0
+        0,
+        0,
+        0,
+        0,
+        0xe001_b672, // 0x18: cpsid i; b 0x20
+        0xbf00_bf00,
+        0xbf00_4778, // 0x20: bx pc; nop
+        b(RAM + 0x24, RAM + 0x18),
+    ];
+    let mut both = Both::<4, 8>::new(memory(&[(RAM, &words)]), RAM, &Setup::default());
+    for _ in 0..6 {
+        assert_eq!(both.step(), None);
+    }
+    let registers = both.guest.monitor.registers;
+    assert_eq!((registers.pc, registers.psr.thumb()), (RAM + 0x18, false));
+    let _answer = both.guest.serve_any(Trap::Undefined);
+    assert_eq!(both.guest.monitor.registers.pc & 3, 0);
 }

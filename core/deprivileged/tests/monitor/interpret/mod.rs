@@ -101,6 +101,15 @@ const fn signed(value: u32, bits: u32) -> u32 {
     ((value << (32 - bits)) as i32 >> (32 - bits)) as u32
 }
 
+/// The low bytes of a value in the order of CPSR.E.
+pub fn ordered(value: u32, bytes: u32, big_endian: bool) -> u32 {
+    if big_endian {
+        value.swap_bytes() >> (32 - 8 * bytes)
+    } else {
+        value
+    }
+}
+
 fn require(condition: bool) -> Done {
     if condition {
         Ok(())
@@ -142,10 +151,12 @@ impl<B: Bus> Core<'_, B> {
     }
 
     fn load(&mut self, address: u32, bytes: u32) -> Result<u32, Stop> {
-        self.bus.read(address, bytes).map_err(Stop::Data)
+        let value = self.bus.read(address, bytes).map_err(Stop::Data)?;
+        Ok(ordered(value, bytes, self.r.psr.big_endian()))
     }
 
     fn store(&mut self, address: u32, bytes: u32, value: u32) -> Done {
+        let value = ordered(value, bytes, self.r.psr.big_endian());
         self.bus.write(address, bytes, value).map_err(Stop::Data)
     }
 }

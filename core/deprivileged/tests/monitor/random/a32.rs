@@ -89,13 +89,20 @@ fn unusual(rng: &mut Rng) -> u32 {
         // SRS, STM and LDM of User mode's registers.
         5 => 0xf96d_0500 | rng.one(&MODES),
         6 => c | 0x08c4_0000 | rng.below(2) << 20 | 1 << rng.below(4) | rng.below(2) << 14,
+        // SETEND.
+        _ if rng.once_in(2) => 0xf101_0000 | rng.below(2) << 9,
         _ => 0xf57f_f05f,
     }
 }
 
 /// Registers of CP15, and the MMU.
 fn system(code: &mut Code, rng: &mut Rng, may: &May) {
-    match rng.below(11) {
+    match rng.below(12) {
+        11 if may.mmu => {
+            // TTBCR: TTBR1 has the upper half, or the upper three quarters.
+            code.a32(0xe3a0_0000 | rng.one(&[0, 0, 1, 2]));
+            code.a32(0xee02_0f50);
+        }
         10 => {
             // The translation of an address, and PAR.
             code.a32(0xee07_0f18 | rng.below(4) << 5 | rng.one(&[4, 5, 6, 7]) << 12);
@@ -115,7 +122,7 @@ fn system(code: &mut Code, rng: &mut Rng, may: &May) {
         }
         3 if may.mmu && rng.once_in(2) => {
             code.a32(0xee11_0f10);
-            code.a32(0xe220_0001);
+            code.a32(rng.one(&[0xe220_0001, 0xe220_0001, 0xe220_0202]));
             code.a32(0xee01_0f10);
         }
         4 => code.a32(rng.one(&[

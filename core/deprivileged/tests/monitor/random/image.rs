@@ -161,6 +161,8 @@ fn begin(may: &May) -> Code {
     if may.mmu {
         code.set(0, ROOTS[0]);
         code.a32(0xee02_0f10);
+        code.set(0, ROOTS[1]);
+        code.a32(0xee02_0f30);
         code.a32(0xe3a0_0005);
         code.a32(0xee03_0f10);
         code.a32(0xee11_0f10);

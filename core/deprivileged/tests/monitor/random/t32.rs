@@ -46,6 +46,7 @@ fn unusual(code: &mut Code, rng: &mut Rng) {
             code.t32(0xf840_0e00 | rng.below(2) << 20 | base << 16 | r << 12 | rng.below(8) << 2)
         }
         5 => code.t32(0xe80d_c000 | 1 << 21 | rng.one(&MODES)),
+        _ if rng.once_in(2) => code.t16(0xb650 | rng.below(2) << 3),
         _ => code.t32(0xf3bf_8f5f),
     }
 }

@@ -87,10 +87,8 @@ impl Memory {
             _ => return Err(fault(FaultStatus::TranslationFirst, 0)),
         };
         let of = |one, two| Err(fault(if second { two } else { one }, domain));
-        if self.sctlr & sctlr::AFE != 0 {
-            if ap & 1 == 0 {
-                return of(FaultStatus::AccessFlagFirst, FaultStatus::AccessFlagSecond);
-            }
+        if self.sctlr & sctlr::AFE != 0 && ap & 1 == 0 {
+            return of(FaultStatus::AccessFlagFirst, FaultStatus::AccessFlagSecond);
         }
         match access {
             1 => {

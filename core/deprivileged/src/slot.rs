@@ -153,11 +153,7 @@ impl Slot {
     /// frame.
     pub(crate) fn is_proven(&self, place: Place) -> bool {
         let ready = matches!(self.stage, Stage::Doubtful | Stage::Sound);
-        let known = self.proof.instruction(place.offset()) == Some(place.isa());
-        // A branch in an IT block may be skipped: where it goes on depends on its place there.
-        let (proven, it) = (self.proof.it(place.offset()), place.it());
-        let same = (proven.is_inside(), proven.is_last()) == (it.is_inside(), it.is_last());
-        ready && known && same && !self.unfinished
+        ready && !self.unfinished && self.proof.is_proven(place, &self.words)
     }
 
     fn prove(&mut self, host: &impl Host, start: Ipa, place: Place) -> Result<Work, AccessError> {

@@ -183,3 +183,60 @@ fn what_nobody_defines_is_skipped_if_its_condition_fails() {
     ];
     ends(both(&words), 10);
 }
+
+/// A handler of undefined instructions goes on in an IT block without its next place: the block is
+/// longer then than was proven, and what is behind it may be skipped.
+#[test]
+fn an_it_block_grows() {
+    let mut words = vec![DOUBTFUL; 0x1c];
+    words[0] = b(RAM, RAM + 0x40);
+    words[1] = 0xe1b0_f00e; // undefined: movs pc, lr
+    words[16..22].copy_from_slice(&[
+        0xe3a0_0101, // mov r0, #0x40000000
+        0xee0c_0f10, // mcr p15, 0, r0, c12, c0, 0
+        0xe3a0_0000, // mov r0, #0
+        0xe3a0_1001, // mov r1, #1
+        0xe28f_2009, // add r2, pc, #9: T32 at 0x60
+        0xe12f_ff12, // bx r2
+    ]);
+    // ittt pl; udfpl; cmppl r0, r1; addpl r0, #1; udf; cpsid i; nop; b .
+    words[24..].copy_from_slice(&[0xde00_bf5e, 0x3001_4288, 0xb672_de01, 0xe7fe_bf00]);
+    let end = both(&words).run(40);
+    assert!(matches!(end, End::Ran | End::Stopped(_)), "{end:?}");
+}
+
+/// A block that is always executed is returned into with another condition.
+#[test]
+fn a_block_has_another_condition() {
+    let words = [
+        0xe28f_e019, // add lr, pc, #25: T32 at 0x20
+        0xe10f_0000, // mrs r0, cpsr
+        0xe3a0_0000, // mov r0, #0
+        0xe12f_ff1e, // bx lr
+        DOUBTFUL,
+        DOUBTFUL,
+        DOUBTFUL,
+        DOUBTFUL,
+        // 0x20: it al; b 0x40; cpsid i; b .
+        0xe00d_bfe8,
+        0xe7fe_b672,
+        DOUBTFUL,
+        DOUBTFUL,
+        DOUBTFUL,
+        DOUBTFUL,
+        DOUBTFUL,
+        DOUBTFUL,
+        // 0x40: bx pc; nop, then A32.
+        0xbf00_4778,
+        0xe10f_1000, // mrs r1, cpsr
+        0xe381_1020, // orr r1, #0x20
+        0xe381_1b02, // orr r1, #0x800: the last place of a block, for "equal"
+        0xe3c1_1101, // bic r1, #0x40000000: Z
+        0xe16f_f001, // msr spsr_fsxc, r1
+        0xe24f_e03e, // sub lr, pc, #0x3e: 0x22
+        0xe1b0_f00e, // movs pc, lr
+    ];
+    let mut both = both(&words);
+    assert_eq!(both.run(40), End::Ran);
+    assert_eq!(both.native.registers.pc, RAM + 0x26);
+}

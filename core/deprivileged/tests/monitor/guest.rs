@@ -334,12 +334,13 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         entries[1].remove(&place);
         let known = flow::follow(&words, &entries[1]);
         let changed = |at: u32| self.board.is_changed(first + (at / 4) as usize);
-        // Of what a program executes, only what was rewritten has to be code.
-        let mut halves = flow::halves(offset, original).filter(|at| kernel || changed(*at));
+        // Of what is not as the guest wrote it, only that part has to be code.
+        let mut halves = flow::halves(offset, original).filter(|at| same || changed(*at));
         let inside = halves.all(|at| known.is_other(at, place));
         assert!(
             inside,
-            "{original:x?} runs as {encoding:x?} at {place:x?} of {first:#x}, {:x?}, {entries:x?}",
+            "{:x?} {original:x?} runs as {encoding:x?} at {place:x?} of {first:#x}, {:x?}, {entries:x?}",
+            &words[(offset as usize / 4).saturating_sub(4)..][..8],
             self.monitor.cpu.mode()
         );
         false

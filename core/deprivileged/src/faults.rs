@@ -154,11 +154,17 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         }
     }
 
-    /// Whether the kernel executes `page`.
+    /// Whether the kernel executes `page`: the instruction begins or ends there.
     fn own_page(&self, page: GuestPage, code: &Mutex<Code>, host: &impl Host) -> bool {
-        let (found, absent) = self.walk_code(self.registers.pc, code, host);
-        let own = found.is_ok_and(|mapping| GuestPage::of(mapping.output) == Some(page));
-        self.cpu.mode().is_privileged() && absent.is_none() && own
+        let is_there = |address| {
+            let (found, absent) = self.walk_code(address, code, host);
+            let there = found.is_ok_and(|mapping| GuestPage::of(mapping.output) == Some(page));
+            there && absent.is_none()
+        };
+        let pc = self.registers.pc;
+        let ends = pc.wrapping_add(2);
+        self.cpu.mode().is_privileged()
+            && (is_there(pc) || ends >> 12 != pc >> 12 && is_there(ends))
     }
 
     /// The guest writes to a page that holds code: it becomes plain memory.

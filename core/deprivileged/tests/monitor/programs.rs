@@ -252,3 +252,26 @@ fn a_trap_of_the_other_instruction_set_is_none() {
     let _answer = both.guest.serve_any(Trap::Undefined);
     assert_eq!(both.guest.monitor.registers.pc & 3, 0);
 }
+
+/// A store to the page in which the instruction ends.
+#[test]
+fn an_instruction_stores_to_the_page_where_it_ends() {
+    let words = [
+        0xe3a0_0101, // mov r0, #0x40000000
+        0xe280_4b06, // add r4, r0, #0x1800
+        0xe280_0efe, // add r0, #0xfe0
+        0xe280_0001, // add r0, #1
+        0xe12f_ff10, // bx r0
+    ];
+    let mut first = vec![0xbf00_bf00; 8];
+    first[7] = 0xe8a4_bf00; // stm.w r4!, {r1, r2}
+    let second = [0x6822_0006, 0xe7fe_e7fe]; // ldr r2, [r4]; b .
+    let parts: [(u32, &[u32]); 3] = [
+        (RAM, &words),
+        (RAM + 0xfe0, &first),
+        (RAM + 0x1000, &second),
+    ];
+    let mut both = Both::<4, 8>::new(memory(&parts), RAM, &Setup::default());
+    assert_eq!(both.run(30), End::Ran);
+    assert_eq!(both.native.registers.pc, RAM + 0x1004);
+}

@@ -333,7 +333,11 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         let mut entries = self.executed_in(first);
         entries[1].remove(&place);
         let known = flow::follow(&words, &entries[1]);
-        let changed = |at: u32| self.board.is_changed(first + (at / 4) as usize);
+        let changed = |at: u32| {
+            let word = first + (at / 4) as usize;
+            let both = self.board.get(word) ^ self.board.original(word);
+            both >> (at % 4 * 8) & 0xffff != 0
+        };
         // Of what is not as the guest wrote it, only that part has to be code.
         let mut halves = flow::halves(offset, original).filter(|at| same || changed(*at));
         let inside = halves.all(|at| known.is_other(at, place));

@@ -275,3 +275,43 @@ fn an_instruction_stores_to_the_page_where_it_ends() {
     assert_eq!(both.run(30), End::Ran);
     assert_eq!(both.native.registers.pc, RAM + 0x1004);
 }
+
+/// Pages that are absent are not asked for because others beside them are used.
+#[test]
+fn an_absent_neighbour_stays_absent() {
+    let words = [
+        0xe3a0_0101, // mov r0, #0x40000000
+        0xe590_1000, // ldr r1, [r0]
+        0xe280_0a02, // add r0, #0x2000
+        0xe580_1000, // str r1, [r0]
+        0xe590_2000, // ldr r2, [r0]
+        b(RAM + 20, STOP),
+    ];
+    let parts: [(u32, &[u32]); 2] = [(RAM, &words), (STOP, &[b(STOP, STOP)])];
+    let setup = Setup {
+        sections: false,
+        absent: vec![2, 5],
+        ..Setup::default()
+    };
+    let mut both = Both::<4, 8>::new(memory(&parts), RAM, &setup);
+    assert_eq!(both.run(10), End::Ran);
+    let absent = both.guest.board.absent.borrow().clone();
+    assert_eq!(
+        absent.into_iter().collect::<Vec<_>>(),
+        [u64::from(RAM) / 4096 + 5]
+    );
+}
+
+/// An instruction that is carried out reads text as the guest wrote it.
+#[test]
+fn what_is_carried_out_reads_what_was_written() {
+    let words = [
+        0xe28f_1000, // add r1, pc, #0
+        0xe10f_0000, // mrs r0, cpsr
+        0xe4b1_2004, // ldrt r2, [r1], #4
+        0xe411_3008, // ldr r3, [r1], #-8
+        b(RAM + 16, STOP),
+    ];
+    let both = run(&words);
+    assert_eq!(both.guest.monitor.registers.general[2], words[2]);
+}

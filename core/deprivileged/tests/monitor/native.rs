@@ -55,6 +55,10 @@ impl Memory {
         }
         let split = self.ttbcr & 7;
         let low = split == 0 || at >> (32 - split) == 0;
+        // PD0 and PD1.
+        if self.ttbcr >> if low { 4 } else { 5 } & 1 != 0 {
+            return Err(fault(FaultStatus::TranslationFirst, 0));
+        }
         let (base, bits) = if low {
             (self.ttbr[0], 14 - split)
         } else {

@@ -21,7 +21,17 @@ pub(crate) struct Memory<'a, H> {
     pub absent: Cell<Option<GuestPage>>,
 }
 
-impl<H: Host> Memory<'_, H> {
+impl<'a, H: Host> Memory<'a, H> {
+    pub fn new(host: &'a H, code: &'a Code, regime: ShortRegime) -> Self {
+        Self {
+            host,
+            code,
+            regime,
+            written: Cell::new(None),
+            absent: Cell::new(None),
+        }
+    }
+
     /// Where an access goes.
     fn translate(&self, access: &Access, kind: AccessKind) -> Result<Ipa, Refusal> {
         let view = View::new(self.host, self.code, Executable::Sound);
@@ -98,7 +108,11 @@ impl<H: Host> GuestAccess for Memory<'_, H> {
                     self.translate(&Access { address, ..access }, AccessKind::Read)?
                 }
             };
-            let word = self.checked(self.host.word(Ipa::new(at.get() & !3)))?;
+            let at_word = Ipa::new(at.get() & !3);
+            let word = match self.code.word(at_word) {
+                Some(word) => word,
+                None => self.checked(self.host.word(at_word))?,
+            };
             *byte = (word >> (at.get() % 4 * 8)) as u8;
         }
         let value = u32::from_le_bytes(bytes);

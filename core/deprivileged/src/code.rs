@@ -92,12 +92,19 @@ pub struct Code {
 
 impl Code {
     /// No code, with room for as many frames with doubtful words as there are `slots`.
-    pub fn new(regions: [Option<CodePages>; REGIONS], slots: &'static mut [Slot]) -> Self {
+    ///
+    /// `rewritten` says whether the kernel was rewritten before it was loaded, so that an SVC of it may
+    /// stand for a sensitive instruction (`hanok_abi::trap`).
+    pub fn new(
+        regions: [Option<CodePages>; REGIONS],
+        slots: &'static mut [Slot],
+        rewritten: bool,
+    ) -> Self {
         Self {
             regions,
             slots,
             traps: Traps::NONE,
-            rewritten: true,
+            rewritten,
             clock: 0,
         }
     }
@@ -182,6 +189,12 @@ impl Code {
         self.traps.original(trap)
     }
 
+    /// What the guest wrote in the word at `at`, if it may be another one in memory.
+    pub(crate) fn word(&self, at: Ipa) -> Option<u32> {
+        let offset = (at.get() % PAGE_SIZE) as u32;
+        self.slot(GuestPage::of(at)?)?.word(offset)
+    }
+
     /// Whether the instruction at `place` of a page with doubtful words is proven, and is a trap if
     /// it has to be.
     pub(crate) fn is_proven(&self, page: GuestPage, place: Place) -> bool {
@@ -202,12 +215,13 @@ impl Code {
         }
     }
 
-    /// Does a piece of the work before the kernel can execute `place` of `page`, which is memory.
+    /// Does a piece of the work before the kernel can execute `place` of `page`, which is memory; no
+    /// place is the second half of an instruction that begins in another page.
     pub(crate) fn prove(
         &mut self,
         host: &impl Host,
         page: GuestPage,
-        place: Place,
+        place: Option<Place>,
     ) -> Result<Proven, AccessError> {
         let state = self.state(page);
         if state == CodePage::CLEAN {
@@ -294,7 +308,7 @@ impl Code {
         if let Some(index) = self.state(page).slot()
             && let Some(slot) = self.slots.get_mut(index)
         {
-            slot.restore(host)?;
+            slot.restore(host, &self.traps)?;
             slot.page = None;
         }
         self.set_state(page, CodePage::UNKNOWN);

@@ -59,7 +59,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
 
     /// Removes that entry if the PC has come, by what was done for the guest, to a place of the page
     /// that is not proven.
-    pub fn settle(&mut self, code: &Mutex<Code>) {
+    pub(crate) fn settle(&mut self, code: &Mutex<Code>) {
+        self.settled = (self.registers.pc, self.registers.psr);
         let (Some((_, at)), Some(page)) = (self.open, self.confined) else {
             return;
         };
@@ -73,6 +74,14 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let place = place(pc, psr.thumb(), it);
         let proven = place.is_some_and(|place| code.lock().is_proven(page, place));
         if !proven {
+            self.close();
+        }
+    }
+
+    /// Removes that entry if registers have changed since: an interrupt or an abort was delivered, or
+    /// an access to a device was carried out. What the PC is at now may not be proven.
+    pub(crate) fn settle_again(&mut self) {
+        if self.settled != (self.registers.pc, self.registers.psr) {
             self.close();
         }
     }

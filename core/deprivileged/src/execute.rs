@@ -3,89 +3,144 @@
 use crate::access::Memory;
 use crate::answer::Answer;
 use crate::code::Code;
+use crate::decoded::Meaning;
 use crate::host::{Executable, Host, View};
 use crate::monitor::Monitor;
 use crate::translation::{fault, regime};
-use core::cell::Cell;
 use hanok_abi::trap;
 use hanok_cpu32::{
     CacheOperation, Conduit, DataCachePlace, Exception, MmuOperation, Outcome, Rights,
     TlbOperation, TlbScope, Translation,
 };
-use hanok_decode::aarch32::{Condition, Encoding, ItState, indirect, sensitive};
+use hanok_decode::aarch32::{Condition, Encoding, Isa, ItState};
 use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::{HostMemory, Invalidation};
 use hanok_paging::short::{Access, AccessKind, Privilege, WalkError};
 use hanok_types::{GuestPage, Ipa};
 
+/// The pages that one instruction stores to at most.
+const STORED_PAGES: u32 = 2;
+
+/// What came of an instruction.
+enum Attempt {
+    /// This follows.
+    Answered(Answer),
+    /// It is to store to this page, which holds code.
+    Writes(GuestPage),
+}
+
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
     /// The instruction at the PC is undefined in User mode, or a trap.
     pub(crate) fn undefined(&mut self, code: &Mutex<Code>, host: &impl Host) -> Answer {
+        if let Some(word) = self.fetched() {
+            let copied = || code.lock().copied(Encoding::A32(word));
+            let meaning = self.decoded.of(word, || copied().unwrap_or(Encoding::A32(word)));
+            if let Some(meaning) = meaning {
+                return self.carry_out_meaning(&meaning, code, host);
+            }
+        }
         match self.undefined_instruction(code, host) {
             Ok(encoding) => self.execute(encoding, code, host),
             Err(answer) => answer,
         }
     }
 
+    /// The A32 word at the PC, if the backend has fetched it.
+    fn fetched(&mut self) -> Option<u32> {
+        self.fetched.take().filter(|_| !self.registers.psr.thumb())
+    }
+
     /// SVC: one that was put in the place of a sensitive instruction before the guest was loaded, or the
     /// guest's own.
     pub(crate) fn call(&mut self, code: &Mutex<Code>, host: &impl Host) -> Answer {
-        if self.cpu.mode().is_privileged() && code.lock().is_rewritten() {
-            match self.instruction(code, host) {
-                Ok(word) => {
-                    if let Some(original) = rewritten(word, self.registers.psr.thumb()) {
-                        return self.execute(original, code, host);
-                    }
-                }
-                Err(answer) => return answer,
-            }
+        if !self.cpu.mode().is_privileged() || !code.lock().is_rewritten() {
+            return self.supervisor_call();
         }
-        self.supervisor_call()
+        if let Some(word) = self.fetched() {
+            let original = || rewritten(word, false);
+            let meaning = self.decoded.of(word, || original().unwrap_or(Encoding::A32(word)));
+            return match meaning {
+                Some(meaning) => self.carry_out_meaning(&meaning, code, host),
+                None => self.supervisor_call(),
+            };
+        }
+        match self.instruction(code, host) {
+            Ok(word) => match rewritten(word, self.registers.psr.thumb()) {
+                Some(original) => self.execute(original, code, host),
+                None => self.supervisor_call(),
+            },
+            Err(answer) => answer,
+        }
     }
 
     /// Carries out an instruction that User mode does not.
     fn execute(&mut self, encoding: Encoding, code: &Mutex<Code>, host: &impl Host) -> Answer {
-        let pc = self.registers.pc;
         let it = ItState::from_bits(self.registers.psr.it());
-        let locked = code.lock();
-        let mut memory = Memory {
-            host,
-            code: &locked,
-            regime: regime(&self.cpu),
-            written: Cell::new(None),
-            absent: Cell::new(None),
-        };
-        let outcome = if let Some(found) = sensitive(encoding, it) {
-            self.cpu.execute(&mut self.registers, &found, &mut memory)
-        } else if let Some(found) = indirect(encoding, it) {
-            self.cpu.branch(&mut self.registers, &found, &mut memory)
-        } else {
-            drop(locked);
-            self.undefined = Some((pc, encoding.bits()));
-            return self.not_sensitive(encoding);
-        };
-        if matches!(outcome, Outcome::Unknown | Outcome::Taken(_)) {
-            self.undefined = Some((pc, encoding.bits()));
+        match Meaning::of(encoding, it) {
+            Some(meaning) => self.carry_out_meaning(&meaning, code, host),
+            None => self.not_sensitive(encoding),
         }
+    }
+
+    fn carry_out_meaning(
+        &mut self,
+        meaning: &Meaning,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Answer {
+        // An instruction may store to two pages that hold code, its own among them.
+        for _ in 0..=STORED_PAGES {
+            match self.attempt(meaning, code, host) {
+                Attempt::Answered(answer) => return answer,
+                Attempt::Writes(page) => match self.written(page, code, host) {
+                    Answer::Resume => {}
+                    answer => return answer,
+                },
+            }
+        }
+        Answer::Resume
+    }
+
+    fn attempt(&mut self, meaning: &Meaning, code: &Mutex<Code>, host: &impl Host) -> Attempt {
+        let locked = code.lock();
+        let mut memory = Memory::new(host, &locked, regime(&self.cpu));
+        let before = self.registers;
+        let outcome = match meaning {
+            Meaning::Sensitive(found) => {
+                self.cpu.execute(&mut self.registers, found, &mut memory)
+            }
+            Meaning::Branch(found) => self.cpu.branch(&mut self.registers, found, &mut memory),
+        };
         let (written, absent) = (memory.written.get(), memory.absent.get());
         drop(locked);
-        match (outcome, written, absent) {
-            (Outcome::Again, Some(page), _) => self.written(page, code, host),
+        if let Outcome::Firmware(Conduit::Smc(_)) = outcome {
+            // There are no Security Extensions. ITSTATE is that of the instruction again, too.
+            self.registers = before;
+        }
+        Attempt::Answered(match (outcome, written, absent) {
+            (Outcome::Again, Some(page), _) => return Attempt::Writes(page),
             (Outcome::Again, _, Some(page)) => Answer::Page(page),
             (outcome, ..) => self.carry_out(outcome, code, host),
-        }
+        })
     }
 
     /// The instruction at the PC, as the guest wrote it.
     fn undefined_instruction(
-        &self,
+        &mut self,
         code: &Mutex<Code>,
         host: &impl Host,
     ) -> Result<Encoding, Answer> {
         let at = self.code_at(self.registers.pc, code, host)?;
         let offset = self.registers.pc & 0xfff;
+        let isa = if self.registers.psr.thumb() {
+            Isa::T32
+        } else {
+            Isa::A32
+        };
+        // A trap of the other instruction set is another word here, and as undefined as it may be.
         if let Some(page) = GuestPage::of(at)
             && let Some(original) = code.lock().original(page, offset)
+            && original.isa() == isa
         {
             return Ok(original);
         }
@@ -101,19 +156,21 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     /// An undefined instruction that is not sensitive: VFP or Advanced SIMD, which are off until they
     /// are used, or the guest's own affair.
     fn not_sensitive(&mut self, encoding: Encoding) -> Answer {
-        let condition = match encoding {
-            Encoding::A32(word) => Condition::from_bits((word >> 28) as u8),
-            _ => ItState::from_bits(self.registers.psr.it()).condition(),
-        };
-        let code = hanok_decode::Condition::Code(condition.into_bits());
-        if !self.registers.psr.passes(code) {
-            self.registers.advance(encoding.bytes());
-            return Answer::Resume;
-        }
         if is_floating_point(encoding) && self.cpu.has_floating_point() {
             return Answer::FloatingPoint;
         }
-        self.refuse()
+        // A trap of A32 has no condition. What is UNPREDICTABLE does nothing if its condition fails.
+        let it = ItState::from_bits(self.registers.psr.it());
+        let condition = match encoding {
+            Encoding::A32(word) => Condition::from_bits((word >> 28) as u8),
+            Encoding::Narrow(_) | Encoding::Wide(_) => it.condition(),
+        };
+        let code = hanok_decode::Condition::Code(condition.into_bits());
+        if self.registers.psr.passes(code) {
+            return self.refuse();
+        }
+        self.registers.advance(encoding.bytes());
+        Answer::Resume
     }
 
     /// The instruction is undefined for the guest.
@@ -142,10 +199,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             Outcome::Yield => Answer::Yield,
             Outcome::Timer(access) => Answer::Timer(access),
             Outcome::Firmware(Conduit::Hvc(_)) => Answer::Hypercall,
-            Outcome::Firmware(Conduit::Smc(_)) => {
-                self.registers.pc = self.registers.pc.wrapping_sub(4);
-                self.refuse()
-            }
+            Outcome::Firmware(Conduit::Smc(_)) => self.refuse(),
         }
     }
 
@@ -231,15 +285,13 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
 
 /// The instruction that an SVC stands for, by its bits in the form of [`Monitor::instruction`].
 fn rewritten(word: u32, thumb: bool) -> Option<Encoding> {
-    if !thumb {
-        return match trap::original_a32(word)? {
-            trap::Original::Word(word) => Some(Encoding::A32(word)),
-            trap::Original::Index(_) => None,
-        };
+    if thumb {
+        return trap::original_narrow((word >> 16) as u16).map(Encoding::Narrow);
     }
-    let (first, second) = ((word >> 16) as u16, word as u16);
-    let _ = second;
-    trap::original_narrow(first).map(Encoding::Narrow)
+    match trap::original_a32(word)? {
+        trap::Original::Word(word) => Some(Encoding::A32(word)),
+        trap::Original::Index(_) => None,
+    }
 }
 
 /// Whether an instruction is one of VFP or Advanced SIMD (DDI 0406C, A7.1: coprocessors 10 and 11, and

@@ -9,7 +9,7 @@ use crate::translation::{fault, privilege, regime};
 use hanok_cpu32::{Exception, Fault, FaultStatus};
 use hanok_decode::aarch32::{ItState, is_wide};
 use hanok_hal::{AccessError, Mutex, TableMemory};
-use hanok_paging::shadow::{Filled, FrameLoss, HostMemory, Neighbours};
+use hanok_paging::shadow::{Filled, FrameLoss, HostMemory, Invalidation, Neighbours};
 use hanok_paging::short::{Access, AccessKind, GuestMapping, WalkError};
 use hanok_types::{Address, GuestPage, Ipa, PAGE_SIZE};
 
@@ -123,7 +123,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let code = code.lock();
         let view = View::new(host, &code, executable);
         let filled = self.shadow.fill(&space, &access, &view, Neighbours::Of16);
-        (filled, view.absent.get())
+        // If the entry was made, only a neighbour is absent.
+        let absent = view
+            .absent
+            .get()
+            .filter(|_| !matches!(filled, Filled::Made(_)));
+        (filled, absent)
     }
 
     /// A store to a page that holds code, or to read-only memory.
@@ -143,6 +148,19 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         self.store(page, code, host)
     }
 
+    /// Whether the kernel executes `page`: the instruction begins or ends there.
+    pub(crate) fn own_page(&self, page: GuestPage, code: &Mutex<Code>, host: &impl Host) -> bool {
+        let is_there = |address| {
+            let (found, absent) = self.walk_code(address, code, host);
+            let there = found.is_ok_and(|mapping| GuestPage::of(mapping.output) == Some(page));
+            there && absent.is_none()
+        };
+        let pc = self.registers.pc;
+        let ends = pc.wrapping_add(2);
+        self.cpu.mode().is_privileged()
+            && (is_there(pc) || ends >> 12 != pc >> 12 && is_there(ends))
+    }
+
     /// The guest writes to a page that holds code: it becomes plain memory.
     pub(crate) fn written(
         &mut self,
@@ -150,22 +168,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         code: &Mutex<Code>,
         host: &impl Host,
     ) -> Answer {
-        match self.release(page, code, host) {
-            Ok(()) => Answer::Resume,
-            Err(answer) => answer,
+        let released = code.lock().release(host, page);
+        if let Err(error) = released {
+            return failed(error);
         }
-    }
-
-    /// Makes a page plain memory.
-    pub(crate) fn release(
-        &mut self,
-        page: GuestPage,
-        code: &Mutex<Code>,
-        host: &impl Host,
-    ) -> Result<(), Answer> {
-        code.lock().release(host, page).map_err(failed)?;
         if self.confined == Some(page) {
             self.leave_confinement();
+        }
+        if self.forgetting.take().is_some() {
+            // The second page of one instruction: there is one search at a time, so all entries go.
+            let owed = self.shadow.invalidate(Invalidation::All);
+            self.owe(owed);
+            return Answer::Resume;
         }
         self.begin(host, page, FrameLoss::KernelExecute, code)
     }
@@ -176,12 +190,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         page: GuestPage,
         loss: FrameLoss,
         code: &Mutex<Code>,
-    ) -> Result<(), Answer> {
-        // Another search may not be at its end yet.
-        while !self.go_on_forgetting(code) {}
-        self.begin_forgetting(host, page, loss).map_err(failed)?;
+    ) -> Answer {
+        if let Err(error) = self.begin_forgetting(host, page, loss) {
+            return failed(error);
+        }
         let _unfinished = self.go_on_forgetting(code);
-        Ok(())
+        Answer::Resume
     }
 
     /// An access to what is no memory.
@@ -196,28 +210,45 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         }
     }
 
-    /// The physical address of code at `address`; otherwise what follows.
-    pub fn code_at(
-        &self,
+    /// The physical address of code at `address`; otherwise what follows. If the guest has changed its
+    /// tables since the fetch, it takes its fault, as if its TLB had forgotten the page.
+    pub(crate) fn code_at(
+        &mut self,
         address: u32,
         code: &Mutex<Code>,
         host: &impl Host,
     ) -> Result<Ipa, Answer> {
+        match self.walk_code(address, code, host) {
+            (_, Some(page)) => Err(Answer::Page(page)),
+            (Ok(mapping), None) => Ok(mapping.output),
+            (Err(WalkError::Fault(found)), None) => Err(self.take_prefetch(address, fault(&found))),
+            (Err(WalkError::Beyond(_)), None) => {
+                let fault = Fault::without_domain(FaultStatus::External);
+                Err(self.take_prefetch(address, fault))
+            }
+        }
+    }
+
+    /// Where code at `address` is, and an absent page that is in the way.
+    fn walk_code(
+        &self,
+        address: u32,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> (Result<GuestMapping, WalkError>, Option<GuestPage>) {
         let code = code.lock();
         let view = View::new(host, &code, Executable::Sound);
         let access = self.access(address, AccessKind::Execute);
         let found = regime(&self.cpu).walk(&access, |at| view.word(at));
-        if let Some(page) = view.absent.get() {
-            return Err(Answer::Page(page));
-        }
-        // If the guest has changed its tables since, it tries again, and gets its fault.
-        found
-            .map(|mapping| mapping.output)
-            .map_err(|_: WalkError| Answer::Resume)
+        (found, view.absent.get())
     }
 
     /// The instruction at the PC as the guest wrote it: a word of A32, or two halfwords of T32.
-    pub(crate) fn instruction(&self, code: &Mutex<Code>, host: &impl Host) -> Result<u32, Answer> {
+    pub(crate) fn instruction(
+        &mut self,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Result<u32, Answer> {
         let pc = self.registers.pc;
         let at = self.code_at(pc, code, host)?;
         let word = |at: Ipa| host.word(at).map_err(failed);
@@ -279,28 +310,32 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 self.move_window(code, host)
             }
             Filled::InWindow(mapping) | Filled::NoFrame(mapping) => Answer::Fetch(mapping.output),
-            Filled::Protected(mapping) => self.prove(mapping.output, code, host),
+            Filled::Protected(mapping) => self.prove(address, mapping.output, code, host),
         }
     }
 
-    /// The kernel fetches from a page that it cannot execute yet.
-    fn prove(&mut self, at: Ipa, code: &Mutex<Code>, host: &impl Host) -> Answer {
+    /// The kernel fetches from a page that it cannot execute yet: `address`, which is at `at`.
+    fn prove(&mut self, address: u32, at: Ipa, code: &Mutex<Code>, host: &impl Host) -> Answer {
         let Some(page) = GuestPage::of(at) else {
             return Answer::Stop(Stopped::Unproven { at });
         };
-        let psr = self.registers.psr;
+        let (pc, psr) = (self.registers.pc, self.registers.psr);
         let it = ItState::from_bits(psr.it());
-        let Some(place) = place(self.registers.pc, psr.thumb(), it) else {
-            return Answer::Stop(Stopped::Unproven { at });
+        let place = if address >> 12 == pc >> 12 {
+            let place = place(pc, psr.thumb(), it);
+            if place.is_none() {
+                return Answer::Stop(Stopped::Unproven { at });
+            }
+            place
+        } else {
+            None
         };
         let proven = code.lock().prove(host, page, place);
         match proven {
             Err(error) => failed(error),
             Ok(Proven::More) => Answer::Resume,
-            Ok(Proven::Protect(page)) => began(self.begin(host, page, FrameLoss::Write, code)),
-            Ok(Proven::Released(page)) => {
-                began(self.begin(host, page, FrameLoss::KernelExecute, code))
-            }
+            Ok(Proven::Protect(page)) => self.begin(host, page, FrameLoss::Write, code),
+            Ok(Proven::Released(page)) => self.begin(host, page, FrameLoss::KernelExecute, code),
             Ok(Proven::Sound) => {
                 self.leave_confinement();
                 Answer::Resume
@@ -309,10 +344,6 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             Ok(Proven::Contradictory) => Answer::Stop(Stopped::Unproven { at }),
         }
     }
-}
-
-fn began(begun: Result<(), Answer>) -> Answer {
-    begun.err().unwrap_or(Answer::Resume)
 }
 
 /// What follows if memory that was there cannot be reached.

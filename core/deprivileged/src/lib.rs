@@ -20,7 +20,8 @@
 //!
 //! Traps name the instruction that they stand for ([`Traps`]), so that a guest may copy its code.
 //!
-//! A write to such a frame puts back what the guest wrote there, and the frame is plain memory again.
+//! A store to such a frame is carried out here, if it is one of core registers. Where it changes proven code, or makes
+//! new doubts, what the guest wrote is put back, and the frame is plain memory again.
 //!
 //! Programs of the guest are executed as they are: all that they do in User mode is what they would do
 //! without a hypervisor.
@@ -37,6 +38,7 @@ mod access;
 mod answer;
 mod code;
 mod confinement;
+mod decoded;
 mod execute;
 mod faults;
 mod host;

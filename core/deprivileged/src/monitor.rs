@@ -2,14 +2,16 @@
 
 use crate::answer::{Answer, Stopped, Trap};
 use crate::code::Code;
+use crate::decoded::Decoded;
 use crate::host::Host;
 use crate::translation::{privilege, wants_long};
 use crate::window::Place;
 use hanok_cpu32::{Destination, Identity, Interrupt, Lines, Registers, VirtualCpu};
+use hanok_decode::Psr;
 use hanok_hal::{AccessError, Mutex, TableMemory};
 use hanok_paging::shadow::{
     AsidPool, Forgetting, FrameLoss, GuestSpace, HardwareRoot, Invalidation, Owed, Progress,
-    Shadow, Window,
+    Shadow,
 };
 use hanok_types::GuestPage;
 
@@ -31,12 +33,15 @@ pub struct Monitor<M, const ROOTS: usize, const TABLES: usize> {
     /// The one entry of shadow tables by which a confined page can be executed: the space it is in,
     /// and its address.
     pub(crate) open: Option<(GuestSpace, u32)>,
+    /// The PC and the state for which that entry was found to be right.
+    pub(crate) settled: (u32, Psr),
     /// What has to be invalidated in the TLB before the guest is entered.
     pub(crate) owed: Owed,
     /// The address of the last data abort, for an external abort that the core answers.
     pub fault_address: u32,
-    /// The instruction that was undefined for the guest last, and its address.
-    pub undefined: Option<(u32, u32)>,
+    /// The A32 word at the PC of the exception that comes to [`Self::serve`], if the backend has fetched it.
+    pub fetched: Option<u32>,
+    pub(crate) decoded: Decoded,
     /// A frame of which the shadow tables say too much, and the page.
     pub(crate) forgetting: Option<(Forgetting, GuestPage)>,
 }
@@ -65,9 +70,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             shadow: Shadow::new(memory, window.window(descriptor))?,
             confined: None,
             open: None,
+            settled: (0, Psr::new()),
             owed: Owed::Nothing,
             fault_address: 0,
-            undefined: None,
+            fetched: None,
+            decoded: Decoded::NONE,
             forgetting: None,
         })
     }
@@ -96,6 +103,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     /// Serves an exception of the guest, whose registers are [`Self::registers`]; the PC is that of the
     /// instruction.
     pub fn serve(&mut self, trap: Trap, code: &Mutex<Code>, host: &impl Host) -> Answer {
+        if let Trap::DataAbort { address, .. } = trap {
+            self.fault_address = address;
+        }
         let answer = match trap {
             Trap::Undefined => self.undefined(code, host),
             Trap::SupervisorCall => self.call(code, host),
@@ -107,6 +117,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         if wants_long(&self.cpu) {
             return Answer::Stop(Stopped::LongDescriptors);
         }
+        self.fetched = None;
         self.settle(code);
         answer
     }
@@ -132,6 +143,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         if self.forgetting.is_some() {
             return Ready::Again;
         }
+        self.settle_again();
         let space = self.space();
         match self.shadow.enter(&space, privilege(self.cpu.mode()), asids) {
             Progress::Again => Ready::Again,

@@ -1,9 +1,9 @@
 //! A frame with doubtful words: what is proven about it, and what was rewritten in it.
 
 use crate::host::Host;
-use crate::traps::Traps;
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
 use hanok_hal::AccessError;
+use crate::traps::Traps;
 use hanok_proof::{
     AfterCall, Cause, Doubts, Execution, FrameProof, Looked, Place, Progress, Verdict, WORDS,
     Words,
@@ -98,12 +98,20 @@ impl Slot {
             .flatten()
     }
 
-    /// Does a piece of the work before the instruction at `place` can be executed.
+    /// What the guest wrote in a word, if it may be another one in memory.
+    pub(crate) fn word(&self, offset: u32) -> Option<u32> {
+        let copied = matches!(self.stage, Stage::Doubtful | Stage::Sound);
+        let word = self.words.get((offset / 4) as usize).copied();
+        word.filter(|_| copied)
+    }
+
+    /// Does a piece of the work before the instruction at `place` can be executed; no place is the
+    /// second half of an instruction that begins in another frame, of which nothing is proven.
     pub(crate) fn work(
         &mut self,
         host: &impl Host,
         traps: &mut Traps,
-        place: Place,
+        place: Option<Place>,
     ) -> Result<Work, AccessError> {
         let Some(start) = self.page.map(GuestPage::start) else {
             return Ok(Work::Contradictory);
@@ -112,7 +120,10 @@ impl Slot {
             Stage::Unprotected => Ok(Work::More),
             Stage::Copied(next) => self.copy(host, traps, start, next),
             Stage::Looking => Ok(self.look()),
-            Stage::Doubtful => self.prove(host, traps, start, place),
+            Stage::Doubtful => match place {
+                Some(place) => self.prove(host, traps, start, place),
+                None => Ok(Work::Contradictory),
+            },
             Stage::Sound => Ok(Work::Done),
         }
     }
@@ -162,26 +173,24 @@ impl Slot {
     /// frame.
     pub(crate) fn is_proven(&self, place: Place) -> bool {
         let ready = matches!(self.stage, Stage::Doubtful | Stage::Sound);
-        let known = self.proof.instruction(place.offset()) == Some(place.isa());
-        ready && known && !self.unfinished
+        ready && !self.unfinished && self.proof.is_proven(place, &self.words)
     }
 
     /// Takes over the word at `offset`, which the guest has just written. Answers whether all that is known of
     /// the frame still holds.
     pub(crate) fn written(&mut self, offset: u32, raw: u32) -> bool {
         let ready = matches!(self.stage, Stage::Doubtful | Stage::Sound);
-        let word = (offset / 4) as usize;
-        if !ready || self.proof.is_code(offset) || self.proof.is_code(offset + 2) {
+        if !ready || self.holds_code(offset) {
             return false;
         }
-        if let Some(place) = self.words.get_mut(word) {
+        if let Some(place) = self.words.get_mut((offset / 4) as usize) {
             *place = raw;
         }
-        self.doubts.update(word as u32, &self.words);
+        self.doubts.update(offset / 4, &self.words);
         self.stage == Stage::Doubtful || self.proof.verdict(&self.doubts) == Verdict::Executable
     }
 
-    /// Whether a proven instruction is at `offset`, so that it must not be written.
+    /// Whether there is proven code in the word at `offset`, so that it must not be written.
     pub(crate) fn holds_code(&self, offset: u32) -> bool {
         self.proof.is_code(offset & !3) || self.proof.is_code(offset & !3 | 2)
     }
@@ -210,7 +219,7 @@ impl Slot {
             return Ok(Work::More);
         }
         if self.proof.verdict(&self.doubts) == Verdict::Executable {
-            self.release_branches(host, start)?;
+            self.release_branches(host, traps, start)?;
             self.stage = Stage::Sound;
         }
         // The place itself is asked for again, since it may not have been followed yet.
@@ -233,8 +242,12 @@ impl Slot {
             }
             let site = self.proof.site(offset, &self.words, Execution::Confined);
             if let Some(site) = site {
-                write(host, start, offset, traps.trap(site.encoding))?;
                 put(&mut self.trapped, offset);
+                let _trap = traps.trap(site.encoding);
+                self.show(host, traps, start, offset)?;
+                if let Encoding::Wide(_) = site.encoding {
+                    self.show(host, traps, start, offset + 2)?;
+                }
                 any = true;
             }
             put(&mut self.seen, offset);
@@ -245,18 +258,23 @@ impl Slot {
         Ok(())
     }
 
-    /// Puts back what was a trap only because the frame was confined.
-    fn release_branches(&mut self, host: &impl Host, start: Ipa) -> Result<(), AccessError> {
-        self.put_back(host, start, |slot, offset| {
+    /// Puts the indirect branches back, as the frame is confined no longer.
+    fn release_branches(
+        &mut self,
+        host: &impl Host,
+        traps: &Traps,
+        start: Ipa,
+    ) -> Result<(), AccessError> {
+        self.put_back(host, traps, start, |slot, offset| {
             let site = slot.proof.site(offset, &slot.words, Execution::Confined);
-            site.is_some_and(|site| site.cause != Cause::Sensitive)
+            site.is_some_and(|site| site.cause == Cause::IndirectBranch)
         })
     }
 
     /// Puts back all that the guest wrote.
-    pub(crate) fn restore(&mut self, host: &impl Host) -> Result<(), AccessError> {
+    pub(crate) fn restore(&mut self, host: &impl Host, traps: &Traps) -> Result<(), AccessError> {
         match self.page.map(GuestPage::start) {
-            Some(start) => self.put_back(host, start, |_, _| true),
+            Some(start) => self.put_back(host, traps, start, |_, _| true),
             None => Ok(()),
         }
     }
@@ -264,26 +282,69 @@ impl Slot {
     fn put_back(
         &mut self,
         host: &impl Host,
+        traps: &Traps,
         start: Ipa,
         chosen: impl Fn(&Self, u32) -> bool,
     ) -> Result<(), AccessError> {
+        let before = self.trapped;
+        let mut changed = [0; BITS];
         for index in 0..BITS {
             let mut left = self.trapped[index];
             while left != 0 {
                 let bit = left.trailing_zeros();
                 left &= left - 1;
                 let offset = 2 * (32 * index as u32 + bit);
-                if !chosen(self, offset) {
-                    continue;
+                if chosen(self, offset) {
+                    self.trapped[index] &= !(1 << bit);
+                    put(&mut changed, offset);
+                    put(&mut changed, offset + 2);
                 }
-                if let Some(encoding) = self.proof.encoding(offset, &self.words) {
-                    write(host, start, offset, encoding)?;
+            }
+        }
+        for offset in (0..4 * WORDS as u32).step_by(4) {
+            if has(&changed, offset) || has(&changed, offset + 2) {
+                let done = self.show(host, traps, start, offset);
+                if done.is_err() {
+                    // All of it is done again when the page is there.
+                    self.trapped = before;
+                    return done;
                 }
-                self.trapped[index] &= !(1 << bit);
             }
         }
         host.synchronize_fetches();
         Ok(())
+    }
+
+    /// Makes the word around `offset` in memory what the guest wrote, or a trap.
+    fn show(
+        &self,
+        host: &impl Host,
+        traps: &Traps,
+        start: Ipa,
+        offset: u32,
+    ) -> Result<(), AccessError> {
+        let offset = offset & !3;
+        let Some(word) = self.words.get((offset / 4) as usize) else {
+            return Ok(());
+        };
+        let [mut first, mut second] = [*word as u16, (*word >> 16) as u16];
+        let trap = |at| self.original(at).map(|original| traps.known(original));
+        if let Some(Encoding::Wide(both)) = offset.checked_sub(2).and_then(trap) {
+            first = both as u16;
+        }
+        match trap(offset) {
+            Some(Encoding::A32(word)) => [first, second] = [word as u16, (word >> 16) as u16],
+            Some(Encoding::Wide(both)) => [first, second] = [(both >> 16) as u16, both as u16],
+            Some(Encoding::Narrow(half)) => first = half,
+            None => {}
+        }
+        match trap(offset + 2) {
+            Some(Encoding::Wide(both)) => second = (both >> 16) as u16,
+            Some(Encoding::Narrow(half)) => second = half,
+            Some(Encoding::A32(_)) | None => {}
+        }
+        let word = u32::from(second) << 16 | u32::from(first);
+        host.set_word(Ipa::new(start.get() + u64::from(offset)), word)
     }
 }
 
@@ -295,24 +356,6 @@ fn has(bits: &[u32; BITS], offset: u32) -> bool {
 fn put(bits: &mut [u32; BITS], offset: u32) {
     if let Some(word) = bits.get_mut((offset / 64) as usize) {
         *word |= 1 << (offset / 2 % 32);
-    }
-}
-
-/// Writes an instruction at `start + offset`.
-fn write(host: &impl Host, start: Ipa, offset: u32, encoding: Encoding) -> Result<(), AccessError> {
-    let half = |offset: u32, value: u16| {
-        let at = Ipa::new(start.get() + u64::from(offset & !3));
-        let shift = offset % 4 / 2 * 16;
-        let word = host.word(at)? & !(0xffff << shift) | u32::from(value) << shift;
-        host.set_word(at, word)
-    };
-    match encoding {
-        Encoding::A32(word) => host.set_word(Ipa::new(start.get() + u64::from(offset)), word),
-        Encoding::Narrow(value) => half(offset, value),
-        Encoding::Wide(both) => {
-            half(offset, (both >> 16) as u16)?;
-            half(offset + 2, both as u16)
-        }
     }
 }
 

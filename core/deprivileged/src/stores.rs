@@ -2,14 +2,13 @@
 //! its code still holds afterwards.
 
 use crate::access::Memory;
-use crate::answer::Answer;
+use crate::answer::{Answer, Stopped};
 use crate::code::Code;
 use crate::faults::failed;
 use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::translation::regime;
-use core::cell::Cell;
-use hanok_cpu32::{Access, Refusal, Rights};
+use hanok_cpu32::{Access, Exception, Refusal, Rights};
 use hanok_decode::aarch32::{Contents, Encoding, ItState, LoadStore, Register, Slot, load_store};
 use hanok_hal::{Mutex, TableMemory};
 use hanok_types::{GuestPage, Ipa};
@@ -39,6 +38,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let found = load_store(encoding, ItState::from_bits(psr.it())).filter(is_simple_store);
         match found {
             Some(store) => self.carry_out_store(&store, code, host),
+            // It would never come to rest: write-protected for the fetch, and plain for the store.
+            None if self.own_page(page, code, host) => Answer::Stop(Stopped::Unproven {
+                at: page.start(),
+            }),
             None => self.written(page, code, host),
         }
     }
@@ -58,14 +61,13 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let resolved = store
             .address
             .resolve(base, store.address.index().map_or(0, read), psr.c());
-        let locked = code.lock();
-        let memory = Memory {
-            host,
-            code: &locked,
-            regime: regime(&self.cpu),
-            written: Cell::new(None),
-            absent: Cell::new(None),
+        let rights = match (self.cpu.mode().is_privileged(), store.contents) {
+            (true, Contents::Single(single)) if single.unprivileged => Rights::User,
+            (true, _) => Rights::Kernel,
+            (false, _) => Rights::User,
         };
+        let locked = code.lock();
+        let memory = Memory::new(host, &locked, regime(&self.cpu));
         // Where each byte goes, before any is stored.
         let mut places = [[Ipa::new(0); 4]; PIECES];
         let pieces = || store.pieces(psr.big_endian()).take(PIECES);
@@ -73,11 +75,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             let access = Access {
                 address: resolved.address.wrapping_add(piece.offset),
                 width: piece.general.width,
-                rights: if self.cpu.mode().is_privileged() {
-                    Rights::Kernel
-                } else {
-                    Rights::User
-                },
+                rights,
                 big_endian: psr.big_endian(),
             };
             match memory.places(access) {
@@ -85,11 +83,15 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 Err(Refusal::Again) => {
                     return memory.absent.get().map_or(Answer::Resume, Answer::Page);
                 }
-                // The access that was refused could be made but for the code, so that others' faults
-                // are the guest's: it gets them when it tries again in plain memory.
-                Err(Refusal::Fault(_)) => {
+                Err(Refusal::Fault(fault)) => {
                     drop(locked);
-                    return self.release_all(&places, code, host);
+                    let exception = Exception::DataAbort {
+                        address: access.address,
+                        fault,
+                        write: true,
+                    };
+                    self.cpu.take(&mut self.registers, exception);
+                    return Answer::Resume;
                 }
             }
         }
@@ -120,6 +122,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         Answer::Resume
     }
 
+    fn release(
+        &mut self,
+        page: GuestPage,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Result<(), Answer> {
+        match self.written(page, code, host) {
+            Answer::Resume => Ok(()),
+            answer => Err(answer),
+        }
+    }
+
     /// Stores a byte. If it changes what is known of its page's code, the page becomes plain memory before.
     fn store_byte(
         &mut self,
@@ -142,24 +156,6 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         } else {
             self.release(page, code, host)
         }
-    }
-
-    /// Makes the pages plain memory that the places are in, as far as they hold code.
-    fn release_all(
-        &mut self,
-        places: &[[Ipa; 4]],
-        code: &Mutex<Code>,
-        host: &impl Host,
-    ) -> Answer {
-        for at in places.iter().flatten() {
-            if let Some(page) = GuestPage::of(*at)
-                && code.lock().is_known(page)
-                && let Err(answer) = self.release(page, code, host)
-            {
-                return answer;
-            }
-        }
-        Answer::Resume
     }
 }
 

@@ -45,8 +45,7 @@ impl Traps {
     /// The trap for an instruction.
     pub fn trap(&mut self, instruction: Encoding) -> Encoding {
         let found = match instruction {
-            Encoding::A32(word) => place(&mut self.a32, word)
-                .map(|index| Encoding::A32(A32 | (index & !0xf) << 4 | index & 0xf)),
+            Encoding::A32(word) => place(&mut self.a32, word).map(a32_trap),
             Encoding::Wide(both) => {
                 place(&mut self.wide, both).map(|index| Encoding::Wide(WIDE | index))
             }
@@ -57,8 +56,23 @@ impl Traps {
                     if let Some(place) = self.narrow.get_mut(index) {
                         *place = half;
                     }
-                    Encoding::Narrow(NARROW | (FIRST_SHORT + index as u16))
+                    narrow_trap(index)
                 })
+            }
+        };
+        found.unwrap_or(trap_for(instruction))
+    }
+
+    /// The trap for an instruction that has one already.
+    pub fn known(&self, instruction: Encoding) -> Encoding {
+        let found = match instruction {
+            Encoding::A32(word) => find(&self.a32, word).map(a32_trap),
+            Encoding::Wide(both) => {
+                find(&self.wide, both).map(|index| Encoding::Wide(WIDE | index))
+            }
+            Encoding::Narrow(half) => {
+                let index = self.narrow.iter().position(|known| *known == half);
+                index.map(narrow_trap)
             }
         };
         found.unwrap_or(trap_for(instruction))
@@ -118,11 +132,30 @@ fn join(first: u16, second: u16) -> u32 {
     u32::from(first) << 16 | u32::from(second)
 }
 
+const fn a32_trap(index: u32) -> Encoding {
+    Encoding::A32(A32 | (index & !0xf) << 4 | index & 0xf)
+}
+
+const fn narrow_trap(index: usize) -> Encoding {
+    Encoding::Narrow(NARROW | (FIRST_SHORT + index as u16))
+}
+
+/// The places in which an instruction may be, in the order in which they are tried.
+fn places(instruction: u32) -> impl Iterator<Item = u32> {
+    let start = instruction.wrapping_mul(0x9e37_79b1) >> 20;
+    (0..LONG as u32).map(move |step| (start + step) % LONG as u32)
+}
+
+/// The place of an instruction that has one.
+fn find(table: &[u32; LONG], instruction: u32) -> Option<u32> {
+    let known = |index: &u32| table.get(*index as usize).copied().unwrap_or(FREE);
+    let mut all = places(instruction).take_while(|index| known(index) != FREE);
+    all.find(|index| known(index) == instruction)
+}
+
 /// The place of an instruction, which is a new one if it has none; `None` if none is free.
 fn place(table: &mut [u32; LONG], instruction: u32) -> Option<u32> {
-    let start = instruction.wrapping_mul(0x9e37_79b1) >> 20;
-    (0..LONG as u32).find_map(|step| {
-        let index = (start + step) % LONG as u32;
+    places(instruction).find_map(|index| {
         let place = table.get_mut(index as usize)?;
         if *place == FREE {
             *place = instruction;

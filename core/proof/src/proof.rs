@@ -115,6 +115,29 @@ impl FrameProof {
         self.map.it(offset)
     }
 
+    /// Whether a CPU that is at `place` goes on as was proven: the instruction is known in the same
+    /// instruction set, and so are those behind it in an IT block, at their places there.
+    pub fn is_proven(&self, place: Place, words: &Words) -> bool {
+        self.instruction(place.offset()) == Some(place.isa()) && self.agrees(place, words)
+    }
+
+    /// Whether what is known from `place` on has the places in an IT block that a CPU passes.
+    fn agrees(&self, place: Place, words: &Words) -> bool {
+        let (mut offset, mut it) = (place.offset(), place.it());
+        while let Some(encoding) = self.encoding(offset, words) {
+            let known = self.it(offset);
+            if (known.is_inside(), known.is_last()) != (it.is_inside(), it.is_last()) {
+                return false;
+            }
+            if !it.is_inside() || it.is_last() {
+                break;
+            }
+            offset += encoding.bytes();
+            it = it.next();
+        }
+        true
+    }
+
     /// Follows the flow from `entry`, at which the guest fetched, through at most `budget`
     /// instructions. What an earlier call left unfinished is followed afterwards; but an entry inside
     /// of an IT block that was not begun is forgotten, and is fetched again.
@@ -171,7 +194,10 @@ impl FrameProof {
             .ok_or(Contradiction::BeyondEnd.at(offset))?;
         let step = step(encoding, place.it());
         if self.map.execute(place, step.bytes)? == Known::Before {
-            return Ok(None);
+            if self.agrees(place, words) {
+                return Ok(None);
+            }
+            return Err(Contradiction::Block.at(offset));
         }
         if let Some(literal) = step.loads {
             self.load(place, literal)?;
@@ -201,16 +227,21 @@ impl FrameProof {
         }
     }
 
+    /// The place behind, if the flow goes on there. In an IT block each instruction may be skipped,
+    /// undefined ones and traps among them: the condition is not a part of what is proven.
     fn behind(&self, place: Place, step: &Step) -> Option<Place> {
+        let inside = place.it().is_inside();
+        let conditional = step.conditional || inside;
         let goes_on = match step.goes {
             Goes::Next => true,
-            Goes::Nowhere => false,
-            Goes::Jump(_) | Goes::Elsewhere => step.conditional,
+            Goes::Nowhere => inside,
+            Goes::Jump(_) | Goes::Elsewhere => conditional,
             Goes::Call(..) | Goes::CallElsewhere => {
-                step.conditional || self.after_call == AfterCall::Follow
+                conditional || self.after_call == AfterCall::Follow
             }
         };
-        let it = if step.opens.is_inside() {
+        // An IT in a block is undefined.
+        let it = if step.opens.is_inside() && !inside {
             step.opens
         } else {
             place.it().next()

@@ -1,0 +1,466 @@
+//! The same CPU where the guest runs in User mode: it walks shadow tables, and whatever stops it is
+//! the monitor's.
+
+use crate::board::{Board, Tables, word_of, word_of_host};
+use crate::flow::{self, At};
+use crate::hardware::Mmu;
+use crate::interpret::{self, Abort, Bus, Stop, ordered};
+use crate::native::{Event, Kind, settled};
+use hanok_cpu32::{
+    Access, Exception, Fault, FaultStatus, GuestAccess, Identity, Outcome, Refusal, Registers,
+    SystemRegister,
+};
+use hanok_decode::aarch32::{Encoding, ItState, UserMode, is_wide, sensitive};
+use hanok_deprivileged::{Answer, Code, CodePage, CodePages, Monitor, Ready, Slot, Stopped, Trap};
+use hanok_hal::Mutex;
+use hanok_hal::fake::FakeTableMemory;
+use hanok_paging::shadow::{AsidPool, HardwareRoot, Owed};
+use hanok_types::{Hpa, Ipa, Span};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// Words that one exception may read at most.
+const READS: u64 = 700;
+/// Exceptions without any progress.
+const TRIES: u32 = 4000;
+/// Calls of `ready` in a row.
+const CALLS: u32 = 400;
+
+/// Why the guest does not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcomes {
+    Event(Event),
+    Stopped(Stopped),
+    /// It executed a place that the documentation leaves out: the inside of something known.
+    Excused,
+    /// It makes no progress.
+    Stuck,
+}
+
+/// What memory an instruction reaches in User mode.
+struct Reach<'a> {
+    board: &'a Board,
+    mmu: &'a mut Mmu,
+    tables: &'a Tables,
+    root: HardwareRoot,
+    /// The words that were read and are not as the guest wrote them.
+    rewritten: Vec<usize>,
+    refused: Option<Abort>,
+}
+
+impl Reach<'_> {
+    fn find(&mut self, at: u32, kind: Kind) -> Result<(usize, u64), Abort> {
+        let found = self.mmu.find(self.tables, &self.root, at, kind);
+        let host = found.ok_or(Abort {
+            address: at,
+            write: kind == Kind::Write,
+            fault: None,
+        })?;
+        Ok((word_of_host(host), host))
+    }
+}
+
+impl Bus for Reach<'_> {
+    fn read(&mut self, address: u32, bytes: u32) -> Result<u32, Abort> {
+        let mut value = 0;
+        for number in 0..bytes {
+            let (word, host) = self.find(address.wrapping_add(number), Kind::Read)?;
+            if self.board.is_changed(word) {
+                self.rewritten.push(word);
+            }
+            value |= (self.board.original(word) >> (host % 4 * 8) & 0xff) << (8 * number);
+        }
+        Ok(value)
+    }
+
+    fn write(&mut self, address: u32, bytes: u32, value: u32) -> Result<(), Abort> {
+        let mut places = Vec::new();
+        for number in 0..bytes {
+            places.push(self.find(address.wrapping_add(number), Kind::Write)?);
+        }
+        for ((word, host), number) in places.into_iter().zip(0..) {
+            let shift = host % 4 * 8;
+            let byte = value >> (8 * number) & 0xff;
+            let old = self.board.original(word);
+            self.board.put(word, old & !(0xff << shift) | byte << shift);
+        }
+        Ok(())
+    }
+}
+
+/// For what User mode executes as the virtual CPU does.
+impl GuestAccess for Reach<'_> {
+    fn load(&mut self, access: Access) -> Result<u32, Refusal> {
+        let bytes = access.width.bytes() as u32;
+        let value = self.read(access.address, bytes);
+        let value = value.map_err(|abort| self.refuse(abort))?;
+        Ok(ordered(value, bytes, access.big_endian))
+    }
+
+    fn store(&mut self, access: Access, value: u32) -> Result<(), Refusal> {
+        let bytes = access.width.bytes() as u32;
+        let value = ordered(value, bytes, access.big_endian);
+        let done = self.write(access.address, bytes, value);
+        done.map_err(|abort| self.refuse(abort))
+    }
+}
+
+impl Reach<'_> {
+    fn refuse(&mut self, abort: Abort) -> Refusal {
+        self.refused = Some(abort);
+        Refusal::Again
+    }
+}
+
+pub struct Guest<const ROOTS: usize, const TABLES: usize> {
+    pub monitor: Monitor<Tables, ROOTS, TABLES>,
+    pub board: Board,
+    code: Mutex<Code>,
+    tables: Tables,
+    asids: AsidPool,
+    mmu: Mmu,
+    root: HardwareRoot,
+    /// Whether the guest has been entered, and not left since.
+    pub entered: bool,
+    /// What programs and the kernel executed in a page since it was written, by the number of its first
+    /// word.
+    executed: BTreeMap<usize, [BTreeSet<At>; 2]>,
+    pub exceptions: u64,
+    /// Whether words that trap are fetched for the monitor.
+    pub fetches: bool,
+    pub most_reads: u64,
+}
+
+fn pages(start: u32, count: usize) -> Option<CodePages> {
+    let span = Span::new(Ipa::new(start.into()), 4096 * count as u64)?;
+    Some(CodePages::new(
+        span,
+        Vec::leak(vec![CodePage::default(); count]),
+    ))
+}
+
+impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
+    pub fn new(board: Board, slots: usize, last_asid: u8) -> Self {
+        let pool = FakeTableMemory::new(ROOTS * 4 + TABLES / 4);
+        let tables = Tables(Rc::new(RefCell::new(pool)));
+        let slots = Vec::leak(vec![Slot::EMPTY; slots]);
+        let regions = [pages(crate::board::RAM, 512), pages(0, 4)];
+        Self {
+            monitor: Monitor::new(Identity::default(), tables.clone(), 0x7770_040e).expect("enough"),
+            board,
+            code: Mutex::new(Code::new(regions, slots, false)),
+            tables,
+            asids: AsidPool::with_last(0, last_asid),
+            mmu: Mmu::default(),
+            root: HardwareRoot {
+                table: Hpa::new(0),
+                asid: 0,
+                owed: Owed::Nothing,
+            },
+            entered: false,
+            executed: BTreeMap::new(),
+            exceptions: 0,
+            fetches: true,
+            most_reads: 0,
+        }
+    }
+
+    /// Whether something in the page of `word` was executed since it was written.
+    pub fn has_executed(&self, word: usize) -> bool {
+        self.executed.contains_key(&(word & !1023))
+    }
+
+    pub fn peek(&mut self) -> Option<Encoding> {
+        self.enter();
+        self.fetch().ok().map(|found| found.0)
+    }
+
+    fn enter(&mut self) {
+        if self.entered {
+            return;
+        }
+        self.entered = true;
+        for _ in 0..CALLS {
+            if !self.monitor.go_on_forgetting(&self.code) {
+                continue;
+            }
+            if let Ready::Yes(root) = self.monitor.ready(&mut self.asids) {
+                self.mmu.enter(&root);
+                self.root = root;
+                return;
+            }
+        }
+        panic!("the tables are never ready");
+    }
+
+    /// One instruction, or one exception that it led to, after all that had to be done first.
+    pub fn step(&mut self) -> Outcomes {
+        for _ in 0..TRIES {
+            self.enter();
+            let done = self.attempt();
+            for page in std::mem::take(&mut *self.board.written.borrow_mut()) {
+                self.executed.remove(&page);
+            }
+            if let Some(outcome) = done {
+                return outcome;
+            }
+        }
+        Outcomes::Stuck
+    }
+
+    fn half(&mut self, at: u32) -> Result<(u16, usize, u32), Trap> {
+        let found = self.mmu.find(&self.tables, &self.root, at, Kind::Execute);
+        let host = found.ok_or(Trap::PrefetchAbort {
+            status: 5,
+            address: at,
+        })?;
+        let word = word_of_host(host);
+        let half = (self.board.get(word) >> (host % 4 * 8)) as u16;
+        Ok((half, word, (host & 0xfff) as u32))
+    }
+
+    /// The instruction, and where it stands.
+    fn fetch(&mut self) -> Result<(Encoding, usize, u32), Trap> {
+        let Registers { pc, psr, .. } = self.monitor.registers;
+        let (first, word, offset) = self.half(pc)?;
+        if psr.thumb() {
+            let second = if is_wide(first) {
+                self.half(pc.wrapping_add(2))?.0
+            } else {
+                0
+            };
+            return Ok((Encoding::t32(first, second), word, offset));
+        }
+        let second = self.half(pc.wrapping_add(2))?.0;
+        let both = u32::from(second) << 16 | u32::from(first);
+        Ok((Encoding::A32(both), word, offset))
+    }
+
+    fn attempt(&mut self) -> Option<Outcomes> {
+        let (encoding, word, offset) = match self.fetch() {
+            Ok(found) => found,
+            Err(trap) => return self.serve(trap),
+        };
+        let psr = self.monitor.registers.psr;
+        // Some backends fetch the word, others leave that to the monitor.
+        self.monitor.fetched = match encoding {
+            Encoding::A32(word) if self.fetches && offset & 4 == 0 => Some(word),
+            _ => None,
+        };
+        let place = (offset, psr.thumb(), psr.it());
+        if !self.is_fine(encoding, word, place) {
+            return Some(Outcomes::Excused);
+        }
+        let entries = self.executed.entry(word & !1023).or_default();
+        let kernel = self.monitor.cpu.mode().is_privileged();
+        entries[usize::from(kernel)].insert(place);
+        let mut reach = Reach {
+            board: &self.board,
+            mmu: &mut self.mmu,
+            tables: &self.tables,
+            root: self.root,
+            rewritten: Vec::new(),
+            refused: None,
+        };
+        let it = ItState::from_bits(psr.it());
+        if let Some(found) = sensitive(encoding, it) {
+            if found.user.is_trapped() {
+                return self.serve(Trap::Undefined);
+            }
+            let (mut cpu, mut after) = (self.monitor.cpu.clone(), self.monitor.registers);
+            let outcome = cpu.execute(&mut after, &found, &mut reach);
+            return match outcome {
+                Outcome::Again => {
+                    let abort = reach.refused.expect("why it was refused");
+                    self.serve(data_abort(abort))
+                }
+                Outcome::Wait(wait) => {
+                    self.monitor.registers = after;
+                    Some(Outcomes::Event(Event::Waits(wait)))
+                }
+                // UNPREDICTABLE for a program: this CPU calls it undefined.
+                Outcome::Taken(_) | Outcome::Unknown => self.serve(Trap::Undefined),
+                _ => {
+                    self.monitor.registers = after;
+                    let thread = cpu.system(SystemRegister::Tpidrurw);
+                    self.monitor.cpu.set_tpidrurw(thread);
+                    let registers = &self.monitor.registers;
+                    let kept = settled(&self.monitor.cpu, registers);
+                    assert_eq!(settled(&cpu, registers), kept, "{encoding:x?}");
+                    Some(Outcomes::Event(Event::Retired))
+                }
+            };
+        }
+        let done = interpret::execute(&mut self.monitor.registers, encoding, &mut reach);
+        let rewritten = reach.rewritten;
+        self.check_rewritten(&rewritten);
+        match done {
+            Ok(()) => Some(Outcomes::Event(Event::Retired)),
+            Err(Stop::Undefined) => self.serve(Trap::Undefined),
+            Err(Stop::SupervisorCall) => self.serve(Trap::SupervisorCall),
+            Err(Stop::Breakpoint) => self.serve(Trap::PrefetchAbort {
+                status: 2,
+                address: self.monitor.registers.pc,
+            }),
+            Err(Stop::Data(abort)) => self.serve(data_abort(abort)),
+            Err(Stop::Unknown) => Some(Outcomes::Event(Event::Unknown)),
+        }
+    }
+
+    /// Whether the instruction may run in User mode: it is what the guest wrote or a trap in its
+    /// place, and of the kernel's nothing that does something else there.
+    fn is_fine(&self, encoding: Encoding, word: usize, place: At) -> bool {
+        let (offset, _, it) = place;
+        let it = ItState::from_bits(it);
+        let first = word & !1023;
+        let words: Vec<u32> = (first..first + 1024)
+            .map(|at| self.board.original(at))
+            .collect();
+        let original = match encoding {
+            Encoding::A32(_) => Encoding::A32(words[word - first]),
+            _ => original(&words, offset),
+        };
+        let user = match sensitive(original, it) {
+            // Of what is UNPREDICTABLE, a CPU of the guest's own does anything, too.
+            Some(found) if found.as_it_should_be => found.user,
+            _ => UserMode::Legal,
+        };
+        let kernel = self.monitor.cpu.mode().is_privileged();
+        let same = original == encoding || offset == 0xffe;
+        let trap = match encoding {
+            Encoding::A32(word) => word == 0xe7f0_00f0 || word & 0xffff_00f0 == 0xe7fa_00f0,
+            Encoding::Narrow(half) => half == 0xde00 || (0xde40..0xdec0).contains(&half),
+            Encoding::Wide(both) => both == 0xf7f0_a000 || both & 0xffff_f000 == 0xf7fa_a000,
+        };
+        if trap || same && !(kernel && user.must_be_rewritten()) {
+            return true;
+        }
+        // It may be the inside of something known.
+        let mut entries = self.executed_in(first);
+        entries[1].remove(&place);
+        let known = flow::follow(&words, &entries[1]);
+        let changed = |at: u32| {
+            let word = first + (at / 4) as usize;
+            let both = self.board.get(word) ^ self.board.original(word);
+            both >> (at % 4 * 8) & 0xffff != 0
+        };
+        // Of what is not as the guest wrote it, only that part has to be code.
+        let mut halves = flow::halves(offset, original).filter(|at| same || changed(*at));
+        let inside = halves.all(|at| known.is_other(at, place));
+        assert!(
+            inside,
+            "{:x?} {original:x?} runs as {encoding:x?} at {place:x?} of {first:#x}, {:x?}, {entries:x?}",
+            &words[(offset as usize / 4).saturating_sub(4)..][..8],
+            self.monitor.cpu.mode()
+        );
+        false
+    }
+
+    fn executed_in(&self, first: usize) -> [BTreeSet<At>; 2] {
+        self.executed.get(&first).cloned().unwrap_or_default()
+    }
+
+    /// What was rewritten, is code.
+    fn check_rewritten(&self, rewritten: &[usize]) {
+        for word in rewritten {
+            let first = word & !1023;
+            let words: Vec<u32> = (first..first + 1024)
+                .map(|at| self.board.original(at))
+                .collect();
+            let known = flow::follow(&words, &self.executed_in(first)[1]);
+            let offset = 4 * (word - first) as u32;
+            let code = [offset, offset + 2]
+                .iter()
+                .any(|at| known.code.contains_key(at));
+            assert!(code, "data at word {word:#x} were rewritten");
+        }
+    }
+
+    /// An exception that need not make sense, and what is left to do after it.
+    pub fn serve_any(&mut self, trap: Trap) -> Answer {
+        self.board.reads.set(0);
+        let answer = self.monitor.serve(trap, &self.code, &self.board);
+        let reads = self.board.reads.get();
+        assert!(reads <= READS, "{reads} reads for {trap:x?}, {answer:x?}");
+        self.entered = false;
+        self.enter();
+        answer
+    }
+
+    /// Lets the monitor serve an exception. `None` if the guest is to try again.
+    fn serve(&mut self, trap: Trap) -> Option<Outcomes> {
+        let before = (self.monitor.registers, self.monitor.cpu.clone());
+        self.exceptions += 1;
+        self.entered = false;
+        self.board.reads.set(0);
+        let answer = self.monitor.serve(trap, &self.code, &self.board);
+        let reads = self.board.reads.get();
+        self.most_reads = self.most_reads.max(reads);
+        assert!(reads <= READS, "{reads} reads for {trap:x?}, {answer:x?}");
+        let retired = Some(Outcomes::Event(Event::Retired));
+        match answer {
+            Answer::Resume | Answer::Yield => {
+                let same = before == (self.monitor.registers, self.monitor.cpu.clone());
+                if same { None } else { retired }
+            }
+            Answer::Device(device) => {
+                assert!(word_of(device.at.get()).is_none_or(|_| device.write));
+                let Trap::DataAbort { address, .. } = trap else {
+                    panic!("a device by {trap:?}");
+                };
+                let exception = Exception::DataAbort {
+                    address,
+                    fault: Fault::without_domain(FaultStatus::External),
+                    write: device.write,
+                };
+                self.monitor
+                    .cpu
+                    .take(&mut self.monitor.registers, exception);
+                retired
+            }
+            Answer::Fetch(_) => {
+                let address = match trap {
+                    Trap::PrefetchAbort { address, .. } => address,
+                    _ => self.monitor.registers.pc,
+                };
+                let exception = Exception::PrefetchAbort {
+                    address,
+                    fault: Fault::without_domain(FaultStatus::External),
+                };
+                self.monitor
+                    .cpu
+                    .take(&mut self.monitor.registers, exception);
+                retired
+            }
+            Answer::Page(page) => {
+                let number = page.start().get() / 4096;
+                assert!(self.board.absent.borrow_mut().remove(&number));
+                None
+            }
+            Answer::Hypercall => Some(Outcomes::Event(Event::Hypercall)),
+            Answer::Wait(wait) => Some(Outcomes::Event(Event::Waits(wait))),
+            Answer::Stop(stopped) => Some(Outcomes::Stopped(stopped)),
+            other => panic!("{other:?} for {trap:?}"),
+        }
+    }
+}
+
+fn original(words: &[u32], offset: u32) -> Encoding {
+    let half = |offset: u32| {
+        let word = words.get((offset / 4) as usize).copied().unwrap_or(0);
+        (word >> (offset % 4 * 8)) as u16
+    };
+    Encoding::t32(half(offset), half(offset + 2))
+}
+
+fn data_abort(abort: Abort) -> Trap {
+    let status = match abort.fault {
+        Some(_) => 1,
+        None => 5,
+    };
+    Trap::DataAbort {
+        status: status | u32::from(abort.write) << 11,
+        address: abort.address,
+    }
+}

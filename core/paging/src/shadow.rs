@@ -92,6 +92,16 @@ impl Window {
     }
 }
 
+/// The root of a view that was used last, which most uses ask for again.
+#[derive(Clone, Copy, Debug)]
+struct Latest {
+    number: usize,
+    /// When the root got its owner.
+    owned: u64,
+    /// The space, as it was asked for.
+    space: GuestSpace,
+}
+
 /// What the CPU's registers are to hold while the guest runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HardwareRoot {
@@ -114,6 +124,8 @@ pub struct Shadow<M, const ROOTS: usize, const TABLES: usize> {
     tables: Tables<TABLES>,
     /// Counts uses of roots and tables, to find the oldest.
     clock: u64,
+    /// The root that each view had last: the kernel's, then programs'.
+    latest: [Option<Latest>; 2],
     /// The pool of ASIDs of the CPU that the vCPU was entered on last.
     pool: u8,
 }
@@ -137,6 +149,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             roots,
             tables,
             clock: 0,
+            latest: [None; 2],
             pool: 0,
         })
     }
@@ -201,6 +214,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
 
     /// The number of the root for a view; one is taken if there is none.
     fn root_of(&mut self, space: &GuestSpace, view: Privilege) -> Progress<usize> {
+        if let Some(number) = self.latest_root(space, view) {
+            return Progress::Done(number);
+        }
         let owner = Owner::new(space, view);
         let found = self.roots.iter().position(|one| one.owner == Some(owner));
         let number = match found {
@@ -212,9 +228,25 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         };
         self.clock += 1;
         let root = &mut self.roots[number];
+        if found.is_none() {
+            root.owned = self.clock;
+        }
         root.owner = Some(owner);
         root.used = self.clock;
+        self.latest[view as usize] = Some(Latest {
+            number,
+            owned: root.owned,
+            space: *space,
+        });
         Progress::Done(number)
+    }
+
+    /// The root that this view had last, if it is still this space's.
+    fn latest_root(&self, space: &GuestSpace, view: Privilege) -> Option<usize> {
+        let latest = self.latest[view as usize].as_ref()?;
+        let root = self.roots.get(latest.number)?;
+        let same = root.owner.is_some() && root.owned == latest.owned;
+        (same && latest.space == *space).then_some(latest.number)
     }
 
     /// An empty root without an owner: one that is free, or else the one that was used longest ago.

@@ -83,6 +83,7 @@ fn serve(pcpu: &mut Pcpu<Host>, record: &Record, number: u32) -> (Cause, After) 
     if let Trap::DataAbort { address, .. } = trap {
         own.monitor.fault_address = address;
     }
+    own.monitor.fetched = (!psr.thumb()).then_some(record.word);
     let answer = own.monitor.serve(trap, own.code, &host);
     carry_out(pcpu, answer)
 }

@@ -60,6 +60,8 @@ pub struct Record {
     pub faults: u32,
     /// Which of them is taken.
     pub fault: u32,
+    /// The A32 word that was undefined, or an SVC.
+    pub word: u32,
     /// The ASIDs of this CPU.
     pub asids: AsidPool,
 }
@@ -112,6 +114,12 @@ window_leave:
     str     r2, [r0, #{psr}]
     add     r3, r0, #52
     stmia   r3, {{sp, lr}}^
+    clrex
+    // The word that was undefined, or SVC: the guest has just executed it, so that it can be read.
+    cmp     r1, #2
+    tstls   r2, #0x20               // T
+    ldreq   r3, [lr, #-4]
+    streq   r3, [r0, #{word}]
     clrex
     cpsid   aif, #0x13
     ldr     r4, [r0, #{own}]
@@ -179,6 +187,7 @@ hanok_window_records:
     handler = const offset_of!(Record, handler),
     faults = const offset_of!(Record, faults),
     fault = const offset_of!(Record, fault),
+    word = const offset_of!(Record, word),
 );
 
 unsafe extern "C" {
@@ -235,6 +244,7 @@ pub fn install(stack: u64) {
             handler: super::exits::exited as *const () as u32,
             faults: crate::supervisor::vectors(),
             fault: 0,
+            word: 0,
             asids: AsidPool::with_last(cpu::own_id().index() as u8, OWN_ASID - 1),
         });
     }

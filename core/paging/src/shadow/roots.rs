@@ -77,6 +77,8 @@ pub(super) struct Root {
     pub tag: Option<Tag>,
     /// The clock when it was used last.
     pub used: u64,
+    /// The clock when it got its owner.
+    pub owned: u64,
     /// The descriptors that are not 0, that of the window left out.
     pub filled: Indices,
     /// A bit for each megabyte of the host, modulo 64, to which a section may lead.
@@ -92,6 +94,7 @@ impl Root {
             owner: None,
             tag: None,
             used: 0,
+            owned: 0,
             filled: Indices([0; ENTRIES / BITS]),
             sections: 0,
             supersections: false,

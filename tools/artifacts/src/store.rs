@@ -13,6 +13,7 @@ use hanok_system::Architecture;
 
 use crate::apt::{self, Apt, Package, newest};
 use crate::cache::{Cache, Resolved};
+use crate::rewritten;
 use hanok_base::ui;
 
 /// The folder of the cache in which toolchains are.
@@ -40,13 +41,22 @@ impl Store {
     /// The user's cache.
     pub fn open(yes: bool, refresh: bool) -> Result<Self> {
         Ok(Self {
-            cache: Cache::open()?,
             yes,
             refresh,
+            ..Self::of(Cache::open()?)
+        })
+    }
+
+    /// The things in `cache`; what is missing is downloaded if the user agrees.
+    pub(crate) fn of(cache: Cache) -> Self {
+        Self {
+            cache,
+            yes: false,
+            refresh: false,
             agreed: Cell::new(false),
             non_free: Cell::new(false),
             apt: OnceCell::new(),
-        })
+        }
     }
 
     /// Adds Debian's component non-free to the private apt; must be called before that is first
@@ -171,14 +181,15 @@ impl Store {
     }
 
     /// Cleans up after an update: removes unpacked packages that no reference leads to, and all
-    /// initramfs files and boards' trees, which are made again when they are needed.
+    /// initramfs files, boards' trees and rewritten kernels, which are made again when they are
+    /// needed.
     pub fn prune(&self) -> Result<()> {
         if !self.refresh {
             return Ok(());
         }
         let _lock = self.cache.lock()?;
         let kept = self.cache.all_resolved();
-        for made in ["initramfs", "trees"].map(|name| self.cache.path(name)) {
+        for made in ["initramfs", "trees", rewritten::FOLDER].map(|name| self.cache.path(name)) {
             if made.exists() {
                 fs::remove_dir_all(made)?;
             }
@@ -213,14 +224,7 @@ mod tests {
     #[test]
     fn what_two_vms_want_is_missing_once() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store {
-            cache: Cache::at(dir.path()).unwrap(),
-            yes: true,
-            refresh: false,
-            agreed: Cell::new(false),
-            non_free: Cell::new(false),
-            apt: OnceCell::new(),
-        };
+        let store = Store::of(Cache::at(dir.path()).unwrap());
         let one = |name: &str| (name.to_owned(), format!("some {name}"));
         let wanted = [one("kernel"), one("busybox"), one("kernel"), one("busybox")];
         assert_eq!(store.missing(&wanted), ["some kernel", "some busybox"]);

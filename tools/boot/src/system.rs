@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use hanok_system::{
     Architecture, Artifacts, Boot, BuildKey, Description, Diagnostic, DtbRef, Files, FirmwareRef,
-    InitramfsRef, KernelRef, Key, Modules, Style,
+    InitramfsRef, KernelRef, Key, Modules, RawKernel, Style,
 };
 
 use crate::overrides::Overrides;
@@ -16,6 +16,7 @@ use hanok_artifacts::cargo::{self, Variant};
 use hanok_artifacts::initramfs::modules::{NoModule, Selection};
 use hanok_artifacts::kernel::KernelSpec;
 use hanok_artifacts::qemu::{self, Qemu};
+use hanok_artifacts::rewritten::{self, Rewritten};
 use hanok_artifacts::{Store, u_boot};
 use hanok_base::exit::{Blame, Code, Failure, Outcome, failure};
 use hanok_base::outputs;
@@ -109,6 +110,10 @@ pub fn refused(diagnostics: Vec<Diagnostic>) -> Failure {
 pub struct Resolved {
     /// The kernel, or the firmware.
     pub kernel: PathBuf,
+    /// The memory of a kernel that was unpacked and rewritten.
+    pub raw: Option<RawKernel>,
+    /// What was made of the kernel, in a line for the user, where it was to be rewritten.
+    pub rewritten: Option<String>,
     /// Whether that is a firmware.
     pub firmware: bool,
     /// The initramfs.
@@ -164,13 +169,18 @@ pub fn resolve(root: &Path, store: &Store, artifacts: &[Artifacts]) -> Outcome<V
         .collect()
 }
 
-/// As [`resolve`], for a description: an error names its line.
+/// As [`resolve`], for a description: an error names its line, and the user is told which kernels
+/// were rewritten.
 pub fn resolve_of(root: &Path, store: &Store, system: &Description) -> Outcome<Vec<Resolved>> {
     let artifacts = system.artifacts();
     ask_consent(store, &wanted(&artifacts))?;
     let all = artifacts.iter().enumerate();
-    all.map(|(vm, of_vm)| resolve_one(root, store, system, (vm, of_vm)))
-        .collect()
+    let all = all.map(|(vm, of_vm)| resolve_one(root, store, system, (vm, of_vm)));
+    let all = all.collect::<Outcome<Vec<_>>>()?;
+    let mut lines: Vec<_> = all.iter().flat_map(|found| &found.rewritten).collect();
+    lines.dedup();
+    lines.iter().for_each(|line| eprintln!("{line}"));
+    Ok(all)
 }
 
 fn resolve_one(
@@ -310,8 +320,20 @@ fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Reso
             return Err(failure(Code::Setup, "no kernel"));
         }
     };
+    let rewritten = if artifacts.rewrite {
+        store.rewritten(&image).blame(Code::Setup)?
+    } else {
+        None
+    };
+    let line = rewritten.as_ref().map(Rewritten::line);
+    let (image, raw) = match rewritten.map(|found| found.outcome) {
+        Some(rewritten::Outcome::Kernel { image, memory, .. }) => (image, Some(memory)),
+        Some(rewritten::Outcome::Refused(_)) | None => (image, None),
+    };
     Ok(Resolved {
         kernel: image,
+        raw,
+        rewritten: line,
         firmware: matches!(artifacts.boot, Boot::Firmware(_)),
         initramfs,
     })
@@ -390,6 +412,7 @@ impl ReadFiles {
         let initramfs = resolved.initramfs.as_deref();
         Ok(Files {
             boot: self.read(&resolved.kernel)?,
+            raw: resolved.raw,
             initramfs: initramfs.map(|path| self.read(path)).transpose()?,
         })
     }

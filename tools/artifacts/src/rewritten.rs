@@ -22,11 +22,9 @@ use hanok_system::{KernelSizes, RawKernel};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::store::Store;
+use crate::store::{REWRITTEN, Store};
 use hanok_base::ui::LongStep;
 
-/// The cache's folder of such kernels.
-pub(crate) const FOLDER: &str = "rewritten";
 /// A number that is raised by changes to an entry's form, or to what is made of a scan.
 const GENERATION: u32 = 1;
 
@@ -117,7 +115,7 @@ impl Store {
             return Ok(None);
         }
         let name = kernel.file_name().unwrap_or_default().to_string_lossy();
-        let folder = format!("{FOLDER}/{}", key(&bytes));
+        let folder = format!("{REWRITTEN}/{}", key(&bytes));
         let found = |record, cached| {
             let outcome = outcome(record, &self.cache.path(&folder));
             let name = name.clone().into_owned();

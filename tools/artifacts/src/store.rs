@@ -13,11 +13,12 @@ use hanok_system::Architecture;
 
 use crate::apt::{self, Apt, Package, newest};
 use crate::cache::{Cache, Resolved};
-use crate::rewritten;
 use hanok_base::ui;
 
 /// The folder of the cache in which toolchains are.
 pub(crate) const TOOLCHAINS: &str = "toolchains";
+/// The folder of the cache in which rewritten kernels are.
+pub(crate) const REWRITTEN: &str = "rewritten";
 
 /// The cache, and the private apt once it is needed.
 pub struct Store {
@@ -189,7 +190,7 @@ impl Store {
         }
         let _lock = self.cache.lock()?;
         let kept = self.cache.all_resolved();
-        for made in ["initramfs", "trees", rewritten::FOLDER].map(|name| self.cache.path(name)) {
+        for made in ["initramfs", "trees", REWRITTEN].map(|name| self.cache.path(name)) {
             if made.exists() {
                 fs::remove_dir_all(made)?;
             }

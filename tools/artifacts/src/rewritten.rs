@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use hanok_previrt::container::zimage;
-use hanok_previrt::{Options, Patched, Refusal, Scan, Sites};
+use hanok_previrt::{Options, Patched, Refusal, Scan, SideFile, Sites};
 use hanok_system::{KernelSizes, RawKernel};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -181,8 +181,8 @@ fn key(bytes: &[u8]) -> String {
 fn make(bytes: Vec<u8>, folder: &Path) -> Result<Record> {
     let record = match rewrite(bytes) {
         Ok((patched, memory)) => {
-            fs::write(folder.join(IMAGE), &patched.bytes)?;
-            fs::write(folder.join(SIDE), patched.side.to_json())?;
+            write(folder, IMAGE, &patched.bytes)?;
+            write(folder, SIDE, patched.side.to_json().as_bytes())?;
             Record::Kernel {
                 offset: memory.offset,
                 size: memory.size,
@@ -194,8 +194,13 @@ fn make(bytes: Vec<u8>, folder: &Path) -> Result<Record> {
             why: format!("{}: {}", refusal.what, refusal.why),
         },
     };
-    fs::write(folder.join(RECORD), toml::to_string(&record)?)?;
+    write(folder, RECORD, toml::to_string(&record)?.as_bytes())?;
     Ok(record)
+}
+
+fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
+    let path = folder.join(name);
+    fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn rewrite(bytes: Vec<u8>) -> Result<(Patched, RawKernel), Refusal> {
@@ -206,7 +211,21 @@ fn rewrite(bytes: Vec<u8>) -> Result<(Patched, RawKernel), Refusal> {
         sites: Sites::Silent,
         ..Options::default()
     };
-    Ok((hanok_previrt::rewrite(scan, options)?, memory))
+    let patched = hanok_previrt::rewrite(scan, options)?;
+    no_thumb(&patched.side)?;
+    Ok((patched, memory))
+}
+
+/// Refuses a kernel in T32: the hypervisor knows only traps of A32 for certain.
+fn no_thumb(side: &SideFile) -> Result<(), Refusal> {
+    if side.changes.iter().any(|change| change.thumb) {
+        return Err(Refusal::new(
+            "this kernel is in T32",
+            "the hypervisor does not know all traps that would be put into it",
+            "build it without CONFIG_THUMB2_KERNEL",
+        ));
+    }
+    Ok(())
 }
 
 /// The memory of the kernel: as the zImage says, else as the kernel itself is linked. The larger of

@@ -75,6 +75,54 @@ fn what_is_not_whole_is_made_again() {
 }
 
 #[test]
+fn two_runs_at_once_make_it_once() {
+    let (dir, _) = store();
+    let before = sample::image_with_area();
+    let (_kernel_dir, path) = file(&sample::zimage(&before));
+    let run = || {
+        let store = Store::of(Cache::at(dir.path()).unwrap());
+        let found = store.rewritten(&path).unwrap().unwrap();
+        (found.cached, fs::read(kernel(&found).0).unwrap())
+    };
+    let all: Vec<_> = std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
+    assert_eq!(all.iter().filter(|(cached, _)| !cached).count(), 1);
+    assert!(all.iter().all(|(_, bytes)| bytes == &all[0].1));
+    assert_eq!(all[0].1.len(), before.len());
+}
+
+#[test]
+fn what_cannot_be_written_leaves_nothing() {
+    let (dir, store) = store();
+    let (_kernel_dir, path) = file(&sample::zimage(&sample::image(true)));
+    // A file is where the folder of such kernels is to be.
+    fs::write(dir.path().join(REWRITTEN), "").unwrap();
+    assert!(store.rewritten(&path).is_err());
+    fs::remove_file(dir.path().join(REWRITTEN)).unwrap();
+    assert_eq!(fs::read_dir(dir.path().join("tmp")).unwrap().count(), 0);
+    assert!(!store.rewritten(&path).unwrap().unwrap().cached);
+}
+
+#[test]
+fn code_in_t32_stays_as_it_is() {
+    let options = Options {
+        sites: Sites::Silent,
+        ..Options::default()
+    };
+    let of = |file: Vec<u8>| {
+        let scan = hanok_previrt::scan(file).unwrap();
+        no_thumb(&hanok_previrt::rewrite(scan, options).unwrap().side)
+    };
+    assert!(of(sample::image(true)).is_ok());
+    assert!(
+        of(sample::object(1, 1, 40)).is_err(),
+        "both instruction sets"
+    );
+}
+
+#[test]
 fn what_is_not_understood_is_used_as_it_is_and_remembered() {
     let (_dir, store) = store();
     let (_kernel_dir, path) = file(&sample::zimage(&vec![0x55; 4096]));

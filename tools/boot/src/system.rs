@@ -1,6 +1,6 @@
 //! Systems as the commands use them: reads descriptions, finds what they need, and builds images.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use hanok_artifacts::cargo::{self, Variant};
 use hanok_artifacts::initramfs::modules::{NoModule, Selection};
 use hanok_artifacts::kernel::KernelSpec;
 use hanok_artifacts::qemu::{self, Qemu};
-use hanok_artifacts::rewritten::{self, Rewritten};
+use hanok_artifacts::rewritten;
 use hanok_artifacts::{Store, u_boot};
 use hanok_base::exit::{Blame, Code, Failure, Outcome, failure};
 use hanok_base::outputs;
@@ -177,10 +177,20 @@ pub fn resolve_of(root: &Path, store: &Store, system: &Description) -> Outcome<V
     let all = artifacts.iter().enumerate();
     let all = all.map(|(vm, of_vm)| resolve_one(root, store, system, (vm, of_vm)));
     let all = all.collect::<Outcome<Vec<_>>>()?;
-    let mut lines: Vec<_> = all.iter().flat_map(|found| &found.rewritten).collect();
-    lines.dedup();
-    lines.iter().for_each(|line| eprintln!("{line}"));
+    for line in rewritten_lines(&all) {
+        eprintln!("{line}");
+    }
     Ok(all)
+}
+
+/// The lines about kernels that were to be rewritten, one for each kernel: several VMs may have it.
+fn rewritten_lines(all: &[Resolved]) -> Vec<&str> {
+    let mut told = BTreeSet::new();
+    let lines = all.iter().filter_map(|found| {
+        let line = found.rewritten.as_deref()?;
+        told.insert(&found.kernel).then_some(line)
+    });
+    lines.collect()
 }
 
 fn resolve_one(
@@ -320,22 +330,37 @@ fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Reso
             return Err(failure(Code::Setup, "no kernel"));
         }
     };
-    let rewritten = if artifacts.rewrite {
-        store.rewritten(&image).blame(Code::Setup)?
-    } else {
-        None
-    };
-    let line = rewritten.as_ref().map(Rewritten::line);
-    let (image, raw) = match rewritten.map(|found| found.outcome) {
-        Some(rewritten::Outcome::Kernel { image, memory, .. }) => (image, Some(memory)),
-        Some(rewritten::Outcome::Refused(_)) | None => (image, None),
-    };
-    Ok(Resolved {
+    let resolved = Resolved {
         kernel: image,
-        raw,
-        rewritten: line,
+        raw: None,
+        rewritten: None,
         firmware: matches!(artifacts.boot, Boot::Firmware(_)),
         initramfs,
+    };
+    if artifacts.rewrite {
+        rewrite(store, resolved)
+    } else {
+        Ok(resolved)
+    }
+}
+
+/// With its kernel unpacked and rewritten, if that is a zImage that is understood.
+fn rewrite(store: &Store, resolved: Resolved) -> Outcome<Resolved> {
+    let Some(found) = store.rewritten(&resolved.kernel).blame(Code::Setup)? else {
+        return Ok(resolved);
+    };
+    let line = Some(found.line());
+    Ok(match found.outcome {
+        rewritten::Outcome::Kernel { image, memory, .. } => Resolved {
+            kernel: image,
+            raw: Some(memory),
+            rewritten: line,
+            ..resolved
+        },
+        rewritten::Outcome::Refused(_) => Resolved {
+            rewritten: line,
+            ..resolved
+        },
     })
 }
 
@@ -425,5 +450,28 @@ impl ReadFiles {
         let bytes = Arc::new(bytes);
         self.0.insert(path.to_owned(), Arc::clone(&bytes));
         Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_of_two_vms_is_told_once() {
+        let resolved = |kernel: &str, line: Option<&str>| Resolved {
+            kernel: kernel.into(),
+            raw: None,
+            rewritten: line.map(str::to_owned),
+            firmware: false,
+            initramfs: None,
+        };
+        let all = [
+            resolved("one", Some("made")),
+            resolved("one", Some("made (cached)")),
+            resolved("plain", None),
+            resolved("other", Some("made")),
+        ];
+        assert_eq!(rewritten_lines(&all), ["made", "made"]);
     }
 }

@@ -17,6 +17,8 @@ use hanok_base::ui;
 
 /// The folder of the cache in which toolchains are.
 pub(crate) const TOOLCHAINS: &str = "toolchains";
+/// The folder of the cache in which rewritten kernels are.
+pub(crate) const REWRITTEN: &str = "rewritten";
 
 /// The cache, and the private apt once it is needed.
 pub struct Store {
@@ -40,13 +42,22 @@ impl Store {
     /// The user's cache.
     pub fn open(yes: bool, refresh: bool) -> Result<Self> {
         Ok(Self {
-            cache: Cache::open()?,
             yes,
             refresh,
+            ..Self::of(Cache::open()?)
+        })
+    }
+
+    /// The things in `cache`; what is missing is downloaded if the user agrees.
+    pub(crate) fn of(cache: Cache) -> Self {
+        Self {
+            cache,
+            yes: false,
+            refresh: false,
             agreed: Cell::new(false),
             non_free: Cell::new(false),
             apt: OnceCell::new(),
-        })
+        }
     }
 
     /// Adds Debian's component non-free to the private apt; must be called before that is first
@@ -171,14 +182,15 @@ impl Store {
     }
 
     /// Cleans up after an update: removes unpacked packages that no reference leads to, and all
-    /// initramfs files and boards' trees, which are made again when they are needed.
+    /// initramfs files, boards' trees and rewritten kernels, which are made again when they are
+    /// needed.
     pub fn prune(&self) -> Result<()> {
         if !self.refresh {
             return Ok(());
         }
         let _lock = self.cache.lock()?;
         let kept = self.cache.all_resolved();
-        for made in ["initramfs", "trees"].map(|name| self.cache.path(name)) {
+        for made in ["initramfs", "trees", REWRITTEN].map(|name| self.cache.path(name)) {
             if made.exists() {
                 fs::remove_dir_all(made)?;
             }
@@ -213,14 +225,7 @@ mod tests {
     #[test]
     fn what_two_vms_want_is_missing_once() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store {
-            cache: Cache::at(dir.path()).unwrap(),
-            yes: true,
-            refresh: false,
-            agreed: Cell::new(false),
-            non_free: Cell::new(false),
-            apt: OnceCell::new(),
-        };
+        let store = Store::of(Cache::at(dir.path()).unwrap());
         let one = |name: &str| (name.to_owned(), format!("some {name}"));
         let wanted = [one("kernel"), one("busybox"), one("kernel"), one("busybox")];
         assert_eq!(store.missing(&wanted), ["some kernel", "some busybox"]);

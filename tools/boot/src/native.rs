@@ -57,6 +57,7 @@ impl Guest {
             initramfs: Some(InitramfsRef::Busybox {
                 modules: Modules::Default,
             }),
+            rewrite: false,
         };
         let (cpu, binary) = match spec.architecture {
             Architecture::Arm64 => (NATIVE_CPU, qemu::PROGRAM),
@@ -109,6 +110,8 @@ impl Guest {
         // A guest of a 64-bit board may be measured as a 32-bit one, on that machine.
         let artifacts = [Artifacts {
             architecture,
+            // QEMU's CPU runs it as it is.
+            rewrite: false,
             ..self.artifacts.clone()
         }];
         let qemu = system::prepare(store, &artifacts)?;

@@ -1,6 +1,6 @@
 //! Systems as the commands use them: reads descriptions, finds what they need, and builds images.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use hanok_system::{
     Architecture, Artifacts, Boot, BuildKey, Description, Diagnostic, DtbRef, Files, FirmwareRef,
-    InitramfsRef, KernelRef, Key, Modules, Style,
+    InitramfsRef, KernelRef, Key, Modules, RawKernel, Style,
 };
 
 use crate::overrides::Overrides;
@@ -16,6 +16,7 @@ use hanok_artifacts::cargo::{self, Variant};
 use hanok_artifacts::initramfs::modules::{NoModule, Selection};
 use hanok_artifacts::kernel::KernelSpec;
 use hanok_artifacts::qemu::{self, Qemu};
+use hanok_artifacts::rewritten;
 use hanok_artifacts::{Store, u_boot};
 use hanok_base::exit::{Blame, Code, Failure, Outcome, failure};
 use hanok_base::outputs;
@@ -109,6 +110,10 @@ pub fn refused(diagnostics: Vec<Diagnostic>) -> Failure {
 pub struct Resolved {
     /// The kernel, or the firmware.
     pub kernel: PathBuf,
+    /// The memory of a kernel that was unpacked and rewritten.
+    pub raw: Option<RawKernel>,
+    /// What was made of the kernel, in a line for the user, where it was to be rewritten.
+    pub rewritten: Option<String>,
     /// Whether that is a firmware.
     pub firmware: bool,
     /// The initramfs.
@@ -164,13 +169,28 @@ pub fn resolve(root: &Path, store: &Store, artifacts: &[Artifacts]) -> Outcome<V
         .collect()
 }
 
-/// As [`resolve`], for a description: an error names its line.
+/// As [`resolve`], for a description: an error names its line, and the user is told which kernels
+/// were rewritten.
 pub fn resolve_of(root: &Path, store: &Store, system: &Description) -> Outcome<Vec<Resolved>> {
     let artifacts = system.artifacts();
     ask_consent(store, &wanted(&artifacts))?;
     let all = artifacts.iter().enumerate();
-    all.map(|(vm, of_vm)| resolve_one(root, store, system, (vm, of_vm)))
-        .collect()
+    let all = all.map(|(vm, of_vm)| resolve_one(root, store, system, (vm, of_vm)));
+    let all = all.collect::<Outcome<Vec<_>>>()?;
+    for line in rewritten_lines(&all) {
+        eprintln!("{line}");
+    }
+    Ok(all)
+}
+
+/// The lines about kernels that were to be rewritten, one for each kernel: several VMs may have it.
+fn rewritten_lines(all: &[Resolved]) -> Vec<&str> {
+    let mut told = BTreeSet::new();
+    let lines = all.iter().filter_map(|found| {
+        let line = found.rewritten.as_deref()?;
+        told.insert(&found.kernel).then_some(line)
+    });
+    lines.collect()
 }
 
 fn resolve_one(
@@ -310,10 +330,37 @@ fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Reso
             return Err(failure(Code::Setup, "no kernel"));
         }
     };
-    Ok(Resolved {
+    let resolved = Resolved {
         kernel: image,
+        raw: None,
+        rewritten: None,
         firmware: matches!(artifacts.boot, Boot::Firmware(_)),
         initramfs,
+    };
+    if artifacts.rewrite {
+        rewrite(store, resolved)
+    } else {
+        Ok(resolved)
+    }
+}
+
+/// With its kernel unpacked and rewritten, if that is a zImage that is understood.
+fn rewrite(store: &Store, resolved: Resolved) -> Outcome<Resolved> {
+    let Some(found) = store.rewritten(&resolved.kernel).blame(Code::Setup)? else {
+        return Ok(resolved);
+    };
+    let line = Some(found.line());
+    Ok(match found.outcome {
+        rewritten::Outcome::Kernel { image, memory, .. } => Resolved {
+            kernel: image,
+            raw: Some(memory),
+            rewritten: line,
+            ..resolved
+        },
+        rewritten::Outcome::Refused(_) => Resolved {
+            rewritten: line,
+            ..resolved
+        },
     })
 }
 
@@ -390,6 +437,7 @@ impl ReadFiles {
         let initramfs = resolved.initramfs.as_deref();
         Ok(Files {
             boot: self.read(&resolved.kernel)?,
+            raw: resolved.raw,
             initramfs: initramfs.map(|path| self.read(path)).transpose()?,
         })
     }
@@ -402,5 +450,28 @@ impl ReadFiles {
         let bytes = Arc::new(bytes);
         self.0.insert(path.to_owned(), Arc::clone(&bytes));
         Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_of_two_vms_is_told_once() {
+        let resolved = |kernel: &str, line: Option<&str>| Resolved {
+            kernel: kernel.into(),
+            raw: None,
+            rewritten: line.map(str::to_owned),
+            firmware: false,
+            initramfs: None,
+        };
+        let all = [
+            resolved("one", Some("made")),
+            resolved("one", Some("made (cached)")),
+            resolved("plain", None),
+            resolved("other", Some("made")),
+        ];
+        assert_eq!(rewritten_lines(&all), ["made", "made"]);
     }
 }

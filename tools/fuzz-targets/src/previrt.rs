@@ -2,7 +2,8 @@
 
 use hanok_previrt::site::Certainty;
 use hanok_previrt::{
-    Compression, Kind, Options, Patched, SideFile, Trampolines, patch, revert, sample, scan,
+    Compression, Kind, Options, Patched, Scan, SideFile, Sites, Trampolines, patch, revert, sample,
+    scan,
 };
 
 /// A scanned file is rewritten at its certain sites alone, and the rewrite can be undone; a refusal
@@ -23,9 +24,21 @@ pub fn previrt_file(data: &[u8]) {
         ..Options::default()
     };
     let patched = patch(&scan, options).or_else(|_| patch(&scan, Trampolines::All));
-    let Ok(Patched { bytes, side }) = patched else {
-        return;
+    if let Ok(patched) = patched {
+        previrt_rewritten(&scan, &patched);
+    }
+    let options = Options {
+        sites: Sites::Silent,
+        ..options
     };
+    if let Ok(patched) = patch(&scan, options) {
+        previrt_rewritten(&scan, &patched);
+        assert!(patched.side.words.is_empty() && patched.side.reserved.is_empty());
+    }
+}
+
+/// Only certain sites are changed, and that can be undone.
+fn previrt_rewritten(scan: &Scan, Patched { bytes, side }: &Patched) {
     let appended = side.reserved.iter().any(|area| area.appended);
     assert!(bytes.len() == scan.content.len() || appended && bytes.len() > scan.content.len());
     let sure = scan
@@ -56,7 +69,7 @@ pub fn previrt_file(data: &[u8]) {
         .zip(&scan.content)
         .map(|(after, before)| after == before);
     assert!(same.zip(may_change).all(|(same, may)| same || may));
-    assert!(revert(&bytes, &side).expect("what was done is undone") == scan.content);
+    assert!(revert(bytes, side).expect("what was done is undone") == scan.content);
 }
 
 /// Any bytes are a side file or are refused; none that is not a file's own turns that file into

@@ -91,6 +91,7 @@ pub fn kernel_image(data: &[u8]) {
     let files = Files {
         boot: kernel.into(),
         initramfs: Some(b"an initramfs".to_vec().into()),
+        raw: None,
     };
     match sound().build(&image(4096, 0x3_0123, true), &[files], None, &KEY) {
         Ok(image) => check_image(&image, data),
@@ -104,6 +105,7 @@ pub fn hypervisor_binary(data: &[u8]) {
     let files = Files {
         boot: kernel.clone().into(),
         initramfs: None,
+        raw: None,
     };
     match sound().build(data, &[files], None, &KEY) {
         Ok(image) => {
@@ -208,7 +210,9 @@ pub(crate) fn description_seeds() -> Vec<Vec<u8>> {
         firmware = \"u-boot:qemu_arm64\"\nmemory = \"64M\"\ncpus = [0, 0, 1]\n\
         devices = [\"pl061@9030000\"]\ntrusted = true\nautostart = false\n[[vm]]\nname = \"b\"\n\
         kernel = \"guest:conformance\"\nmemory = \"64M\"\nvcpus = 2\n";
-    [SOUND, more, linux, several]
+    let rewritten = "board = \"qemu-virt-arm-pl1\"\n[[vm]]\nname = \"a\"\n\
+        kernel = \"debian:6.1\"\nrewrite = false\nmemory = \"64M\"\n";
+    [SOUND, more, linux, several, rewritten]
         .map(|text| text.as_bytes().to_vec())
         .into()
 }

@@ -11,6 +11,10 @@
 
 #![forbid(unsafe_code)]
 
+/// A number that is raised by each change to what is found in a file or to what becomes of it, so
+/// that results that are kept can be told from those of a former version.
+pub const VERSION: u32 = 1;
+
 mod area;
 mod bytes;
 pub mod container;
@@ -33,7 +37,8 @@ mod trap;
 
 pub use container::unpack::Compression;
 pub use patch::{
-    Form, Options, Patched, Reserved, SideFile, Trampolines, patch, revert, rewrite, rewritten,
+    Form, Options, Patched, Reserved, SideFile, Sites, Trampolines, patch, revert, rewrite,
+    rewritten,
 };
 pub use refusal::{Refusal, Result};
 pub use report::{InstructionCount, Report, ReportedSite};

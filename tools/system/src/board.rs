@@ -70,11 +70,14 @@ pub enum Architecture {
     Arm,
 }
 
+/// The backend for CPUs without virtualization hardware.
+const DEPRIVILEGED: &str = "deprivileged";
+
 /// The CPU backends, and the architecture of their guests.
 const BACKENDS: [(&str, Architecture); 3] = [
     ("el2", Architecture::Arm64),
     ("hyp", Architecture::Arm),
-    ("deprivileged", Architecture::Arm),
+    (DEPRIVILEGED, Architecture::Arm),
 ];
 
 /// A board.
@@ -184,6 +187,11 @@ impl Board {
     pub fn architecture(&self) -> Architecture {
         let of = BACKENDS.iter().find(|(name, _)| *name == self.backend);
         of.map_or(Architecture::Arm64, |(_, architecture)| *architecture)
+    }
+
+    /// Whether guests' kernels run in User mode, as its CPUs have no virtualization hardware.
+    pub fn is_deprivileged(&self) -> bool {
+        self.backend == DEPRIVILEGED
     }
 
     /// The part of `memory` bytes that a system can use.

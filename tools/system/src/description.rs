@@ -2,6 +2,7 @@
 
 use crate::board::Board;
 use crate::diagnostic::{Diagnostic, Words};
+use crate::source::{Boot, KernelRef};
 use crate::vm::{Artifacts, Key, Vm};
 use hanok_config::{CorePolicy, Promise};
 use hanok_types::MAX_CPUS;
@@ -59,6 +60,12 @@ impl Description {
             boot: vm.boot.clone(),
             architecture: vm.architecture(),
             initramfs: vm.initramfs.clone(),
+            rewrite: self.board.is_deprivileged()
+                && vm.rewrite
+                && matches!(
+                    vm.boot,
+                    Boot::Kernel(KernelRef::Debian { .. } | KernelRef::Path(_))
+                ),
         };
         self.vms.iter().map(of).collect()
     }

@@ -28,6 +28,8 @@ pub(crate) struct Draft {
     pub(crate) schedule: Option<Placed>,
     /// The place of its `[vm.schedule]`.
     pub(crate) schedule_span: Option<Range<usize>>,
+    /// Whether its kernel is rewritten beforehand.
+    pub(crate) rewrite: Option<At<bool>>,
     trusted: bool,
     autostart: bool,
 }
@@ -50,6 +52,7 @@ impl Draft {
             let modules = reader.get(report, "initramfs-modules", SOME_MODULES, modules_of);
             initramfs(text, modules, &folder, report)
         };
+        let rewrite = reader.get(report, "rewrite", A_TRUTH, table::truth);
         let cmdline = reader.get(report, "cmdline", "a string", table::text);
         let memory = reader.require(report, "memory", table::A_SIZE, table::size);
         let vcpus = reader.get(report, "vcpus", "a number from 1", |value| {
@@ -81,6 +84,7 @@ impl Draft {
             devices: devices.map(|at| at.value).unwrap_or_default(),
             schedule,
             schedule_span,
+            rewrite,
             trusted: trusted.is_some_and(|at| at.value),
             autostart: autostart.is_none_or(|at| at.value),
         }
@@ -132,6 +136,7 @@ impl Draft {
             initramfs: self.initramfs.map(|at| at.value),
             cmdline: self.cmdline.map(|at| at.value).unwrap_or_default(),
             devices: self.devices.into_iter().map(|at| at.value).collect(),
+            rewrite: self.rewrite.is_none_or(|at| at.value),
         })
     }
 }

@@ -184,7 +184,10 @@ impl<'a> Boots<'a> {
 
     fn kernel(vm: &Vm, files: &'a Files, path: &Path) -> Result<Self, Diagnostic> {
         let at = |mark, words| Diagnostic::at(path, mark, words);
-        let kernel = recognise::recognise(&files.boot, vm.architecture());
+        let kernel = match files.raw {
+            Some(raw) => raw.kernel(&files.boot),
+            None => recognise::recognise(&files.boot, vm.architecture()),
+        };
         let kernel = kernel.map_err(|words| at(vm.marks.boot, words))?;
         let initramfs = files.initramfs.as_deref().map(Vec::as_slice);
         if let Some(words) = kernel.refuses_initramfs().filter(|_| initramfs.is_some()) {

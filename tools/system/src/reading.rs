@@ -111,6 +111,7 @@ fn system(
         let architecture =
             rules::files(report, boards_dir, &draft, description.board.architecture());
         rules::guest(report, boards_dir, &draft);
+        rules::rewrite(report, &description.board, &draft);
         let vm = draft.finish(cpus, architecture, report);
         description.vms.extend(vm);
     }

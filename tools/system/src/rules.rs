@@ -309,6 +309,26 @@ fn kernel_file(
     }
 }
 
+/// Refuses `rewrite` where nothing is rewritten.
+pub(crate) fn rewrite(report: &mut Report, board: &Board, draft: &Draft) {
+    let Some(rewrite) = &draft.rewrite else {
+        return;
+    };
+    let firmware = matches!(&draft.boot, Some(boot) if matches!(boot.value, Boot::Firmware(_)));
+    let (what, why) = if !board.is_deprivileged() {
+        (
+            format!("`rewrite` on board {}", board.name),
+            "its CPUs run a kernel as it is; it is rewritten only for the backend \"deprivileged\"",
+        )
+    } else if firmware {
+        let why = "only a kernel is rewritten before it starts";
+        ("`rewrite` beside `firmware`".to_owned(), why)
+    } else {
+        return;
+    };
+    report.refuse(&rewrite.span, Words::new(what, why, "remove it"));
+}
+
 /// A U-Boot is for one of the two instruction sets.
 fn u_boot_is_for(
     report: &mut Report,

@@ -2,6 +2,7 @@
 
 use crate::board::Architecture;
 use crate::diagnostic::Mark;
+use crate::raw::RawKernel;
 use crate::source::{Boot, InitramfsRef};
 use hanok_config::VmConfig;
 use std::sync::Arc;
@@ -17,6 +18,9 @@ pub struct Artifacts {
     pub architecture: Architecture,
     /// Its initramfs.
     pub initramfs: Option<InitramfsRef>,
+    /// Whether its kernel, if that is a zImage, is to be unpacked and rewritten, as the board's CPUs
+    /// have no virtualization hardware.
+    pub rewrite: bool,
 }
 
 /// The content of the files that [`Artifacts`] asked for. Several VMs may share them.
@@ -25,6 +29,8 @@ pub struct Files {
     /// The kernel as it was delivered: an arm64 Image, plain, in gzip or in EFI zboot; or the
     /// firmware.
     pub boot: Arc<Vec<u8>>,
+    /// The memory of a kernel that is unpacked already, Linux's raw Image for 32-bit ARM.
+    pub raw: Option<RawKernel>,
     /// The initramfs.
     pub initramfs: Option<Arc<Vec<u8>>>,
 }
@@ -45,6 +51,9 @@ pub struct Vm {
     /// The devices of the board that it has for itself, each by its node's name, path or alias in
     /// the board's tree.
     pub devices: Vec<String>,
+    /// Whether its kernel may be rewritten beforehand where the board's CPUs have no virtualization
+    /// hardware.
+    pub rewrite: bool,
     pub(crate) marks: Marks,
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn recognise(bytes: &[u8]) -> Result<Kernel<'_>, Words> {
         ));
     }
     let assumed = if len < SMALLEST { 0 } else { ASSUMED };
-    let unpacked = unpacked(bytes).unwrap_or(assumed);
+    let unpacked = KernelSizes::of(bytes).map_or(assumed, |sizes| sizes.end());
     if unpacked > MOST {
         return Err(Words::new(
             "this zImage's table of tags makes no sense",
@@ -68,30 +68,56 @@ pub(crate) fn recognise(bytes: &[u8]) -> Result<Kernel<'_>, Words> {
     Ok(Kernel::linux(bytes, OFFSET, size, reach, Architecture::Arm))
 }
 
-/// The end of the unpacked kernel and its bss, from the start of RAM, where the file says it.
-fn unpacked(bytes: &[u8]) -> Option<u64> {
-    let word = |at: usize| u32_at(bytes, at);
-    if word(TAGS_MAGIC_AT)? != TAGS_MAGIC {
-        return None;
-    }
-    let mut at = word(TAGS_AT)? as usize;
-    // Each tag has its length in words, its kind, and its data. A length below 2 ends them.
-    while let Some(words) = word(at).filter(|words| *words >= 2) {
-        let field = |index: usize| word(at.checked_add(4 * index)?);
-        if field(1)? == KERNEL_SIZE {
-            let size = word(field(2)? as usize)?;
-            let offset = field(4).filter(|_| words >= 6).unwrap_or(TEXT_OFFSET);
-            return Some(u64::from(offset) + u64::from(size) + u64::from(field(3)?));
+/// What a zImage says of the kernel in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelSizes {
+    /// The distance in bytes from the start of RAM at which it runs, where that is said: Linux
+    /// since 5.8 says it.
+    pub text_offset: Option<u32>,
+    /// The size of the unpacked kernel in bytes.
+    pub kernel: u32,
+    /// The size of its bss in bytes, which begins behind the kernel.
+    pub bss: u32,
+}
+
+impl KernelSizes {
+    /// What the zImage in a file's `bytes` says; `None` where it is none, or says nothing.
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        let word = |at: usize| u32_at(bytes, at);
+        if !is_one(bytes) || word(TAGS_MAGIC_AT)? != TAGS_MAGIC {
+            return None;
         }
-        at = at.checked_add(words as usize * 4)?;
+        let mut at = word(TAGS_AT)? as usize;
+        // Each tag has its length in words, its kind, and its data. A length below 2 ends them.
+        while let Some(words) = word(at).filter(|words| *words >= 2) {
+            let field = |index: usize| word(at.checked_add(4 * index)?);
+            if field(1)? == KERNEL_SIZE {
+                return Some(Self {
+                    text_offset: field(4).filter(|_| words >= 6),
+                    kernel: word(field(2)? as usize)?,
+                    bss: field(3)?,
+                });
+            }
+            at = at.checked_add(words as usize * 4)?;
+        }
+        None
     }
-    None
+
+    /// The end of the unpacked kernel and its bss, from the start of RAM.
+    fn end(&self) -> u64 {
+        let offset = self.text_offset.unwrap_or(TEXT_OFFSET);
+        u64::from(offset) + u64::from(self.kernel) + u64::from(self.bss)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use hanok_types::platform;
+
+    fn unpacked(bytes: &[u8]) -> Option<u64> {
+        KernelSizes::of(bytes).map(|sizes| sizes.end())
+    }
 
     fn zimage(len: usize, tags: &[u32]) -> Vec<u8> {
         let mut bytes = vec![0; len];

@@ -203,6 +203,7 @@ fn what_is_there_of_several_vms_is_checked() {
     let files = |size: u64| Files {
         boot: kernel(0x1000, size).into(),
         initramfs: None,
+        raw: None,
     };
     let check = |first: Option<Files>, second: Option<Files>| {
         let found = description.check_files(&[first, second]);

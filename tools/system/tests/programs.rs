@@ -26,6 +26,7 @@ fn system(
     let files = Files {
         boot: boot.to_vec().into(),
         initramfs: initramfs.map(|len| vec![7; len].into()),
+        raw: None,
     };
     let image = load(&text)?.build(&hypervisor(5000, 8192), &[files], None, &[0; 32])?;
     let word = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().unwrap()) as usize;

@@ -74,6 +74,18 @@ pub fn choose(site: &Site, table: bool, index: u32) -> Choice {
     }
 }
 
+/// Chooses the form for a site of which only a trap by itself may become something
+/// ([`super::Sites::Silent`]).
+pub fn choose_silent(site: &Site) -> Choice {
+    if !site.found.user.must_be_rewritten() {
+        return Choice::Leave("it is undefined in User mode or legal there");
+    }
+    match trap(site) {
+        Some(trap) => Choice::Change(Form::Trap, trap),
+        None => Choice::Leave("no trap can hold it: the hypervisor finds it when it is executed"),
+    }
+}
+
 /// The read of TPIDRURW instead of TPIDRPRW. The hypervisor keeps the kernel's own value in
 /// TPIDRURW.
 const fn reads_tpidrurw(encoding: Encoding) -> Encoding {

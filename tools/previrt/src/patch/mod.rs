@@ -15,7 +15,7 @@ mod side;
 
 pub use crate::area::Reserved;
 pub use form::{Form, Trampolines};
-pub use options::Options;
+pub use options::{Options, Sites};
 pub use segment::ElfTables;
 pub use side::{Change, DoubtfulWord, LeftInstruction, SideFile};
 
@@ -67,6 +67,7 @@ impl Plan {
             scan,
             side: SideFile::new(scan),
             placer: TrampolinePlacer::new(scan, options)?,
+            sites: options.sites,
         };
         for site in &scan.sites {
             work.site(site)?;
@@ -107,6 +108,7 @@ struct Rewriting<'a> {
     scan: &'a Scan,
     side: SideFile,
     placer: Option<TrampolinePlacer<'a>>,
+    sites: Sites,
 }
 
 impl Rewriting<'_> {
@@ -135,6 +137,9 @@ impl Rewriting<'_> {
     }
 
     fn choose(&mut self, site: &Site) -> Choice {
+        if self.sites == Sites::Silent {
+            return form::choose_silent(site);
+        }
         // A file that is linked later would have each index twice, once from each object.
         let linked = matches!(self.scan.kind, Kind::Image | Kind::Executable);
         let choice = form::choose(site, linked, self.side.words.len() as u32);
@@ -159,7 +164,7 @@ struct TrampolinePlacer<'a> {
 impl<'a> TrampolinePlacer<'a> {
     /// `None` where there is no memory for trampolines, and none can be added.
     fn new(scan: &'a Scan, options: &Options) -> Result<Option<Self>> {
-        if options.trampolines == Trampolines::None {
+        if options.trampolines == Trampolines::None || options.sites == Sites::Silent {
             return Ok(None);
         }
         let extends = scan.kind == Kind::Image || ElfTables::of(&scan.content).is_some();

@@ -9,7 +9,7 @@ mod stats;
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use hanok_previrt::oracle::{Comparison, executed};
-use hanok_previrt::{Form, Options, Patched, Report, Scan, SideFile, Trampolines};
+use hanok_previrt::{Form, Options, Patched, Report, Scan, SideFile, Sites, Trampolines};
 
 use hanok_base::exit::{Blame, Code, Outcome};
 use hanok_base::outputs::{self, Outputs};
@@ -73,6 +73,7 @@ is rewritten already is refused; with --if-needed it is passed on as it is.
 Examples:
   hanok previrt patch vmlinuz -o Image.patched
   hanok previrt patch vmlinuz -o Image.patched --trampolines none
+  hanok previrt patch vmlinuz -o Image.patched --traps-only
   hanok previrt patch rtos.elf -o rtos-patched.elf --area 0x40800000 --in-place
   hanok previrt patch start.o -o start.o --if-needed
 
@@ -135,6 +136,11 @@ pub struct PatchArgs {
     /// all but writes of DACR, which `all` stores only, to be enforced at the next exit.
     #[arg(long, value_enum, default_value_t)]
     pub trampolines: Which,
+    /// Rewrite only what User mode would silently do otherwise, to traps that hold the instruction
+    /// itself: nothing but the output is needed then. It is what `hanok run` does to a zImage on
+    /// a board whose backend is `deprivileged`.
+    #[arg(long, conflicts_with_all = ["trampolines", "area", "in_place"])]
+    pub traps_only: bool,
     /// The address of memory for trampolines, in hexadecimal: behind the program, and used neither
     /// by it nor by its loader. For Linux it is known.
     #[arg(long, value_name = "ADDRESS", value_parser = values::hexadecimal)]
@@ -286,6 +292,11 @@ fn patch(args: &PatchArgs) -> Outcome {
         return pass_on(args, &scan);
     }
     let options = Options {
+        sites: if args.traps_only {
+            Sites::Silent
+        } else {
+            Sites::All
+        },
         trampolines: args.trampolines.into(),
         area: args.area,
         in_place: args.in_place,

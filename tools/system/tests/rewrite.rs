@@ -1,0 +1,115 @@
+//! Kernels for boards without virtualization hardware: which are to be rewritten, and where one is
+//! that was unpacked beforehand.
+
+mod common;
+
+use common::{SOUND, hypervisor, load};
+use hanok_config::{BlobKind, System};
+use hanok_system::{Architecture, Files, RawKernel};
+
+const BOARD: &str = "qemu-virt-arm-pl1";
+
+/// [`SOUND`] on that board, with these lines added to its VM.
+fn described(more: &str) -> String {
+    SOUND.replace("\"qemu-virt\"", &format!("{BOARD:?}")) + more
+}
+
+/// Whether the VM's kernel is to be rewritten.
+fn rewritten(text: &str) -> bool {
+    load(text).unwrap().artifacts()[0].rewrite
+}
+
+fn refusals(text: &str) -> Vec<String> {
+    let found = load(text).unwrap_err();
+    found.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn kernels_of_linux_are_rewritten_where_no_hardware_helps() {
+    assert!(rewritten(&described("")));
+    assert!(rewritten(&described("rewrite = true\n")));
+    assert!(!rewritten(&described("rewrite = false\n")));
+    assert!(!rewritten(SOUND), "64 bits");
+    let arm = SOUND.replace("\"qemu-virt\"", "\"qemu-virt-arm\"");
+    assert!(!rewritten(&arm), "with virtualization hardware");
+    let program = "kernel = \"guest:conformance\"";
+    let guest = described("").replace("kernel = \"debian:6.1\"", program);
+    assert!(!rewritten(&guest), "a program of the repository");
+}
+
+#[test]
+fn the_key_is_refused_where_it_means_nothing() {
+    let [found] = &refusals(&format!("{SOUND}rewrite = false\n"))[..] else {
+        panic!("one refusal")
+    };
+    assert!(
+        found.contains(":10:11: `rewrite` on board qemu-virt\n"),
+        "{found}"
+    );
+    assert!(
+        found.contains("why: its CPUs run a kernel as it is"),
+        "{found}"
+    );
+    assert!(found.contains("fix: remove it"), "{found}");
+    let kernel = "kernel = \"debian:6.1\"\ninitramfs = \"busybox\"";
+    let firmware = described("rewrite = true\n").replace(kernel, "firmware = \"u-boot:qemu_arm\"");
+    let found = refusals(&firmware);
+    assert!(
+        found[0].contains("`rewrite` beside `firmware`"),
+        "{found:?}"
+    );
+    let found = refusals(&described("rewrite = \"no\"\n"));
+    assert!(found[0].contains("true or false"), "{found:?}");
+}
+
+#[test]
+fn an_unpacked_kernel_begins_where_its_unpacker_would_begin_it() {
+    const RAM: u64 = 0x4000_0000;
+    let description = load(&described("")).unwrap();
+    assert_eq!(description.vms[0].architecture(), Architecture::Arm);
+    let image = |raw: RawKernel| {
+        let files = Files {
+            boot: vec![0xe1; 100_000].into(),
+            raw: Some(raw),
+            initramfs: Some(vec![7; 5000].into()),
+        };
+        description.build(&hypervisor(5000, 8192), &[files], None, &[0; 32])
+    };
+    let raw = RawKernel {
+        offset: 0x20_8000,
+        size: 22 << 20,
+    };
+    let image_bytes = image(raw).unwrap();
+    let payload = &image_bytes[8192..];
+    let system = System::parse(payload, payload.len() as u64).unwrap();
+    let vm = &system.vms[0];
+    let at = |kind| {
+        let blob = vm.blobs.iter().find(|blob| blob.kind == kind).unwrap();
+        (blob.load.get(), blob.len)
+    };
+    assert_eq!(at(BlobKind::Kernel), (RAM + 0x20_8000, 100_000));
+    assert_eq!(vm.entry.get(), RAM + 0x20_8000, "in A32");
+    assert_eq!(at(BlobKind::Initramfs), (RAM + (128 << 20), 5000));
+    let tree = at(BlobKind::DeviceTree).0;
+    assert_eq!((tree, vm.argument), (RAM + (128 << 20) + 0x2000, tree));
+    assert!(vm.aarch32);
+    // The bss counts: behind it there has to be memory for the rest.
+    let found = image(RawKernel {
+        size: 200 << 20,
+        ..raw
+    });
+    assert!(found.is_ok(), "512M are enough");
+    let found = image(RawKernel {
+        size: 255 << 20,
+        offset: 255 << 20,
+    });
+    assert_eq!(
+        found.unwrap_err()[0].what,
+        "the VM's memory is too small for what it boots"
+    );
+    let found = image(RawKernel {
+        size: 99_999,
+        ..raw
+    });
+    assert!(found.unwrap_err()[0].what.contains("makes no sense"));
+}

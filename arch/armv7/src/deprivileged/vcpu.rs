@@ -105,7 +105,6 @@ impl Deprivileged {
     /// Delivers what waits, and does what is left to do before the guest can be entered.
     pub fn prepare(&mut self, lines: Lines, asids: &mut AsidPool) -> HardwareRoot {
         let _taken = self.monitor.deliver(lines);
-        self.monitor.settle(self.code);
         loop {
             if self.monitor.go_on_forgetting(self.code)
                 && let Ready::Yes(root) = self.monitor.ready(asids)

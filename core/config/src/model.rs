@@ -116,6 +116,9 @@ pub struct VmConfig {
     pub autostart: bool,
     /// Whether its EL1 is AArch32: it begins as a 32-bit board does.
     pub aarch32: bool,
+    /// Whether its kernel's sensitive instructions were rewritten before it was loaded, for CPUs without
+    /// virtualization extensions: some of its SVCs stand for such an instruction (`hanok_abi::trap`).
+    pub rewritten: bool,
 }
 
 /// A device of the board that one VM has for itself.

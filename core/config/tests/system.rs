@@ -44,6 +44,7 @@ fn vm() -> VmConfig {
         trusted: false,
         autostart: true,
         aarch32: false,
+        rewritten: false,
     }
 }
 

@@ -122,6 +122,7 @@ impl Draft {
             trusted: self.trusted,
             autostart: self.autostart,
             aarch32: architecture == Architecture::Arm,
+            rewritten: false,
         };
         Some(Vm {
             config,

@@ -296,6 +296,7 @@ impl Guest {
                 entry: boots.entry,
                 argument: boots.argument,
                 devices: devices.given.clone(),
+                rewritten: files.raw.is_some(),
                 ..vm.config.clone()
             },
             blobs: Vec::new(),

@@ -167,6 +167,8 @@ impl<'a> Blobs<'a> {
 struct Boots<'a> {
     kind: BlobKind,
     parts: Vec<Part<'a>>,
+    /// Whether its sensitive instructions were rewritten.
+    rewritten: bool,
     initramfs: Option<&'a [u8]>,
     layout: Layout,
     entry: Ipa,
@@ -210,6 +212,7 @@ impl<'a> Boots<'a> {
         Ok(Self {
             kind: BlobKind::Kernel,
             parts: kernel.parts,
+            rewritten: files.raw.is_some(),
             initramfs,
             layout,
             entry: kernel.entry,
@@ -230,6 +233,7 @@ impl<'a> Boots<'a> {
         Ok(Self {
             kind: BlobKind::Firmware,
             parts: vec![part],
+            rewritten: false,
             initramfs: None,
             layout,
             entry: platform::FLASH,
@@ -296,7 +300,7 @@ impl Guest {
                 entry: boots.entry,
                 argument: boots.argument,
                 devices: devices.given.clone(),
-                rewritten: files.raw.is_some(),
+                rewritten: boots.rewritten,
                 ..vm.config.clone()
             },
             blobs: Vec::new(),

@@ -51,6 +51,25 @@ pub enum Stopped {
     NoWindow,
 }
 
+impl Stopped {
+    /// The reason, for a person.
+    pub const fn words(&self) -> &'static str {
+        match self {
+            Self::LongDescriptors => {
+                "its kernel wants long descriptors (LPAE), which CPUs without virtualization \
+                 extensions do not have: give it a kernel without LPAE"
+            }
+            Self::Unproven { .. } => {
+                "its kernel executes code that contradicts itself, so that nobody knows what it is"
+            }
+            Self::NoWindow => {
+                "its kernel has something in each of the megabytes from 0xff000000 to 0xffe00000, \
+                 of which the hypervisor needs one"
+            }
+        }
+    }
+}
+
 /// What the backend is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]

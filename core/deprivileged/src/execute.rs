@@ -1,12 +1,12 @@
 //! Instructions that User mode does not execute: sensitive ones, and branches of a confined page.
 
 use crate::access::Memory;
-use crate::answer::Answer;
+use crate::answer::{Answer, Stopped};
 use crate::code::Code;
 use crate::decoded::Meaning;
 use crate::host::{Executable, Host, View};
 use crate::monitor::Monitor;
-use crate::translation::{fault, regime};
+use crate::translation::{fault, regime, wants_long};
 use hanok_abi::trap;
 use hanok_cpu32::{
     CacheOperation, Conduit, DataCachePlace, Exception, MmuOperation, Outcome, Rights,
@@ -88,6 +88,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         code: &Mutex<Code>,
         host: &impl Host,
     ) -> Answer {
+        if let Meaning::Sensitive(found) = meaning
+            && self.cpu.mode().is_privileged()
+            && wants_long(&self.registers, found)
+        {
+            return Answer::Stop(Stopped::LongDescriptors);
+        }
         // An instruction may store to two pages that hold code, its own among them.
         for _ in 0..=STORED_PAGES {
             match self.attempt(meaning, code, host) {

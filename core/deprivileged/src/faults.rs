@@ -244,7 +244,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 
     /// The instruction at the PC as the guest wrote it: a word of A32, or two halfwords of T32.
-    pub(crate) fn instruction(
+    pub fn instruction(
         &mut self,
         code: &Mutex<Code>,
         host: &impl Host,

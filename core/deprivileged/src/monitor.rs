@@ -1,10 +1,10 @@
 //! One vCPU's monitor.
 
-use crate::answer::{Answer, Stopped, Trap};
+use crate::answer::{Answer, Trap};
 use crate::code::Code;
 use crate::decoded::Decoded;
 use crate::host::Host;
-use crate::translation::{privilege, wants_long};
+use crate::translation::privilege;
 use crate::window::Place;
 use hanok_cpu32::{Destination, Identity, Interrupt, Lines, Registers, VirtualCpu};
 use hanok_decode::Psr;
@@ -114,9 +114,6 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             }
             Trap::DataAbort { status, address } => self.data_abort(status, address, code, host),
         };
-        if wants_long(&self.cpu) {
-            return Answer::Stop(Stopped::LongDescriptors);
-        }
         self.fetched = None;
         self.settle(code);
         answer

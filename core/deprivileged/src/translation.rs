@@ -1,7 +1,8 @@
 //! The guest's own translation, by the registers of its virtual CPU.
 
 use crate::monitor::Monitor;
-use hanok_cpu32::{Fault, FaultStatus, Mode, SystemRegister, VirtualCpu};
+use hanok_cpu32::{Fault, FaultStatus, Mode, Registers, SystemRegister, VirtualCpu};
+use hanok_decode::aarch32::{Access, Operation, Sensitive};
 use hanok_hal::TableMemory;
 use hanok_paging::shadow::GuestSpace;
 use hanok_paging::short::{Privilege, Pxn, ShortFault, ShortFaultKind, ShortLevel, ShortRegime};
@@ -24,9 +25,23 @@ pub(crate) fn regime(cpu: &VirtualCpu) -> ShortRegime {
     }
 }
 
-/// Whether the guest has enabled long descriptors, which its virtual CPU does not have.
-pub(crate) fn wants_long(cpu: &VirtualCpu) -> bool {
-    cpu.system(SystemRegister::Ttbcr) & LONG != 0
+/// Whether an instruction is to enable long descriptors, which the virtual CPU does not have: it writes
+/// TTBCR with EAE.
+pub(crate) fn wants_long(registers: &Registers, instruction: &Sensitive) -> bool {
+    let Operation::Coprocessor(access) = instruction.operation else {
+        return false;
+    };
+    match access.access {
+        Access::Register {
+            read: false,
+            opc1: 0,
+            crn: 2,
+            crm: 0,
+            opc2: 2,
+            register,
+        } => access.number == 15 && registers.read(register) & LONG != 0,
+        _ => false,
+    }
 }
 
 /// With whose rights a mode accesses memory.

@@ -170,6 +170,15 @@ pub enum StopReason {
     },
     /// Every vCPU turned itself off, so that nothing can ever wake the VM.
     AllOff,
+    /// A vCPU does what cannot be shown to it on CPUs without virtualization extensions.
+    Unsupported {
+        /// What that is.
+        what: &'static str,
+        /// Its program counter.
+        pc: u32,
+        /// The instruction there, if it could be read.
+        instruction: Option<u32>,
+    },
 }
 
 impl fmt::Display for StopReason {
@@ -181,6 +190,14 @@ impl fmt::Display for StopReason {
                  image again, or build it anew"
             ),
             Self::AllOff => f.write_str("every vCPU turned itself off"),
+            Self::Unsupported {
+                what,
+                pc,
+                instruction,
+            } => {
+                write!(f, "{what}, at {pc:#x}")?;
+                instruction.map_or(Ok(()), |word| write!(f, " (the instruction {word:#010x})"))
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use hanok_paging::shadow::Owed;
 use hanok_pcpu::{After, FpAccess, Local, Pcpu, guest};
 use hanok_trace::Event;
 use hanok_vgic::{GuestInterface, InterruptInput};
-use hanok_vm::{Action, Cause, DataAbort, Exit, GuestTimer, Instruction};
+use hanok_vm::{Action, Cause, DataAbort, Ending, Exit, GuestTimer, Instruction, StopReason};
 
 /// Numbers of vectors.
 mod vector {
@@ -190,11 +190,21 @@ fn core(pcpu: &mut Pcpu<Host>, exit: Exit) -> (Cause, After) {
 /// Stops the VM, which cannot go on.
 fn stop(pcpu: &mut Pcpu<Host>, why: Stopped) -> (Cause, After) {
     show(pcpu);
-    let Some((vcpu, _)) = resident(pcpu) else {
+    let Some((vcpu, local)) = resident(pcpu) else {
         return (Cause::Denied, After::Reconsider);
     };
     let pc = vcpu.context.regs.pc;
-    panic!("{why:x?} at {pc:#x} of {}", vcpu.unit.vm.config().name);
+    let host = memory(vcpu.unit);
+    let own = vcpu.context.deprivileged.as_mut();
+    let instruction = own.and_then(|own| own.monitor.instruction(own.code, &host).ok());
+    let reason = StopReason::Unsupported {
+        what: why.words(),
+        pc: pc as u32,
+        instruction,
+    };
+    let vm = &vcpu.unit.vm;
+    let _accepted = vm.request_end(local.board, Ending::Stopped, Some(reason));
+    (Cause::Denied, vcpu.act(local, 0, Action::Reconsider))
 }
 
 /// An access to the guest's timer.

@@ -215,6 +215,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// The number of the root for a view; one is taken if there is none.
     fn root_of(&mut self, space: &GuestSpace, view: Privilege) -> Progress<usize> {
         if let Some(number) = self.latest_root(space, view) {
+            self.clock += 1;
+            self.roots[number].used = self.clock;
             return Progress::Done(number);
         }
         let owner = Owner::new(space, view);

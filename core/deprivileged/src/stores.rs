@@ -68,8 +68,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         };
         let locked = code.lock();
         let memory = Memory::new(host, &locked, regime(&self.cpu));
-        // Where each byte goes, before any is stored.
+        // Where each byte goes, before any is stored. What comes before a word that is refused is
+        // stored all the same, as by a CPU.
         let mut places = [[Ipa::new(0); 4]; PIECES];
+        let (mut found, mut refused) = (0, None);
         let pieces = || store.pieces(psr.big_endian()).take(PIECES);
         for (piece, place) in pieces().zip(&mut places) {
             let access = Access {
@@ -79,24 +81,23 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 big_endian: psr.big_endian(),
             };
             match memory.places(access) {
-                Ok(found) => *place = found,
+                Ok(bytes) => *place = bytes,
                 Err(Refusal::Again) => {
                     return memory.absent.get().map_or(Answer::Resume, Answer::Page);
                 }
                 Err(Refusal::Fault(fault)) => {
-                    drop(locked);
-                    let exception = Exception::DataAbort {
+                    refused = Some(Exception::DataAbort {
                         address: access.address,
                         fault,
                         write: true,
-                    };
-                    self.cpu.take(&mut self.registers, exception);
-                    return Answer::Resume;
+                    });
+                    break;
                 }
             }
+            found += 1;
         }
         drop(locked);
-        for (piece, place) in pieces().zip(&places) {
+        for (piece, place) in pieces().zip(&places).take(found) {
             let value = match piece.slot {
                 Slot::Core(Register::PC) => store.pc_stored(self.registers.pc),
                 Slot::Core(register) => self.registers.read(register),
@@ -114,6 +115,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                     return answer;
                 }
             }
+        }
+        if let Some(exception) = refused {
+            self.cpu.take(&mut self.registers, exception);
+            return Answer::Resume;
         }
         if let Some((register, value)) = resolved.write_back {
             self.registers.write(register, value);

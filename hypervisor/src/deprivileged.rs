@@ -45,6 +45,13 @@ impl VmPart {
             return;
         };
         let name = &unit.vm.config().name;
+        if unit.vm.vcpus() > 1 {
+            refuse(format_args!(
+                "vm {name}: it has {} vCPUs, and without virtualization extensions a VM has one so far: \
+                 give it one",
+                unit.vm.vcpus()
+            ));
+        }
         let code = *self.code.get_or_init(|| match code(unit, arena) {
             Some(code) => code,
             None => refuse(format_args!("vm {name}: no memory for what is known of its code")),

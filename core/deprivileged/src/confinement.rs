@@ -5,14 +5,14 @@
 //! kernel runs, the PC is at a proven place of that page, or elsewhere.
 
 use crate::answer::Answer;
-use crate::code::Code;
+use crate::code::{Code, Executability};
 use crate::host::{Executable, Host, View};
 use crate::monitor::Monitor;
 use crate::slot::place;
-use crate::translation::privilege;
+use crate::translation::{privilege, regime};
 use hanok_decode::aarch32::ItState;
 use hanok_hal::{Mutex, TableMemory};
-use hanok_paging::shadow::{Filled, Neighbours};
+use hanok_paging::shadow::{Filled, HostMemory, Neighbours};
 use hanok_paging::short::{Access, AccessKind};
 use hanok_types::GuestPage;
 
@@ -41,6 +41,53 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         }
         // In all other cases the guest tries again, and gets what it is to get.
         Answer::Resume
+    }
+
+    /// Goes on where the confined kernel's PC is now, if nothing has to be proven for that: in a sound page,
+    /// or at a proven place of a doubtful one. Answers whether that was so; otherwise nothing has changed.
+    pub(crate) fn go_on(&mut self, code: &Mutex<Code>, host: &impl Host) -> bool {
+        let (pc, psr) = (self.registers.pc, self.registers.psr);
+        let access = Access {
+            address: pc,
+            kind: AccessKind::Execute,
+            by: privilege(self.cpu.mode()),
+        };
+        let locked = code.lock();
+        let view = View::new(host, &locked, Executable::Sound);
+        let Ok(mapping) = regime(&self.cpu).walk(&access, |at| view.word(at)) else {
+            return false;
+        };
+        let Some(page) = GuestPage::of(mapping.output) else {
+            return false;
+        };
+        match locked.executability(page) {
+            Executability::Sound => {
+                drop(locked);
+                self.leave_confinement();
+                true
+            }
+            Executability::Doubtful => {
+                let it = ItState::from_bits(psr.it());
+                let place = place(pc, psr.thumb(), it);
+                let proven = place.is_some_and(|place| locked.is_proven(page, place));
+                drop(locked);
+                if proven {
+                    let _resume = self.confine(page, code, host);
+                }
+                proven
+            }
+            Executability::Unknown => false,
+        }
+    }
+
+    /// Goes on as [`Self::go_on`] if what was done for the kernel led out of the page that it is confined to.
+    pub(crate) fn follow_out(&mut self, code: &Mutex<Code>, host: &impl Host) {
+        if let Some((_, at)) = self.open
+            && self.registers.pc >> 12 != at >> 12
+            && self.cpu.mode().is_privileged()
+        {
+            let _otherwise_the_fetch_is_refused = self.go_on(code, host);
+        }
     }
 
     /// Ends the kernel's confinement to a page.

@@ -107,8 +107,17 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             self.fault_address = address;
         }
         let answer = match trap {
-            Trap::Undefined => self.undefined(code, host),
-            Trap::SupervisorCall => self.call(code, host),
+            Trap::Undefined | Trap::SupervisorCall => {
+                let answer = if trap == Trap::Undefined {
+                    self.undefined(code, host)
+                } else {
+                    self.call(code, host)
+                };
+                if answer == Answer::Resume {
+                    self.follow_out(code, host);
+                }
+                answer
+            }
             Trap::PrefetchAbort { status, address } => {
                 self.prefetch_abort(status, address, code, host)
             }

@@ -132,7 +132,11 @@ impl<H: Host> GuestAccess for Memory<'_, H> {
         };
         // Nothing is stored if any byte cannot be.
         let places = self.places(access)?;
-        let mut pages = places.iter().take(count as usize).copied().filter_map(GuestPage::of);
+        let mut pages = places
+            .iter()
+            .take(count as usize)
+            .copied()
+            .filter_map(GuestPage::of);
         if let Some(page) = pages.find(|page| self.code.is_known(*page)) {
             self.written.set(Some(page));
             return Err(Refusal::Again);

@@ -34,7 +34,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     pub(crate) fn undefined(&mut self, code: &Mutex<Code>, host: &impl Host) -> Answer {
         if let Some(word) = self.fetched() {
             let copied = || code.lock().copied(Encoding::A32(word));
-            let meaning = self.decoded.of(word, || copied().unwrap_or(Encoding::A32(word)));
+            let meaning = self
+                .decoded
+                .of(word, || copied().unwrap_or(Encoding::A32(word)));
             if let Some(meaning) = meaning {
                 return self.carry_out_meaning(&meaning, code, host);
             }
@@ -58,7 +60,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         }
         if let Some(word) = self.fetched() {
             let original = || rewritten(word, false);
-            let meaning = self.decoded.of(word, || original().unwrap_or(Encoding::A32(word)));
+            let meaning = self
+                .decoded
+                .of(word, || original().unwrap_or(Encoding::A32(word)));
             return match meaning {
                 Some(meaning) => self.carry_out_meaning(&meaning, code, host),
                 None => self.supervisor_call(),
@@ -106,9 +110,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let mut memory = Memory::new(host, &locked, regime(&self.cpu));
         let before = self.registers;
         let outcome = match meaning {
-            Meaning::Sensitive(found) => {
-                self.cpu.execute(&mut self.registers, found, &mut memory)
-            }
+            Meaning::Sensitive(found) => self.cpu.execute(&mut self.registers, found, &mut memory),
             Meaning::Branch(found) => self.cpu.branch(&mut self.registers, found, &mut memory),
         };
         let (written, absent) = (memory.written.get(), memory.absent.get());

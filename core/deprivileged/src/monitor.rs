@@ -10,8 +10,7 @@ use hanok_cpu32::{Destination, Identity, Interrupt, Lines, Registers, VirtualCpu
 use hanok_decode::Psr;
 use hanok_hal::{AccessError, Mutex, TableMemory};
 use hanok_paging::shadow::{
-    AsidPool, Forgetting, FrameLoss, GuestSpace, HardwareRoot, Invalidation, Owed, Progress,
-    Shadow,
+    AsidPool, Forgetting, FrameLoss, GuestSpace, HardwareRoot, Invalidation, Owed, Progress, Shadow,
 };
 use hanok_types::GuestPage;
 

@@ -39,9 +39,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         match found {
             Some(store) => self.carry_out_store(&store, code, host),
             // It would never come to rest: write-protected for the fetch, and plain for the store.
-            None if self.own_page(page, code, host) => Answer::Stop(Stopped::Unproven {
-                at: page.start(),
-            }),
+            None if self.own_page(page, code, host) => {
+                Answer::Stop(Stopped::Unproven { at: page.start() })
+            }
             None => self.written(page, code, host),
         }
     }

@@ -75,7 +75,11 @@ fn serve(pcpu: &mut Pcpu<Host>, record: &Record, number: u32) -> (Cause, After) 
         return (Cause::Interrupt, interrupted(pcpu));
     };
     let syndrome = u64::from(number) << 26;
-    local.exited(vcpu, syndrome, u64::from(record.guest.pc.wrapping_sub(distance)));
+    local.exited(
+        vcpu,
+        syndrome,
+        u64::from(record.guest.pc.wrapping_sub(distance)),
+    );
     let host = memory(vcpu.unit);
     let Some(own) = &mut vcpu.context.deprivileged else {
         return (Cause::Denied, After::Reconsider);

@@ -286,7 +286,5 @@ pub unsafe fn go(record: &mut Record) -> ! {
     let distance = (&raw const hanok_window_enter) as usize - (&raw const hanok_window) as usize;
     let enter = read!("vbar_pl1") as usize + distance;
     // SAFETY: the window's own code; the rest is by this function's contract.
-    unsafe {
-        asm!("bx {enter}", enter = in(reg) enter, in("r0") record, options(noreturn))
-    }
+    unsafe { asm!("bx {enter}", enter = in(reg) enter, in("r0") record, options(noreturn)) }
 }

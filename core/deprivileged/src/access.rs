@@ -1,8 +1,9 @@
 //! The guest's memory, as instructions reach it that the virtual CPU carries out.
 
 use crate::code::Code;
-use crate::host::{Executable, Host, View};
+use crate::host::Host;
 use crate::translation::fault;
+use crate::view::{Executable, View};
 use core::cell::Cell;
 use hanok_cpu32::{Access, Fault, FaultStatus, GuestAccess, Refusal, Rights};
 use hanok_hal::AccessError;

@@ -4,9 +4,10 @@ use crate::access::Memory;
 use crate::answer::Answer;
 use crate::code::Code;
 use crate::decoded::Meaning;
-use crate::host::{Executable, Host, View};
+use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::translation::{fault, regime};
+use crate::view::{Executable, View};
 use hanok_abi::trap;
 use hanok_cpu32::{
     CacheOperation, Conduit, DataCachePlace, Exception, MmuOperation, Outcome, Rights,

@@ -9,12 +9,18 @@ use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::translation::regime;
 use hanok_cpu32::{Access, Exception, Refusal, Rights};
-use hanok_decode::aarch32::{Contents, Encoding, ItState, LoadStore, Register, Slot, load_store};
+use hanok_decode::Psr;
+use hanok_decode::aarch32::{
+    Contents, Encoding, ItState, LoadStore, Piece, Register, Slot, load_store,
+};
 use hanok_hal::{Mutex, TableMemory};
 use hanok_types::{GuestPage, Ipa};
 
 /// The most words that one instruction stores of core registers.
 const PIECES: usize = 16;
+
+/// Where each byte of each word goes.
+type Places = [[Ipa; 4]; PIECES];
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
     /// The guest's store at the PC goes to `page`, which holds code. It is carried out if it is one of core
@@ -61,6 +67,30 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let resolved = store
             .address
             .resolve(base, store.address.index().map_or(0, read), psr.c());
+        // Where each byte goes is known before any is stored.
+        let places = match self.places(store, resolved.address, code, host) {
+            Ok(places) => places,
+            Err(answer) => return answer,
+        };
+        if let Err(answer) = self.store_pieces(store, &places, code, host) {
+            return answer;
+        }
+        if let Some((register, value)) = resolved.write_back {
+            self.registers.write(register, value);
+        }
+        self.registers.advance(store.encoding.bytes());
+        Answer::Resume
+    }
+
+    /// Where the bytes of each piece of a store to `address` go. A fault is taken here.
+    fn places(
+        &mut self,
+        store: &LoadStore,
+        address: u32,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Result<Places, Answer> {
+        let psr = self.registers.psr;
         let rights = match (self.cpu.mode().is_privileged(), store.contents) {
             (true, Contents::Single(single)) if single.unprivileged => Rights::User,
             (true, _) => Rights::Kernel,
@@ -68,12 +98,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         };
         let locked = code.lock();
         let memory = Memory::new(host, &locked, regime(&self.cpu));
-        // Where each byte goes, before any is stored.
         let mut places = [[Ipa::new(0); 4]; PIECES];
-        let pieces = || store.pieces(psr.big_endian()).take(PIECES);
-        for (piece, place) in pieces().zip(&mut places) {
+        for (piece, place) in pieces(store, psr).zip(&mut places) {
             let access = Access {
-                address: resolved.address.wrapping_add(piece.offset),
+                address: address.wrapping_add(piece.offset),
                 width: piece.general.width,
                 rights,
                 big_endian: psr.big_endian(),
@@ -81,7 +109,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             match memory.places(access) {
                 Ok(found) => *place = found,
                 Err(Refusal::Again) => {
-                    return memory.absent.get().map_or(Answer::Resume, Answer::Page);
+                    return Err(memory.absent.get().map_or(Answer::Resume, Answer::Page));
                 }
                 Err(Refusal::Fault(fault)) => {
                     drop(locked);
@@ -91,12 +119,23 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                         write: true,
                     };
                     self.cpu.take(&mut self.registers, exception);
-                    return Answer::Resume;
+                    return Err(Answer::Resume);
                 }
             }
         }
-        drop(locked);
-        for (piece, place) in pieces().zip(&places) {
+        Ok(places)
+    }
+
+    /// Stores each piece's bytes where they go.
+    fn store_pieces(
+        &mut self,
+        store: &LoadStore,
+        places: &Places,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Result<(), Answer> {
+        let psr = self.registers.psr;
+        for (piece, place) in pieces(store, psr).zip(places) {
             let value = match piece.slot {
                 Slot::Core(Register::PC) => store.pc_stored(self.registers.pc),
                 Slot::Core(register) => self.registers.read(register),
@@ -110,16 +149,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 bytes.reverse();
             }
             for (at, byte) in place.iter().zip(bytes).take(count) {
-                if let Err(answer) = self.store_byte(*at, byte, code, host) {
-                    return answer;
-                }
+                self.store_byte(*at, byte, code, host)?;
             }
         }
-        if let Some((register, value)) = resolved.write_back {
-            self.registers.write(register, value);
-        }
-        self.registers.advance(store.encoding.bytes());
-        Answer::Resume
+        Ok(())
     }
 
     fn release(
@@ -157,6 +190,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             self.release(page, code, host)
         }
     }
+}
+
+/// The words of a store, or what of them it stores.
+fn pieces(store: &LoadStore, psr: Psr) -> impl Iterator<Item = Piece> {
+    store.pieces(psr.big_endian()).take(PIECES)
 }
 
 /// Whether it is a store of core registers, whole.

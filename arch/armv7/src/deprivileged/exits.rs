@@ -43,8 +43,13 @@ fn trap(number: u32) -> Option<Trap> {
     })
 }
 
+/// Lets this CPU have guests. `stack` is the top of its stack.
+pub fn install(stack: u64) {
+    window::install(stack, exited);
+}
+
 /// Called by the window, on the pCPU's stack.
-pub(super) extern "C" fn exited(record: *mut Record, number: u32) -> ! {
+extern "C" fn exited(record: *mut Record, number: u32) -> ! {
     // SAFETY: the window passes this CPU's record, which nothing else refers to.
     let record = unsafe { &mut *record };
     // SAFETY: a guest ran here, so that the CPU's record is installed, and nothing refers to it.

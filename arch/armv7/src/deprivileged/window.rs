@@ -228,8 +228,8 @@ pub fn record() -> *mut Record {
 }
 
 /// Sets up this CPU's record in the window, and points its exceptions there. `stack` is the top of its
-/// stack.
-pub fn install(stack: u64) {
+/// stack; `handler` takes the guest's exits.
+pub fn install(stack: u64, handler: extern "C" fn(*mut Record, u32) -> !) {
     let own_table = read!("ttbr0_pl1") as u32;
     move_to(Place::FIRST);
     let record = record();
@@ -241,7 +241,7 @@ pub fn install(stack: u64) {
             guest_table: own_table,
             guest_asid: 0,
             stack: stack as u32,
-            handler: super::exits::exited as *const () as u32,
+            handler: handler as *const () as u32,
             faults: crate::supervisor::vectors(),
             fault: 0,
             word: 0,

@@ -212,7 +212,7 @@ mod tests {
             panic!("a trap has the length of its instruction")
         };
         assert_eq!(traps.translate(word, 0, 0), 0xe12f_ff1e);
-        assert_eq!(traps.translate(wide << 16 | wide >> 16, 0, 0), 0x8000_f3ef);
+        assert_eq!(traps.translate(wide.rotate_right(16), 0, 0), 0x8000_f3ef);
         let half = u32::from(half);
         assert_eq!(traps.translate(half << 16 | half, 0, 0), 0x4770_4770);
         // One that passes the end of the word.

@@ -6,9 +6,7 @@ use crate::fatal::refuse;
 use crate::layout::take;
 use core::cell::OnceCell;
 use hanok_arch::HostContext;
-use hanok_arch::deprivileged::{
-    Code, CodePage, CodePages, Deprivileged, FRAMES, Slot, identity,
-};
+use hanok_arch::deprivileged::{Code, CodePage, CodePages, Deprivileged, FRAMES, Slot, identity};
 use hanok_arm_common::frames::Frames;
 use hanok_hal::{Mutex, VmMemory};
 use hanok_types::PAGE_SIZE;
@@ -54,9 +52,15 @@ impl VmPart {
         }
         let code = *self.code.get_or_init(|| match code(unit, arena) {
             Some(code) => code,
-            None => refuse(format_args!("vm {name}: no memory for what is known of its code")),
+            None => refuse(format_args!(
+                "vm {name}: no memory for what is known of its code"
+            )),
         });
-        let block = take(&mut arena.free, FRAMES * PAGE_SIZE, "a vCPU's shadow tables");
+        let block = take(
+            &mut arena.free,
+            FRAMES * PAGE_SIZE,
+            "a vCPU's shadow tables",
+        );
         // SAFETY: free RAM, mapped in place, taken for tables alone.
         let frames = arena.put(Mutex::new(unsafe { Frames::new(block.start(), FRAMES, 0) }));
         let own = frames.and_then(|frames| {
@@ -65,7 +69,9 @@ impl VmPart {
         });
         context.deprivileged = own.and_then(|own| arena.put(own));
         if context.deprivileged.is_none() {
-            refuse(format_args!("vm {name}: no memory for a vCPU's shadow tables"));
+            refuse(format_args!(
+                "vm {name}: no memory for a vCPU's shadow tables"
+            ));
         }
     }
 }
@@ -83,6 +89,10 @@ fn code(unit: &VmUnit, arena: &mut Arena) -> Option<&'static Mutex<Code>> {
         None => None,
     };
     let slots = arena.put_all(SLOTS, (0..SLOTS).map(|_| Slot::EMPTY))?;
-    let code = arena.put(Mutex::new(Code::new([Some(ram), flash], slots, unit.vm.config().rewritten)))?;
+    let code = arena.put(Mutex::new(Code::new(
+        [Some(ram), flash],
+        slots,
+        unit.vm.config().rewritten,
+    )))?;
     Some(code)
 }

@@ -133,7 +133,9 @@ pub fn establish(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Layou
     #[cfg(target_arch = "arm")]
     let window = match map_window(&mut table, image) {
         Ok(window) => window,
-        Err(error) => refuse(format_args!("the window into guests' translations: {error}")),
+        Err(error) => refuse(format_args!(
+            "the window into guests' translations: {error}"
+        )),
     };
     // SAFETY: the image (code, data, boot stack) is mapped where it is linked; the boot
     // device tree is within RAM, mapped in place.
@@ -148,10 +150,7 @@ pub fn establish(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Layou
 
 /// Maps the window where guests' translations have it, too.
 #[cfg(target_arch = "arm")]
-fn map_window(
-    table: &mut OwnTable,
-    image: &Image,
-) -> Result<Option<u32>, OwnMapError> {
+fn map_window(table: &mut OwnTable, image: &Image) -> Result<Option<u32>, OwnMapError> {
     use hanok_arch::deprivileged::{Place, code, records};
     let page = |linked: u64| Hpa::new(image.start + linked - IMAGE_BASE);
     let (code, records) = (code(), records());

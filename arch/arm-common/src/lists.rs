@@ -7,9 +7,9 @@ use crate::GichLists;
 #[cfg(target_arch = "arm")]
 use crate::SoftwareLists;
 use hanok_hal::{ListRegisters, VirtualCpuInterface};
-use hanok_vgic::{GuestInterface, SoftwareInterface};
 #[cfg(target_arch = "arm")]
 use hanok_vgic::SoftwareInterfaceState;
+use hanok_vgic::{GuestInterface, SoftwareInterface};
 #[cfg(target_arch = "aarch64")]
 pub use hardware::HardwareLists;
 

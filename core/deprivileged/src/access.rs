@@ -1,8 +1,9 @@
 //! The guest's memory, as instructions reach it that the virtual CPU carries out.
 
 use crate::code::Code;
-use crate::host::{Executable, Host, View};
+use crate::host::Host;
 use crate::translation::fault;
+use crate::view::{Executable, View};
 use core::cell::Cell;
 use hanok_cpu32::{Access, Fault, FaultStatus, GuestAccess, Refusal, Rights};
 use hanok_hal::AccessError;
@@ -132,7 +133,11 @@ impl<H: Host> GuestAccess for Memory<'_, H> {
         };
         // Nothing is stored if any byte cannot be.
         let places = self.places(access)?;
-        let mut pages = places.iter().take(count as usize).copied().filter_map(GuestPage::of);
+        let mut pages = places
+            .iter()
+            .take(count as usize)
+            .copied()
+            .filter_map(GuestPage::of);
         if let Some(page) = pages.find(|page| self.code.is_known(*page)) {
             self.written.set(Some(page));
             return Err(Refusal::Again);

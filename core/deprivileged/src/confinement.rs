@@ -6,10 +6,11 @@
 
 use crate::answer::Answer;
 use crate::code::{Code, Executability};
-use crate::host::{Executable, Host, View};
+use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::slot::place;
 use crate::translation::{privilege, regime};
+use crate::view::{Executable, View};
 use hanok_decode::aarch32::ItState;
 use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::{Filled, HostMemory, Neighbours};

@@ -3,9 +3,7 @@
 //! A kernel executes a few hundred different sensitive instructions. To decode one takes some hundred
 //! instructions, and a look at this table ten.
 
-use hanok_decode::aarch32::{
-    Encoding, IndirectBranch, ItState, Sensitive, indirect, sensitive,
-};
+use hanok_decode::aarch32::{Encoding, IndirectBranch, ItState, Sensitive, indirect, sensitive};
 
 /// The number of places.
 const PLACES: usize = 256;
@@ -40,7 +38,9 @@ impl Decoded {
 
     /// The meaning of the A32 word, which stands for the instruction that `original` answers.
     pub fn of(&mut self, word: u32, original: impl FnOnce() -> Encoding) -> Option<Meaning> {
-        let place = self.0.get_mut((word.wrapping_mul(0x9e37_79b1) >> 24) as usize)?;
+        let place = self
+            .0
+            .get_mut((word.wrapping_mul(0x9e37_79b1) >> 24) as usize)?;
         match place {
             Some((known, meaning)) if *known == word => Some(*meaning),
             _ => {

@@ -4,9 +4,10 @@ use crate::access::Memory;
 use crate::answer::{Answer, Stopped};
 use crate::code::Code;
 use crate::decoded::Meaning;
-use crate::host::{Executable, Host, View};
+use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::translation::{fault, regime, wants_long};
+use crate::view::{Executable, View};
 use hanok_abi::trap;
 use hanok_cpu32::{
     CacheOperation, Conduit, DataCachePlace, Exception, MmuOperation, Outcome, Rights,
@@ -34,7 +35,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     pub(crate) fn undefined(&mut self, code: &Mutex<Code>, host: &impl Host) -> Answer {
         if let Some(word) = self.fetched() {
             let copied = || code.lock().copied(Encoding::A32(word));
-            let meaning = self.decoded.of(word, || copied().unwrap_or(Encoding::A32(word)));
+            let meaning = self
+                .decoded
+                .of(word, || copied().unwrap_or(Encoding::A32(word)));
             if let Some(meaning) = meaning {
                 return self.carry_out_meaning(&meaning, code, host);
             }
@@ -58,7 +61,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         }
         if let Some(word) = self.fetched() {
             let original = || rewritten(word, false);
-            let meaning = self.decoded.of(word, || original().unwrap_or(Encoding::A32(word)));
+            let meaning = self
+                .decoded
+                .of(word, || original().unwrap_or(Encoding::A32(word)));
             return match meaning {
                 Some(meaning) => self.carry_out_meaning(&meaning, code, host),
                 None => self.supervisor_call(),
@@ -112,9 +117,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let mut memory = Memory::new(host, &locked, regime(&self.cpu));
         let before = self.registers;
         let outcome = match meaning {
-            Meaning::Sensitive(found) => {
-                self.cpu.execute(&mut self.registers, found, &mut memory)
-            }
+            Meaning::Sensitive(found) => self.cpu.execute(&mut self.registers, found, &mut memory),
             Meaning::Branch(found) => self.cpu.branch(&mut self.registers, found, &mut memory),
         };
         let (written, absent) = (memory.written.get(), memory.absent.get());

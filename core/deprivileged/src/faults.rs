@@ -2,15 +2,19 @@
 
 use crate::answer::{Answer, Device, Stopped, Trap};
 use crate::code::{Code, Proven};
-use crate::host::{Executable, Host, View};
+use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::slot::place;
 use crate::translation::{fault, privilege, regime};
+use crate::view::{Executable, View};
+use crate::window::Place;
 use hanok_cpu32::{Exception, Fault, FaultStatus};
 use hanok_decode::aarch32::{ItState, is_wide};
 use hanok_hal::{AccessError, Mutex, TableMemory};
 use hanok_paging::shadow::{Filled, FrameLoss, HostMemory, Invalidation, Neighbours};
-use hanok_paging::short::{Access, AccessKind, GuestMapping, WalkError};
+use hanok_paging::short::{
+    Access, AccessKind, GuestMapping, Privilege, ShortFaultKind, ShortLevel, WalkError,
+};
 use hanok_types::{Address, GuestPage, Ipa, PAGE_SIZE};
 
 /// FS of IFSR and DFSR: bits 10 and 3 to 0 (DDI 0406C, B4.1, DFSR).
@@ -104,6 +108,35 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             }
             Filled::Protected(mapping) => self.protected(&mapping, write, code, host),
         }
+    }
+
+    /// Moves the window to a megabyte in which the guest has nothing.
+    fn move_window(&mut self, code: &Mutex<Code>, host: &impl Host) -> Answer {
+        let free = {
+            let code = code.lock();
+            let view = View::new(host, &code, Executable::Sound);
+            Place::all().find(|place| {
+                let access = Access {
+                    address: place.address(),
+                    kind: AccessKind::Read,
+                    by: Privilege::Kernel,
+                };
+                let found = regime(&self.cpu).walk(&access, |at| view.word(at));
+                matches!(
+                    found,
+                    Err(WalkError::Fault(fault))
+                        if fault.kind == ShortFaultKind::Translation
+                            && fault.level == ShortLevel::First
+                )
+            })
+        };
+        let Some(place) = free else {
+            return Answer::Stop(Stopped::NoWindow);
+        };
+        let owed = self.shadow.move_window(place.window(self.descriptor));
+        self.window = place;
+        self.owe(owed);
+        Answer::Resume
     }
 
     fn fill(
@@ -244,11 +277,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 
     /// The instruction at the PC as the guest wrote it: a word of A32, or two halfwords of T32.
-    pub fn instruction(
-        &mut self,
-        code: &Mutex<Code>,
-        host: &impl Host,
-    ) -> Result<u32, Answer> {
+    pub fn instruction(&mut self, code: &Mutex<Code>, host: &impl Host) -> Result<u32, Answer> {
         let pc = self.registers.pc;
         let at = self.code_at(pc, code, host)?;
         let word = |at: Ipa| host.word(at).map_err(failed);

@@ -1,10 +1,7 @@
 //! The guest's memory on the board.
 
-use crate::code::{Code, Executability};
-use core::cell::Cell;
 use hanok_hal::AccessError;
-use hanok_paging::shadow::{FrameKind, HostFrame, HostMemory};
-use hanok_types::{Address, GuestPage, Hpa, Ipa, PAGE_SIZE};
+use hanok_types::{Hpa, Ipa};
 
 /// A VM's memory, and the caches over it.
 pub trait Host {
@@ -25,81 +22,4 @@ pub trait Host {
     fn section(&self, at: Ipa) -> Option<Hpa>;
     /// Whether the guest may write the memory at `at`.
     fn is_writable(&self, at: Ipa) -> bool;
-}
-
-/// Which pages the kernel may execute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Executable {
-    /// The sound ones.
-    Sound,
-    /// None.
-    Nothing,
-    /// This one.
-    Only(GuestPage),
-}
-
-/// The memory as the shadow tables of one view are to show it.
-pub(crate) struct View<'a, H> {
-    pub host: &'a H,
-    pub code: &'a Code,
-    /// Which pages the kernel may execute.
-    pub executable: Executable,
-    /// An absent page that was in the way.
-    pub absent: Cell<Option<GuestPage>>,
-}
-
-impl<'a, H: Host> View<'a, H> {
-    pub fn new(host: &'a H, code: &'a Code, executable: Executable) -> Self {
-        Self {
-            host,
-            code,
-            executable,
-            absent: Cell::new(None),
-        }
-    }
-
-    /// The value, or `None` after an absent page was noted.
-    fn noted<T>(&self, found: Result<T, AccessError>) -> Option<T> {
-        if let Err(AccessError::Absent(page)) = found {
-            self.absent.set(Some(page));
-        }
-        found.ok()
-    }
-
-    fn kind(&self, at: Ipa) -> FrameKind {
-        let Some(page) = GuestPage::of(at) else {
-            return FrameKind::Sealed;
-        };
-        match (self.code.executability(page), self.executable) {
-            (Executability::Unknown, _) if self.host.is_writable(at) => FrameKind::Plain,
-            (Executability::Sound, Executable::Sound) => FrameKind::Code,
-            (Executability::Doubtful, Executable::Only(only)) if only == page => FrameKind::Code,
-            _ => FrameKind::Sealed,
-        }
-    }
-}
-
-impl<H: Host> HostMemory for View<'_, H> {
-    fn word(&self, at: Ipa) -> Option<u32> {
-        self.noted(self.host.word(at))
-    }
-
-    fn page(&self, at: Ipa) -> Option<HostFrame> {
-        let frame = self.noted(self.host.frame(at))?;
-        Some(HostFrame {
-            at: frame,
-            kind: self.kind(at),
-        })
-    }
-
-    fn section(&self, at: Ipa) -> Option<HostFrame> {
-        if self.code.has_code_in_section(at) || !self.host.is_writable(at) {
-            return None;
-        }
-        debug_assert!(at.is_aligned(256 * PAGE_SIZE));
-        Some(HostFrame {
-            at: self.host.section(at)?,
-            kind: FrameKind::Plain,
-        })
-    }
 }

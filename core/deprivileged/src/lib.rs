@@ -47,6 +47,7 @@ mod slot;
 mod stores;
 mod translation;
 mod traps;
+mod view;
 mod window;
 
 pub use answer::{Answer, Device, Stopped, Trap};

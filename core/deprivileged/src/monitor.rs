@@ -4,14 +4,13 @@ use crate::answer::{Answer, Trap};
 use crate::code::Code;
 use crate::decoded::Decoded;
 use crate::host::Host;
-use crate::translation::privilege;
+use crate::translation::{privilege, regime};
 use crate::window::Place;
-use hanok_cpu32::{Destination, Identity, Interrupt, Lines, Registers, VirtualCpu};
+use hanok_cpu32::{Destination, Identity, Interrupt, Lines, Registers, SystemRegister, VirtualCpu};
 use hanok_decode::Psr;
 use hanok_hal::{AccessError, Mutex, TableMemory};
 use hanok_paging::shadow::{
-    AsidPool, Forgetting, FrameLoss, GuestSpace, HardwareRoot, Invalidation, Owed, Progress,
-    Shadow,
+    AsidPool, Forgetting, FrameLoss, GuestSpace, HardwareRoot, Invalidation, Owed, Progress, Shadow,
 };
 use hanok_types::GuestPage;
 
@@ -139,9 +138,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         self.cpu.deliver(&mut self.registers)
     }
 
-    /// Whether what waits is to be taken at once.
-    pub fn is_deliverable(&self) -> bool {
-        self.cpu.deliverable().is_some()
+    /// Where the window is.
+    pub fn window(&self) -> Place {
+        self.window
+    }
+
+    /// The space that the guest is in, confined or not.
+    pub(crate) fn space(&self) -> GuestSpace {
+        GuestSpace {
+            regime: regime(&self.cpu),
+            asid: self.cpu.system(SystemRegister::Contextidr) as u8,
+            confined: self.confined.is_some() && self.cpu.mode().is_privileged(),
+        }
     }
 
     /// The table with which the guest is to be entered, on the CPU with these ASIDs.

@@ -1,12 +1,11 @@
 //! A frame with doubtful words: what is proven about it, and what was rewritten in it.
 
 use crate::host::Host;
+use crate::traps::Traps;
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
 use hanok_hal::AccessError;
-use crate::traps::Traps;
 use hanok_proof::{
-    AfterCall, Cause, Doubts, Execution, FrameProof, Looked, Place, Progress, Verdict, WORDS,
-    Words,
+    AfterCall, Cause, Doubts, Execution, FrameProof, Looked, Place, Progress, Verdict, WORDS, Words,
 };
 use hanok_types::{GuestPage, Ipa};
 

@@ -9,12 +9,24 @@ use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::translation::regime;
 use hanok_cpu32::{Access, Exception, Refusal, Rights};
-use hanok_decode::aarch32::{Contents, Encoding, ItState, LoadStore, Register, Slot, load_store};
+use hanok_decode::Psr;
+use hanok_decode::aarch32::{
+    Contents, Encoding, ItState, LoadStore, Piece, Register, Slot, load_store,
+};
 use hanok_hal::{Mutex, TableMemory};
 use hanok_types::{GuestPage, Ipa};
 
 /// The most words that one instruction stores of core registers.
 const PIECES: usize = 16;
+
+/// Where the bytes of the pieces of a store go.
+struct Places {
+    bytes: [[Ipa; 4]; PIECES],
+    /// How many pieces have places.
+    number: usize,
+    /// What the guest takes at the next piece.
+    refused: Option<Exception>,
+}
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
     /// The guest's store at the PC goes to `page`, which holds code. It is carried out if it is one of core
@@ -39,9 +51,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         match found {
             Some(store) => self.carry_out_store(&store, code, host),
             // It would never come to rest: write-protected for the fetch, and plain for the store.
-            None if self.own_page(page, code, host) => Answer::Stop(Stopped::Unproven {
-                at: page.start(),
-            }),
+            None if self.own_page(page, code, host) => {
+                Answer::Stop(Stopped::Unproven { at: page.start() })
+            }
             None => self.written(page, code, host),
         }
     }
@@ -61,6 +73,35 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let resolved = store
             .address
             .resolve(base, store.address.index().map_or(0, read), psr.c());
+        // Where each byte goes is known before any is stored. What comes before a word that is refused is
+        // stored all the same, as by a CPU.
+        let found = match self.places(store, resolved.address, code, host) {
+            Ok(found) => found,
+            Err(answer) => return answer,
+        };
+        if let Err(answer) = self.store_pieces(store, &found, code, host) {
+            return answer;
+        }
+        if let Some(exception) = found.refused {
+            self.cpu.take(&mut self.registers, exception);
+            return Answer::Resume;
+        }
+        if let Some((register, value)) = resolved.write_back {
+            self.registers.write(register, value);
+        }
+        self.registers.advance(store.encoding.bytes());
+        Answer::Resume
+    }
+
+    /// Where the bytes of each piece of a store to `address` go, up to one that is refused.
+    fn places(
+        &self,
+        store: &LoadStore,
+        address: u32,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Result<Places, Answer> {
+        let psr = self.registers.psr;
         let rights = match (self.cpu.mode().is_privileged(), store.contents) {
             (true, Contents::Single(single)) if single.unprivileged => Rights::User,
             (true, _) => Rights::Kernel,
@@ -68,14 +109,14 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         };
         let locked = code.lock();
         let memory = Memory::new(host, &locked, regime(&self.cpu));
-        // Where each byte goes, before any is stored. What comes before a word that is refused is
-        // stored all the same, as by a CPU.
-        let mut places = [[Ipa::new(0); 4]; PIECES];
-        let (mut found, mut refused) = (0, None);
-        let pieces = || store.pieces(psr.big_endian()).take(PIECES);
-        for (piece, place) in pieces().zip(&mut places) {
+        let mut found = Places {
+            bytes: [[Ipa::new(0); 4]; PIECES],
+            number: 0,
+            refused: None,
+        };
+        for (piece, place) in pieces(store, psr).zip(&mut found.bytes) {
             let access = Access {
-                address: resolved.address.wrapping_add(piece.offset),
+                address: address.wrapping_add(piece.offset),
                 width: piece.general.width,
                 rights,
                 big_endian: psr.big_endian(),
@@ -83,10 +124,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             match memory.places(access) {
                 Ok(bytes) => *place = bytes,
                 Err(Refusal::Again) => {
-                    return memory.absent.get().map_or(Answer::Resume, Answer::Page);
+                    return Err(memory.absent.get().map_or(Answer::Resume, Answer::Page));
                 }
                 Err(Refusal::Fault(fault)) => {
-                    refused = Some(Exception::DataAbort {
+                    found.refused = Some(Exception::DataAbort {
                         address: access.address,
                         fault,
                         write: true,
@@ -94,10 +135,21 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                     break;
                 }
             }
-            found += 1;
+            found.number += 1;
         }
-        drop(locked);
-        for (piece, place) in pieces().zip(&places).take(found) {
+        Ok(found)
+    }
+
+    /// Stores each piece's bytes where they go.
+    fn store_pieces(
+        &mut self,
+        store: &LoadStore,
+        places: &Places,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Result<(), Answer> {
+        let psr = self.registers.psr;
+        for (piece, place) in pieces(store, psr).zip(&places.bytes).take(places.number) {
             let value = match piece.slot {
                 Slot::Core(Register::PC) => store.pc_stored(self.registers.pc),
                 Slot::Core(register) => self.registers.read(register),
@@ -111,20 +163,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 bytes.reverse();
             }
             for (at, byte) in place.iter().zip(bytes).take(count) {
-                if let Err(answer) = self.store_byte(*at, byte, code, host) {
-                    return answer;
-                }
+                self.store_byte(*at, byte, code, host)?;
             }
         }
-        if let Some(exception) = refused {
-            self.cpu.take(&mut self.registers, exception);
-            return Answer::Resume;
-        }
-        if let Some((register, value)) = resolved.write_back {
-            self.registers.write(register, value);
-        }
-        self.registers.advance(store.encoding.bytes());
-        Answer::Resume
+        Ok(())
     }
 
     fn release(
@@ -162,6 +204,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             self.release(page, code, host)
         }
     }
+}
+
+/// The words of a store, or what of them it stores.
+fn pieces(store: &LoadStore, psr: Psr) -> impl Iterator<Item = Piece> {
+    store.pieces(psr.big_endian()).take(PIECES)
 }
 
 /// Whether it is a store of core registers, whole.

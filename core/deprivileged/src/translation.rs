@@ -1,10 +1,7 @@
 //! The guest's own translation, by the registers of its virtual CPU.
 
-use crate::monitor::Monitor;
 use hanok_cpu32::{Fault, FaultStatus, Mode, Registers, SystemRegister, VirtualCpu};
 use hanok_decode::aarch32::{Access, Operation, Sensitive};
-use hanok_hal::TableMemory;
-use hanok_paging::shadow::GuestSpace;
 use hanok_paging::short::{Privilege, Pxn, ShortFault, ShortFaultKind, ShortLevel, ShortRegime};
 
 /// TTBCR.EAE: long descriptors.
@@ -71,16 +68,5 @@ pub(crate) const fn fault(fault: &ShortFault) -> Fault {
     Fault {
         status,
         domain: fault.domain,
-    }
-}
-
-impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
-    /// The space that the guest is in, confined or not.
-    pub(crate) fn space(&self) -> GuestSpace {
-        GuestSpace {
-            regime: regime(&self.cpu),
-            asid: self.cpu.system(SystemRegister::Contextidr) as u8,
-            confined: self.confined.is_some() && self.cpu.mode().is_privileged(),
-        }
     }
 }

@@ -187,7 +187,13 @@ mod tests {
             assert_eq!(traps.original(instruction), None);
         }
         // Linux' own: BUG, kprobes, uprobes, kgdb.
-        for word in [0xe7f0_01f2, 0xe7f0_01f8, 0xe7f0_01f9, 0xe7ff_defe, 0xe7f0_00f0] {
+        for word in [
+            0xe7f0_01f2,
+            0xe7f0_01f8,
+            0xe7f0_01f9,
+            0xe7ff_defe,
+            0xe7f0_00f0,
+        ] {
             assert_eq!(traps.original(Encoding::A32(word)), None);
         }
         for half in [0xde02, 0xde18, 0xde19, 0xdeff, 0xde00] {
@@ -206,14 +212,17 @@ mod tests {
             panic!("a trap has the length of its instruction")
         };
         assert_eq!(traps.translate(word, 0, 0), 0xe12f_ff1e);
-        assert_eq!(traps.translate(wide << 16 | wide >> 16, 0, 0), 0x8000_f3ef);
+        assert_eq!(traps.translate(wide.rotate_right(16), 0, 0), 0x8000_f3ef);
         let half = u32::from(half);
         assert_eq!(traps.translate(half << 16 | half, 0, 0), 0x4770_4770);
         // One that passes the end of the word.
         let (first, second) = ((wide >> 16) as u16, wide as u16);
         let before = traps.translate(u32::from(first) << 16 | half, 0, second);
         assert_eq!(before, 0xf3ef_4770);
-        assert_eq!(traps.translate(u32::from(second) | 0xbf00_0000, first, 0), 0xbf00_8000);
+        assert_eq!(
+            traps.translate(u32::from(second) | 0xbf00_0000, first, 0),
+            0xbf00_8000
+        );
     }
 
     #[test]

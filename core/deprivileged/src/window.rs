@@ -1,13 +1,6 @@
-//! Where the hypervisor's window is in a guest's address space.
+//! Where the hypervisor's window can be in a guest's address space.
 
-use crate::answer::{Answer, Stopped};
-use crate::code::Code;
-use crate::host::{Executable, Host, View};
-use crate::monitor::Monitor;
-use crate::translation::regime;
-use hanok_hal::{Mutex, TableMemory};
-use hanok_paging::shadow::{HostMemory, Window};
-use hanok_paging::short::{Access, AccessKind, Privilege, ShortFaultKind, ShortLevel, WalkError};
+use hanok_paging::shadow::Window;
 
 /// The megabytes in which the window may be, by the address of the lowest one.
 const LOWEST: u32 = 0xff00_0000;
@@ -37,42 +30,6 @@ impl Place {
 
     pub(crate) const fn window(self, descriptor: u32) -> Window {
         Window::new(self.address(), descriptor)
-    }
-}
-
-impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
-    /// Where the window is.
-    pub fn window(&self) -> Place {
-        self.window
-    }
-
-    /// Moves the window to a megabyte in which the guest has nothing.
-    pub(crate) fn move_window(&mut self, code: &Mutex<Code>, host: &impl Host) -> Answer {
-        let free = {
-            let code = code.lock();
-            let view = View::new(host, &code, Executable::Sound);
-            Place::all().find(|place| {
-                let access = Access {
-                    address: place.address(),
-                    kind: AccessKind::Read,
-                    by: Privilege::Kernel,
-                };
-                let found = regime(&self.cpu).walk(&access, |at| view.word(at));
-                matches!(
-                    found,
-                    Err(WalkError::Fault(fault))
-                        if fault.kind == ShortFaultKind::Translation
-                            && fault.level == ShortLevel::First
-                )
-            })
-        };
-        let Some(place) = free else {
-            return Answer::Stop(Stopped::NoWindow);
-        };
-        let owed = self.shadow.move_window(place.window(self.descriptor));
-        self.window = place;
-        self.owe(owed);
-        Answer::Resume
     }
 }
 

@@ -4,14 +4,11 @@
 //! before another one comes; no vCPU is in a VM whose memory is written; a CPU without work sleeps
 //! until an interrupt is pending for it.
 
-use crate::fake::FakeTableMemory;
-use crate::fake_context::FakeContext;
-use crate::fake_line::{FakeLine, Wire};
-use crate::fake_region::FakeRegion;
-use crate::{Backend, HostGic, ListRegisters, Taken, VirtualCpuInterface};
+use crate::fake_line::Wire;
+use crate::{HostGic, ListRegisters, VirtualCpuInterface};
 use core::any::Any;
 use core::fmt;
-use hanok_types::{CpuId, Deadline, Hpa, IntId, Ipa, Span};
+use hanok_types::{CpuId, Hpa, IntId, Ipa};
 use std::boxed::Box;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,7 +36,7 @@ pub const HYP_TIMER: u32 = 26;
 /// The interrupt of the virtual timer.
 pub const VIRTUAL_TIMER: u32 = 27;
 
-/// The payload of the panic that [`Backend::idle`] raises after the board was turned off.
+/// The payload of the panic that [`Backend::idle`](crate::Backend::idle) raises after the board was turned off.
 #[derive(Clone, Copy, Debug)]
 pub struct PoweredOff;
 
@@ -49,7 +46,7 @@ pub struct FakeCpu {
     /// The pending interrupts, without those of the timers.
     pub pending: BTreeSet<u32>,
     /// The instant at which the hypervisor's timer fires.
-    timer: Option<u64>,
+    pub(crate) timer: Option<u64>,
     /// The instant at which the virtual timer of the resident vCPU fires.
     pub(crate) virtual_timer: Option<u64>,
     /// The current address space: VTTBR_EL2; zero is the empty stage 2.
@@ -59,7 +56,7 @@ pub struct FakeCpu {
     /// Whether the CPU sleeps.
     pub asleep: bool,
     /// How many interrupts it has taken.
-    taken: u32,
+    pub(crate) taken: u32,
     /// The entries of its TLB: the frame, by address space and page.
     pub translations: BTreeMap<(u64, Ipa), Hpa>,
     /// Its list registers.
@@ -88,18 +85,18 @@ impl<L: VirtualCpuInterface + Clone + fmt::Debug + Send + Sync + 'static> FakeLi
 pub struct FakeBackend<L = FakeCpuInterface> {
     pub(crate) settings: Settings,
     /// Each CPU's list registers.
-    lists: Vec<L>,
+    pub(crate) lists: Vec<L>,
     registers: Mutex<FakeRegisters>,
-    cpus: Vec<Mutex<FakeCpu>>,
-    now: AtomicU64,
-    off: AtomicBool,
+    pub(crate) cpus: Vec<Mutex<FakeCpu>>,
+    pub(crate) now: AtomicU64,
+    pub(crate) off: AtomicBool,
     /// The serial line, and its interrupt: a level, as a PL011's.
-    serial: Option<(u32, Wire)>,
+    pub(crate) serial: Option<(u32, Wire)>,
     /// What a crate above wants to find again.
     notes: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -187,14 +184,14 @@ impl<L> FakeBackend<L> {
         self.cpu(cpu).next(self.time()).is_some()
     }
 
-    fn time(&self) -> u64 {
+    pub(crate) fn time(&self) -> u64 {
         self.now.load(Ordering::SeqCst)
     }
 }
 
 impl FakeCpu {
     /// The interrupt that would be acknowledged now.
-    fn next(&self, now: u64) -> Option<u32> {
+    pub(crate) fn next(&self, now: u64) -> Option<u32> {
         let due = |at: Option<u64>| at.is_some_and(|at| now >= at);
         let timers = [(HYP_TIMER, self.timer), (VIRTUAL_TIMER, self.virtual_timer)];
         let timer = timers.into_iter().find(|(_, at)| due(*at));
@@ -214,113 +211,6 @@ impl FakeCpu {
     /// Sets the instant at which the virtual timer of the resident vCPU fires.
     pub fn set_virtual_timer(&mut self, at: Option<u64>) {
         self.virtual_timer = at;
-    }
-}
-
-impl<L: FakeLists> Backend for FakeBackend<L> {
-    type Tables = FakeTableMemory;
-    type Context = FakeContext<L>;
-    type Lists = L;
-    type Gic = FakeGic;
-    type Memory = FakeRegion;
-    type Line = FakeLine;
-
-    fn counter(&self) -> u64 {
-        self.now.fetch_add(1, Ordering::SeqCst)
-    }
-
-    fn counter_frequency(&self) -> u64 {
-        1_000_000
-    }
-
-    fn set_timer(&self, due: Deadline) {
-        self.here().timer = due.ticks();
-    }
-
-    fn stop_virtual_timer(&self) {
-        self.here().virtual_timer = None;
-    }
-
-    fn kick(&self, cpu: CpuId) {
-        self.raise(cpu.index(), 0);
-        (self.settings.pause)();
-    }
-
-    fn acknowledge(&self) -> Option<Taken> {
-        let now = self.time();
-        let mut cpu = self.here();
-        let next = cpu.next(now)?;
-        cpu.taken += 1;
-        cpu.pending.remove(&next);
-        if next == VIRTUAL_TIMER {
-            // The interrupt is active until the guest has handled it and set the timer again.
-            cpu.virtual_timer = None;
-        }
-        Some(Taken::new(next))
-    }
-
-    fn drop_priority(&self, _taken: Taken) {}
-
-    fn end(&self, taken: Taken) {
-        if let Some((interrupt, wire)) = &self.serial
-            && taken.id().get() == *interrupt
-            && (!lock(&wire.typed).is_empty() || wire.called_when_writable.load(Ordering::SeqCst))
-        {
-            self.here().pending.insert(*interrupt);
-        }
-    }
-
-    fn deactivate(&self, _interrupt: IntId) {}
-
-    fn lists(&self) -> L {
-        self.lists[self.this_cpu()].clone()
-    }
-
-    fn interrupt_is_pending(&self) -> bool {
-        (self.settings.pause)();
-        self.here().next(self.time()).is_some()
-    }
-
-    fn idle(&self) {
-        loop {
-            if self.is_off() {
-                // Without the panic hook, which would report a panic.
-                std::panic::resume_unwind(std::boxed::Box::new(PoweredOff));
-            }
-            {
-                let mut cpu = self.here();
-                cpu.asleep = cpu.next(self.time()).is_none();
-                if !cpu.asleep {
-                    return;
-                }
-            }
-            self.advance(10);
-            (self.settings.asleep)();
-        }
-    }
-
-    fn enter_empty_space(&self) {
-        self.here().space = 0;
-    }
-
-    fn invalidate_range(&self, space: u64, range: Span<Ipa>) {
-        let stays = |of: &u64, at: &Ipa| *of != space || !range.contains(*at);
-        for cpu in &self.cpus {
-            lock(cpu).translations.retain(|(of, at), _| stays(of, at));
-        }
-    }
-
-    fn invalidate_all_tlbs(&self) {}
-
-    fn invalidate_instruction_caches(&self) {}
-
-    /// It is as if only taking an interrupt needed one.
-    fn instructions(&self) -> u32 {
-        self.here().taken
-    }
-
-    fn power_off(&self) {
-        self.off.store(true, Ordering::SeqCst);
     }
 }
 

@@ -19,6 +19,8 @@ mod fake_context;
 #[cfg(any(test, feature = "fake"))]
 mod fake_line;
 #[cfg(any(test, feature = "fake"))]
+mod fake_machine;
+#[cfg(any(test, feature = "fake"))]
 mod fake_region;
 mod gic;
 mod memory;

@@ -43,8 +43,13 @@ fn trap(number: u32) -> Option<Trap> {
     })
 }
 
+/// Lets this CPU have guests. `stack` is the top of its stack.
+pub fn install(stack: u64) {
+    window::install(stack, exited);
+}
+
 /// Called by the window, on the pCPU's stack.
-pub(super) extern "C" fn exited(record: *mut Record, number: u32) -> ! {
+extern "C" fn exited(record: *mut Record, number: u32) -> ! {
     // SAFETY: the window passes this CPU's record, which nothing else refers to.
     let record = unsafe { &mut *record };
     // SAFETY: a guest ran here, so that the CPU's record is installed, and nothing refers to it.
@@ -75,7 +80,11 @@ fn serve(pcpu: &mut Pcpu<Host>, record: &Record, number: u32) -> (Cause, After) 
         return (Cause::Interrupt, interrupted(pcpu));
     };
     let syndrome = u64::from(number) << 26;
-    local.exited(vcpu, syndrome, u64::from(record.guest.pc.wrapping_sub(distance)));
+    local.exited(
+        vcpu,
+        syndrome,
+        u64::from(record.guest.pc.wrapping_sub(distance)),
+    );
     let host = memory(vcpu.unit);
     let Some(own) = &mut vcpu.context.deprivileged else {
         return (Cause::Denied, After::Reconsider);

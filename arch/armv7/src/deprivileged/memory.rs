@@ -72,6 +72,8 @@ impl hanok_deprivileged::Host for GuestHost {
 
     fn is_writable(&self, at: Ipa) -> bool {
         let space = self.0.memory.lock();
-        space.region_of(at).is_some_and(|region| region.kind == RegionKind::Ram)
+        space
+            .region_of(at)
+            .is_some_and(|region| region.kind == RegionKind::Ram)
     }
 }

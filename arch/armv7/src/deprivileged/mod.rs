@@ -10,6 +10,7 @@ mod vcpu;
 mod window;
 
 pub(crate) use exits::enter;
+pub use exits::install;
 pub use hanok_deprivileged::{Code, CodePage, CodePages, Place, Slot};
 pub use vcpu::{Deprivileged, FRAMES, identity};
-pub use window::{code, install, records};
+pub use window::{code, records};

@@ -190,7 +190,12 @@ pub fn identity(mpidr: u32) -> Identity {
         pfr: [cp15!(0 0 1 0), cp15!(0 0 1 1)],
         dfr0: 0,
         afr0: cp15!(0 0 1 3),
-        mmfr: [cp15!(0 0 1 4), cp15!(0 0 1 5), cp15!(0 0 1 6), cp15!(0 0 1 7)],
+        mmfr: [
+            cp15!(0 0 1 4),
+            cp15!(0 0 1 5),
+            cp15!(0 0 1 6),
+            cp15!(0 0 1 7),
+        ],
         isar: [
             cp15!(0 0 2 0),
             cp15!(0 0 2 1),
@@ -200,7 +205,11 @@ pub fn identity(mpidr: u32) -> Identity {
             cp15!(0 0 2 5),
         ],
         clidr: cp15!(1 0 0 1),
-        ccsidr: [[cache(0), cache(1)], [cache(2), cache(3)], [cache(4), cache(5)]],
+        ccsidr: [
+            [cache(0), cache(1)],
+            [cache(2), cache(3)],
+            [cache(4), cache(5)],
+        ],
         aidr: 0,
         fpsid: crate::fp::identification_at_pl1(),
         mvfr: [

@@ -228,8 +228,8 @@ pub fn record() -> *mut Record {
 }
 
 /// Sets up this CPU's record in the window, and points its exceptions there. `stack` is the top of its
-/// stack.
-pub fn install(stack: u64) {
+/// stack; `handler` takes the guest's exits.
+pub fn install(stack: u64, handler: extern "C" fn(*mut Record, u32) -> !) {
     let own_table = read!("ttbr0_pl1") as u32;
     move_to(Place::FIRST);
     let record = record();
@@ -241,7 +241,7 @@ pub fn install(stack: u64) {
             guest_table: own_table,
             guest_asid: 0,
             stack: stack as u32,
-            handler: super::exits::exited as *const () as u32,
+            handler: handler as *const () as u32,
             faults: crate::supervisor::vectors(),
             fault: 0,
             word: 0,
@@ -286,7 +286,5 @@ pub unsafe fn go(record: &mut Record) -> ! {
     let distance = (&raw const hanok_window_enter) as usize - (&raw const hanok_window) as usize;
     let enter = read!("vbar_pl1") as usize + distance;
     // SAFETY: the window's own code; the rest is by this function's contract.
-    unsafe {
-        asm!("bx {enter}", enter = in(reg) enter, in("r0") record, options(noreturn))
-    }
+    unsafe { asm!("bx {enter}", enter = in(reg) enter, in("r0") record, options(noreturn)) }
 }

@@ -147,7 +147,8 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         let slots = Vec::leak(vec![Slot::EMPTY; slots]);
         let regions = [pages(crate::board::RAM, 512), pages(0, 4)];
         Self {
-            monitor: Monitor::new(Identity::default(), tables.clone(), 0x7770_040e).expect("enough"),
+            monitor: Monitor::new(Identity::default(), tables.clone(), 0x7770_040e)
+                .expect("enough"),
             board,
             code: Mutex::new(Code::new(regions, slots, false)),
             tables,

@@ -107,11 +107,11 @@ impl<const ROOTS: usize, const TABLES: usize> Both<ROOTS, TABLES> {
             settled(cpu, &registers),
             "step {step}, {code:x?} {at:x?}"
         );
-        for word in &self.native.memory.written {
-            let (mine, its) = (
-                self.native.memory.words[*word],
-                self.guest.board.original(*word),
-            );
+        let memory = &mut self.native.memory;
+        for (word, _) in memory.written.clone() {
+            let its = self.guest.board.original(word);
+            memory.agree(word, its);
+            let mine = memory.words[word];
             assert_eq!(mine, its, "word {word:#x}, step {step}, {code:x?} {at:x?}");
         }
         None

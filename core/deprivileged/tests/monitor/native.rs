@@ -40,8 +40,10 @@ pub struct Memory {
     ttbr: [u32; 2],
     ttbcr: u32,
     privileged: bool,
-    /// What the last instruction wrote.
-    pub written: Vec<usize>,
+    /// The words that the last instruction wrote, and what they were before; a word may be there again.
+    pub written: Vec<(usize, u32)>,
+    /// Whether the last instruction ended in a data abort.
+    pub aborted: bool,
 }
 
 const fn fault(status: FaultStatus, domain: u8) -> Fault {
@@ -174,8 +176,9 @@ impl Memory {
         for ((word, output), number) in places.into_iter().zip(0..) {
             let shift = output % 4 * 8;
             let byte = value >> (8 * number) & 0xff;
-            self.words[word] = self.words[word] & !(0xff << shift) | byte << shift;
-            self.written.push(word);
+            let old = self.words[word];
+            self.words[word] = old & !(0xff << shift) | byte << shift;
+            self.written.push((word, old));
         }
         Ok(())
     }
@@ -219,6 +222,18 @@ impl GuestAccess for Memory {
     }
 }
 
+impl Memory {
+    /// After a data abort, takes what the other CPU has in a word that was written, if it left the word as it
+    /// was: which of the words are stored that cannot abort is not defined (DDI 0406C, Effects of
+    /// data-aborted instructions).
+    pub fn agree(&mut self, word: usize, its: u32) {
+        let first = self.written.iter().find(|(at, _)| *at == word);
+        if self.aborted && first.is_some_and(|(_, old)| *old == its) {
+            self.words[word] = its;
+        }
+    }
+}
+
 impl Native {
     pub fn new(cpu: VirtualCpu, registers: Registers, words: Vec<u32>) -> Self {
         let memory = Memory {
@@ -229,6 +244,7 @@ impl Native {
             ttbcr: 0,
             privileged: true,
             written: Vec::new(),
+            aborted: false,
         };
         Self {
             cpu,
@@ -267,6 +283,7 @@ impl Native {
     pub fn step(&mut self) -> Event {
         let memory = &mut self.memory;
         memory.written.clear();
+        memory.aborted = false;
         let of = |register| self.cpu.system(register);
         memory.sctlr = of(SystemRegister::Sctlr);
         memory.dacr = of(SystemRegister::Dacr);
@@ -292,11 +309,14 @@ impl Native {
                 let fault = Fault::without_domain(FaultStatus::Debug);
                 self.take(Exception::PrefetchAbort { address, fault })
             }
-            Err(Stop::Data(abort)) => self.take(Exception::DataAbort {
-                address: abort.address,
-                fault: abort.fault.expect("it is known"),
-                write: abort.write,
-            }),
+            Err(Stop::Data(abort)) => {
+                self.memory.aborted = true;
+                self.take(Exception::DataAbort {
+                    address: abort.address,
+                    fault: abort.fault.expect("it is known"),
+                    write: abort.write,
+                })
+            }
             Err(Stop::Unknown) => Event::Unknown,
         }
     }

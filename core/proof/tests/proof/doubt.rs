@@ -7,7 +7,8 @@ use hanok_proof::{AfterCall, Doubts, FrameProof, Looked, Verdict, Words};
 use proptest::prelude::*;
 
 fn wrong_t32(first: u16, second: u16) -> bool {
-    sensitive_t32(first, second, ItState::NONE).is_some_and(|found| found.as_it_should_be && found.user.must_be_rewritten())
+    sensitive_t32(first, second, ItState::NONE)
+        .is_some_and(|found| found.as_it_should_be && found.user.must_be_rewritten())
 }
 
 fn wrong_a32(word: u32) -> bool {

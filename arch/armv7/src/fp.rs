@@ -289,10 +289,20 @@ pub fn set_vector(index: u8, value: u128) {
     });
 }
 
+/// Whether the registers in the CPU are those of the vCPU in it. At PL1 they are for as long as FPEXC
+/// says so: an exit leaves it alone, and every entry sets it anew.
+fn is_open() -> bool {
+    if is_deprivileged() {
+        has_fp_at_pl1() && control() & ENABLE != 0
+    } else {
+        !is_closed()
+    }
+}
+
 /// The answer of `act`, which runs with the FPU on, if there is a Q register `index`; 0 for those that the
 /// CPU does not have.
 fn with_register(index: u8, act: impl FnOnce() -> u128) -> Option<u128> {
-    if is_deprivileged() || is_closed() || index >= 16 {
+    if !is_open() || index >= 16 {
         return None;
     }
     if index >= 8 && upper() == 0 {

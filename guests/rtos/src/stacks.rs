@@ -5,8 +5,9 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 use hanok_rtos_kernel::{MAX_TASKS, TaskId};
 
-/// The size of a task's stack in bytes.
-const STACK_SIZE: usize = 0x2000;
+/// The size of a task's stack in bytes. The report at the end is written on the stack of whoever runs
+/// then, which takes more than a task does.
+const STACK_SIZE: usize = 0x4000;
 /// Stands at the end of a task's stack, as long as the stack was deep enough.
 const MARK: u64 = 0x6b63_6174_7320_646e;
 /// Whoever runs when no task does, on the runtime's stack; in tables behind the tasks.

@@ -22,6 +22,7 @@ pub mod console;
 pub mod boot;
 pub mod cpu;
 pub mod gic;
+mod long;
 pub mod marker;
 pub mod mmu;
 pub mod probe;

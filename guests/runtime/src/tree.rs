@@ -65,13 +65,8 @@ impl Machine {
     ///
     /// `tree` is the address of a device tree, mapped, that nobody changes.
     pub unsafe fn read(tree: u64) -> Result<Self, &'static str> {
-        // SAFETY: the caller vouches for the header, so for its length too.
-        let blob = unsafe {
-            let header = tree as usize as *const [u8; 8];
-            let [a, b, c, d] = (*header).last_chunk().copied().unwrap_or_default();
-            let size = u32::from_be_bytes([a, b, c, d]) as usize;
-            core::slice::from_raw_parts(tree as usize as *const u8, size)
-        };
+        // SAFETY: the caller's promise.
+        let blob = unsafe { blob(tree) };
         let fdt =
             Fdt::new(blob).map_err(|_| "the boot protocol's register holds no device tree")?;
         let root = Root::new(fdt.root()).ok_or("the tree's addresses have no 1 or 2 cells")?;
@@ -101,6 +96,32 @@ impl Machine {
         let words = self.bootargs.split_ascii_whitespace();
         words.filter_map(|word| word.strip_prefix(key)).next_back()
     }
+}
+
+/// The tree at `tree`, as long as its header says.
+///
+/// # Safety
+///
+/// As for [`Machine::read`].
+unsafe fn blob(tree: u64) -> &'static [u8] {
+    // SAFETY: the caller vouches for the header, so for its length too.
+    unsafe {
+        let header = tree as usize as *const [u8; 8];
+        let [a, b, c, d] = (*header).last_chunk().copied().unwrap_or_default();
+        let size = u32::from_be_bytes([a, b, c, d]) as usize;
+        core::slice::from_raw_parts(tree as usize as *const u8, size)
+    }
+}
+
+/// The command line alone.
+///
+/// # Safety
+///
+/// As for [`Machine::read`].
+pub unsafe fn bootargs(tree: u64) -> Option<&'static str> {
+    // SAFETY: the caller's promise.
+    let fdt = Fdt::new(unsafe { blob(tree) }).ok()?;
+    Root::new(fdt.root())?.bootargs()
 }
 
 /// The root, and the numbers of cells in its children's `reg`.

@@ -12,7 +12,7 @@ use hanok_deprivileged::{Code, Monitor, Ready};
 use hanok_hal::{GuestFault, Mutex, Start};
 use hanok_paging::shadow::{AsidPool, HardwareRoot};
 use hanok_pcpu::VmUnit;
-use hanok_types::Regs;
+use hanok_types::{Address as _, Regs, platform};
 
 /// First-level tables of a vCPU's shadow.
 const ROOTS: usize = 8;
@@ -217,6 +217,7 @@ pub fn identity(mpidr: u32) -> Identity {
             crate::fp::feature_register(true) as u32,
         ],
         l2ctlr: None,
-        cbar: None,
+        // The platform's, as in any VM.
+        cbar: Some(platform::GIC_DIST.get() as u32),
     }
 }

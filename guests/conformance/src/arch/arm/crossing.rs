@@ -7,6 +7,7 @@ use crate::crossing::{Action, Layout, Run, Special};
 use crate::fuzz::memory::{CODE, put_code};
 use core::arch::global_asm;
 use core::mem::offset_of;
+use hanok_guest_runtime::arch::mmu;
 
 /// How many encodings there are to try: those of coprocessors 14 and 15, those of VMRS, and those
 /// of MRS (banked register) in its two halves.
@@ -265,6 +266,10 @@ pub const RETURN: &[u32] = &[0xf57f_f06f, 0xe12f_ff1e];
 pub fn first_look() -> [(&'static str, u64); 10] {
     macro_rules! all {
         ($($name:tt)*) => { [$(($name, read_sysreg!($name))),*] };
+    }
+    if !mmu::has_long() {
+        return all!("tpidr_el0" "tpidrro_el0" "esr_el1" "ifsr32_el2" "dfar_el1" "ifar_el1"
+            "par_32" "contextidr_el1" "ttbr1_32" "dacr32_el2");
     }
     all!("tpidr_el0" "tpidrro_el0" "esr_el1" "ifsr32_el2" "dfar_el1" "ifar_el1" "par_el1"
         "contextidr_el1" "ttbr1_el1" "dacr32_el2")

@@ -1,6 +1,7 @@
 //! Attacks on other VMs that need instructions of the architecture.
 
 use core::arch::asm;
+use hanok_guest_runtime::arch::mmu;
 
 /// Masks every interrupt that can be masked, and loops for ever.
 pub fn mask() -> ! {
@@ -33,7 +34,9 @@ pub fn garble(root: u64) -> ! {
     unsafe {
         asm!(
             "cpsid aif",
-            "mcrr p15, 0, {low}, {high}, c2",   // TTBR0
+            "cmp {wide}, #0",
+            "mcrrne p15, 0, {low}, {high}, c2", // TTBR0
+            "mcreq p15, 0, {low}, c2, c0, 0",
             "isb",
             "mcr p15, 0, {low}, c8, c7, 0",     // TLBIALL
             "dsb",
@@ -41,6 +44,7 @@ pub fn garble(root: u64) -> ! {
             "2: b 2b",
             low = in(reg) root as u32,
             high = in(reg) (root >> 32) as u32,
+            wide = in(reg) u32::from(mmu::has_long()),
             options(noreturn)
         )
     }

@@ -1,6 +1,7 @@
 //! The translation of AArch64: four levels of tables, with 48 bits from level 0 on.
 
-use crate::mmu::{ACCESS, BLOCK, DEVICE, EXECUTE_NEVER, GIGABYTE, INNER_SHAREABLE, TABLE, Table};
+use crate::long::{ACCESS, BLOCK, DEVICE, EXECUTE_NEVER, GIGABYTE, INNER_SHAREABLE, TABLE, Table};
+pub use crate::long::{lead, lead_home, set_page};
 use crate::tree::Area;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,6 +12,11 @@ pub const SCTLR: u64 = 0x30d0_0800 | 1 | 1 << 2 | 1 << 3 | 1 << 12;
 
 /// The address of the window.
 pub const WINDOW: u64 = 1 << 39;
+
+/// What a table of the window maps.
+pub fn reach() -> u64 {
+    crate::long::REACH
+}
 
 /// Level 0.
 pub static ROOT: Table = Table::new();
@@ -70,7 +76,7 @@ pub extern "C" fn build_tables(tree: u64) {
         }
     }
     ROOT.set(1, WINDOW_1.address() | TABLE);
-    WINDOW_1.set(0, crate::mmu::window() | TABLE);
+    WINDOW_1.set(0, crate::long::window() | TABLE);
 }
 
 /// Makes written descriptors effective.

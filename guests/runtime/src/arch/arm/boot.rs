@@ -93,6 +93,10 @@ mmu_on:
     mcr     p15, 0, r1, c8, c7, 0   // TLBIALL
     mcr     p15, 0, r1, c7, c5, 0   // ICIALLU
     mcr     p15, 0, r1, c7, c5, 6   // BPIALL
+    ldr     r2, ={short}
+    ldrb    r2, [r2]
+    cmp     r2, #0
+    bne     5f
     ldr     r2, ={mair}
     mcr     p15, 0, r2, c10, c2, 0  // MAIR0
     mcr     p15, 0, r1, c10, c2, 1  // MAIR1
@@ -100,11 +104,19 @@ mmu_on:
     mcr     p15, 0, r2, c2, c0, 2   // TTBCR
     ldr     r2, ={root}
     mcrr    p15, 0, r2, r1, c2      // TTBR0
-    dsb
+    b       6f
+5:  mcr     p15, 0, r1, c2, c0, 2   // TTBCR
+    ldr     r2, ={short_root}
+    orr     r2, r2, #{walks}
+    mcr     p15, 0, r2, c2, c0, 0   // TTBR0
+    mov     r2, #1                  // client of domain 0
+    mcr     p15, 0, r2, c3, c0, 0   // DACR
+6:  dsb
     isb
     mrc     p15, 0, r2, c1, c0, 0   // SCTLR
     bic     r2, r2, #0x2000         // V: vectors by VBAR
     bic     r2, r2, #0x40000000     // TE: exceptions are taken in A32
+    bic     r2, r2, #0x30000000     // TRE, AFE, which are about short descriptors
     bic     r2, r2, #2              // A: unaligned accesses are allowed
     orr     r2, r2, #0x1800         // I, Z
     orr     r2, r2, #5              // C, M
@@ -119,7 +131,10 @@ mmu_on:
     secondary = sym crate::smp::secondary,
     stacks = sym STACKS,
     stack_size = const STACK_SIZE,
+    short = sym super::mmu::SHORT,
     root = sym super::mmu::ROOT,
+    short_root = sym super::short::ROOT,
+    walks = const super::short::WALKS,
     mair = const crate::mmu::MAIR,
     tcr = const super::mmu::TCR,
 );

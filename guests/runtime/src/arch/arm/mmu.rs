@@ -1,16 +1,33 @@
 //! The translation of ARMv7-A by long descriptors (DDI 0406C, B3.6): level 1 has four entries. The
 //! first two gigabytes are mapped to themselves. The third maps whichever gigabyte was last asked
-//! for, since physical addresses have 40 bits and pointers 32. The last has the window.
+//! for, since physical addresses have 40 bits and pointers 32. The last has the window. A CPU
+//! without them, or one whose command line says `runtime.tables=short`, translates by [`short`].
 
-use crate::mmu::{ACCESS, BLOCK, DEVICE, EXECUTE_NEVER, GIGABYTE, INNER_SHAREABLE, TABLE, Table};
-use crate::tree::Area;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use super::short;
+use crate::long::{self, ACCESS, BLOCK, DEVICE, EXECUTE_NEVER, GIGABYTE, INNER_SHAREABLE};
+use crate::long::{TABLE, Table};
+use crate::mmu::Kind;
+use crate::tree::{self, Area};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// TTBCR: long descriptors, 32 bits of VA by TTBR0 alone, walks cacheable and inner shareable.
 pub const TCR: u64 = 1 << 31 | 1 << 8 | 1 << 10 | 3 << 12 | 1 << 23;
 
 /// The address of the window.
 pub const WINDOW: u64 = 3 << 30;
+
+/// Whether short descriptors are used. The entry code reads it.
+pub(super) static SHORT: AtomicBool = AtomicBool::new(false);
+
+/// Whether the translation is by short descriptors.
+pub fn is_short() -> bool {
+    SHORT.load(Relaxed)
+}
+
+/// Whether the CPU has long descriptors (ID_MMFR0.VMSA).
+pub fn has_long() -> bool {
+    read_sysreg!("id_mmfr0_el1") & 0xf >= 5
+}
 
 /// Level 1.
 pub static ROOT: Table = Table::new();
@@ -36,9 +53,45 @@ pub fn store(cell: &AtomicU64, descriptor: u64) {
     }
 }
 
-/// The end of physical addresses: 40 bits, which long descriptors have (DDI 0406C, B3.6).
+/// The end of physical addresses: 40 bits, which long descriptors have (DDI 0406C, B3.6), or 32.
 pub fn address_limit() -> u64 {
-    1 << 40
+    if is_short() { 1 << 32 } else { 1 << 40 }
+}
+
+/// What a table of the window maps.
+pub fn reach() -> u64 {
+    if is_short() {
+        short::REACH
+    } else {
+        long::REACH
+    }
+}
+
+/// Makes the window's first part translate by the window's own pages.
+pub fn lead_home() {
+    if is_short() {
+        short::lead_home();
+    } else {
+        long::lead_home();
+    }
+}
+
+/// Makes part `index` of the window translate by the table at `physical`, or by none.
+pub fn lead(index: usize, physical: Option<u64>) {
+    if is_short() {
+        short::lead(index, physical);
+    } else {
+        long::lead(index, physical);
+    }
+}
+
+/// Maps page `slot` of the window.
+pub fn set_page(slot: usize, mapping: Option<(u64, Kind)>) {
+    if is_short() {
+        short::set_page(slot, mapping);
+    } else {
+        long::set_page(slot, mapping);
+    }
 }
 
 /// Prepares for [`everywhere`]: nothing has to be done, as long as memory is in gigabytes that are
@@ -58,6 +111,11 @@ pub fn everywhere(physical: u64) -> u64 {
     if gigabyte < IDENTITY {
         return physical;
     }
+    if is_short() {
+        let address = EVERYTHING + physical % GIGABYTE;
+        short::map_device(address, physical);
+        return address;
+    }
     let block = (gigabyte * GIGABYTE) | BLOCK | ACCESS | EXECUTE_NEVER | DEVICE;
     let at = (EVERYTHING / GIGABYTE) as usize;
     if ROOT.0[at].load(Relaxed) != block {
@@ -70,10 +128,23 @@ pub fn everywhere(physical: u64) -> u64 {
 }
 
 /// Fills the tables; runs once, before the MMU is on.
-pub extern "C" fn build_tables(_tree: u32) {
+pub extern "C" fn build_tables(tree: u32) {
+    if !has_long() || wants_short(tree) {
+        SHORT.store(true, Relaxed);
+        return short::build();
+    }
     ROOT.set(0, BLOCK | ACCESS | DEVICE | EXECUTE_NEVER);
     ROOT.set(1, GIGABYTE | BLOCK | ACCESS | INNER_SHAREABLE);
-    ROOT.set(3, crate::mmu::window() | TABLE);
+    ROOT.set(3, long::window() | TABLE);
+}
+
+/// Whether the command line asks for short descriptors: so they can be tried on any CPU.
+fn wants_short(tree: u32) -> bool {
+    // SAFETY: the boot protocol passes the tree's address, and nobody writes there. The code for
+    // this target makes aligned accesses only, as it must before the MMU is on.
+    let arguments = unsafe { tree::bootargs(tree.into()) };
+    let mut words = arguments.unwrap_or_default().split_ascii_whitespace();
+    words.any(|word| word == "runtime.tables=short")
 }
 
 /// Turns the MMU on, for an image that starts by another run time.

@@ -1,4 +1,4 @@
-//! ARMv7-A with the virtualization extensions' long descriptors, in System mode (DDI 0406C).
+//! ARMv7-A, with long descriptors where the CPU has them, in System mode (DDI 0406C).
 
 #[macro_use]
 pub mod sysreg;
@@ -10,4 +10,5 @@ pub mod calls;
 pub mod cpu;
 pub mod mmio;
 pub mod mmu;
+pub mod short;
 pub mod vectors;

@@ -23,6 +23,10 @@ macro_rules! coprocessor {
     ("sctlr_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 1 0 0 $($more)*) };
     ("cpacr_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 1 0 2 $($more)*) };
     ("tcr_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 2 0 2 $($more)*) };
+    // The lower halves of the registers below that CPUs without long descriptors have whole.
+    ("ttbr0_32", $do:ident $($more:tt)*) => { $crate::$do!(one 0 2 0 0 $($more)*) };
+    ("ttbr1_32", $do:ident $($more:tt)*) => { $crate::$do!(one 0 2 0 1 $($more)*) };
+    ("par_32", $do:ident $($more:tt)*) => { $crate::$do!(one 0 7 4 0 $($more)*) };
     ("dacr32_el2", $do:ident $($more:tt)*) => { $crate::$do!(one 0 3 0 0 $($more)*) };
     // DFSR and IFSR, DFAR and IFAR.
     ("esr_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 5 0 0 $($more)*) };

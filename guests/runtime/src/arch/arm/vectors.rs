@@ -3,8 +3,10 @@
 //!
 //! All exceptions are handled in System mode on its own stack, so that the other modes need none.
 //! An exception is described as ESR_EL1 would describe it: with long descriptors the fault status
-//! registers use the same codes (DDI 0406C, B3.13.3; DDI 0487, ESR_EL1).
+//! registers use the same codes (DDI 0406C, B3.13.3; DDI 0487, ESR_EL1), and those of short ones
+//! have a counterpart each.
 
+use super::short;
 use crate::cpu;
 use crate::gic;
 use crate::probe::{Catch, class};
@@ -31,6 +33,11 @@ const THUMB: u32 = 1 << 5;
 /// FSR: the fault status with long descriptors, and the bit that says that it has this format.
 const STATUS: u64 = 0x3f;
 const LONG: u64 = 1 << 9;
+/// FSR: the fault status with short descriptors, in two parts.
+const SHORT_LOW: u64 = 0xf;
+const SHORT_HIGH: u64 = 1 << 10;
+/// TTBCR.EAE: long descriptors are used.
+const EXTENDED: u64 = 1 << 31;
 /// DFSR: a cache maintenance operation or a write; bit 13 tells which.
 const WRITE: u64 = 1 << 11;
 
@@ -103,33 +110,39 @@ const fn classed(class: u64, rest: u64) -> u64 {
     class << 26 | 1 << 25 | rest
 }
 
-/// The exception of entry `kind` of the table; `None` for an interrupt. A fault status without the
-/// long format's bit cannot come from long descriptors, and gets no class.
+/// The abort that a fault status register describes: `class`, unless its format is not that of the
+/// descriptors in use, or its code none of this format's; then it gets no class.
+fn abort(class: u64, register: u64, rest: u64) -> u64 {
+    let is_long = register & LONG != 0;
+    let short = register & SHORT_LOW | (register & SHORT_HIGH) >> 6;
+    let status = if is_long {
+        Some(register & STATUS)
+    } else {
+        short::long_status(short)
+    };
+    match status {
+        Some(status) if is_long == (read_sysreg!("tcr_el1") & EXTENDED != 0) => {
+            classed(class, status | rest)
+        }
+        _ => classed(NO_CLASS, register & STATUS | rest),
+    }
+}
+
+/// The exception of entry `kind` of the table; `None` for an interrupt.
 fn syndrome(frame: &Frame, kind: u32) -> Option<Syndrome> {
     let no_address = |esr| Some(Syndrome { esr, far: 0 });
     match kind {
         1 => no_address(classed(class::UNDEFINED, 0)),
         2 => no_address(classed(SVC, immediate(frame))),
         3 => {
-            let status = read_sysreg!("ifsr32_el2");
-            let class = if status & LONG == 0 {
-                NO_CLASS
-            } else {
-                class::FETCH
-            };
-            let esr = classed(class, status & STATUS);
+            let esr = abort(class::FETCH, read_sysreg!("ifsr32_el2"), 0);
             let far = read_sysreg!("ifar_el1");
             Some(Syndrome { esr, far })
         }
         4 => {
-            let status = read_sysreg!("esr_el1");
-            let class = if status & LONG == 0 {
-                NO_CLASS
-            } else {
-                class::DATA
-            };
-            let write = (status & WRITE) >> 5;
-            let esr = classed(class, status & STATUS | write);
+            let register = read_sysreg!("esr_el1");
+            let write = (register & WRITE) >> 5;
+            let esr = abort(class::DATA, register, write);
             let far = read_sysreg!("dfar_el1");
             Some(Syndrome { esr, far })
         }

@@ -305,7 +305,6 @@ impl Vm {
 
     /// Brings the lines of the emulated timers that do not rest up to date. The answer is the set of
     /// vCPUs whose interrupts changed.
-    #[inline(never)]
     pub(crate) fn timer_lines(&self, machine: &impl Machine, vcpu: &mut Vcpu) -> VcpuSet {
         let mut set = VcpuSet::EMPTY;
         for timer in [GuestTimer::Physical, GuestTimer::Virtual] {

@@ -309,7 +309,7 @@ impl Vm {
         let mut set = VcpuSet::EMPTY;
         for timer in [GuestTimer::Physical, GuestTimer::Virtual] {
             if !vcpu.timers.of(timer).rests() {
-                set = set.union(self.change_timer(machine, vcpu, timer, |_| ()));
+                set = set.union(self.timer_line(machine, vcpu, timer));
             }
         }
         set
@@ -324,7 +324,15 @@ impl Vm {
         timer: GuestTimer,
         change: impl FnOnce(&mut EmulatedTimer),
     ) -> VcpuSet {
-        let level = vcpu.timers.change(timer, machine.counter(), change);
+        change(vcpu.timers.of_mut(timer));
+        self.timer_line(machine, vcpu, timer)
+    }
+
+    /// Brings the line of an emulated timer up to date. Kept out of line: many call it, once for each
+    /// register.
+    #[inline(never)]
+    fn timer_line(&self, machine: &impl Machine, vcpu: &mut Vcpu, timer: GuestTimer) -> VcpuSet {
+        let level = vcpu.timers.sample(timer, machine.counter());
         let irq = timer.interrupt();
         self.gic.lock().set_level(Some(vcpu.id), irq, level)
     }

@@ -75,17 +75,14 @@ impl EmulatedTimers {
         &self.each[timer as usize]
     }
 
-    /// Changes one of the timers. The answer is the level of its line at `now`, which the caller passes to
-    /// the interrupt controller.
-    pub(crate) fn change(
-        &mut self,
-        timer: GuestTimer,
-        now: u64,
-        change: impl FnOnce(&mut EmulatedTimer),
-    ) -> bool {
-        let one = &mut self.each[timer as usize];
-        change(one);
-        let level = one.sample(now);
+    /// One of the timers, to be changed; [`Self::sample`] follows.
+    pub(crate) const fn of_mut(&mut self, timer: GuestTimer) -> &mut EmulatedTimer {
+        &mut self.each[timer as usize]
+    }
+
+    /// The level of a timer's line at `now`, which the caller passes to the interrupt controller.
+    pub(crate) fn sample(&mut self, timer: GuestTimer, now: u64) -> bool {
+        let level = self.of_mut(timer).sample(now);
         let [physical, virt] = &self.each;
         self.deadline = physical.deadline().or(virt.deadline());
         self.rest = physical.rests() && virt.rests();
@@ -237,6 +234,11 @@ mod tests {
     #[test]
     fn the_first_of_both_timers_counts() {
         use GuestTimer::{Physical, Virtual};
+        let change =
+            |timers: &mut EmulatedTimers, timer, now, change: &dyn Fn(&mut EmulatedTimer)| {
+                change(timers.of_mut(timer));
+                timers.sample(timer, now)
+            };
         let mut timers = EmulatedTimers::new();
         assert!(timers.rest() && timers.deadline() == Deadline::NEVER);
         for (timer, at) in [(Virtual, 200), (Physical, 300)] {
@@ -244,14 +246,14 @@ mod tests {
                 timer.set_control(ENABLE);
                 timer.set_compare(at);
             };
-            assert!(!timers.change(timer, 100, set));
+            assert!(!change(&mut timers, timer, 100, &set));
         }
         assert!(!timers.rest() && timers.deadline() == Deadline::at(200));
-        assert!(timers.change(Virtual, 200, |_| ()));
+        assert!(change(&mut timers, Virtual, 200, &|_| ()));
         assert_eq!(timers.deadline(), Deadline::at(300));
-        assert!(!timers.change(Physical, 200, |timer| timer.set_control(0)));
+        assert!(!change(&mut timers, Physical, 200, &|timer| timer.set_control(0)));
         assert!(!timers.rest(), "the other's line is high");
-        assert!(!timers.change(Virtual, 200, |timer| timer.set_control(0)));
+        assert!(!change(&mut timers, Virtual, 200, &|timer| timer.set_control(0)));
         assert!(timers.rest() && timers.deadline() == Deadline::NEVER);
     }
 }

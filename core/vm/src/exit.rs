@@ -176,8 +176,8 @@ pub enum StopReason {
         what: &'static str,
         /// Its program counter.
         pc: u32,
-        /// The instruction there, if it could be read.
-        instruction: Option<u32>,
+        /// The instruction there; zero if it could not be read.
+        instruction: u32,
     },
 }
 
@@ -194,10 +194,7 @@ impl fmt::Display for StopReason {
                 what,
                 pc,
                 instruction,
-            } => {
-                write!(f, "{what}, at {pc:#x}")?;
-                instruction.map_or(Ok(()), |word| write!(f, " (the instruction {word:#010x})"))
-            }
+            } => write!(f, "{what}, at {pc:#x}: {instruction:#x}"),
         }
     }
 }

@@ -164,7 +164,10 @@ impl Vm {
 
     /// Whether its accesses to a GICv2's CPU interface exit, and are answered in software.
     pub(crate) fn has_software_interface(&self) -> bool {
-        self.software_interface && self.gic_version == GicVersion::V2
+        // Images for CPUs that all have a virtual CPU interface are built without.
+        cfg!(any(test, feature = "fake", feature = "software-interface"))
+            && self.software_interface
+            && self.gic_version == GicVersion::V2
     }
 
     /// The vCPU that a PSCI call's target names; none where a bit is set that is no affinity and must be

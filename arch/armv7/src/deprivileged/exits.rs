@@ -209,7 +209,7 @@ fn stop(pcpu: &mut Pcpu<Host>, why: Stopped) -> (Cause, After) {
     let reason = StopReason::Unsupported {
         what: why.words(),
         pc: pc as u32,
-        instruction,
+        instruction: instruction.unwrap_or(0),
     };
     let vm = &vcpu.unit.vm;
     let _accepted = vm.request_end(local.board, Ending::Stopped, Some(reason));

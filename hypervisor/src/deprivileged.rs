@@ -76,6 +76,7 @@ fn code(unit: &VmUnit, arena: &mut Arena) -> Option<&'static Mutex<Code>> {
         None => None,
     };
     let slots = arena.put_all(SLOTS, (0..SLOTS).map(|_| Slot::EMPTY))?;
-    let code = arena.put(Mutex::new(Code::new([Some(ram), flash], slots, true)))?;
+    let rewritten = unit.vm.config().rewritten;
+    let code = arena.put(Mutex::new(Code::new([Some(ram), flash], slots, rewritten)))?;
     Some(code)
 }

@@ -116,6 +116,9 @@ pub struct VmConfig {
     pub autostart: bool,
     /// Whether its EL1 is AArch32: it begins as a 32-bit board does.
     pub aarch32: bool,
+    /// Whether its kernel may have been rewritten before it was loaded, so that an SVC of it may stand
+    /// for a sensitive instruction; it counts without virtualization hardware.
+    pub rewritten: bool,
 }
 
 /// A device of the board that one VM has for itself.

@@ -182,6 +182,7 @@ fn parse_vm(
         trusted: vm.boolean("trusted")?,
         autostart: vm.boolean("autostart")?,
         aarch32: vm.boolean("aarch32")?,
+        rewritten: vm.boolean("rewritten")?,
     };
     each_named(&node, "promise", &mut |number, promise| {
         let reader = Reader::new(promise, TreeNode::Promise(index, number));

@@ -57,7 +57,8 @@ impl VmConfig {
             .with("argument", self.argument)
             .with("trusted", u32::from(self.trusted))
             .with("autostart", u32::from(self.autostart))
-            .with("aarch32", u32::from(self.aarch32));
+            .with("aarch32", u32::from(self.aarch32))
+            .with("rewritten", u32::from(self.rewritten));
         for (number, blob) in self.blobs.iter().enumerate() {
             vm.add_child(blob.to_node(number));
         }

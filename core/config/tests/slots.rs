@@ -33,6 +33,7 @@ fn system() -> System {
         trusted: false,
         autostart: true,
         aarch32: false,
+        rewritten: false,
     };
     System {
         vms: [vm].into_iter().collect(),

@@ -44,6 +44,7 @@ fn vm() -> VmConfig {
         trusted: false,
         autostart: true,
         aarch32: false,
+        rewritten: false,
     }
 }
 
@@ -57,6 +58,7 @@ fn pair() -> System {
     second.autostart = false;
     second.trusted = true;
     second.aarch32 = true;
+    second.rewritten = true;
     second.entry = platform::FLASH;
     second.blobs[0].kind = BlobKind::Firmware;
     second.blobs[0].load = platform::FLASH;

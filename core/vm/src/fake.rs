@@ -216,6 +216,7 @@ pub fn config(vcpus: u8) -> VmConfig {
         trusted: false,
         autostart: true,
         aarch32: false,
+        rewritten: false,
     }
 }
 

@@ -367,6 +367,7 @@ fn vm(number: u8) -> VmConfig {
         trusted: number == 1,
         autostart: number != 2,
         aarch32: number == 2,
+        rewritten: number == 2,
     }
 }
 

@@ -108,6 +108,7 @@ impl Draft {
         report: &Report,
     ) -> Option<Vm> {
         let (boot, memory) = (self.boot?, self.memory?);
+        let rewrite = self.rewrite.is_none_or(|at| at.value);
         let initramfs_mark = self.initramfs.as_ref().map(|at| report.mark(&at.span));
         let devices = self.devices.iter().map(|at| report.mark(&at.span));
         let config = VmConfig {
@@ -122,6 +123,7 @@ impl Draft {
             trusted: self.trusted,
             autostart: self.autostart,
             aarch32: architecture == Architecture::Arm,
+            rewritten: may_be_rewritten(&boot.value, rewrite),
         };
         Some(Vm {
             config,
@@ -136,8 +138,18 @@ impl Draft {
             initramfs: self.initramfs.map(|at| at.value),
             cmdline: self.cmdline.map(|at| at.value).unwrap_or_default(),
             devices: self.devices.into_iter().map(|at| at.value).collect(),
-            rewrite: self.rewrite.is_none_or(|at| at.value),
+            rewrite,
         })
+    }
+}
+
+/// Whether a VM's kernel may have been rewritten before it is loaded: here, if `rewrite` says so, or,
+/// if it is a file, by whoever made that.
+fn may_be_rewritten(boot: &Boot, rewrite: bool) -> bool {
+    match boot {
+        Boot::Kernel(KernelRef::Debian { .. }) => rewrite,
+        Boot::Kernel(KernelRef::Path(_)) => true,
+        Boot::Kernel(_) | Boot::Firmware(_) => false,
     }
 }
 

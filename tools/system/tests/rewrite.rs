@@ -37,6 +37,17 @@ fn kernels_of_linux_are_rewritten_where_no_hardware_helps() {
     assert!(!rewritten(&guest), "a program of the repository");
 }
 
+/// An SVC means a sensitive instruction only where somebody may have put it: a program's own are its
+/// own affair.
+#[test]
+fn the_hypervisor_is_told_whose_calls_may_be_traps() {
+    let told = |text: &str| load(text).unwrap().vms[0].config.rewritten;
+    assert!(told(&described("")));
+    assert!(!told(&described("rewrite = false\n")));
+    let program = "kernel = \"guest:conformance\"";
+    assert!(!told(&described("").replace("kernel = \"debian:6.1\"", program)));
+}
+
 #[test]
 fn the_key_is_refused_where_it_means_nothing() {
     let [found] = &refusals(&format!("{SOUND}rewrite = false\n"))[..] else {

@@ -58,6 +58,7 @@ fn pair() -> System {
     second.autostart = false;
     second.trusted = true;
     second.aarch32 = true;
+    second.rewritten = true;
     second.entry = platform::FLASH;
     second.blobs[0].kind = BlobKind::Firmware;
     second.blobs[0].load = platform::FLASH;

@@ -1,8 +1,8 @@
 //! The program's own translation: devices and RAM at their physical addresses, and a window of
 //! pages that can be mapped anywhere. The descriptors are the architecture's business (`arch`).
 
-use crate::arch::mmu::{flush, lead, lead_home, reach, set_page};
 pub use crate::arch::mmu::{WINDOW, address_limit, build_tables, everywhere, map_everything};
+use crate::arch::mmu::{flush, lead, lead_home, reach, set_page};
 pub use crate::long::MAIR;
 
 const PAGE: u64 = 4096;

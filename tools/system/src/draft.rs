@@ -108,6 +108,7 @@ impl Draft {
         report: &Report,
     ) -> Option<Vm> {
         let (boot, memory) = (self.boot?, self.memory?);
+        let rewrite = self.rewrite.is_none_or(|at| at.value);
         let initramfs_mark = self.initramfs.as_ref().map(|at| report.mark(&at.span));
         let devices = self.devices.iter().map(|at| report.mark(&at.span));
         let config = VmConfig {
@@ -137,7 +138,7 @@ impl Draft {
             initramfs: self.initramfs.map(|at| at.value),
             cmdline: self.cmdline.map(|at| at.value).unwrap_or_default(),
             devices: self.devices.into_iter().map(|at| at.value).collect(),
-            rewrite: self.rewrite.is_none_or(|at| at.value),
+            rewrite,
         })
     }
 }

@@ -93,6 +93,9 @@ fn an_unpacked_kernel_begins_where_its_unpacker_would_begin_it() {
     let tree = at(BlobKind::DeviceTree).0;
     assert_eq!((tree, vm.argument), (RAM + (128 << 20) + 0x2000, tree));
     assert!(vm.aarch32);
+    // An SVC means a sensitive instruction only where it was put: a program's own are its own affair.
+    assert!(vm.rewritten);
+    assert!(!description.vms[0].config.rewritten);
     // The bss counts: behind it there has to be memory for the rest.
     let found = image(RawKernel {
         size: 200 << 20,

@@ -106,8 +106,8 @@ fn doubtful_and_contradictory_frames_are_refused() {
 
 #[test]
 fn a_trap_that_makes_its_neighbour_doubtful_is_refused() {
-    // wfi; bx lr, and before them what would become an MRS of T32 with the trap's first half.
-    let words = frame(&[(0x0c, &[0xf3ef_0000, 0xe320_f003, BX_LR])]);
+    // msr spsr_f, #0; bx lr, and before them what would become an MRS of T32 with the trap's first half.
+    let words = frame(&[(0x0c, &[0xf3ef_0000, 0xe368_f000, BX_LR])]);
     let (proof, _) = followed(&words, &[a32(0x10)]);
     assert_eq!(proof.verdict(&doubts(&words)), Verdict::Executable);
     let (mut changed, mut rewritten) = (words, Rewritten::NONE);

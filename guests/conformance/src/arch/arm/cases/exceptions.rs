@@ -144,9 +144,8 @@ fn hvc_it_block(_: &Machine) -> Outcome {
     let halves = [0x2800, 0xbf1e, 0x2103, 0xf7e0, 0x8000, 0x2009];
     // SAFETY: PSCI_VERSION changes R0 to R3 and R12 alone.
     let result = unsafe { execute_thumb(&halves, VERSION) };
-    let undefined = |fault: &Fault| {
-        fault.class() == class::UNDEFINED && fault.elr == code::address() + 6
-    };
+    let undefined =
+        |fault: &Fault| fault.class() == class::UNDEFINED && fault.elr == code::address() + 6;
     match &result {
         Ok(9) => {}
         Err(fault) if !has_long() && undefined(fault) => {}

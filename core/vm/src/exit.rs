@@ -171,6 +171,7 @@ pub enum StopReason {
     /// Every vCPU turned itself off, so that nothing can ever wake the VM.
     AllOff,
     /// A vCPU does what cannot be shown to it on CPUs without virtualization extensions.
+    #[cfg(any(test, feature = "software-interface"))]
     Unsupported {
         /// What that is.
         what: &'static str,
@@ -190,6 +191,7 @@ impl fmt::Display for StopReason {
                  image again, or build it anew"
             ),
             Self::AllOff => f.write_str("every vCPU turned itself off"),
+            #[cfg(any(test, feature = "software-interface"))]
             Self::Unsupported {
                 what,
                 pc,

@@ -25,6 +25,7 @@ pub mod gic;
 mod long;
 pub mod marker;
 pub mod mmu;
+pub mod page;
 pub mod probe;
 pub mod psci;
 pub mod sleep;

@@ -2,7 +2,7 @@
 //! used (DDI 0406C, B3.6.1).
 
 use crate::arch::mmu::{flush, store};
-use crate::mmu::Kind;
+use crate::page::Kind;
 use core::sync::atomic::AtomicU64;
 
 /// Attribute 0: Normal, write-back. Attribute 1: Device-nGnRE.

@@ -4,19 +4,9 @@
 pub use crate::arch::mmu::{WINDOW, address_limit, build_tables, everywhere, map_everything};
 use crate::arch::mmu::{flush, lead, lead_home, reach, set_page};
 pub use crate::long::MAIR;
+pub use crate::page::Kind;
 
 const PAGE: u64 = 4096;
-
-/// How a page of the window is mapped.
-#[derive(Clone, Copy)]
-pub enum Kind {
-    /// Device memory.
-    Device,
-    /// Normal memory that may be executed.
-    Code,
-    /// Normal memory that may only be read.
-    ReadOnly,
-}
 
 /// Maps page `slot` of the window to `physical` (rounded down to a page), and returns the virtual
 /// address of `physical`, which is below [`address_limit`].

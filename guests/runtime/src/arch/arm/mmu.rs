@@ -3,18 +3,17 @@
 //! for, since physical addresses have 40 bits and pointers 32. The last has the window. A CPU
 //! without them, or one whose command line says `runtime.tables=short`, translates by [`short`].
 
+pub use super::flush::flush;
 use super::short;
+pub use super::short::WINDOW;
 use crate::long::{self, ACCESS, BLOCK, DEVICE, EXECUTE_NEVER, GIGABYTE, INNER_SHAREABLE};
 use crate::long::{TABLE, Table};
-use crate::mmu::Kind;
+use crate::page::Kind;
 use crate::tree::{self, Area};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// TTBCR: long descriptors, 32 bits of VA by TTBR0 alone, walks cacheable and inner shareable.
 pub const TCR: u64 = 1 << 31 | 1 << 8 | 1 << 10 | 3 << 12 | 1 << 23;
-
-/// The address of the window.
-pub const WINDOW: u64 = 3 << 30;
 
 /// Whether short descriptors are used. The entry code reads it.
 pub(super) static SHORT: AtomicBool = AtomicBool::new(false);
@@ -158,19 +157,4 @@ pub unsafe fn turn_on() {
     }
     // SAFETY: the caller's promise; devices and RAM are seen where they are.
     unsafe { runtime_translation(crate::boot::tree() as u32) };
-}
-
-/// Makes what was written to tables true.
-pub fn flush() {
-    // SAFETY: what the translation of used memory says did not change. TLBIALLIS.
-    unsafe {
-        core::arch::asm!(
-            "dsb ishst",
-            "mcr p15, 0, {zero}, c8, c3, 0",
-            "dsb ish",
-            "isb",
-            zero = in(reg) 0,
-            options(nostack)
-        )
-    };
 }

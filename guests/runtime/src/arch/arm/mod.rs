@@ -8,6 +8,7 @@ pub mod probe;
 pub mod boot;
 pub mod calls;
 pub mod cpu;
+pub mod flush;
 pub mod mmio;
 pub mod mmu;
 pub mod short;

@@ -2,9 +2,12 @@
 //! the same memory with the same rights as by long ones, in sections of a megabyte; the window has
 //! a table of pages.
 
-use crate::mmu::{Kind, WINDOW};
+use super::flush::flush;
+use crate::page::Kind;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+/// The address of the window.
+pub const WINDOW: u64 = 3 << 30;
 /// Attributes of TTBR0: walks are write-back and shareable (B4.1.154).
 pub const WALKS: u32 = 1 << 6 | 1 << 3 | 1 << 1;
 /// What a table of the window maps.
@@ -60,9 +63,9 @@ pub fn map_device(address: u64, physical: u64) {
     let section = (physical >> MEGABYTE << MEGABYTE) as u32 | SECTION_DEVICE;
     if at(address).load(Relaxed) != section {
         at(address).store(0, Relaxed);
-        super::mmu::flush();
+        flush();
         at(address).store(section, Relaxed);
-        super::mmu::flush();
+        flush();
     }
 }
 
@@ -81,9 +84,9 @@ pub fn lead(index: usize, physical: Option<u64>) {
 pub fn set_page(slot: usize, mapping: Option<(u64, Kind)>) {
     let page = |(physical, kind)| physical as u32 | bits(kind);
     PAGES.0[slot].store(0, Relaxed);
-    super::mmu::flush();
+    flush();
     PAGES.0[slot].store(mapping.map_or(0, page), Relaxed);
-    super::mmu::flush();
+    flush();
 }
 
 fn bits(kind: Kind) -> u32 {

@@ -12,7 +12,7 @@ use hanok_deprivileged::{Code, Monitor, Ready};
 use hanok_hal::{GuestFault, Mutex, Start};
 use hanok_paging::shadow::{AsidPool, HardwareRoot};
 use hanok_pcpu::VmUnit;
-use hanok_types::{Address as _, Regs, platform};
+use hanok_types::{Regs, platform};
 
 /// First-level tables of a vCPU's shadow.
 const ROOTS: usize = 8;

@@ -9,7 +9,7 @@ use hanok_cpu32::{Access, Fault, FaultStatus, GuestAccess, Refusal, Rights};
 use hanok_hal::AccessError;
 use hanok_paging::shadow::HostMemory;
 use hanok_paging::short::{self, AccessKind, Privilege, ShortRegime, WalkError};
-use hanok_types::{GuestPage, Ipa, Width};
+use hanok_types::{Address, GuestPage, Ipa, PAGE_SIZE, Width};
 
 /// The memory of a guest whose translation is controlled by `regime`.
 pub(crate) struct Memory<'a, H> {
@@ -20,7 +20,21 @@ pub(crate) struct Memory<'a, H> {
     pub written: Cell<Option<GuestPage>>,
     /// An absent page.
     pub absent: Cell<Option<GuestPage>>,
+    /// The page that was translated last: most instructions load from one alone.
+    latest: Cell<Option<Latest>>,
 }
+
+/// A page of the guest's, and where it is for accesses of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Latest {
+    page: u32,
+    kind: AccessKind,
+    rights: Rights,
+    at: Ipa,
+}
+
+/// The bits of an address that its page does not say.
+const OFFSET: u32 = PAGE_SIZE as u32 - 1;
 
 impl<'a, H: Host> Memory<'a, H> {
     pub fn new(host: &'a H, code: &'a Code, regime: ShortRegime) -> Self {
@@ -30,11 +44,34 @@ impl<'a, H: Host> Memory<'a, H> {
             regime,
             written: Cell::new(None),
             absent: Cell::new(None),
+            latest: Cell::new(None),
         }
     }
 
     /// Where an access goes.
     fn translate(&self, access: &Access, kind: AccessKind) -> Result<Ipa, Refusal> {
+        let Access {
+            address, rights, ..
+        } = *access;
+        let page = address & !OFFSET;
+        if let Some(latest) = self.latest.get()
+            && (latest.page, latest.kind, latest.rights) == (page, kind, rights)
+        {
+            return Ok(Ipa::new(latest.at.get() | u64::from(address & OFFSET)));
+        }
+        let found = self.walk(access, kind)?;
+        self.latest.set(Some(Latest {
+            page,
+            kind,
+            rights,
+            at: found.align_down(PAGE_SIZE),
+        }));
+        Ok(found)
+    }
+
+    /// Where an access goes, by the guest's tables.
+    #[inline(never)]
+    fn walk(&self, access: &Access, kind: AccessKind) -> Result<Ipa, Refusal> {
         let view = View::new(self.host, self.code, Executable::Sound);
         let wanted = short::Access {
             address: access.address,
@@ -72,6 +109,14 @@ impl<'a, H: Host> Memory<'a, H> {
         Ok(places)
     }
 
+    /// The word at an aligned address, as the guest wrote it.
+    fn word(&self, at: Ipa) -> Result<u32, Refusal> {
+        match self.code.word(at) {
+            Some(word) => Ok(word),
+            None => self.checked(self.host.word(at)),
+        }
+    }
+
     fn checked<T>(&self, done: Result<T, AccessError>) -> Result<T, Refusal> {
         done.map_err(|error| match error {
             AccessError::Absent(page) => {
@@ -95,6 +140,14 @@ fn straddles(address: u32, width: Width) -> bool {
 
 impl<H: Host> GuestAccess for Memory<'_, H> {
     fn load(&mut self, access: Access) -> Result<u32, Refusal> {
+        if access.width == Width::Word && access.address.is_multiple_of(4) {
+            let word = self.word(self.translate(&access, AccessKind::Read)?)?;
+            return Ok(if access.big_endian {
+                word.swap_bytes()
+            } else {
+                word
+            });
+        }
         let mut bytes = [0; 4];
         let count = access.width.bytes().min(4) as u32;
         // An access that is not aligned may pass the end of a page: each byte has its translation.
@@ -109,11 +162,7 @@ impl<H: Host> GuestAccess for Memory<'_, H> {
                     self.translate(&Access { address, ..access }, AccessKind::Read)?
                 }
             };
-            let at_word = Ipa::new(at.get() & !3);
-            let word = match self.code.word(at_word) {
-                Some(word) => word,
-                None => self.checked(self.host.word(at_word))?,
-            };
+            let word = self.word(Ipa::new(at.get() & !3))?;
             *byte = (word >> (at.get() % 4 * 8)) as u8;
         }
         let value = u32::from_le_bytes(bytes);

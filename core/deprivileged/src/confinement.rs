@@ -14,7 +14,7 @@ use crate::view::{Executable, View};
 use hanok_decode::aarch32::ItState;
 use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::{Filled, HostMemory, Neighbours};
-use hanok_paging::short::{Access, AccessKind};
+use hanok_paging::short::{Access, AccessKind, GuestMapping};
 use hanok_types::GuestPage;
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
@@ -22,6 +22,17 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     pub(crate) fn confine(
         &mut self,
         page: GuestPage,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Answer {
+        self.confine_found(page, None, code, host)
+    }
+
+    /// As [`Self::confine`]; `found` is what a walk for the PC has just led to.
+    fn confine_found(
+        &mut self,
+        page: GuestPage,
+        found: Option<&GuestMapping>,
         code: &Mutex<Code>,
         host: &impl Host,
     ) -> Answer {
@@ -35,7 +46,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         };
         let code = code.lock();
         let view = View::new(host, &code, Executable::Only(page));
-        let filled = self.shadow.fill(&space, &access, &view, Neighbours::None);
+        let filled = match found {
+            Some(found) => self.shadow.fill_found(&space, &access, found, &view),
+            None => self.shadow.fill(&space, &access, &view, Neighbours::None),
+        };
         if let Filled::Made(owed) = filled {
             self.open = Some((space, access.address));
             self.owe(owed);
@@ -44,8 +58,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         Answer::Resume
     }
 
-    /// Goes on where the confined kernel's PC is now, if nothing has to be proven for that: in a sound page,
-    /// or at a proven place of a doubtful one. Answers whether that was so; otherwise nothing has changed.
+    /// Goes on where the kernel's PC is now, if nothing has to be proven for that: out of confinement in a sound
+    /// page, or at a proven place of a doubtful one. Answers whether that was so; otherwise nothing has changed.
     pub(crate) fn go_on(&mut self, code: &Mutex<Code>, host: &impl Host) -> bool {
         let (pc, psr) = (self.registers.pc, self.registers.psr);
         let access = Access {
@@ -64,8 +78,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         match locked.executability(page) {
             Executability::Sound => {
                 drop(locked);
+                let was_confined = self.confined.is_some();
                 self.leave_confinement();
-                true
+                was_confined
             }
             Executability::Doubtful => {
                 let it = ItState::from_bits(psr.it());
@@ -73,7 +88,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 let proven = place.is_some_and(|place| locked.is_proven(page, place));
                 drop(locked);
                 if proven {
-                    let _resume = self.confine(page, code, host);
+                    let _resume = self.confine_found(page, Some(&mapping), code, host);
                 }
                 proven
             }

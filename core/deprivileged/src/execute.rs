@@ -99,23 +99,42 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         {
             return Answer::Stop(Stopped::LongDescriptors);
         }
-        // An instruction may store to two pages that hold code, its own among them.
-        for _ in 0..=STORED_PAGES {
-            match self.attempt(meaning, code, host) {
-                Attempt::Answered(answer) => return answer,
-                Attempt::Writes(page) => match self.written(page, code, host) {
-                    Answer::Resume => {}
-                    answer => return answer,
-                },
-            }
+        match self.attempt(meaning, code, host) {
+            Attempt::Answered(answer) => answer,
+            Attempt::Writes(page) => self.attempt_store(page, meaning, code, host),
         }
-        Answer::Resume
     }
 
+    /// Carries out an instruction that stores to `page`, which holds code. It may store to two such
+    /// pages, its own among them.
+    #[cold]
+    fn attempt_store(
+        &mut self,
+        mut page: GuestPage,
+        meaning: &Meaning,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Answer {
+        for _ in 0..STORED_PAGES {
+            match self.written(page, code, host) {
+                Answer::Resume => {}
+                answer => return answer,
+            }
+            match self.attempt(meaning, code, host) {
+                Attempt::Answered(answer) => return answer,
+                Attempt::Writes(next) => page = next,
+            }
+        }
+        // The guest tries once more.
+        self.written(page, code, host)
+    }
+
+    /// Apart from the loop around it, or the compiler works out in front of that what no pass needs.
+    #[inline(never)]
     fn attempt(&mut self, meaning: &Meaning, code: &Mutex<Code>, host: &impl Host) -> Attempt {
         let locked = code.lock();
         let mut memory = Memory::new(host, &locked, regime(&self.cpu));
-        let before = self.registers;
+        let (pc, psr) = (self.registers.pc, self.registers.psr);
         let outcome = match meaning {
             Meaning::Sensitive(found) => self.cpu.execute(&mut self.registers, found, &mut memory),
             Meaning::Branch(found) => self.cpu.branch(&mut self.registers, found, &mut memory),
@@ -124,7 +143,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         drop(locked);
         if let Outcome::Firmware(Conduit::Smc(_)) = outcome {
             // There are no Security Extensions. ITSTATE is that of the instruction again, too.
-            self.registers = before;
+            (self.registers.pc, self.registers.psr) = (pc, psr);
         }
         Attempt::Answered(match (outcome, written, absent) {
             (Outcome::Again, Some(page), _) => return Attempt::Writes(page),

@@ -321,7 +321,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             _ => {}
         }
         let own = address >> 12 == self.registers.pc >> 12;
-        if own && self.space().confined && self.go_on(code, host) {
+        if own && self.cpu.mode().is_privileged() && self.go_on(code, host) {
             return Answer::Resume;
         }
         let (filled, absent) = self.fill(address, AccessKind::Execute, code, host);

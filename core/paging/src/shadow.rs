@@ -124,8 +124,8 @@ pub struct Shadow<M, const ROOTS: usize, const TABLES: usize> {
     tables: Tables<TABLES>,
     /// Counts uses of roots and tables, to find the oldest.
     clock: u64,
-    /// The root that each view had last: the kernel's, then programs'.
-    latest: [Option<Latest>; 2],
+    /// The root that each view had last: the kernel's, programs', and the kernel's while it is confined.
+    latest: [Option<Latest>; 3],
     /// The pool of ASIDs of the CPU that the vCPU was entered on last.
     pool: u8,
 }
@@ -149,7 +149,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             roots,
             tables,
             clock: 0,
-            latest: [None; 2],
+            latest: [None; 3],
             pool: 0,
         })
     }
@@ -235,7 +235,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         }
         root.owner = Some(owner);
         root.used = self.clock;
-        self.latest[view as usize] = Some(Latest {
+        self.latest[latest(space, view)] = Some(Latest {
             number,
             owned: root.owned,
             space: *space,
@@ -245,7 +245,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
 
     /// The root that this view had last, if it is still this space's.
     fn latest_root(&self, space: &GuestSpace, view: Privilege) -> Option<usize> {
-        let latest = self.latest[view as usize].as_ref()?;
+        let latest = self.latest[latest(space, view)].as_ref()?;
         let root = self.roots.get(latest.number)?;
         let same = root.owner.is_some() && root.owned == latest.owned;
         (same && latest.space == *space).then_some(latest.number)
@@ -278,6 +278,15 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         }
         self.roots[number].emptied();
         Progress::Done(number)
+    }
+}
+
+/// The place in [`Shadow::latest`].
+const fn latest(space: &GuestSpace, view: Privilege) -> usize {
+    match view {
+        Privilege::Kernel if space.confined => 2,
+        Privilege::Kernel => 0,
+        Privilege::User => 1,
     }
 }
 

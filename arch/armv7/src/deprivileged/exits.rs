@@ -1,7 +1,7 @@
 //! The way of an exit from the window to the core, and back.
 
 use super::vcpu::{Deprivileged, memory};
-use super::window::{self, Record, UserRegisters};
+use super::window::{self, Record};
 use crate::{Host, Vcpu, maintain, read, write};
 use hanok_arm_common::cpu;
 use hanok_arm_common::host_gic::KICK;
@@ -289,11 +289,9 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> &'static mut Record {
     let system = |register| u64::from(monitor.cpu.system(register));
     write!("tpidr_el0", system(SystemRegister::Tpidrurw));
     write!("tpidrro_el0", system(SystemRegister::Tpidruro));
-    record.guest = UserRegisters {
-        general: monitor.registers.general,
-        pc: monitor.registers.pc,
-        psr: monitor.registers.psr.into_bits(),
-    };
+    record.guest.set_general(&monitor.registers.general);
+    record.guest.pc = monitor.registers.pc;
+    record.guest.psr = monitor.registers.psr.into_bits();
     record.guest_table = root.table.get() as u32 | record.own_table & WALKS;
     record.guest_asid = root.asid.into();
     record

@@ -40,6 +40,17 @@ pub struct UserRegisters {
     pub psr: u32,
 }
 
+impl UserRegisters {
+    /// Takes over R0 to R14, by single words: the compiler's function for a copy takes four times as many instructions.
+    pub fn set_general(&mut self, general: &[u32; 15]) {
+        let [r0, r1, r2, r3, r4, r5, r6, r7, rest @ ..] = *general;
+        let [r8, r9, r10, r11, r12, r13, r14] = rest;
+        self.general = [
+            r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, r13, r14,
+        ];
+    }
+}
+
 /// One pCPU's record.
 #[derive(Debug)]
 #[repr(C)]

@@ -51,7 +51,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             return;
         }
         if let Entry::Table(table, _) = self.entry(root, index) {
-            self.tables.get_mut(table).parent = None;
+            self.tables.release(table);
         }
         self.memory.set_word(self.roots[root].table, index, 0);
         self.roots[root].filled.remove(index);

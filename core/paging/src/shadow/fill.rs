@@ -161,6 +161,26 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         }
     }
 
+    /// As [`Self::fill`] without neighbours, for an access that a walk has just found to be allowed, and to lead to
+    /// `mapping`.
+    pub fn fill_found(
+        &mut self,
+        space: &GuestSpace,
+        access: &Access,
+        mapping: &GuestMapping,
+        host: &impl HostMemory,
+    ) -> Filled {
+        if self.window.contains(access.address) {
+            return Filled::InWindow(*mapping);
+        }
+        let abort = Abort {
+            space,
+            access: *access,
+            host,
+        };
+        self.fill_mapped(&abort, mapping, Neighbours::None)
+    }
+
     fn fill_mapped<H: HostMemory>(
         &mut self,
         abort: &Abort<H>,
@@ -182,7 +202,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             return Filled::Made(self.put_section(root, &leaf));
         }
         let owed = self.put_page(root, &leaf);
-        self.fill_neighbours(root, abort, neighbours);
+        if neighbours != Neighbours::None {
+            self.fill_neighbours(root, abort, neighbours);
+        }
         Filled::Made(owed)
     }
 

@@ -32,6 +32,8 @@ pub(super) struct Table {
 pub(super) struct Tables<const N: usize> {
     base: Hpa,
     all: [Table; N],
+    /// The table that was freed last, which is mostly wanted again at once.
+    freed: usize,
 }
 
 impl<const N: usize> Tables<N> {
@@ -46,6 +48,7 @@ impl<const N: usize> Tables<N> {
         Self {
             base,
             all: [free; N],
+            freed: 0,
         }
     }
 
@@ -71,8 +74,17 @@ impl<const N: usize> Tables<N> {
         (address.get().wrapping_sub(self.base.get()) / SIZE) as usize % N
     }
 
+    /// Frees a table. What its descriptors say is void.
+    pub fn release(&mut self, number: usize) {
+        self.get_mut(number).parent = None;
+        self.freed = number;
+    }
+
     /// A free table.
     pub fn free(&self) -> Option<usize> {
+        if self.get(self.freed).parent.is_none() {
+            return Some(self.freed % N);
+        }
         self.all.iter().position(|table| table.parent.is_none())
     }
 

@@ -93,6 +93,7 @@ fn code(unit: &VmUnit, arena: &mut Arena) -> Option<&'static Mutex<Code>> {
         [Some(ram), flash],
         slots,
         unit.vm.config().rewritten,
+        unit.vm.config().trampolines,
     )))?;
     Some(code)
 }

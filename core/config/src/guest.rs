@@ -34,6 +34,8 @@ pub struct GuestTree<'a> {
     pub bootargs: &'a str,
     /// The guest's addresses of the initramfs.
     pub initramfs: Option<Span<Ipa>>,
+    /// RAM that the kernel leaves alone: it holds code that was added to the kernel.
+    pub reserved: Option<Span<Ipa>>,
     /// The version of the VM's interrupt controller.
     pub gic: GicVersion,
     /// Its devices of the virtual platform.
@@ -60,6 +62,17 @@ const DEVICE_CLOCK_HANDLE: u32 = 0x8100;
 const LEVEL_HIGH: u32 = 4;
 /// Only with a GICv2: the CPUs to which a private interrupt goes, from this bit of its flags on.
 const PPI_CPUS_SHIFT: u32 = 8;
+
+/// Memory that is reserved, and mapped as all of RAM is (Devicetree Specification v0.4, 3.5).
+fn reserved(span: Span<Ipa>) -> DeviceTreeNode {
+    let start = span.start().get();
+    let child = node(format!("code@{start:x}")).with("reg", pair(start, span.len()));
+    node("reserved-memory")
+        .flag("ranges")
+        .with("#size-cells", 2u32)
+        .with("#address-cells", 2u32)
+        .and(child)
+}
 
 /// A guest's tree in its flattened form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,6 +126,10 @@ impl GuestTree<'_> {
             .and(psci())
             .and(self.hypervisor())
             .and(self.memory());
+        let root = match self.reserved {
+            Some(span) => root.and(reserved(span)),
+            None => root,
+        };
         let root = slots::add(root, self.slots)
             .and(self.gic())
             .and(self.cpus())

@@ -119,6 +119,9 @@ pub struct VmConfig {
     /// Whether its kernel's sensitive instructions were rewritten before it was loaded, for CPUs without
     /// virtualization extensions: some of its SVCs stand for such an instruction (`hanok_abi::trap`).
     pub rewritten: bool,
+    /// Its RAM with code that was added to the kernel then. The kernel may execute it whatever it says
+    /// of the memory.
+    pub trampolines: Option<Span<Ipa>>,
 }
 
 /// A device of the board that one VM has for itself.

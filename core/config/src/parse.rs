@@ -183,6 +183,7 @@ fn parse_vm(
         autostart: vm.boolean("autostart")?,
         aarch32: vm.boolean("aarch32")?,
         rewritten: vm.boolean("rewritten")?,
+        trampolines: vm.span_if_any("trampolines")?,
     };
     each_named(&node, "promise", &mut |number, promise| {
         let reader = Reader::new(promise, TreeNode::Promise(index, number));
@@ -322,6 +323,11 @@ impl<'a> Reader<'a> {
 
     fn cell_pair(&self, name: &'static str) -> Result<u64, TreeError> {
         self.read(name, |value| value.try_into().ok().map(u64::from_be_bytes))
+    }
+
+    fn span_if_any(&self, name: &'static str) -> Result<Option<Span<Ipa>>, TreeError> {
+        let there = tree::value(&self.node, name).is_some();
+        there.then(|| self.span(name)).transpose()
     }
 
     fn span(&self, name: &'static str) -> Result<Span<Ipa>, TreeError> {

@@ -59,6 +59,9 @@ impl VmConfig {
             .with("autostart", u32::from(self.autostart))
             .with("aarch32", u32::from(self.aarch32))
             .with("rewritten", u32::from(self.rewritten));
+        if let Some(span) = self.trampolines {
+            vm = vm.with("trampolines", pair(span.start().get(), span.len()));
+        }
         for (number, blob) in self.blobs.iter().enumerate() {
             vm.add_child(blob.to_node(number));
         }

@@ -28,6 +28,7 @@ fn written_with(
         memory: Span::new(platform::RAM, 2 << 30).unwrap(),
         bootargs: "console=ttyAMA0",
         initramfs,
+        reserved: None,
         gic,
         slots: &platform_slots(),
         devices,

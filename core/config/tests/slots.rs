@@ -34,6 +34,7 @@ fn system() -> System {
         autostart: true,
         aarch32: false,
         rewritten: false,
+        trampolines: None,
     };
     System {
         vms: [vm].into_iter().collect(),
@@ -173,6 +174,7 @@ fn the_guest_s_tree_says_what_is_in_the_slots() {
             memory: Span::new(platform::RAM, 64 << 20).unwrap(),
             bootargs: "",
             initramfs: None,
+            reserved: None,
             gic: GicVersion::V3,
             slots,
             devices: &[],

@@ -45,6 +45,7 @@ fn vm() -> VmConfig {
         autostart: true,
         aarch32: false,
         rewritten: false,
+        trampolines: None,
     }
 }
 
@@ -59,6 +60,7 @@ fn pair() -> System {
     second.trusted = true;
     second.aarch32 = true;
     second.rewritten = true;
+    second.trampolines = Span::new(Ipa::new(0x4020_9000), 0x6000);
     second.entry = platform::FLASH;
     second.blobs[0].kind = BlobKind::Firmware;
     second.blobs[0].load = platform::FLASH;

@@ -86,6 +86,8 @@ pub struct Code {
     /// Whether the kernel was rewritten before it was loaded, so that its SVCs may be sensitive
     /// instructions (`hanok_abi::trap`).
     rewritten: bool,
+    /// RAM with code that was added to the kernel then.
+    added: Option<Span<Ipa>>,
     /// Counts uses of slots.
     clock: u32,
 }
@@ -94,23 +96,31 @@ impl Code {
     /// No code, with room for as many frames with doubtful words as there are `slots`.
     ///
     /// `rewritten` says whether the kernel was rewritten before it was loaded, so that an SVC of it may
-    /// stand for a sensitive instruction (`hanok_abi::trap`).
+    /// stand for a sensitive instruction (`hanok_abi::trap`). In `added` is code that was added to it then:
+    /// the kernel may execute it where its own tables only let it be read.
     pub fn new(
         regions: [Option<CodePages>; REGIONS],
         slots: &'static mut [Slot],
         rewritten: bool,
+        added: Option<Span<Ipa>>,
     ) -> Self {
         Self {
             regions,
             slots,
             traps: Traps::NONE,
             rewritten,
+            added,
             clock: 0,
         }
     }
 
     pub(crate) fn is_rewritten(&self) -> bool {
         self.rewritten
+    }
+
+    /// Whether `at` is in code that was added to the kernel.
+    pub(crate) fn is_added(&self, at: Ipa) -> bool {
+        self.added.is_some_and(|added| added.contains(at))
     }
 
     /// Forgets everything, as the VM's memory is made anew.

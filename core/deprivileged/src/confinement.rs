@@ -9,11 +9,11 @@ use crate::code::{Code, Executability};
 use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::slot::place;
-use crate::translation::{privilege, regime};
+use crate::translation::{privilege, regime, walk_code};
 use crate::view::{Executable, View};
 use hanok_decode::aarch32::ItState;
 use hanok_hal::{Mutex, TableMemory};
-use hanok_paging::shadow::{Filled, HostMemory, Neighbours};
+use hanok_paging::shadow::Filled;
 use hanok_paging::short::{Access, AccessKind, GuestMapping};
 use hanok_types::GuestPage;
 
@@ -46,11 +46,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         };
         let code = code.lock();
         let view = View::new(host, &code, Executable::Only(page));
-        let filled = match found {
-            Some(found) => self.shadow.fill_found(&space, &access, found, &view),
-            None => self.shadow.fill(&space, &access, &view, Neighbours::None),
-        };
-        if let Filled::Made(owed) = filled {
+        let found = found.copied();
+        let found = found.or_else(|| walk_code(&space.regime, &access, &view).ok());
+        let filled = found.map(|found| self.shadow.fill_found(&space, &access, &found, &view));
+        if let Some(Filled::Made(owed)) = filled {
             self.open = Some((space, access.address));
             self.owe(owed);
         }
@@ -69,7 +68,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         };
         let locked = code.lock();
         let view = View::new(host, &locked, Executable::Sound);
-        let Ok(mapping) = regime(&self.cpu).walk(&access, |at| view.word(at)) else {
+        let Ok(mapping) = walk_code(&regime(&self.cpu), &access, &view) else {
             return false;
         };
         let Some(page) = GuestPage::of(mapping.output) else {

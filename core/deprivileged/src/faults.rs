@@ -5,7 +5,7 @@ use crate::code::{Code, Proven};
 use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::slot::place;
-use crate::translation::{fault, privilege, regime};
+use crate::translation::{fault, privilege, regime, walk_code};
 use crate::view::{Executable, View};
 use crate::window::Place;
 use hanok_cpu32::{Exception, Fault, FaultStatus};
@@ -155,7 +155,13 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let access = self.access(address, kind);
         let code = code.lock();
         let view = View::new(host, &code, executable);
-        let filled = self.shadow.fill(&space, &access, &view, Neighbours::Of16);
+        let mut filled = self.shadow.fill(&space, &access, &view, Neighbours::Of16);
+        if matches!(filled, Filled::Fault(_))
+            && kind == AccessKind::Execute
+            && let Ok(mapping) = walk_code(&space.regime, &access, &view)
+        {
+            filled = self.shadow.fill_found(&space, &access, &mapping, &view);
+        }
         // If the entry was made, only a neighbour is absent.
         let absent = view
             .absent
@@ -272,7 +278,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let code = code.lock();
         let view = View::new(host, &code, Executable::Sound);
         let access = self.access(address, AccessKind::Execute);
-        let found = regime(&self.cpu).walk(&access, |at| view.word(at));
+        let found = walk_code(&regime(&self.cpu), &access, &view);
         (found, view.absent.get())
     }
 

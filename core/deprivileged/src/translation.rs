@@ -1,8 +1,14 @@
 //! The guest's own translation, by the registers of its virtual CPU.
 
+use crate::host::Host;
+use crate::view::View;
 use hanok_cpu32::{Fault, FaultStatus, Mode, Registers, SystemRegister, VirtualCpu};
-use hanok_decode::aarch32::{Access, Operation, Sensitive};
-use hanok_paging::short::{Privilege, Pxn, ShortFault, ShortFaultKind, ShortLevel, ShortRegime};
+use hanok_decode::aarch32::{self, Operation, Sensitive};
+use hanok_paging::shadow::HostMemory;
+use hanok_paging::short::{
+    Access, AccessKind, GuestMapping, Privilege, Pxn, ShortFault, ShortFaultKind, ShortLevel,
+    ShortRegime, WalkError,
+};
 
 /// TTBCR.EAE: long descriptors.
 const LONG: u32 = 1 << 31;
@@ -22,6 +28,34 @@ pub(crate) fn regime(cpu: &VirtualCpu) -> ShortRegime {
     }
 }
 
+/// Where a fetch of the guest leads. Code that was added to its kernel ([`Code::is_added`]) lies in RAM that
+/// the kernel knows nothing of and may map execute-never: its kernel may execute what it may read there.
+///
+/// [`Code::is_added`]: crate::code::Code::is_added
+pub(crate) fn walk_code<H: Host>(
+    regime: &ShortRegime,
+    access: &Access,
+    view: &View<'_, H>,
+) -> Result<GuestMapping, WalkError> {
+    let found = regime.walk(access, |at| view.word(at));
+    match found {
+        Err(WalkError::Fault(fault))
+            if fault.kind == ShortFaultKind::Permission && access.by == Privilege::Kernel => {}
+        found => return found,
+    }
+    let read = Access {
+        kind: AccessKind::Read,
+        ..*access
+    };
+    match regime.walk(&read, |at| view.word(at)) {
+        Ok(mut mapping) if view.code.is_added(mapping.output) => {
+            mapping.permissions.kernel.execute = true;
+            Ok(mapping)
+        }
+        _ => found,
+    }
+}
+
 /// Whether an instruction is to enable long descriptors, which the virtual CPU does not have: it writes
 /// TTBCR with EAE.
 pub(crate) fn wants_long(registers: &Registers, instruction: &Sensitive) -> bool {
@@ -29,7 +63,7 @@ pub(crate) fn wants_long(registers: &Registers, instruction: &Sensitive) -> bool
         return false;
     };
     match access.access {
-        Access::Register {
+        aarch32::Access::Register {
             read: false,
             opc1: 0,
             crn: 2,

@@ -217,6 +217,7 @@ pub fn config(vcpus: u8) -> VmConfig {
         autostart: true,
         aarch32: false,
         rewritten: false,
+        trampolines: None,
     }
 }
 

@@ -26,7 +26,7 @@ use crate::store::{REWRITTEN, Store};
 use hanok_base::ui::LongStep;
 
 /// A number that is raised by changes to an entry's form, or to what is made of a scan.
-const GENERATION: u32 = 1;
+const GENERATION: u32 = 2;
 
 /// What was made, or why nothing was: [`Record`].
 const RECORD: &str = "kernel.toml";
@@ -75,6 +75,7 @@ enum Record {
     Kernel {
         offset: u64,
         size: u64,
+        added: Option<(u64, u64)>,
         rewritten: u64,
         doubtful: u64,
     },
@@ -156,11 +157,16 @@ fn outcome(record: Record, folder: &Path) -> Outcome {
         Record::Kernel {
             offset,
             size,
+            added,
             rewritten,
             doubtful,
         } => Outcome::Kernel {
             image: folder.join(IMAGE),
-            memory: RawKernel { offset, size },
+            memory: RawKernel {
+                offset,
+                size,
+                added,
+            },
             rewritten,
             doubtful,
         },
@@ -186,6 +192,7 @@ fn make(bytes: Vec<u8>, folder: &Path) -> Result<Record> {
             Record::Kernel {
                 offset: memory.offset,
                 size: memory.size,
+                added: memory.added,
                 rewritten: patched.side.changes.len() as u64,
                 doubtful: patched.side.doubtful.len() as u64,
             }
@@ -213,7 +220,12 @@ fn rewrite(bytes: Vec<u8>) -> Result<(Patched, RawKernel), Refusal> {
     };
     let patched = hanok_previrt::rewrite(scan, options)?;
     no_thumb(&patched.side)?;
-    Ok((patched, memory))
+    // Memory behind its end would be the bootloader's to keep free: none is asked for.
+    let mut inside = patched.side.reserved.iter().filter(|area| !area.appended);
+    let added = inside
+        .next()
+        .map(|area| (area.offset as u64, area.len.into()));
+    Ok((patched, RawKernel { added, ..memory }))
 }
 
 /// Refuses a kernel in T32: the hypervisor knows only traps of A32 for certain.
@@ -243,6 +255,7 @@ fn memory(scan: &Scan, sizes: Option<KernelSizes>) -> Result<RawKernel, Refusal>
         (Some(offset), Some(size)) => Ok(RawKernel {
             offset: offset.into(),
             size: size.max(len),
+            added: None,
         }),
         _ => Err(Refusal::new(
             "nothing says how much memory this kernel takes",

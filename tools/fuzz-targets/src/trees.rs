@@ -197,6 +197,7 @@ fn guest_with(host: &HostDevice, given: &PassThrough, memory: Span<Ipa>) -> Writ
         memory,
         bootargs: "",
         initramfs: None,
+        reserved: None,
         gic: GicVersion::V3,
         slots: &platform_slots(),
         devices: &devices,
@@ -213,6 +214,8 @@ pub fn guest_tree(data: &[u8]) {
     let memory = Span::new(platform::RAM, pages * PAGE_SIZE).expect("far from the top");
     let initramfs = input.flag().then(|| input.number());
     let initramfs = initramfs.and_then(|start| Span::new(Ipa::new(start), input.number()));
+    let reserved = input.flag().then(|| input.number());
+    let reserved = reserved.and_then(|start| Span::new(Ipa::new(start), input.number()));
     let gic = input.gic_version();
     let vcpus = 1 + wanted
         % match gic {
@@ -228,6 +231,7 @@ pub fn guest_tree(data: &[u8]) {
         memory,
         bootargs: &bootargs,
         initramfs,
+        reserved,
         gic,
         slots: &platform_slots(),
         devices: &[],
@@ -318,6 +322,7 @@ fn guest(vcpus: usize) -> Vec<u8> {
         memory,
         bootargs,
         initramfs,
+        reserved: None,
         gic: GicVersion::V3,
         slots: &platform_slots(),
         devices: &[],
@@ -368,6 +373,8 @@ fn vm(number: u8) -> VmConfig {
         autostart: number != 2,
         aarch32: number == 2,
         rewritten: number == 3,
+        trampolines: (number == 3)
+            .then(|| Span::new(Ipa::new(0x4020_9000), 0xf_7000).expect("inside")),
     }
 }
 

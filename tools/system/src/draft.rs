@@ -124,6 +124,7 @@ impl Draft {
             autostart: self.autostart,
             aarch32: architecture == Architecture::Arm,
             rewritten: false,
+            trampolines: None,
         };
         Some(Vm {
             config,

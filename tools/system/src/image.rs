@@ -19,7 +19,7 @@ use crate::vm::{Files, Vm};
 use crate::{rules, size};
 use hanok_config::guest::{GuestDevice, GuestTree};
 use hanok_config::{Blob, BlobKind, CorePolicy, System, VmConfig, sum};
-use hanok_types::{Address, Ipa, MAX_CPUS, PAGE_SIZE, platform};
+use hanok_types::{Address, Ipa, MAX_CPUS, PAGE_SIZE, Span, platform};
 use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
@@ -169,6 +169,8 @@ struct Boots<'a> {
     parts: Vec<Part<'a>>,
     /// Whether its sensitive instructions were rewritten.
     rewritten: bool,
+    /// Code that was added to it then.
+    added: Option<Span<Ipa>>,
     initramfs: Option<&'a [u8]>,
     layout: Layout,
     entry: Ipa,
@@ -213,6 +215,7 @@ impl<'a> Boots<'a> {
             kind: BlobKind::Kernel,
             parts: kernel.parts,
             rewritten: files.raw.is_some(),
+            added: files.raw.and_then(|raw| raw.added_at(kernel.entry)),
             initramfs,
             layout,
             entry: kernel.entry,
@@ -234,6 +237,7 @@ impl<'a> Boots<'a> {
             kind: BlobKind::Firmware,
             parts: vec![part],
             rewritten: false,
+            added: None,
             initramfs: None,
             layout,
             entry: platform::FLASH,
@@ -287,6 +291,7 @@ impl Guest {
             memory: vm.config.memory,
             bootargs: &vm.cmdline,
             initramfs: layout.initramfs,
+            reserved: boots.added,
             gic: system.board.gic,
             slots: &vm.config.slots,
             devices: &pairs,
@@ -301,6 +306,7 @@ impl Guest {
                 argument: boots.argument,
                 devices: devices.given.clone(),
                 rewritten: boots.rewritten,
+                trampolines: boots.added,
                 ..vm.config.clone()
             },
             blobs: Vec::new(),

@@ -8,6 +8,7 @@
 use crate::board::Architecture;
 use crate::diagnostic::Words;
 use crate::kernel::Kernel;
+use hanok_types::{Ipa, Span};
 use std::borrow::Cow;
 
 /// The largest distance from the start of RAM, and the largest size, in bytes.
@@ -21,12 +22,14 @@ pub struct RawKernel {
     pub offset: u64,
     /// The memory in bytes that it takes from there on, its bss included.
     pub size: u64,
+    /// The distance from its first byte to the code that was added to it, and the size of that, in bytes.
+    pub added: Option<(u64, u64)>,
 }
 
 impl RawKernel {
     /// The kernel with these `bytes`. The error says why it cannot be one.
     pub(crate) fn kernel(self, bytes: &[u8]) -> Result<Kernel<'_>, Words> {
-        let Self { offset, size } = self;
+        let Self { offset, size, .. } = self;
         if bytes.is_empty() || offset > MOST || size > MOST || size < bytes.len() as u64 {
             let len = bytes.len();
             return Err(Words::new(
@@ -38,6 +41,12 @@ impl RawKernel {
         let reach = offset + size;
         let bytes = Cow::Borrowed(bytes);
         Ok(Kernel::linux(bytes, offset, size, reach, Architecture::Arm))
+    }
+
+    /// The added code of the kernel that begins at `start`.
+    pub(crate) fn added_at(self, start: Ipa) -> Option<Span<Ipa>> {
+        let (offset, len) = self.added?;
+        Span::new(Ipa::new(start.get().checked_add(offset)?), len)
     }
 }
 
@@ -54,6 +63,7 @@ mod tests {
         let raw = RawKernel {
             offset: OFFSET,
             size,
+            added: None,
         };
         let bytes = [7; 5000];
         let kernel = raw.kernel(&bytes).unwrap();
@@ -79,8 +89,16 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        let refused =
-            |offset, size, bytes: &[u8]| RawKernel { offset, size }.kernel(bytes).is_err();
+        let refused = |offset, size, bytes: &[u8]| {
+            let added = None;
+            RawKernel {
+                offset,
+                size,
+                added,
+            }
+            .kernel(bytes)
+            .is_err()
+        };
         assert!(refused(OFFSET, 4999, &[7; 5000]), "less than it has");
         assert!(refused(OFFSET, 5000, &[]));
         assert!(refused(u64::MAX, 5000, &[7; 5000]));

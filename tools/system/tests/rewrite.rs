@@ -4,8 +4,11 @@
 mod common;
 
 use common::{SOUND, hypervisor, load};
+use dtoolkit::fdt::Fdt;
+use dtoolkit::{Node, Property};
 use hanok_config::{BlobKind, System};
 use hanok_system::{Architecture, Files, RawKernel};
+use hanok_types::{Ipa, Span};
 
 const BOARD: &str = "qemu-virt-arm-pl1";
 
@@ -78,6 +81,7 @@ fn an_unpacked_kernel_begins_where_its_unpacker_would_begin_it() {
     let raw = RawKernel {
         offset: 0x20_8000,
         size: 22 << 20,
+        added: Some((0x1000, 0x3000)),
     };
     let image_bytes = image(raw).unwrap();
     let payload = &image_bytes[8192..];
@@ -90,6 +94,22 @@ fn an_unpacked_kernel_begins_where_its_unpacker_would_begin_it() {
     assert_eq!(at(BlobKind::Kernel), (RAM + 0x20_8000, 100_000));
     assert_eq!(vm.entry.get(), RAM + 0x20_8000, "in A32");
     assert_eq!(at(BlobKind::Initramfs), (RAM + (128 << 20), 5000));
+    // Code that was added to it is the kernel's to leave alone, and the hypervisor's to know.
+    let added = Span::new(Ipa::new(RAM + 0x20_9000), 0x3000).unwrap();
+    assert_eq!(vm.trampolines, Some(added));
+    let blob = vm
+        .blobs
+        .iter()
+        .find(|blob| blob.kind == BlobKind::DeviceTree);
+    let blob = blob.unwrap();
+    let bytes = &payload[blob.offset as usize..][..blob.len as usize];
+    let fdt = Fdt::new(bytes).unwrap();
+    let node = fdt.find_node("/reserved-memory/code@40209000").unwrap();
+    let reg = node.property("reg").unwrap();
+    assert_eq!(
+        reg.value(),
+        [0, 0, 0, 0, 0x40, 0x20, 0x90, 0, 0, 0, 0, 0, 0, 0, 0x30, 0]
+    );
     let tree = at(BlobKind::DeviceTree).0;
     assert_eq!((tree, vm.argument), (RAM + (128 << 20) + 0x2000, tree));
     assert!(vm.aarch32);
@@ -105,6 +125,7 @@ fn an_unpacked_kernel_begins_where_its_unpacker_would_begin_it() {
     let found = image(RawKernel {
         size: 255 << 20,
         offset: 255 << 20,
+        added: None,
     });
     assert_eq!(
         found.unwrap_err()[0].what,

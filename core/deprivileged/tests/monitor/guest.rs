@@ -150,7 +150,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             monitor: Monitor::new(Identity::default(), tables.clone(), 0x7770_040e)
                 .expect("enough"),
             board,
-            code: Mutex::new(Code::new(regions, slots, false)),
+            code: Mutex::new(Code::new(regions, slots, false, None)),
             tables,
             asids: AsidPool::with_last(0, last_asid),
             mmu: Mmu::default(),
@@ -165,6 +165,13 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             fetches: true,
             most_reads: 0,
         }
+    }
+
+    /// As [`Self::new`], and there is code that was added to the kernel in `added`.
+    pub fn add_code(&mut self, added: Option<Span<Ipa>>) {
+        let slots = Vec::leak(vec![Slot::EMPTY; 8]);
+        let regions = [pages(crate::board::RAM, 512), pages(0, 4)];
+        self.code = Mutex::new(Code::new(regions, slots, false, added));
     }
 
     /// Whether something in the page of `word` was executed since it was written.

@@ -6,6 +6,7 @@
 //! guest's kernel runs, no instruction that User mode executes differently is executed, as the
 //! decoder says of what the guest wrote there.
 
+mod added;
 mod anything;
 mod board;
 mod confined;

@@ -95,6 +95,12 @@ impl Field {
             .chain([Self::MASK])
     }
 
+    /// The field in the word before it; the first one has itself.
+    #[must_use]
+    pub const fn before(self) -> Self {
+        Self(self.0.saturating_sub(4))
+    }
+
     /// The offset from the start of the page, in bytes.
     pub const fn offset(self) -> u32 {
         self.0 as u32

@@ -6,7 +6,8 @@
 //! pages with many such instructions. So the kernel is unpacked here, and those instructions of it
 //! that User mode would execute silently differently become traps that hold the instruction itself, and
 //! where the image has room, those that are executed often get trampolines
-//! (`hanok_previrt::Sites::Frequent`). The hypervisor needs no table for them, and it does what
+//! (`hanok_previrt::Sites::Frequent`). Words that only look like such an instruction would keep their pages
+//! slow, and are replaced (`hanok_previrt::Lookalikes`). The hypervisor needs no table for all this, and it does what
 //! was left here as it does without all this: a kernel that is not understood is used as it is.
 //!
 //! An entry of the cache is a folder, named by the kernel's content and the versions of what makes
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use hanok_previrt::container::zimage;
-use hanok_previrt::{Options, Patched, Refusal, Scan, SideFile, Sites};
+use hanok_previrt::{Lookalikes, Options, Patched, Refusal, Scan, SideFile, Sites};
 use hanok_system::{KernelSizes, RawKernel};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -27,7 +28,7 @@ use crate::store::{REWRITTEN, Store};
 use hanok_base::ui::LongStep;
 
 /// A number that is raised by changes to an entry's form, or to what is made of a scan.
-const GENERATION: u32 = 3;
+const GENERATION: u32 = 4;
 
 /// What was made, or why nothing was: [`Record`].
 const RECORD: &str = "kernel.toml";
@@ -62,6 +63,8 @@ pub enum Outcome {
         memory: RawKernel,
         /// The number of instructions that were rewritten.
         rewritten: u64,
+        /// The number of words that were replaced because they only look like such an instruction.
+        replaced: u64,
         /// The number of words of which it is doubtful whether they are such instructions.
         doubtful: u64,
     },
@@ -78,6 +81,7 @@ enum Record {
         size: u64,
         added: Option<(u64, u64)>,
         rewritten: u64,
+        replaced: u64,
         doubtful: u64,
     },
     Refused {
@@ -93,11 +97,14 @@ impl Rewritten {
         match &self.outcome {
             Outcome::Kernel {
                 rewritten,
+                replaced,
                 doubtful,
                 ..
             } => format!(
-                "kernel {name}: unpacked, {} instructions rewritten, {} doubtful{cached}",
+                "kernel {name}: unpacked, {} instructions rewritten, {} lookalikes replaced, \
+                 {} doubtful{cached}",
                 grouped(*rewritten),
+                grouped(*replaced),
                 grouped(*doubtful)
             ),
             Outcome::Refused(why) => {
@@ -160,6 +167,7 @@ fn outcome(record: Record, folder: &Path) -> Outcome {
             size,
             added,
             rewritten,
+            replaced,
             doubtful,
         } => Outcome::Kernel {
             image: folder.join(IMAGE),
@@ -169,6 +177,7 @@ fn outcome(record: Record, folder: &Path) -> Outcome {
                 added,
             },
             rewritten,
+            replaced,
             doubtful,
         },
         Record::Refused { why } => Outcome::Refused(why),
@@ -194,7 +203,8 @@ fn make(bytes: Vec<u8>, folder: &Path) -> Result<Record> {
                 offset: memory.offset,
                 size: memory.size,
                 added: memory.added,
-                rewritten: patched.side.changes.len() as u64,
+                rewritten: changed(&patched.side, false),
+                replaced: changed(&patched.side, true),
                 doubtful: patched.side.doubtful.len() as u64,
             }
         }
@@ -204,6 +214,13 @@ fn make(bytes: Vec<u8>, folder: &Path) -> Result<Record> {
     };
     write(folder, RECORD, toml::to_string(&record)?.as_bytes())?;
     Ok(record)
+}
+
+/// The number of sensitive instructions that were changed, or of lookalikes.
+fn changed(side: &SideFile, lookalikes: bool) -> u64 {
+    let changes = side.changes.iter();
+    let chosen = changes.filter(|change| change.form.is_lookalike() == lookalikes);
+    chosen.count() as u64
 }
 
 fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
@@ -219,12 +236,17 @@ fn rewrite(bytes: Vec<u8>) -> Result<(Patched, RawKernel), Refusal> {
         sites: Sites::Frequent,
         // Memory behind its end would be the bootloader's to keep free.
         inside: true,
+        lookalikes: Lookalikes::Replace,
         ..Options::default()
     };
     let patched = hanok_previrt::rewrite(scan, options)?;
     no_thumb(&patched.side)?;
-    let added = patched.side.reserved.first();
-    let added = added.map(|area| (area.offset as u64, area.len.into()));
+    // Trampolines come first, then what was moved, if there are both.
+    let start = patched.side.reserved.iter().map(|area| area.offset).min();
+    let areas = patched.side.reserved.iter();
+    let end = areas.map(|area| area.offset + area.len as usize).max();
+    let added = start.zip(end);
+    let added = added.map(|(start, end)| (start as u64, (end - start) as u64));
     Ok((patched, RawKernel { added, ..memory }))
 }
 

@@ -2,9 +2,10 @@
 
 use hanok_previrt::site::Certainty;
 use hanok_previrt::{
-    Compression, Kind, Options, Patched, Scan, SideFile, Sites, Trampolines, patch, revert, sample,
-    scan,
+    Compression, Kind, Lookalikes, Options, Patched, Scan, SideFile, Sites, Trampolines, patch,
+    revert, sample, scan,
 };
+use std::collections::HashSet;
 
 /// A scanned file is rewritten at its certain sites alone, and the rewrite can be undone; a refusal
 /// says why. A rewritten file is not taken for an original.
@@ -27,9 +28,14 @@ pub fn previrt_file(data: &[u8]) {
     if let Ok(patched) = patched {
         previrt_rewritten(&scan, &patched);
     }
-    for sites in [Sites::Silent, Sites::Frequent] {
+    for (sites, lookalikes) in [
+        (Sites::Silent, Lookalikes::Keep),
+        (Sites::Silent, Lookalikes::Replace),
+        (Sites::Frequent, Lookalikes::Replace),
+    ] {
         let options = Options {
             sites,
+            lookalikes,
             inside: true,
             ..options
         };
@@ -37,7 +43,12 @@ pub fn previrt_file(data: &[u8]) {
             previrt_rewritten(&scan, &patched);
             assert!(patched.side.words.is_empty());
             assert!(patched.bytes.len() == scan.content.len());
-            assert!(patched.side.reserved.is_empty() || sites == Sites::Frequent);
+            let mut areas = patched.side.reserved.iter();
+            assert!(areas.all(|area| if area.plain {
+                lookalikes == Lookalikes::Replace
+            } else {
+                sites == Sites::Frequent
+            }));
         }
     }
 }
@@ -50,9 +61,14 @@ fn previrt_rewritten(scan: &Scan, Patched { bytes, side }: &Patched) {
         .sites
         .iter()
         .filter(|site| site.certainty == Certainty::Sure);
-    assert_eq!(side.changes.len() + side.left.len(), sure.count());
+    let sites: HashSet<_> = scan.sites.iter().map(|site| site.offset).collect();
+    let changes = side.changes.iter();
+    // The others only looked like sites, or belong to what did.
+    let changed = changes.filter(|change| sites.contains(&change.offset));
+    let changed = changed.count();
+    assert_eq!(changed + side.left.len(), sure.count());
     assert_eq!(
-        side.doubtful.len() + side.changes.len() + side.left.len(),
+        side.doubtful.len() + changed + side.left.len(),
         scan.sites.len()
     );
     let mut may_change = vec![false; bytes.len()];
@@ -103,6 +119,7 @@ pub(crate) fn file_seeds() -> Vec<Vec<u8>> {
         image,
         sample::image(false),
         sample::image_with_area(),
+        sample::lookalikes::image(true),
         sample::tight_image(),
         sample::init::init_kernel(sample::init::Linker::Gnu, false).image,
         sample::program::program(0x8000_0000).0,

@@ -10,6 +10,10 @@
 //! reserve it (`reserved` in the side file), and the hypervisor maps the virtual CPU's page over
 //! every page of it that is an alias.
 
+mod plain;
+
+pub(crate) use plain::PlainPages;
+
 use crate::flow::marks::{Mark, Marks};
 use crate::flow::memory::Memory;
 use crate::kallsyms::Symbol;
@@ -45,7 +49,7 @@ pub(crate) fn written(memory: Memory<'_>) -> Vec<Range<u32>> {
         let start = page.checked_sub(TO_CODE)?;
         Some(start..start.checked_add(triples.checked_mul(TRIPLE)?)?)
     });
-    found.collect()
+    found.chain(plain::written(memory)).collect()
 }
 
 /// The area that fills a section; `None` if the section holds no area.
@@ -99,11 +103,13 @@ pub struct Reserved {
     pub offset: usize,
     /// The area's address in memory.
     pub address: u32,
-    /// The area's size in bytes. It consists of triples of pages: an alias of the virtual CPU's
-    /// page, code, another alias.
+    /// The area's size in bytes. Unless it is `plain`, it consists of triples of pages: an alias of
+    /// the virtual CPU's page, code, another alias.
     pub len: u32,
     /// Whether it was appended behind the file's end.
     pub appended: bool,
+    /// Whether all of its pages are code that uses no alias of the virtual CPU's page.
+    pub plain: bool,
 }
 
 /// A trampoline to be placed.
@@ -180,6 +186,11 @@ impl Area {
         fits
     }
 
+    /// The address at which the area's last page ends that holds a trampoline or an alias for it.
+    pub(super) fn end(&self) -> u32 {
+        self.free.range.start.wrapping_add(self.code.len() as u32)
+    }
+
     /// Writes a trampoline, and returns the branch that leads there. `None` where no space is left,
     /// or the space is too far away.
     pub(super) fn place(&mut self, wanted: &Placement<'_>) -> Option<Encoding> {
@@ -244,6 +255,7 @@ impl Area {
             address: range.start,
             len,
             appended,
+            plain: false,
         }))
     }
 }

@@ -60,6 +60,8 @@ pub struct Code {
     pub flat: Option<Vec<u8>>,
     /// What each halfword is.
     pub marks: Marks,
+    /// Which functions are explained to their last word.
+    pub proof: Closed,
     /// The ranges of code that is executed elsewhere: copied there, or at its physical address.
     pub elsewhere: Vec<Range<u32>>,
     /// The range of Linux's entry code, which is executed where it is linked.
@@ -68,6 +70,15 @@ pub struct Code {
     pub unused: Option<Range<u32>>,
     /// The address where the program ends, if nothing uses the memory behind it.
     pub end: Option<u32>,
+}
+
+impl Code {
+    /// Whether an A32 instruction certainly begins at `address`.
+    pub fn is_certain_a32(&self, address: u32) -> bool {
+        let offset = address.wrapping_sub(self.base) as usize;
+        let a32 = matches!(self.marks.get(offset), Mark::Start(Isa::A32, _));
+        a32 && certainty(address, offset, &self.marks, &self.proof) == Certainty::Sure
+    }
 }
 
 /// Reads a raw image.
@@ -112,6 +123,7 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
         entry: between(&kallsyms.symbols, "__entry_text_start", "__entry_text_end"),
         unused: area::unused(memory, &kallsyms.symbols, &marks),
         marks,
+        proof,
     };
     Ok(Image {
         base,
@@ -137,8 +149,8 @@ fn between(symbols: &[Symbol], from: &str, to: &str) -> Option<Range<u32>> {
 }
 
 /// The ranges of code that is not executed where it is linked: the vectors' stubs, instructions
-/// that are exchanged on a uniprocessor, and code that runs at its physical address with the MMU
-/// on.
+/// that are exchanged on a uniprocessor, code that runs at its physical address with the MMU on, and
+/// what Linux copies beside the vectors for programs.
 fn elsewhere(
     memory: Memory<'_>,
     symbols: &[Symbol],
@@ -147,6 +159,11 @@ fn elsewhere(
 ) -> Vec<Range<u32>> {
     let mut ranges = Vec::new();
     ranges.extend(between(symbols, "__idmap_text_start", "__idmap_text_end"));
+    ranges.extend(between(
+        symbols,
+        "__kuser_helper_start",
+        "__kuser_helper_end",
+    ));
     ranges.extend(init.and_then(|init| vectors::region(memory, symbols, init)));
     let exchanged = tables.alternatives.iter();
     ranges.extend(exchanged.map(|other| other.place..other.place.saturating_add(4)));
@@ -332,17 +349,18 @@ fn certain(memory: Memory<'_>, marks: &Marks, proof: &Closed) -> Vec<Site> {
             let encoding = memory.fetch(memory.address(offset), isa)?;
             let found = site(memory, offset, encoding, it, Certainty::Sure, Role::Code)?;
             Some(Site {
-                certainty: certainty(memory, offset, marks, proof),
+                certainty: certainty(memory.address(offset), offset, marks, proof),
                 ..found
             })
         })
         .collect()
 }
 
-/// Whether the known code at `offset` is proven: it is not, where it is loaded as data as well.
-fn certainty(memory: Memory<'_>, offset: usize, marks: &Marks, proof: &Closed) -> Certainty {
+/// Whether the known code at `address`, which is at `offset` of the image, is proven: it is not,
+/// where it is loaded as data as well.
+fn certainty(address: u32, offset: usize, marks: &Marks, proof: &Closed) -> Certainty {
     let proven = if marks.is_soft(offset) {
-        !marks.is_perhaps_loaded(offset) && proof.contains(memory.address(offset))
+        !marks.is_perhaps_loaded(offset) && proof.contains(address)
     } else {
         !marks.is_loaded(offset)
     };
@@ -379,7 +397,7 @@ fn alternatives(
         let offset = memory.offset(other.entry)?;
         let place = memory.offset(other.place)?;
         let certainty = match marks.get(place) {
-            Mark::Start(..) => certainty(memory, place, marks, proof),
+            Mark::Start(..) => certainty(other.place, place, marks, proof),
             _ => Certainty::Doubtful,
         };
         let (other, it) = (other.other, ItState::NONE);

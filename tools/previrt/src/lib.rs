@@ -13,7 +13,7 @@
 
 /// A number that is raised by each change to what is found in a file or to what becomes of it, so
 /// that results that are kept can be told from those of a former version.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 mod area;
 mod bytes;
@@ -37,8 +37,8 @@ mod trap;
 
 pub use container::unpack::Compression;
 pub use patch::{
-    Form, Options, Patched, Reserved, SideFile, Sites, Trampolines, patch, revert, rewrite,
-    rewritten,
+    Change, Form, Lookalikes, Options, Patched, Reserved, SideFile, Sites, Trampolines, patch,
+    revert, rewrite, rewritten,
 };
 pub use refusal::{Refusal, Result};
 pub use report::{InstructionCount, Report, ReportedSite};

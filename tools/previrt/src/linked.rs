@@ -6,6 +6,7 @@
 use crate::bytes::word;
 use crate::container::elf::{ElfImage, LINUX, Section};
 use crate::container::mapping::{ALTERNATIVE, Mapping};
+use crate::flow::closed::Closed;
 use crate::flow::marks::Marks;
 use crate::image::Code;
 use crate::sweep::instructions;
@@ -46,6 +47,7 @@ pub(crate) fn code(bytes: &[u8], elf: &ElfImage) -> Option<Code> {
         base,
         flat: Some(flat),
         marks,
+        proof: Closed::default(),
         elsewhere,
         entry: between("__entry_text_start", "__entry_text_end"),
         unused: None,

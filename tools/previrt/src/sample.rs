@@ -1,6 +1,7 @@
 //! Small files for tests and fuzzers, of the same form as real ones.
 
 pub mod init;
+pub mod lookalikes;
 pub mod program;
 
 use std::io::Write as _;

@@ -43,12 +43,28 @@ pub struct SitePlace {
 }
 
 impl SitePlace {
+    /// A place with these functions, for a test.
+    #[cfg(test)]
+    pub(crate) fn with_functions(functions: Vec<(u32, String)>) -> Self {
+        Self {
+            member: None,
+            section: String::new(),
+            address: 0,
+            functions,
+        }
+    }
+
     /// The function that contains `address`.
     pub fn function(&self, address: u32) -> Option<&str> {
         let after = self.functions.partition_point(|(at, _)| *at <= address);
         self.functions
             .get(after.checked_sub(1)?)
             .map(|(_, name)| name.as_str())
+    }
+
+    /// The addresses of the functions.
+    pub(crate) fn starts(&self) -> impl Iterator<Item = u32> + '_ {
+        self.functions.iter().map(|(at, _)| *at)
     }
 
     /// The range of the function that contains `address`: it ends where the next one begins.

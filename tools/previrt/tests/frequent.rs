@@ -48,7 +48,7 @@ fn an_image_with_room_gets_trampolines_and_silent_traps() {
             }
             Form::Word => assert_eq!((change.was ^ change.is, change.was & 0xfff), (0xc0, 0xf90)),
             Form::Trap => assert_eq!(traps.get(&change.offset), Some(&change.is)),
-            Form::Index => panic!("no table is to be needed"),
+            form => panic!("{form:?} is not to be needed"),
         }
     }
     assert!(forms[&Form::Trampoline] > 0, "{forms:?}");

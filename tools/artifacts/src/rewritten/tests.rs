@@ -30,7 +30,9 @@ fn a_second_run_uses_the_cache() {
     let (_kernel_dir, path) = file(&sample::zimage(&before));
     let first = store.rewritten(&path).unwrap().unwrap();
     let sites = u64::from(sample::FUNCTIONS);
-    let line = format!("kernel vmlinuz: unpacked, {sites} instructions rewritten, 0 doubtful");
+    let line = format!(
+        "kernel vmlinuz: unpacked, {sites} instructions rewritten, 0 lookalikes replaced, 0 doubtful"
+    );
     assert_eq!((first.line(), first.cached), (line.clone(), false));
     let (image, memory) = kernel(&first);
     let bytes = fs::read(&image).unwrap();

@@ -135,10 +135,10 @@ struct Earlier {
 
 /// The code in front of a jump.
 #[derive(Clone, Copy)]
-pub(super) struct Before<'a> {
-    pub(super) memory: Memory<'a>,
-    pub(super) marks: &'a Marks,
-    pub(super) isa: Isa,
+pub(crate) struct Before<'a> {
+    pub(crate) memory: Memory<'a>,
+    pub(crate) marks: &'a Marks,
+    pub(crate) isa: Isa,
 }
 
 impl Before<'_> {
@@ -214,7 +214,7 @@ impl Before<'_> {
     /// The number of values that an index can have at `at`. It is known from a comparison after
     /// which the code goes on only if the index is small enough, or from the instruction that made
     /// the index.
-    pub(super) fn bound(&self, index: Register, at: u32) -> Option<u32> {
+    pub(crate) fn bound(&self, index: Register, at: u32) -> Option<u32> {
         let jump = self.memory.fetch(at, self.isa)?;
         let mut guard = condition(jump).and_then(Guard::of);
         for earlier in self.earlier(at) {

@@ -20,6 +20,7 @@ mod tables;
 mod tests;
 
 pub use engine::Follower;
+pub(crate) use jump::Before;
 pub use run::Run;
 
 use hanok_decode::aarch32::{Encoding, Isa, ItState};

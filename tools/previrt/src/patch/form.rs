@@ -18,6 +18,27 @@ pub enum Form {
     Index,
     /// A branch to a trampoline: instructions that do the same to the virtual CPU.
     Trampoline,
+    /// A branch to instructions that load the literal's value without the literal.
+    Constant,
+    /// A branch to where the instruction was moved.
+    Moved,
+    /// A jump by a table of branches, which was a table of addresses; and each branch of it.
+    Table,
+    /// No instruction: a pointer to a branch, which was one to the branch's target.
+    Pointer,
+    /// No instruction: a literal that nothing loads any more became one that traps.
+    Unused,
+}
+
+impl Form {
+    /// Whether what has this form was no sensitive instruction, but looked like one or belongs to
+    /// something that did.
+    pub const fn is_lookalike(self) -> bool {
+        match self {
+            Self::Constant | Self::Moved | Self::Table | Self::Pointer | Self::Unused => true,
+            Self::Word | Self::Trap | Self::Index | Self::Trampoline => false,
+        }
+    }
 }
 
 /// Which sites get trampolines, where there is memory for them.

@@ -61,17 +61,22 @@ impl<'a> InPlaceCode<'a> {
 
     /// Whether `site` is executed where it is linked.
     pub(super) fn is_in_place(&mut self, site: &Site) -> bool {
-        let elsewhere = |range: &Range<u32>| range.contains(&site.address);
-        let here = self.memory.offset(site.address).is_some();
-        if !here || site.role != Role::Code || self.code.elsewhere.iter().any(elsewhere) {
+        site.role == Role::Code && self.stays(site.address, site.section)
+    }
+
+    /// Whether what is at `address`, in the section with this number of [`Scan::places`], is used
+    /// where it is linked.
+    pub(super) fn stays(&mut self, address: u32, section: usize) -> bool {
+        let has = |range: &Range<u32>| range.contains(&address);
+        let here = self.memory.offset(address).is_some();
+        if !here || self.code.elsewhere.iter().any(has) {
             return false;
         }
-        let entry = |range: &Range<u32>| range.contains(&site.address);
-        if self.all_in_place || self.code.entry.as_ref().is_some_and(entry) {
+        if self.all_in_place || self.code.entry.as_ref().is_some_and(has) {
             return true;
         }
-        let place = self.places.get(site.section);
-        let Some(function) = place.and_then(|place| place.extent(site.address)) else {
+        let place = self.places.get(section);
+        let Some(function) = place.and_then(|place| place.extent(address)) else {
             return false;
         };
         if let Some(far) = self.far_branches.get(&function.start) {

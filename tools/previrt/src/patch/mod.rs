@@ -9,17 +9,18 @@
 mod appended;
 mod form;
 mod in_place;
+mod lookalikes;
 mod options;
 mod segment;
 mod side;
 
 pub use crate::area::Reserved;
 pub use form::{Form, Trampolines};
-pub use options::{Options, Sites};
+pub use options::{Lookalikes, Options, Sites};
 pub use segment::ElfTables;
 pub use side::{Change, DoubtfulWord, LeftInstruction, SideFile};
 
-use crate::area::{Area, FreeArea, Placement};
+use crate::area::{Area, FreeArea, Placement, PlainPages};
 use crate::bytes::{half, has, word};
 use crate::refusal::{Refusal, Result};
 use crate::scan::{Kind, Scan};
@@ -56,6 +57,7 @@ pub fn rewrite(scan: Scan, options: impl Into<Options>) -> Result<Patched> {
 struct Plan {
     side: SideFile,
     areas: Vec<Area>,
+    plain: Option<PlainPages>,
     linked: bool,
     headers: Vec<usize>,
 }
@@ -82,10 +84,15 @@ impl Plan {
         for site in &scan.sites {
             work.site(site)?;
         }
-        let Rewriting { side, placer, .. } = work;
+        let Rewriting {
+            mut side, placer, ..
+        } = work;
+        let areas = placer.map_or(Vec::new(), |placer| placer.areas);
+        let plain = lookalikes::replace(scan, options, &areas, &mut side)?;
         Ok(Self {
             side,
-            areas: placer.map_or(Vec::new(), |placer| placer.areas),
+            areas,
+            plain,
             linked: scan.kind == Kind::Executable,
             headers: scan.headers.clone(),
         })
@@ -98,6 +105,9 @@ impl Plan {
         }
         for area in self.areas {
             side.reserved.extend(area.close(&mut bytes)?);
+        }
+        if let Some(pages) = self.plain {
+            side.reserved.extend(pages.close(&mut bytes)?);
         }
         if self.linked
             && let Some(area) = side.reserved.iter().find(|area| area.appended)

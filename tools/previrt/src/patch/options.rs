@@ -20,6 +20,19 @@ pub enum Sites {
     Frequent,
 }
 
+/// What becomes of words that only look like an instruction that User mode would execute silently
+/// otherwise: literals, and code whose halves look like T32. Before the hypervisor lets a page
+/// be executed, it has to find out about each such word in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lookalikes {
+    /// They stay.
+    #[default]
+    Keep,
+    /// Where it is certain what they are, other instructions do the same, in unused pages of a
+    /// kernel's A32 image.
+    Replace,
+}
+
 /// How a file is to be rewritten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -34,6 +47,8 @@ pub struct Options {
     pub in_place: bool,
     /// Whether trampolines have to be inside the file, in memory that is a part of it.
     pub inside: bool,
+    /// What becomes of words that only look like a sensitive instruction.
+    pub lookalikes: Lookalikes,
 }
 
 impl From<Trampolines> for Options {

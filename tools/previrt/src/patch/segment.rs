@@ -201,6 +201,7 @@ mod tests {
             [PT_LOAD, 0, 0, 0, 116, 116, 4, 4],
         );
         let area = Reserved {
+            plain: false,
             offset: 0x1000,
             address: 0x8000,
             len: 0x3000,

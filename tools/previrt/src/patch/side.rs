@@ -14,7 +14,7 @@ use hanok_decode::aarch32::{Encoding, Isa};
 use sha2::{Digest, Sha256};
 
 /// The format that a side file names.
-const FORMAT: &str = "hanok-previrt-4";
+const FORMAT: &str = "hanok-previrt-5";
 
 /// The changes that were made to a file, and what is needed to undo them.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -115,6 +115,26 @@ impl Change {
             form,
             role: site.role,
             function,
+        }
+    }
+
+    /// The change of an A32 word that is no site.
+    pub(super) const fn of_word(
+        offset: usize,
+        address: u32,
+        [was, is]: [u32; 2],
+        form: Form,
+    ) -> Self {
+        Self {
+            offset,
+            address,
+            was,
+            is,
+            thumb: false,
+            narrow: false,
+            form,
+            role: Role::Code,
+            function: None,
         }
     }
 

@@ -9,7 +9,9 @@ mod stats;
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use hanok_previrt::oracle::{Comparison, executed};
-use hanok_previrt::{Form, Options, Patched, Report, Scan, SideFile, Sites, Trampolines};
+use hanok_previrt::{
+    Form, Lookalikes, Options, Patched, Report, Scan, SideFile, Sites, Trampolines,
+};
 
 use hanok_base::exit::{Blame, Code, Outcome};
 use hanok_base::outputs::{self, Outputs};
@@ -141,6 +143,10 @@ pub struct PatchArgs {
     /// a board whose backend is `deprivileged`.
     #[arg(long, conflicts_with_all = ["trampolines", "area", "in_place"])]
     pub traps_only: bool,
+    /// Also replace what only looks like such an instruction, in unused pages of a kernel's A32
+    /// image, so that the hypervisor has fewer doubts.
+    #[arg(long)]
+    pub lookalikes: bool,
     /// The address of memory for trampolines, in hexadecimal: behind the program, and used neither
     /// by it nor by its loader. For Linux it is known.
     #[arg(long, value_name = "ADDRESS", value_parser = values::hexadecimal)]
@@ -301,6 +307,11 @@ fn patch(args: &PatchArgs) -> Outcome {
         area: args.area,
         in_place: args.in_place,
         inside: false,
+        lookalikes: if args.lookalikes {
+            Lookalikes::Replace
+        } else {
+            Lookalikes::Keep
+        },
     };
     let patched = hanok_previrt::rewrite(scan, options);
     let Patched { bytes, side } = patched
@@ -351,14 +362,27 @@ fn print_summary(output: &Path, side: &SideFile) {
         side.left.len(),
         counted(side.doubtful.len() as u64, "word"),
     ));
+    let changes = side.changes.iter();
+    let replaced = changes.filter(|change| change.form.is_lookalike()).count() as u64;
+    if replaced > 0 {
+        ui::line(format_args!(
+            "{} replaced that only looked like such an instruction, or belonged to one",
+            counted(replaced, "word")
+        ));
+    }
     for area in &side.reserved {
+        let what = if area.plain {
+            "what was moved is"
+        } else {
+            "trampolines are"
+        };
         let place = match (&side.tables, area.appended) {
             (Some(_), true) => ", in a segment of their own",
             (None, true) => ", behind the kernel's .bss, to where the image is filled up",
             (_, false) => "",
         };
         ui::line(format_args!(
-            "trampolines are at {:#010x} to {:#010x}{place}: reserve that memory in the guest's \
+            "{what} at {:#010x} to {:#010x}{place}: reserve that memory in the guest's \
              device tree",
             area.address,
             area.address.saturating_add(area.len)

@@ -7,6 +7,7 @@
 
 mod devices;
 mod fit;
+mod global_timer;
 #[cfg(feature = "write")]
 mod host;
 mod place;
@@ -21,6 +22,8 @@ use hanok_types::{Address, GICV2_CPUS, Hpa, IntId, MAX_CPUS, PAGE_SIZE, Span};
 use heapless::Vec;
 use place::At;
 use thiserror::Error;
+
+pub use global_timer::GlobalTimer;
 
 #[cfg(feature = "write")]
 pub use host::{DeviceError, HostDevice, HostLine, HostTree, Neighbour, assign};
@@ -56,6 +59,8 @@ pub struct BoardTree<'a> {
     pub rtc: Option<Span<Hpa>>,
     /// The generic timer's interrupts.
     pub timer: Timer,
+    /// The global timer of CPUs that have no generic timer.
+    pub global_timer: Option<GlobalTimer>,
     /// The boot loader's arguments.
     pub bootargs: &'a str,
     /// Random bytes from the boot loader, maybe none.
@@ -242,6 +247,7 @@ impl<'a> BoardTree<'a> {
             console: devices::console(&root, &gic_at),
             rtc: devices::rtc(&root),
             timer: devices::timer(&root, &gic_at),
+            global_timer: global_timer::global_timer(&root, &gic_at),
             bootargs: bootargs.unwrap_or_default(),
             rng_seed: rng_seed.unwrap_or_default(),
         };

@@ -89,6 +89,13 @@ hanok_pl1_mmu_on:
     cmp     r2, #1                  // A9
     cmpne   r2, #-3                 // A5
     orreq   r3, r3, #1
+    // The SCU of an A5 or A9, which nobody may have turned on yet (DDI 0407, 2.2.1). One CPU alone has none.
+    mrceq   p15, 4, r2, c15, c0, 0  // CBAR
+    movne   r2, #0
+    cmp     r2, #0
+    ldrne   r0, [r2]
+    orrne   r0, r0, #1
+    strne   r0, [r2]
     mrc     p15, 0, r0, c1, c0, 1
     bics    r2, r3, r0
     orrne   r0, r0, r3

@@ -33,6 +33,10 @@ bitflags! {
 /// The event flag of the status register, which a one clears.
 const EVENT: u32 = 1;
 
+/// The latest value that is compared, years away. Emulators count nanoseconds, and a later one would wrap into
+/// the past there.
+const LATEST: u64 = 1 << 56;
+
 /// The registers of the global timer, of which each CPU sees its own comparator.
 #[derive(Clone, Copy, Debug)]
 pub struct GlobalTimer(NonNull<Registers>);
@@ -92,7 +96,8 @@ impl GlobalTimer {
         self.control(Control::ENABLE);
         let mut registers = self.registers();
         field!(registers, status).write(EVENT);
-        let Some(mut at) = due.ticks() else { return };
+        let Some(due) = due.ticks() else { return };
+        let mut at = due.min(LATEST);
         let mut ahead = 64;
         loop {
             self.compare(at);

@@ -1,6 +1,9 @@
 //! The counter by which the hypervisor and its guests measure time: the generic timer's, or on 32-bit CPUs
 //! that have none the global timer of the device tree.
 
+#[cfg(target_arch = "arm")]
+mod global;
+
 use hanok_arch::read;
 use hanok_arm_common::machine::Kind;
 use hanok_arm_common::privilege::is_deprivileged;
@@ -29,7 +32,7 @@ impl Clock {
     /// The clock of this board.
     pub fn new(tree: &BoardTree<'_>) -> Self {
         #[cfg(target_arch = "arm")]
-        if !hanok_arch::backend::has_generic_timer() {
+        if !hanok_arch::has_generic_timer() {
             return global::clock(tree);
         }
         let timer = &tree.timer;
@@ -51,87 +54,5 @@ impl Clock {
     /// The counter's value in seconds.
     pub fn seconds(&self) -> u64 {
         self.registers.counter() / self.frequency.max(1)
-    }
-}
-
-/// The global timer of Cortex-A5 and A9.
-#[cfg(target_arch = "arm")]
-mod global {
-    use super::{Clock, Registers};
-    use crate::fatal::refuse;
-    use hanok_arm_common::GlobalTimer;
-    use hanok_config::{BoardTree, Enable};
-    use hanok_types::{Hpa, Hva, IntId};
-
-    /// No interrupt is the guests' timer's, which is emulated: this PPI is not there on these CPUs (DDI 0407, 3.1.2).
-    const NONE: IntId = IntId::new(16);
-
-    pub fn clock(tree: &BoardTree<'_>) -> Clock {
-        let Some(found) = &tree.global_timer else {
-            refuse(format_args!(
-                "the CPU has no generic timer, and the board's device tree has no global timer"
-            ))
-        };
-        // SAFETY: the board's global timer, mapped as a device with the final translation, and driven by the
-        // hypervisor alone.
-        let timer = unsafe { GlobalTimer::start(Hva::new(found.registers.start().get())) };
-        let timer = match timer {
-            Ok(timer) => timer,
-            Err(error) => refuse(format_args!("the global timer: {error}")),
-        };
-        let frequency = match (found.frequency, tree.cpus.first().map(|cpu| cpu.enable)) {
-            (Some(frequency), _) => frequency.into(),
-            (None, Some(Enable::SystemFlags(registers))) => measure(&timer, registers),
-            _ => refuse(format_args!(
-                "the board's device tree does not say how fast the global timer counts: its node \
-                 needs a fixed clock"
-            )),
-        };
-        Clock {
-            registers: Registers {
-                global_timer: Some(timer),
-            },
-            frequency,
-            own: found.interrupt,
-            guests: NONE,
-        }
-    }
-
-    /// The frequency of the reference, SYS_24MHZ of a Versatile Express (DUI 0447, 4.3.14).
-    const REFERENCE: u64 = 24_000_000;
-    /// How many of its ticks are measured: ten milliseconds.
-    const MEASURED: u32 = 240_000;
-    /// To what the result is rounded: what the clocks of CPUs are multiples of, and more than a measurement
-    /// is wrong by.
-    const STEP: u64 = 100_000;
-
-    /// The timer's frequency, by the board's counter whose frequency is known.
-    fn measure(timer: &GlobalTimer, system_registers: Hpa) -> u64 {
-        const SYS_24MHZ: u64 = 0x5c;
-        let at = (system_registers.get() + SYS_24MHZ) as *const u32;
-        // SAFETY: the board's system registers, mapped as a device by the layout; reading has no effect.
-        let reference = || unsafe { at.read_volatile() };
-        let begin = together(timer, reference);
-        while reference().wrapping_sub(begin.1) < MEASURED {}
-        let end = together(timer, reference);
-        let ticks = u64::from(end.1.wrapping_sub(begin.1)).max(1);
-        let counted = end.0.wrapping_sub(begin.0);
-        let frequency = counted.saturating_mul(REFERENCE) / ticks;
-        ((frequency + STEP / 2) / STEP * STEP).max(STEP)
-    }
-
-    /// Values of both counters at one moment: of several attempts the shortest, as an emulator may be interrupted
-    /// between two reads.
-    fn together(timer: &GlobalTimer, reference: impl Fn() -> u32) -> (u64, u32) {
-        let mut best = (u64::MAX, 0, 0);
-        for _ in 0..16 {
-            let before = timer.counter();
-            let at = reference();
-            let took = timer.counter().wrapping_sub(before);
-            if took < best.0 {
-                best = (took, before.wrapping_add(took / 2), at);
-            }
-        }
-        (best.1, best.2)
     }
 }

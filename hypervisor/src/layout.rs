@@ -240,11 +240,6 @@ fn map_image(table: &mut OwnTable, image: &Image) -> Result<(), OwnMapError> {
     Ok(())
 }
 
-/// The address of the page in which a range begins.
-fn page(of: &Span<Hpa>) -> Hpa {
-    of.start().align_down(PAGE_SIZE)
-}
-
 fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>, early: Hpa) -> Result<(), OwnMapError> {
     let device = Stage1Attributes::DEVICE;
     // For the console, if the port that the tree names does not answer.
@@ -257,12 +252,6 @@ fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>, early: Hpa) -> Resul
     }
     for page in board.release_pages() {
         table.map_in_place(page, device)?;
-    }
-    // It is in the same page as the CPU interface, or mapped by itself.
-    if let Some(timer) = &board.global_timer
-        && !matches!(&board.gic, Gic::V2 { cpu, .. } if page(cpu) == page(&timer.registers))
-    {
-        table.map_in_place(timer.registers, device)?;
     }
     if let Some(clock) = board.rtc {
         table.map_in_place(clock, device)?;

@@ -6,9 +6,10 @@
 //! serve both. The firmware decides which interrupts are Non-secure.
 //!
 //! EOImode is set: the end of an interrupt drops only its priority, so that a guest can deactivate an
-//! interrupt that was handed on to it. A GICv1, as of the Cortex-A9, does both at once. There an SPI that is
-//! not deactivated yet has the lowest priority instead, which no CPU interface lets through
-//! ([`HostGicV2::hold`]): it stands for "active", and leaves "enabled" to who has another reason to change it.
+//! interrupt that was handed on to it. A GICv1 does both at once (`joint`).
+
+#[cfg(target_arch = "arm")]
+mod joint;
 
 use crate::GicError;
 use crate::gich::{Gich, GichLists};
@@ -17,17 +18,11 @@ use arm_gic::{IntId as GicIntId, Trigger, gicv2::GicV2};
 use bitfield_struct::bitfield;
 use core::ptr::NonNull;
 use hanok_types::{Hva, IntId};
-use safe_mmio::fields::{ReadPure, ReadPureWrite, WriteOnly};
+use safe_mmio::fields::{ReadPureWrite, WriteOnly};
 use safe_mmio::{UniqueMmioPointer, field, field_shared};
 
 /// Every interrupt's priority, in each byte.
 const PRIORITIES: u32 = 0xa0a0_a0a0;
-/// The lowest priority, whatever the number of bits that the GIC has: it never passes the priority mask.
-const NEVER: u8 = 0xff;
-/// The first SPI.
-const SPIS: u32 = 32;
-/// The interrupt's id in GICC_IAR (IHI 0048B, 4.4.4).
-const ID: u32 = 0x3ff;
 /// Words of 32 private interrupts.
 const PRIVATE_WORDS: usize = 1;
 
@@ -49,7 +44,8 @@ pub struct HostGicV2 {
     distributor: NonNull<Gicd>,
     cpu: NonNull<Gicc>,
     lists: Option<GichLists>,
-    /// The version of a GIC whose CPU interface drops the priority and deactivates at once.
+    /// Whether the CPU interface is a GICv1's, which drops the priority and deactivates at once.
+    #[cfg(target_arch = "arm")]
     joint: bool,
 }
 
@@ -81,29 +77,13 @@ impl HostGicV2 {
             }
             None => None,
         };
-        let mut gic = Self {
+        Ok(Self {
             distributor,
             cpu,
             lists,
-            joint: false,
-        };
-        gic.joint = gic.cpu_version() == 1;
-        Ok(gic)
-    }
-
-    /// GICC_IIDR.Architecture_version (IHI 0048B, 4.4.15).
-    fn cpu_version(&self) -> u32 {
-        let mut cpu = self.cpu();
-        let register = field!(cpu, iidr).ptr_nonnull().cast::<ReadPure<u32>>();
-        // SAFETY: the same register of the same mapped frame.
-        let register = unsafe { UniqueMmioPointer::new(register) };
-        register.read() >> 16 & 0xf
-    }
-
-    /// Whether the end of an interrupt deactivates it, too, as with a GICv1, whose CPU interface has 256 bytes.
-    #[inline(always)]
-    pub fn is_joint(&self) -> bool {
-        self.joint
+            #[cfg(target_arch = "arm")]
+            joint: joint::is_joint(cpu),
+        })
     }
 
     #[inline(always)]
@@ -122,33 +102,6 @@ impl HostGicV2 {
     fn library(&self) -> GicV2<'_> {
         // SAFETY: as `Self::distributor` and `Self::cpu`.
         unsafe { GicV2::new(self.distributor.as_ptr(), self.cpu.as_ptr()) }
-    }
-
-    /// Sets the priority of an SPI, in a GICD_IPRIORITYR, which takes bytes (IHI 0048B, 4.3.11).
-    fn set_priority(&self, id: u32, priority: u8) {
-        if id < SPIS {
-            return;
-        }
-        let mut distributor = self.distributor();
-        let priorities = field!(distributor, ipriorityr).ptr_nonnull();
-        // SAFETY: the same bytes of the same mapped frame.
-        let mut priorities: UniqueMmioPointer<'_, [ReadPureWrite<u8>; 1024]> =
-            unsafe { UniqueMmioPointer::new(priorities.cast()) };
-        if let Some(mut byte) = priorities.get(id as usize) {
-            byte.write(priority);
-        }
-    }
-
-    /// Keeps an SPI that has ended from coming again until [`Self::release`], with a GICv1. `raw` is as
-    /// [`Self::acknowledge`] gave it. Private interrupts are the hypervisor's own: it runs with interrupts masked
-    /// until it has served them.
-    pub fn hold(&self, raw: u32) {
-        self.set_priority(raw & ID, NEVER);
-    }
-
-    /// Lets an SPI come again.
-    pub fn release(&self, raw: u32) {
-        self.set_priority(raw & ID, PRIORITIES as u8);
     }
 
     /// GICD_ITARGETSR, which takes bytes (IHI 0048B, 4.3.12).
@@ -188,7 +141,9 @@ impl HostGicV2 {
         self.reset_word(0);
         let mut cpu = self.cpu();
         field!(cpu, pmr).write(0xff);
-        let control = CpuControl::new().with_enable(true).with_split(!self.joint);
+        let control = CpuControl::new().with_enable(true).with_split(true);
+        #[cfg(target_arch = "arm")]
+        let control = control.with_split(!self.joint);
         field!(cpu, ctlr).write(control.into_bits());
         if let Some(mut lists) = self.lists {
             lists.reset();
@@ -290,10 +245,9 @@ impl HostGicV2 {
     /// Makes an interrupt active, or not. A private one: this CPU's.
     #[inline]
     pub fn set_active(&self, interrupt: IntId, active: bool) {
-        match active {
-            true if self.joint => return self.hold(interrupt.get()),
-            false if self.joint => return self.release(interrupt.get()),
-            _ => {}
+        #[cfg(target_arch = "arm")]
+        if self.joint {
+            return self.hold(interrupt.get(), active);
         }
         let mut distributor = self.distributor();
         if active {

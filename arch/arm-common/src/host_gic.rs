@@ -111,13 +111,13 @@ impl CpuInterface for Plain {
     fn drop_priority(self, taken: Taken) {
         HostGicV2::drop_priority(&self.0, taken.raw());
         if self.0.is_joint() {
-            self.0.hold(taken.raw());
+            self.0.hold(taken.raw(), true);
         }
     }
 
     fn end(self, taken: Taken) {
         if self.0.is_joint() {
-            self.0.release(taken.raw());
+            self.0.hold(taken.raw(), false);
         } else {
             self.0.deactivate(taken.raw());
         }

@@ -17,11 +17,6 @@ pub struct Arm32 {
     pub global_timer: Option<GlobalTimer>,
 }
 
-/// Whether the CPU has a generic timer (ID_PFR1.GenTimer; DDI 0406C, B4.1.94).
-pub fn has_generic_timer() -> bool {
-    read!("id_pfr1_el1") >> 16 & 0xf != 0
-}
-
 impl Kind for Arm32 {
     type Context = HostContext;
     type Features = Features;

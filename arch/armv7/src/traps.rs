@@ -1,6 +1,6 @@
 //! The values of the registers that decide which actions of a guest exit to Hyp mode.
 
-use crate::backend::has_generic_timer;
+use crate::host_id::has_generic_timer;
 use crate::{maintain, read, write, write_own};
 use hanok_arm_common::controls::{Hcr, Mdcr};
 use hanok_arm_common::pmu;

@@ -59,12 +59,12 @@ pub struct BoardTree<'a> {
     pub rtc: Option<Span<Hpa>>,
     /// The generic timer's interrupts.
     pub timer: Timer,
-    /// The global timer of CPUs that have no generic timer.
-    pub global_timer: Option<GlobalTimer>,
     /// The boot loader's arguments.
     pub bootargs: &'a str,
     /// Random bytes from the boot loader, maybe none.
     pub rng_seed: &'a [u8],
+    /// The whole tree.
+    bytes: &'a [u8],
 }
 
 impl BoardTree<'_> {
@@ -247,9 +247,9 @@ impl<'a> BoardTree<'a> {
             console: devices::console(&root, &gic_at),
             rtc: devices::rtc(&root),
             timer: devices::timer(&root, &gic_at),
-            global_timer: global_timer::global_timer(&root, &gic_at),
             bootargs: bootargs.unwrap_or_default(),
             rng_seed: rng_seed.unwrap_or_default(),
+            bytes: tree,
         };
         board.check_registers()?;
         Ok(board)

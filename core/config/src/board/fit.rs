@@ -34,10 +34,6 @@ impl BoardTree<'_> {
         if self.gic_spans().any(|own| taken(&own)) {
             return Some("the interrupt controller");
         }
-        let timer = self.global_timer.map(|timer| timer.registers);
-        if timer.is_some_and(|own| taken(&own)) {
-            return Some("the timer");
-        }
         let console = self.console.map(|console| console.registers);
         if console.is_some_and(|own| taken(&own)) {
             return Some("the console");

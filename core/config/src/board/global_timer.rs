@@ -1,15 +1,15 @@
 //! The timer of boards whose CPUs have no generic timer: the global timer of Cortex-A5 and A9 (DDI 0407,
 //! chapter 4).
 
-use super::devices;
 use super::place::At;
+use super::{BoardTree, devices};
 use crate::tree::{self, Cells};
 use hanok_types::{Hpa, IntId, Span};
 
 /// The nodes of the global timer.
-pub(super) const GLOBAL: [&str; 2] = ["arm,cortex-a9-global-timer", "arm,cortex-a5-global-timer"];
+const GLOBAL: [&str; 2] = ["arm,cortex-a9-global-timer", "arm,cortex-a5-global-timer"];
 /// The nodes of a CPU's private timer, which lies in the same block of registers.
-pub(super) const PRIVATE: [&str; 2] = ["arm,cortex-a9-twd-timer", "arm,cortex-a5-twd-timer"];
+const PRIVATE: [&str; 2] = ["arm,cortex-a9-twd-timer", "arm,cortex-a5-twd-timer"];
 /// How far the private timer's registers are behind the global timer's (DDI 0407, 1.5).
 const PRIVATE_BEHIND: u64 = 0x400;
 /// The bytes of the global timer's registers.
@@ -28,8 +28,18 @@ pub struct GlobalTimer {
     pub frequency: Option<u32>,
 }
 
+impl BoardTree<'_> {
+    /// The global timer of CPUs that have no generic timer. It is looked for in the whole tree again, as most boards
+    /// do not need it.
+    pub fn global_timer(&self) -> Option<GlobalTimer> {
+        let fdt = tree::open(self.bytes).ok()?;
+        let root = At::root(&fdt);
+        find(&root, &devices::find_gic(&root)?)
+    }
+}
+
 /// The global timer: its own node's, or the one beside the private timer that a node describes.
-pub(super) fn global_timer(root: &At<'_>, gic: &At<'_>) -> Option<GlobalTimer> {
+fn find(root: &At<'_>, gic: &At<'_>) -> Option<GlobalTimer> {
     let one_of = |names: &[&str], at: &At<'_>| {
         at.is_okay() && names.iter().any(|name| tree::compatible(at.node(), name))
     };

@@ -13,8 +13,6 @@ const GIC_V2_FRAME: u64 = 0x1000;
 /// The size and alignment of a CPU interface of a GICv1, as the Cortex-A9's (DDI 0407, 1.5), which lacks what a
 /// GICv2 has in the second page. The hypervisor asks the interface for its version.
 const GIC_V1_CPU: u64 = 0x100;
-/// The bytes of the global timer's registers (DDI 0407, 4.4), and their alignment.
-const GLOBAL_TIMER: (u64, u64) = (0x20, 0x20);
 /// The bytes that are used of a PL011 (DDI 0183G, 3.2: up to UARTICR), and the alignment of such
 /// ports.
 const PL011: (u64, u64) = (0x48, 0x100);
@@ -55,9 +53,6 @@ impl BoardTree<'_> {
         }
         if let Some(console) = &self.console {
             check("the serial port", &console.registers, PL011)?;
-        }
-        if let Some(timer) = &self.global_timer {
-            check("the global timer", &timer.registers, GLOBAL_TIMER)?;
         }
         if let Some(clock) = &self.rtc {
             check("the clock", clock, PL031)?;

@@ -28,7 +28,7 @@ pub fn read(id: SysReg) -> u64 {
     }
 }
 
-/// Whether the CPU has a generic timer (ID_PFR1.GenTimer; DDI 0406C, B4.1.94).
+/// Whether the CPU has a generic timer (ID_PFR1, "Generic Timer"; DDI 0406C, B4.1).
 pub fn has_generic_timer() -> bool {
     read!("id_pfr1_el1") >> 16 & 0xf != 0
 }

@@ -9,6 +9,8 @@ use hanok_types::{Address, Hpa, Hva, IntId, PAGE_SIZE, Span};
 /// No interrupt is the guests' timer's, which is emulated: this PPI is not there on these CPUs (DDI 0407, 3.1.2).
 const NONE: IntId = IntId::new(16);
 
+/// The clock of a board whose CPUs have no generic timer. Refuses a board without a global timer, or whose
+/// frequency nothing tells.
 pub fn clock(tree: &BoardTree<'_>) -> Clock {
     let found = tree.global_timer();
     let Some(found) = found.filter(|timer| is_mapped(tree, timer)) else {
@@ -24,7 +26,8 @@ pub fn clock(tree: &BoardTree<'_>) -> Clock {
         Ok(timer) => timer,
         Err(error) => refuse(format_args!("the global timer: {error}")),
     };
-    let frequency = match (found.frequency, tree.cpus.first().map(|cpu| cpu.enable)) {
+    let known = found.frequency.filter(|frequency| *frequency != 0);
+    let frequency = match (known, tree.cpus.first().map(|cpu| cpu.enable)) {
         (Some(frequency), _) => frequency.into(),
         (None, Some(Enable::SystemFlags(registers))) => measure(&timer, registers),
         _ => refuse(format_args!(
@@ -48,10 +51,12 @@ fn is_mapped(tree: &BoardTree<'_>, timer: &GlobalTimerNode) -> bool {
     matches!(&tree.gic, Gic::V2 { cpu, .. } if page(cpu) == page(&timer.registers))
 }
 
-/// The frequency of the reference, SYS_24MHZ of a Versatile Express (DUI 0447, 4.3.14).
+/// The frequency of the reference, SYS_24MHZ of a Versatile Express (DUI 0447).
 const REFERENCE: u64 = 24_000_000;
 /// How many of its ticks are measured: ten milliseconds.
 const MEASURED: u32 = 240_000;
+/// Ticks of the timer that take at least a second, and not minutes.
+const TOO_MANY: u64 = 1 << 30;
 /// To what the result is rounded: what the clocks of CPUs are multiples of, and more than a measurement
 /// is wrong by.
 const STEP: u64 = 100_000;
@@ -63,7 +68,14 @@ fn measure(timer: &GlobalTimer, system_registers: Hpa) -> u64 {
     // SAFETY: the board's system registers, mapped as a device by the layout; reading has no effect.
     let reference = || unsafe { at.read_volatile() };
     let begin = together(timer, reference);
-    while reference().wrapping_sub(begin.1) < MEASURED {}
+    while reference().wrapping_sub(begin.1) < MEASURED {
+        if timer.counter().wrapping_sub(begin.0) > TOO_MANY {
+            refuse(format_args!(
+                "the board's 24 MHz counter does not count, by which the global timer's frequency is \
+                 measured: give the timer's node a fixed clock"
+            ));
+        }
+    }
     let end = together(timer, reference);
     let ticks = u64::from(end.1.wrapping_sub(begin.1)).max(1);
     let counted = end.0.wrapping_sub(begin.0);

@@ -17,7 +17,7 @@ const SPIS: u32 = 32;
 /// The interrupt's id in GICC_IAR (IHI 0048B, 4.4.4).
 const ID: u32 = 0x3ff;
 
-/// Whether this is a GICv1's CPU interface, by GICC_IIDR.Architecture_version (IHI 0048B, 4.4.15).
+/// Whether this is a GICv1's CPU interface, by GICC_IIDR.Architecture_version (IHI 0048B, "GICC_IIDR").
 pub(super) fn is_joint(cpu: NonNull<Gicc>) -> bool {
     // SAFETY: the caller of `HostGicV2::new` says that the frame is mapped, and has no other user yet.
     let mut cpu = unsafe { UniqueMmioPointer::new(cpu) };

@@ -95,6 +95,12 @@ impl Field {
             .chain([Self::MASK])
     }
 
+    /// The field in the word before it; the first one has itself.
+    #[must_use]
+    pub const fn before(self) -> Self {
+        Self(self.0.saturating_sub(4))
+    }
+
     /// The offset from the start of the page, in bytes.
     pub const fn offset(self) -> u32 {
         self.0 as u32
@@ -406,8 +412,9 @@ fn mrs_current(to: Register, free: Free) -> Option<Template> {
     let with = scratch(free, to)?;
     Some(Template::new(&[
         TrampolineStep::Word(0xe10f_0000 | to << 12), // mrs to, cpsr
-        TrampolineStep::Load(with, Field::PSR),
+        // At once, so that nobody sees what is not the guest's own.
         TrampolineStep::Word(0xe1a0_0820 | to << 12 | to), // lsr to, to, #16
+        TrampolineStep::Load(with, Field::PSR),
         TrampolineStep::Word(0xe180_0800 | with << 16 | to << 12 | to), // orr to, with, to, lsl #16
         TrampolineStep::Load(with, Field::MASK),
         TrampolineStep::Word(0xe200_0080 | with << 16 | with << 12), // and with, with, #I

@@ -261,6 +261,11 @@ impl VirtualCpu {
         }
     }
 
+    /// Whether an IRQ waits that is masked.
+    pub const fn waits(&self) -> bool {
+        self.lines.irq && self.masks.irqs
+    }
+
     /// Takes the interrupt that is [deliverable](Self::deliverable) before the next instruction, and
     /// says which one it was.
     pub fn deliver(&mut self, registers: &mut Registers) -> Option<Interrupt> {

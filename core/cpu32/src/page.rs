@@ -60,6 +60,17 @@ impl VirtualCpu {
         self.system.set(SystemRegister::Dacr, domains);
         Domains::Changed
     }
+
+    /// How often one of the registers has changed that fields are copies of, modulo 2^32: as long as it is the same, all
+    /// fields but [`Field::PSR`], [`Field::SPSR`] and [`Field::MASK`] have the values that they had.
+    pub const fn page_changes(&self) -> u32 {
+        self.system.changes()
+    }
+
+    /// Takes over a store of `value` to [`Field::MASK`] that a closed doorbell has refused.
+    pub fn take_mask(&mut self, value: u32) {
+        self.masks.irqs = value & MASKED != 0;
+    }
 }
 
 /// The register that a field is a copy of.

@@ -160,26 +160,49 @@ impl SystemRegister {
 }
 
 /// The values of the registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SystemRegisters([u32; COUNT]);
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SystemRegisters {
+    values: [u32; COUNT],
+    /// Counts changes.
+    changes: u32,
+}
+
+impl PartialEq for SystemRegisters {
+    fn eq(&self, other: &Self) -> bool {
+        self.values == other.values
+    }
+}
+
+impl Eq for SystemRegisters {}
 
 impl SystemRegisters {
     /// After a reset. What the manual leaves UNKNOWN is zero.
     pub(crate) fn new() -> Self {
-        let mut registers = Self([0; COUNT]);
+        let mut registers = Self {
+            values: [0; COUNT],
+            changes: 0,
+        };
         registers.set(SystemRegister::Sctlr, sctlr::RESET);
         registers
     }
 
     pub(crate) fn get(&self, register: SystemRegister) -> u32 {
-        self.0.get(register as usize).copied().unwrap_or(0)
+        self.values.get(register as usize).copied().unwrap_or(0)
     }
 
     /// Sets the whole value, as the CPU itself does.
     pub(crate) fn set(&mut self, register: SystemRegister, value: u32) {
-        if let Some(place) = self.0.get_mut(register as usize) {
+        if let Some(place) = self.values.get_mut(register as usize)
+            && *place != value
+        {
             *place = value;
+            self.changes = self.changes.wrapping_add(1);
         }
+    }
+
+    /// How many changes there have been, modulo 2^32.
+    pub(crate) const fn changes(&self) -> u32 {
+        self.changes
     }
 
     /// Writes the value as a guest does.

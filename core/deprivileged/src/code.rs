@@ -3,6 +3,7 @@
 use crate::host::Host;
 use crate::slot::{Slot, Stage, Work};
 use crate::traps::Traps;
+use hanok_abi::trampoline::{TO_CODE, TRIPLE, room};
 use hanok_decode::aarch32::Encoding;
 use hanok_hal::AccessError;
 use hanok_proof::{Place, is_part_of_doubt};
@@ -58,6 +59,30 @@ pub(crate) enum Executability {
     Sound,
 }
 
+/// An alias of the virtual CPU's page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alias {
+    /// It can be written only while nothing waits.
+    Doorbell,
+    /// It can be written always.
+    Plain,
+}
+
+/// The most triples of trampolines: what the doorbells of one kernel take to be closed is bounded by it.
+const MOST_TRIPLES: u32 = 256;
+
+/// The number of triples in `added`, by the header in its second page; zero if there is none.
+fn triples(added: Span<Ipa>, host: &impl Host) -> Result<u32, AccessError> {
+    let header = added.start().get() + u64::from(TO_CODE);
+    let word = |index: u64| host.word(Ipa::new(header + 4 * index));
+    if added.len() < u64::from(TRIPLE) {
+        return Ok(0);
+    }
+    let found = room([word(0)?, word(1)?, word(2)?, word(3)?]).unwrap_or(0);
+    let fits = u64::from(found) * u64::from(TRIPLE) <= added.len() && found <= MOST_TRIPLES;
+    Ok(if fits { found } else { 0 })
+}
+
 /// What has to be done before the kernel can execute the place that it fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proven {
@@ -88,6 +113,8 @@ pub struct Code {
     rewritten: bool,
     /// RAM with code that was added to the kernel then.
     added: Option<Span<Ipa>>,
+    /// How many triples of pages of trampolines it begins with (`hanok_abi::trampoline`); `None` until that was looked up.
+    triples: Option<u32>,
     /// Counts uses of slots.
     clock: u32,
 }
@@ -110,6 +137,7 @@ impl Code {
             traps: Traps::NONE,
             rewritten,
             added,
+            triples: None,
             clock: 0,
         }
     }
@@ -123,8 +151,39 @@ impl Code {
         self.added.is_some_and(|added| added.contains(at))
     }
 
+    /// Finds out how much of the added code is trampolines.
+    pub(crate) fn find_trampolines(&mut self, host: &impl Host) -> Result<(), AccessError> {
+        if self.triples.is_none() {
+            self.triples = Some(match self.added {
+                Some(added) => triples(added, host)?,
+                None => 0,
+            });
+        }
+        Ok(())
+    }
+
+    /// The trampolines that were added to the kernel, by the place of the first doorbell's page and the number of
+    /// triples.
+    pub(crate) fn trampolines(&self) -> Option<(Span<Ipa>, u32)> {
+        let triples = self.triples.filter(|triples| *triples != 0)?;
+        Some((self.added?, triples))
+    }
+
+    /// The alias of the virtual CPU's page that the kernel is to find in the page at `at`, if any.
+    pub(crate) fn alias(&self, at: Ipa) -> Option<Alias> {
+        let (added, triples) = self.trampolines()?;
+        let page = added.offset_of(at)? / PAGE_SIZE;
+        match page % 3 {
+            _ if page >= u64::from(3 * triples) => None,
+            0 => Some(Alias::Doorbell),
+            2 => Some(Alias::Plain),
+            _ => None,
+        }
+    }
+
     /// Forgets everything, as the VM's memory is made anew.
     pub fn clear(&mut self) {
+        self.triples = None;
         for region in self.regions.iter_mut().flatten() {
             region.pages.fill(CodePage::UNKNOWN);
         }
@@ -164,11 +223,14 @@ impl Code {
         }
     }
 
-    /// Whether anything is known of a page of the megabyte at `at`.
+    /// Whether anything is known of a page of the megabyte at `at`, or was added there.
     pub(crate) fn has_code_in_section(&self, at: Ipa) -> bool {
         let Some(section) = Span::new(at, SECTION) else {
             return true;
         };
+        if self.added.is_some_and(|added| added.overlaps(&section)) {
+            return true;
+        }
         self.regions.iter().flatten().any(|region| {
             let first = region.span.offset_of(section.start());
             let pages = first.and_then(|first| {

@@ -43,7 +43,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         Answer::Resume
     }
 
-    fn take_data(&mut self, address: u32, fault: Fault, write: bool) -> Answer {
+    pub(crate) fn take_data(&mut self, address: u32, fault: Fault, write: bool) -> Answer {
         self.take(Exception::DataAbort {
             address,
             fault,
@@ -106,6 +106,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             Filled::InWindow(mapping) | Filled::NoFrame(mapping) => {
                 self.device(mapping.output, write, code, host)
             }
+            Filled::Protected(mapping) if self.is_alias(mapping.output, code) => {
+                self.ring(address, code, host)
+            }
             Filled::Protected(mapping) => self.protected(&mapping, write, code, host),
         }
     }
@@ -153,8 +156,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             Executable::Sound
         };
         let access = self.access(address, kind);
-        let code = code.lock();
-        let view = View::new(host, &code, executable);
+        let mut code = code.lock();
+        if let Err(AccessError::Absent(page)) = code.find_trampolines(host) {
+            return (Filled::Again, Some(page));
+        }
+        self.find_trampolines(&code);
+        let view = View::new(host, &code, executable).with_page(self.kernel_page());
         let mut filled = self.shadow.fill(&space, &access, &view, Neighbours::Of16);
         if matches!(filled, Filled::Fault(_))
             && kind == AccessKind::Execute
@@ -162,12 +169,25 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         {
             filled = self.shadow.fill_found(&space, &access, &mapping, &view);
         }
+        let executes = kind == AccessKind::Execute && access.by == Privilege::Kernel;
+        if executes
+            && matches!(filled, Filled::Made(_))
+            && !self.knows_trampolines(address)
+            && let Ok(mapping) = walk_code(&space.regime, &access, &view)
+        {
+            self.executes(address, mapping.output, &code);
+        }
         // If the entry was made, only a neighbour is absent.
         let absent = view
             .absent
             .get()
             .filter(|_| !matches!(filled, Filled::Made(_)));
         (filled, absent)
+    }
+
+    /// Whether the kernel has an alias of its virtual CPU's page there.
+    fn is_alias(&self, at: Ipa, code: &Mutex<Code>) -> bool {
+        self.kernel_page().is_some() && code.lock().alias(at).is_some()
     }
 
     /// A store to a page that holds code, or to read-only memory.
@@ -349,6 +369,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 self.move_window(code, host)
             }
             Filled::InWindow(mapping) | Filled::NoFrame(mapping) => Answer::Fetch(mapping.output),
+            Filled::Protected(mapping) if self.is_alias(mapping.output, code) => {
+                let fault = Fault::without_domain(FaultStatus::External);
+                self.take_prefetch(address, fault)
+            }
             Filled::Protected(mapping) => self.prove(address, mapping.output, code, host),
         }
     }

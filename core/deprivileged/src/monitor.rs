@@ -4,6 +4,7 @@ use crate::answer::{Answer, Trap};
 use crate::code::Code;
 use crate::decoded::Decoded;
 use crate::host::Host;
+use crate::page::PageState;
 use crate::translation::{privilege, regime};
 use crate::window::Place;
 use hanok_cpu32::{Destination, Identity, Interrupt, Lines, Registers, SystemRegister, VirtualCpu};
@@ -12,6 +13,7 @@ use hanok_hal::{AccessError, Mutex, TableMemory};
 use hanok_paging::shadow::{
     AsidPool, Forgetting, FrameLoss, GuestSpace, HardwareRoot, Invalidation, Owed, Progress, Shadow,
 };
+use hanok_paging::short::ShortRegime;
 use hanok_types::GuestPage;
 
 /// The monitor of one vCPU: its virtual CPU, its shadow tables, and what it is doing. `ROOTS` and
@@ -41,6 +43,7 @@ pub struct Monitor<M, const ROOTS: usize, const TABLES: usize> {
     /// The A32 word at the PC of the exception that comes to [`Self::serve`], if the backend has fetched it.
     pub fetched: Option<u32>,
     pub(crate) decoded: Decoded,
+    pub(crate) page: PageState,
     /// A frame of which the shadow tables say too much, and the page.
     pub(crate) forgetting: Option<(Forgetting, GuestPage)>,
 }
@@ -61,12 +64,14 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     /// `descriptor` is the first-level descriptor of the window.
     pub fn new(identity: Identity, memory: M, descriptor: u32) -> Option<Self> {
         let window = Place::FIRST;
+        let mut shadow = Shadow::new(memory, window.window(descriptor))?;
+        let page = PageState::new(shadow.memory_mut().allocate(1)?);
         Some(Self {
             window,
             descriptor,
             cpu: VirtualCpu::new(identity),
             registers: Registers::default(),
-            shadow: Shadow::new(memory, window.window(descriptor))?,
+            shadow,
             confined: None,
             open: None,
             settled: (0, Psr::new()),
@@ -74,6 +79,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             fault_address: 0,
             fetched: None,
             decoded: Decoded::NONE,
+            page,
             forgetting: None,
         })
     }
@@ -81,6 +87,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     /// Resets the virtual CPU, and forgets all translations. It begins at `entry`, with these values in
     /// R0 to R2.
     pub fn boot(&mut self, entry: u32, arguments: [u32; 3]) {
+        self.page.reset();
         self.cpu.boot(&mut self.registers, entry, arguments);
         self.forget_all();
     }
@@ -133,8 +140,16 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 
     /// Delivers an interrupt that waits, if it is not masked.
-    pub fn deliver(&mut self, lines: Lines) -> Option<Interrupt> {
+    pub fn deliver(
+        &mut self,
+        lines: Lines,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Option<Interrupt> {
         self.cpu.set_lines(lines);
+        if self.cpu.deliverable().is_none() || !self.leave_trampoline(code, host) {
+            return None;
+        }
         self.cpu.deliver(&mut self.registers)
     }
 
@@ -145,8 +160,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
 
     /// The space that the guest is in, confined or not.
     pub(crate) fn space(&self) -> GuestSpace {
+        let regime = regime(&self.cpu);
+        let dacr = self.kernel_domains(regime.dacr);
         GuestSpace {
-            regime: regime(&self.cpu),
+            regime: ShortRegime { dacr, ..regime },
             asid: self.cpu.system(SystemRegister::Contextidr) as u8,
             confined: self.confined.is_some() && self.cpu.mode().is_privileged(),
         }
@@ -159,10 +176,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         }
         self.settle_again();
         let space = self.space();
+        self.close_doorbells(&space);
         match self.shadow.enter(&space, privilege(self.cpu.mode()), asids) {
             Progress::Again => Ready::Again,
             Progress::Done(root) => {
                 let owed = core::mem::replace(&mut self.owed, Owed::Nothing).and(root.owed);
+                self.show_page();
                 Ready::Yes(HardwareRoot { owed, ..root })
             }
         }

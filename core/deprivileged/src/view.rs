@@ -1,7 +1,8 @@
 //! The memory as shadow tables are to show it.
 
-use crate::code::{Code, Executability};
+use crate::code::{Alias, Code, Executability};
 use crate::host::Host;
+use crate::page::CpuPage;
 use core::cell::Cell;
 use hanok_hal::AccessError;
 use hanok_paging::shadow::{FrameKind, HostFrame, HostMemory};
@@ -24,6 +25,8 @@ pub(crate) struct View<'a, H> {
     pub code: &'a Code,
     /// Which pages the kernel may execute.
     pub executable: Executable,
+    /// What the kernel has as its virtual CPU's page.
+    pub page: Option<CpuPage>,
     /// An absent page that was in the way.
     pub absent: Cell<Option<GuestPage>>,
 }
@@ -34,8 +37,27 @@ impl<'a, H: Host> View<'a, H> {
             host,
             code,
             executable,
+            page: None,
             absent: Cell::new(None),
         }
+    }
+
+    /// With the virtual CPU's page, in the kernel's view.
+    pub fn with_page(self, page: Option<CpuPage>) -> Self {
+        Self { page, ..self }
+    }
+
+    fn alias(&self, at: Ipa) -> Option<HostFrame> {
+        let page = self.page?;
+        let kind = match self.code.alias(at)? {
+            Alias::Plain => FrameKind::Plain,
+            Alias::Doorbell if page.closed => FrameKind::Sealed,
+            Alias::Doorbell => FrameKind::Doorbell,
+        };
+        Some(HostFrame {
+            at: page.frame,
+            kind,
+        })
     }
 
     /// The value, or `None` after an absent page was noted.
@@ -65,6 +87,9 @@ impl<H: Host> HostMemory for View<'_, H> {
     }
 
     fn page(&self, at: Ipa) -> Option<HostFrame> {
+        if let Some(alias) = self.alias(at) {
+            return Some(alias);
+        }
         let frame = self.noted(self.host.frame(at))?;
         Some(HostFrame {
             at: frame,

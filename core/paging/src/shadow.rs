@@ -38,6 +38,7 @@
 //! each access to that.
 
 mod asid;
+mod doorbells;
 mod entries;
 mod fill;
 mod forget;
@@ -49,6 +50,7 @@ mod roots;
 mod tables;
 
 pub use asid::AsidPool;
+pub use doorbells::Doorbells;
 pub use fill::{Filled, Neighbours};
 pub use forget::{Forgetting, FrameLoss};
 pub use host::{FrameKind, HostFrame, HostMemory};
@@ -167,6 +169,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// The memory that the tables are in.
     pub fn memory(&self) -> &M {
         &self.memory
+    }
+
+    /// The memory that the tables are in, for what else is in it.
+    pub fn memory_mut(&mut self) -> &mut M {
+        &mut self.memory
     }
 
     /// The window.

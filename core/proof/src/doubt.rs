@@ -7,6 +7,7 @@
 use crate::bits::{self, Bits};
 use crate::conflict::Conflict;
 use crate::frame::{WORDS, Words};
+use crate::halved::{self, is_halved};
 use crate::proof::FrameProof;
 use crate::suspect;
 use hanok_decode::aarch32::{Encoding, ItState, is_wide, sensitive};
@@ -169,8 +170,12 @@ impl Doubts {
 /// Whether a word, between the ones before and behind it in a frame, is a part of a place that would go
 /// wrong; `None` stands for what is not in the frame.
 pub fn is_part_of_doubt(before: Option<u32>, word: u32, behind: Option<u32>) -> bool {
-    // Of the places that begin before it, only the last one passes into the word.
-    let last = before.map_or(0, |before| places(before, Some(word))[1] & 0b10);
+    // Of the places that begin before it, only the last one passes into the word. A32's is judged by it, too, if
+    // it is a read of CPSR.
+    let last = before.map_or(0, |before| {
+        let own = u32::from(halved::reads(before));
+        places(before, Some(word))[1] & (0b10 | own)
+    });
     let [narrow, wide] = places(word, behind);
     last | narrow | wide != 0
 }
@@ -199,7 +204,8 @@ fn places(bits: u32, behind: Option<u32>) -> [u32; 2] {
     let (first, second) = (bits as u16, (bits >> 16) as u16);
     let [narrow, wide] = t32(first, Some(second));
     let [upper_narrow, upper_wide] = t32(second, behind.map(|word| word as u16));
-    let a32 = u32::from(suspect::a32(bits) && goes_wrong(Encoding::A32(bits)));
+    let wrong = suspect::a32(bits) && goes_wrong(Encoding::A32(bits)) && !is_halved(bits, behind);
+    let a32 = u32::from(wrong);
     [narrow | upper_narrow << 1, a32 | wide | upper_wide << 1]
 }
 
@@ -219,7 +225,9 @@ fn t32(first: u16, second: Option<u16>) -> [u32; 2] {
     }
     let wrong = match second {
         Some(second) => wide_goes_wrong(first, second),
-        None => SECOND.into_iter().any(|second| may_go_wrong(first, second)),
+        None => SECOND
+            .into_iter()
+            .any(|second| wide_goes_wrong(first, second)),
     };
     [0, u32::from(wrong)]
 }
@@ -228,12 +236,6 @@ fn wide_goes_wrong(first: u16, second: u16) -> bool {
     suspect::wide(first, second) && goes_wrong(Encoding::t32(first, second))
 }
 
-/// The same, also of what is UNPREDICTABLE in every mode.
-fn may_go_wrong(first: u16, second: u16) -> bool {
-    let found = sensitive(Encoding::t32(first, second), ItState::NONE);
-    suspect::wide(first, second) && found.is_some_and(|found| found.user.must_be_rewritten())
-}
-
 /// Second halfwords such that a first one with which any second one may go wrong does so with one of
 /// these.
-const SECOND: [u16; 2] = [0xdeff, 0x8fff];
+const SECOND: [u16; 5] = [0x8e30, 0xc000, 0x8720, 0x8fff, 0x8e00];

@@ -38,6 +38,7 @@ mod conflict;
 mod doubt;
 mod flow;
 mod frame;
+mod halved;
 mod map;
 mod place;
 mod proof;

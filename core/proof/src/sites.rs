@@ -2,6 +2,7 @@
 
 use crate::flow::{Goes, step};
 use crate::frame::{self, BYTES, Words};
+use crate::halved::is_halved;
 use crate::proof::FrameProof;
 use crate::suspect;
 use hanok_decode::aarch32::{Encoding, ItState, Sensitive, indirect, sensitive};
@@ -70,7 +71,11 @@ impl FrameProof {
         let it = self.it(offset);
         let rewritten = |found: Sensitive| found.user.must_be_rewritten();
         let suspect = suspect::any(encoding);
-        let cause = if suspect && sensitive(encoding, it).is_some_and(rewritten) {
+        let halved = || match encoding {
+            Encoding::A32(word) => is_halved(word, words.get(offset as usize / 4 + 1).copied()),
+            _ => false,
+        };
+        let cause = if suspect && sensitive(encoding, it).is_some_and(rewritten) && !halved() {
             Cause::Sensitive
         } else if execution == Execution::Confined {
             unproven(encoding, it)?

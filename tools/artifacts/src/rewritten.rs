@@ -4,8 +4,9 @@
 //! Such a board's hypervisor finds out while the guest runs what in its memory is code, and makes
 //! sensitive instructions traps. That is slow for a kernel that unpacks and moves itself, and for
 //! pages with many such instructions. So the kernel is unpacked here, and those instructions of it
-//! that User mode would execute silently differently become traps that hold the instruction itself
-//! (`hanok_previrt::Sites::Silent`). The hypervisor needs no table for them, and it does what
+//! that User mode would execute silently differently become traps that hold the instruction itself, and
+//! where the image has room, those that are executed often get trampolines
+//! (`hanok_previrt::Sites::Frequent`). The hypervisor needs no table for them, and it does what
 //! was left here as it does without all this: a kernel that is not understood is used as it is.
 //!
 //! An entry of the cache is a folder, named by the kernel's content and the versions of what makes
@@ -26,7 +27,7 @@ use crate::store::{REWRITTEN, Store};
 use hanok_base::ui::LongStep;
 
 /// A number that is raised by changes to an entry's form, or to what is made of a scan.
-const GENERATION: u32 = 2;
+const GENERATION: u32 = 3;
 
 /// What was made, or why nothing was: [`Record`].
 const RECORD: &str = "kernel.toml";
@@ -215,16 +216,15 @@ fn rewrite(bytes: Vec<u8>) -> Result<(Patched, RawKernel), Refusal> {
     let scan = hanok_previrt::scan(bytes)?;
     let memory = memory(&scan, sizes)?;
     let options = Options {
-        sites: Sites::Silent,
+        sites: Sites::Frequent,
+        // Memory behind its end would be the bootloader's to keep free.
+        inside: true,
         ..Options::default()
     };
     let patched = hanok_previrt::rewrite(scan, options)?;
     no_thumb(&patched.side)?;
-    // Memory behind its end would be the bootloader's to keep free: none is asked for.
-    let mut inside = patched.side.reserved.iter().filter(|area| !area.appended);
-    let added = inside
-        .next()
-        .map(|area| (area.offset as u64, area.len.into()));
+    let added = patched.side.reserved.first();
+    let added = added.map(|area| (area.offset as u64, area.len.into()));
     Ok((patched, RawKernel { added, ..memory }))
 }
 

@@ -27,13 +27,18 @@ pub fn previrt_file(data: &[u8]) {
     if let Ok(patched) = patched {
         previrt_rewritten(&scan, &patched);
     }
-    let options = Options {
-        sites: Sites::Silent,
-        ..options
-    };
-    if let Ok(patched) = patch(&scan, options) {
-        previrt_rewritten(&scan, &patched);
-        assert!(patched.side.words.is_empty() && patched.side.reserved.is_empty());
+    for sites in [Sites::Silent, Sites::Frequent] {
+        let options = Options {
+            sites,
+            inside: true,
+            ..options
+        };
+        if let Ok(patched) = patch(&scan, options) {
+            previrt_rewritten(&scan, &patched);
+            assert!(patched.side.words.is_empty());
+            assert!(patched.bytes.len() == scan.content.len());
+            assert!(patched.side.reserved.is_empty() || sites == Sites::Frequent);
+        }
     }
 }
 

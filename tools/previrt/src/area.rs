@@ -171,6 +171,15 @@ impl Area {
         }
     }
 
+    /// Takes the first triple, so that the area exists even without any trampoline. Answers whether there is room.
+    pub(super) fn begin(&mut self) -> bool {
+        let fits = self.free.range.len() >= TRIPLE as usize;
+        if fits {
+            self.code.resize(TRIPLE as usize, 0);
+        }
+        fits
+    }
+
     /// Writes a trampoline, and returns the branch that leads there. `None` where no space is left,
     /// or the space is too far away.
     pub(super) fn place(&mut self, wanted: &Placement<'_>) -> Option<Encoding> {

@@ -74,7 +74,7 @@ fn serve(pcpu: &mut Pcpu<Host>, record: &Record, number: u32) -> (Cause, After) 
     registers.general = record.guest.general;
     registers.pc = record.guest.pc.wrapping_sub(distance);
     registers.psr = psr;
-    own.monitor.cpu.set_tpidrurw(read!("tpidr_el0") as u32);
+    own.monitor.left(read!("tpidr_el0") as u32);
     let Some(trap) = trap else {
         own.show(&mut vcpu.context.regs);
         return (Cause::Interrupt, interrupted(pcpu));
@@ -280,14 +280,15 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> &'static mut Record {
     window::move_to(own.monitor.window());
     // SAFETY: this CPU's, to which nothing else refers.
     let record = unsafe { &mut *window::record() };
-    let root = own.prepare(lines, &mut record.asids);
+    let host = memory(vcpu.unit);
+    let root = own.prepare(lines, &mut record.asids, &host);
     pay(root.owed);
     let Deprivileged {
         monitor, has_fp, ..
     } = &mut **own;
     crate::fp::enable_at_pl1(*has_fp && monitor.cpu.has_floating_point());
     let system = |register| u64::from(monitor.cpu.system(register));
-    write!("tpidr_el0", system(SystemRegister::Tpidrurw));
+    write!("tpidr_el0", u64::from(monitor.tpidrurw()));
     write!("tpidrro_el0", system(SystemRegister::Tpidruro));
     record.guest.set_general(&monitor.registers.general);
     record.guest.pc = monitor.registers.pc;

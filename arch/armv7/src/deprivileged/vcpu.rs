@@ -18,8 +18,8 @@ use hanok_types::{Regs, platform};
 const ROOTS: usize = 8;
 /// Second-level tables of a vCPU's shadow.
 const TABLES: usize = 512;
-/// The frames that a vCPU's shadow needs, with what alignment wastes.
-pub const FRAMES: u64 = (ROOTS * 4 + 2 * TABLES / 4) as u64;
+/// The frames that a vCPU's shadow needs, with what alignment wastes, and its page.
+pub const FRAMES: u64 = (ROOTS * 4 + 2 * TABLES / 4 + 1) as u64;
 
 /// What R1 of a kernel means by "the device tree says it": no machine has this number
 /// (Documentation/arch/arm/booting.rst).
@@ -103,8 +103,13 @@ impl Deprivileged {
     }
 
     /// Delivers what waits, and does what is left to do before the guest can be entered.
-    pub fn prepare(&mut self, lines: Lines, asids: &mut AsidPool) -> HardwareRoot {
-        let _taken = self.monitor.deliver(lines);
+    pub fn prepare(
+        &mut self,
+        lines: Lines,
+        asids: &mut AsidPool,
+        host: &GuestHost,
+    ) -> HardwareRoot {
+        let _taken = self.monitor.deliver(lines, self.code, host);
         loop {
             if self.monitor.go_on_forgetting(self.code)
                 && let Ready::Yes(root) = self.monitor.ready(asids)

@@ -38,6 +38,11 @@ pub fn word_of_host(at: u64) -> usize {
     word_of(at).expect("a frame of the guest's")
 }
 
+/// Whether an address of the host's is a frame of the guest's memory.
+pub const fn is_guest_frame(at: u64) -> bool {
+    at >= HOST_RAM
+}
+
 pub fn is_writable(at: u64) -> bool {
     at.wrapping_sub(RAM.into()) < RAM_BYTES.into()
 }

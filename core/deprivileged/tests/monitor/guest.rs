@@ -1,19 +1,19 @@
 //! The same CPU where the guest runs in User mode: it walks shadow tables, and whatever stops it is
 //! the monitor's.
 
-use crate::board::{Board, Tables, word_of, word_of_host};
+use crate::board::{Board, Tables, is_guest_frame, word_of, word_of_host};
 use crate::flow::{self, At};
 use crate::hardware::Mmu;
 use crate::interpret::{self, Abort, Bus, Stop, ordered};
 use crate::native::{Event, Kind, settled};
 use hanok_cpu32::{
-    Access, Exception, Fault, FaultStatus, GuestAccess, Identity, Outcome, Refusal, Registers,
-    SystemRegister,
+    Access, Exception, Fault, FaultStatus, GuestAccess, Identity, Interrupt, Lines, Outcome,
+    Refusal, Registers, SystemRegister,
 };
 use hanok_decode::aarch32::{Encoding, ItState, UserMode, is_wide, sensitive};
 use hanok_deprivileged::{Answer, Code, CodePage, CodePages, Monitor, Ready, Slot, Stopped, Trap};
-use hanok_hal::Mutex;
 use hanok_hal::fake::FakeTableMemory;
+use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::{AsidPool, HardwareRoot, Owed};
 use hanok_types::{Hpa, Ipa, Span};
 use std::cell::RefCell;
@@ -50,14 +50,33 @@ struct Reach<'a> {
 }
 
 impl Reach<'_> {
-    fn find(&mut self, at: u32, kind: Kind) -> Result<(usize, u64), Abort> {
+    fn find(&mut self, at: u32, kind: Kind) -> Result<u64, Abort> {
         let found = self.mmu.find(self.tables, &self.root, at, kind);
-        let host = found.ok_or(Abort {
+        found.ok_or(Abort {
             address: at,
             write: kind == Kind::Write,
             fault: None,
-        })?;
-        Ok((word_of_host(host), host))
+        })
+    }
+
+    fn byte(&mut self, host: u64) -> u32 {
+        if !is_guest_frame(host) {
+            return page_byte(self.tables, host);
+        }
+        let word = word_of_host(host);
+        if self.board.is_changed(word) {
+            self.rewritten.push(word);
+        }
+        self.board.original(word) >> (host % 4 * 8) & 0xff
+    }
+
+    fn put_byte(&mut self, host: u64, byte: u32) {
+        if !is_guest_frame(host) {
+            return put_page_byte(self.tables, host, byte);
+        }
+        let (word, shift) = (word_of_host(host), host % 4 * 8);
+        let old = self.board.original(word);
+        self.board.put(word, old & !(0xff << shift) | byte << shift);
     }
 }
 
@@ -65,11 +84,8 @@ impl Bus for Reach<'_> {
     fn read(&mut self, address: u32, bytes: u32) -> Result<u32, Abort> {
         let mut value = 0;
         for number in 0..bytes {
-            let (word, host) = self.find(address.wrapping_add(number), Kind::Read)?;
-            if self.board.is_changed(word) {
-                self.rewritten.push(word);
-            }
-            value |= (self.board.original(word) >> (host % 4 * 8) & 0xff) << (8 * number);
+            let host = self.find(address.wrapping_add(number), Kind::Read)?;
+            value |= self.byte(host) << (8 * number);
         }
         Ok(value)
     }
@@ -79,11 +95,8 @@ impl Bus for Reach<'_> {
         for number in 0..bytes {
             places.push(self.find(address.wrapping_add(number), Kind::Write)?);
         }
-        for ((word, host), number) in places.into_iter().zip(0..) {
-            let shift = host % 4 * 8;
-            let byte = value >> (8 * number) & 0xff;
-            let old = self.board.original(word);
-            self.board.put(word, old & !(0xff << shift) | byte << shift);
+        for (host, number) in places.into_iter().zip(0..) {
+            self.put_byte(host, value >> (8 * number) & 0xff);
         }
         Ok(())
     }
@@ -130,6 +143,10 @@ pub struct Guest<const ROOTS: usize, const TABLES: usize> {
     /// Whether words that trap are fetched for the monitor.
     pub fetches: bool,
     pub most_reads: u64,
+    /// TPIDRURW of the CPU.
+    pub thread: u32,
+    /// Whether the kernel has trampolines.
+    paged: bool,
 }
 
 fn pages(start: u32, count: usize) -> Option<CodePages> {
@@ -142,7 +159,7 @@ fn pages(start: u32, count: usize) -> Option<CodePages> {
 
 impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     pub fn new(board: Board, slots: usize, last_asid: u8) -> Self {
-        let pool = FakeTableMemory::new(ROOTS * 4 + TABLES / 4);
+        let pool = FakeTableMemory::new(ROOTS * 4 + TABLES / 4 + 1);
         let tables = Tables(Rc::new(RefCell::new(pool)));
         let slots = Vec::leak(vec![Slot::EMPTY; slots]);
         let regions = [pages(crate::board::RAM, 512), pages(0, 4)];
@@ -164,14 +181,35 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             exceptions: 0,
             fetches: true,
             most_reads: 0,
+            thread: 0,
+            paged: false,
         }
+    }
+
+    /// The guest leaves.
+    pub fn leave(&mut self) {
+        if std::mem::take(&mut self.entered) {
+            self.monitor.left(self.thread);
+        }
+    }
+
+    /// An interrupt's lines change while the guest is out.
+    pub fn deliver(&mut self, lines: Lines) -> Option<Interrupt> {
+        self.leave();
+        self.monitor.deliver(lines, &self.code, &self.board)
     }
 
     /// As [`Self::new`], and there is code that was added to the kernel in `added`.
     pub fn add_code(&mut self, added: Option<Span<Ipa>>) {
         let slots = Vec::leak(vec![Slot::EMPTY; 8]);
         let regions = [pages(crate::board::RAM, 512), pages(0, 4)];
-        self.code = Mutex::new(Code::new(regions, slots, false, added));
+        self.code = Mutex::new(Code::new(regions, slots, true, added));
+    }
+
+    /// The kernel has trampolines in `added`.
+    pub fn add_trampolines(&mut self, added: Span<Ipa>) {
+        self.add_code(Some(added));
+        self.paged = true;
     }
 
     /// Whether something in the page of `word` was executed since it was written.
@@ -196,6 +234,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             if let Ready::Yes(root) = self.monitor.ready(&mut self.asids) {
                 self.mmu.enter(&root);
                 self.root = root;
+                self.thread = self.monitor.tpidrurw();
                 return;
             }
         }
@@ -277,6 +316,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
                 return self.serve(Trap::Undefined);
             }
             let (mut cpu, mut after) = (self.monitor.cpu.clone(), self.monitor.registers);
+            cpu.set_tpidrurw(self.thread);
             let outcome = cpu.execute(&mut after, &found, &mut reach);
             return match outcome {
                 Outcome::Again => {
@@ -291,8 +331,12 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
                 Outcome::Taken(_) | Outcome::Unknown => self.serve(Trap::Undefined),
                 _ => {
                     self.monitor.registers = after;
-                    let thread = cpu.system(SystemRegister::Tpidrurw);
-                    self.monitor.cpu.set_tpidrurw(thread);
+                    self.thread = cpu.system(SystemRegister::Tpidrurw);
+                    if self.paged && kernel {
+                        self.as_a_program(encoding);
+                        return Some(Outcomes::Event(Event::Retired));
+                    }
+                    self.monitor.cpu.set_tpidrurw(self.thread);
                     let registers = &self.monitor.registers;
                     let kept = settled(&self.monitor.cpu, registers);
                     assert_eq!(settled(&cpu, registers), kept, "{encoding:x?}");
@@ -336,12 +380,15 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         };
         let kernel = self.monitor.cpu.mode().is_privileged();
         let same = original == encoding || offset == 0xffe;
+        let lower_half_is_dropped = matches!(encoding, Encoding::A32(word) if word & !0xf000 == 0xe10f_0000
+            && words.get(word_in_page(offset) + 1) == Some(&(0xe1a0_0820 + (word >> 12 & 15) * 0x1001)));
         let trap = match encoding {
             Encoding::A32(word) => word == 0xe7f0_00f0 || word & 0xffff_00f0 == 0xe7fa_00f0,
             Encoding::Narrow(half) => half == 0xde00 || (0xde40..0xdec0).contains(&half),
             Encoding::Wide(both) => both == 0xf7f0_a000 || both & 0xffff_f000 == 0xf7fa_a000,
         };
-        if trap || same && !(kernel && user.must_be_rewritten()) {
+        let wrong = kernel && user.must_be_rewritten() && !lower_half_is_dropped;
+        if trap || same && !wrong {
             return true;
         }
         // It may be the inside of something known.
@@ -363,6 +410,16 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             self.monitor.cpu.mode()
         );
         false
+    }
+
+    /// MRS of CPSR reads User mode in its lower half.
+    fn as_a_program(&mut self, encoding: Encoding) {
+        if let Encoding::A32(word) = encoding
+            && word & !0xf000 == 0xe10f_0000
+        {
+            let register = &mut self.monitor.registers.general[(word >> 12 & 15) as usize];
+            *register = *register & !0xffff | 0x10;
+        }
     }
 
     fn executed_in(&self, first: usize) -> [BTreeSet<At>; 2] {
@@ -387,20 +444,20 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
 
     /// An exception that need not make sense, and what is left to do after it.
     pub fn serve_any(&mut self, trap: Trap) -> Answer {
+        self.leave();
         self.board.reads.set(0);
         let answer = self.monitor.serve(trap, &self.code, &self.board);
         let reads = self.board.reads.get();
         assert!(reads <= READS, "{reads} reads for {trap:x?}, {answer:x?}");
-        self.entered = false;
         self.enter();
         answer
     }
 
     /// Lets the monitor serve an exception. `None` if the guest is to try again.
     fn serve(&mut self, trap: Trap) -> Option<Outcomes> {
+        self.leave();
         let before = (self.monitor.registers, self.monitor.cpu.clone());
         self.exceptions += 1;
-        self.entered = false;
         self.board.reads.set(0);
         let answer = self.monitor.serve(trap, &self.code, &self.board);
         let reads = self.board.reads.get();
@@ -452,6 +509,23 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             other => panic!("{other:?} for {trap:?}"),
         }
     }
+}
+
+fn word_in_page(offset: u32) -> usize {
+    offset as usize / 4
+}
+
+/// A byte of the virtual CPU's page.
+fn page_byte(tables: &Tables, host: u64) -> u32 {
+    let pair = tables.read(Hpa::new(host & !0xfff), (host as usize & 0xfff) / 8);
+    (pair >> (host % 8 * 8)) as u32 & 0xff
+}
+
+fn put_page_byte(tables: &Tables, host: u64, byte: u32) {
+    let (frame, index) = (Hpa::new(host & !0xfff), (host as usize & 0xfff) / 8);
+    let shift = host % 8 * 8;
+    let pair = tables.read(frame, index) & !(0xff << shift) | u64::from(byte) << shift;
+    tables.clone().write(frame, index, pair);
 }
 
 fn original(words: &[u32], offset: u32) -> Encoding {

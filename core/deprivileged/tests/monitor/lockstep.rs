@@ -119,10 +119,9 @@ impl<const ROOTS: usize, const TABLES: usize> Both<ROOTS, TABLES> {
 
     /// Signals interrupts to both, which take them if they are not masked.
     pub fn interrupt(&mut self, lines: Lines) {
-        self.guest.entered = false;
         self.native.cpu.set_lines(lines);
         let taken = self.native.cpu.deliver(&mut self.native.registers);
-        assert_eq!(self.guest.monitor.deliver(lines), taken);
+        assert_eq!(self.guest.deliver(lines), taken);
     }
 
     pub fn run(&mut self, steps: u64) -> End {

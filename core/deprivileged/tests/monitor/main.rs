@@ -18,3 +18,4 @@ mod lockstep;
 mod native;
 mod programs;
 mod random;
+mod trampolines;

@@ -26,6 +26,8 @@ pub(super) struct Leaf {
     pub frame: Hpa,
     pub attributes: Attributes,
     pub origin: Origin,
+    /// Whether it can be written until the doorbells are closed.
+    pub doorbell: bool,
 }
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
@@ -108,6 +110,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// Maps a page. What was there goes.
     pub(super) fn put_page(&mut self, root: usize, leaf: &Leaf) -> Owed {
         let (table, owed) = self.table_for(root, leaf);
+        self.roots[root].doorbells |= leaf.doorbell;
         let (address, index) = (self.tables.address(table), second_index(leaf.at));
         let page = leaf.attributes.small_page(leaf.frame.get()).into_bits();
         let before = self.memory.word(address, index);

@@ -1,7 +1,7 @@
 //! Making entries after an abort.
 
 use super::entries::Leaf;
-use super::host::{HostFrame, HostMemory};
+use super::host::{FrameKind, HostFrame, HostMemory};
 use super::origin::Origin;
 use super::owed::{Owed, Progress};
 use super::roots::GuestSpace;
@@ -102,6 +102,7 @@ impl<H: HostMemory> Abort<'_, H> {
             frame: frame.at,
             attributes: attributes(mapping, rights),
             origin: Origin::of(mapping),
+            doorbell: frame.kind == FrameKind::Doorbell && rights.write,
         })
     }
 

@@ -13,12 +13,14 @@ pub enum FrameKind {
     Code,
     /// Nobody may write it, and the kernel may not execute it.
     Sealed,
+    /// As [`Self::Plain`], until [`Shadow::close_doorbells`](super::Shadow::close_doorbells).
+    Doorbell,
 }
 
 impl FrameKind {
     /// What is left of the rights of one view.
     pub(super) fn limit(self, rights: Rights, view: Privilege) -> Rights {
-        let writable = self == Self::Plain;
+        let writable = matches!(self, Self::Plain | Self::Doorbell);
         let executable = view == Privilege::User || self == Self::Code;
         Rights {
             read: rights.read,

@@ -3,9 +3,9 @@
 use super::entries::Entry;
 use super::origin::Origin;
 use super::owed::Owed;
-use super::roots::{GuestSpace, Owner};
+use super::roots::GuestSpace;
 use super::{Shadow, first_index, second_index};
-use crate::short::{MappingSize, Privilege};
+use crate::short::MappingSize;
 use hanok_hal::TableMemory;
 
 /// The pages of a large page, and the sections of a supersection.
@@ -46,8 +46,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
 
     /// Removes what the kernel's view of `space` has for the page at `at`, if anything.
     pub fn remove_kernel_page(&mut self, space: &GuestSpace, at: u32) -> Owed {
-        let owner = Owner::new(space, Privilege::Kernel);
-        let found = (0..ROOTS).find(|root| self.roots[*root].owner == Some(owner));
+        let found = self.kernel_root(space);
         match found.map(|root| (root, self.entry(root, first_index(at)))) {
             Some((root, Entry::Table(table, _))) => self.remove_page(root, table, at),
             Some((root, Entry::Section(_))) => {

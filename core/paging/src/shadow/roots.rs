@@ -85,6 +85,8 @@ pub(super) struct Root {
     pub sections: u64,
     /// Whether an entry stems from a supersection.
     pub supersections: bool,
+    /// Whether a doorbell may be open.
+    pub doorbells: bool,
 }
 
 impl Root {
@@ -98,6 +100,7 @@ impl Root {
             filled: Indices([0; ENTRIES / BITS]),
             sections: 0,
             supersections: false,
+            doorbells: false,
         }
     }
 
@@ -113,6 +116,7 @@ impl Root {
     pub fn emptied(&mut self) {
         self.sections = 0;
         self.supersections = false;
+        self.doorbells = false;
     }
 }
 

@@ -55,7 +55,12 @@ fn step() -> impl Strategy<Value = Step> {
         prop::sample::select(vec![Neighbours::None, Neighbours::Of4, Neighbours::Of16]);
     let kinds = prop::option::weighted(
         0.8,
-        prop::sample::select(vec![FrameKind::Plain, FrameKind::Code, FrameKind::Sealed]),
+        prop::sample::select(vec![
+            FrameKind::Plain,
+            FrameKind::Code,
+            FrameKind::Sealed,
+            FrameKind::Doorbell,
+        ]),
     );
     let page = prop_oneof![0..32u64, 256..288u64, 512..544u64];
     let window = prop::sample::select(MEGABYTES.to_vec());

@@ -2,7 +2,7 @@
 
 use crate::guest::{FIRST_TABLES, SECOND_TABLES};
 use crate::world::World;
-use hanok_paging::shadow::{Filled, FrameKind, Invalidation, Neighbours};
+use hanok_paging::shadow::{Doorbells, Filled, FrameKind, Invalidation, Neighbours};
 use hanok_paging::short::{Access, AccessKind, Privilege};
 
 type Large = World<12, 32>;
@@ -124,4 +124,46 @@ fn a_frame_is_code_and_then_plain_again() {
     assert!(is_mapped(&mut world, at), "programs lose nothing by it");
     access(&mut world, at, AccessKind::Write, Privilege::Kernel);
     access(&mut world, at, AccessKind::Write, Privilege::User);
+}
+
+/// Doorbells: those that were made are read-only once they are closed, for the kernel alone, and
+/// writable again after the next abort.
+#[test]
+fn closed_doorbells_can_be_read_until_they_are_filled_anew() {
+    let mut world = Large::new(255);
+    world.edit(FIRST, section(1, READ_WRITE));
+    for page in [256, 258, 272] {
+        world.change_frame(page, Some(FrameKind::Doorbell));
+    }
+    let kernel = |world: &mut Large, page: u32| {
+        let found = world.find(0, 1, Privilege::Kernel, AT + (page << 12));
+        found.first().map(|one| one.allows(AccessKind::Write))
+    };
+    for page in [0, 1, 2, 15] {
+        access(
+            &mut world,
+            AT + (page << 12),
+            AccessKind::Write,
+            Privilege::Kernel,
+        );
+    }
+    write(&mut world, AT);
+    let doorbells = Doorbells {
+        first: AT,
+        step: 0x2000,
+        count: 9,
+    };
+    for _ in 0..2 {
+        world.close_doorbells(0, 1, doorbells);
+        let found = [0, 1, 2, 15, 16].map(|page| kernel(&mut world, page));
+        let (open, closed) = (Some(true), Some(false));
+        assert_eq!(found, [closed, open, closed, open, None]);
+    }
+    let programs = world.find(0, 1, Privilege::User, AT);
+    assert!(programs.iter().all(|one| one.allows(AccessKind::Write)) && !programs.is_empty());
+    access(&mut world, AT, AccessKind::Write, Privilege::Kernel);
+    assert_eq!(kernel(&mut world, 0), Some(true));
+    assert_eq!(kernel(&mut world, 2), Some(false));
+    world.close_doorbells(0, 1, doorbells);
+    assert_eq!(kernel(&mut world, 0), Some(false));
 }

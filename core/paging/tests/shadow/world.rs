@@ -6,14 +6,17 @@ use crate::hardware::{Cached, Cpu};
 use crate::model::{KINDS, Model, VIEWS};
 use hanok_hal::fake::FakeTableMemory;
 use hanok_paging::shadow::{
-    AsidPool, Filled, Forgetting, FrameKind, FrameLoss, GuestSpace, HardwareRoot, HostMemory,
-    Invalidation, Neighbours, Progress, Shadow, Window,
+    AsidPool, Doorbells, Filled, Forgetting, FrameKind, FrameLoss, GuestSpace, HardwareRoot,
+    HostMemory, Invalidation, Neighbours, Progress, Shadow, Window,
 };
 use hanok_paging::short::{Access, AccessKind, Privilege, WalkError};
 
 const WINDOW_DESCRIPTOR: u32 = 0x7770_040e;
 
 /// A vCPU of the guest.
+/// The kinds of frames that may be written.
+const WRITABLE: [FrameKind; 2] = [FrameKind::Plain, FrameKind::Doorbell];
+
 pub struct Vcpu<const ROOTS: usize, const TABLES: usize> {
     pub shadow: Shadow<FakeTableMemory, ROOTS, TABLES>,
     model: Model,
@@ -108,7 +111,7 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
         };
         let losses: &[FrameLoss] = match kind {
             None => &[FrameLoss::Mapping],
-            Some(FrameKind::Plain) => &[FrameLoss::KernelExecute],
+            Some(FrameKind::Plain | FrameKind::Doorbell) => &[FrameLoss::KernelExecute],
             Some(FrameKind::Code) => &[FrameLoss::Write],
             Some(FrameKind::Sealed) => &[FrameLoss::Write, FrameLoss::KernelExecute],
         };
@@ -138,6 +141,12 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
         }
     }
 
+    /// A vCPU closes the doorbells of a space.
+    pub fn close_doorbells(&mut self, number: usize, space: usize, doorbells: Doorbells) {
+        let vcpu = &mut self.vcpus[number];
+        vcpu.shadow.close_doorbells(&self.spaces[space], doorbells);
+    }
+
     /// What the CPU lets through; all of it is checked against the model.
     pub fn find(&mut self, number: usize, space: usize, view: Privilege, at: u32) -> Vec<Cached> {
         let root = self.enter(number, space, view);
@@ -162,7 +171,7 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
                 };
                 let allowed = match (kind, view) {
                     (AccessKind::Read, _) | (AccessKind::Execute, Privilege::User) => true,
-                    (AccessKind::Write, _) => frame == FrameKind::Plain,
+                    (AccessKind::Write, _) => WRITABLE.contains(&frame),
                     (AccessKind::Execute, Privilege::Kernel) => frame == FrameKind::Code,
                 };
                 allowed && translation.permissions.of(view).allow(kind)
@@ -222,7 +231,7 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
         let page = hanok_types::Ipa::new(output.get() & !0xfff);
         let kind = self.guest.page(page).unwrap().kind;
         let refused = match (access.kind, access.by) {
-            (AccessKind::Write, _) => kind != FrameKind::Plain,
+            (AccessKind::Write, _) => !WRITABLE.contains(&kind),
             (AccessKind::Execute, Privilege::Kernel) => kind != FrameKind::Code,
             _ => false,
         };

@@ -1,6 +1,6 @@
 //! Which form a sensitive instruction is rewritten to.
 
-use crate::site::{Role, Site, thread_register};
+use crate::site::{Role, Site, is_tpidrurw, thread_register};
 use hanok_abi::trap::{trap_a32, trap_by_index, trap_conditional, trap_narrow, trap_wide};
 use hanok_decode::aarch32::{Encoding, Operation};
 
@@ -83,6 +83,24 @@ pub fn choose_silent(site: &Site) -> Choice {
     match trap(site) {
         Some(trap) => Choice::Change(Form::Trap, trap),
         None => Choice::Leave("no trap can hold it: the hypervisor finds it when it is executed"),
+    }
+}
+
+/// Chooses the form for a site of [`super::Sites::Frequent`], which may have a branch to a trampoline.
+pub fn choose_frequent(site: &Site, branch: Option<Encoding>) -> Choice {
+    if let Some(branch) = branch {
+        return Choice::Change(Form::Trampoline, branch);
+    }
+    if thread_register(&site.found) == Some((true, TPIDRPRW)) {
+        return Choice::Change(Form::Word, reads_tpidrurw(site.found.encoding));
+    }
+    match trap(site) {
+        // What is in the register is not the guest's.
+        Some(trap) if is_tpidrurw(&site.found) => Choice::Change(Form::Trap, trap),
+        None if is_tpidrurw(&site.found) => {
+            Choice::Refuse("no SVC can hold it, and it does not trap by itself")
+        }
+        _ => choose_silent(site),
     }
 }
 

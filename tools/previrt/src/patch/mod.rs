@@ -23,7 +23,7 @@ use crate::area::{Area, FreeArea, Placement};
 use crate::bytes::{half, has, word};
 use crate::refusal::{Refusal, Result};
 use crate::scan::{Kind, Scan};
-use crate::site::{Certainty, Site};
+use crate::site::{Certainty, Site, is_tpidrurw};
 use form::Choice;
 use hanok_abi::trampoline::{Template, enter, t32};
 use hanok_decode::aarch32::{Encoding, Isa};
@@ -63,11 +63,21 @@ struct Plan {
 impl Plan {
     fn new(scan: &Scan, options: &Options) -> Result<Self> {
         refuse_patched(scan)?;
+        let mut placer = TrampolinePlacer::new(scan, options)?;
+        let mut sites = options.sites;
+        if sites == Sites::Frequent {
+            let doubt =
+                |site: &Site| site.certainty == Certainty::Doubtful && is_tpidrurw(&site.found);
+            let begins = placer.as_mut().is_some_and(TrampolinePlacer::begin);
+            if !begins || scan.sites.iter().any(doubt) {
+                (sites, placer) = (Sites::Silent, None);
+            }
+        }
         let mut work = Rewriting {
             scan,
             side: SideFile::new(scan),
-            placer: TrampolinePlacer::new(scan, options)?,
-            sites: options.sites,
+            placer,
+            sites,
         };
         for site in &scan.sites {
             work.site(site)?;
@@ -137,8 +147,13 @@ impl Rewriting<'_> {
     }
 
     fn choose(&mut self, site: &Site) -> Choice {
-        if self.sites == Sites::Silent {
-            return form::choose_silent(site);
+        match self.sites {
+            Sites::Silent => return form::choose_silent(site),
+            Sites::Frequent => {
+                let branch = self.placer.as_mut().and_then(|placer| placer.jump(site));
+                return form::choose_frequent(site, branch);
+            }
+            Sites::All => {}
         }
         // A file that is linked later would have each index twice, once from each object.
         let linked = matches!(self.scan.kind, Kind::Image | Kind::Executable);
@@ -168,6 +183,7 @@ impl<'a> TrampolinePlacer<'a> {
             return Ok(None);
         }
         let extends = scan.kind == Kind::Image || ElfTables::of(&scan.content).is_some();
+        let extends = extends && !options.inside;
         let appended = appended::behind(scan, options)?.filter(|_| extends);
         let Some(in_place) = InPlaceCode::of(scan, options.in_place) else {
             return Ok(None);
@@ -186,6 +202,11 @@ impl<'a> TrampolinePlacer<'a> {
             areas,
             which: options.trampolines,
         }))
+    }
+
+    /// Makes the first area be one, even if it gets no trampoline. Answers whether there is room.
+    fn begin(&mut self) -> bool {
+        self.areas.first_mut().is_some_and(Area::begin)
     }
 
     /// The branch to the trampoline of a site; `None` if it can have none.

@@ -13,6 +13,11 @@ pub enum Sites {
     /// memory is used, so that the rewritten file alone is enough. What traps by itself is left, and so
     /// is what no trap can hold: the hypervisor finds that when it is executed.
     Silent,
+    /// As [`Self::Silent`], and what gets a form that does not trap: a trampoline, or, for reads of TPIDRPRW,
+    /// TPIDRURW instead. The hypervisor has to map the virtual CPU's page and to keep TPIDRPRW in TPIDRURW; the
+    /// file says by its area of trampolines that it does. A file without room for such an area, or with a
+    /// doubtful access to TPIDRURW, is treated as by [`Self::Silent`].
+    Frequent,
 }
 
 /// How a file is to be rewritten.
@@ -27,6 +32,8 @@ pub struct Options {
     pub area: Option<u32>,
     /// Whether all code is executed where it is linked: none is copied elsewhere first.
     pub in_place: bool,
+    /// Whether trampolines have to be inside the file, in memory that is a part of it.
+    pub inside: bool,
 }
 
 impl From<Trampolines> for Options {

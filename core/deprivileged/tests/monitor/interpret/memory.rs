@@ -56,7 +56,8 @@ impl<B: Bus> Core<'_, B> {
         let to = data.register;
         require(moved.is_none() || form.base != to)?;
         if !data.load {
-            require(to != 15)?;
+            // The PC: deprecated, A32 and words alone.
+            require(to != 15 || data.bytes == 4 && !self.thumb())?;
             self.store(address, data.bytes, self.get(to))?;
         }
         let mut value = 0;

@@ -41,7 +41,7 @@ pub fn edit<const ROOTS: usize, const TABLES: usize>(
     if !fine {
         return;
     }
-    both.guest.entered = false;
+    both.guest.leave();
     both.native.memory.words[word] = new;
     both.guest.board.put(word, new);
     let asid = both

@@ -130,7 +130,7 @@ fn run<const ROOTS: usize, const TABLES: usize>(case: &Case) -> (End, Both<ROOTS
         }
         if case.seed.is_multiple_of(8) && both.steps.is_multiple_of(16) {
             // The host's interrupts.
-            both.guest.entered = false;
+            both.guest.leave();
         }
         if both.last == Event::Hypercall {
             edits::edit(&mut both, &mut rng);

@@ -300,6 +300,7 @@ fn patch(args: &PatchArgs) -> Outcome {
         trampolines: args.trampolines.into(),
         area: args.area,
         in_place: args.in_place,
+        inside: false,
     };
     let patched = hanok_previrt::rewrite(scan, options);
     let Patched { bytes, side } = patched

@@ -1,0 +1,44 @@
+//! What is kept of the virtual CPU's page.
+
+use hanok_types::Hpa;
+
+/// What the kernel's shadow tables are to have as the virtual CPU's page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CpuPage {
+    /// The frame.
+    pub frame: Hpa,
+    /// Whether the doorbells cannot be written.
+    pub closed: bool,
+}
+
+/// A vCPU's page.
+#[derive(Debug)]
+pub(crate) struct PageState {
+    pub frame: Hpa,
+    /// Whether the kernel has trampolines, by their number of triples; zero if it has none.
+    pub triples: u32,
+    /// Where the kernel executes them.
+    pub at: Option<u32>,
+    /// Whether an interrupt waits that is masked.
+    pub closed: bool,
+    /// The virtual CPU's count of changes when all fields were written; `None` if they were not.
+    pub shown: Option<u32>,
+}
+
+impl PageState {
+    /// The page in this frame, which is not in use.
+    pub fn new(frame: Hpa) -> Self {
+        Self {
+            frame,
+            triples: 0,
+            at: None,
+            closed: false,
+            shown: None,
+        }
+    }
+
+    /// It is not in use any more.
+    pub fn reset(&mut self) {
+        *self = Self::new(self.frame);
+    }
+}

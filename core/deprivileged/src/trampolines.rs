@@ -1,0 +1,220 @@
+//! The virtual CPU's page: what trampolines of a rewritten kernel read and write instead of trapping.
+//!
+//! Where the kernel has an alias of that page (`hanok_abi::trampoline`), its shadow tables have the frame of the one
+//! page that belongs to the vCPU. The frame is written before the kernel is entered, and read when the kernel
+//! has left; in between its kernel alone reaches it. The guest can write anything there: what that means for it
+//! is what the instructions would mean that the trampolines stand for (`hanok_cpu32`).
+//!
+//! The doorbells are closed while an interrupt waits that is masked, so that the store that unmasks it is refused
+//! ([`Monitor::ring`]). They are known by the address at which the kernel last began to execute trampolines. A
+//! kernel that maps them at a second address, which no kernel does, may write them there while an interrupt
+//! waits, and gets it at its next exit.
+//!
+//! While the kernel runs, TPIDRURW holds its TPIDRPRW, which rewritten code reads there.
+//!
+//! DACR counts for what the kernel accesses itself only in so far as it makes a domain a manager's: a write of it is
+//! stored, not carried out, and a kernel that keeps itself out of its programs' memory would have another space for
+//! each value.
+
+use crate::answer::Answer;
+use crate::code::Code;
+use crate::host::Host;
+use crate::monitor::Monitor;
+use crate::page::CpuPage;
+use crate::translation::walk_code;
+use crate::view::{Executable, View};
+use hanok_abi::trampoline::{Field, PAGE, TRIPLE, resume};
+use hanok_cpu32::{Fault, FaultStatus, SystemRegister};
+use hanok_hal::{Mutex, TableMemory};
+use hanok_paging::shadow::{Doorbells, GuestSpace};
+use hanok_paging::short::{Access, AccessKind, Privilege};
+use hanok_types::{Address, Ipa, PAGE_SIZE};
+
+impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
+    /// Whether the page is in use: the kernel was the last to run, or is the next, and has trampolines.
+    fn uses_page(&self) -> bool {
+        self.page.triples != 0 && self.cpu.mode().is_privileged()
+    }
+
+    /// The guest has left: takes over what it wrote to the page, and TPIDRURW, which holds `register`. To be called
+    /// once after each exit, before anything else.
+    pub fn left(&mut self, register: u32) {
+        if !self.uses_page() {
+            return self.cpu.set_tpidrurw(register);
+        }
+        let (memory, frame) = (self.shadow.memory(), self.page.frame);
+        let word = |field: Field| {
+            let (pair, upper) = pair(field);
+            let both = memory.read(frame, pair);
+            if upper {
+                (both >> u32::BITS) as u32
+            } else {
+                both as u32
+            }
+        };
+        let same = self.page.shown == Some(self.cpu.page_changes());
+        // Its space follows from its DACR whenever it is asked for.
+        let _domains = self.cpu.take_page(word);
+        if same {
+            // What has changed now is there already.
+            self.page.shown = Some(self.cpu.page_changes());
+        }
+    }
+
+    /// What TPIDRURW is to hold while the guest runs.
+    pub fn tpidrurw(&self) -> u32 {
+        let register = if self.uses_page() {
+            SystemRegister::Tpidrprw
+        } else {
+            SystemRegister::Tpidrurw
+        };
+        self.cpu.system(register)
+    }
+
+    /// Writes the page, if the kernel is to be entered.
+    pub(crate) fn show_page(&mut self) {
+        if !self.uses_page() {
+            return;
+        }
+        let changes = self.cpu.page_changes();
+        if self.page.shown != Some(changes) {
+            self.page.shown = Some(changes);
+            Field::all().for_each(|field| self.show_pair(field));
+        } else {
+            self.show_pair(Field::SPSR);
+            self.show_pair(Field::MASK);
+        }
+    }
+
+    /// Writes the field and the one before it if it is the upper word of a pair, or is alone.
+    fn show_pair(&mut self, field: Field) {
+        let value = |field: Field| u64::from(self.cpu.page_word(&self.registers, field));
+        let both = match (pair(field), field) {
+            ((_, true), _) => value(field.before()) | value(field) << u32::BITS,
+            (_, Field::MASK) => value(field),
+            _ => return,
+        };
+        let (index, _) = pair(field);
+        self.shadow
+            .memory_mut()
+            .write_unseen(self.page.frame, index, both);
+    }
+
+    /// Finds out whether the kernel has trampolines.
+    pub(crate) fn find_trampolines(&mut self, code: &Code) {
+        self.page.triples = code.trampolines().map_or(0, |(_, triples)| triples);
+    }
+
+    /// What the kernel's tables are to have as the page.
+    pub(crate) fn kernel_page(&self) -> Option<CpuPage> {
+        self.uses_page().then_some(CpuPage {
+            frame: self.page.frame,
+            closed: self.page.closed,
+        })
+    }
+
+    /// The DACR by which the kernel's own accesses are judged.
+    pub(crate) fn kernel_domains(&self, dacr: u32) -> u32 {
+        const CLIENTS: u32 = 0x5555_5555;
+        if self.uses_page() {
+            dacr | !(dacr | dacr >> 1) & CLIENTS
+        } else {
+            dacr
+        }
+    }
+
+    /// The kernel can execute the page at `address` now, which is at `at` in its memory.
+    pub(crate) fn executes(&mut self, address: u32, at: Ipa, code: &Code) {
+        let Some((added, _)) = code.trampolines() else {
+            return;
+        };
+        if let Some(offset) = added.offset_of(at) {
+            let first = (address & !(PAGE - 1)).wrapping_sub((offset & !(PAGE_SIZE - 1)) as u32);
+            self.page.at = Some(first);
+        }
+    }
+
+    /// Whether it is known where the kernel has the trampolines that are at `address`.
+    pub(crate) fn knows_trampolines(&self, address: u32) -> bool {
+        let first = self.page.at;
+        first.is_some_and(|first| address.wrapping_sub(first) < self.page.triples * TRIPLE)
+    }
+
+    /// Closes the doorbells of a space that is to be entered, if an interrupt waits that is masked.
+    pub(crate) fn close_doorbells(&mut self, space: &GuestSpace) {
+        self.page.closed = self.uses_page() && self.cpu.waits();
+        if let (true, Some(first)) = (self.page.closed, self.page.at) {
+            let doorbells = Doorbells {
+                first,
+                step: TRIPLE,
+                count: self.page.triples,
+            };
+            self.shadow.close_doorbells(space, doorbells);
+        }
+    }
+
+    /// The kernel stores to a closed doorbell: its trampoline unmasks interrupts, of which one waits.
+    pub(crate) fn ring(&mut self, address: u32, code: &Mutex<Code>, host: &impl Host) -> Answer {
+        let instruction = match self.instruction(code, host) {
+            Ok(instruction) => instruction,
+            Err(answer) => return answer,
+        };
+        let unmasks = address % PAGE == Field::MASK.offset() && !self.registers.psr.thumb();
+        let Some(value) = self.literal_store(instruction).filter(|_| unmasks) else {
+            // Memory that the kernel was told to leave alone.
+            let fault = Fault::without_domain(FaultStatus::External);
+            return self.take_data(address, fault, true);
+        };
+        self.cpu.take_mask(value);
+        self.registers.pc = self.registers.pc.wrapping_add(4);
+        Answer::Resume
+    }
+
+    /// The value that an A32 STR relative to the PC stores (DDI 0406C, A8.8.203); `None` for any other instruction.
+    fn literal_store(&self, word: u32) -> Option<u32> {
+        let register = (word >> 12 & 0xf) as usize;
+        let stores = word & 0x0f7f_0000 == 0x050f_0000;
+        let value = match register {
+            15 => Some(self.registers.pc.wrapping_add(8)),
+            _ => self.registers.general.get(register).copied(),
+        };
+        value.filter(|_| stores)
+    }
+
+    /// Goes to where the kernel goes on after an interrupt, if it is in the middle of a trampoline. Answers whether
+    /// that is known: the page may be absent.
+    pub(crate) fn leave_trampoline(&mut self, code: &Mutex<Code>, host: &impl Host) -> bool {
+        let pc = self.registers.pc;
+        if !self.uses_page() || !self.knows_trampolines(pc) {
+            return true;
+        }
+        let code = code.lock();
+        let view = View::new(host, &code, Executable::Sound);
+        let access = Access {
+            address: pc,
+            kind: AccessKind::Execute,
+            by: Privilege::Kernel,
+        };
+        let Ok(found) = walk_code(&self.space().regime, &access, &view) else {
+            return view.absent.get().is_none();
+        };
+        let page = found.output.align_down(PAGE_SIZE).get();
+        let fetch = |at: u32| {
+            let here = at & !(PAGE - 1) == pc & !(PAGE - 1);
+            let word = here.then(|| host.word(Ipa::new(page + u64::from(at % PAGE))));
+            word?.ok()
+        };
+        if let Some(to) = resume(pc, fetch) {
+            let psr = self.registers.psr;
+            self.registers.psr = psr.with_thumb(to & 1 != 0);
+            self.registers.pc = to & !1;
+        }
+        true
+    }
+}
+
+/// Where a field is: the number of its pair of words, and whether it is the upper one.
+const fn pair(field: Field) -> (usize, bool) {
+    let word = field.offset() as usize / 4;
+    (word / 2, !word.is_multiple_of(2))
+}

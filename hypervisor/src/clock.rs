@@ -44,7 +44,7 @@ impl Clock {
             timer.hyp.unwrap_or(IntId::new(26))
         };
         Self {
-            registers: Registers::default(),
+            registers: Default::default(),
             frequency: read!("cntfrq_el0"),
             own,
             guests: timer.virt.unwrap_or(IntId::new(27)),

@@ -2,16 +2,16 @@
 
 use crate::Board;
 use crate::arena::Arena;
+use crate::clock::Clock;
 use crate::fatal::{self, refuse};
 use crate::layout::{self, Image, Layout};
 use crate::{first, gic, records, selftest, smp, system};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use hanok_arch::traps::Features;
-use hanok_arch::{Host, read, traps, vectors, wiring};
+use hanok_arch::{Host, traps, vectors, wiring};
 use hanok_arm_common::cpu::{self, Cpu};
 use hanok_arm_common::host_gic::Target;
 use hanok_arm_common::image::{self, BootArguments};
-use hanok_arm_common::privilege::is_deprivileged;
 use hanok_arm_common::{Conduit, Firmware, HostUart, pmu};
 use hanok_config::{BoardTree, Console, PsciMethod, SystemView};
 use hanok_hal::Mutex;
@@ -148,10 +148,11 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
         ))
     };
     let gic = gic::interface(tree, &mut arena);
+    let clock = Clock::new(tree);
     let facts = system::Facts {
         system: &system,
         priority_bits: gic.lists().priority_bits(),
-        epoch: epoch(tree),
+        epoch: epoch(tree, &clock),
         gicv: gic::virtual_cpu_interface(tree),
         bootargs: tree.bootargs,
     };
@@ -163,13 +164,13 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
         refuse(format_args!("no memory for the console's queues"))
     };
     let machine = Host {
-        registers: Default::default(),
+        registers: clock.registers,
         gic,
         targets: tree.cpus.iter().map(|cpu| Target::new(cpu.mpidr)).collect(),
         features,
         vtcr: system::vtcr(),
         empty_space,
-        frequency: read!("cntfrq_el0"),
+        frequency: clock.frequency,
         firmware: tree.psci.map(|method| Firmware::new(conduit(method))),
         planted: selftest::planted(tree.bootargs),
     };
@@ -179,7 +180,7 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     let board = Board {
         machine,
         console: Mutex::new(Multiplexer::new(uart, is_framed(tree), names, buffers)),
-        interrupts: interrupts(tree, console.interrupt),
+        interrupts: interrupts(tree, &clock, console.interrupt),
         lines,
         vms: units,
         updates: [const { AtomicU64::new(0) }; MAX_CPUS],
@@ -238,25 +239,18 @@ fn queues(
 
 /// The wall clock's time when the counter was zero, in seconds since 1970; without a clock,
 /// the guests' clocks begin there.
-fn epoch(tree: &BoardTree<'_>) -> u32 {
-    let Some(clock) = tree.rtc else { return 0 };
+fn epoch(tree: &BoardTree<'_>, clock: &Clock) -> u32 {
+    let Some(rtc) = tree.rtc else { return 0 };
     // SAFETY: the board's PL031, mapped as a device with the final translation.
-    let now = unsafe { hanok_arm_common::seconds(Hva::new(clock.start().get())) };
-    now.wrapping_sub((read!("cntpct_el0") / read!("cntfrq_el0").max(1)) as u32)
+    let now = unsafe { hanok_arm_common::seconds(Hva::new(rtc.start().get())) };
+    now.wrapping_sub(clock.seconds() as u32)
 }
 
-/// The interrupts of the hypervisor. If the tree names none, those are the architecture's numbers
-/// (which BSA recommends for these PPIs).
-fn interrupts(tree: &BoardTree<'_>, uart: Option<IntId>) -> BoardInterrupts {
-    // At PL1 the hypervisor's timer is the physical one of the Non-secure state.
-    let hyp_timer = if is_deprivileged() {
-        tree.timer.physical.unwrap_or(IntId::new(30))
-    } else {
-        tree.timer.hyp.unwrap_or(IntId::new(26))
-    };
+/// The interrupts of the hypervisor.
+fn interrupts(tree: &BoardTree<'_>, clock: &Clock, uart: Option<IntId>) -> BoardInterrupts {
     BoardInterrupts {
-        virtual_timer: tree.timer.virt.unwrap_or(IntId::new(27)),
-        hyp_timer,
+        virtual_timer: clock.guests,
+        hyp_timer: clock.own,
         maintenance: gic::maintenance(tree),
         uart,
     }

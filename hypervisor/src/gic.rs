@@ -108,7 +108,6 @@ fn gicv2(tree: &BoardTree<'_>) -> HostGicV2 {
         no_virtualization();
     };
     let at = |span: &Span<Hpa>| Hva::new(span.start().get());
-    check_cpu_interface("GICC", cpu);
     let virtualization = match virtualization {
         _ if is_deprivileged() => None,
         Some((control, guest)) => {
@@ -119,7 +118,12 @@ fn gicv2(tree: &BoardTree<'_>) -> HostGicV2 {
     };
     // SAFETY: the frames are the board's GICv2, mapped for ever, and driven from here alone.
     match unsafe { HostGicV2::new(at(distributor), at(cpu), virtualization) } {
-        Ok(gic) => gic,
+        #[cfg(target_arch = "arm")]
+        Ok(gic) if gic.is_joint() => gic,
+        Ok(gic) => {
+            check_cpu_interface("GICC", cpu);
+            gic
+        }
         Err(error) => refuse(format_args!("{error}")),
     }
 }

@@ -6,8 +6,8 @@
 //!
 //! A file uses only those below it: `boot` goes from step to step; `system` places the VMs, `smp` starts
 //! the CPUs, and `first` runs the boot CPU's vCPU; these share the CPUs' `records`, the checks of
-//! `state` and the faults of `selftest`; below are the interrupt controller (`gic`), the memory
-//! (`layout`, `arena`), and at the bottom `fatal`, by which each of them refuses to start.
+//! `state` and the faults of `selftest`; below are the interrupt controller (`gic`), the `clock`, the
+//! memory (`layout`, `arena`), and at the bottom `fatal`, by which each of them refuses to start.
 
 #![no_std]
 #![no_main]
@@ -25,6 +25,7 @@ type VmUnit = hanok_pcpu::VmUnit<hanok_arch::Host>;
 
 mod arena;
 mod boot;
+mod clock;
 #[cfg(target_arch = "arm")]
 mod deprivileged;
 mod fatal;

@@ -19,7 +19,7 @@ use hanok_arm_common::privilege::is_deprivileged;
 use hanok_arm_common::space::IMAGE_BASE;
 use hanok_arm_common::sysreg::{wait_for_interrupt, wake_all, yield_now};
 use hanok_config::{BoardCpu, BoardTree, Enable};
-use hanok_hal::HostGic;
+use hanok_hal::{Backend, HostGic};
 use hanok_pcpu::set_triggers;
 use hanok_types::{CpuId, Hpa};
 
@@ -124,7 +124,7 @@ fn start(
             "CPU {id} cannot be started: its device tree node names no way that is known"
         )),
     }
-    wait_for(state, id, cpu.mpidr);
+    wait_for(board, state, id, cpu.mpidr);
 }
 
 /// Writes into the image which CPU is released and with which record. The answer is the entry
@@ -170,15 +170,16 @@ fn clean<T>(value: &T) {
 
 /// Waits until a CPU answers, for at most about ten seconds of the system counter: an emulator's
 /// counter may follow the PC's clock, while the PC is busy.
-fn wait_for(state: &AtomicU32, id: CpuId, mpidr: u64) {
-    let until = read!("cntpct_el0").wrapping_add(10 * read!("cntfrq_el0"));
+fn wait_for(board: &Board, state: &AtomicU32, id: CpuId, mpidr: u64) {
+    let machine = &board.machine;
+    let until = machine.counter().wrapping_add(10 * machine.frequency);
     loop {
         match state.load(Ordering::Acquire) {
             ONLINE => return,
             FAILED => refuse(format_args!(
                 "CPU {id}: no part of the interrupt controller is for its affinity {mpidr:#x}"
             )),
-            _ if read!("cntpct_el0") > until => {
+            _ if machine.counter() > until => {
                 refuse(format_args!("CPU {id} was started but does not answer"))
             }
             _ => yield_now(),

@@ -6,7 +6,10 @@
 //! serve both. The firmware decides which interrupts are Non-secure.
 //!
 //! EOImode is set: the end of an interrupt drops only its priority, so that a guest can deactivate an
-//! interrupt that was handed on to it.
+//! interrupt that was handed on to it. A GICv1 does both at once (`joint`).
+
+#[cfg(target_arch = "arm")]
+mod joint;
 
 use crate::GicError;
 use crate::gich::{Gich, GichLists};
@@ -41,6 +44,9 @@ pub struct HostGicV2 {
     distributor: NonNull<Gicd>,
     cpu: NonNull<Gicc>,
     lists: Option<GichLists>,
+    /// Whether the CPU interface is a GICv1's, which drops the priority and deactivates at once.
+    #[cfg(target_arch = "arm")]
+    joint: bool,
 }
 
 // SAFETY: the CPU interface and what of the distributor is private are banked by CPU; what of the
@@ -54,8 +60,8 @@ impl HostGicV2 {
     /// with its maintenance interrupt, which its list registers turn on and off.
     ///
     /// # Safety
-    /// They are a GICv2's, of 4 KiB, 8 KiB and 4 KiB, mapped as device memory for ever, and no other
-    /// code drives them.
+    /// They are a GICv2's, of 4 KiB, 8 KiB and 4 KiB, or a GICv1's, of 4 KiB and 256 bytes, mapped as device
+    /// memory for ever, and no other code drives them.
     pub unsafe fn new(
         distributor: Hva,
         cpu: Hva,
@@ -75,6 +81,8 @@ impl HostGicV2 {
             distributor,
             cpu,
             lists,
+            #[cfg(target_arch = "arm")]
+            joint: joint::is_joint(cpu),
         })
     }
 
@@ -134,6 +142,8 @@ impl HostGicV2 {
         let mut cpu = self.cpu();
         field!(cpu, pmr).write(0xff);
         let control = CpuControl::new().with_enable(true).with_split(true);
+        #[cfg(target_arch = "arm")]
+        let control = control.with_split(!self.joint);
         field!(cpu, ctlr).write(control.into_bits());
         if let Some(mut lists) = self.lists {
             lists.reset();
@@ -235,6 +245,10 @@ impl HostGicV2 {
     /// Makes an interrupt active, or not. A private one: this CPU's.
     #[inline]
     pub fn set_active(&self, interrupt: IntId, active: bool) {
+        #[cfg(target_arch = "arm")]
+        if self.joint {
+            return self.hold(interrupt.get(), active);
+        }
         let mut distributor = self.distributor();
         if active {
             set_bit(field!(distributor, isactiver), interrupt)

@@ -94,6 +94,36 @@ impl CpuInterface for HostGicV2 {
     }
 }
 
+/// The interface of a GIC without virtualization extensions, which may be a GICv1.
+#[cfg(target_arch = "arm")]
+#[derive(Clone, Copy, Debug)]
+pub struct Plain(HostGicV2);
+
+#[cfg(target_arch = "arm")]
+impl CpuInterface for Plain {
+    const VERSION: GicVersion = GicVersion::V2;
+
+    #[inline(always)]
+    fn acknowledge(self) -> Taken {
+        CpuInterface::acknowledge(self.0)
+    }
+
+    fn drop_priority(self, taken: Taken) {
+        HostGicV2::drop_priority(&self.0, taken.raw());
+        if self.0.is_joint() {
+            self.0.hold(taken.raw(), true);
+        }
+    }
+
+    fn end(self, taken: Taken) {
+        if self.0.is_joint() {
+            self.0.hold(taken.raw(), false);
+        } else {
+            self.0.deactivate(taken.raw());
+        }
+    }
+}
+
 /// Calls either interface.
 macro_rules! of_either {
     ($self:ident, $gic:ident => $call:expr) => {
@@ -109,7 +139,7 @@ macro_rules! of_either {
             }
             #[cfg(target_arch = "arm")]
             Self::Software(gic, _) => {
-                let $gic = *gic;
+                let $gic = Plain(*gic);
                 $call
             }
         }

@@ -18,6 +18,8 @@ pub mod frames;
 mod gich;
 mod gicv2;
 mod gicv3;
+#[cfg(target_arch = "arm")]
+mod global_timer;
 pub mod host_gic;
 pub mod image;
 pub mod interrupted;
@@ -39,6 +41,8 @@ mod wiring;
 pub use gich::GichLists;
 pub use gicv2::HostGicV2;
 pub use gicv3::{GicError, HostGicV3};
+#[cfg(target_arch = "arm")]
+pub use global_timer::GlobalTimer;
 #[doc(hidden)]
 pub use hanok_pcpu as pcpu;
 pub use pl011::HostUart;

@@ -30,12 +30,12 @@ pub trait Kind: CpuRegisters + Debug + Default + Sync + Sized + 'static {
 
     /// [`Backend::counter`].
     #[inline(always)]
-    fn counter() -> u64 {
+    fn counter(&self) -> u64 {
         read!("cntpct_el0")
     }
 
     /// [`Backend::set_timer`].
-    fn set_timer(due: Deadline) {
+    fn set_timer(&self, due: Deadline) {
         match due.ticks() {
             Some(at) => {
                 write!("cnthp_cval_el2", at);
@@ -111,7 +111,7 @@ impl<K: Kind> Backend for Machine<K> {
 
     #[inline(always)]
     fn counter(&self) -> u64 {
-        K::counter()
+        self.registers.counter()
     }
 
     #[inline(always)]
@@ -120,7 +120,7 @@ impl<K: Kind> Backend for Machine<K> {
     }
 
     fn set_timer(&self, due: Deadline) {
-        K::set_timer(due);
+        self.registers.set_timer(due);
     }
 
     fn stop_virtual_timer(&self) {

@@ -2,7 +2,8 @@
 //! debug and FP registers.
 
 use crate::traps::Features;
-use crate::{HostContext, fp, host_id, write, write_own};
+use crate::{HostContext, fp, host_id, read, write, write_own};
+use hanok_arm_common::GlobalTimer;
 use hanok_arm_common::machine::Kind;
 use hanok_arm_common::privilege::is_deprivileged;
 use hanok_decode::SysReg;
@@ -11,15 +12,29 @@ use hanok_vm::{CpuRegisters, StackPointer};
 
 /// A CPU of ARMv7-A, whose Hyp mode the hypervisor runs in, or whose PL1.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Arm32;
+pub struct Arm32 {
+    /// What the hypervisor has instead of a generic timer, on CPUs without one.
+    pub global_timer: Option<GlobalTimer>,
+}
 
 impl Kind for Arm32 {
     type Context = HostContext;
     type Features = Features;
     const TIMER_INLINE: bool = true;
 
-    /// At PL1 the hypervisor's timer is PL1's physical one (DDI 0406C, chapter B8).
-    fn set_timer(due: Deadline) {
+    #[inline(always)]
+    fn counter(&self) -> u64 {
+        match &self.global_timer {
+            None => read!("cntpct_el0"),
+            Some(timer) => count(timer),
+        }
+    }
+
+    /// At PL1 the hypervisor's timer is PL1's physical one (DDI 0406C, chapter B8), or the global one.
+    fn set_timer(&self, due: Deadline) {
+        if let Some(timer) = &self.global_timer {
+            return timer.set(due);
+        }
         let deprivileged = is_deprivileged();
         match due.ticks() {
             Some(at) if deprivileged => {
@@ -35,6 +50,13 @@ impl Kind for Arm32 {
         }
     }
 
+    /// At PL1 guests' timers are emulated.
+    fn stop_virtual_timer() {
+        if !is_deprivileged() {
+            write!("cntv_ctl_el0", 0);
+        }
+    }
+
     /// At PL1 no guest's memory is in the CPU's translation while the hypervisor runs.
     fn enter_empty_space(empty: u64) {
         if is_deprivileged() {
@@ -44,6 +66,13 @@ impl Kind for Arm32 {
         unsafe { write_own!("vttbr_el2", empty) };
         hanok_arm_common::sysreg::isb();
     }
+}
+
+/// Kept out of line: inlined, it would be in each place that reads the counter.
+#[cold]
+#[inline(never)]
+fn count(timer: &GlobalTimer) -> u64 {
+    timer.counter()
 }
 
 impl CpuRegisters for Arm32 {

@@ -255,6 +255,8 @@ mmu_on:
 hanok_released_boot:
     bl      to_hyp
     bl      basics
+    ask_pl1
+    blne    hanok_pl1_forget
     mrc     p15, 0, r1, c0, c0, 5   // MPIDR
     bic     r1, r1, #0x7f000000     // bit 31 and the affinity
     orr     r1, r1, #0x80000000

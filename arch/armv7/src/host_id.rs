@@ -1,6 +1,6 @@
 //! The CPU's own ID registers, by their AArch64 encoding.
 
-use crate::fp;
+use crate::{fp, read};
 use hanok_decode::SysReg;
 
 macro_rules! id_row {
@@ -26,6 +26,11 @@ pub fn read(id: SysReg) -> u64 {
             _ => 0,
         },
     }
+}
+
+/// Whether the CPU has a generic timer (ID_PFR1, "Generic Timer"; DDI 0406C, B4.1).
+pub fn has_generic_timer() -> bool {
+    read!("id_pfr1_el1") >> 16 & 0xf != 0
 }
 
 /// Random numbers of the CPU's own generator: ARMv7 has none.

@@ -34,7 +34,7 @@ pub mod vectors;
 
 pub use context::HypContext as HostContext;
 pub use hanok_arm_common::{encoding, maintain, read, read_encoded, write, write_own};
-pub use host_id::random;
+pub use host_id::{has_generic_timer, random};
 pub use vectors::go_on_stack;
 
 hanok_arm_common::wiring!(Host);

@@ -1,5 +1,6 @@
 //! The values of the registers that decide which actions of a guest exit to Hyp mode.
 
+use crate::host_id::has_generic_timer;
 use crate::{maintain, read, write, write_own};
 use hanok_arm_common::controls::{Hcr, Mdcr};
 use hanok_arm_common::pmu;
@@ -74,9 +75,11 @@ pub fn install(vtcr: u64, empty_space: u64, features: Features) {
 
 /// The same at PL1: User mode reaches neither the timers (CNTKCTL) nor FP registers.
 fn install_at_pl1() {
-    write!("cntkctl_el1", 0);
-    write!("cntv_ctl_el0", 0);
-    write!("cntp_ctl_el0", 0);
+    if has_generic_timer() {
+        write!("cntkctl_el1", 0);
+        write!("cntv_ctl_el0", 0);
+        write!("cntp_ctl_el0", 0);
+    }
     crate::fp::install();
     isb();
 }

@@ -7,6 +7,7 @@
 
 mod devices;
 mod fit;
+mod global_timer;
 #[cfg(feature = "write")]
 mod host;
 mod place;
@@ -21,6 +22,8 @@ use hanok_types::{Address, GICV2_CPUS, Hpa, IntId, MAX_CPUS, PAGE_SIZE, Span};
 use heapless::Vec;
 use place::At;
 use thiserror::Error;
+
+pub use global_timer::GlobalTimer;
 
 #[cfg(feature = "write")]
 pub use host::{DeviceError, HostDevice, HostLine, HostTree, Neighbour, assign};
@@ -60,6 +63,8 @@ pub struct BoardTree<'a> {
     pub bootargs: &'a str,
     /// Random bytes from the boot loader, maybe none.
     pub rng_seed: &'a [u8],
+    /// The whole tree.
+    bytes: &'a [u8],
 }
 
 impl BoardTree<'_> {
@@ -244,6 +249,7 @@ impl<'a> BoardTree<'a> {
             timer: devices::timer(&root, &gic_at),
             bootargs: bootargs.unwrap_or_default(),
             rng_seed: rng_seed.unwrap_or_default(),
+            bytes: tree,
         };
         board.check_registers()?;
         Ok(board)

@@ -89,6 +89,20 @@ hanok_pl1_mmu_on:
     cmp     r2, #1                  // A9
     cmpne   r2, #-3                 // A5
     orreq   r3, r3, #1
+    // The SCU of an A5 or A9, if nobody has turned it on yet, without what it remembers of the CPUs' caches
+    // (DDI 0407, 2.2.1, 2.2.4). A CPU that is alone has none.
+    mov     r2, #0
+    mrceq   p15, 4, r2, c15, c0, 0  // CBAR
+    cmp     r2, #0
+    beq     2f
+    ldr     r0, [r2]
+    tst     r0, #1
+    bne     2f
+    ldr     r1, =0xffff
+    str     r1, [r2, #0xc]
+    orr     r0, r0, #1
+    str     r0, [r2]
+2:
     mrc     p15, 0, r0, c1, c0, 1
     bics    r2, r3, r0
     orrne   r0, r0, r3
@@ -114,6 +128,31 @@ hanok_pl1_mmu_on:
     orr     r0, r0, r2
     mcr     p15, 0, r0, c1, c0, 0
     isb
+    bx      lr
+
+    // A CPU that no firmware has started: what is in its first data cache means nothing, and the Cortex-A9 does
+    // not invalidate it at reset (DDI 0388, "Reset"; DDI 0406C, B2.2.4, DCISW). Clobbers r0 to r6.
+    .global hanok_pl1_forget
+    .type   hanok_pl1_forget, %function
+hanok_pl1_forget:
+    mov     r0, #0
+    mcr     p15, 2, r0, c0, c0, 0   // CSSELR: data, level 1
+    isb
+    mrc     p15, 1, r0, c0, c0, 0   // CCSIDR
+    and     r1, r0, #7
+    add     r1, r1, #4              // the place of the set: the line's bytes
+    ubfx    r2, r0, #3, #10         // the last way
+    ubfx    r3, r0, #13, #15        // the last set
+    clz     r4, r2                  // the place of the way
+1:  mov     r5, r2
+2:  lsl     r6, r5, r4
+    orr     r6, r6, r3, lsl r1
+    mcr     p15, 0, r6, c7, c6, 2   // DCISW
+    subs    r5, r5, #1
+    bpl     2b
+    subs    r3, r3, #1
+    bpl     1b
+    dsb     sy
     bx      lr
 
     // Another CPU goes on in the final translation, whose first level is at r5. Clobbers r0.

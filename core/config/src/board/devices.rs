@@ -175,7 +175,7 @@ pub(super) fn timer(root: &At<'_>, gic: &At<'_>) -> Timer {
 }
 
 /// The interrupt at `index` of the node, if it is connected to the GIC.
-fn interrupt(at: &At<'_>, gic: &At<'_>, index: usize) -> Option<IntId> {
+pub(super) fn interrupt(at: &At<'_>, gic: &At<'_>, index: usize) -> Option<IntId> {
     match line(at, gic, index) {
         Line::Gic { id, .. } => Some(id),
         Line::None | Line::Other => None,

@@ -207,6 +207,10 @@ impl<'a> HostTree<'a> {
         let kinds = [
             ("arm,armv8-timer", "the timer"),
             ("arm,armv7-timer", "the timer"),
+            ("arm,cortex-a9-global-timer", "the timer"),
+            ("arm,cortex-a5-global-timer", "the timer"),
+            ("arm,cortex-a9-twd-timer", "the timer"),
+            ("arm,cortex-a5-twd-timer", "the timer"),
             ("arm,psci", "the power control"),
             ("arm,psci-0.2", "the power control"),
             ("arm,psci-1.0", "the power control"),

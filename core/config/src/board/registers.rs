@@ -10,6 +10,9 @@ const GIC_V3_FRAME: u64 = 0x1_0000;
 /// The size and alignment of a frame of a GICv2 (IHI 0048B, 4.1.1), and the least size of its
 /// parts.
 const GIC_V2_FRAME: u64 = 0x1000;
+/// The size and alignment of a CPU interface of a GICv1, as the Cortex-A9's (DDI 0407, 1.5), which lacks what a
+/// GICv2 has in the second page. The hypervisor asks the interface for its version.
+const GIC_V1_CPU: u64 = 0x100;
 /// The bytes that are used of a PL011 (DDI 0183G, 3.2: up to UARTICR), and the alignment of such
 /// ports.
 const PL011: (u64, u64) = (0x48, 0x100);
@@ -37,7 +40,11 @@ impl BoardTree<'_> {
                 ..
             } => {
                 check("GICD", distributor, (GIC_V2_FRAME, GIC_V2_FRAME))?;
-                check("GICC", cpu, (GIC_V2_FRAME, GIC_V2_FRAME))?;
+                let least = match virtualization {
+                    Some(_) => GIC_V2_FRAME,
+                    None => GIC_V1_CPU,
+                };
+                check("GICC", cpu, (least, least))?;
                 if let Some((control, guest)) = virtualization {
                     check("GICH", control, (GIC_V2_FRAME, GIC_V2_FRAME))?;
                     check("GICV", guest, (GIC_V2_FRAME, GIC_V2_FRAME))?;

@@ -3,6 +3,7 @@
 mod bindings;
 mod devices;
 mod express;
+mod global_timer;
 mod trees;
 
 use dtoolkit::model::{DeviceTreeNode, DeviceTreeProperty};

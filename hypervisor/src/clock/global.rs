@@ -1,0 +1,99 @@
+//! The global timer of Cortex-A5 and A9, and its frequency.
+
+use super::{Clock, Registers};
+use crate::fatal::refuse;
+use hanok_arm_common::GlobalTimer;
+use hanok_config::{BoardTree, Enable, Gic, GlobalTimer as GlobalTimerNode};
+use hanok_types::{Address, Hpa, Hva, IntId, PAGE_SIZE, Span};
+
+/// No interrupt is the guests' timer's, which is emulated: this PPI is not there on these CPUs (DDI 0407, 3.1.2).
+const NONE: IntId = IntId::new(16);
+
+/// The clock of a board whose CPUs have no generic timer. Refuses a board without a global timer, or whose
+/// frequency nothing tells.
+pub fn clock(tree: &BoardTree<'_>) -> Clock {
+    let found = tree.global_timer();
+    let Some(found) = found.filter(|timer| is_mapped(tree, timer)) else {
+        refuse(format_args!(
+            "the CPU has no generic timer, and the board's device tree has no global timer beside \
+             the interrupt controller"
+        ))
+    };
+    // SAFETY: the board's global timer, mapped as a device with the final translation, and driven by the
+    // hypervisor alone.
+    let timer = unsafe { GlobalTimer::start(Hva::new(found.registers.start().get())) };
+    let timer = match timer {
+        Ok(timer) => timer,
+        Err(error) => refuse(format_args!("the global timer: {error}")),
+    };
+    let known = found.frequency.filter(|frequency| *frequency != 0);
+    let frequency = match (known, tree.cpus.first().map(|cpu| cpu.enable)) {
+        (Some(frequency), _) => frequency.into(),
+        (None, Some(Enable::SystemFlags(registers))) => measure(&timer, registers),
+        _ => refuse(format_args!(
+            "the board's device tree does not say how fast the global timer counts: its node \
+             needs a fixed clock"
+        )),
+    };
+    Clock {
+        registers: Registers {
+            global_timer: Some(timer),
+        },
+        frequency,
+        own: found.interrupt,
+        guests: NONE,
+    }
+}
+
+/// Whether the timer is in the page of the CPU interface, as with each CPU that has one (DDI 0407, 1.5).
+fn is_mapped(tree: &BoardTree<'_>, timer: &GlobalTimerNode) -> bool {
+    let page = |span: &Span<Hpa>| span.start().align_down(PAGE_SIZE);
+    matches!(&tree.gic, Gic::V2 { cpu, .. } if page(cpu) == page(&timer.registers))
+}
+
+/// The frequency of the reference, SYS_24MHZ of a Versatile Express (DUI 0447).
+const REFERENCE: u64 = 24_000_000;
+/// How many of its ticks are measured: ten milliseconds.
+const MEASURED: u32 = 240_000;
+/// Ticks of the timer that take at least a second, and not minutes.
+const TOO_MANY: u64 = 1 << 30;
+/// To what the result is rounded: what the clocks of CPUs are multiples of, and more than a measurement
+/// is wrong by.
+const STEP: u64 = 100_000;
+
+/// The timer's frequency, by the board's counter whose frequency is known.
+fn measure(timer: &GlobalTimer, system_registers: Hpa) -> u64 {
+    const SYS_24MHZ: u64 = 0x5c;
+    let at = (system_registers.get() + SYS_24MHZ) as *const u32;
+    // SAFETY: the board's system registers, mapped as a device by the layout; reading has no effect.
+    let reference = || unsafe { at.read_volatile() };
+    let begin = together(timer, reference);
+    while reference().wrapping_sub(begin.1) < MEASURED {
+        if timer.counter().wrapping_sub(begin.0) > TOO_MANY {
+            refuse(format_args!(
+                "the board's 24 MHz counter does not count, by which the global timer's frequency is \
+                 measured: give the timer's node a fixed clock"
+            ));
+        }
+    }
+    let end = together(timer, reference);
+    let ticks = u64::from(end.1.wrapping_sub(begin.1)).max(1);
+    let counted = end.0.wrapping_sub(begin.0);
+    let frequency = counted.saturating_mul(REFERENCE) / ticks;
+    ((frequency + STEP / 2) / STEP * STEP).max(STEP)
+}
+
+/// Values of both counters at one moment: of several attempts the shortest, as an emulator may be interrupted
+/// between two reads.
+fn together(timer: &GlobalTimer, reference: impl Fn() -> u32) -> (u64, u32) {
+    let mut best = (u64::MAX, 0, 0);
+    for _ in 0..16 {
+        let before = timer.counter();
+        let at = reference();
+        let took = timer.counter().wrapping_sub(before);
+        if took < best.0 {
+            best = (took, before.wrapping_add(took / 2), at);
+        }
+    }
+    (best.1, best.2)
+}

@@ -112,6 +112,7 @@ fn system(
             rules::files(report, boards_dir, &draft, description.board.architecture());
         rules::guest(report, boards_dir, &draft);
         rules::rewrite(report, &description.board, &draft);
+        rules::deprivileged(report, &description.board, &draft);
         let vm = draft.finish(cpus, architecture, report);
         description.vms.extend(vm);
     }

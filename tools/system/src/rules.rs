@@ -329,6 +329,26 @@ pub(crate) fn rewrite(report: &mut Report, board: &Board, draft: &Draft) {
     report.refuse(&rewrite.span, Words::new(what, why, "remove it"));
 }
 
+/// Refuses what a VM cannot have yet where no hardware helps.
+pub(crate) fn deprivileged(report: &mut Report, board: &Board, draft: &Draft) {
+    if !board.is_deprivileged() {
+        return;
+    }
+    if let Some(vcpus) = draft.vcpus.as_ref().filter(|vcpus| vcpus.value > 1) {
+        let what = format!("{} vCPUs on board {}", vcpus.value, board.name);
+        let why = "without virtualization extensions a VM has one vCPU so far";
+        report.refuse(&vcpus.span, Words::new(what, why, "write `vcpus = 1`"));
+    }
+    for device in &draft.devices {
+        let what = format!("device {:?} on board {}", device.value, board.name);
+        let why = "without virtualization extensions a VM can have no device of the board so far";
+        report.refuse(
+            &device.span,
+            Words::new(what, why, "remove it from `devices`"),
+        );
+    }
+}
+
 /// A U-Boot is for one of the two instruction sets.
 fn u_boot_is_for(
     report: &mut Report,

@@ -14,7 +14,8 @@ const BOARD: &str = "qemu-virt-arm-pl1";
 
 /// [`SOUND`] on that board, with these lines added to its VM.
 fn described(more: &str) -> String {
-    SOUND.replace("\"qemu-virt\"", &format!("{BOARD:?}")) + more
+    let board = SOUND.replace("\"qemu-virt\"", &format!("{BOARD:?}"));
+    board.replace("vcpus = 2", "vcpus = 1") + more
 }
 
 /// Whether the VM's kernel is to be rewritten.
@@ -136,4 +137,19 @@ fn an_unpacked_kernel_begins_where_its_unpacker_would_begin_it() {
         ..raw
     });
     assert!(found.unwrap_err()[0].what.contains("makes no sense"));
+}
+
+#[test]
+fn what_a_vm_cannot_have_without_hardware_is_refused() {
+    let more = described("devices = [\"pl061@9030000\"]\n").replace("vcpus = 1", "vcpus = 2");
+    let found = refusals(&more).join("\n");
+    for words in [
+        "2 vCPUs on board qemu-virt-arm-pl1",
+        "fix: write `vcpus = 1`",
+        "device \"pl061@9030000\" on board qemu-virt-arm-pl1",
+        "fix: remove it from `devices`",
+    ] {
+        assert!(found.contains(words), "{words}: {found}");
+    }
+    assert!(load(&described("")).is_ok());
 }

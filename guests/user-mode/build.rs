@@ -54,6 +54,7 @@ fn list(cases: &[Case], patched: &Patched) -> String {
             Form::Trampoline => "Trampoline",
             Form::Word => "Word",
             Form::Trap | Form::Index => "Trap",
+            _ => panic!("no lookalike is replaced"),
         };
         let (register, flags) = match case.behind {
             Behind::Nothing => (false, false),

@@ -26,22 +26,16 @@ impl Kind for Arm32 {
     fn counter(&self) -> u64 {
         match &self.global_timer {
             None => read!("cntpct_el0"),
-            Some(timer) => count(timer),
+            // In line: a call would make its callers save registers, also where there is no such timer.
+            Some(timer) => timer.counter(),
         }
     }
 
-    /// At PL1 the hypervisor's timer is PL1's physical one (DDI 0406C, chapter B8), or the global one.
     fn set_timer(&self, due: Deadline) {
-        if let Some(timer) = &self.global_timer {
-            return timer.set(due);
+        if is_deprivileged() {
+            return self.set_timer_at_pl1(due);
         }
-        let deprivileged = is_deprivileged();
         match due.ticks() {
-            Some(at) if deprivileged => {
-                write!("cntp_cval_el0", at);
-                write!("cntp_ctl_el0", 1);
-            }
-            None if deprivileged => write!("cntp_ctl_el0", 0),
             Some(at) => {
                 write!("cnthp_cval_el2", at);
                 write!("cnthp_ctl_el2", 1);
@@ -68,11 +62,22 @@ impl Kind for Arm32 {
     }
 }
 
-/// Kept out of line: inlined, it would be in each place that reads the counter.
-#[cold]
-#[inline(never)]
-fn count(timer: &GlobalTimer) -> u64 {
-    timer.counter()
+impl Arm32 {
+    /// At PL1 the hypervisor's timer is PL1's physical one (DDI 0406C, chapter B8), or the global one.
+    #[cold]
+    #[inline(never)]
+    fn set_timer_at_pl1(&self, due: Deadline) {
+        if let Some(timer) = &self.global_timer {
+            return timer.set(due);
+        }
+        match due.ticks() {
+            Some(at) => {
+                write!("cntp_cval_el0", at);
+                write!("cntp_ctl_el0", 1);
+            }
+            None => write!("cntp_ctl_el0", 0),
+        }
+    }
 }
 
 impl CpuRegisters for Arm32 {

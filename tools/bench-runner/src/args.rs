@@ -80,6 +80,8 @@ pub enum BenchBoard {
     QemuVirtGicv2,
     /// 32 bit, GICv2.
     QemuVirtArm,
+    /// 32 bit, GICv2, without virtualization extensions.
+    QemuVirtArmPl1,
 }
 
 /// Which interrupt controllers are measured with.

@@ -201,8 +201,7 @@ impl Boards<'_> {
             cores: Some(if job.load == Load::Ipi { 2 } else { 1 }),
             memory: Some(BOARD_MEMORY),
             vm: VmOverrides {
-                kernel: (job.load == Load::Linux)
-                    .then(|| materials::kernel(self.plan.architecture).to_owned()),
+                kernel: (job.load == Load::Linux).then(|| materials::kernel(self.plan).to_owned()),
                 cmdline: words,
                 ..VmOverrides::default()
             },

@@ -26,7 +26,7 @@ pub fn check(root: &Path, args: &BenchArgs, plan: &Plan, now: &Results) -> Outco
     if let Some(commit) = &args.compare {
         let history = History::load(&folder(root)).blame(Code::Refused)?;
         let machines = plan.gics.iter();
-        let machines = machines.map(|gic| Machine::id_of(&plan.cpu, *gic));
+        let machines = machines.map(|gic| Machine::id_of(&plan.cpu, plan.extensions, *gic));
         entries(&history, commit, machines).blame(Code::Usage)?;
     }
     Ok(())
@@ -153,6 +153,7 @@ mod tests {
             cpu: "cortex-a57".into(),
             gic: Gic::V3,
             bits: 64,
+            extensions: true,
             memory_mib: 256,
             qemu: "10.0.2".into(),
             kernel: "6.1".into(),

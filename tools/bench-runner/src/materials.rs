@@ -62,9 +62,17 @@ const fn names(architecture: Architecture) -> &'static Names {
 }
 
 /// The kernel of every guest, as a description names it: the board says for which architecture.
-pub fn kernel(architecture: Architecture) -> &'static str {
-    let reference = names(architecture).kernel;
+pub fn kernel(plan: &Plan) -> &'static str {
+    let reference = kernel_reference(plan.architecture, plan.extensions);
     reference.strip_suffix(":armhf").unwrap_or(reference)
+}
+
+/// The kernel of every guest. CPUs without virtualization extensions have no long descriptors.
+const fn kernel_reference(architecture: Architecture, extensions: bool) -> &'static str {
+    match architecture {
+        Architecture::Arm if !extensions => "debian:6.1:armhf",
+        _ => names(architecture).kernel,
+    }
 }
 
 /// The address of the 32-bit payload in Xen, which gives its first domain 256 MiB from 0x6000_0000
@@ -122,10 +130,15 @@ pub struct Versions {
 
 /// The references in the cache for everything that `sides` need on an architecture, with Linux as a
 /// guest or without, and words about them.
-pub fn wanted(architecture: Architecture, sides: &[Side], linux: bool) -> Vec<(String, String)> {
+pub fn wanted(
+    architecture: Architecture,
+    extensions: bool,
+    sides: &[Side],
+    linux: bool,
+) -> Vec<(String, String)> {
     let names = names(architecture);
     let mut all: Vec<_> = system::wanted_qemu().into_iter().collect();
-    let kernel = KernelSpec::parse(names.kernel);
+    let kernel = KernelSpec::parse(kernel_reference(architecture, extensions));
     all.extend(kernel.map(|spec| (spec.reference(), system::kernel_words(&spec))));
     let mut add = |reference: String, words: &str| all.push((reference, words.to_owned()));
     add(names.busybox.to_owned(), system::BUSYBOX_WORDS);
@@ -168,7 +181,10 @@ impl Materials {
         if linux {
             store.want_non_free();
         }
-        system::ask_consent(store, &wanted(plan.architecture, &plan.sides, linux))?;
+        system::ask_consent(
+            store,
+            &wanted(plan.architecture, plan.extensions, &plan.sides, linux),
+        )?;
         let found = Self::found(root, store, plan, dir).blame(Code::Setup)?;
         if plan.wants(Side::Hanok) {
             cargo::hypervisor_of(root, plan.architecture).blame(Code::Refused)?;
@@ -179,7 +195,8 @@ impl Materials {
     fn found(root: &Path, store: &Store, plan: &Plan, dir: &Path) -> Result<Self> {
         let architecture = plan.architecture;
         let names = names(architecture);
-        let spec = KernelSpec::parse(names.kernel).context("no reference of a kernel")?;
+        let reference = kernel_reference(architecture, plan.extensions);
+        let spec = KernelSpec::parse(reference).context("no reference of a kernel")?;
         let kernel = store.kernel(&spec)?;
         let xen = plan.wants(Side::Xen).then(|| xen(store, names));
         let xen = xen.transpose()?;

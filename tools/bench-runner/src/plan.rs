@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hanok_bench::{FIGURES, Figure, Gic, Group, Side};
+use hanok_bench::{Figure, Gic, Group, Side, figures_on};
 use hanok_system::Architecture;
 
 use crate::args::{BenchArgs, BenchBoard, Gics};
@@ -88,6 +88,8 @@ impl Job {
 pub struct Plan {
     /// Of every machine, and of what runs on it.
     pub architecture: Architecture,
+    /// Whether the CPUs have the virtualization extensions.
+    pub extensions: bool,
     /// One machine each.
     pub gics: Vec<Gic>,
     /// The CPU model of all machines.
@@ -111,15 +113,19 @@ impl Plan {
     /// A side that does not exist on the board.
     pub fn of(args: &BenchArgs) -> Outcome<Self> {
         let architecture = match args.board {
-            Some(BenchBoard::QemuVirtArm) => Architecture::Arm,
+            Some(BenchBoard::QemuVirtArm | BenchBoard::QemuVirtArmPl1) => Architecture::Arm,
             _ => Architecture::Arm64,
         };
-        let there = sides_on(architecture);
+        let extensions = args.board != Some(BenchBoard::QemuVirtArmPl1);
+        let there = sides_on(architecture, extensions);
         if let Some(side) = args.sides.iter().find(|side| !there.contains(side)) {
-            let why = format!(
-                "there is no {} on a 32-bit board: Linux gave it up for 32-bit hosts in 5.7",
-                side.title()
-            );
+            let name = side.title();
+            let why = match side {
+                Side::Kvm => format!(
+                    "there is no {name} on a 32-bit board: Linux gave it up for 32-bit hosts in 5.7"
+                ),
+                _ => format!("there is no {name} on a board without virtualization extensions"),
+            };
             return Err(failure(Code::Usage, why));
         }
         let sides: &[Side] = match (args.sides.is_empty(), args.quick) {
@@ -131,13 +137,14 @@ impl Plan {
         let cpu = args.cpu.as_deref().unwrap_or(default_cpu(architecture));
         Ok(Self {
             architecture,
+            extensions,
             gics: gics(args),
             cpu: cpu.to_owned(),
             sides: Side::ALL
                 .into_iter()
                 .filter(|side| sides.contains(side))
                 .collect(),
-            figures: FIGURES
+            figures: figures_on(extensions)
                 .iter()
                 .copied()
                 .filter(|one| wanted(one.id))
@@ -169,6 +176,7 @@ impl Plan {
     /// The board of `boards/` with this interrupt controller.
     pub fn board(&self, gic: Gic) -> &'static str {
         match (self.architecture, gic) {
+            (Architecture::Arm, _) if !self.extensions => "qemu-virt-arm-pl1",
             (Architecture::Arm, _) => "qemu-virt-arm",
             (Architecture::Arm64, Gic::V2) => "qemu-virt-gicv2",
             (Architecture::Arm64, Gic::V3) => "qemu-virt",
@@ -226,7 +234,10 @@ impl Plan {
 fn gics(args: &BenchArgs) -> Vec<Gic> {
     match (args.board, args.gic, args.quick) {
         (Some(BenchBoard::QemuVirt), ..) => vec![Gic::V3],
-        (Some(BenchBoard::QemuVirtGicv2 | BenchBoard::QemuVirtArm), ..) => vec![Gic::V2],
+        (
+            Some(BenchBoard::QemuVirtGicv2 | BenchBoard::QemuVirtArm | BenchBoard::QemuVirtArmPl1),
+            ..,
+        ) => vec![Gic::V2],
         (None, Gics::Two, _) => vec![Gic::V2],
         (None, Gics::Three, _) | (None, Gics::Both, true) => vec![Gic::V3],
         (None, Gics::Both, false) => vec![Gic::V3, Gic::V2],
@@ -235,9 +246,12 @@ fn gics(args: &BenchArgs) -> Vec<Gic> {
 
 /// The sides that there are: Linux 5.7 took KVM's 32-bit host out (its commit "arm: Remove 32bit
 /// KVM host support"), and Debian's armhf kernels have none.
-pub fn sides_on(architecture: Architecture) -> &'static [Side] {
+///
+/// Without the virtualization extensions there is no other: Xen needs them, and its paravirtualized port is gone.
+pub fn sides_on(architecture: Architecture, extensions: bool) -> &'static [Side] {
     match architecture {
         Architecture::Arm64 => &Side::ALL,
+        Architecture::Arm if !extensions => &[Side::Native, Side::Hanok],
         Architecture::Arm => &[Side::Native, Side::Hanok, Side::Xen],
     }
 }

@@ -134,6 +134,7 @@ fn machine(gic: Gic, boards: &Boards) -> Machine {
     Machine {
         cpu: boards.plan.cpu.clone(),
         bits: bits(boards.plan.architecture),
+        extensions: boards.plan.extensions,
         gic,
         memory_mib: GUEST_MEMORY >> 20,
         qemu: boards.materials.qemu.version().to_owned(),

@@ -6,6 +6,7 @@
 
 use crate::figure::Figure;
 
+mod in_user_mode;
 mod lmbench;
 mod micro;
 
@@ -13,6 +14,16 @@ impl Figure {
     /// The figure named `id`.
     pub fn find(id: &str) -> Option<&'static Self> {
         FIGURES.iter().copied().find(|figure| figure.id == id)
+    }
+}
+
+/// Every figure as it is judged on a machine, in the order in which they are shown. `extensions` says whether the
+/// machine's CPU has the virtualization extensions ([`Machine::extensions`](crate::Machine::extensions)).
+pub const fn figures_on(extensions: bool) -> &'static [&'static Figure] {
+    if extensions {
+        FIGURES
+    } else {
+        in_user_mode::FIGURES
     }
 }
 

@@ -21,7 +21,7 @@ mod verdict;
 
 pub use compare::{Change, Comparison};
 pub use figure::{Better, Figure, Group, Limit, Published, PublishedAs, Terms, Unit};
-pub use figures::FIGURES;
+pub use figures::{FIGURES, figures_on};
 pub use history::{Entry, History, HistoryError};
 pub use machine::{Gic, Machine, Side};
 pub use model::{

@@ -82,6 +82,9 @@ pub struct Machine {
     /// Whether it is a 64-bit or a 32-bit machine.
     #[serde(default = "sixty_four")]
     pub bits: u32,
+    /// Whether the CPU has the virtualization extensions. On one without them the guest's kernel runs in User mode.
+    #[serde(default = "with_extensions", skip_serializing_if = "bool::clone")]
+    pub extensions: bool,
     /// The interrupt controller.
     pub gic: Gic,
     /// The guest's memory in MiB.
@@ -105,23 +108,33 @@ const fn sixty_four() -> u32 {
     64
 }
 
+const fn with_extensions() -> bool {
+    true
+}
+
 impl Machine {
-    /// The machine in a word that may name a file: `cortex-a57-gicv3`.
+    /// The machine in a word that may name a file: `cortex-a57-gicv3`, `cortex-a15-pl1-gicv2`.
     pub fn id(&self) -> String {
-        Self::id_of(&self.cpu, self.gic)
+        Self::id_of(&self.cpu, self.extensions, self.gic)
     }
 
-    /// The [`Machine::id`] of a machine with `cpu` and `gic`.
-    pub fn id_of(cpu: &str, gic: Gic) -> String {
+    /// The [`Machine::id`] of a machine with `cpu`, which has the virtualization extensions or not, and `gic`.
+    pub fn id_of(cpu: &str, extensions: bool, gic: Gic) -> String {
         let cpu = cpu.chars().map(|c| match c {
             c if c.is_ascii_alphanumeric() || c == '-' => c.to_ascii_lowercase(),
             _ => '-',
         });
-        format!("{}-{}", cpu.collect::<String>(), gic.id())
+        let without = if extensions { "" } else { "-pl1" };
+        format!("{}{without}-{}", cpu.collect::<String>(), gic.id())
     }
 
     /// The machine as a reader is shown it.
     pub fn title(&self) -> String {
-        format!("{} with {}", self.cpu, self.gic.title())
+        let without = if self.extensions {
+            ""
+        } else {
+            ", without virtualization extensions"
+        };
+        format!("{} with {}{without}", self.cpu, self.gic.title())
     }
 }

@@ -4,7 +4,7 @@
 //! ([`Judged::doubtful`]): a limit is not reached by luck.
 
 use crate::figure::{Better, Figure, Terms};
-use crate::figures::FIGURES;
+use crate::figures::figures_on;
 use crate::machine::Side;
 use crate::model::Run;
 use crate::stats::Summary;
@@ -103,7 +103,7 @@ pub fn judge(figure: &'static Figure, run: &Run) -> Judged {
 
 /// Every figure of the catalogue as Hanok has it in `run`.
 pub fn judge_all(run: &Run) -> Vec<Judged> {
-    let figures = FIGURES.iter();
+    let figures = figures_on(run.machine.extensions).iter();
     figures.map(|figure| judge(figure, run)).collect()
 }
 

@@ -10,6 +10,7 @@ fn run(values: &[(&str, Side, &[f64])]) -> Run {
         cpu: "cortex-a57".into(),
         gic: Gic::V3,
         bits: 64,
+        extensions: true,
         memory_mib: 256,
         qemu: String::new(),
         kernel: String::new(),

@@ -5,7 +5,7 @@ use crate::board::{Architecture, Board};
 use crate::diagnostic::{Report, Words, nearest};
 use crate::draft::Draft;
 use crate::files::{self, Named};
-use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef};
+use crate::source::{BUSYBOX, Boot, FirmwareRef, Flavour, InitramfsRef, KernelRef};
 use crate::table::At;
 use crate::{kernel, layout, recognise, size, time};
 use hanok_config::{DEFAULT_SLICE, MAX_DEVICES, MAX_MEMORY, SLICES};
@@ -333,6 +333,22 @@ pub(crate) fn rewrite(report: &mut Report, board: &Board, draft: &Draft) {
 pub(crate) fn deprivileged(report: &mut Report, board: &Board, draft: &Draft) {
     if !board.is_deprivileged() {
         return;
+    }
+    let long = |boot: &&At<Boot>| {
+        let flavour = Flavour::LongDescriptors;
+        matches!(&boot.value, Boot::Kernel(KernelRef::Debian { flavour: of, .. }) if *of == flavour)
+    };
+    if let Some(boot) = draft.boot.as_ref().filter(long) {
+        let what = format!(
+            "a kernel with long descriptors (LPAE) on board {}",
+            board.name
+        );
+        let why =
+            "CPUs without virtualization extensions have none, and such a kernel stops at once";
+        report.refuse(
+            &boot.span,
+            Words::new(what, why, "give it the kernel without `-lpae`"),
+        );
     }
     if let Some(vcpus) = draft.vcpus.as_ref().filter(|vcpus| vcpus.value > 1) {
         let what = format!("{} vCPUs on board {}", vcpus.value, board.name);

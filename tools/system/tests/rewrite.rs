@@ -152,4 +152,9 @@ fn what_a_vm_cannot_have_without_hardware_is_refused() {
         assert!(found.contains(words), "{words}: {found}");
     }
     assert!(load(&described("")).is_ok());
+    let found = refusals(&described("").replace("debian:6.1", "debian:6.1-lpae"));
+    assert!(
+        found.len() == 1 && found[0].contains("with long descriptors (LPAE)"),
+        "{found:?}"
+    );
 }

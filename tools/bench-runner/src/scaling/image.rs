@@ -32,7 +32,7 @@ fn build(boards: &Boards, vms: usize) -> Result<(f64, f64)> {
         .gics
         .first()
         .map_or("qemu-virt", |gic| plan.board(*gic));
-    let kernel = materials::kernel(plan.architecture);
+    let kernel = materials::kernel(plan);
     let mut text = format!(
         "board = \"{board}\"\ncpu = \"{}\"\ncores = 1\nmemory = \"2G\"\n",
         plan.cpu

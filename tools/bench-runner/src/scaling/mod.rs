@@ -142,7 +142,7 @@ fn prepare(boards: &Boards, case: Case) -> Outcome<Prepared> {
     if let Some(idle) = case.idle_domains() {
         return Ok((boards.xen_beside(&case.name(), gic, &words, idle)?, None));
     }
-    let kernel = materials::kernel(plan.architecture);
+    let kernel = materials::kernel(plan);
     let system = case.system((board, &plan.cpu), &words, kernel);
     let path = boards.dir.join(case.name()).with_extension("toml");
     repo::write_whole(&path, system.description().as_bytes()).blame(Code::Output)?;

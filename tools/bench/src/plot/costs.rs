@@ -5,7 +5,7 @@
 
 use super::mark::mark;
 use crate::figure::{Figure, Group, PublishedAs, Terms};
-use crate::figures::FIGURES;
+use crate::figures::figures_on;
 use crate::format;
 use crate::machine::{Machine, Side};
 use crate::model::Run;
@@ -51,7 +51,7 @@ pub(crate) fn draw(run: &Run) -> Option<Element> {
 }
 
 fn rows(run: &Run) -> Vec<Row> {
-    let figures = FIGURES.iter();
+    let figures = figures_on(run.machine.extensions).iter();
     let rows = figures
         .filter(|figure| figure.group == Group::Lmbench && figure.terms() == Terms::Ratio)
         .map(|figure| Row {

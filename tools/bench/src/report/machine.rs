@@ -2,7 +2,7 @@
 
 use super::{details, tables};
 use crate::figure::{Figure, Group};
-use crate::figures::FIGURES;
+use crate::figures::figures_on;
 use crate::format;
 use crate::machine::{Machine, Side};
 use crate::model::Run;
@@ -101,7 +101,9 @@ fn lmbench(run: &Run) -> Vec<Element> {
 }
 
 fn mechanisms(run: &Run) -> Vec<Element> {
-    let figures = FIGURES.iter().filter(|figure| figure.group == Group::Micro);
+    let figures = figures_on(run.machine.extensions)
+        .iter()
+        .filter(|figure| figure.group == Group::Micro);
     let cards: Vec<_> = figures.filter_map(|figure| card(figure, run)).collect();
     if cards.is_empty() {
         return Vec::new();

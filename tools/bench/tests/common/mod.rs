@@ -15,6 +15,7 @@ pub fn machine(gic: Gic) -> Machine {
         cpu: "cortex-a57".into(),
         gic,
         bits: 64,
+        extensions: true,
         memory_mib: 256,
         qemu: "10.0.2".into(),
         kernel: "6.1.0-28-arm64".into(),

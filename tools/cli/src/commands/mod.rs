@@ -143,8 +143,8 @@ fn everything() -> Vec<(String, String)> {
     all.push((runnable::reference(TEST_PROGRAM), program));
     all.push((TEST_PACKAGE.to_owned(), system::package_words(TEST_PACKAGE)));
     for architecture in [Architecture::Arm64, Architecture::Arm] {
-        let sides = bench::sides_on(architecture);
-        all.extend(bench::wanted(architecture, sides, true));
+        let sides = bench::sides_on(architecture, true);
+        all.extend(bench::wanted(architecture, true, sides, true));
     }
     all.sort();
     all.dedup();

@@ -15,9 +15,9 @@ use hanok_pcpu::VmUnit;
 use hanok_types::{Regs, platform};
 
 /// First-level tables of a vCPU's shadow.
-const ROOTS: usize = 8;
+const ROOTS: usize = 64;
 /// Second-level tables of a vCPU's shadow.
-const TABLES: usize = 512;
+const TABLES: usize = 1024;
 /// The frames that a vCPU's shadow needs, with what alignment wastes, and its page.
 pub const FRAMES: u64 = (ROOTS * 4 + 2 * TABLES / 4 + 1) as u64;
 

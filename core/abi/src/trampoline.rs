@@ -30,6 +30,9 @@ use crate::trap::trap_a32;
 pub const PAGE: u32 = 0x1000;
 /// The size of a triple in bytes: doorbell, code, plain alias.
 pub const TRIPLE: u32 = 3 * PAGE;
+/// The most triples of one kernel that the hypervisor maps the virtual CPU's page for: so many doorbells it has to
+/// close at once.
+pub const MOST_TRIPLES: u32 = 256;
 /// The distance from the doorbell page to the code page.
 pub const TO_CODE: u32 = PAGE;
 /// The part of a code page in which trampolines may be: from there they reach the fields of both

@@ -3,7 +3,7 @@
 use crate::host::Host;
 use crate::slot::{Slot, Stage, Work};
 use crate::traps::Traps;
-use hanok_abi::trampoline::{TO_CODE, TRIPLE, room};
+use hanok_abi::trampoline::{MOST_TRIPLES, TO_CODE, TRIPLE, room};
 use hanok_decode::aarch32::Encoding;
 use hanok_hal::AccessError;
 use hanok_proof::{Place, is_part_of_doubt};
@@ -67,9 +67,6 @@ pub(crate) enum Alias {
     /// It can be written always.
     Plain,
 }
-
-/// The most triples of trampolines: what the doorbells of one kernel take to be closed is bounded by it.
-const MOST_TRIPLES: u32 = 256;
 
 /// The number of triples in `added`, by the header in its second page; zero if there is none.
 fn triples(added: Span<Ipa>, host: &impl Host) -> Result<u32, AccessError> {

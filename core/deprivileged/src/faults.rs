@@ -172,6 +172,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let executes = kind == AccessKind::Execute && access.by == Privilege::Kernel;
         if executes
             && matches!(filled, Filled::Made(_))
+            && code.trampolines().is_some()
             && !self.knows_trampolines(address)
             && let Ok(mapping) = walk_code(&space.regime, &access, &view)
         {

@@ -26,7 +26,7 @@ use crate::refusal::{Refusal, Result};
 use crate::scan::{Kind, Scan};
 use crate::site::{Certainty, Site, is_tpidrurw};
 use form::Choice;
-use hanok_abi::trampoline::{Template, enter, t32};
+use hanok_abi::trampoline::{MOST_TRIPLES, TRIPLE, Template, enter, t32};
 use hanok_decode::aarch32::{Encoding, Isa};
 use hanok_instructions::mnemonic;
 use in_place::InPlaceCode;
@@ -178,6 +178,9 @@ impl Rewriting<'_> {
     }
 }
 
+/// The size of the largest area inside a file: the hypervisor maps no more.
+const LARGEST: u32 = MOST_TRIPLES * TRIPLE;
+
 /// Gives sites their trampolines.
 struct TrampolinePlacer<'a> {
     in_place: InPlaceCode<'a>,
@@ -203,7 +206,7 @@ impl<'a> TrampolinePlacer<'a> {
             .zip(scan.base)
             .map(|(range, base)| FreeArea {
                 offset: range.start.wrapping_sub(base) as usize,
-                range,
+                range: range.start..range.end.min(range.start.saturating_add(LARGEST)),
                 appended: false,
             });
         let areas: Vec<_> = found.into_iter().chain(appended).map(Area::new).collect();

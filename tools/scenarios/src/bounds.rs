@@ -86,11 +86,12 @@ const NEIGHBOUR: &str = "[[vm]]\nname = \"neighbour\"\nkernel = \"guest:conforma
 const DEVICE: &str = "devices = [\"pl061@9030000\"]\n";
 /// Rows of a crowd that are longer than [`LIMIT`], by the end of their names, and how long they may be: a write
 /// of GICD_ISACTIVER or GICD_ICACTIVER about 32 SPIs with 32 vCPUs as homes, and one line at the prompt, which no
-/// guest can ask for.
+/// guest can ask for. The line's figure is not the same in each run: keys arrive when the PC has time to send them, and
+/// what looks after them falls into the same pass or the next one (20,500 to 21,100 were seen).
 const LONGER: [(&str, u64); 3] = [
     ("GICD0 0x304", 5_900),
     ("GICD0 0x384", 5_400),
-    ("the prompt", 21_000),
+    ("the prompt", 23_000),
 ];
 /// The largest number of a VM's vCPUs, and of VMs.
 const MOST: usize = 64;

@@ -206,20 +206,23 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     greet(board, tree);
     tell_sources(board);
     let mut cpus = records::prepare(tree, board, &system, &mut arena);
+    let root = layout.table.root();
+    #[cfg(target_arch = "arm")]
+    let mut table = layout.table;
     system::place_vcpus(
         board,
         &system,
         &mut cpus,
         &mut arena,
         #[cfg(target_arch = "arm")]
-        layout.window,
+        crate::deprivileged::Window::new(layout.window, &mut table),
     );
     // All permanent data has its place: from here on the frames have owners.
     let free = system::hand_out(board, arena) >> 10;
     wiring::say(board, format_args!("{free} KiB of RAM free"));
     smp::set_up_first(board, &mut cpus);
     image::check_boot_stack();
-    let cpus = smp::start_others(tree, board, cpus, layout.table.root(), image.start());
+    let cpus = smp::start_others(tree, board, cpus, root, image.start());
     first::enter(cpus)
 }
 

@@ -6,31 +6,58 @@ use crate::fatal::refuse;
 use crate::layout::take;
 use core::cell::OnceCell;
 use hanok_arch::HostContext;
-use hanok_arch::deprivileged::{Code, CodePage, CodePages, Deprivileged, FRAMES, Slot, identity};
+use hanok_arch::deprivileged::{
+    Code, CodePage, CodePages, Deprivileged, FRAMES, PAGES, Place, Slot, identity,
+};
 use hanok_arm_common::frames::Frames;
+use hanok_arm_common::mmu::OwnTable;
 use hanok_hal::{Mutex, VmMemory};
-use hanok_types::PAGE_SIZE;
+use hanok_paging::Stage1Attributes;
+use hanok_types::{Hpa, PAGE_SIZE};
 
 /// The number of a VM's frames with doubtful words that are looked after at a time.
 const SLOTS: usize = 512;
 
-/// One VM's part, which its first vCPU makes.
+/// The window in guests' translations.
 #[derive(Debug)]
+pub struct Window<'a> {
+    /// Its first-level descriptor; `None` if they have none.
+    descriptor: Option<u32>,
+    table: &'a mut OwnTable,
+    /// The pages that vCPUs have there are below this offset.
+    next: u64,
+}
+
+impl<'a> Window<'a> {
+    /// The window with this descriptor, which `table` maps, too.
+    pub fn new(descriptor: Option<u32>, table: &'a mut OwnTable) -> Self {
+        Self {
+            descriptor,
+            table,
+            next: PAGES.start,
+        }
+    }
+
+    /// Shows a frame there. The answer is its offset, or 0 if there is no place.
+    fn show(&mut self, frame: Hpa) -> u32 {
+        let offset = self.next;
+        let at = u64::from(Place::FIRST.address()) + offset;
+        let data = Stage1Attributes::DATA;
+        if !PAGES.contains(&offset) || self.table.map(at, frame, PAGE_SIZE, data).is_err() {
+            return 0;
+        }
+        self.next += PAGE_SIZE;
+        offset as u32
+    }
+}
+
+/// One VM's part, which its first vCPU makes.
+#[derive(Debug, Default)]
 pub struct VmPart {
-    window: Option<u32>,
     code: OnceCell<&'static Mutex<Code>>,
 }
 
 impl VmPart {
-    /// Nothing yet. `window` is the first-level descriptor of the window in guests' translations, where they
-    /// have one.
-    pub fn new(window: Option<u32>) -> Self {
-        Self {
-            window,
-            code: OnceCell::new(),
-        }
-    }
-
     /// Completes the context of a vCPU of `unit` with this affinity.
     pub fn complete(
         &self,
@@ -38,8 +65,9 @@ impl VmPart {
         unit: &VmUnit,
         mpidr: u64,
         arena: &mut Arena,
+        window: &mut Window<'_>,
     ) {
-        let Some(window) = self.window else {
+        let Some(descriptor) = window.descriptor else {
             return;
         };
         let name = &unit.vm.config().name;
@@ -65,7 +93,9 @@ impl VmPart {
         let frames = arena.put(Mutex::new(unsafe { Frames::new(block.start(), FRAMES, 0) }));
         let own = frames.and_then(|frames| {
             let identity = identity(mpidr as u32);
-            Deprivileged::new(identity, code, frames, window)
+            let mut own = Deprivileged::new(identity, code, frames, descriptor)?;
+            own.page_in_window = window.show(own.monitor.page());
+            Some(own)
         });
         context.deprivileged = own.and_then(|own| arena.put(own));
         if context.deprivileged.is_none() {

@@ -274,11 +274,11 @@ pub fn place_vcpus(
     system: &SystemView<'_>,
     cpus: &mut Records,
     arena: &mut Arena,
-    #[cfg(target_arch = "arm")] window: Option<u32>,
+    #[cfg(target_arch = "arm")] mut window: crate::deprivileged::Window<'_>,
 ) {
     for unit in board.vms {
         #[cfg(target_arch = "arm")]
-        let part = crate::deprivileged::VmPart::new(window);
+        let part = crate::deprivileged::VmPart::default();
         for (index, cpu) in unit.vm.config().cpus.iter().enumerate() {
             let name = &unit.vm.config().name;
             let id = VcpuId::new(index as u8);
@@ -292,7 +292,7 @@ pub fn place_vcpus(
             #[cfg_attr(target_arch = "aarch64", expect(unused_mut))]
             let mut context = HostContext::new(hcr, aarch32, starting.cpu.stack);
             #[cfg(target_arch = "arm")]
-            part.complete(&mut context, unit, core.mpidr(), arena);
+            part.complete(&mut context, unit, core.mpidr(), arena, &mut window);
             let vcpu = arena.put(Vcpu::new(unit, core, context));
             let pcpu = starting.cpu.pcpu.as_mut();
             let (Some(pcpu), Some(vcpu)) = (pcpu, vcpu) else {

@@ -8,6 +8,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod crossing;
 pub mod trampoline;
 pub mod trap;
 

@@ -41,6 +41,16 @@ impl VirtualCpu {
         self.system.set(SystemRegister::Tpidrurw, value);
     }
 
+    /// TPIDRURO as the kernel left it, where its writes reach the CPU's own register.
+    pub fn set_tpidruro(&mut self, value: u32) {
+        self.system.set(SystemRegister::Tpidruro, value);
+    }
+
+    /// DACR as the kernel had left it when a program began to run.
+    pub fn set_dacr(&mut self, value: u32) {
+        self.system.set(SystemRegister::Dacr, value);
+    }
+
     pub(crate) fn coprocessor(
         &mut self,
         registers: &mut Registers,

@@ -55,6 +55,7 @@ mod banks;
 mod block;
 mod branch;
 mod coprocessor;
+mod crossing;
 mod data;
 mod exception;
 mod execute;
@@ -77,6 +78,7 @@ mod system;
 mod timer;
 mod unprivileged;
 
+pub use crossing::CrossedBanks;
 pub use exception::{Exception, Fault, FaultStatus, Interrupt, Lines, Vector};
 pub use identity::{Identity, LEVELS};
 pub use memory::{Access, GuestAccess, Refusal, Rights};

@@ -38,6 +38,7 @@ mod access;
 mod answer;
 mod code;
 mod confinement;
+mod crossing;
 mod decoded;
 mod execute;
 mod faults;
@@ -54,6 +55,7 @@ mod window;
 
 pub use answer::{Answer, Device, Stopped, Trap};
 pub use code::{Code, CodePage, CodePages};
+pub use crossing::{Crossing, ThreadRegisters};
 pub use host::Host;
 pub use monitor::{Monitor, Ready};
 pub use slot::Slot;

@@ -7,14 +7,16 @@ use crate::host::Host;
 use crate::page::PageState;
 use crate::translation::{privilege, regime};
 use crate::window::Place;
-use hanok_cpu32::{Destination, Identity, Interrupt, Lines, Registers, SystemRegister, VirtualCpu};
+use hanok_cpu32::{
+    Destination, Identity, Interrupt, Lines, Mode, Registers, SystemRegister, VirtualCpu,
+};
 use hanok_decode::Psr;
 use hanok_hal::{AccessError, Mutex, TableMemory};
 use hanok_paging::shadow::{
     AsidPool, Forgetting, FrameLoss, GuestSpace, HardwareRoot, Invalidation, Owed, Progress, Shadow,
 };
 use hanok_paging::short::ShortRegime;
-use hanok_types::GuestPage;
+use hanok_types::{GuestPage, Hpa};
 
 /// The monitor of one vCPU: its virtual CPU, its shadow tables, and what it is doing. `ROOTS` and
 /// `TABLES` are those of [`Shadow`].
@@ -153,6 +155,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         self.cpu.deliver(&mut self.registers)
     }
 
+    /// The frame of the virtual CPU's page.
+    pub fn page(&self) -> Hpa {
+        self.page.frame
+    }
+
     /// Where the window is.
     pub fn window(&self) -> Place {
         self.window
@@ -160,12 +167,22 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
 
     /// The space that the guest is in, confined or not.
     pub(crate) fn space(&self) -> GuestSpace {
+        self.space_of(self.cpu.mode())
+    }
+
+    /// The space that the guest would be in, in another mode.
+    pub(crate) fn space_of(&self, mode: Mode) -> GuestSpace {
         let regime = regime(&self.cpu);
-        let dacr = self.kernel_domains(regime.dacr);
+        let kernel = mode.is_privileged();
+        let dacr = if kernel {
+            self.kernel_domains(regime.dacr)
+        } else {
+            regime.dacr
+        };
         GuestSpace {
             regime: ShortRegime { dacr, ..regime },
             asid: self.cpu.system(SystemRegister::Contextidr) as u8,
-            confined: self.confined.is_some() && self.cpu.mode().is_privileged(),
+            confined: self.confined.is_some() && kernel,
         }
     }
 

@@ -18,6 +18,7 @@
 
 use crate::answer::Answer;
 use crate::code::Code;
+use crate::crossing::{Crossing, ThreadRegisters};
 use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::page::CpuPage;
@@ -36,11 +37,13 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         self.page.triples != 0 && self.cpu.mode().is_privileged()
     }
 
-    /// The guest has left: takes over what it wrote to the page, and TPIDRURW, which holds `register`. To be called
-    /// once after each exit, before anything else.
-    pub fn left(&mut self, register: u32) {
+    /// The guest has left: takes over how it has crossed, what it wrote to the page, and its thread registers, which hold
+    /// `thread`. To be called once after each exit, before anything else.
+    pub fn left(&mut self, thread: ThreadRegisters, crossing: &Crossing) {
+        self.cpu.set_tpidruro(thread.ro);
+        self.take_crossing(crossing);
         if !self.uses_page() {
-            return self.cpu.set_tpidrurw(register);
+            return self.cpu.set_tpidrurw(thread.rw);
         }
         let (memory, frame) = (self.shadow.memory(), self.page.frame);
         let word = |field: Field| {
@@ -71,16 +74,16 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         self.cpu.system(register)
     }
 
-    /// Writes the page, if the kernel is to be entered.
+    /// Writes the page, if the kernel is to be entered, or may be by a crossing.
     pub(crate) fn show_page(&mut self) {
-        if !self.uses_page() {
+        if self.page.triples == 0 {
             return;
         }
         let changes = self.cpu.page_changes();
         if self.page.shown != Some(changes) {
             self.page.shown = Some(changes);
             Field::all().for_each(|field| self.show_pair(field));
-        } else {
+        } else if self.uses_page() {
             self.show_pair(Field::SPSR);
             self.show_pair(Field::MASK);
         }
@@ -116,7 +119,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     /// The DACR by which the kernel's own accesses are judged.
     pub(crate) fn kernel_domains(&self, dacr: u32) -> u32 {
         const CLIENTS: u32 = 0x5555_5555;
-        if self.uses_page() {
+        if self.page.triples != 0 {
             dacr | !(dacr | dacr >> 1) & CLIENTS
         } else {
             dacr

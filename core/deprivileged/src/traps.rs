@@ -7,7 +7,13 @@
 //! was put.
 //!
 //! The numbers are chosen so that those that Linux uses for purposes of its own are none of them.
+//!
+//! Some instructions of A32 have fixed numbers, by which a backend knows them without a table: those with which a
+//! kernel goes back to its programs, and saves what they had (`hanok_abi::crossing`).
 
+use hanok_abi::crossing::{
+    CROSSING_TRAP, crossing_original, crossing_trap, is_crossing_trap_alone,
+};
 use hanok_decode::aarch32::{Encoding, is_wide};
 use hanok_proof::trap_for;
 
@@ -45,7 +51,10 @@ impl Traps {
     /// The trap for an instruction.
     pub fn trap(&mut self, instruction: Encoding) -> Encoding {
         let found = match instruction {
-            Encoding::A32(word) => place(&mut self.a32, word).map(a32_trap),
+            Encoding::A32(word) => match crossing_trap(word) {
+                Some(trap) => Some(Encoding::A32(trap)),
+                None => place(&mut self.a32, word).map(a32_trap),
+            },
             Encoding::Wide(both) => {
                 place(&mut self.wide, both).map(|index| Encoding::Wide(WIDE | index))
             }
@@ -66,7 +75,10 @@ impl Traps {
     /// The trap for an instruction that has one already.
     pub fn known(&self, instruction: Encoding) -> Encoding {
         let found = match instruction {
-            Encoding::A32(word) => find(&self.a32, word).map(a32_trap),
+            Encoding::A32(word) => match crossing_trap(word) {
+                Some(trap) => Some(Encoding::A32(trap)),
+                None => find(&self.a32, word).map(a32_trap),
+            },
             Encoding::Wide(both) => {
                 find(&self.wide, both).map(|index| Encoding::Wide(WIDE | index))
             }
@@ -88,6 +100,9 @@ impl Traps {
     }
 
     fn a32(&self, word: u32) -> Option<u32> {
+        if word >> 16 == CROSSING_TRAP >> 16 {
+            return crossing_original(word);
+        }
         let index = word >> 4 & 0xff0 | word & 0xf;
         let known = self.a32.get(index as usize).copied();
         known.filter(|known| word & 0xffff_00f0 == A32 && *known != FREE)
@@ -107,6 +122,10 @@ impl Traps {
     /// A word of memory with the instructions that its traps stand for. `next` is the halfword behind it,
     /// and `before` the one before it, as they are in memory.
     pub fn translate(&self, word: u32, before: u16, next: u16) -> u32 {
+        if is_crossing_trap_alone(word) {
+            // It means the same everywhere, and raises no doubt.
+            return word;
+        }
         if let Some(original) = self.a32(word) {
             return original;
         }
@@ -199,6 +218,17 @@ mod tests {
         for half in [0xde02, 0xde18, 0xde19, 0xdeff, 0xde00] {
             assert_eq!(traps.original(Encoding::Narrow(half)), None);
         }
+    }
+
+    #[test]
+    fn parts_of_a_crossing_have_their_own_traps() {
+        let mut traps = Traps::NONE;
+        let (word, trap) = (Encoding::A32(0xe1b0_f00e), Encoding::A32(0xe7fb_02f0));
+        assert_eq!(traps.trap(word), trap);
+        assert_eq!(traps.known(word), trap);
+        assert_eq!(traps.original(trap), Some(word));
+        assert_eq!(traps.translate(0xe7fb_02f0, 0, 0), 0xe7fb_02f0);
+        assert_eq!(traps.translate(0xe7fb_01f0, 0, 0), 0xe952_7fff);
     }
 
     #[test]

@@ -203,6 +203,23 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         })
     }
 
+    /// The root of a view, not confined, that was entered last, and the space that it is of, if the root is there still and
+    /// has an ASID of this CPU. As long as no other function is called, the guest may go there by itself.
+    pub fn latest(&self, view: Privilege, asids: &AsidPool) -> Option<(GuestSpace, HardwareRoot)> {
+        let place = match view {
+            Privilege::Kernel => 0,
+            Privilege::User => 1,
+        };
+        let space = &self.latest[place].as_ref()?.space;
+        let root = &self.roots[self.latest_root(space, view)?];
+        let found = HardwareRoot {
+            table: root.table,
+            asid: asids.holds(root.tag.as_ref()?)?,
+            owed: Owed::Nothing,
+        };
+        Some((*space, found))
+    }
+
     /// Moves the window. What the guest had in the new megabyte goes from all roots.
     pub fn move_window(&mut self, window: Window) -> Owed {
         for number in 0..ROOTS {

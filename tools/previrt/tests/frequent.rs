@@ -1,5 +1,6 @@
 //! Forms that do not trap, where there is room for trampolines inside the file ([`Sites::Frequent`]).
 
+use hanok_abi::crossing::crossing_original;
 use hanok_abi::trampoline::branch_target;
 use hanok_previrt::sample::{self, program};
 use hanok_previrt::site::{Certainty, is_tpidrurw};
@@ -48,6 +49,14 @@ fn an_image_with_room_gets_trampolines_and_silent_traps() {
             }
             Form::Word => assert_eq!((change.was ^ change.is, change.was & 0xfff), (0xc0, 0xf90)),
             Form::Trap => assert_eq!(traps.get(&change.offset), Some(&change.is)),
+            Form::Crossing => {
+                assert!(traps.contains_key(&change.offset), "{change:x?}");
+                assert_eq!(
+                    crossing_original(change.is),
+                    Some(change.was),
+                    "{change:x?}"
+                );
+            }
             form => panic!("{form:?} is not to be needed"),
         }
     }

@@ -8,7 +8,7 @@ use hanok_arm_common::host_gic::KICK;
 use hanok_arm_common::sysreg::{dsb_sy, isb};
 use hanok_cpu32::{Lines, Movement, SystemRegister, TimerAccess, TimerRegister, Wait};
 use hanok_decode::Psr;
-use hanok_deprivileged::{Answer, Device, Stopped, Trap};
+use hanok_deprivileged::{Answer, Crossing, Device, Stopped, ThreadRegisters, Trap};
 use hanok_hal::Backend;
 use hanok_paging::shadow::Owed;
 use hanok_pcpu::{After, FpAccess, Local, Pcpu, guest};
@@ -74,7 +74,11 @@ fn serve(pcpu: &mut Pcpu<Host>, record: &Record, number: u32) -> (Cause, After) 
     registers.general = record.guest.general;
     registers.pc = record.guest.pc.wrapping_sub(distance);
     registers.psr = psr;
-    own.monitor.left(read!("tpidr_el0") as u32);
+    let thread = ThreadRegisters {
+        rw: read!("tpidr_el0") as u32,
+        ro: read!("tpidrro_el0") as u32,
+    };
+    own.monitor.left(thread, &record.crossing);
     let Some(trap) = trap else {
         own.show(&mut vcpu.context.regs);
         return (Cause::Interrupt, interrupted(pcpu));
@@ -283,6 +287,14 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> &'static mut Record {
     let host = memory(vcpu.unit);
     let root = own.prepare(lines, &mut record.asids, &host);
     pay(root.owed);
+    let walks = record.own_table & WALKS;
+    record.crossing = match own.page_in_window {
+        0 => Crossing::NONE,
+        page => {
+            record.page = own.monitor.window().address() + page;
+            own.monitor.crossing(&record.asids, walks)
+        }
+    };
     let Deprivileged {
         monitor, has_fp, ..
     } = &mut **own;
@@ -293,7 +305,7 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> &'static mut Record {
     record.guest.set_general(&monitor.registers.general);
     record.guest.pc = monitor.registers.pc;
     record.guest.psr = monitor.registers.psr.into_bits();
-    record.guest_table = root.table.get() as u32 | record.own_table & WALKS;
+    record.guest_table = root.table.get() as u32 | walks;
     record.guest_asid = root.asid.into();
     record
 }

@@ -39,6 +39,8 @@ pub struct Deprivileged {
     outside: bool,
     /// Whether its VFP registers are in the CPU.
     pub has_fp: bool,
+    /// Where the virtual CPU's page is in the window, by its offset; 0 if it is not there.
+    pub page_in_window: u32,
 }
 
 impl Deprivileged {
@@ -56,6 +58,7 @@ impl Deprivileged {
             code,
             outside: false,
             has_fp: false,
+            page_in_window: 0,
         })
     }
 

@@ -15,14 +15,18 @@
 use crate::{maintain, read, write, write_own};
 use core::arch::asm;
 use core::mem::offset_of;
+use hanok_abi::crossing::{CROSSING_TRAP, CROSSING_TRAPS};
+use hanok_abi::trampoline::Field;
 use hanok_arm_common::cpu;
 use hanok_arm_common::sysreg::{dsb_sy, isb};
-use hanok_deprivileged::Place;
+use hanok_deprivileged::{Crossing, Place};
 use hanok_paging::shadow::AsidPool;
 use hanok_types::PAGE_SIZE;
 
 /// The offset of the records in the window.
 const RECORDS: u64 = PAGE_SIZE;
+/// The offsets in the window of what vCPUs have there.
+pub const PAGES: core::ops::Range<u64> = 2 * PAGE_SIZE..1 << 20;
 /// The ASID of the hypervisor's own translation. ASID 0 is in use between two translations.
 const OWN_ASID: u8 = 255;
 /// The bytes from one record to the next, one for each CPU of a GICv2.
@@ -73,6 +77,14 @@ pub struct Record {
     pub fault: u32,
     /// The A32 word that was undefined, or an SVC.
     pub word: u32,
+    /// Of use to the window's code alone.
+    spare: u32,
+    /// SP of Supervisor mode behind an exception return, of use to the window's code alone.
+    target_sp: u32,
+    /// Where the virtual CPU's page is in the window.
+    pub page: u32,
+    /// How the guest crosses.
+    pub crossing: Crossing,
     /// The ASIDs of this CPU.
     pub asids: AsidPool,
 }
@@ -84,7 +96,7 @@ core::arch::global_asm!(
     .section .text.window, "ax"
     .arm
     // It is less, and so lies in one page.
-    .balign 512
+    .balign 2048
     .global hanok_window
 hanok_window:
     b       .                       // no reset comes here
@@ -104,18 +116,42 @@ hanok_window:
     b       window_leave
     .endm
 
-window_undefined:
-    leave_guest 1
-window_call:
-    leave_guest 2
+    // To another root: its table and ASID. R0 is lost.
+    .macro  change_root table, asid
+    mov     r0, #0
+    mcr     p15, 0, r0, c13, c0, 1  // CONTEXTIDR
+    isb
+    mcr     p15, 0, \table, c2, c0, 0 // TTBR0
+    isb
+    mcr     p15, 0, \asid, c13, c0, 1
+    isb
+    .endm
+
 window_prefetch:
     leave_guest 3
-window_data:
-    leave_guest 4
 window_irq:
     leave_guest 6
 window_fiq:
     leave_guest 7
+
+window_data:
+    str     r0, [sp, #{spare}]
+    mrs     r0, spsr
+    tst     r0, #0xf
+    bne     window_own_data
+    ldr     r0, [sp, #{spare}]
+window_left_by_data:
+    leave_guest 4
+
+    // An access for the guest in the window has failed: it leaves by the instruction that was undefined.
+window_own_data:
+    eor     r0, lr, pc
+    lsrs    r0, r0, #12
+    ldr     r0, [sp, #{spare}]
+    bne     window_left_by_data
+    cps     #0x1b
+    mov     r0, sp
+    mov     r1, #1
 
 window_leave:
     mrs     r2, spsr
@@ -123,7 +159,7 @@ window_leave:
     bne     window_fault
     str     lr, [r0, #{pc}]
     str     r2, [r0, #{psr}]
-    add     r3, r0, #52
+    add     r3, r0, #{banked}
     stmia   r3, {{sp, lr}}^
     clrex
     // The word that was undefined, or SVC: the guest has just executed it, so that it can be read.
@@ -133,15 +169,11 @@ window_leave:
     streq   r3, [r0, #{word}]
     clrex
     cpsid   aif, #0x13
-    ldr     r4, [r0, #{own}]
-    mov     r5, #0
-    mcr     p15, 0, r5, c13, c0, 1  // CONTEXTIDR
-    isb
-    mcr     p15, 0, r4, c2, c0, 0   // TTBR0
-    isb
+    mov     r6, r0
+    ldr     r4, [r6, #{own}]
     mov     r5, #{own_asid}
-    mcr     p15, 0, r5, c13, c0, 1
-    isb
+    change_root r4, r5
+    mov     r0, r6
     ldr     sp, [r0, #{stack}]
     mov     r11, #0
     mov     lr, #0
@@ -162,19 +194,198 @@ hanok_window_enter:
     ldr     lr, [r0, #{pc}]
     ldr     r2, [r0, #{psr}]
     msr     spsr_fsxc, r2
-    add     r3, r0, #52
+    add     r3, r0, #{banked}
     ldmia   r3, {{sp, lr}}^
     nop
     ldr     r4, [r0, #{table}]
     ldr     r5, [r0, #{asid}]
-    mov     r6, #0
-    mcr     p15, 0, r6, c13, c0, 1
-    isb
-    mcr     p15, 0, r4, c2, c0, 0   // TTBR0
-    isb
-    mcr     p15, 0, r5, c13, c0, 1  // CONTEXTIDR
-    isb
-    ldmia   r0, {{r0-r12}}
+    change_root r4, r5
+    ldmia   sp, {{r0-r12}}
+    movs    pc, lr
+
+    // SVC: of a program that may go to its kernel at once, or of anybody else.
+window_call:
+    stmia   sp, {{r0-r4}}
+    ldr     r0, [sp, #{mode}]
+    mrs     r1, spsr
+    cmp     r0, #0x10
+    tsteq   r1, #0xf
+    ldmiane sp, {{r0-r4}}
+    bne     window_left_by_call
+    ldr     r2, [sp, #{page}]
+    str     r1, [r2, #{page_spsr}]
+    lsr     r1, r1, #16
+    ldr     r3, [sp, #{kernel_psr}]
+    str     r3, [r2, #{page_psr}]
+    mov     r3, #0x80               // I
+    str     r3, [r2, #{page_mask}]
+    mrc     p15, 0, r3, c13, c0, 2  // TPIDRURW
+    str     r3, [r2, #{page_tpidrurw}]
+    ldr     r3, [sp, #{tpidrprw}]
+    mcr     p15, 0, r3, c13, c0, 2
+    // User mode's SP and LR go out, those of Supervisor mode come in.
+    add     r3, sp, #{user}
+    stmia   r3, {{sp, lr}}^
+    str     lr, [sp, #{supervisor} + 4]
+    add     r3, sp, #{supervisor}
+    ldmia   r3, {{sp, lr}}^
+    // The flags and GE stay; J and IT do not.
+    bic     r1, r1, #0x700
+    ldr     r3, [sp, #{kernel_psr} + 4]
+    orr     r1, r3, r1, lsl #16
+    msr     spsr_fsxc, r1
+    ldr     lr, [sp, #{vector}]
+    mov     r3, #0x13
+    str     r3, [sp, #{mode}]
+    str     r3, [sp, #{crossed}]
+    ldr     r3, [sp, #{kernel}]
+    ldr     r4, [sp, #{kernel} + 4]
+    change_root r3, r4
+    ldmia   sp, {{r0-r4}}
+    movs    pc, lr
+window_left_by_call:
+    leave_guest 2
+
+    // An undefined instruction: one of a kernel's that may cross, or any other.
+window_undefined:
+    stmia   sp, {{r0-r12}}
+    mrs     r1, spsr
+    lsl     r3, r1, #22
+    cmp     r3, #0x04000000         // of User mode, in A32, not big-endian
+    bne     window_left_by_undefined
+    ldr     r2, [sp, #{mode}]
+    ands    r2, r2, #0xf            // none, or User mode
+    beq     window_left_by_undefined
+    ldr     r0, [lr, #-4]
+    movw    r3, #{trap}
+    cmp     r3, r0, lsr #16
+    bne     window_thread_register
+    uxth    r3, r0
+    sub     r3, r3, #0xf0
+    cmp     r3, #{traps}
+    bhs     window_left_by_undefined
+    tst     r3, #0xf0
+    bne     window_left_by_undefined
+    and     r4, r3, #0xf
+    lsrs    r3, r3, #8
+    bne     window_return
+
+    // STMDB R4, {{SP, LR}}^
+    cmp     r4, #12
+    bhi     window_left_by_undefined
+    ldr     r4, [sp, r4, lsl #2]
+    tst     r4, #3
+    bne     window_left_by_undefined
+    sub     r4, r4, #8
+    add     r5, sp, #{user}
+    ldmia   r5, {{r5, r6}}
+    strt    r5, [r4], #4
+    strt    r6, [r4]
+    ldmia   sp, {{r0-r6}}
+    movs    pc, lr
+
+    // MCR p15, 0, Rt, c13, c0, 3: TPIDRURO
+window_thread_register:
+    movw    r3, #0xee0d
+    cmp     r3, r0, lsr #16
+    bne     window_left_by_undefined
+    uxth    r3, r0
+    ubfx    r4, r0, #12, #4
+    bic     r3, r3, #0xf000
+    cmp     r4, #12
+    movwls  r2, #0x0f70
+    cmpls   r3, r2
+    bne     window_left_by_undefined
+    ldr     r4, [sp, r4, lsl #2]
+    mcr     p15, 0, r4, c13, c0, 3
+    ldmia   sp, {{r0-r4}}
+    movs    pc, lr
+
+window_left_by_undefined:
+    mov     r0, sp
+    mov     r1, #1
+    b       window_leave
+
+    // R3 = 1: LDMDB R2, {{R0-LR}}^ or {{R1-LR}}^ by bit 0 of R4; NOP; ADD SP, #72 or #80 by bit 1; MOVS PC, LR.
+    // R3 = 2: MOVS PC, LR.
+window_return:
+    ldr     r1, [sp, #{user_root}]
+    ldr     r2, [sp, #{page}]
+    cmp     r1, #0
+    ldr     r0, [r2, #{page_spsr}]
+    beq     window_left_by_undefined
+    // To User mode with nothing masked, in no IT block, neither Jazelle nor ThumbEE.
+    bic     r5, r0, #0x20
+    lsl     r5, r5, #23
+    cmp     r5, #0x08000000
+    tsteq   r0, #0x07000000
+    tsteq   r0, #0xfc00
+    ldreq   r5, [r2, #{page_dacr}]
+    ldreq   r6, [sp, #{domains}]
+    cmpeq   r5, r6
+    bne     window_left_by_undefined
+    str     r0, [sp, #{spare}]
+    add     r5, sp, #{banked}
+    stmia   r5, {{sp, lr}}^
+    cmp     r3, #2
+    ldr     r3, [r5]
+    beq     window_go_back
+    cmp     r4, #3
+    bhi     window_left_by_undefined
+    ldr     r0, [sp, #8]            // R2
+    // SP as it is to be, once the rest is done.
+    and     r5, r4, #2
+    add     r3, r3, #72
+    add     r3, r3, r5, lsl #2
+    str     r3, [sp, #{target_sp}]
+    tst     r0, #3
+    bne     window_left_by_undefined
+    tst     r4, #1
+    sub     r0, r0, #8
+    ldrt    r1, [r0], #4
+    ldrt    r2, [r0]
+    add     r5, sp, #{user}
+    stmia   r5, {{r1, r2}}
+    sub     r0, r0, #52
+    ldrt    r1, [r0], #4
+    ldrt    r2, [r0], #4
+    ldrt    r3, [r0], #4
+    ldrt    r4, [r0], #4
+    ldrt    r5, [r0], #4
+    ldrt    r6, [r0], #4
+    ldrt    r7, [r0], #4
+    ldrt    r8, [r0], #4
+    ldrt    r9, [r0], #4
+    ldrt    r10, [r0], #4
+    ldrt    r11, [r0], #4
+    ldrt    r12, [r0], #4
+    subeq   r0, r0, #52
+    ldrteq  r0, [r0]
+    streq   r0, [sp]
+    // From here on nothing fails.
+    add     r0, sp, #4
+    stmia   r0, {{r1-r5}}
+    ldr     r3, [sp, #{target_sp}]
+    ldr     r2, [sp, #{page}]
+window_go_back:
+    // R3 = SP of Supervisor mode, R2 = the page; R0 to R5 are in the record.
+    ldr     lr, [sp, #{banked} + 4]
+    ldr     r0, [sp, #{spare}]
+    ldr     r1, [r2, #{page_tpidrurw}]
+    add     r4, sp, #{supervisor}
+    stmia   r4, {{r3, lr}}
+    str     r0, [sp, #{supervisor_spsr}]
+    msr     spsr_fsxc, r0
+    mcr     p15, 0, r1, c13, c0, 2
+    add     r4, sp, #{user}
+    ldmia   r4, {{sp, lr}}^
+    mov     r1, #0x10
+    str     r1, [sp, #{mode}]
+    str     r1, [sp, #{crossed}]
+    ldr     r3, [sp, #{user_root}]
+    ldr     r4, [sp, #{user_root} + 4]
+    change_root r3, r4
+    ldmia   sp, {{r0-r5}}
     movs    pc, lr
     dsb     nsh
     isb
@@ -189,8 +400,9 @@ hanok_window_records:
     .text
 "#,
     own_asid = const OWN_ASID,
-    pc = const offset_of!(Record, guest) + offset_of!(UserRegisters, pc),
-    psr = const offset_of!(Record, guest) + offset_of!(UserRegisters, psr),
+    banked = const offset_of!(Record, guest.general) + 13 * 4,
+    pc = const offset_of!(Record, guest.pc),
+    psr = const offset_of!(Record, guest.psr),
     own = const offset_of!(Record, own_table),
     table = const offset_of!(Record, guest_table),
     asid = const offset_of!(Record, guest_asid),
@@ -199,6 +411,27 @@ hanok_window_records:
     faults = const offset_of!(Record, faults),
     fault = const offset_of!(Record, fault),
     word = const offset_of!(Record, word),
+    spare = const offset_of!(Record, spare),
+    target_sp = const offset_of!(Record, target_sp),
+    page = const offset_of!(Record, page),
+    mode = const offset_of!(Record, crossing.mode),
+    crossed = const offset_of!(Record, crossing.crossed),
+    user = const offset_of!(Record, crossing.banks.user),
+    supervisor = const offset_of!(Record, crossing.banks.supervisor),
+    supervisor_spsr = const offset_of!(Record, crossing.banks.spsr),
+    vector = const offset_of!(Record, crossing.vector),
+    kernel_psr = const offset_of!(Record, crossing.kernel_psr),
+    tpidrprw = const offset_of!(Record, crossing.tpidrprw),
+    kernel = const offset_of!(Record, crossing.kernel),
+    user_root = const offset_of!(Record, crossing.user),
+    domains = const offset_of!(Record, crossing.domains),
+    page_psr = const Field::PSR.offset(),
+    page_spsr = const Field::SPSR.offset(),
+    page_dacr = const Field::DACR.offset(),
+    page_tpidrurw = const Field::TPIDRURW.offset(),
+    page_mask = const Field::MASK.offset(),
+    trap = const CROSSING_TRAP >> 16,
+    traps = const CROSSING_TRAPS << 8,
 );
 
 unsafe extern "C" {
@@ -256,6 +489,10 @@ pub fn install(stack: u64, handler: extern "C" fn(*mut Record, u32) -> !) {
             faults: crate::supervisor::vectors(),
             fault: 0,
             word: 0,
+            spare: 0,
+            target_sp: 0,
+            page: 0,
+            crossing: Crossing::NONE,
             asids: AsidPool::with_last(cpu::own_id().index() as u8, OWN_ASID - 1),
         });
     }

@@ -11,7 +11,10 @@ use hanok_cpu32::{
     Refusal, Registers, SystemRegister,
 };
 use hanok_decode::aarch32::{Encoding, ItState, UserMode, is_wide, sensitive};
-use hanok_deprivileged::{Answer, Code, CodePage, CodePages, Monitor, Ready, Slot, Stopped, Trap};
+use hanok_deprivileged::{
+    Answer, Code, CodePage, CodePages, Crossing, Monitor, Ready, Slot, Stopped, ThreadRegisters,
+    Trap,
+};
 use hanok_hal::fake::FakeTableMemory;
 use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::{AsidPool, HardwareRoot, Owed};
@@ -144,7 +147,7 @@ pub struct Guest<const ROOTS: usize, const TABLES: usize> {
     pub fetches: bool,
     pub most_reads: u64,
     /// TPIDRURW of the CPU.
-    pub thread: u32,
+    pub thread: ThreadRegisters,
     /// Whether the kernel has trampolines.
     paged: bool,
 }
@@ -181,7 +184,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             exceptions: 0,
             fetches: true,
             most_reads: 0,
-            thread: 0,
+            thread: ThreadRegisters::default(),
             paged: false,
         }
     }
@@ -189,7 +192,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     /// The guest leaves.
     pub fn leave(&mut self) {
         if std::mem::take(&mut self.entered) {
-            self.monitor.left(self.thread);
+            self.monitor.left(self.thread, &Crossing::NONE);
         }
     }
 
@@ -234,7 +237,10 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             if let Ready::Yes(root) = self.monitor.ready(&mut self.asids) {
                 self.mmu.enter(&root);
                 self.root = root;
-                self.thread = self.monitor.tpidrurw();
+                self.thread = ThreadRegisters {
+                    rw: self.monitor.tpidrurw(),
+                    ro: self.monitor.cpu.system(SystemRegister::Tpidruro),
+                };
                 return;
             }
         }
@@ -316,7 +322,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
                 return self.serve(Trap::Undefined);
             }
             let (mut cpu, mut after) = (self.monitor.cpu.clone(), self.monitor.registers);
-            cpu.set_tpidrurw(self.thread);
+            cpu.set_tpidrurw(self.thread.rw);
             let outcome = cpu.execute(&mut after, &found, &mut reach);
             return match outcome {
                 Outcome::Again => {
@@ -331,12 +337,12 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
                 Outcome::Taken(_) | Outcome::Unknown => self.serve(Trap::Undefined),
                 _ => {
                     self.monitor.registers = after;
-                    self.thread = cpu.system(SystemRegister::Tpidrurw);
+                    self.thread.rw = cpu.system(SystemRegister::Tpidrurw);
                     if self.paged && kernel {
                         self.as_a_program(encoding);
                         return Some(Outcomes::Event(Event::Retired));
                     }
-                    self.monitor.cpu.set_tpidrurw(self.thread);
+                    self.monitor.cpu.set_tpidrurw(self.thread.rw);
                     let registers = &self.monitor.registers;
                     let kept = settled(&self.monitor.cpu, registers);
                     assert_eq!(settled(&cpu, registers), kept, "{encoding:x?}");
@@ -383,7 +389,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         let lower_half_is_dropped = matches!(encoding, Encoding::A32(word) if word & !0xf000 == 0xe10f_0000
             && words.get(word_in_page(offset) + 1) == Some(&(0xe1a0_0820 + (word >> 12 & 15) * 0x1001)));
         let trap = match encoding {
-            Encoding::A32(word) => word == 0xe7f0_00f0 || word & 0xffff_00f0 == 0xe7fa_00f0,
+            Encoding::A32(word) => word == 0xe7f0_00f0 || word & 0xfffe_00f0 == 0xe7fa_00f0,
             Encoding::Narrow(half) => half == 0xde00 || (0xde40..0xdec0).contains(&half),
             Encoding::Wide(both) => both == 0xf7f0_a000 || both & 0xffff_f000 == 0xf7fa_a000,
         };

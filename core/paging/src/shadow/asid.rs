@@ -51,11 +51,8 @@ impl AsidPool {
     /// The ASID of `tag` if it still holds, or else a new one; and what is to be invalidated before
     /// it is used.
     pub(super) fn renew(&mut self, tag: &mut Option<Tag>) -> (u8, Owed) {
-        if let Some(tag) = tag
-            && tag.pool == self.id
-            && tag.generation == self.generation
-        {
-            return (tag.asid, Owed::Nothing);
+        if let Some(asid) = tag.as_ref().and_then(|tag| self.holds(tag)) {
+            return (asid, Owed::Nothing);
         }
         let owed = self.advance();
         let fresh = Tag {
@@ -65,6 +62,11 @@ impl AsidPool {
         };
         *tag = Some(fresh);
         (fresh.asid, owed)
+    }
+
+    /// The ASID of a tag, if it holds on this CPU.
+    pub(super) fn holds(&self, tag: &Tag) -> Option<u8> {
+        (tag.pool == self.id && tag.generation == self.generation).then_some(tag.asid)
     }
 
     fn advance(&mut self) -> Owed {

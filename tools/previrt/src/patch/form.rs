@@ -1,6 +1,7 @@
 //! Which form a sensitive instruction is rewritten to.
 
 use crate::site::{Role, Site, is_tpidrurw, thread_register};
+use hanok_abi::crossing::{crossing_load, crossing_trap};
 use hanok_abi::trap::{trap_a32, trap_by_index, trap_conditional, trap_narrow, trap_wide};
 use hanok_decode::aarch32::{Encoding, Operation};
 
@@ -16,6 +17,8 @@ pub enum Form {
     Trap,
     /// SVC that holds the index of the instruction in the side file's table.
     Index,
+    /// UDF that stands for a part of a crossing between a program and the kernel (`hanok_abi::crossing`).
+    Crossing,
     /// A branch to a trampoline: instructions that do the same to the virtual CPU.
     Trampoline,
     /// A branch to instructions that load the literal's value without the literal.
@@ -36,7 +39,7 @@ impl Form {
     pub const fn is_lookalike(self) -> bool {
         match self {
             Self::Constant | Self::Moved | Self::Table | Self::Pointer | Self::Unused => true,
-            Self::Word | Self::Trap | Self::Index | Self::Trampoline => false,
+            Self::Word | Self::Trap | Self::Index | Self::Crossing | Self::Trampoline => false,
         }
     }
 }
@@ -108,9 +111,16 @@ pub fn choose_silent(site: &Site) -> Choice {
 }
 
 /// Chooses the form for a site of [`super::Sites::Frequent`], which may have a branch to a trampoline.
-pub fn choose_frequent(site: &Site, branch: Option<Encoding>) -> Choice {
+///
+/// `words` are those from the site to the end of its page.
+pub fn choose_frequent(site: &Site, branch: Option<Encoding>, words: &[u32]) -> Choice {
     if let Some(branch) = branch {
         return Choice::Change(Form::Trampoline, branch);
+    }
+    if let Encoding::A32(word) = site.found.encoding
+        && let Some(trap) = crossing_trap(word).or_else(|| crossing_load(words))
+    {
+        return Choice::Change(Form::Crossing, Encoding::A32(trap));
     }
     if thread_register(&site.found) == Some((true, TPIDRPRW)) {
         return Choice::Change(Form::Word, reads_tpidrurw(site.found.encoding));

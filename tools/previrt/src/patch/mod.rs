@@ -26,7 +26,7 @@ use crate::refusal::{Refusal, Result};
 use crate::scan::{Kind, Scan};
 use crate::site::{Certainty, Site, is_tpidrurw};
 use form::Choice;
-use hanok_abi::trampoline::{MOST_TRIPLES, TRIPLE, Template, enter, t32};
+use hanok_abi::trampoline::{MOST_TRIPLES, PAGE, TRIPLE, Template, enter, t32};
 use hanok_decode::aarch32::{Encoding, Isa};
 use hanok_instructions::mnemonic;
 use in_place::InPlaceCode;
@@ -156,12 +156,23 @@ impl Rewriting<'_> {
         Ok(())
     }
 
+    /// The A32 words from a site to the end of its page, four of them at most.
+    fn words_behind(&self, site: &Site) -> Vec<u32> {
+        let left = PAGE - site.address % PAGE;
+        let end = site.offset + left.min(16) as usize;
+        let bytes = self.scan.content.get(site.offset..end);
+        let words = bytes.unwrap_or(&[]).chunks_exact(4);
+        words
+            .map(|word| u32::from_le_bytes(word.try_into().unwrap_or_default()))
+            .collect()
+    }
+
     fn choose(&mut self, site: &Site) -> Choice {
         match self.sites {
             Sites::Silent => return form::choose_silent(site),
             Sites::Frequent => {
                 let branch = self.placer.as_mut().and_then(|placer| placer.jump(site));
-                return form::choose_frequent(site, branch);
+                return form::choose_frequent(site, branch, &self.words_behind(site));
             }
             Sites::All => {}
         }

@@ -353,10 +353,11 @@ fn print_summary(output: &Path, side: &SideFile) {
         changes.filter(|change| change.form == form).count() as u64
     };
     ui::line(format_args!(
-        "{}: {} to SVC, {} by number, {} to another register, {} to a trampoline, {} left, {} doubtful",
+        "{}: {} to SVC, {} by number, {} to UDF, {} to another register, {} to a trampoline, {} left, {} doubtful",
         output.display(),
         counted(of(Form::Trap), "site"),
         of(Form::Index),
+        of(Form::Crossing),
         of(Form::Word),
         of(Form::Trampoline),
         side.left.len(),

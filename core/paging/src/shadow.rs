@@ -38,6 +38,7 @@
 //! each access to that.
 
 mod asid;
+mod common;
 mod doorbells;
 mod entries;
 mod fill;
@@ -60,6 +61,7 @@ pub use owed::{Owed, Progress};
 pub use roots::GuestSpace;
 
 use crate::short::{Privilege, Words};
+use core::ops::Range;
 use hanok_hal::TableMemory;
 use hanok_types::{Hpa, PAGE_SIZE};
 use roots::{Owner, Root};
@@ -193,14 +195,31 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let Progress::Done(number) = self.root_of(space, view) else {
             return Progress::Again;
         };
-        self.pool = asids.id();
+        self.come_to(asids.id());
+        let common = self.roots[number].common;
+        let losses = common.map(|common| self.roots[common].losses);
         let root = &mut self.roots[number];
+        if let Some(losses) = losses
+            && losses != root.losses
+        {
+            (root.tag, root.losses) = (None, losses);
+        }
         let (asid, owed) = asids.renew(&mut root.tag);
         Progress::Done(HardwareRoot {
             table: root.table,
             asid,
             owed,
         })
+    }
+
+    /// The vCPU is on the CPU with this pool. If it was on another one, all ASIDs are void: what was invalidated
+    /// since for all ASIDs was invalidated here alone.
+    fn come_to(&mut self, pool: u8) {
+        if core::mem::replace(&mut self.pool, pool) != pool {
+            for root in &mut self.roots {
+                root.tag = None;
+            }
+        }
     }
 
     /// Moves the window. What the guest had in the new megabyte goes from all roots.
@@ -212,7 +231,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             let root = &mut self.roots[number];
             self.memory
                 .set_word(root.table, window.index, window.descriptor);
-            root.tag = None;
+            root.lose();
         }
         self.window = window;
         // The old window may be in a TLB as a global entry.
@@ -222,31 +241,53 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// The number of the root for a view; one is taken if there is none.
     fn root_of(&mut self, space: &GuestSpace, view: Privilege) -> Progress<usize> {
         if let Some(number) = self.latest_root(space, view) {
-            self.clock += 1;
-            self.roots[number].used = self.clock;
+            self.touch(number);
             return Progress::Done(number);
         }
         let owner = Owner::new(space, view);
-        let found = self.roots.iter().position(|one| one.owner == Some(owner));
-        let number = match found {
+        let number = match self.find_root(&owner) {
             Some(number) => number,
-            None => match self.take_root() {
+            None => match self.new_root(owner) {
                 Progress::Done(number) => number,
                 Progress::Again => return Progress::Again,
             },
         };
-        self.clock += 1;
-        let root = &mut self.roots[number];
-        if found.is_none() {
-            root.owned = self.clock;
-        }
-        root.owner = Some(owner);
-        root.used = self.clock;
+        self.touch(number);
         self.latest[latest(space, view)] = Some(Latest {
             number,
-            owned: root.owned,
+            owned: self.roots[number].owned,
             space: *space,
         });
+        Progress::Done(number)
+    }
+
+    /// The root is used now, and with it its common one.
+    fn touch(&mut self, number: usize) {
+        self.clock += 1;
+        self.roots[number].used = self.clock;
+        if let Some(common) = self.roots[number].common {
+            self.roots[common].used = self.clock;
+        }
+    }
+
+    fn find_root(&self, owner: &Owner) -> Option<usize> {
+        let found = self.own().iter().position(|one| one.owner == Some(*owner));
+        found.map(|number| number + Self::COMMON)
+    }
+
+    /// A root for this owner, with what is common.
+    fn new_root(&mut self, owner: Owner) -> Progress<usize> {
+        let Progress::Done(common) = self.take_common(&owner) else {
+            return Progress::Again;
+        };
+        let Progress::Done(number) = self.take_root(Self::COMMON..ROOTS) else {
+            return Progress::Again;
+        };
+        self.clock += 1;
+        let root = &mut self.roots[number];
+        (root.owner, root.owned) = (Some(owner), self.clock);
+        root.common = common;
+        self.copy_common(number);
         Progress::Done(number)
     }
 
@@ -258,17 +299,16 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         (same && latest.space == *space).then_some(latest.number)
     }
 
-    /// An empty root without an owner: one that is free, or else the one that was used longest ago.
-    fn take_root(&mut self) -> Progress<usize> {
+    /// An empty root without an owner, of these: one that is free, or else the one that was used longest ago.
+    fn take_root(&mut self, numbers: Range<usize>) -> Progress<usize> {
         let age = |root: &Root| match root.owner {
             None => u64::from(!root.filled.is_empty()),
             // The clock was at 1 at least when a root got an owner.
             Some(_) => root.used.saturating_add(1),
         };
-        let numbers = 0..ROOTS;
         let oldest = numbers.min_by_key(|number| age(&self.roots[*number]));
         let number = oldest.unwrap_or(0);
-        self.roots[number].disown();
+        self.disown(number);
         self.sweep(number)
     }
 

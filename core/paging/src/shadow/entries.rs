@@ -47,16 +47,21 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         }
     }
 
-    /// Removes an entry of a root, with its table. What a TLB holds of it is the caller's.
+    /// Removes an entry of a root, with its table if that is the root's own. What a TLB holds of it is the caller's.
     pub(super) fn remove_first(&mut self, root: usize, index: usize) {
         if !self.roots[root].filled.contains(index) {
             return;
         }
-        if let Entry::Table(table, _) = self.entry(root, index) {
+        let entry = self.entry(root, index);
+        if let Entry::Table(table, _) = entry
+            && !self.is_foreign(root, entry)
+        {
             self.tables.release(table);
         }
+        let before = self.memory.word(self.roots[root].table, index);
         self.memory.set_word(self.roots[root].table, index, 0);
         self.roots[root].filled.remove(index);
+        self.follow(root, index, before, 0);
     }
 
     /// Removes an entry of a table that is in use, and the table if that was its last. Answers
@@ -77,6 +82,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
 
     /// What is owed for one leaf of a root around `at` that was in use and is no more.
     pub(super) fn owed(&mut self, root: usize, at: u32) -> Owed {
+        if root < Self::COMMON {
+            return Owed::PageEverywhere { at };
+        }
         match self.roots[root].tag {
             Some(tag) if tag.pool == self.pool => Owed::Page { at, asid: tag.asid },
             // The TLB of a CPU that the vCPU has left is not reached from here.
@@ -95,7 +103,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             Entry::Section(_) => self.owed(root, leaf.at),
             Entry::Table(..) => {
                 self.remove_first(root, index);
-                self.roots[root].tag = None;
+                self.roots[root].lose();
                 Owed::Nothing
             }
         };
@@ -169,7 +177,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             let used = |one: Parent| self.roots[usize::from(one.root)].used;
             if let Some(oldest) = self.tables.oldest(used) {
                 self.remove_first(oldest.root.into(), oldest.index.into());
-                self.roots[usize::from(oldest.root)].tag = None;
+                self.roots[usize::from(oldest.root)].lose();
             }
         }
         let number = self.tables.free().unwrap_or(0);
@@ -194,9 +202,17 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     fn put_first(&mut self, root: usize, index: usize, descriptor: u32, origin: Origin) {
-        let root = &mut self.roots[root];
-        self.memory.set_word(root.table, index, descriptor);
-        root.filled.insert(index);
-        root.supersections |= origin.size == MappingSize::Supersection;
+        let (table, filled) = (
+            self.roots[root].table,
+            self.roots[root].filled.contains(index),
+        );
+        let before = self.memory.word(table, index);
+        self.memory.set_word(table, index, descriptor);
+        let state = &mut self.roots[root];
+        state.filled.insert(index);
+        state.supersections |= origin.size == MappingSize::Supersection;
+        if filled {
+            self.follow(root, index, before, descriptor);
+        }
     }
 }

@@ -28,10 +28,26 @@ impl Owner {
         let space = GuestSpace { regime, ..*space };
         Self { space, view }
     }
+
+    /// The owner of the common root: what a global entry of a TLB does not depend on is cleared. `None`
+    /// without the MMU, where nothing is in a TLB.
+    pub fn common(&self) -> Option<Self> {
+        let regime = ShortRegime {
+            ttbr0: 0,
+            ..self.space.regime
+        };
+        let space = GuestSpace {
+            regime,
+            asid: 0,
+            ..self.space
+        };
+        let view = self.view;
+        regime.control().mmu().then_some(Self { space, view })
+    }
 }
 
 /// The number of descriptors of a first-level table.
-const ENTRIES: usize = 4096;
+pub(super) const ENTRIES: usize = 4096;
 const BITS: usize = u32::BITS as usize;
 
 /// A set of first-level descriptors.
@@ -60,6 +76,19 @@ impl Indices {
         self.0.iter().all(|word| *word == 0)
     }
 
+    /// The greatest of them below `end`.
+    pub fn last_below(&self, end: usize) -> Option<usize> {
+        let before = |word: usize, bits: u32| {
+            let last = bits.checked_ilog2()?;
+            Some(word * BITS + last as usize)
+        };
+        let partial = self.0.get(end / BITS).copied().unwrap_or(0) & ((1 << (end % BITS)) - 1);
+        before(end / BITS, partial).or_else(|| {
+            let mut whole = (0..end / BITS).rev();
+            whole.find_map(|word| before(word, self.0[word]))
+        })
+    }
+
     /// The least of them.
     pub fn first(&self) -> Option<usize> {
         let word = self.0.iter().position(|word| *word != 0)?;
@@ -75,6 +104,11 @@ pub(super) struct Root {
     pub owner: Option<Owner>,
     /// Its ASID, if it has one. No TLB holds anything of it otherwise.
     pub tag: Option<Tag>,
+    /// The common root that it has entries of.
+    pub common: Option<usize>,
+    /// How often it lost entries by [`Self::lose`]; of a root with a common one, what that had counted when
+    /// the ASID was last known to hold.
+    pub losses: u32,
     /// The clock when it was used last.
     pub used: u64,
     /// The clock when it got its owner.
@@ -95,6 +129,8 @@ impl Root {
             table: Hpa::new(0),
             owner: None,
             tag: None,
+            common: None,
+            losses: 0,
             used: 0,
             owned: 0,
             filled: Indices([0; ENTRIES / BITS]),
@@ -108,8 +144,16 @@ impl Root {
     pub fn disown(&mut self) {
         self.owner = None;
         self.tag = None;
+        self.common = None;
         // Its tables are the first to be taken.
         self.used = 0;
+    }
+
+    /// Entries are gone that TLBs may hold. The ASID of a root goes; of a common root, those of all that have
+    /// its entries, when they are entered.
+    pub fn lose(&mut self) {
+        self.tag = None;
+        self.losses = self.losses.wrapping_add(1);
     }
 
     /// Forgets what was noted of entries that are all gone.
@@ -132,6 +176,8 @@ mod tests {
             set.insert(index);
         }
         assert_eq!(set.first(), Some(31));
+        let down = [4096, 4095, 32, 31].map(|end| set.last_below(end));
+        assert_eq!(down, [Some(4095), Some(32), Some(31), None]);
         set.remove(31);
         assert!(!set.contains(31) && set.contains(32) && set.contains(4095));
         assert_eq!(set.first(), Some(32));

@@ -213,16 +213,16 @@ fn a_space_that_was_invalidated_loses_its_tables_first() {
 
 #[test]
 fn a_frame_is_forgotten_in_every_root_in_pieces() {
-    let mut shadow = shadow::<4>();
+    let mut shadow = shadow::<6>();
     let mut pool = AsidPool::new(0);
     for asid in 0..4 {
         let _ = fill(&mut shadow, asid, 7 * MIB, &WHOLE);
         let _ = fill(&mut shadow, asid, (8 + u32::from(asid)) * MIB, &PAGES);
     }
-    let forget = |shadow: &mut Small<4>, at: u32, loss| {
+    let forget = |shadow: &mut Small<6>, at: u32, loss| {
         let mut search = Forgetting::new(Hpa::new(at.into()), loss);
         // 256 entries looked at, and each of them removed.
-        let once = |shadow: &mut Small<4>| shadow.forget(&mut search);
+        let once = |shadow: &mut Small<6>| shadow.forget(&mut search);
         let mut once = once;
         (1..).find(|_| bounded(shadow, 256 * 4, &mut once) == Progress::Done(()))
     };

@@ -64,7 +64,7 @@ use crate::short::{Privilege, Words};
 use core::ops::Range;
 use hanok_hal::TableMemory;
 use hanok_types::{Hpa, PAGE_SIZE};
-use roots::{Owner, Root};
+use roots::{Holders, Owner, Root};
 use tables::Tables;
 
 /// The frames of a first-level table.
@@ -125,6 +125,9 @@ pub struct Shadow<M, const ROOTS: usize, const TABLES: usize> {
     memory: M,
     window: Window,
     roots: [Root; ROOTS],
+    holders: Holders,
+    /// The roots in which an entry may stem from a supersection: a bit for each.
+    supersections: u64,
     tables: Tables<TABLES>,
     /// Counts uses of roots and tables, to find the oldest.
     clock: u64,
@@ -138,7 +141,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// Empty shadow tables, in frames below 4 GiB of `memory`; `None` if that has too few.
     pub fn new(mut memory: M, window: Window) -> Option<Self> {
         const {
-            assert!(ROOTS >= 1 && ROOTS <= 1 << 15);
+            assert!(ROOTS >= 1 && ROOTS <= 64);
             assert!(TABLES >= 4 && TABLES <= 1 << 15 && TABLES.is_power_of_two());
         }
         let tables = Tables::new(memory.allocate(TABLES / TABLES_IN_FRAME)?);
@@ -151,6 +154,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             memory,
             window,
             roots,
+            holders: Holders::NONE,
+            supersections: 0,
             tables,
             clock: 0,
             latest: [None; 3],
@@ -195,7 +200,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let Progress::Done(number) = self.root_of(space, view) else {
             return Progress::Again;
         };
-        self.come_to(asids.id());
+        if self.pool != asids.id() {
+            self.come_to(asids.id());
+        }
         let common = self.roots[number].common;
         let losses = common.map(|common| self.roots[common].losses);
         let root = &mut self.roots[number];
@@ -212,13 +219,14 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         })
     }
 
-    /// The vCPU is on the CPU with this pool. If it was on another one, all ASIDs are void: what was invalidated
-    /// since for all ASIDs was invalidated here alone.
+    /// The vCPU has come to the CPU with this pool. All ASIDs are void: what was invalidated for all of them was
+    /// invalidated on one CPU.
+    #[cold]
+    #[inline(never)]
     fn come_to(&mut self, pool: u8) {
-        if core::mem::replace(&mut self.pool, pool) != pool {
-            for root in &mut self.roots {
-                root.tag = None;
-            }
+        self.pool = pool;
+        for root in &mut self.roots {
+            root.tag = None;
         }
     }
 
@@ -314,16 +322,19 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
 
     /// Removes some of the entries of a root without an owner; done if none is left.
     fn sweep(&mut self, number: usize) -> Progress<usize> {
+        let mut first = 0;
         for _ in 0..SWEEP {
-            match self.roots[number].filled.first() {
-                Some(index) => self.remove_first(number, index),
-                None => break,
-            }
+            let Some(index) = self.roots[number].filled.next(first) else {
+                break;
+            };
+            self.remove_first(number, index);
+            first = index + 1;
         }
         if !self.roots[number].filled.is_empty() {
             return Progress::Again;
         }
         self.roots[number].emptied();
+        self.supersections &= !(1 << number);
         Progress::Done(number)
     }
 }

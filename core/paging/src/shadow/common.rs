@@ -18,7 +18,7 @@
 
 use super::entries::{Entry, Leaf};
 use super::owed::Progress;
-use super::roots::{GuestSpace, Owner, Root};
+use super::roots::{GuestSpace, Owner, Root, numbers};
 use super::{Shadow, first_index};
 use crate::short::{Privilege, Words};
 use hanok_hal::TableMemory;
@@ -72,26 +72,27 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         }
     }
 
-    /// Gives an empty root the upper ones of its common entries, where kernels are.
+    /// Gives an empty root its common entries, or some of them.
     pub(super) fn copy_common(&mut self, number: usize) {
         let Some(common) = self.roots[number].common else {
             return;
         };
         let (from, to) = (self.roots[common].table, self.roots[number].table);
-        let mut end = super::roots::ENTRIES;
+        let mut first = 0;
         for _ in 0..COPIED {
-            let Some(last) = self.roots[common].filled.last_below(end) else {
+            let Some(found) = self.roots[common].filled.next(first) else {
                 break;
             };
-            end = last & !1;
+            first = (found & !1) + 2;
             // The window, if it is one of the two, is the same in both.
-            let both = self.memory.read(from, end / 2);
-            self.memory.write_unseen(to, end / 2, both);
-            for index in [end, end + 1] {
+            let both = self.memory.read(from, found / 2);
+            self.memory.write_unseen(to, found / 2, both);
+            for index in [found & !1, found | 1] {
                 if self.roots[common].filled.contains(index) {
                     self.roots[number].filled.insert(index);
                 }
             }
+            self.holders.note(number, found, true);
         }
         // The others are seen with this one.
         let window = self.window;
@@ -104,9 +105,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             && self.roots[common].filled.contains(index)
         {
             let entry = self.memory.word(self.roots[common].table, index);
-            self.memory
-                .set_word(self.roots[number].table, index, entry);
-            self.roots[number].filled.insert(index);
+            self.set_first(number, index, entry);
         }
     }
 
@@ -150,19 +149,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     /// An entry of a root was `before` and is `after`: if the root is a common one, so are the copies.
+    #[inline(never)]
     pub(super) fn follow(&mut self, common: usize, index: usize, before: u32, after: u32) {
-        if common >= Self::COMMON || self.roots[common].owner.is_none() {
+        if common >= Self::COMMON || before == 0 || self.roots[common].owner.is_none() {
             return;
         }
-        for root in &mut self.roots {
+        for number in numbers(self.holders.of(index)) {
+            let root = &self.roots[number];
             if root.common == Some(common)
                 && root.filled.contains(index)
                 && self.memory.word(root.table, index) == before
             {
-                self.memory.set_word(root.table, index, after);
-                if after == 0 {
-                    root.filled.remove(index);
-                }
+                self.set_first(number, index, after);
             }
         }
     }

@@ -48,6 +48,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     /// Removes an entry of a root, with its table if that is the root's own. What a TLB holds of it is the caller's.
+    #[inline(never)]
     pub(super) fn remove_first(&mut self, root: usize, index: usize) {
         if !self.roots[root].filled.contains(index) {
             return;
@@ -59,9 +60,22 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             self.tables.release(table);
         }
         let before = self.memory.word(self.roots[root].table, index);
-        self.memory.set_word(self.roots[root].table, index, 0);
-        self.roots[root].filled.remove(index);
+        self.set_first(root, index, 0);
         self.follow(root, index, before, 0);
+    }
+
+    /// Writes a descriptor of a root that is not the window's; 0 is none.
+    #[inline(never)]
+    pub(super) fn set_first(&mut self, root: usize, index: usize, descriptor: u32) {
+        let state = &mut self.roots[root];
+        self.memory.set_word(state.table, index, descriptor);
+        if descriptor == 0 {
+            state.filled.remove(index);
+        } else {
+            state.filled.insert(index);
+        }
+        let has = state.filled.has_group(index);
+        self.holders.note(root, index, has);
     }
 
     /// Removes an entry of a table that is in use, and the table if that was its last. Answers
@@ -202,17 +216,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     fn put_first(&mut self, root: usize, index: usize, descriptor: u32, origin: Origin) {
-        let (table, filled) = (
-            self.roots[root].table,
-            self.roots[root].filled.contains(index),
-        );
-        let before = self.memory.word(table, index);
-        self.memory.set_word(table, index, descriptor);
-        let state = &mut self.roots[root];
-        state.filled.insert(index);
-        state.supersections |= origin.size == MappingSize::Supersection;
-        if filled {
-            self.follow(root, index, before, descriptor);
+        let before = self.memory.word(self.roots[root].table, index);
+        self.set_first(root, index, descriptor);
+        if origin.size == MappingSize::Supersection {
+            self.supersections |= 1 << root;
         }
+        self.follow(root, index, before, descriptor);
     }
 }

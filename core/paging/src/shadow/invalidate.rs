@@ -3,12 +3,12 @@
 use super::entries::Entry;
 use super::origin::Origin;
 use super::owed::Owed;
-use super::roots::GuestSpace;
+use super::roots::{GROUP, GuestSpace, numbers};
 use super::{Shadow, first_index, second_index};
 use crate::short::MappingSize;
 use hanok_hal::TableMemory;
 
-/// The pages of a large page, and the sections of a supersection.
+/// The pages of a large page.
 const REPEATED: usize = 16;
 
 /// What a guest invalidates in its TLB (DDI 0406C, B4.2.2).
@@ -75,25 +75,26 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
 
     fn invalidate_page(&mut self, at: u32, asid: Option<u8>) -> Owed {
         let mut owed = Owed::Nothing;
-        for root in 0..ROOTS {
-            let Some(owner) = self.roots[root].owner else {
+        for root in numbers(self.holders.of(first_index(at))) {
+            let Some(owner) = &self.roots[root].owner else {
                 continue;
             };
             let all_mine = root < Self::COMMON;
             let mine = all_mine || asid.is_none_or(|asid| asid == owner.space.asid);
-            self.remove_supersection(root, at, mine);
-            owed = owed.and(self.remove_around(root, at, mine));
+            if self.supersections >> root & 1 != 0 {
+                self.remove_supersection(root, at, mine);
+            }
+            if self.roots[root].filled.contains(first_index(at)) {
+                owed = owed.and(self.remove_around(root, at, mine));
+            }
         }
         owed
     }
 
     /// Removes all that stems from a supersection around `at`.
     fn remove_supersection(&mut self, root: usize, at: u32, mine: bool) {
-        if !self.roots[root].supersections {
-            return;
-        }
-        let first = first_index(at) & !(REPEATED - 1);
-        for index in first..first + REPEATED {
+        let first = first_index(at) & !(GROUP - 1);
+        for index in first..first + GROUP {
             let origin = self.origin(root, index);
             let meant = |one: Origin| one.size == MappingSize::Supersection && (mine || one.global);
             if origin.is_some_and(meant) {

@@ -118,7 +118,9 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
             Some(FrameKind::Plain) => &[FrameLoss::KernelExecute],
             Some(FrameKind::Code) => &[FrameLoss::Write],
             // Doorbells that were no doorbells before are made anew.
-            Some(FrameKind::Sealed | FrameKind::Doorbell) => &[FrameLoss::Write, FrameLoss::KernelExecute],
+            Some(FrameKind::Sealed | FrameKind::Doorbell) => {
+                &[FrameLoss::Write, FrameLoss::KernelExecute]
+            }
         };
         for vcpu in &mut self.vcpus {
             for loss in losses {

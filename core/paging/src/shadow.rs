@@ -201,7 +201,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             return Progress::Again;
         };
         if self.pool != asids.id() {
-            self.come_to(asids.id());
+            // What was invalidated for all ASIDs was invalidated on the CPU that the vCPU has left.
+            self.pool = asids.id();
+            let common = &mut self.roots[..Self::COMMON];
+            common.iter_mut().for_each(Root::lose);
         }
         let common = self.roots[number].common;
         let losses = common.map(|common| self.roots[common].losses);
@@ -217,17 +220,6 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             asid,
             owed,
         })
-    }
-
-    /// The vCPU has come to the CPU with this pool. All ASIDs are void: what was invalidated for all of them was
-    /// invalidated on one CPU.
-    #[cold]
-    #[inline(never)]
-    fn come_to(&mut self, pool: u8) {
-        self.pool = pool;
-        for root in &mut self.roots {
-            root.tag = None;
-        }
     }
 
     /// Moves the window. What the guest had in the new megabyte goes from all roots.

@@ -110,6 +110,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     /// Whether the entry of a root is a copy of its common one.
+    #[inline(never)]
     fn shares(&self, number: usize, index: usize) -> bool {
         let Some(common) = self.roots[number].common else {
             return false;
@@ -123,6 +124,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     /// The root to which an entry for `root` belongs: its common one, or itself, which then shares nothing there.
+    #[inline(never)]
     pub(super) fn holder(&mut self, root: usize, leaf: &Leaf) -> usize {
         let Some(common) = self.roots[root].common else {
             return root;

@@ -110,6 +110,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     /// Maps a megabyte. What was there goes.
+    #[inline(never)]
     pub(super) fn put_section(&mut self, root: usize, leaf: &Leaf) -> Owed {
         let index = first_index(leaf.at);
         let owed = match self.entry(root, index) {

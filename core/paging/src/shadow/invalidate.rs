@@ -92,6 +92,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     /// Removes all that stems from a supersection around `at`.
+    #[inline(never)]
     fn remove_supersection(&mut self, root: usize, at: u32, mine: bool) {
         let first = first_index(at) & !(GROUP - 1);
         for index in first..first + GROUP {

@@ -72,7 +72,7 @@ const ROOT_FRAMES: usize = 4;
 /// The second-level tables in a frame.
 const TABLES_IN_FRAME: usize = 4;
 /// How many first-level entries of a root are removed in one call at most.
-const SWEEP: usize = 64;
+const SWEEP: usize = 40;
 
 /// The megabyte that is the hypervisor's in every root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

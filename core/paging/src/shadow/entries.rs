@@ -37,7 +37,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         if !root.filled.contains(index) {
             return Entry::Empty;
         }
-        match FirstLevel::decode(self.memory.word(root.table, index), Pxn::Absent) {
+        self.decode(self.memory.word(root.table, index))
+    }
+
+    fn decode(&self, descriptor: u32) -> Entry {
+        match FirstLevel::decode(descriptor, Pxn::Absent) {
             FirstLevel::Section(section) => Entry::Section(section),
             FirstLevel::Table(table) => {
                 let number = self.tables.number(Hpa::new(table.address().get()));
@@ -53,13 +57,13 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         if !self.roots[root].filled.contains(index) {
             return;
         }
-        let entry = self.entry(root, index);
+        let before = self.memory.word(self.roots[root].table, index);
+        let entry = self.decode(before);
         if let Entry::Table(table, _) = entry
             && !self.is_foreign(root, entry)
         {
             self.tables.release(table);
         }
-        let before = self.memory.word(self.roots[root].table, index);
         self.set_first(root, index, 0);
         self.follow(root, index, before, 0);
     }

@@ -79,8 +79,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             let Some(owner) = &self.roots[root].owner else {
                 continue;
             };
-            let all_mine = root < Self::COMMON;
-            let mine = all_mine || asid.is_none_or(|asid| asid == owner.space.asid);
+            let mine = asid.is_none_or(|asid| asid == owner.space.asid);
             if self.supersections >> root & 1 != 0 {
                 self.remove_supersection(root, at, mine);
             }

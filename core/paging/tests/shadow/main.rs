@@ -6,6 +6,7 @@
 //! access that the guest may make gets through, to where the tables lead now.
 
 mod bounds;
+mod common;
 mod guest;
 mod hardware;
 mod model;

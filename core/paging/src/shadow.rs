@@ -3,7 +3,8 @@
 //!
 //! A [`Shadow`] belongs to one vCPU. It holds *roots*, first-level tables, each for one view (what
 //! the kernel may reach, or what programs may) of one guest space, and second-level tables below
-//! them. Both come from pools of a fixed size. The roots used last are kept; when a pool is dry,
+//! them. What is global is kept once, in *common* roots, for all spaces that may use it. Both kinds of
+//! table come from pools of a fixed size. The roots used last are kept; when a pool is dry,
 //! the oldest is taken back. That costs the guest time and nothing else.
 //!
 //! Kept true:

@@ -96,7 +96,8 @@ impl Indices {
     /// Whether there is one in the group of `index`.
     pub fn has_group(&self, index: usize) -> bool {
         let word = self.words.get(index / BITS).copied().unwrap_or(0);
-        word >> (index % BITS & !(GROUP - 1)) & ((1 << GROUP) - 1) != 0
+        let first = (index % BITS) & !(GROUP - 1);
+        (word >> first) & ((1 << GROUP) - 1) != 0
     }
 
     /// The least of them from `first` on.

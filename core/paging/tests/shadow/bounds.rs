@@ -314,8 +314,7 @@ fn a_new_space_gets_what_is_common_in_one_short_call() {
         let access = read(megabyte * MIB);
         let once =
             |shadow: &mut Small<6>| shadow.fill(&mapped(1), &access, &Mapped, Neighbours::Of16);
-        let mut once = once;
-        let calls = (1..).find(|_| bounded(&mut shadow, 200, &mut once) != Filled::Again);
+        let calls = (1..).find(|_| bounded(&mut shadow, 200, once) != Filled::Again);
         assert!(calls <= Some(2));
     }
     for asid in 2..6 {

@@ -3,7 +3,8 @@
 //!
 //! A [`Shadow`] belongs to one vCPU. It holds *roots*, first-level tables, each for one view (what
 //! the kernel may reach, or what programs may) of one guest space, and second-level tables below
-//! them. Both come from pools of a fixed size. The roots used last are kept; when a pool is dry,
+//! them. What is global is kept once, in *common* roots, for all spaces that may use it. Both kinds of
+//! table come from pools of a fixed size. The roots used last are kept; when a pool is dry,
 //! the oldest is taken back. That costs the guest time and nothing else.
 //!
 //! Kept true:
@@ -38,6 +39,7 @@
 //! each access to that.
 
 mod asid;
+mod common;
 mod doorbells;
 mod entries;
 mod fill;
@@ -60,9 +62,10 @@ pub use owed::{Owed, Progress};
 pub use roots::GuestSpace;
 
 use crate::short::{Privilege, Words};
+use core::ops::Range;
 use hanok_hal::TableMemory;
 use hanok_types::{Hpa, PAGE_SIZE};
-use roots::{Owner, Root};
+use roots::{Holders, Owner, Root};
 use tables::Tables;
 
 /// The frames of a first-level table.
@@ -70,7 +73,7 @@ const ROOT_FRAMES: usize = 4;
 /// The second-level tables in a frame.
 const TABLES_IN_FRAME: usize = 4;
 /// How many first-level entries of a root are removed in one call at most.
-const SWEEP: usize = 64;
+const SWEEP: usize = 40;
 
 /// The megabyte that is the hypervisor's in every root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +126,9 @@ pub struct Shadow<M, const ROOTS: usize, const TABLES: usize> {
     memory: M,
     window: Window,
     roots: [Root; ROOTS],
+    holders: Holders,
+    /// The roots in which an entry may stem from a supersection: a bit for each.
+    supersections: u64,
     tables: Tables<TABLES>,
     /// Counts uses of roots and tables, to find the oldest.
     clock: u64,
@@ -136,7 +142,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// Empty shadow tables, in frames below 4 GiB of `memory`; `None` if that has too few.
     pub fn new(mut memory: M, window: Window) -> Option<Self> {
         const {
-            assert!(ROOTS >= 1 && ROOTS <= 1 << 15);
+            assert!(ROOTS >= 1 && ROOTS <= 64);
             assert!(TABLES >= 4 && TABLES <= 1 << 15 && TABLES.is_power_of_two());
         }
         let tables = Tables::new(memory.allocate(TABLES / TABLES_IN_FRAME)?);
@@ -149,6 +155,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             memory,
             window,
             roots,
+            holders: Holders::NONE,
+            supersections: 0,
             tables,
             clock: 0,
             latest: [None; 3],
@@ -193,8 +201,20 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let Progress::Done(number) = self.root_of(space, view) else {
             return Progress::Again;
         };
-        self.pool = asids.id();
+        if self.pool != asids.id() {
+            // What was invalidated for all ASIDs was invalidated on the CPU that the vCPU has left.
+            self.pool = asids.id();
+            let common = &mut self.roots[..Self::COMMON];
+            common.iter_mut().for_each(Root::lose);
+        }
+        let common = self.roots[number].common;
+        let losses = common.map(|common| self.roots[common].losses);
         let root = &mut self.roots[number];
+        if let Some(losses) = losses
+            && losses != root.losses
+        {
+            (root.tag, root.losses) = (None, losses);
+        }
         let (asid, owed) = asids.renew(&mut root.tag);
         Progress::Done(HardwareRoot {
             table: root.table,
@@ -229,7 +249,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             let root = &mut self.roots[number];
             self.memory
                 .set_word(root.table, window.index, window.descriptor);
-            root.tag = None;
+            root.lose();
         }
         self.window = window;
         // The old window may be in a TLB as a global entry.
@@ -239,31 +259,53 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// The number of the root for a view; one is taken if there is none.
     fn root_of(&mut self, space: &GuestSpace, view: Privilege) -> Progress<usize> {
         if let Some(number) = self.latest_root(space, view) {
-            self.clock += 1;
-            self.roots[number].used = self.clock;
+            self.touch(number);
             return Progress::Done(number);
         }
         let owner = Owner::new(space, view);
-        let found = self.roots.iter().position(|one| one.owner == Some(owner));
-        let number = match found {
+        let number = match self.find_root(&owner) {
             Some(number) => number,
-            None => match self.take_root() {
+            None => match self.new_root(owner) {
                 Progress::Done(number) => number,
                 Progress::Again => return Progress::Again,
             },
         };
-        self.clock += 1;
-        let root = &mut self.roots[number];
-        if found.is_none() {
-            root.owned = self.clock;
-        }
-        root.owner = Some(owner);
-        root.used = self.clock;
+        self.touch(number);
         self.latest[latest(space, view)] = Some(Latest {
             number,
-            owned: root.owned,
+            owned: self.roots[number].owned,
             space: *space,
         });
+        Progress::Done(number)
+    }
+
+    /// The root is used now, and with it its common one.
+    fn touch(&mut self, number: usize) {
+        self.clock += 1;
+        self.roots[number].used = self.clock;
+        if let Some(common) = self.roots[number].common {
+            self.roots[common].used = self.clock;
+        }
+    }
+
+    fn find_root(&self, owner: &Owner) -> Option<usize> {
+        let found = self.own().iter().position(|one| one.owner == Some(*owner));
+        found.map(|number| number + Self::COMMON)
+    }
+
+    /// A root for this owner, with what is common.
+    fn new_root(&mut self, owner: Owner) -> Progress<usize> {
+        let Progress::Done(common) = self.take_common(&owner) else {
+            return Progress::Again;
+        };
+        let Progress::Done(number) = self.take_root(Self::COMMON..ROOTS) else {
+            return Progress::Again;
+        };
+        self.clock += 1;
+        let root = &mut self.roots[number];
+        (root.owner, root.owned) = (Some(owner), self.clock);
+        root.common = common;
+        self.copy_common(number);
         Progress::Done(number)
     }
 
@@ -275,32 +317,34 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         (same && latest.space == *space).then_some(latest.number)
     }
 
-    /// An empty root without an owner: one that is free, or else the one that was used longest ago.
-    fn take_root(&mut self) -> Progress<usize> {
+    /// An empty root without an owner, of these: one that is free, or else the one that was used longest ago.
+    fn take_root(&mut self, numbers: Range<usize>) -> Progress<usize> {
         let age = |root: &Root| match root.owner {
             None => u64::from(!root.filled.is_empty()),
             // The clock was at 1 at least when a root got an owner.
             Some(_) => root.used.saturating_add(1),
         };
-        let numbers = 0..ROOTS;
         let oldest = numbers.min_by_key(|number| age(&self.roots[*number]));
         let number = oldest.unwrap_or(0);
-        self.roots[number].disown();
+        self.disown(number);
         self.sweep(number)
     }
 
     /// Removes some of the entries of a root without an owner; done if none is left.
     fn sweep(&mut self, number: usize) -> Progress<usize> {
+        let mut first = 0;
         for _ in 0..SWEEP {
-            match self.roots[number].filled.first() {
-                Some(index) => self.remove_first(number, index),
-                None => break,
-            }
+            let Some(index) = self.roots[number].filled.next(first) else {
+                break;
+            };
+            self.remove_first(number, index);
+            first = index + 1;
         }
         if !self.roots[number].filled.is_empty() {
             return Progress::Again;
         }
         self.roots[number].emptied();
+        self.supersections &= !(1 << number);
         Progress::Done(number)
     }
 }

@@ -30,14 +30,16 @@ impl Doorbells {
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
     /// Makes the doorbells at these addresses read-only in the kernel's view of `space`, until they are filled
-    /// anew. Nothing is owed: the root gets another ASID, if anything has changed.
+    /// anew, and with them those that are common. Nothing is owed: roots get other ASIDs, if anything has changed.
     pub fn close_doorbells(&mut self, space: &GuestSpace, doorbells: Doorbells) {
-        let Some(root) = self.kernel_root(space) else {
-            return;
-        };
-        if !core::mem::take(&mut self.roots[root].doorbells) {
-            return;
+        for root in self.kernel_roots(space).into_iter().flatten() {
+            if core::mem::take(&mut self.roots[root].doorbells) {
+                self.close(root, doorbells);
+            }
         }
+    }
+
+    fn close(&mut self, root: usize, doorbells: Doorbells) {
         for at in doorbells.pages() {
             let Entry::Table(table, _) = self.entry(root, first_index(at)) else {
                 continue;
@@ -55,17 +57,19 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             let closed = read_only.small_page(frame).into_bits();
             self.memory.set_word(address, index, closed);
         }
-        self.roots[root].tag = None;
+        self.roots[root].lose();
     }
 
-    /// The root of the kernel's view of `space`, if there is one.
-    pub(super) fn kernel_root(&self, space: &GuestSpace) -> Option<usize> {
-        let latest = self.latest_root(space, Privilege::Kernel);
-        let owner = || Owner::new(space, Privilege::Kernel);
-        latest.or_else(|| {
-            let owner = owner();
-            self.roots.iter().position(|root| root.owner == Some(owner))
-        })
+    /// The root of the kernel's view of `space`, and the common one, if there are any.
+    pub(super) fn kernel_roots(&self, space: &GuestSpace) -> [Option<usize>; 2] {
+        let view = Privilege::Kernel;
+        let latest = self.latest_root(space, view);
+        let found = latest.or_else(|| self.find_root(&Owner::new(space, view)));
+        let common = match found {
+            Some(root) => self.roots[root].common,
+            None => self.common_of(space, view),
+        };
+        [found, common]
     }
 }
 

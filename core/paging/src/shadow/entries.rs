@@ -37,7 +37,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         if !root.filled.contains(index) {
             return Entry::Empty;
         }
-        match FirstLevel::decode(self.memory.word(root.table, index), Pxn::Absent) {
+        self.decode(self.memory.word(root.table, index))
+    }
+
+    fn decode(&self, descriptor: u32) -> Entry {
+        match FirstLevel::decode(descriptor, Pxn::Absent) {
             FirstLevel::Section(section) => Entry::Section(section),
             FirstLevel::Table(table) => {
                 let number = self.tables.number(Hpa::new(table.address().get()));
@@ -47,16 +51,35 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         }
     }
 
-    /// Removes an entry of a root, with its table. What a TLB holds of it is the caller's.
+    /// Removes an entry of a root, with its table if that is the root's own. What a TLB holds of it is the caller's.
+    #[inline(never)]
     pub(super) fn remove_first(&mut self, root: usize, index: usize) {
         if !self.roots[root].filled.contains(index) {
             return;
         }
-        if let Entry::Table(table, _) = self.entry(root, index) {
+        let before = self.memory.word(self.roots[root].table, index);
+        let entry = self.decode(before);
+        if let Entry::Table(table, _) = entry
+            && !self.is_foreign(root, entry)
+        {
             self.tables.release(table);
         }
-        self.memory.set_word(self.roots[root].table, index, 0);
-        self.roots[root].filled.remove(index);
+        self.set_first(root, index, 0);
+        self.follow(root, index, before, 0);
+    }
+
+    /// Writes a descriptor of a root that is not the window's; 0 is none.
+    #[inline(never)]
+    pub(super) fn set_first(&mut self, root: usize, index: usize, descriptor: u32) {
+        let state = &mut self.roots[root];
+        self.memory.set_word(state.table, index, descriptor);
+        if descriptor == 0 {
+            state.filled.remove(index);
+        } else {
+            state.filled.insert(index);
+        }
+        let has = state.filled.has_group(index);
+        self.holders.note(root, index, has);
     }
 
     /// Removes an entry of a table that is in use, and the table if that was its last. Answers
@@ -77,6 +100,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
 
     /// What is owed for one leaf of a root around `at` that was in use and is no more.
     pub(super) fn owed(&mut self, root: usize, at: u32) -> Owed {
+        if root < Self::COMMON {
+            return Owed::PageEverywhere { at };
+        }
         match self.roots[root].tag {
             Some(tag) if tag.pool == self.pool => Owed::Page { at, asid: tag.asid },
             // The TLB of a CPU that the vCPU has left is not reached from here.
@@ -88,6 +114,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     /// Maps a megabyte. What was there goes.
+    #[inline(never)]
     pub(super) fn put_section(&mut self, root: usize, leaf: &Leaf) -> Owed {
         let index = first_index(leaf.at);
         let owed = match self.entry(root, index) {
@@ -95,7 +122,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             Entry::Section(_) => self.owed(root, leaf.at),
             Entry::Table(..) => {
                 self.remove_first(root, index);
-                self.roots[root].tag = None;
+                self.roots[root].lose();
                 Owed::Nothing
             }
         };
@@ -169,7 +196,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             let used = |one: Parent| self.roots[usize::from(one.root)].used;
             if let Some(oldest) = self.tables.oldest(used) {
                 self.remove_first(oldest.root.into(), oldest.index.into());
-                self.roots[usize::from(oldest.root)].tag = None;
+                self.roots[usize::from(oldest.root)].lose();
             }
         }
         let number = self.tables.free().unwrap_or(0);
@@ -194,9 +221,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     fn put_first(&mut self, root: usize, index: usize, descriptor: u32, origin: Origin) {
-        let root = &mut self.roots[root];
-        self.memory.set_word(root.table, index, descriptor);
-        root.filled.insert(index);
-        root.supersections |= origin.size == MappingSize::Supersection;
+        let before = self.memory.word(self.roots[root].table, index);
+        self.set_first(root, index, descriptor);
+        if origin.size == MappingSize::Supersection {
+            self.supersections |= 1 << root;
+        }
+        self.follow(root, index, before, descriptor);
     }
 }

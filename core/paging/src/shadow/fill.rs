@@ -5,7 +5,7 @@ use super::host::{FrameKind, HostFrame, HostMemory};
 use super::origin::Origin;
 use super::owed::{Owed, Progress};
 use super::roots::GuestSpace;
-use super::{Shadow, second_index};
+use super::{Shadow, first_index, second_index};
 use crate::short::{
     Access, AccessKind, Attributes, GuestMapping, MappingSize, MemoryType, Rights, ShortFault,
     WalkError,
@@ -199,12 +199,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let Progress::Done(root) = self.root_of(abort.space, by) else {
             return Filled::Again;
         };
-        if section.is_some() {
-            return Filled::Made(self.put_section(root, &leaf));
-        }
-        let owed = self.put_page(root, &leaf);
-        if neighbours != Neighbours::None {
-            self.fill_neighbours(root, abort, neighbours);
+        let holder = self.holder(root, &leaf);
+        let owed = if section.is_some() {
+            self.put_section(holder, &leaf)
+        } else {
+            let owed = self.put_page(holder, &leaf);
+            if neighbours != Neighbours::None {
+                self.fill_neighbours(holder, abort, neighbours);
+            }
+            owed
+        };
+        if holder != root {
+            self.share(root, first_index(address));
         }
         Filled::Made(owed)
     }
@@ -213,7 +219,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// for them, as no TLB holds what is not there.
     fn fill_neighbours<H: HostMemory>(
         &mut self,
-        root: usize,
+        holder: usize,
         abort: &Abort<H>,
         neighbours: Neighbours,
     ) {
@@ -221,10 +227,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let first = second_index(address) as u32 & !(neighbours.pages() - 1);
         for page in first..first + neighbours.pages() {
             let at = address & !0xf_ffff | page << 12;
-            if self.page_is_free(root, at) == Some(true)
+            if self.page_is_free(holder, at) == Some(true)
                 && let Some(leaf) = abort.neighbour(at)
+                && (leaf.origin.global || holder >= Self::COMMON)
             {
-                let _nothing = self.put_page(root, &leaf);
+                let _nothing = self.put_page(holder, &leaf);
             }
         }
     }

@@ -3,12 +3,12 @@
 use super::entries::Entry;
 use super::origin::Origin;
 use super::owed::Owed;
-use super::roots::GuestSpace;
+use super::roots::{GROUP, GuestSpace, numbers};
 use super::{Shadow, first_index, second_index};
 use crate::short::MappingSize;
 use hanok_hal::TableMemory;
 
-/// The pages of a large page, and the sections of a supersection.
+/// The pages of a large page.
 const REPEATED: usize = 16;
 
 /// What a guest invalidates in its TLB (DDI 0406C, B4.2.2).
@@ -37,8 +37,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// the call returns: a whole space is void at once, and emptied when its root is used again.
     pub fn invalidate(&mut self, what: Invalidation) -> Owed {
         match what {
-            Invalidation::All => self.disown_if(|_| true),
-            Invalidation::Asid(asid) => self.disown_if(|of| of == asid),
+            Invalidation::All => self.disown_if(0, |_| true),
+            Invalidation::Asid(asid) => self.disown_if(Self::COMMON, |of| of == asid),
             Invalidation::Page { at, asid } => self.invalidate_page(at, Some(asid)),
             Invalidation::PageOfAllAsids { at } => self.invalidate_page(at, None),
         }
@@ -46,19 +46,26 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
 
     /// Removes what the kernel's view of `space` has for the page at `at`, if anything.
     pub fn remove_kernel_page(&mut self, space: &GuestSpace, at: u32) -> Owed {
-        let found = self.kernel_root(space);
-        match found.map(|root| (root, self.entry(root, first_index(at)))) {
-            Some((root, Entry::Table(table, _))) => self.remove_page(root, table, at),
-            Some((root, Entry::Section(_))) => {
-                self.remove_first(root, first_index(at));
-                self.owed(root, at)
-            }
-            _ => Owed::Nothing,
+        let mut owed = Owed::Nothing;
+        for root in self.kernel_roots(space).into_iter().flatten() {
+            let entry = self.entry(root, first_index(at));
+            owed = owed.and(match entry {
+                Entry::Table(table, _) if !self.is_foreign(root, entry) => {
+                    self.remove_page(root, table, at)
+                }
+                Entry::Section(_) => {
+                    self.remove_first(root, first_index(at));
+                    self.owed(root, at)
+                }
+                _ => Owed::Nothing,
+            });
         }
+        owed
     }
 
-    fn disown_if(&mut self, chosen: impl Fn(u8) -> bool) -> Owed {
-        for root in &mut self.roots {
+    /// Makes roots void from the one of this number on: common ones have no ASID.
+    fn disown_if(&mut self, first: usize, chosen: impl Fn(u8) -> bool) -> Owed {
+        for root in &mut self.roots[first..] {
             if root.owner.is_some_and(|owner| chosen(owner.space.asid)) {
                 root.disown();
             }
@@ -68,29 +75,31 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
 
     fn invalidate_page(&mut self, at: u32, asid: Option<u8>) -> Owed {
         let mut owed = Owed::Nothing;
-        for root in 0..ROOTS {
-            let Some(owner) = self.roots[root].owner else {
+        for root in numbers(self.holders.of(first_index(at))) {
+            let Some(owner) = &self.roots[root].owner else {
                 continue;
             };
             let mine = asid.is_none_or(|asid| asid == owner.space.asid);
-            self.remove_supersection(root, at, mine);
-            owed = owed.and(self.remove_around(root, at, mine));
+            if self.supersections >> root & 1 != 0 {
+                self.remove_supersection(root, at, mine);
+            }
+            if self.roots[root].filled.contains(first_index(at)) {
+                owed = owed.and(self.remove_around(root, at, mine));
+            }
         }
         owed
     }
 
     /// Removes all that stems from a supersection around `at`.
+    #[inline(never)]
     fn remove_supersection(&mut self, root: usize, at: u32, mine: bool) {
-        if !self.roots[root].supersections {
-            return;
-        }
-        let first = first_index(at) & !(REPEATED - 1);
-        for index in first..first + REPEATED {
+        let first = first_index(at) & !(GROUP - 1);
+        for index in first..first + GROUP {
             let origin = self.origin(root, index);
             let meant = |one: Origin| one.size == MappingSize::Supersection && (mine || one.global);
             if origin.is_some_and(meant) {
                 self.remove_first(root, index);
-                self.roots[root].tag = None;
+                self.roots[root].lose();
             }
         }
     }
@@ -106,8 +115,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// Removes all in the megabyte of `at` that may stem from the guest's descriptor for `at`.
     fn remove_around(&mut self, root: usize, at: u32, mine: bool) -> Owed {
         let index = first_index(at);
-        match (self.origin(root, index), self.entry(root, index)) {
+        let entry = self.entry(root, index);
+        match (self.origin(root, index), entry) {
             (Some(origin), _) if !mine && !origin.global => Owed::Nothing,
+            _ if self.is_foreign(root, entry) => Owed::Nothing,
             (_, Entry::Empty) => Owed::Nothing,
             (_, Entry::Section(_)) => {
                 self.remove_first(root, index);
@@ -118,7 +129,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
                 MappingSize::Large => self.remove_large(root, table, at),
                 _ => {
                     self.remove_first(root, index);
-                    self.roots[root].tag = None;
+                    self.roots[root].lose();
                     Owed::Nothing
                 }
             },
@@ -137,7 +148,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let first = second_index(at) & !(REPEATED - 1);
         for index in first..first + REPEATED {
             if self.remove_second(table, index) {
-                self.roots[root].tag = None;
+                self.roots[root].lose();
             }
         }
         Owed::Nothing

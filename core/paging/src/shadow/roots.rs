@@ -28,43 +28,120 @@ impl Owner {
         let space = GuestSpace { regime, ..*space };
         Self { space, view }
     }
+
+    /// The owner of the common root: what a global entry of a TLB does not depend on is cleared. `None`
+    /// without the MMU, where nothing is in a TLB.
+    pub fn common(&self) -> Option<Self> {
+        let regime = ShortRegime {
+            ttbr0: 0,
+            ..self.space.regime
+        };
+        let space = GuestSpace {
+            regime,
+            asid: 0,
+            ..self.space
+        };
+        let view = self.view;
+        regime.control().mmu().then_some(Self { space, view })
+    }
 }
 
 /// The number of descriptors of a first-level table.
-const ENTRIES: usize = 4096;
+pub(super) const ENTRIES: usize = 4096;
 const BITS: usize = u32::BITS as usize;
+
+/// The descriptors that a supersection is repeated in, for which [`Holders`] are noted together.
+pub(super) const GROUP: usize = 16;
 
 /// A set of first-level descriptors.
 #[derive(Debug)]
-pub(super) struct Indices([u32; ENTRIES / BITS]);
+pub(super) struct Indices {
+    words: [u32; ENTRIES / BITS],
+    number: u16,
+}
 
 impl Indices {
+    const EMPTY: Self = Self {
+        words: [0; ENTRIES / BITS],
+        number: 0,
+    };
+
     pub fn contains(&self, index: usize) -> bool {
-        let word = self.0.get(index / BITS);
+        let word = self.words.get(index / BITS);
         word.is_some_and(|word| word >> (index % BITS) & 1 != 0)
     }
 
     pub fn insert(&mut self, index: usize) {
-        if let Some(word) = self.0.get_mut(index / BITS) {
+        if !self.contains(index)
+            && let Some(word) = self.words.get_mut(index / BITS)
+        {
             *word |= 1 << (index % BITS);
+            self.number += 1;
         }
     }
 
     pub fn remove(&mut self, index: usize) {
-        if let Some(word) = self.0.get_mut(index / BITS) {
+        if self.contains(index)
+            && let Some(word) = self.words.get_mut(index / BITS)
+        {
             *word &= !(1 << (index % BITS));
+            self.number -= 1;
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
+        self.number == 0
     }
 
-    /// The least of them.
-    pub fn first(&self) -> Option<usize> {
-        let word = self.0.iter().position(|word| *word != 0)?;
-        Some(word * BITS + self.0[word].trailing_zeros() as usize)
+    /// Whether there is one in the group of `index`.
+    pub fn has_group(&self, index: usize) -> bool {
+        let word = self.words.get(index / BITS).copied().unwrap_or(0);
+        let first = (index % BITS) & !(GROUP - 1);
+        (word >> first) & ((1 << GROUP) - 1) != 0
     }
+
+    /// The least of them from `first` on.
+    pub fn next(&self, first: usize) -> Option<usize> {
+        let mut mask = u32::MAX << (first % BITS);
+        for (number, word) in self.words.iter().enumerate().skip(first / BITS) {
+            let word = word & mask;
+            if word != 0 {
+                return Some(number * BITS + word.trailing_zeros() as usize);
+            }
+            mask = u32::MAX;
+        }
+        None
+    }
+}
+
+/// Which roots have something in each group of megabytes: a bit for each.
+#[derive(Debug)]
+pub(super) struct Holders([u64; ENTRIES / GROUP]);
+
+impl Holders {
+    pub const NONE: Self = Self([0; ENTRIES / GROUP]);
+
+    /// The roots that may have an entry at `index`.
+    pub fn of(&self, index: usize) -> u64 {
+        self.0.get(index / GROUP).copied().unwrap_or(0)
+    }
+
+    /// Notes whether a root has something in the group of `index`.
+    pub fn note(&mut self, root: usize, index: usize, has: bool) {
+        if let Some(mask) = self.0.get_mut(index / GROUP) {
+            let bit = 1 << root;
+            *mask = if has { *mask | bit } else { *mask & !bit };
+        }
+    }
+}
+
+/// The numbers of the bits that are set.
+pub(super) fn numbers(mut mask: u64) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let number = mask.checked_ilog2()?;
+        mask &= !(1 << number);
+        Some(number as usize)
+    })
 }
 
 /// A first-level table.
@@ -75,6 +152,11 @@ pub(super) struct Root {
     pub owner: Option<Owner>,
     /// Its ASID, if it has one. No TLB holds anything of it otherwise.
     pub tag: Option<Tag>,
+    /// The common root that it has entries of.
+    pub common: Option<usize>,
+    /// How often it lost entries by [`Self::lose`]; of a root with a common one, what that had counted when
+    /// the ASID was last known to hold.
+    pub losses: u32,
     /// The clock when it was used last.
     pub used: u64,
     /// The clock when it got its owner.
@@ -83,8 +165,6 @@ pub(super) struct Root {
     pub filled: Indices,
     /// A bit for each megabyte of the host, modulo 64, to which a section may lead.
     pub sections: u64,
-    /// Whether an entry stems from a supersection.
-    pub supersections: bool,
     /// Whether a doorbell may be open.
     pub doorbells: bool,
 }
@@ -95,11 +175,12 @@ impl Root {
             table: Hpa::new(0),
             owner: None,
             tag: None,
+            common: None,
+            losses: 0,
             used: 0,
             owned: 0,
-            filled: Indices([0; ENTRIES / BITS]),
+            filled: Indices::EMPTY,
             sections: 0,
-            supersections: false,
             doorbells: false,
         }
     }
@@ -108,14 +189,21 @@ impl Root {
     pub fn disown(&mut self) {
         self.owner = None;
         self.tag = None;
+        self.common = None;
         // Its tables are the first to be taken.
         self.used = 0;
+    }
+
+    /// Entries are gone that TLBs may hold. The ASID of a root goes; of a common root, those of all that have
+    /// its entries, when they are entered.
+    pub fn lose(&mut self) {
+        self.tag = None;
+        self.losses = self.losses.wrapping_add(1);
     }
 
     /// Forgets what was noted of entries that are all gone.
     pub fn emptied(&mut self) {
         self.sections = 0;
-        self.supersections = false;
         self.doorbells = false;
     }
 }
@@ -131,12 +219,28 @@ mod tests {
         for index in [4095, 31, 32] {
             set.insert(index);
         }
-        assert_eq!(set.first(), Some(31));
+        let next = [0, 31, 32, 33, 4095, 4096].map(|first| set.next(first));
+        assert_eq!(
+            next,
+            [Some(31), Some(31), Some(32), Some(4095), Some(4095), None]
+        );
+        assert!(set.has_group(16) && set.has_group(47) && !set.has_group(15));
         set.remove(31);
         assert!(!set.contains(31) && set.contains(32) && set.contains(4095));
-        assert_eq!(set.first(), Some(32));
+        assert!(set.next(0) == Some(32) && !set.has_group(16));
         set.remove(32);
         set.remove(4095);
-        assert_eq!(set.first(), None);
+        assert!(set.next(0).is_none() && set.is_empty());
+    }
+
+    #[test]
+    fn holders_are_a_mask() {
+        let mut holders = Holders::NONE;
+        for root in [63, 0, 5] {
+            holders.note(root, 4095, true);
+        }
+        holders.note(0, 4080, false);
+        assert!(numbers(holders.of(4090)).eq([63, 5]));
+        assert_eq!(holders.of(4079), 0);
     }
 }

@@ -77,6 +77,12 @@ impl Guest {
         before
     }
 
+    /// Whether this frame is a doorbell.
+    pub fn is_doorbell(&self, frame: u64) -> bool {
+        let mut pages = self.frames.keys();
+        pages.any(|page| self.kind_of(*page, frame) == Some(FrameKind::Doorbell))
+    }
+
     /// The kind of the frame behind this page, if it is this frame.
     pub fn kind_of(&self, page: u64, frame: u64) -> Option<FrameKind> {
         let host = self.frame_at(page)?;
@@ -107,6 +113,9 @@ impl HostMemory for Guest {
     }
 }
 
+/// The number of [`spaces`].
+pub const SPACES: usize = 6;
+
 /// The spaces of the guest: two tables, two ASIDs, two sets of domains, and without the MMU.
 pub fn spaces() -> Vec<GuestSpace> {
     let off = GuestSpace {
@@ -121,6 +130,7 @@ pub fn spaces() -> Vec<GuestSpace> {
         (0, 1, 0b01_1101),
         (1, 1, 0b00_0101),
         (1, 2, 0b00_0101),
+        (0, 2, 0b00_0101),
     ] {
         let regime = ShortRegime {
             // M and AFE.
@@ -166,6 +176,7 @@ fn mostly(few: &[u32], all: &[u32]) -> impl Strategy<Value = u32> {
 
 pub fn edit() -> impl Strategy<Value = Edit> {
     let table = prop_oneof![3 => Just(FIRST_TABLES[0]), 1 => Just(FIRST_TABLES[1])];
+    let all_tables = prop::bool::weighted(0.4);
     let megabyte = mostly(&MEGABYTES[..3], &MEGABYTES);
     let kind = prop_oneof![Just(0u32), Just(1), Just(2), Just(3), Just(1)];
     let second = prop::sample::select(SECOND_TABLES.to_vec());
@@ -233,5 +244,16 @@ pub fn edit() -> impl Strategy<Value = Edit> {
                 },
             }
         });
+    // What is the kernel's is mostly the same in all first-level tables.
+    let first = (first, all_tables).prop_map(|(mut edit, all)| {
+        if all {
+            let offset = FIRST_TABLES[1] - FIRST_TABLES[0];
+            let begins = |at: &u64| *at < FIRST_TABLES[1];
+            edit.at.retain(begins);
+            let others: Vec<u64> = edit.at.iter().map(|at| at + offset).collect();
+            edit.at.extend(others);
+        }
+        edit
+    });
     prop_oneof![first, below]
 }

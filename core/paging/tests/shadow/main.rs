@@ -6,13 +6,14 @@
 //! access that the guest may make gets through, to where the tables lead now.
 
 mod bounds;
+mod common;
 mod guest;
 mod hardware;
 mod model;
 mod replaced;
 mod world;
 
-use guest::{Edit, MEGABYTES, addresses, edit};
+use guest::{Edit, MEGABYTES, SPACES, addresses, edit};
 use hanok_paging::shadow::{FrameKind, Invalidation, Neighbours};
 use hanok_paging::short::Access;
 use model::{KINDS, VIEWS};
@@ -29,6 +30,8 @@ enum Step {
     Access(usize, usize, usize, Access, Neighbours),
     /// Another frame, or none, behind a page.
     Frame(u64, Option<FrameKind>),
+    /// This vCPU, on this CPU, closes the doorbells of a space.
+    Close(usize, usize, usize),
     /// The window goes to this megabyte.
     Window(u32),
 }
@@ -47,7 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (at(), asid).prop_map(|(at, asid)| Invalidation::Page { at, asid }),
         4 => at().prop_map(|at| Invalidation::PageOfAllAsids { at }),
     ];
-    let space = prop_oneof![2 => Just(1usize), 1 => 0..5usize];
+    let space = || prop_oneof![2 => Just(1usize), 2 => 0..SPACES];
     let kind = prop::sample::select(KINDS.to_vec());
     let by = prop::sample::select(VIEWS.to_vec());
     let access = (at(), kind, by).prop_map(|(address, kind, by)| Access { address, kind, by });
@@ -68,12 +71,14 @@ fn step() -> impl Strategy<Value = Step> {
         3 => edit().prop_map(Step::Edit),
         2 => (rarely_other(), invalidation, any::<bool>())
             .prop_map(|(vcpu, what, all)| Step::Invalidate(vcpu, what, all)),
-        12 => (rarely_other(), space, rarely_other(), access, neighbours).prop_map(
+        12 => (rarely_other(), space(), rarely_other(), access, neighbours).prop_map(
             |(vcpu, space, cpu, access, neighbours)| Step::Access(
                 vcpu, space, cpu, access, neighbours
             )
         ),
         2 => (page, kinds).prop_map(|(page, kind)| Step::Frame(page, kind)),
+        1 => (rarely_other(), space(), rarely_other())
+            .prop_map(|(vcpu, space, cpu)| Step::Close(vcpu, space, cpu)),
         1 => window.prop_map(|megabyte| Step::Window(megabyte << 20)),
     ]
 }
@@ -102,6 +107,13 @@ proptest! {
     #[test]
     fn nor_with_the_smallest_pools(steps in prop::collection::vec(step(), 1..200)) {
         run::<1, 4>(&steps, 1);
+    }
+
+    /// With one and with four common roots.
+    #[test]
+    fn nor_where_little_is_common(steps in prop::collection::vec(step(), 1..200)) {
+        run::<5, 8>(&steps, 7);
+        run::<16, 8>(&steps, 30);
     }
 
     #[test]

@@ -50,6 +50,17 @@ fn now(guest: &Guest, space: &GuestSpace, at: u32) -> Option<Translation> {
     any.map(|mapping| Translation::of(at, &mapping))
 }
 
+/// Whether what is global in one of the spaces may be used in the other: a TLB matches it for every ASID, and knows
+/// nothing of TTBR0 (DDI 0406C, B3.9.1). Where other registers differ it may be used as well, with rights that are
+/// not looked for here.
+fn differ_by_asid_and_table(one: &GuestSpace, other: &GuestSpace) -> bool {
+    let of = |space: &GuestSpace| {
+        let regime = space.regime.normalized();
+        (regime.sctlr, regime.ttbcr, regime.dacr)
+    };
+    of(one) == of(other)
+}
+
 /// For one vCPU, by space and page.
 #[derive(Default)]
 pub struct Model(BTreeMap<(usize, u32), Vec<Translation>>);
@@ -59,11 +70,16 @@ impl Model {
     pub fn look(&mut self, guest: &Guest, spaces: &[GuestSpace]) {
         for (number, space) in spaces.iter().enumerate() {
             for at in addresses() {
-                let known = self.0.entry((number, at)).or_default();
-                if let Some(new) = now(guest, space, at)
-                    && !known.contains(&new)
-                {
-                    known.push(new);
+                let Some(new) = now(guest, space, at) else {
+                    continue;
+                };
+                for (other, of) in spaces.iter().enumerate() {
+                    if other == number || new.global && differ_by_asid_and_table(space, of) {
+                        let known = self.0.entry((other, at)).or_default();
+                        if !known.contains(&new) {
+                            known.push(new);
+                        }
+                    }
                 }
             }
         }

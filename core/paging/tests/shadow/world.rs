@@ -77,6 +77,10 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
                 self.vcpus[*vcpu].cpu = *cpu;
                 self.access(*vcpu, *space, access, *neighbours);
             }
+            Step::Close(vcpu, space, cpu) => {
+                self.vcpus[*vcpu].cpu = *cpu;
+                self.close_and_look(*vcpu, *space);
+            }
             Step::Frame(page, kind) => self.change_frame(*page, *kind),
             Step::Window(at) => self.move_window(*at),
         }
@@ -111,9 +115,12 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
         };
         let losses: &[FrameLoss] = match kind {
             None => &[FrameLoss::Mapping],
-            Some(FrameKind::Plain | FrameKind::Doorbell) => &[FrameLoss::KernelExecute],
+            Some(FrameKind::Plain) => &[FrameLoss::KernelExecute],
             Some(FrameKind::Code) => &[FrameLoss::Write],
-            Some(FrameKind::Sealed) => &[FrameLoss::Write, FrameLoss::KernelExecute],
+            // Doorbells that were no doorbells before are made anew.
+            Some(FrameKind::Sealed | FrameKind::Doorbell) => {
+                &[FrameLoss::Write, FrameLoss::KernelExecute]
+            }
         };
         for vcpu in &mut self.vcpus {
             for loss in losses {
@@ -145,6 +152,22 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
     pub fn close_doorbells(&mut self, number: usize, space: usize, doorbells: Doorbells) {
         let vcpu = &mut self.vcpus[number];
         vcpu.shadow.close_doorbells(&self.spaces[space], doorbells);
+    }
+
+    /// Closes all pages of 32 megabytes: none of them is then an open doorbell for the space's kernel.
+    fn close_and_look(&mut self, number: usize, space: usize) {
+        let doorbells = Doorbells {
+            first: 0,
+            step: 0x1000,
+            count: 32 << 8,
+        };
+        self.close_doorbells(number, space, doorbells);
+        for at in addresses() {
+            for one in self.find(number, space, Privilege::Kernel, at) {
+                let open = one.allows(AccessKind::Write) && self.guest.is_doorbell(one.frame);
+                assert!(!open, "{space} {at:#x}: {one:?}");
+            }
+        }
     }
 
     /// What the CPU lets through; all of it is checked against the model.

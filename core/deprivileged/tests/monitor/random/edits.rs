@@ -1,7 +1,7 @@
 //! The guest's changes of its tables: a hypercall before an invalidation makes one.
 
 use super::Rng;
-use super::image::{ALIAS, LEAVES, leaf};
+use super::image::{ALIAS, LEAVES, leaf, own};
 use crate::board::{RAM, word_of};
 use crate::lockstep::Both;
 use hanok_decode::aarch32::Encoding;
@@ -29,7 +29,7 @@ pub fn edit<const ROOTS: usize, const TABLES: usize>(
     let new = if rng.once_in(8) {
         0
     } else {
-        leaf(rng, to, false)
+        leaf(rng, to, false) | own(number)
     };
     let global = old & new & NOT_GLOBAL == 0;
     let fine = match next {

@@ -238,6 +238,12 @@ fn block(rng: &mut Rng, number: u32, blocks: &Blocks, may: &May) -> Vec<u32> {
     words
 }
 
+/// The bit nG of what only one of the first-level tables has: what is global in one of them a TLB may use with the
+/// other one (DDI 0406C, B3.9.1), and no CPU without a TLB does the same.
+pub const fn own(number: usize) -> u32 {
+    if number < 2 { 1 << 11 } else { 0 }
+}
+
 /// A small page of the guest's tables.
 pub fn leaf(rng: &mut Rng, at: u32, plain: bool) -> u32 {
     let ap = if plain || !rng.once_in(4) {
@@ -267,7 +273,7 @@ fn tables(rng: &mut Rng, parts: &mut Vec<(u32, Vec<u32>)>) {
                 _ => page,
             };
             let fixed = number < 2 && matches!(page, 0 | 7);
-            words[page as usize] = leaf(rng, RAM + at * 4096, fixed);
+            words[page as usize] = leaf(rng, RAM + at * 4096, fixed) | own(number);
         }
         parts.push((table, words));
     }

@@ -1,0 +1,170 @@
+//! What is global, kept once for all spaces of a view.
+//!
+//! A TLB may use what it has of a global descriptor with any ASID and any TTBR0, until the guest invalidates it
+//! (DDI 0406C, B3.9.1 and B3.10.1). So the first few roots are *common*: no CPU walks them, and each holds the
+//! global entries of all spaces whose other registers are the same. A root has copies of these entries, by which
+//! it *shares* their second-level tables, and begins with them.
+//!
+//! Kept true:
+//! - An entry of a root that has a common one is a copy of the entry there, word by word, or the root's own. A table
+//!   is its parent's; a change of its first-level entry goes to the copies with it.
+//! - In a megabyte of which a root has an entry of its own, it shares nothing.
+//! - A root whose common one is void is void itself.
+//! - What TLBs hold of a common entry is under the ASIDs of many roots: it is invalidated for all ASIDs, or counted
+//!   ([`Root::lose`](super::roots::Root::lose)), and each root gets another ASID before it is entered.
+//!
+//! Rejected: to look whether the guest's first-level descriptors are equal in both spaces, which takes an abort for
+//! each megabyte of each new space.
+
+use super::entries::{Entry, Leaf};
+use super::owed::Progress;
+use super::roots::{GuestSpace, Owner, Root, numbers};
+use super::{Shadow, first_index};
+use crate::short::{Privilege, Words};
+use hanok_hal::TableMemory;
+
+/// How many common roots there are at most: the kernel's, confined or not, and programs', each for two DACRs.
+const MOST: usize = 6;
+/// How many pairs of common entries a new root gets; it gets others when it aborts there.
+const COPIED: usize = 64;
+
+impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
+    /// The number of common roots, which are the first ones. With few roots there are none.
+    pub(super) const COMMON: usize = if ROOTS / 4 < MOST { ROOTS / 4 } else { MOST };
+
+    /// The roots that are no common ones.
+    pub(super) fn own(&self) -> &[Root] {
+        &self.roots[Self::COMMON..]
+    }
+
+    /// The common root for this view of a space, if there is one.
+    pub(super) fn common_of(&self, space: &GuestSpace, view: Privilege) -> Option<usize> {
+        let key = Owner::new(space, view).common()?;
+        self.roots[..Self::COMMON]
+            .iter()
+            .position(|root| root.owner == Some(key))
+    }
+
+    /// As [`Self::common_of`]; one is taken if there is none, and could be one.
+    pub(super) fn take_common(&mut self, owner: &Owner) -> Progress<Option<usize>> {
+        let Some(key) = owner.common().filter(|_| Self::COMMON > 0) else {
+            return Progress::Done(None);
+        };
+        if let Some(number) = self.common_of(&owner.space, owner.view) {
+            return Progress::Done(Some(number));
+        }
+        let Progress::Done(number) = self.take_root(0..Self::COMMON) else {
+            return Progress::Again;
+        };
+        self.roots[number].owner = Some(key);
+        // The caller empties a root, too, which is as much work.
+        Progress::Again
+    }
+
+    /// Makes all entries of a root void, and those that others have of it.
+    pub(super) fn disown(&mut self, number: usize) {
+        self.roots[number].disown();
+        if number < Self::COMMON {
+            for root in &mut self.roots {
+                if root.common == Some(number) {
+                    root.disown();
+                }
+            }
+        }
+    }
+
+    /// Gives an empty root its common entries, or some of them.
+    pub(super) fn copy_common(&mut self, number: usize) {
+        let Some(common) = self.roots[number].common else {
+            return;
+        };
+        let (from, to) = (self.roots[common].table, self.roots[number].table);
+        let mut first = 0;
+        for _ in 0..COPIED {
+            let Some(found) = self.roots[common].filled.next(first) else {
+                break;
+            };
+            first = (found & !1) + 2;
+            // The window, if it is one of the two, is the same in both.
+            let both = self.memory.read(from, found / 2);
+            self.memory.write_unseen(to, found / 2, both);
+            for index in [found & !1, found | 1] {
+                if self.roots[common].filled.contains(index) {
+                    self.roots[number].filled.insert(index);
+                }
+            }
+            self.holders.note(number, found, true);
+        }
+        // The others are seen with this one.
+        let window = self.window;
+        self.memory.set_word(to, window.index, window.descriptor);
+    }
+
+    /// Copies the common entry for a megabyte, if there is one.
+    pub(super) fn share(&mut self, number: usize, index: usize) {
+        if let Some(common) = self.roots[number].common
+            && self.roots[common].filled.contains(index)
+        {
+            let entry = self.memory.word(self.roots[common].table, index);
+            self.set_first(number, index, entry);
+        }
+    }
+
+    /// Whether the entry of a root is a copy of its common one.
+    #[inline(never)]
+    fn shares(&self, number: usize, index: usize) -> bool {
+        let Some(common) = self.roots[number].common else {
+            return false;
+        };
+        let word = |root: &Root| {
+            let filled = root.filled.contains(index);
+            filled.then(|| self.memory.word(root.table, index))
+        };
+        let own = word(&self.roots[number]);
+        own.is_some() && own == word(&self.roots[common])
+    }
+
+    /// The root to which an entry for `root` belongs: its common one, or itself, which then shares nothing there.
+    #[inline(never)]
+    pub(super) fn holder(&mut self, root: usize, leaf: &Leaf) -> usize {
+        let Some(common) = self.roots[root].common else {
+            return root;
+        };
+        let index = first_index(leaf.at);
+        let shares = self.shares(root, index);
+        if leaf.origin.global && (shares || !self.roots[root].filled.contains(index)) {
+            return common;
+        }
+        if shares {
+            self.remove_first(root, index);
+            self.roots[root].lose();
+        }
+        root
+    }
+
+    /// Whether a second-level table belongs to another root than this one.
+    pub(super) fn is_foreign(&self, root: usize, entry: Entry) -> bool {
+        let Entry::Table(table, _) = entry else {
+            return false;
+        };
+        let parent = self.tables.get(table).parent;
+        parent.is_none_or(|parent| usize::from(parent.root) != root)
+    }
+
+    /// An entry of a root was `before` and is `after`: if the root is a common one, so are the copies.
+    #[inline(never)]
+    pub(super) fn follow(&mut self, common: usize, index: usize, before: u32, after: u32) {
+        if common >= Self::COMMON || before == 0 || self.roots[common].owner.is_none() {
+            return;
+        }
+        for number in numbers(self.holders.of(index)) {
+            let root = &self.roots[number];
+            if root.common == Some(common)
+                && root.filled.contains(index)
+                && self.memory.word(root.table, index) == before
+            {
+                self.set_first(number, index, after);
+            }
+        }
+    }
+}

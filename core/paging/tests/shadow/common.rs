@@ -1,0 +1,101 @@
+//! What is global: one space has it from another, and all lose it together.
+
+use crate::Step;
+use crate::guest::{FIRST_TABLES, SECOND_TABLES};
+use crate::world::World;
+use hanok_paging::shadow::{Invalidation, Neighbours};
+use hanok_paging::short::{Access, AccessKind, Privilege};
+
+type Large = World<12, 32>;
+
+/// The guest's megabyte that is in pieces on the host.
+const AT: u32 = 2 << 20;
+/// Spaces of one set of domains: of another table, another ASID, and both.
+const FIRST: usize = 1;
+const OTHERS: [usize; 3] = [3, 5, 4];
+
+const PAGE: u32 = 0b11 << 4 | 0b10;
+const NOT_GLOBAL: u32 = 1 << 11;
+
+/// A guest of which all spaces have one second-level table at `AT`: a global page, and one that is not.
+fn world() -> Large {
+    let mut world = Large::new(255);
+    world.edit(SECOND_TABLES[1], PAGE | 3 << 12);
+    world.edit(SECOND_TABLES[1] + 4, PAGE | NOT_GLOBAL | 5 << 12);
+    for table in FIRST_TABLES {
+        world.edit(table + 8, SECOND_TABLES[1] as u32 | 1 << 5 | 0b01);
+    }
+    world.invalidate(0, Invalidation::All);
+    world
+}
+
+/// A read by programs of a space, on this CPU.
+fn read(world: &mut Large, space: usize, cpu: usize, address: u32) {
+    let access = Access {
+        address,
+        kind: AccessKind::Read,
+        by: Privilege::User,
+    };
+    world.run(&Step::Access(0, space, cpu, access, Neighbours::None));
+}
+
+fn is_mapped(world: &mut Large, space: usize, at: u32) -> bool {
+    !world.find(0, space, Privilege::User, at).is_empty()
+}
+
+#[test]
+fn a_new_space_begins_with_what_is_global() {
+    let mut world = world();
+    read(&mut world, FIRST, 0, AT);
+    for space in OTHERS {
+        assert!(is_mapped(&mut world, space, AT));
+        assert!(!is_mapped(&mut world, space, AT + 0x1000));
+    }
+    // Other domains are other rights.
+    assert!(!is_mapped(&mut world, 2, AT));
+}
+
+#[test]
+fn a_space_with_entries_of_its_own_there_shares_none() {
+    let mut world = world();
+    read(&mut world, FIRST, 0, AT);
+    read(&mut world, FIRST, 0, AT + 0x1000);
+    read(&mut world, OTHERS[0], 0, AT);
+    assert!(!is_mapped(&mut world, OTHERS[0], AT + 0x1000));
+    assert!(!is_mapped(&mut world, FIRST, AT));
+    read(&mut world, FIRST, 0, AT);
+    assert!(is_mapped(&mut world, FIRST, AT + 0x1000));
+    world.invalidate(0, Invalidation::Page { at: AT, asid: 2 });
+    for space in [FIRST, OTHERS[0], OTHERS[1]] {
+        assert!(!is_mapped(&mut world, space, AT));
+    }
+    assert!(is_mapped(&mut world, FIRST, AT + 0x1000));
+}
+
+#[test]
+fn an_asid_is_invalidated_without_what_is_global() {
+    let mut world = world();
+    read(&mut world, FIRST, 0, AT);
+    read(&mut world, FIRST, 0, AT + 0x1000);
+    read(&mut world, OTHERS[0], 0, AT);
+    world.invalidate(0, Invalidation::Asid(1));
+    for space in [FIRST, OTHERS[0], OTHERS[2]] {
+        assert!(is_mapped(&mut world, space, AT));
+    }
+    assert!(!is_mapped(&mut world, FIRST, AT + 0x1000));
+    world.invalidate(0, Invalidation::All);
+    for space in [FIRST, OTHERS[0], OTHERS[2]] {
+        assert!(!is_mapped(&mut world, space, AT));
+    }
+}
+
+/// A CPU that the vCPU has left still has the entry in its TLB, under the ASID of a root that was not used since.
+#[test]
+fn what_went_on_one_cpu_is_not_found_on_the_one_before() {
+    let mut world = world();
+    read(&mut world, FIRST, 0, AT);
+    read(&mut world, OTHERS[0], 1, AT);
+    world.invalidate(0, Invalidation::PageOfAllAsids { at: AT });
+    read(&mut world, FIRST, 0, AT + 0xf_f000);
+    assert!(!is_mapped(&mut world, FIRST, AT));
+}

@@ -299,3 +299,59 @@ impl Area {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hanok_abi::trampoline::{Free, branch, enter};
+
+    const START: u32 = 0x8000_0000;
+    /// Where the first trampoline is.
+    const FIRST: u32 = START + TO_CODE + CODE.start;
+    /// MRS of SPSR to R0, whose trampoline is LDR and B.
+    const MRS: u32 = 0xe14f_0000;
+
+    /// An area in which these sites got trampolines, one after the other, and where the last one's is.
+    fn placed(sites: &[u32]) -> (Area, u32) {
+        let mut area = Area::new(FreeArea {
+            range: START..START + 2 * TRIPLE,
+            offset: 0,
+            appended: false,
+        });
+        let template = Template::of(MRS, Free::default()).expect("it has one");
+        let mut last = 0;
+        for site in sites {
+            let enter = |at| enter(MRS, *site, at).map(Encoding::A32);
+            let wanted = Placement {
+                template: &template,
+                site: *site,
+                enter: &enter,
+            };
+            let entry = area.place(&wanted).expect("there is room").bits();
+            last = hanok_abi::trampoline::branch_target(entry, *site).expect("a branch");
+        }
+        (area, last)
+    }
+
+    #[test]
+    fn no_branch_back_looks_like_an_instruction_of_t32() {
+        let site = |low: u32| FIRST + 8 + 4 * low;
+        let back = |low: u32| branch(0xe000_0000, FIRST + 4, site(low) + 4);
+        // CPSID I; a word further CPSID F, and two words further nothing.
+        assert_eq!(back(0xb672), Some(0xea00_b672));
+        assert_eq!(placed(&[site(0xb672)]).1, FIRST + 8);
+        assert_eq!(placed(&[site(0xb65f)]).1, FIRST);
+        // What was passed over is used by the next one.
+        let (area, next) = placed(&[site(0xb672), site(0)]);
+        assert_eq!(next, FIRST);
+        let words = (FIRST..FIRST + 0x80).step_by(4);
+        let words: Vec<_> = words.map(|at| area.word(at)).collect();
+        for three in words.windows(3) {
+            assert!(!is_part_of_doubt(
+                three[0],
+                three[1].expect("a word"),
+                three[2]
+            ));
+        }
+    }
+}

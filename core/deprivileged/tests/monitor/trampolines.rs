@@ -7,6 +7,7 @@ use crate::native::{Event, Native};
 use crate::programs::b;
 use hanok_abi::trampoline::{CODE, Free, HEADER, PAGE, TO_CODE, TRIPLE, Template, enter};
 use hanok_cpu32::{Lines, Mode, SystemRegister};
+use hanok_deprivileged::{Answer, Trap};
 use hanok_types::{Ipa, Span};
 
 /// The trampolines: in the second megabyte.
@@ -305,4 +306,32 @@ fn an_interrupt_anywhere_restores_what_was_spilled() {
 #[test]
 fn an_exit_anywhere_keeps_what_was_spilled() {
     check(true, 0, true);
+}
+
+/// An abort that comes late is taken as an interrupt is.
+#[test]
+fn an_abort_that_comes_late_restores_what_was_spilled() {
+    let rewritten = Rewritten::new(&program(false), 0);
+    let mut guest = Guest::<4, 8>::new(Board::new(rewritten.parts(), true), 8, 255);
+    guest.add_trampolines(Span::new(Ipa::new(ADDED.into()), TRIPLE.into()).expect("below"));
+    guest.monitor.boot(RAM, [0; 3]);
+    let spilled = |guest: &Guest<4, 8>| {
+        let general = &guest.monitor.registers.general;
+        guest.monitor.registers.pc > ADDED && general[12] != 0xcd && general[11] == 0xab
+    };
+    for _ in 0..200 {
+        let _retired = guest.step();
+        if spilled(&guest) {
+            break;
+        }
+    }
+    assert!(spilled(&guest));
+    let asynchronous = Trap::DataAbort {
+        status: 0x406,
+        address: 0,
+    };
+    assert_eq!(guest.serve_any(asynchronous), Answer::SystemError);
+    let registers = &guest.monitor.registers;
+    assert!(registers.pc < ADDED);
+    assert_eq!(registers.general[12], 0xcd);
 }

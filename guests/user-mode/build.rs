@@ -58,6 +58,7 @@ fn list(cases: &[Case], patched: &Patched) -> String {
         };
         let (register, flags) = match case.behind {
             Behind::Nothing => (false, false),
+            Behind::Flags => (false, true),
             Behind::Register => (true, false),
             Behind::RegisterAndFlags => (true, true),
         };

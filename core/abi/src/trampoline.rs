@@ -18,13 +18,20 @@
 //! commits; and the last one branches behind the site, which is the place of the rewritten
 //! instruction. So the board needs no table: the last branch tells the site.
 //!
+//! Where a template needs a register and none is free, it *spills* one: its first instruction stores
+//! the register to [`Field::SCRATCH`], and right before each last branch, or the SVC before it, a load restores it. That
+//! load tells which register was spilled, so that whoever interrupts the trampoline can restore it instead.
+//!
 //! T32 cannot store relative to the PC (DDI 0406C A8.8.203), so a T32 trampoline goes on in A32,
 //! and returns by a literal ([`t32`]).
 
 pub mod model;
+mod resume;
+mod status;
 pub mod t32;
 
-use crate::trap::trap_a32;
+pub use resume::{Resumption, resume};
+use status::{mrs_current, msr_control};
 
 /// The size of a page in bytes.
 pub const PAGE: u32 = 0x1000;
@@ -39,7 +46,7 @@ pub const TO_CODE: u32 = PAGE;
 /// aliases.
 pub const CODE: core::ops::Range<u32> = 0x80..0xf70;
 /// The largest number of instructions in a trampoline.
-const MAX_STEPS: usize = 11;
+const MAX_STEPS: usize = 15;
 /// The largest number of words in a trampoline.
 pub const MAX_WORDS: usize = MAX_STEPS + t32::MORE;
 
@@ -88,10 +95,13 @@ impl Field {
     pub const PAR: Self = Self(0x48);
     /// FPEXC.
     pub const FPEXC: Self = Self(0x4c);
+    /// A register that a trampoline has spilled. It is the guest's alone: nobody else writes it, not even when the
+    /// guest is entered in the middle of the trampoline.
+    pub const SCRATCH: Self = Self(0x50);
     /// I, in bit 7; the other bits have no meaning. It is written through the doorbell.
     pub const MASK: Self = Self(0xf80);
 
-    /// All fields.
+    /// All fields that show the virtual CPU: those but [`Self::SCRATCH`].
     pub fn all() -> impl Iterator<Item = Self> {
         (0..Self::FPEXC.0 / 4 + 1)
             .map(|word| Self(4 * word))
@@ -174,7 +184,7 @@ const KNOWN: [Known; 18] = [
 /// The registers and flags that are free after a site, because their values are not used there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Free {
-    /// The registers; bit n is Rn. The bits of SP and PC are ignored.
+    /// The registers; bit n is Rn. The bits of SP, LR and PC are ignored.
     pub registers: u16,
     /// Whether N and Z are free.
     pub flags: bool,
@@ -208,7 +218,6 @@ pub struct Template {
     stores: Option<bool>,
 }
 
-const R0: u32 = 0;
 const PC: Register = 15;
 const SP: Register = 13;
 /// The distance from an instruction's address to the PC that it reads (DDI 0406C A2.3).
@@ -218,17 +227,25 @@ const CPSID_I: u32 = 0xf10c_0080;
 const CPSIE_I: u32 = 0xf108_0080;
 
 impl Template {
+    const EMPTY: Self = Self {
+        steps: [TrampolineStep::Back; MAX_STEPS],
+        count: 0,
+        thumb: false,
+        stores: None,
+    };
+
     fn new(steps: &[TrampolineStep]) -> Self {
-        let mut all = [TrampolineStep::Back; MAX_STEPS];
-        for (to, from) in all.iter_mut().zip(steps) {
+        Self::EMPTY.with(steps)
+    }
+
+    /// With these steps behind those that it has.
+    fn with(mut self, steps: &[TrampolineStep]) -> Self {
+        let places = self.steps.iter_mut().skip(self.count);
+        for (to, from) in places.zip(steps) {
             *to = *from;
+            self.count += 1;
         }
-        Self {
-            steps: all,
-            count: steps.len().min(MAX_STEPS),
-            thumb: false,
-            stores: None,
-        }
+        self
     }
 
     /// The trampoline for the A32 instruction `word`, with what is `free` after it; `None` if only
@@ -241,7 +258,7 @@ impl Template {
             _ => {}
         }
         match word & 0x0fff_ffff {
-            mrs if mrs & 0x0fff_0fff == 0x010f_0000 => mrs_current(rt(mrs)?, free),
+            mrs if mrs & 0x0fff_0fff == 0x010f_0000 => Some(mrs_current(rt(mrs)?, free)),
             msr if msr & 0x0fff_fff0 == 0x0121_f000 => msr_control(word, free),
             mrs if mrs & 0x0fff_0fff == 0x014f_0000 => Some(load(rt(mrs)?, Field::SPSR)),
             msr if msr & 0x0fff_fff0 == 0x016f_f000 => Some(store(rm(msr)?, Field::SPSR)),
@@ -380,14 +397,6 @@ fn rm(word: u32) -> Option<Register> {
     Some(word & 0xf).filter(|register| *register != PC)
 }
 
-/// A free register other than `taken`.
-fn scratch(free: Free, taken: Register) -> Option<Register> {
-    let usable = |register: &Register| {
-        free.registers >> register & 1 == 1 && *register != taken && *register != SP
-    };
-    (R0..PC).find(usable)
-}
-
 fn load(register: Register, field: Field) -> Template {
     Template::new(&[TrampolineStep::Load(register, field), TrampolineStep::Back])
 }
@@ -408,89 +417,6 @@ fn system(word: u32) -> Option<Template> {
     } else {
         known.noted.then(|| store(register, known.field))
     }
-}
-
-/// The trampoline for MRS of CPSR: flags and GE are the real ones, the rest comes from the page.
-fn mrs_current(to: Register, free: Free) -> Option<Template> {
-    let with = scratch(free, to)?;
-    Some(Template::new(&[
-        TrampolineStep::Word(0xe10f_0000 | to << 12), // mrs to, cpsr
-        // At once, so that nobody sees what is not the guest's own.
-        TrampolineStep::Word(0xe1a0_0820 | to << 12 | to), // lsr to, to, #16
-        TrampolineStep::Load(with, Field::PSR),
-        TrampolineStep::Word(0xe180_0800 | with << 16 | to << 12 | to), // orr to, with, to, lsl #16
-        TrampolineStep::Load(with, Field::MASK),
-        TrampolineStep::Word(0xe200_0080 | with << 16 | with << 12), // and with, with, #I
-        TrampolineStep::Word(0xe180_0000 | to << 16 | to << 12 | with), // orr to, to, with
-        TrampolineStep::Back,
-    ]))
-}
-
-/// The trampoline for MSR of CPSR_c: if mode and F stay as they are, only I changes; else it traps.
-fn msr_control(word: u32, free: Free) -> Option<Template> {
-    let from = rm(word)?;
-    let with = scratch(free, from)?;
-    let svc = trap_a32(ALWAYS | word & !0xf000_0000)?;
-    let load = TrampolineStep::Load(with, Field::PSR);
-    let differs = TrampolineStep::Word(0xe020_0000 | with << 16 | with << 12 | from); // eor with, with, from
-    // If it begins again, it has other flags than its site, whose condition may depend on them.
-    if free.flags && word >> 28 == ALWAYS >> 28 {
-        return Some(Template::new(&[
-            load,
-            differs,
-            TrampolineStep::Word(0xe310_005f | with << 16), // tst with, #mode, T and F
-            TrampolineStep::Word(0x1a00_0001),              // bne to the SVC
-            TrampolineStep::Store(from, Field::MASK),
-            TrampolineStep::Back,
-            TrampolineStep::Word(svc),
-            TrampolineStep::Back,
-        ]));
-    }
-    let both = with << 16 | with << 12;
-    Some(Template::new(&[
-        load,
-        differs,
-        TrampolineStep::Word(0xe200_005f | both), // and with, with, #mode, T and F
-        TrampolineStep::Word(0xe280_007f | both), // add with, with, #0x7f
-        TrampolineStep::Word(0xe200_0080 | both), // and with, with, #0x80: it is another mode
-        TrampolineStep::Word(0xe08f_f220 | with), // add pc, pc, with, lsr #4: to STR or SVC
-        TrampolineStep::Word(0xe7f0_00f0),        // never executed
-        TrampolineStep::Store(from, Field::MASK),
-        TrampolineStep::Back,
-        TrampolineStep::Word(svc),
-        TrampolineStep::Back,
-    ]))
-}
-
-/// Where a guest goes on that was interrupted at `pc` in a trampoline: at the site, as if the
-/// trampoline had not begun, or behind the site. Bit 0 is set if that is T32 code, as in a branch
-/// target. `fetch` reads words of code pages. `None` if `pc` is in no trampoline.
-///
-/// An SVC in a trampoline counts as an interruption at the instruction after it.
-pub fn resume(pc: u32, fetch: impl Fn(u32) -> Option<u32>) -> Option<u32> {
-    if !CODE.contains(&(pc & (PAGE - 1))) {
-        return None;
-    }
-    for number in 0..MAX_WORDS as u32 {
-        let at = (pc & !3).wrapping_add(4 * number);
-        if let Some(behind) = goes_back(fetch(at)?, at, &fetch) {
-            return Some(if number == 0 {
-                behind
-            } else {
-                behind.wrapping_sub(4)
-            });
-        }
-    }
-    None
-}
-
-/// The target of the last instruction of a trampoline; `None` if `word` at `at` is no such
-/// instruction.
-fn goes_back(word: u32, at: u32, fetch: impl Fn(u32) -> Option<u32>) -> Option<u32> {
-    if word >> 24 == 0xea {
-        return branch_target(word, at);
-    }
-    t32::literal(word, at).and_then(fetch)
 }
 
 /// The first words of the first code page of a room, by which a room is recognised anywhere.

@@ -43,7 +43,7 @@ impl VirtualCpu {
 
     /// TPIDRURO as the kernel left it, where its writes reach the CPU's own register.
     pub fn set_tpidruro(&mut self, value: u32) {
-        self.system.set(SystemRegister::Tpidruro, value);
+        self.system.set_unseen(SystemRegister::Tpidruro, value);
     }
 
     /// DACR as the kernel had left it when a program began to run.

@@ -190,6 +190,13 @@ impl SystemRegisters {
         self.values.get(register as usize).copied().unwrap_or(0)
     }
 
+    /// Sets the whole value of a register of which the virtual CPU's page has no copy.
+    pub(crate) fn set_unseen(&mut self, register: SystemRegister, value: u32) {
+        if let Some(place) = self.values.get_mut(register as usize) {
+            *place = value;
+        }
+    }
+
     /// Sets the whole value, as the CPU itself does.
     pub(crate) fn set(&mut self, register: SystemRegister, value: u32) {
         if let Some(place) = self.values.get_mut(register as usize)

@@ -69,7 +69,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     ) -> Answer {
         let write = register & WRITE != 0;
         match status(register) {
-            ASYNCHRONOUS => return Answer::SystemError,
+            ASYNCHRONOUS => {
+                // The guest may take it as it does an interrupt.
+                let _resume_where_it_is = self.leave_trampoline(code, host);
+                return Answer::SystemError;
+            }
             ALIGNMENT => {
                 let fault = Fault::without_domain(FaultStatus::Alignment);
                 return self.take_data(address, fault, write);

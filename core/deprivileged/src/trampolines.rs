@@ -10,6 +10,10 @@
 //! kernel that maps them at a second address, which no kernel does, may write them there while an interrupt
 //! waits, and gets it at its next exit.
 //!
+//! An interrupt of the guest in a trampoline is taken at its site or behind it, with the register that it has spilled
+//! ([`Monitor::leave_trampoline`]). After all other exits a trampoline goes on where it was, so that its
+//! [`Field::SCRATCH`] is never written.
+//!
 //! While the kernel runs, TPIDRURW holds its TPIDRPRW, which rewritten code reads there.
 //!
 //! DACR counts for what the kernel accesses itself only in so far as it makes a domain a manager's: a write of it is
@@ -24,12 +28,12 @@ use crate::monitor::Monitor;
 use crate::page::CpuPage;
 use crate::translation::walk_code;
 use crate::view::{Executable, View};
-use hanok_abi::trampoline::{Field, PAGE, TRIPLE, resume};
+use hanok_abi::trampoline::{Field, PAGE, Resumption, TRIPLE, resume};
 use hanok_cpu32::{Fault, FaultStatus, SystemRegister};
 use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::{Doorbells, GuestSpace};
 use hanok_paging::short::{Access, AccessKind, Privilege};
-use hanok_types::{Address, Ipa, PAGE_SIZE};
+use hanok_types::{Address, Hpa, Ipa, PAGE_SIZE};
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
     /// Whether the page is in use: the kernel was the last to run, or is the next, and has trampolines.
@@ -46,15 +50,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             return self.cpu.set_tpidrurw(thread.rw);
         }
         let (memory, frame) = (self.shadow.memory(), self.page.frame);
-        let word = |field: Field| {
-            let (pair, upper) = pair(field);
-            let both = memory.read(frame, pair);
-            if upper {
-                (both >> u32::BITS) as u32
-            } else {
-                both as u32
-            }
-        };
+        let word = |field| page_word(memory, frame, field);
         let same = self.page.shown == Some(self.cpu.page_changes());
         // Its space follows from its DACR whenever it is asked for.
         let _domains = self.cpu.take_page(word);
@@ -207,13 +203,24 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             let word = here.then(|| host.word(Ipa::new(page + u64::from(at % PAGE))));
             word?.ok()
         };
-        if let Some(to) = resume(pc, fetch) {
+        if let Some(Resumption { to, restored }) = resume(pc, fetch) {
+            let general = &mut self.registers.general;
+            if let Some(spilled) = restored.and_then(|number| general.get_mut(number as usize)) {
+                *spilled = page_word(self.shadow.memory(), self.page.frame, Field::SCRATCH);
+            }
             let psr = self.registers.psr;
             self.registers.psr = psr.with_thumb(to & 1 != 0);
             self.registers.pc = to & !1;
         }
         true
     }
+}
+
+/// A field of the page in `frame`.
+fn page_word(memory: &impl TableMemory, frame: Hpa, field: Field) -> u32 {
+    let (pair, upper) = pair(field);
+    let both = memory.read(frame, pair);
+    (if upper { both >> u32::BITS } else { both }) as u32
 }
 
 /// Where a field is: the number of its pair of words, and whether it is the upper one.

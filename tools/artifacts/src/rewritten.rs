@@ -28,7 +28,7 @@ use crate::store::{REWRITTEN, Store};
 use hanok_base::ui::LongStep;
 
 /// A number that is raised by changes to an entry's form, or to what is made of a scan.
-const GENERATION: u32 = 21;
+const GENERATION: u32 = 7;
 
 /// What was made, or why nothing was: [`Record`].
 const RECORD: &str = "kernel.toml";

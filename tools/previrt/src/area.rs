@@ -14,12 +14,14 @@ mod plain;
 
 pub(crate) use plain::PlainPages;
 
+use crate::bytes::word;
 use crate::flow::marks::{Mark, Marks};
 use crate::flow::memory::Memory;
 use crate::kallsyms::Symbol;
 use crate::refusal::{Refusal, Result};
 use hanok_abi::trampoline::{CODE, HEADER, PAGE, TO_CODE, TRIPLE, Template, room as triples};
 use hanok_decode::aarch32::Encoding;
+use hanok_proof::is_part_of_doubt;
 use std::ops::Range;
 
 /// Finds the unused range in an image: the zeros before `_stext`, as whole pages.
@@ -122,30 +124,48 @@ pub(super) struct Placement<'a> {
     pub(super) enter: &'a dyn Fn(u32) -> Option<Encoding>,
 }
 
+impl Placement<'_> {
+    /// The trampoline's words at an address; `None` if something is out of reach from there.
+    fn words(&self, at: u32) -> Option<Vec<u32>> {
+        let numbers = 0..self.template.len();
+        let words = numbers.map(|number| self.template.word(number, at, self.site));
+        words.collect()
+    }
+}
+
 impl Space {
     /// Takes space for a trampoline of `template`, in a gap or behind the last one, and returns its
-    /// address.
-    fn take(&mut self, template: &Template, limit: u32) -> Option<u32> {
+    /// address, which `suits`.
+    fn take(
+        &mut self,
+        template: &Template,
+        limit: u32,
+        suits: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
         let len = 4 * template.len() as u32;
-        let fits = |gap: &Range<u32>| {
-            let end = template.start(gap.start).checked_add(len);
-            end.is_some_and(|end| end <= gap.end)
+        let find = |range: &Range<u32>| {
+            let fits = |at: &u32| at.checked_add(len).is_some_and(|end| end <= range.end);
+            let places = range.clone().step_by(4);
+            let mut starts = places.map(|place| template.start(place)).take_while(fits);
+            starts.find(|at| suits(*at))
         };
-        if let Some(number) = self.gaps.iter().rposition(fits) {
+        let mut gaps = self.gaps.iter().enumerate().rev();
+        if let Some((number, at)) = gaps.find_map(|(number, gap)| Some((number, find(gap)?))) {
             let gap = self.gaps.remove(number);
-            let at = template.start(gap.start);
             self.gap(gap.start..at);
             self.gap(at + len..gap.end);
             return Some(at);
         }
-        let mut at = template.start(self.next);
         let page = self.next & !(PAGE - 1);
         let end = page.checked_add(CODE.end)?;
-        if at.checked_add(len)? > end {
-            self.gap(self.next..end);
-            self.next = page.checked_add(TRIPLE + CODE.start)?;
-            at = template.start(self.next);
-        }
+        let at = match find(&(self.next..end)) {
+            Some(at) => at,
+            None => {
+                self.gap(self.next..end);
+                self.next = page.checked_add(TRIPLE + CODE.start)?;
+                find(&(self.next..self.next.checked_add(CODE.len() as u32)?))?
+            }
+        };
         let plain = (at & !(PAGE - 1)).checked_add(PAGE)?;
         if plain >= limit {
             return None;
@@ -194,20 +214,40 @@ impl Area {
     /// Writes a trampoline, and returns the branch that leads there. `None` where no space is left,
     /// or the space is too far away.
     pub(super) fn place(&mut self, wanted: &Placement<'_>) -> Option<Encoding> {
-        let Placement {
-            template,
-            site,
-            enter,
-        } = wanted;
+        let limit = self.free.range.end;
         let mut space = self.space.clone();
-        let at = space.take(template, self.free.range.end)?;
-        let words = (0..template.len()).map(|number| template.word(number, at, *site));
-        let (words, entry) = (words.collect::<Option<Vec<_>>>()?, enter(at)?);
+        let sound = space.take(wanted.template, limit, |at| self.is_sound(wanted, at));
+        let at = sound.or_else(|| {
+            space = self.space.clone();
+            space.take(wanted.template, limit, |_| true)
+        })?;
+        let (words, entry) = (wanted.words(at)?, (wanted.enter)(at)?);
         for (n, word) in words.iter().enumerate() {
             self.put(at.wrapping_add(4 * n as u32), *word)?;
         }
         self.space = space;
         Some(entry)
+    }
+
+    /// Whether no word of a trampoline at `at` looks like an instruction that User mode executes wrongly: the
+    /// hypervisor lets such a page run alone, so that each use of a trampoline in it costs more than a trap.
+    fn is_sound(&self, wanted: &Placement<'_>, at: u32) -> bool {
+        let Some(words) = wanted.words(at) else {
+            return true;
+        };
+        let behind = at.wrapping_add(4 * words.len() as u32);
+        let mut all = vec![self.word(at.wrapping_sub(4))];
+        all.extend(words.into_iter().map(Some));
+        all.push(self.word(behind));
+        all.windows(3).all(|three| match *three {
+            [before, Some(word), behind] => !is_part_of_doubt(before, word, behind),
+            _ => true,
+        })
+    }
+
+    /// The word at an address of the content so far.
+    fn word(&self, at: u32) -> Option<u32> {
+        word(&self.code, at.checked_sub(self.free.range.start)? as usize)
     }
 
     /// Writes a word, and extends the content by whole triples of pages if it is beyond.
@@ -257,5 +297,61 @@ impl Area {
             appended,
             plain: false,
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hanok_abi::trampoline::{Free, branch, enter};
+
+    const START: u32 = 0x8000_0000;
+    /// Where the first trampoline is.
+    const FIRST: u32 = START + TO_CODE + CODE.start;
+    /// MRS of SPSR to R0, whose trampoline is LDR and B.
+    const MRS: u32 = 0xe14f_0000;
+
+    /// An area in which these sites got trampolines, one after the other, and where the last one's is.
+    fn placed(sites: &[u32]) -> (Area, u32) {
+        let mut area = Area::new(FreeArea {
+            range: START..START + 2 * TRIPLE,
+            offset: 0,
+            appended: false,
+        });
+        let template = Template::of(MRS, Free::default()).expect("it has one");
+        let mut last = 0;
+        for site in sites {
+            let enter = |at| enter(MRS, *site, at).map(Encoding::A32);
+            let wanted = Placement {
+                template: &template,
+                site: *site,
+                enter: &enter,
+            };
+            let entry = area.place(&wanted).expect("there is room").bits();
+            last = hanok_abi::trampoline::branch_target(entry, *site).expect("a branch");
+        }
+        (area, last)
+    }
+
+    #[test]
+    fn no_branch_back_looks_like_an_instruction_of_t32() {
+        let site = |low: u32| FIRST + 8 + 4 * low;
+        let back = |low: u32| branch(0xe000_0000, FIRST + 4, site(low) + 4);
+        // CPSID I; a word further CPSID F, and two words further nothing.
+        assert_eq!(back(0xb672), Some(0xea00_b672));
+        assert_eq!(placed(&[site(0xb672)]).1, FIRST + 8);
+        assert_eq!(placed(&[site(0xb65f)]).1, FIRST);
+        // What was passed over is used by the next one.
+        let (area, next) = placed(&[site(0xb672), site(0)]);
+        assert_eq!(next, FIRST);
+        let words = (FIRST..FIRST + 0x80).step_by(4);
+        let words: Vec<_> = words.map(|at| area.word(at)).collect();
+        for three in words.windows(3) {
+            assert!(!is_part_of_doubt(
+                three[0],
+                three[1].expect("a word"),
+                three[2]
+            ));
+        }
     }
 }

@@ -64,6 +64,8 @@ pub struct Code {
     pub proof: Closed,
     /// The ranges of code that is executed elsewhere: copied there, or at its physical address.
     pub elsewhere: Vec<Range<u32>>,
+    /// The addresses of instructions that may fault by Linux's exception table, which are executed where they are linked.
+    pub faulting: Vec<u32>,
     /// The range of Linux's entry code, which is executed where it is linked.
     pub entry: Option<Range<u32>>,
     /// The range of whole pages that hold nothing, as addresses.
@@ -120,6 +122,7 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
         flat: None,
         end: end::find(memory, &kallsyms.symbols, init.as_ref()),
         elsewhere: elsewhere(memory, &kallsyms.symbols, init.as_ref(), &tables),
+        faulting: tables.faulting.clone(),
         entry: between(&kallsyms.symbols, "__entry_text_start", "__entry_text_end"),
         unused: area::unused(memory, &kallsyms.symbols, &marks),
         marks,

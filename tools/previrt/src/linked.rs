@@ -49,6 +49,7 @@ pub(crate) fn code(bytes: &[u8], elf: &ElfImage) -> Option<Code> {
         marks,
         proof: Closed::default(),
         elsewhere,
+        faulting: Vec::new(),
         entry: between("__entry_text_start", "__entry_text_end"),
         unused: None,
         end: elf.place("_end").filter(|_| linux),

@@ -7,6 +7,7 @@ use hanok_previrt::site::is_tpidrurw;
 use hanok_previrt::{
     Form, Options, Patched, Reserved, Scan, Trampolines, patch, revert, rewritten, sample, scan,
 };
+use hanok_proof::is_part_of_doubt;
 
 const BASE: u32 = 0x8000_0000;
 const AREA: u32 = 0x8010_0000;
@@ -40,6 +41,24 @@ fn entries(patched: &Patched) -> Vec<u32> {
         assert!(CODE.contains(&(at % PAGE)));
     }
     entries
+}
+
+/// Whether a word of the areas' code pages looks like an instruction that User mode executes wrongly.
+fn looks_doubtful(patched: &Patched) -> bool {
+    let areas = patched.side.reserved.iter();
+    let mut pages = areas.flat_map(|area| {
+        let pages = (0..area.len).step_by(PAGE as usize).skip(1).step_by(3);
+        pages.map(|page| area.offset + page as usize)
+    });
+    pages.any(|page| {
+        let bytes = &patched.bytes[page..page + PAGE as usize];
+        let words = (0..PAGE as usize).step_by(4).map(|at| word(bytes, at));
+        let words: Vec<_> = words.collect();
+        words.iter().enumerate().any(|(n, is)| {
+            let before = n.checked_sub(1).map(|n| words[n]);
+            is_part_of_doubt(before, *is, words.get(n + 1).copied())
+        })
+    })
 }
 
 fn undone(scan: &Scan, patched: &Patched) {
@@ -138,6 +157,7 @@ fn a_program_gets_a_segment_for_what_can_have_a_trampoline() {
     let free = |case: &&Case| case.behind == Behind::RegisterAndFlags;
     assert!(cases.iter().any(|case| free(&case)));
     entries(&patched);
+    assert!(!looks_doubtful(&patched));
     undone(&scan, &patched);
 }
 

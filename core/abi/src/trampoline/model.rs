@@ -10,7 +10,7 @@ const CONTROL: u32 = 0x5f;
 const CPSID_I: u32 = 0xf10c_0080;
 const CPSIE_I: u32 = 0xf108_0080;
 /// The number of words at the start of the page that are fields.
-const WORDS: usize = Field::FPEXC.offset() as usize / 4 + 1;
+const WORDS: usize = Field::SCRATCH.offset() as usize / 4 + 1;
 
 /// The fields of a virtual CPU's page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,9 +44,11 @@ impl Page {
         }
     }
 
-    /// Whether both pages have the same fields; of the mask, one bit is compared.
+    /// Whether both pages show the same virtual CPU; of the mask, one bit is compared.
     pub fn same(&self, other: &Self) -> bool {
-        self.words == other.words && (self.mask ^ other.mask) & MASKED == 0
+        let mut fields = Field::all().filter(|field| *field != Field::MASK);
+        fields.all(|field| self.get(field) == other.get(field))
+            && (self.mask ^ other.mask) & MASKED == 0
     }
 }
 

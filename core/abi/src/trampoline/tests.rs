@@ -1,5 +1,6 @@
 use super::model::{Cpu, Page};
 use super::*;
+use crate::trap::trap_a32;
 use std::vec::Vec;
 
 const FREE: Free = Free {
@@ -38,7 +39,7 @@ fn branches_come_back() {
 #[test]
 fn both_aliases_are_reached_from_all_of_a_code_page() {
     let fields = KNOWN.iter().map(|known| known.field);
-    for field in fields.chain([Field::PSR, Field::SPSR, Field::MASK]) {
+    for field in fields.chain([Field::PSR, Field::SPSR, Field::SCRATCH, Field::MASK]) {
         let places = CODE.step_by(4).map(|x| 0x1_1000 + x);
         let mut reached = places.map(|at| reach(at, field));
         assert!(reached.all(|found| found.is_some()), "{field:?}");
@@ -64,8 +65,17 @@ fn no_two_registers_share_a_field_and_no_template_is_longer_than_it_may_be() {
         assert!(others.all(|other| other.field != one.field && other.mrc != one.mrc));
         assert!(one.field != Field::PSR && one.field != Field::SPSR);
     }
-    for (word, len) in [(0xe10f_0000, 8), (0xe121_f000, 8), (0x1121_f000, 11)] {
-        assert_eq!(Template::of(word, FREE).map(|found| found.len()), Some(len));
+    for (word, free, spilled) in [
+        (0xe10f_0000, 8, 10),
+        (0xe121_f000, 8, 11),
+        (0x1121_f000, 11, 15),
+    ] {
+        let len = |registers| {
+            let found = Template::of(word, Free { registers, ..FREE });
+            found.map(|found| found.len())
+        };
+        assert_eq!((len(0x1000), len(0)), (Some(free), Some(spilled)));
+        assert!(spilled <= MAX_STEPS);
     }
 }
 
@@ -163,6 +173,12 @@ fn the_fields_are_all_there() {
     expected.sort_unstable();
     let found: Vec<u32> = Field::all().map(Field::offset).collect();
     assert_eq!(found, expected);
+    // The hypervisor writes pairs of fields.
+    assert!(
+        found
+            .iter()
+            .all(|offset| offset ^ Field::SCRATCH.offset() > 7)
+    );
 }
 
 /// With the condition 0b1111 the word is another instruction (DDI 0406C A5.7): MRC2, SETEND, BLX.
@@ -189,19 +205,18 @@ fn without_a_condition_nothing_but_cps_is_known() {
     assert_eq!(branch_target(0xea00_0000, 0), Some(8));
 }
 
+/// The words of a trampoline where these are free.
+fn words(word: u32, registers: u16, flags: bool) -> Vec<u32> {
+    let template = Template::of(word, Free { registers, flags }).expect("it has one");
+    let numbers = 0..template.len();
+    let words = numbers.map(|number| template.word(number, 0x1_1080, 0x1_2000));
+    words.map(Option::unwrap).collect()
+}
+
 /// Both ways to write I while mode and F stay, instruction by instruction.
 #[test]
 fn msr_is_done_by_these_instructions() {
-    let words = |word, flags| {
-        let free = Free {
-            registers: 1 << 12,
-            flags,
-        };
-        let template = Template::of(word, free).expect("R12 is free");
-        let numbers = 0..template.len();
-        let words = numbers.map(|number| template.word(number, 0x1_1080, 0x1_2000));
-        words.map(Option::unwrap).collect::<Vec<u32>>()
-    };
+    let words = |word, flags| words(word, 1 << 12, flags);
     let svc = trap_a32(0xe121_f005).expect("MSR traps");
     let expected = [
         0xe59f_cf78, // ldr ip, [pc, #0xf78]: mode and F
@@ -230,6 +245,88 @@ fn msr_is_done_by_these_instructions() {
     assert_eq!(words(0xe121_f005, false), expected);
     // With a condition, which depends on the flags, the flags stay.
     assert_eq!(words(0x0121_f005, true), expected);
+}
+
+/// Where no register is free, R12 is spilled, or R0.
+#[test]
+fn a_register_is_spilled_by_these_instructions() {
+    let words = |word, flags| words(word, 0, flags);
+    let svc = trap_a32(0xe121_f00c).expect("MSR traps");
+    let expected = [
+        0xe58f_0fc8, // str r0, [pc, #0xfc8]: SCRATCH
+        0xe59f_0f74, // ldr r0, [pc, #0xf74]: mode and F
+        0xe020_000c, // eor r0, r0, ip
+        0xe310_005f, // tst r0, #0x5f
+        0x1a00_0002, // bne to the second load of SCRATCH
+        0xe50f_c11c, // str ip, [pc, #-0x11c]: I, through the doorbell
+        0xe59f_0fb0, // ldr r0, [pc, #0xfb0]
+        0xea00_03d8, // b 0x12004
+        0xe59f_0fa8, // ldr r0, [pc, #0xfa8]
+        svc,
+        0xea00_03d5, // b 0x12004
+    ];
+    assert_eq!(words(0xe121_f00c, true), expected);
+    let svc = trap_a32(0xe121_f005).expect("MSR traps");
+    let expected = [
+        0xe58f_cfc8, // str ip, [pc, #0xfc8]
+        0xe59f_cf74, // ldr ip, [pc, #0xf74]
+        0xe02c_c005, // eor ip, ip, r5
+        0xe20c_c05f, // and ip, ip, #0x5f
+        0xe28c_c07f, // add ip, ip, #0x7f
+        0xe20c_c080, // and ip, ip, #0x80
+        0xe08f_f1ac, // add pc, pc, ip, lsr #3
+        0xe7f0_00f0, // udf #0
+        0xe50f_5128, // str r5, [pc, #-0x128]
+        0xe59f_cfa4, // ldr ip, [pc, #0xfa4]
+        0xea00_03d5, // b 0x12004
+        0xe7f0_00f0, // udf #0
+        0xe59f_cf98, // ldr ip, [pc, #0xf98]
+        svc,
+        0xea00_03d1, // b 0x12004
+    ];
+    assert_eq!(words(0xe121_f005, false), expected);
+}
+
+/// What [`resume`] says of each instruction: whether the guest goes on behind the site, and whether R12 is restored.
+#[test]
+fn a_spilled_register_is_restored_wherever_it_is_not_its_own() {
+    let resumed = |template: Option<Template>, words: u32| {
+        let template = template.expect("it has one");
+        let (at, site) = (0x1_1080, 0x1_2000);
+        let fetch = |place: u32| template.word(((place - at) / 4) as usize, at, site);
+        let each = (0..words).map(|number| {
+            let Resumption { to, restored } = resume(at + 4 * number, fetch).expect("a trampoline");
+            let behind = to & !1 == site + 4;
+            assert!(behind || to & !1 == site, "{to:#x}");
+            assert!(restored.is_none_or(|register| register == 12));
+            (behind, restored.is_some())
+        });
+        each.collect::<Vec<_>>()
+    };
+    let (begins, spilled, done, back) =
+        ((false, false), (false, true), (true, true), (true, false));
+    let none = Free::default();
+    let mut expected = std::vec![begins];
+    expected.extend([spilled; 7]);
+    expected.extend([done, back]);
+    assert_eq!(
+        resumed(Template::of(0xe10f_0000, none), 10),
+        expected,
+        "MRS"
+    );
+    // Before it the word that leaves T32, and behind it the literal.
+    expected.insert(0, begins);
+    let t32 = Template::of_t32(0xf3ef_8000, none);
+    assert_eq!(resumed(t32, 11), expected, "MRS of T32");
+    let mut expected = std::vec![begins];
+    expected.extend([spilled; 8]);
+    // The way back, a word that is never executed, and the load, the SVC, the branch of the other way.
+    expected.extend([done, back, spilled, spilled, begins, back]);
+    assert_eq!(
+        resumed(Template::of(0xe121_f005, none), 15),
+        expected,
+        "MSR"
+    );
 }
 
 /// The table of conditions (DDI 0406C A8.3), for all values of the flags.

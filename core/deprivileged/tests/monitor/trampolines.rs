@@ -7,22 +7,29 @@ use crate::native::{Event, Native};
 use crate::programs::b;
 use hanok_abi::trampoline::{CODE, Free, HEADER, PAGE, TO_CODE, TRIPLE, Template, enter};
 use hanok_cpu32::{Lines, Mode, SystemRegister};
+use hanok_deprivileged::{Answer, Trap};
 use hanok_types::{Ipa, Span};
 
 /// The trampolines: in the second megabyte.
 const ADDED: u32 = RAM + 0x10_0000;
 const VECTORS: u32 = RAM + 0x800;
 const TABLE: u32 = RAM + 0x4000;
-/// What the handler counts, where it came from, R0, and the PSR that was interrupted.
+/// What the handler counts, where it came from, R0 and R12.
 const COUNT: u32 = RAM + 0x2000;
 
 const READS_TPIDRPRW: u32 = 0xee1d_af90;
 
-/// The handler of interrupts, in the place of the vector of IRQs.
-const HANDLER: [u32; 11] = [
+/// The place of the handler of interrupts: the vector of IRQs.
+const HANDLER_AT: u32 = VECTORS + 0x18;
+/// The handler. It has a trampoline, too.
+const HANDLER: [u32; 15] = [
     0xe3a0_d101, // mov sp, #0x40000000
     0xe38d_da02, // orr sp, #0x2000
     0xe58d_0008, // str r0, [sp, #8]
+    0xe58d_c00c, // str ip, [sp, #12]
+    0xe3a0_c05a, // mov ip, #0x5a
+    0xe10f_0000, // mrs r0, cpsr
+    0xe59d_c00c, // ldr ip, [sp, #12]
     0xe24e_0004, // sub r0, lr, #4
     0xe58d_0004, // str r0, [sp, #4]
     0xe59d_0000, // ldr r0, [sp]
@@ -33,7 +40,7 @@ const HANDLER: [u32; 11] = [
     0xe7f0_00f0,
 ];
 
-/// What a kernel does to its CPU; R11 and R12 are free. It ends at [`STOP`] with interrupts unmasked.
+/// What a kernel does to its CPU; R11 and R12 may be free. It ends at [`STOP`] with interrupts unmasked.
 fn program(mmu: bool) -> Vec<u32> {
     let mut words = vec![
         0xe3a0_0101, // mov r0, #0x40000000
@@ -49,6 +56,8 @@ fn program(mmu: bool) -> Vec<u32> {
         if mmu { 0xee01_0f10 } else { 0xe1a0_0000 },
     ];
     words.extend([
+        0xe3a0_b0ab, // mov r11, #0xab
+        0xe3a0_c0cd, // mov ip, #0xcd
         0xe3a0_1077, // mov r1, #0x77
         0xee0d_1f90, // mcr p15, 0, r1, c13, c0, 4: TPIDRPRW
         0xe3a0_1088, // mov r1, #0x88
@@ -83,36 +92,67 @@ fn program(mmu: bool) -> Vec<u32> {
     words
 }
 
-/// The program with trampolines, the words of their code page, and how many they are.
-fn rewritten(program: &[u32]) -> (Vec<u32>, Vec<u32>, usize) {
-    let mut words = program.to_vec();
-    let mut code = vec![0; (PAGE / 4) as usize];
-    code[..4].copy_from_slice(&[HEADER[0], HEADER[1], HEADER[2], 1]);
-    let (mut next, mut count) = (ADDED + TO_CODE + CODE.start, 0);
-    let free = Free {
-        registers: 1 << 11 | 1 << 12,
-        flags: false,
-    };
-    for (number, word) in words.iter_mut().enumerate() {
-        let site = RAM + 4 * number as u32;
-        if *word == READS_TPIDRPRW {
-            // TPIDRURW has it.
-            *word = 0xee1d_af50;
-            continue;
-        }
-        let Some(template) = Template::of(*word, free) else {
-            continue;
+/// A kernel with trampolines.
+struct Rewritten {
+    program: Vec<u32>,
+    handler: Vec<u32>,
+    /// The words of the trampolines' page.
+    code: Vec<u32>,
+    /// Where the next trampoline may begin.
+    next: u32,
+    /// How many trampolines there are.
+    count: usize,
+}
+
+impl Rewritten {
+    /// `registers` are free.
+    fn new(program: &[u32], registers: u16) -> Self {
+        let mut code = vec![0; (PAGE / 4) as usize];
+        code[..4].copy_from_slice(&[HEADER[0], HEADER[1], HEADER[2], 1]);
+        let mut it = Self {
+            program: Vec::new(),
+            handler: Vec::new(),
+            code,
+            next: ADDED + TO_CODE + CODE.start,
+            count: 0,
         };
-        let at = template.start(next);
+        let free = |registers| Free {
+            registers,
+            flags: false,
+        };
+        it.program = it.rewrite(program, RAM, free(registers));
+        it.handler = it.rewrite(&HANDLER, HANDLER_AT, free(0));
+        it
+    }
+
+    fn rewrite(&mut self, words: &[u32], start: u32, free: Free) -> Vec<u32> {
+        let sites = (start..).step_by(4).zip(words);
+        sites
+            .map(|(site, word)| self.site(*word, site, free))
+            .collect()
+    }
+
+    fn site(&mut self, word: u32, site: u32, free: Free) -> u32 {
+        if word == READS_TPIDRPRW {
+            // TPIDRURW has it.
+            return 0xee1d_af50;
+        }
+        let Some(template) = Template::of(word, free) else {
+            return word;
+        };
+        let at = template.start(self.next);
         for part in 0..template.len() {
             let index = (at - ADDED - TO_CODE) as usize / 4 + part;
-            code[index] = template.word(part, at, site).expect("in reach");
+            self.code[index] = template.word(part, at, site).expect("in reach");
         }
-        next = at + 4 * template.len() as u32;
-        *word = enter(*word, site, at).expect("in reach");
-        count += 1;
+        self.next = at + 4 * template.len() as u32;
+        self.count += 1;
+        enter(word, site, at).expect("in reach")
     }
-    (words, code, count)
+
+    fn parts(&self) -> Vec<u32> {
+        parts(&self.program, &self.handler, &self.code)
+    }
 }
 
 fn sections() -> [u32; 2] {
@@ -120,10 +160,10 @@ fn sections() -> [u32; 2] {
     [RAM | 0x40e, (RAM + 0x10_0000) | 0x41e]
 }
 
-fn parts(words: &[u32], code: &[u32]) -> Vec<u32> {
+fn parts(words: &[u32], handler: &[u32], code: &[u32]) -> Vec<u32> {
     memory(&[
         (RAM, words),
-        (VECTORS + 0x18, &HANDLER),
+        (HANDLER_AT, handler),
         (STOP, &[b(STOP, STOP)]),
         (TABLE + 0x1000, &sections()),
         (ADDED + TO_CODE, code),
@@ -143,15 +183,16 @@ struct Ended {
     at: usize,
 }
 
-/// Runs the rewritten program with an interrupt before instruction `when`.
-fn interrupted(words: &[u32], code: &[u32], when: u32) -> Ended {
-    let mut guest = Guest::new(Board::new(parts(words, code), true), 8, 255);
+/// Runs the rewritten program with an interrupt before instruction `when`; and with an exit at each instruction, if it
+/// `exits`.
+fn interrupted(rewritten: &Rewritten, exits: bool, when: u32) -> Ended {
+    let mut guest = Guest::new(Board::new(rewritten.parts(), true), 8, 255);
     guest.add_trampolines(Span::new(Ipa::new(ADDED.into()), TRIPLE.into()).expect("below"));
     guest.monitor.boot(RAM, [0; 3]);
     let (mut served, mut last, mut at) = (0, 0, 0);
     for step in 0..4000 {
         let number = (guest.monitor.registers.pc.wrapping_sub(RAM) / 4) as usize;
-        if number < words.len() {
+        if number < rewritten.program.len() {
             last = number;
         }
         if step == when {
@@ -160,7 +201,7 @@ fn interrupted(words: &[u32], code: &[u32], when: u32) -> Ended {
         let count = read(&guest, COUNT);
         let irq = step >= when && count == 0;
         let lines = Lines { irq, fiq: false };
-        if step == when || count != served {
+        if exits || step == when || count != served {
             served = count;
             let _taken = guest.deliver(lines);
         }
@@ -187,14 +228,16 @@ fn interrupted(words: &[u32], code: &[u32], when: u32) -> Ended {
     );
 }
 
-fn check(mmu: bool) {
+/// Checks all runs where these registers are free for trampolines.
+fn check(mmu: bool, free: u16, exits: bool) {
     let program = program(mmu);
-    let (words, code, count) = rewritten(&program);
-    assert_eq!(count, 22);
-    let empty = Guest::<4, 8>::new(Board::new(parts(&program, &code), true), 8, 255);
+    let rewritten = Rewritten::new(&program, free);
+    assert_eq!(rewritten.count, 23);
+    let memory = || parts(&program, &HANDLER, &rewritten.code);
+    let empty = Guest::<4, 8>::new(Board::new(memory(), true), 8, 255);
     let mut cpu = empty.monitor;
     cpu.boot(RAM, [0; 3]);
-    let mut native = Native::new(cpu.cpu, cpu.registers, parts(&program, &code));
+    let mut native = Native::new(cpu.cpu, cpu.registers, memory());
     // Whether interrupts are masked before each instruction.
     let mut masked = Vec::new();
     while native.registers.pc != STOP {
@@ -203,12 +246,17 @@ fn check(mmu: bool) {
     }
     masked.push(native.cpu.masks().irqs);
     let unmasked = |from: usize| (from..masked.len()).find(|number| !masked[*number]);
-    let steps = interrupted(&words, &code, 3999).steps;
+    let kept = |general: &[u32; 15]| {
+        let all = general[..13].iter().zip(0..);
+        let kept = all.filter(|(_, number)| free >> number & 1 == 0);
+        kept.map(|(value, _)| *value).collect::<Vec<_>>()
+    };
+    let steps = interrupted(&rewritten, exits, 3999).steps;
     for when in 0..steps {
-        let Ended { mut guest, at, .. } = interrupted(&words, &code, when);
+        let Ended { mut guest, at, .. } = interrupted(&rewritten, exits, when);
         guest.leave();
         let (mine, its) = (&guest.monitor.registers, &native.registers);
-        assert_eq!(mine.general[..11], its.general[..11], "{when}");
+        assert_eq!(kept(&mine.general), kept(&its.general), "{when}");
         assert_eq!(mine.psr, its.psr, "{when}");
         let (mine, its) = (&guest.monitor.cpu, &native.cpu);
         assert_eq!(
@@ -236,12 +284,54 @@ fn check(mmu: bool) {
     }
 }
 
+/// R11 and R12.
+const TWO: u16 = 1 << 11 | 1 << 12;
+
 #[test]
 fn an_interrupt_anywhere_changes_nothing() {
-    check(false);
+    check(false, TWO, false);
 }
 
 #[test]
 fn an_interrupt_anywhere_changes_nothing_with_the_mmu_on() {
-    check(true);
+    check(true, TWO, false);
+}
+
+#[test]
+fn an_interrupt_anywhere_restores_what_was_spilled() {
+    check(false, 0, false);
+    check(true, 0, false);
+}
+
+#[test]
+fn an_exit_anywhere_keeps_what_was_spilled() {
+    check(true, 0, true);
+}
+
+/// An abort that comes late is taken as an interrupt is.
+#[test]
+fn an_abort_that_comes_late_restores_what_was_spilled() {
+    let rewritten = Rewritten::new(&program(false), 0);
+    let mut guest = Guest::<4, 8>::new(Board::new(rewritten.parts(), true), 8, 255);
+    guest.add_trampolines(Span::new(Ipa::new(ADDED.into()), TRIPLE.into()).expect("below"));
+    guest.monitor.boot(RAM, [0; 3]);
+    let spilled = |guest: &Guest<4, 8>| {
+        let general = &guest.monitor.registers.general;
+        guest.monitor.registers.pc > ADDED && general[12] != 0xcd && general[11] == 0xab
+    };
+    for _ in 0..200 {
+        let _retired = guest.step();
+        if spilled(&guest) {
+            break;
+        }
+    }
+    assert!(spilled(&guest));
+    let asynchronous = Trap::DataAbort {
+        status: 0x406,
+        address: 0,
+    };
+    assert_eq!(guest.serve_any(asynchronous), Answer::SystemError);
+    let registers = &guest.monitor.registers;
+    assert!(registers.pc < ADDED);
+    assert_eq!(registers.general[12], 0xcd);
 }

@@ -31,9 +31,9 @@ pub struct Case {
     pub word: u32,
     /// What it was rewritten to.
     pub form: Form,
-    /// The code behind it sets R12 to 0...
+    /// The code behind it sets R12 to 0.
     pub register: bool,
-    /// ... and N and Z accordingly.
+    /// The code behind it sets N and Z to 0 and 1.
     pub flags: bool,
 }
 

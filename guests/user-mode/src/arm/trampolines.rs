@@ -3,10 +3,10 @@
 
 use super::case::{Case, Counts, Virtual, cpu, end, unchanged};
 use super::memory::{self, fetch, is_area};
-use super::mmu::map_area;
+use super::mmu::{VIRTUAL_CPU, map_area};
 use super::run::{Exception, MASKS, Outcome, State, USER, run_at};
 use hanok_abi::trampoline::model::{Cpu, FLAGS};
-use hanok_abi::trampoline::{branch_target, resume, t32};
+use hanok_abi::trampoline::{Field, Resumption, branch_target, resume, t32};
 use hanok_abi::trap::{Original, original_a32};
 
 const ALWAYS: u32 = 0xe000_0000;
@@ -85,7 +85,7 @@ fn go_on(
     if !same_but_free(case, &outcome, before) {
         return Err("it changed something before its SVC");
     }
-    let behind = resume(outcome.at, fetch).ok_or("its SVC is in no trampoline")?;
+    let found = resume(outcome.at, fetch).ok_or("its SVC is in no trampoline")?;
     let mut machine = cpu(&outcome.after, memory::page());
     machine
         .emulate(ALWAYS | case.word & !0xf000_0000)
@@ -95,7 +95,7 @@ fn go_on(
         registers: machine.registers,
         status: USER | MASKS | machine.flags,
     };
-    Ok(run_at(behind, state))
+    Ok(run_at(found.to, state))
 }
 
 /// The state is as before the instruction, except for registers that are free there.
@@ -125,7 +125,19 @@ fn place(case: &Case) -> Option<u32> {
 /// Returns whether `at` is in the trampoline of a case.
 fn is_its(case: &Case, at: u32) -> bool {
     let behind = case.entry + 4;
-    resume(at, fetch).is_some_and(|to| to == case.entry || to == behind)
+    resume(at, fetch).is_some_and(|found| found.to == case.entry || found.to == behind)
+}
+
+/// Leaves a trampoline that was interrupted at `at`: restores what it has spilled, forgets that, and returns where its
+/// rule says to go on.
+fn leave(at: u32, state: &mut State) -> Option<u32> {
+    let Resumption { to, restored } = resume(at, fetch)?;
+    let scratch = VIRTUAL_CPU + Field::SCRATCH.offset();
+    if let Some(register) = restored {
+        *state.registers.get_mut(register as usize)? = memory::read(scratch)?;
+    }
+    memory::write(scratch, !0);
+    Some(to)
 }
 
 /// Runs the trampoline once for each of its instructions, with an exception in place of that
@@ -143,13 +155,13 @@ fn interrupted(case: &Case, before: &Virtual, wanted: &Cpu, counts: &mut Counts)
         };
         memory::write(at, udf);
         before.load();
-        let outcome = run_at(case.entry, before.state);
+        let mut outcome = run_at(case.entry, before.state);
         memory::write(at, word);
         if outcome.exception == Exception::Undefined {
             if outcome.at != at || outcome.after.is_thumb() != thumb {
                 return Err("it was interrupted elsewhere");
             }
-            let next = resume(at, fetch).ok_or("there is no way on")?;
+            let next = leave(at, &mut outcome.after).ok_or("there is no way on")?;
             counts.interruptions += 1;
             let again = run_at(next, plain(&outcome.after));
             finish(case, before, again, wanted)?;
@@ -178,7 +190,7 @@ fn plain(state: &State) -> State {
 /// instruction, before any effect; everything else continues.
 fn doorbell(case: &Case, before: &Virtual, wanted: &Cpu, counts: &mut Counts) -> Result {
     before.load();
-    let outcome = run_at(case.entry, before.state);
+    let mut outcome = run_at(case.entry, before.state);
     if outcome.exception != Exception::DataAbort {
         return finish(case, before, outcome, wanted);
     }
@@ -186,7 +198,7 @@ fn doorbell(case: &Case, before: &Virtual, wanted: &Cpu, counts: &mut Counts) ->
     if word & 0x0fff_0000 != RINGS {
         return Err("what faulted is no store to the doorbell");
     }
-    if resume(outcome.at, fetch) != Some(case.entry) {
+    if leave(outcome.at, &mut outcome.after) != Some(case.entry) {
         return Err("it does not begin again at its site");
     }
     if !same_but_free(case, &outcome, before) {

@@ -38,6 +38,8 @@ pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Linux
     };
     if let Some(run) = longest(memory, text, 8, entry) {
         note(tables, "__ex_table", run, 8);
+        let places = run.each(8).filter_map(code);
+        tables.faulting.extend(places.map(|place| place & !1));
         let fixups = run.each(8).filter_map(|at| code(at.wrapping_add(4)));
         tables.roots.extend(fixups.map(|to| Root {
             address: to & !1,

@@ -56,6 +56,8 @@ pub struct LinuxTables {
     pub functions: Vec<Root>,
     /// The places whose instruction is exchanged on a uniprocessor.
     pub alternatives: Vec<Alternative>,
+    /// The addresses of instructions that may fault.
+    pub faulting: Vec<u32>,
 }
 
 /// An instruction that is exchanged on a uniprocessor.

@@ -5,8 +5,10 @@
 //! steps before another kernel starts. Nothing in an image says that code is copied. But one thing
 //! says that a function is not: a relative branch to a place farther away than any copied code is
 //! long ([`FAR`]) would break in a copy. (A nearer target may be copied along, because copied code
-//! has labels of its own.) So only sites in functions with such a branch get a trampoline, and the
-//! sites of Linux's entry code, which has its own section. All others keep their traps.
+//! has labels of its own.) Another thing is Linux's exception table: it has the addresses of instructions that may
+//! fault, so that a fault in a copy would be found in no table. So only sites in functions with such a branch or such an
+//! instruction get a trampoline, and the sites of Linux's entry code, which has its own section. All others keep their
+//! traps.
 
 use crate::flow::marks::{Mark, Marks};
 use crate::flow::memory::Memory;
@@ -31,8 +33,8 @@ pub(super) struct InPlaceCode<'a> {
     code: &'a Code,
     places: &'a [SitePlace],
     memory: Memory<'a>,
-    /// For each function's start: whether the function has a branch to far away.
-    far_branches: HashMap<u32, bool>,
+    /// For each function's start: whether something in it shows that it is executed in place.
+    shown: HashMap<u32, bool>,
     /// Whether the options say that all code is executed in place.
     all_in_place: bool,
 }
@@ -49,7 +51,7 @@ impl<'a> InPlaceCode<'a> {
             code,
             places: &scan.places,
             memory,
-            far_branches: HashMap::new(),
+            shown: HashMap::new(),
             all_in_place,
         })
     }
@@ -79,12 +81,22 @@ impl<'a> InPlaceCode<'a> {
         let Some(function) = place.and_then(|place| place.extent(address)) else {
             return false;
         };
-        if let Some(far) = self.far_branches.get(&function.start) {
-            return *far;
+        if let Some(shown) = self.shown.get(&function.start) {
+            return *shown;
         }
-        let far = self.branches_far(&function);
-        self.far_branches.insert(function.start, far);
-        far
+        let shown = self.branches_far(&function) || self.faults(&function);
+        self.shown.insert(function.start, shown);
+        shown
+    }
+
+    /// Whether the exception table has an instruction of `function`.
+    fn faults(&self, function: &Range<u32>) -> bool {
+        let is_code = |at: &u32| {
+            let offset = self.memory.offset(*at);
+            offset.is_some_and(|offset| matches!(self.code.marks.get(offset), Mark::Start(..)))
+        };
+        let mut faulting = self.code.faulting.iter();
+        faulting.any(|at| function.contains(at) && is_code(at))
     }
 
     fn branches_far(&self, function: &Range<u32>) -> bool {
@@ -133,4 +145,61 @@ const FIXED: Registers = Register::SP.set().with(Register::PC.set());
 
 fn is_code(marks: &Marks, offset: usize) -> bool {
     matches!(marks.get(offset), Mark::Start(..) | Mark::Body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::closed::Closed;
+    use hanok_decode::aarch32::{Isa, ItState};
+
+    const BASE: u32 = 0x8000_0000;
+    /// Where each function begins: one with a branch to far away, one that may fault, one without both, and the last.
+    const STARTS: [u32; 4] = [BASE, BASE + 0x10, BASE + 0x20, BASE + 0x30];
+
+    /// Which of the first three stay, if the exception table has these addresses.
+    fn stay(faulting: Vec<u32>, elsewhere: Vec<Range<u32>>) -> [bool; 3] {
+        let mut bytes = [0xe1a0_0000_u32.to_le_bytes(); 12].concat();
+        bytes[..4].copy_from_slice(&0xea01_0000_u32.to_le_bytes()); // b to 256 KiB ahead
+        let mut marks = Marks::new(bytes.len());
+        for offset in (0..bytes.len()).step_by(4) {
+            // The last word of the second function is no code.
+            if offset != 0x1c {
+                marks.code(offset, 4, Isa::A32, ItState::NONE);
+            }
+        }
+        let code = Code {
+            base: BASE,
+            flat: None,
+            marks,
+            proof: Closed::default(),
+            elsewhere,
+            faulting,
+            entry: None,
+            unused: None,
+            end: None,
+        };
+        let functions = STARTS.map(|at| (at, String::new()));
+        let places = [SitePlace::with_functions(functions.to_vec())];
+        let mut in_place = InPlaceCode {
+            code: &code,
+            places: &places,
+            memory: Memory {
+                bytes: &bytes,
+                base: BASE,
+            },
+            shown: HashMap::new(),
+            all_in_place: false,
+        };
+        [0, 1, 2].map(|number| in_place.stays(STARTS[number] + 8, 0))
+    }
+
+    #[test]
+    fn what_branches_far_or_may_fault_stays() {
+        assert_eq!(stay(vec![], vec![]), [true, false, false]);
+        assert_eq!(stay(vec![BASE + 0x14], vec![]), [true, true, false]);
+        assert_eq!(stay(vec![BASE + 0x1c], vec![]), [true, false, false]);
+        let copied = BASE + 0x10..BASE + 0x20;
+        assert_eq!(stay(vec![BASE + 0x14], vec![copied]), [true, false, false]);
+    }
 }

@@ -9,6 +9,8 @@ use hanok_abi::trampoline::t32;
 pub enum Behind {
     /// Only the SVC: nothing is free.
     Nothing,
+    /// N and Z are set to 0 and 1: both are free.
+    Flags,
     /// R12 is set to 0: R12 is free.
     Register,
     /// R12 is set to 0, and N and Z are set by it: all three are free.
@@ -139,12 +141,12 @@ impl Code {
             inside: false,
         });
         self.bytes.extend(words(&[word]));
-        if behind != Behind::Nothing {
-            self.bytes.extend(words(&[0xe3a0_c000])); // mov r12, #0
-        }
-        if behind == Behind::RegisterAndFlags {
-            self.bytes.extend(words(&[0xe11c_000c])); // tst r12, r12
-        }
+        self.bytes.extend(words(match behind {
+            Behind::Nothing => &[],
+            Behind::Flags => &[0xe31c_0000],    // tst r12, #0
+            Behind::Register => &[0xe3a0_c000], // mov r12, #0
+            Behind::RegisterAndFlags => &[0xe3a0_c000, 0xe11c_000c], // the same, and tst r12, r12
+        }));
         self.bytes.extend(words(&[0xef00_0000]));
     }
 
@@ -157,12 +159,13 @@ impl Code {
             inside: false,
         });
         self.halves(bits);
-        if behind != Behind::Nothing {
-            self.halves(0xf04f_0c00); // mov.w r12, #0
-        }
-        if behind == Behind::RegisterAndFlags {
-            self.halves(0xea1c_0f0c); // tst.w r12, r12
-        }
+        let free: &[u32] = match behind {
+            Behind::Nothing => &[],
+            Behind::Flags => &[0xf01c_0f00],    // tst.w r12, #0
+            Behind::Register => &[0xf04f_0c00], // mov.w r12, #0
+            Behind::RegisterAndFlags => &[0xf04f_0c00, 0xea1c_0f0c], // the same, and tst.w r12, r12
+        };
+        free.iter().for_each(|bits| self.halves(*bits));
         self.halves(0xdf00);
     }
 
@@ -239,8 +242,13 @@ impl Code {
 /// What has to stand behind an instruction for it to have each kind of trampoline.
 fn needs(word: u32) -> &'static [Behind] {
     match word & 0x0fff_0000 {
-        0x010f_0000 => &[Behind::Register],
-        0x0121_0000 => &[Behind::Register, Behind::RegisterAndFlags],
+        0x010f_0000 => &[Behind::Nothing, Behind::Register],
+        0x0121_0000 => &[
+            Behind::Nothing,
+            Behind::Flags,
+            Behind::Register,
+            Behind::RegisterAndFlags,
+        ],
         _ => &[Behind::Nothing],
     }
 }

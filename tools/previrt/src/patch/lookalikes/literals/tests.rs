@@ -71,6 +71,7 @@ impl Case {
             marks: self.marks,
             proof: Closed::default(),
             elsewhere: Vec::new(),
+            faulting: Vec::new(),
             entry: None,
             unused: None,
             end: None,

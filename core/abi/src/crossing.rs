@@ -53,9 +53,13 @@ pub fn crossing_load(words: &[u32]) -> Option<u32> {
     same.then_some(CROSSING_TRAP | 1 << 8 | add << 1 | without_first)
 }
 
-/// Whether a trap of a part of a crossing means the same wherever it stands: whether it is one instruction.
-pub const fn is_crossing_trap_alone(trap: u32) -> bool {
-    crossing_original(trap).is_some() && trap & 0xff00 != 0x100
+/// The number of words behind the load that belong to it.
+pub const BEHIND_CROSSING_LOAD: u32 = 3;
+
+/// Whether a word is the trap of the load, which stands for what is behind it, too. All other ones mean the same
+/// wherever they stand.
+pub const fn is_crossing_load(trap: u32) -> bool {
+    crossing_original(trap).is_some() && trap & 0xff00 == 0x100
 }
 
 /// The instruction that a trap of a part of a crossing stands for; `None` if it is none.
@@ -64,7 +68,7 @@ pub const fn crossing_original(trap: u32) -> Option<u32> {
     match (trap & !0xf ^ CROSSING_TRAP, register) {
         (0, 0..=12) => Some(STORE_USER | register << 16),
         (0x100, 0..=3) => Some(LOAD_USER & !(register & 1)),
-        (0x200, 0) => Some(GO_BACK),
+        (0x200, _) => Some(GO_BACK),
         _ => None,
     }
 }
@@ -88,13 +92,7 @@ mod tests {
         for other in [0xe94d_6000, 0xe960_6000, 0x11b0_f00e, 0xe952_7fff] {
             assert_eq!(crossing_trap(other), None);
         }
-        for none in [
-            0xe7fb_00fd,
-            0xe7fb_01f4,
-            0xe7fb_02f1,
-            0xe7fb_03f0,
-            0xe7fb_00e0,
-        ] {
+        for none in [0xe7fb_00fd, 0xe7fb_01f4, 0xe7fb_03f0, 0xe7fb_00e0] {
             assert_eq!(crossing_original(none), None);
         }
     }
@@ -106,7 +104,7 @@ mod tests {
         assert_eq!(crossing_original(0xe7fb_01f3), Some(load[0]));
         let trapped = [load[0] | 1, load[1], 0xe28d_d048, 0xe7fb_02f0];
         assert_eq!(crossing_load(&trapped), Some(0xe7fb_01f0));
-        assert!(!is_crossing_trap_alone(0xe7fb_01f0) && is_crossing_trap_alone(0xe7fb_02f0));
+        assert!(is_crossing_load(0xe7fb_01f0) && !is_crossing_load(0xe7fb_02f0));
         assert_eq!(crossing_load(&load[..3]), None);
         assert_eq!(crossing_load(&load[1..]), None);
         let other = [load[0], load[1], load[2], 0xe1a0_f00e];

@@ -20,14 +20,16 @@ pub struct CrossedBanks {
 }
 
 impl VirtualCpu {
-    /// Whether a program runs that SVC may leave without a look at its virtual CPU: no exception is masked in it. Nothing
-    /// is in Supervisor mode, as the exception return says itself what is masked.
+    /// Whether a program runs that SVC may leave without a look at its virtual CPU: no exception is masked in it. In
+    /// Supervisor mode that does not matter, as the exception return says itself what is masked. What the two can do with
+    /// VFP has to be the same.
     pub fn can_cross(&self) -> bool {
-        match self.mode {
+        let mode = match self.mode {
             Mode::User => self.masks == Masks::default(),
             Mode::Supervisor => true,
             _ => false,
-        }
+        };
+        mode && self.shares_floating_point()
     }
 
     /// The banked registers as they are now; what is live is stale.

@@ -261,6 +261,11 @@ impl VirtualCpu {
         }
     }
 
+    /// Whether any interrupt waits, masked or not.
+    pub const fn has_lines(&self) -> bool {
+        self.lines.irq || self.lines.fiq
+    }
+
     /// Whether an IRQ waits that is masked.
     pub const fn waits(&self) -> bool {
         self.lines.irq && self.masks.irqs

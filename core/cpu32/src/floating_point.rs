@@ -8,6 +8,9 @@ use hanok_decode::aarch32::Register;
 const FPSID: u8 = 0;
 /// The number of FPEXC in VMRS.
 const FPEXC: u8 = 8;
+/// What CPACR allows: access of the kernel, and of everybody.
+const PRIVILEGED: u32 = 0b01;
+const FULL: u32 = 0b11;
 /// FPEXC.EN.
 const ENABLED: u32 = 1 << 30;
 
@@ -18,13 +21,21 @@ impl VirtualCpu {
         self.reaches_floating_point() && self.system(SystemRegister::Fpexc) & ENABLED != 0
     }
 
+    /// What CPACR allows: the lesser one of its fields for coprocessors 10 and 11.
+    fn floating_point_access(&self) -> u32 {
+        let control = self.system(SystemRegister::Cpacr);
+        control >> 20 & control >> 22 & 0b11
+    }
+
+    /// Whether programs can use VFP and Advanced SIMD if and only if the kernel can.
+    pub(crate) fn shares_floating_point(&self) -> bool {
+        matches!(self.floating_point_access(), 0 | FULL)
+    }
+
     /// Whether CPACR allows access in this mode. Its fields for coprocessors 10 and 11 must be the
     /// same, so that the one that allows less decides.
-    fn reaches_floating_point(&self) -> bool {
-        const PRIVILEGED: u32 = 0b01;
-        const FULL: u32 = 0b11;
-        let control = self.system(SystemRegister::Cpacr);
-        let both = control >> 20 & control >> 22 & 0b11;
+    pub fn reaches_floating_point(&self) -> bool {
+        let both = self.floating_point_access();
         let allowed = if self.mode.is_privileged() {
             both & PRIVILEGED != 0
         } else {

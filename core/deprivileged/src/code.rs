@@ -3,6 +3,7 @@
 use crate::host::Host;
 use crate::slot::{Slot, Stage, Work};
 use crate::traps::Traps;
+use hanok_abi::crossing::{BEHIND_CROSSING_LOAD, is_crossing_load};
 use hanok_abi::trampoline::{MOST_TRIPLES, TO_CODE, TRIPLE, room};
 use hanok_decode::aarch32::Encoding;
 use hanok_hal::AccessError;
@@ -330,6 +331,15 @@ impl Code {
     ) -> Result<bool, AccessError> {
         let word = |offset: u32| host.word(Ipa::new(page.start().get() + u64::from(offset)));
         let offset = offset & 0xffc;
+        if self.state(page) == CodePage::UNKNOWN {
+            return Ok(true);
+        }
+        // A trap that stands for what is behind it, too, is looked at again with that.
+        for at in (offset.saturating_sub(4 * BEHIND_CROSSING_LOAD)..=offset).step_by(4) {
+            if is_crossing_load(word(at)?) {
+                return Ok(false);
+            }
+        }
         match self.state(page) {
             CodePage::UNKNOWN => Ok(true),
             CodePage::CLEAN => {

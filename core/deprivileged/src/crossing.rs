@@ -19,9 +19,11 @@ use hanok_paging::short::{Privilege, ShortRegime};
 /// E and T of a status register.
 const BIG_ENDIAN: u32 = 1 << 9;
 const THUMB: u32 = 1 << 5;
+/// No value of FPEXC: EX is never set.
+const NO_VFP: u32 = 1 << 31;
 
 /// What the backend needs to let the guest cross, and what has become of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Crossing {
     /// The mode of the virtual CPU as in a status register: User or Supervisor mode. 0: there is no crossing. The backend
@@ -44,6 +46,8 @@ pub struct Crossing {
     pub user: [u32; 2],
     /// DACR with which the kernel may go back.
     pub domains: u32,
+    /// FPEXC, of which a write that changes nothing is none; a value that it never has, if the kernel has no VFP.
+    pub fpexc: u32,
 }
 
 impl Crossing {
@@ -62,6 +66,7 @@ impl Crossing {
         kernel: [0; 2],
         user: [0; 2],
         domains: 0,
+        fpexc: NO_VFP,
     };
 }
 
@@ -77,7 +82,7 @@ pub struct ThreadRegisters {
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
     /// What the guest needs to cross, after [`Self::ready`] with these ASIDs and before the guest is entered. `walks` are
     /// the attributes of walks in TTBR0.
-    pub fn crossing(&self, asids: &AsidPool, walks: u32) -> Crossing {
+    pub fn crossing(&mut self, asids: &mut AsidPool, walks: u32) -> Crossing {
         let mode = self.cpu.mode();
         if self.page.triples == 0 || self.confined.is_some() || !self.cpu.can_cross() {
             return Crossing::NONE;
@@ -87,7 +92,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         else {
             return Crossing::NONE;
         };
-        let user = if self.cpu.waits() {
+        let user = if self.cpu.has_lines() {
             None
         } else {
             self.programs(asids)
@@ -112,11 +117,16 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             kernel: hardware(&kernel.1, walks),
             user: user.map_or([0; 2], |(_, root)| hardware(&root, walks)),
             domains: user.map_or(0, |(space, _)| space.regime.dacr),
+            fpexc: if self.cpu.reaches_floating_point() {
+                self.cpu.system(SystemRegister::Fpexc)
+            } else {
+                NO_VFP
+            },
         }
     }
 
     /// The root of the programs that ran last, if they are those of the guest's registers but for DACR.
-    fn programs(&self, asids: &AsidPool) -> Option<(GuestSpace, HardwareRoot)> {
+    fn programs(&mut self, asids: &mut AsidPool) -> Option<(GuestSpace, HardwareRoot)> {
         let found = self.shadow.latest(Privilege::User, asids)?;
         let space = self.space_of(Mode::User);
         let regime = ShortRegime {

@@ -10,8 +10,8 @@ use crate::translation::{fault, regime, wants_long};
 use crate::view::{Executable, View};
 use hanok_abi::trap;
 use hanok_cpu32::{
-    CacheOperation, Conduit, DataCachePlace, Exception, MmuOperation, Outcome, Rights,
-    TlbOperation, TlbScope, Translation,
+    CacheOperation, Conduit, DataCacheAction, DataCachePlace, Exception, MmuOperation, Outcome,
+    Rights, TlbOperation, TlbScope, Translation,
 };
 use hanok_decode::aarch32::{Condition, Encoding, Isa, ItState};
 use hanok_hal::{Mutex, TableMemory};
@@ -288,7 +288,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             | CacheOperation::InstructionAddress(_)
             | CacheOperation::BranchAll(_)
             | CacheOperation::BranchAddress(_) => host.synchronize_fetches(),
-            CacheOperation::Data(_, DataCachePlace::ToUnification(address)) => {
+            CacheOperation::Data(
+                DataCacheAction::Clean | DataCacheAction::CleanAndInvalidate,
+                DataCachePlace::ToUnification(address) | DataCachePlace::ToCoherency(address),
+            ) => {
                 if let Some(at) = self.data_at(address, code, host) {
                     host.clean(at);
                 }

@@ -14,7 +14,8 @@ pub trait Host {
     fn store(&self, at: Ipa, bytes: &[u8]) -> Result<(), AccessError>;
     /// Makes all CPUs fetch instructions as they are in memory now.
     fn synchronize_fetches(&self);
-    /// Makes what was written to the cache line of `at` visible to fetches.
+    /// Makes what was written to the page of `at` visible to fetches: the lines of a guest's caches are as long as a page, or
+    /// shorter.
     fn clean(&self, at: Ipa);
     /// The frame behind the page at `at`.
     fn frame(&self, at: Ipa) -> Result<Hpa, AccessError>;

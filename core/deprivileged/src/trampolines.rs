@@ -80,7 +80,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             self.page.shown = Some(changes);
             Field::all().for_each(|field| self.show_pair(field));
         } else if self.uses_page() {
+            // Crossings write these.
             self.show_pair(Field::SPSR);
+            self.show_pair(Field::TPIDRURW);
             self.show_pair(Field::MASK);
         }
     }

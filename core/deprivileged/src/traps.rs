@@ -11,9 +11,7 @@
 //! Some instructions of A32 have fixed numbers, by which a backend knows them without a table: those with which a
 //! kernel goes back to its programs, and saves what they had (`hanok_abi::crossing`).
 
-use hanok_abi::crossing::{
-    CROSSING_TRAP, crossing_original, crossing_trap, is_crossing_trap_alone,
-};
+use hanok_abi::crossing::{CROSSING_TRAP, crossing_original, crossing_trap, is_crossing_load};
 use hanok_decode::aarch32::{Encoding, is_wide};
 use hanok_proof::trap_for;
 
@@ -122,7 +120,7 @@ impl Traps {
     /// A word of memory with the instructions that its traps stand for. `next` is the halfword behind it,
     /// and `before` the one before it, as they are in memory.
     pub fn translate(&self, word: u32, before: u16, next: u16) -> u32 {
-        if is_crossing_trap_alone(word) {
+        if crossing_original(word).is_some() && !is_crossing_load(word) {
             // It means the same everywhere, and raises no doubt.
             return word;
         }

@@ -207,14 +207,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             let common = &mut self.roots[..Self::COMMON];
             common.iter_mut().for_each(Root::lose);
         }
-        let common = self.roots[number].common;
-        let losses = common.map(|common| self.roots[common].losses);
-        let root = &mut self.roots[number];
-        if let Some(losses) = losses
-            && losses != root.losses
-        {
-            (root.tag, root.losses) = (None, losses);
-        }
+        let root = self.with_losses(number);
         let (asid, owed) = asids.renew(&mut root.tag);
         Progress::Done(HardwareRoot {
             table: root.table,
@@ -224,20 +217,30 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     /// The root of a view, not confined, that was entered last, and the space that it is of, if the root is there still and
-    /// has an ASID of this CPU. As long as no other function is called, the guest may go there by itself.
-    pub fn latest(&self, view: Privilege, asids: &AsidPool) -> Option<(GuestSpace, HardwareRoot)> {
+    /// has an ASID of this CPU or can get one for which nothing is owed. As long as no other function is called, the guest may go there by itself. To be called
+    /// after [`Self::enter`].
+    pub fn latest(
+        &mut self,
+        view: Privilege,
+        asids: &mut AsidPool,
+    ) -> Option<(GuestSpace, HardwareRoot)> {
         let place = match view {
             Privilege::Kernel => 0,
             Privilege::User => 1,
         };
-        let space = &self.latest[place].as_ref()?.space;
-        let root = &self.roots[self.latest_root(space, view)?];
+        let space = self.latest[place].as_ref()?.space;
+        let number = self.latest_root(&space, view)?;
+        if self.pool != asids.id() {
+            return None;
+        }
+        let root = self.with_losses(number);
         let found = HardwareRoot {
             table: root.table,
-            asid: asids.holds(root.tag.as_ref()?)?,
+            asid: asids.renew_quietly(&mut root.tag)?,
             owed: Owed::Nothing,
         };
-        Some((*space, found))
+        self.touch(number);
+        Some((space, found))
     }
 
     /// Moves the window. What the guest had in the new megabyte goes from all roots.
@@ -277,6 +280,19 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             space: *space,
         });
         Progress::Done(number)
+    }
+
+    /// The root, which has no ASID any more if its common one has lost something since it got it.
+    fn with_losses(&mut self, number: usize) -> &mut Root {
+        let common = self.roots[number].common;
+        let losses = common.map(|common| self.roots[common].losses);
+        let root = &mut self.roots[number];
+        if let Some(losses) = losses
+            && losses != root.losses
+        {
+            (root.tag, root.losses) = (None, losses);
+        }
+        root
     }
 
     /// The root is used now, and with it its common one.

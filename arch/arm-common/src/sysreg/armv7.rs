@@ -76,6 +76,7 @@ macro_rules! encoding {
     ("vttbr_el2", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 6 2 $($more)*) };
     ("par_el1", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 0 7 $($more)*) };
     ("cntpct_el0", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 0 14 $($more)*) };
+    ("cntvct_el0", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 1 14 $($more)*) };
     ("cntp_cval_el0", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 2 14 $($more)*) };
     ("cntv_cval_el0", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 3 14 $($more)*) };
     ("cntvoff_el2", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 4 14 $($more)*) };

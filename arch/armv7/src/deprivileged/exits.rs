@@ -292,7 +292,7 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> &'static mut Record {
         0 => Crossing::NONE,
         page => {
             record.page = own.monitor.window().address() + page;
-            own.monitor.crossing(&record.asids, walks)
+            own.monitor.crossing(&mut record.asids, walks)
         }
     };
     let Deprivileged {
@@ -300,6 +300,10 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> &'static mut Record {
     } = &mut **own;
     crate::fp::enable_at_pl1(*has_fp && monitor.cpu.has_floating_point());
     let system = |register| u64::from(monitor.cpu.system(register));
+    if record.counters != 0 {
+        let granted = monitor.cpu.system(SystemRegister::Cntkctl) & record.counters;
+        write!("cntkctl_el1", granted.into());
+    }
     write!("tpidr_el0", u64::from(monitor.tpidrurw()));
     write!("tpidrro_el0", system(SystemRegister::Tpidruro));
     record.guest.set_general(&monitor.registers.general);

@@ -4,11 +4,11 @@
 use crate::Host;
 use crate::maintain;
 use hanok_arm_common::bulk;
-use hanok_arm_common::sysreg::{dsb_ish, isb};
+use hanok_arm_common::sysreg::isb;
 use hanok_hal::{AccessError, GuestMemory};
 use hanok_memory::{Page, RegionKind};
 use hanok_pcpu::VmUnit;
-use hanok_types::{Address, Hpa, Ipa, Span};
+use hanok_types::{Address, Hpa, Ipa, PAGE_SIZE, Span};
 
 /// The bytes of a section.
 const SECTION: u64 = 1 << 20;
@@ -49,9 +49,8 @@ impl hanok_deprivileged::Host for GuestHost {
     }
 
     fn clean(&self, at: Ipa) {
-        if let Ok(here) = self.find(at) {
-            maintain!(0 7 11 1, here.get() as u32);
-            dsb_ish();
+        if let Ok(here) = self.find(at.align_down(PAGE_SIZE)) {
+            bulk::clean_to_coherency(here.get(), PAGE_SIZE);
         }
     }
 

@@ -21,6 +21,12 @@ const TABLES: usize = 1024;
 /// The frames that a vCPU's shadow needs, with what alignment wastes, and its page.
 pub const FRAMES: u64 = (ROOTS * 4 + 2 * TABLES / 4 + 1) as u64;
 
+/// CTR.DminLine and IminLine.
+const LINES: u32 = 0x000f_000f;
+/// Lines of 4 KiB: a guest that cleans or invalidates memory line by line does so by page, as each of these operations is an
+/// exit.
+const WIDEST_LINES: u32 = 0x000a_000a;
+
 /// What R1 of a kernel means by "the device tree says it": no machine has this number
 /// (Documentation/arch/arm/booting.rst).
 const NO_MACHINE: u32 = 0xffff_ffff;
@@ -190,7 +196,7 @@ pub fn identity(mpidr: u32) -> Identity {
     };
     Identity {
         midr: read!("midr_el1") as u32,
-        ctr: read!("ctr_el0") as u32,
+        ctr: read!("ctr_el0") as u32 & !LINES | WIDEST_LINES,
         tcmtr: cp15!(0 0 0 2),
         tlbtr: cp15!(0 0 0 3),
         mpidr,

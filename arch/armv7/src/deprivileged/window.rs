@@ -85,6 +85,8 @@ pub struct Record {
     pub page: u32,
     /// How the guest crosses.
     pub crossing: Crossing,
+    /// The bits of CNTKCTL that let the guest read counters that are the CPU's own: PL0VCTEN and PL0PCTEN.
+    pub counters: u32,
     /// The ASIDs of this CPU.
     pub asids: AsidPool,
 }
@@ -143,30 +145,36 @@ window_data:
 window_left_by_data:
     leave_guest 4
 
-    // An access for the guest in the window has failed: it leaves by the instruction that was undefined.
+    // An access for the guest in the window has failed, to where an instruction that was undefined was to load or store: it
+    // leaves by that, whose word is known.
 window_own_data:
-    eor     r0, lr, pc
-    lsrs    r0, r0, #12
+    and     r0, r0, #0x1f
+    cmp     r0, #0x1b
+    eoreq   r0, lr, pc
+    lsreq   r0, r0, #12
+    cmpeq   r0, #0
     ldr     r0, [sp, #{spare}]
     bne     window_left_by_data
     cps     #0x1b
     mov     r0, sp
     mov     r1, #1
+    mrs     r2, spsr
+    b       window_known
 
 window_leave:
     mrs     r2, spsr
     tst     r2, #0xf
     bne     window_fault
-    str     lr, [r0, #{pc}]
-    str     r2, [r0, #{psr}]
-    add     r3, r0, #{banked}
-    stmia   r3, {{sp, lr}}^
-    clrex
     // The word that was undefined, or SVC: the guest has just executed it, so that it can be read.
     cmp     r1, #2
     tstls   r2, #0x20               // T
     ldreq   r3, [lr, #-4]
     streq   r3, [r0, #{word}]
+window_known:
+    str     lr, [r0, #{pc}]
+    str     r2, [r0, #{psr}]
+    add     r3, r0, #{banked}
+    stmia   r3, {{sp, lr}}^
     clrex
     cpsid   aif, #0x13
     mov     r6, r0
@@ -205,6 +213,7 @@ hanok_window_enter:
 
     // SVC: of a program that may go to its kernel at once, or of anybody else.
 window_call:
+    cpsid   af
     stmia   sp, {{r0-r4}}
     ldr     r0, [sp, #{mode}]
     mrs     r1, spsr
@@ -248,6 +257,7 @@ window_left_by_call:
 
     // An undefined instruction: one of a kernel's that may cross, or any other.
 window_undefined:
+    cpsid   af
     stmia   sp, {{r0-r12}}
     mrs     r1, spsr
     lsl     r3, r1, #22
@@ -278,6 +288,7 @@ window_undefined:
     bne     window_left_by_undefined
     sub     r4, r4, #8
     add     r5, sp, #{user}
+    str     r0, [sp, #{word}]
     ldmia   r5, {{r5, r6}}
     strt    r5, [r4], #4
     strt    r6, [r4]
@@ -288,7 +299,7 @@ window_undefined:
 window_thread_register:
     movw    r3, #0xee0d
     cmp     r3, r0, lsr #16
-    bne     window_left_by_undefined
+    bne     window_floating_point
     uxth    r3, r0
     ubfx    r4, r0, #12, #4
     bic     r3, r3, #0xf000
@@ -298,6 +309,25 @@ window_thread_register:
     bne     window_left_by_undefined
     ldr     r4, [sp, r4, lsl #2]
     mcr     p15, 0, r4, c13, c0, 3
+    ldmia   sp, {{r0-r4}}
+    movs    pc, lr
+
+    // VMSR FPEXC, Rt: nothing is to be done if it has that value.
+window_floating_point:
+    movw    r3, #0xeee8
+    cmp     r3, r0, lsr #16
+    bne     window_left_by_undefined
+    uxth    r3, r0
+    ubfx    r4, r0, #12, #4
+    bic     r3, r3, #0xf000
+    cmp     r4, #12
+    movwls  r2, #0x0a10
+    cmpls   r3, r2
+    bne     window_left_by_undefined
+    ldr     r4, [sp, r4, lsl #2]
+    ldr     r3, [sp, #{fpexc}]
+    cmp     r3, r4
+    bne     window_left_by_undefined
     ldmia   sp, {{r0-r4}}
     movs    pc, lr
 
@@ -321,8 +351,8 @@ window_return:
     tsteq   r0, #0x07000000
     tsteq   r0, #0xfc00
     ldreq   r5, [r2, #{page_dacr}]
-    ldreq   r6, [sp, #{domains}]
-    cmpeq   r5, r6
+    ldreq   r1, [sp, #{domains}]
+    cmpeq   r5, r1
     bne     window_left_by_undefined
     str     r0, [sp, #{spare}]
     add     r5, sp, #{banked}
@@ -341,7 +371,9 @@ window_return:
     tst     r0, #3
     bne     window_left_by_undefined
     tst     r4, #1
+    ldr     r1, [lr, #-4]
     sub     r0, r0, #8
+    str     r1, [sp, #{word}]
     ldrt    r1, [r0], #4
     ldrt    r2, [r0]
     add     r5, sp, #{user}
@@ -425,6 +457,7 @@ hanok_window_records:
     kernel = const offset_of!(Record, crossing.kernel),
     user_root = const offset_of!(Record, crossing.user),
     domains = const offset_of!(Record, crossing.domains),
+    fpexc = const offset_of!(Record, crossing.fpexc),
     page_psr = const Field::PSR.offset(),
     page_spsr = const Field::SPSR.offset(),
     page_dacr = const Field::DACR.offset(),
@@ -493,6 +526,7 @@ pub fn install(stack: u64, handler: extern "C" fn(*mut Record, u32) -> !) {
             target_sp: 0,
             page: 0,
             crossing: Crossing::NONE,
+            counters: counters(),
             asids: AsidPool::with_last(cpu::own_id().index() as u8, OWN_ASID - 1),
         });
     }
@@ -501,6 +535,27 @@ pub fn install(stack: u64, handler: extern "C" fn(*mut Record, u32) -> !) {
     maintain!(0 8 7 0, 0); // TLBIALL
     dsb_sy();
     isb();
+}
+
+/// The counters of this CPU that are what guests are to read, by the bits of CNTKCTL. The physical one is; the virtual one
+/// only if whatever ran before has left no offset between the two.
+fn counters() -> u32 {
+    const PHYSICAL: u32 = 1;
+    const VIRTUAL: u32 = 1 << 1;
+    if !crate::has_generic_timer() {
+        return 0;
+    }
+    isb();
+    let before = read!("cntpct_el0");
+    isb();
+    let between = read!("cntvct_el0");
+    isb();
+    let after = read!("cntpct_el0");
+    if (before..=after).contains(&between) {
+        PHYSICAL | VIRTUAL
+    } else {
+        PHYSICAL
+    }
 }
 
 /// Points this CPU's exceptions at the window in this place, if they are not yet.

@@ -64,8 +64,14 @@ impl AsidPool {
         (fresh.asid, owed)
     }
 
+    /// As [`Self::renew`], if nothing is to be invalidated for it; else the tag stays as it is.
+    pub(super) fn renew_quietly(&mut self, tag: &mut Option<Tag>) -> Option<u8> {
+        let held = tag.as_ref().and_then(|tag| self.holds(tag));
+        held.or_else(|| (self.given < self.last).then(|| self.renew(tag).0))
+    }
+
     /// The ASID of a tag, if it holds on this CPU.
-    pub(super) fn holds(&self, tag: &Tag) -> Option<u8> {
+    fn holds(&self, tag: &Tag) -> Option<u8> {
         (tag.pool == self.id && tag.generation == self.generation).then_some(tag.asid)
     }
 

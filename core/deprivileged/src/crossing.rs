@@ -13,8 +13,8 @@
 use crate::monitor::Monitor;
 use hanok_cpu32::{CrossedBanks, Mode, SystemRegister, Vector, sctlr};
 use hanok_hal::TableMemory;
-use hanok_paging::shadow::{AsidPool, GuestSpace, HardwareRoot};
-use hanok_paging::short::{Privilege, ShortRegime};
+use hanok_paging::shadow::{AsidPool, LatestRoot};
+use hanok_paging::short::Privilege;
 
 /// E and T of a status register.
 const BIG_ENDIAN: u32 = 1 << 9;
@@ -87,15 +87,15 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         if self.page.triples == 0 || self.confined.is_some() || !self.cpu.can_cross() {
             return Crossing::NONE;
         }
-        let kernel = self.shadow.latest(Privilege::Kernel, asids);
-        let Some(kernel) = kernel.filter(|(space, _)| *space == self.space_of(Mode::Supervisor))
-        else {
+        let space = self.space_of(Mode::Supervisor);
+        let kernel = self.shadow.latest(Privilege::Kernel, &space, asids);
+        let Some(kernel) = kernel.filter(|root| root.domains == space.regime.dacr) else {
             return Crossing::NONE;
         };
         let user = if self.cpu.has_lines() {
             None
         } else {
-            self.programs(asids)
+            self.shadow.latest(Privilege::User, &space, asids)
         };
         let control = self.cpu.system(SystemRegister::Sctlr);
         let endianness = if control & sctlr::EE != 0 {
@@ -114,26 +114,15 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 u32::from(Mode::User.into_bits()) | endianness | thumb,
             ],
             tpidrprw: self.cpu.system(SystemRegister::Tpidrprw),
-            kernel: hardware(&kernel.1, walks),
-            user: user.map_or([0; 2], |(_, root)| hardware(&root, walks)),
-            domains: user.map_or(0, |(space, _)| space.regime.dacr),
+            kernel: hardware(&kernel, walks),
+            user: user.map_or([0; 2], |root| hardware(&root, walks)),
+            domains: user.map_or(0, |root| root.domains),
             fpexc: if self.cpu.reaches_floating_point() {
                 self.cpu.system(SystemRegister::Fpexc)
             } else {
                 NO_VFP
             },
         }
-    }
-
-    /// The root of the programs that ran last, if they are those of the guest's registers but for DACR.
-    fn programs(&mut self, asids: &mut AsidPool) -> Option<(GuestSpace, HardwareRoot)> {
-        let found = self.shadow.latest(Privilege::User, asids)?;
-        let space = self.space_of(Mode::User);
-        let regime = ShortRegime {
-            dacr: found.0.regime.dacr,
-            ..space.regime
-        };
-        (found.0 == GuestSpace { regime, ..space }).then_some(found)
     }
 
     /// Takes over what has become of the virtual CPU by crossings.
@@ -151,6 +140,6 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 }
 
-fn hardware(root: &HardwareRoot, walks: u32) -> [u32; 2] {
+fn hardware(root: &LatestRoot, walks: u32) -> [u32; 2] {
     [root.table.get() as u32 | walks, root.asid.into()]
 }

@@ -8,8 +8,9 @@ use hanok_decode::aarch32::{Encoding, IndirectBranch, ItState, Sensitive, indire
 /// The number of places.
 const PLACES: usize = 256;
 
-/// What an instruction means that User mode does not carry out.
+/// What an instruction means that User mode does not carry out. It is copied at each trap: by words, as it is aligned to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(align(4))]
 pub(crate) enum Meaning {
     /// A sensitive instruction.
     Sensitive(Sensitive),

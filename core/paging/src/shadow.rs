@@ -118,6 +118,17 @@ pub struct HardwareRoot {
     pub owed: Owed,
 }
 
+/// The root that a view was entered with last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatestRoot {
+    /// The first-level table, for TTBR0.
+    pub table: Hpa,
+    /// The ASID, for CONTEXTIDR.
+    pub asid: u8,
+    /// The guest's DACR that it was made for.
+    pub domains: u32,
+}
+
 /// The shadow tables of one vCPU: `ROOTS` first-level tables of 16 KiB, at least one, and `TABLES`
 /// second-level ones of 1 KiB, a power of two. Four of these are the least: an instruction may need
 /// two pages of code and two of data, in four megabytes.
@@ -216,31 +227,34 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         })
     }
 
-    /// The root of a view, not confined, that was entered last, and the space that it is of, if the root is there still and
-    /// has an ASID of this CPU or can get one for which nothing is owed. As long as no other function is called, the guest may go there by itself. To be called
-    /// after [`Self::enter`].
+    /// The root that a view, not confined, was entered with last, if it is of this space but for DACR, is there still,
+    /// and has an ASID of this CPU or can get one for which nothing is owed. As long as no other function is called, the guest may
+    /// go there by itself. To be called after [`Self::enter`].
     pub fn latest(
         &mut self,
         view: Privilege,
+        space: &GuestSpace,
         asids: &mut AsidPool,
-    ) -> Option<(GuestSpace, HardwareRoot)> {
+    ) -> Option<LatestRoot> {
         let place = match view {
             Privilege::Kernel => 0,
             Privilege::User => 1,
         };
-        let space = self.latest[place].as_ref()?.space;
-        let number = self.latest_root(&space, view)?;
-        if self.pool != asids.id() {
+        let latest = self.latest[place].as_ref()?;
+        let (number, domains) = (latest.number, latest.space.regime.dacr);
+        let root = self.roots.get(number)?;
+        let there = root.owner.is_some() && root.owned == latest.owned;
+        if !there || !latest.space.is_but_for_domains(space) || self.pool != asids.id() {
             return None;
         }
         let root = self.with_losses(number);
-        let found = HardwareRoot {
+        let found = LatestRoot {
             table: root.table,
             asid: asids.renew_quietly(&mut root.tag)?,
-            owed: Owed::Nothing,
+            domains,
         };
         self.touch(number);
-        Some((space, found))
+        Some(found)
     }
 
     /// Moves the window. What the guest had in the new megabyte goes from all roots.

@@ -15,6 +15,22 @@ pub struct GuestSpace {
     pub confined: bool,
 }
 
+impl GuestSpace {
+    /// Whether this is the same space, or one that differs in DACR alone.
+    pub(super) fn is_but_for_domains(&self, other: &Self) -> bool {
+        let (one, two) = (&self.regime, &other.regime);
+        one.ttbr0 == two.ttbr0
+            && self.asid == other.asid
+            && self.confined == other.confined
+            && one.sctlr == two.sctlr
+            && one.ttbr1 == two.ttbr1
+            && one.ttbcr == two.ttbcr
+            && one.prrr == two.prrr
+            && one.nmrr == two.nmrr
+            && one.pxn == two.pxn
+    }
+}
+
 /// Whose a root is. Equal spaces have equal owners, as the regime is normalized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {

@@ -97,8 +97,8 @@ core::arch::global_asm!(
     r#"
     .section .text.window, "ax"
     .arm
-    // It is less, and so lies in one page.
-    .balign 2048
+    // Vectors are so aligned; and all of it lies in one page.
+    .balign 32
     .global hanok_window
 hanok_window:
     b       .                       // no reset comes here

@@ -1,22 +1,24 @@
 //! The same CPU where the guest runs in User mode: it walks shadow tables, and whatever stops it is
 //! the monitor's.
 
-use crate::board::{Board, Tables, is_guest_frame, word_of, word_of_host};
+use crate::board::{Board, Tables, word_of, word_of_host};
 use crate::flow::{self, At};
 use crate::hardware::Mmu;
-use crate::interpret::{self, Abort, Bus, Stop, ordered};
+use crate::interpret::{self, Abort, Stop};
 use crate::native::{Event, Kind, settled};
+use crate::reach::Reach;
+use crate::window::Crossed;
 use hanok_cpu32::{
-    Access, Exception, Fault, FaultStatus, GuestAccess, Identity, Interrupt, Lines, Outcome,
-    Refusal, Registers, SystemRegister,
+    Exception, Fault, FaultStatus, Identity, Interrupt, Lines, Mode, Outcome, Registers,
+    SystemRegister, VirtualCpu,
 };
 use hanok_decode::aarch32::{Encoding, ItState, UserMode, is_wide, sensitive};
 use hanok_deprivileged::{
     Answer, Code, CodePage, CodePages, Crossing, Monitor, Ready, Slot, Stopped, ThreadRegisters,
     Trap,
 };
+use hanok_hal::Mutex;
 use hanok_hal::fake::FakeTableMemory;
-use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::{AsidPool, HardwareRoot, Owed};
 use hanok_types::{Hpa, Ipa, Span};
 use std::cell::RefCell;
@@ -41,102 +43,14 @@ pub enum Outcomes {
     Stuck,
 }
 
-/// What memory an instruction reaches in User mode.
-struct Reach<'a> {
-    board: &'a Board,
-    mmu: &'a mut Mmu,
-    tables: &'a Tables,
-    root: HardwareRoot,
-    /// The words that were read and are not as the guest wrote them.
-    rewritten: Vec<usize>,
-    refused: Option<Abort>,
-}
-
-impl Reach<'_> {
-    fn find(&mut self, at: u32, kind: Kind) -> Result<u64, Abort> {
-        let found = self.mmu.find(self.tables, &self.root, at, kind);
-        found.ok_or(Abort {
-            address: at,
-            write: kind == Kind::Write,
-            fault: None,
-        })
-    }
-
-    fn byte(&mut self, host: u64) -> u32 {
-        if !is_guest_frame(host) {
-            return page_byte(self.tables, host);
-        }
-        let word = word_of_host(host);
-        if self.board.is_changed(word) {
-            self.rewritten.push(word);
-        }
-        self.board.original(word) >> (host % 4 * 8) & 0xff
-    }
-
-    fn put_byte(&mut self, host: u64, byte: u32) {
-        if !is_guest_frame(host) {
-            return put_page_byte(self.tables, host, byte);
-        }
-        let (word, shift) = (word_of_host(host), host % 4 * 8);
-        let old = self.board.original(word);
-        self.board.put(word, old & !(0xff << shift) | byte << shift);
-    }
-}
-
-impl Bus for Reach<'_> {
-    fn read(&mut self, address: u32, bytes: u32) -> Result<u32, Abort> {
-        let mut value = 0;
-        for number in 0..bytes {
-            let host = self.find(address.wrapping_add(number), Kind::Read)?;
-            value |= self.byte(host) << (8 * number);
-        }
-        Ok(value)
-    }
-
-    fn write(&mut self, address: u32, bytes: u32, value: u32) -> Result<(), Abort> {
-        let mut places = Vec::new();
-        for number in 0..bytes {
-            places.push(self.find(address.wrapping_add(number), Kind::Write)?);
-        }
-        for (host, number) in places.into_iter().zip(0..) {
-            self.put_byte(host, value >> (8 * number) & 0xff);
-        }
-        Ok(())
-    }
-}
-
-/// For what User mode executes as the virtual CPU does.
-impl GuestAccess for Reach<'_> {
-    fn load(&mut self, access: Access) -> Result<u32, Refusal> {
-        let bytes = access.width.bytes() as u32;
-        let value = self.read(access.address, bytes);
-        let value = value.map_err(|abort| self.refuse(abort))?;
-        Ok(ordered(value, bytes, access.big_endian))
-    }
-
-    fn store(&mut self, access: Access, value: u32) -> Result<(), Refusal> {
-        let bytes = access.width.bytes() as u32;
-        let value = ordered(value, bytes, access.big_endian);
-        let done = self.write(access.address, bytes, value);
-        done.map_err(|abort| self.refuse(abort))
-    }
-}
-
-impl Reach<'_> {
-    fn refuse(&mut self, abort: Abort) -> Refusal {
-        self.refused = Some(abort);
-        Refusal::Again
-    }
-}
-
 pub struct Guest<const ROOTS: usize, const TABLES: usize> {
     pub monitor: Monitor<Tables, ROOTS, TABLES>,
     pub board: Board,
     code: Mutex<Code>,
-    tables: Tables,
+    pub tables: Tables,
     asids: AsidPool,
-    mmu: Mmu,
-    root: HardwareRoot,
+    pub mmu: Mmu,
+    pub root: HardwareRoot,
     /// Whether the guest has been entered, and not left since.
     pub entered: bool,
     /// What programs and the kernel executed in a page since it was written, by the number of its first
@@ -150,6 +64,10 @@ pub struct Guest<const ROOTS: usize, const TABLES: usize> {
     pub thread: ThreadRegisters,
     /// Whether the kernel has trampolines.
     paged: bool,
+    /// Whether it may cross, how it may since it was entered, and how often it has.
+    pub crosses: bool,
+    pub crossing: Crossing,
+    pub crossed: Crossed,
 }
 
 fn pages(start: u32, count: usize) -> Option<CodePages> {
@@ -186,13 +104,16 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             most_reads: 0,
             thread: ThreadRegisters::default(),
             paged: false,
+            crosses: false,
+            crossing: Crossing::NONE,
+            crossed: Crossed::default(),
         }
     }
 
     /// The guest leaves.
     pub fn leave(&mut self) {
         if std::mem::take(&mut self.entered) {
-            self.monitor.left(self.thread, &Crossing::NONE);
+            self.monitor.left(self.thread, &self.crossing);
         }
     }
 
@@ -241,6 +162,10 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
                     rw: self.monitor.tpidrurw(),
                     ro: self.monitor.cpu.system(SystemRegister::Tpidruro),
                 };
+                self.crossing = Crossing::NONE;
+                if self.crosses {
+                    self.crossing = self.monitor.crossing(&mut self.asids, 0);
+                }
                 return;
             }
         }
@@ -305,9 +230,11 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         if !self.is_fine(encoding, word, place) {
             return Some(Outcomes::Excused);
         }
+        let kernel = self.runs_kernel();
         let entries = self.executed.entry(word & !1023).or_default();
-        let kernel = self.monitor.cpu.mode().is_privileged();
         entries[usize::from(kernel)].insert(place);
+        let it = ItState::from_bits(psr.it());
+        let here = self.virtual_cpu();
         let mut reach = Reach {
             board: &self.board,
             mmu: &mut self.mmu,
@@ -316,12 +243,11 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             rewritten: Vec::new(),
             refused: None,
         };
-        let it = ItState::from_bits(psr.it());
         if let Some(found) = sensitive(encoding, it) {
             if found.user.is_trapped() {
-                return self.serve(Trap::Undefined);
+                return self.undefined(encoding);
             }
-            let (mut cpu, mut after) = (self.monitor.cpu.clone(), self.monitor.registers);
+            let (mut cpu, mut after) = (here.clone(), self.monitor.registers);
             cpu.set_tpidrurw(self.thread.rw);
             let outcome = cpu.execute(&mut after, &found, &mut reach);
             return match outcome {
@@ -342,9 +268,13 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
                         self.as_a_program(encoding);
                         return Some(Outcomes::Event(Event::Retired));
                     }
-                    self.monitor.cpu.set_tpidrurw(self.thread.rw);
+                    let mut here = here;
+                    here.set_tpidrurw(self.thread.rw);
+                    if !self.crosses {
+                        self.monitor.cpu.set_tpidrurw(self.thread.rw);
+                    }
                     let registers = &self.monitor.registers;
-                    let kept = settled(&self.monitor.cpu, registers);
+                    let kept = settled(&here, registers);
                     assert_eq!(settled(&cpu, registers), kept, "{encoding:x?}");
                     Some(Outcomes::Event(Event::Retired))
                 }
@@ -355,7 +285,8 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         self.check_rewritten(&rewritten);
         match done {
             Ok(()) => Some(Outcomes::Event(Event::Retired)),
-            Err(Stop::Undefined) => self.serve(Trap::Undefined),
+            Err(Stop::Undefined) => self.undefined(encoding),
+            Err(Stop::SupervisorCall) if self.calls() => Some(Outcomes::Event(Event::Retired)),
             Err(Stop::SupervisorCall) => self.serve(Trap::SupervisorCall),
             Err(Stop::Breakpoint) => self.serve(Trap::PrefetchAbort {
                 status: 2,
@@ -364,6 +295,32 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             Err(Stop::Data(abort)) => self.serve(data_abort(abort)),
             Err(Stop::Unknown) => Some(Outcomes::Event(Event::Unknown)),
         }
+    }
+
+    fn undefined(&mut self, encoding: Encoding) -> Option<Outcomes> {
+        if self.crosses_by(encoding) {
+            return Some(Outcomes::Event(Event::Retired));
+        }
+        self.serve(Trap::Undefined)
+    }
+
+    /// The virtual CPU's mode now, which may have crossed since it was entered.
+    fn runs_kernel(&self) -> bool {
+        match (self.crossing.crossed, self.crossing.mode) {
+            (0, _) => self.monitor.cpu.mode().is_privileged(),
+            (_, mode) => mode != Mode::User.into_bits().into(),
+        }
+    }
+
+    /// The virtual CPU now, as far as what User mode executes depends on it.
+    fn virtual_cpu(&self) -> VirtualCpu {
+        let mut cpu = self.monitor.cpu.clone();
+        if self.crossing.crossed != 0 {
+            let mode = [Mode::User, Mode::Supervisor][usize::from(self.runs_kernel())];
+            cpu.crossed(mode, &self.crossing.banks);
+        }
+        cpu.set_tpidruro(self.thread.ro);
+        cpu
     }
 
     /// Whether the instruction may run in User mode: it is what the guest wrote or a trap in its
@@ -384,7 +341,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             Some(found) if found.as_it_should_be => found.user,
             _ => UserMode::Legal,
         };
-        let kernel = self.monitor.cpu.mode().is_privileged();
+        let kernel = self.runs_kernel();
         let same = original == encoding || offset == 0xffe;
         let lower_half_is_dropped = matches!(encoding, Encoding::A32(word) if word & !0xf000 == 0xe10f_0000
             && words.get(word_in_page(offset) + 1) == Some(&(0xe1a0_0820 + (word >> 12 & 15) * 0x1001)));
@@ -519,19 +476,6 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
 
 fn word_in_page(offset: u32) -> usize {
     offset as usize / 4
-}
-
-/// A byte of the virtual CPU's page.
-fn page_byte(tables: &Tables, host: u64) -> u32 {
-    let pair = tables.read(Hpa::new(host & !0xfff), (host as usize & 0xfff) / 8);
-    (pair >> (host % 8 * 8)) as u32 & 0xff
-}
-
-fn put_page_byte(tables: &Tables, host: u64, byte: u32) {
-    let (frame, index) = (Hpa::new(host & !0xfff), (host as usize & 0xfff) / 8);
-    let shift = host % 8 * 8;
-    let pair = tables.read(frame, index) & !(0xff << shift) | u64::from(byte) << shift;
-    tables.clone().write(frame, index, pair);
 }
 
 fn original(words: &[u32], offset: u32) -> Encoding {

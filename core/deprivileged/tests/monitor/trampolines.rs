@@ -11,18 +11,20 @@ use hanok_deprivileged::{Answer, Trap};
 use hanok_types::{Ipa, Span};
 
 /// The trampolines: in the second megabyte.
-const ADDED: u32 = RAM + 0x10_0000;
-const VECTORS: u32 = RAM + 0x800;
-const TABLE: u32 = RAM + 0x4000;
+pub const ADDED: u32 = RAM + 0x10_0000;
+pub const VECTORS: u32 = RAM + 0x800;
+pub const TABLE: u32 = RAM + 0x4000;
 /// What the handler counts, where it came from, R0 and R12.
-const COUNT: u32 = RAM + 0x2000;
+pub const COUNT: u32 = RAM + 0x2000;
 
-const READS_TPIDRPRW: u32 = 0xee1d_af90;
+/// MRC p15, 0, R0, c13, c0, 4, and what it becomes.
+const READS_TPIDRPRW: u32 = 0xee1d_0f90;
+const READS_TPIDRURW: u32 = 0xee1d_0f50;
 
 /// The place of the handler of interrupts: the vector of IRQs.
 const HANDLER_AT: u32 = VECTORS + 0x18;
 /// The handler. It has a trampoline, too.
-const HANDLER: [u32; 15] = [
+pub const HANDLER: [u32; 15] = [
     0xe3a0_d101, // mov sp, #0x40000000
     0xe38d_da02, // orr sp, #0x2000
     0xe58d_0008, // str r0, [sp, #8]
@@ -66,7 +68,7 @@ fn program(mmu: bool) -> Vec<u32> {
         0xe10f_2000, // mrs r2, cpsr
         0xf10c_0080, // cpsid i
         0xe10f_3000, // mrs r3, cpsr
-        READS_TPIDRPRW,
+        READS_TPIDRPRW | 0xa000,
         0xe121_f002, // msr cpsr_c, r2
         0xe3a0_1051, // mov r1, #0x51
         0xee03_1f10, // mcr p15, 0, r1, c3, c0, 0: DACR
@@ -93,11 +95,11 @@ fn program(mmu: bool) -> Vec<u32> {
 }
 
 /// A kernel with trampolines.
-struct Rewritten {
-    program: Vec<u32>,
-    handler: Vec<u32>,
+pub struct Rewritten {
+    pub program: Vec<u32>,
+    pub handler: Vec<u32>,
     /// The words of the trampolines' page.
-    code: Vec<u32>,
+    pub code: Vec<u32>,
     /// Where the next trampoline may begin.
     next: u32,
     /// How many trampolines there are.
@@ -105,8 +107,8 @@ struct Rewritten {
 }
 
 impl Rewritten {
-    /// `registers` are free.
-    fn new(program: &[u32], registers: u16) -> Self {
+    /// The handler is at `handler_at`, and `registers` are free in the program.
+    pub fn new(program: &[u32], handler_at: u32, registers: u16) -> Self {
         let mut code = vec![0; (PAGE / 4) as usize];
         code[..4].copy_from_slice(&[HEADER[0], HEADER[1], HEADER[2], 1]);
         let mut it = Self {
@@ -121,7 +123,7 @@ impl Rewritten {
             flags: false,
         };
         it.program = it.rewrite(program, RAM, free(registers));
-        it.handler = it.rewrite(&HANDLER, HANDLER_AT, free(0));
+        it.handler = it.rewrite(&HANDLER, handler_at, free(0));
         it
     }
 
@@ -133,9 +135,9 @@ impl Rewritten {
     }
 
     fn site(&mut self, word: u32, site: u32, free: Free) -> u32 {
-        if word == READS_TPIDRPRW {
+        if word & !0xf000 == READS_TPIDRPRW {
             // TPIDRURW has it.
-            return 0xee1d_af50;
+            return READS_TPIDRURW | word & 0xf000;
         }
         let Some(template) = Template::of(word, free) else {
             return word;
@@ -155,7 +157,7 @@ impl Rewritten {
     }
 }
 
-fn sections() -> [u32; 2] {
+pub fn sections() -> [u32; 2] {
     // For the kernel alone, the second one execute-never.
     [RAM | 0x40e, (RAM + 0x10_0000) | 0x41e]
 }
@@ -170,7 +172,7 @@ fn parts(words: &[u32], handler: &[u32], code: &[u32]) -> Vec<u32> {
     ])
 }
 
-fn read(guest: &Guest<4, 8>, at: u32) -> u32 {
+pub fn read<const ROOTS: usize, const TABLES: usize>(guest: &Guest<ROOTS, TABLES>, at: u32) -> u32 {
     guest.board.original(word_of(at.into()).expect("memory"))
 }
 
@@ -231,7 +233,7 @@ fn interrupted(rewritten: &Rewritten, exits: bool, when: u32) -> Ended {
 /// Checks all runs where these registers are free for trampolines.
 fn check(mmu: bool, free: u16, exits: bool) {
     let program = program(mmu);
-    let rewritten = Rewritten::new(&program, free);
+    let rewritten = Rewritten::new(&program, HANDLER_AT, free);
     assert_eq!(rewritten.count, 23);
     let memory = || parts(&program, &HANDLER, &rewritten.code);
     let empty = Guest::<4, 8>::new(Board::new(memory(), true), 8, 255);
@@ -311,7 +313,7 @@ fn an_exit_anywhere_keeps_what_was_spilled() {
 /// An abort that comes late is taken as an interrupt is.
 #[test]
 fn an_abort_that_comes_late_restores_what_was_spilled() {
-    let rewritten = Rewritten::new(&program(false), 0);
+    let rewritten = Rewritten::new(&program(false), HANDLER_AT, 0);
     let mut guest = Guest::<4, 8>::new(Board::new(rewritten.parts(), true), 8, 255);
     guest.add_trampolines(Span::new(Ipa::new(ADDED.into()), TRIPLE.into()).expect("below"));
     guest.monitor.boot(RAM, [0; 3]);

@@ -1,0 +1,190 @@
+//! The window, as far as a guest crosses there: what a backend's few instructions do by [`Crossing`], which the monitor
+//! fills, and by the virtual CPU's page.
+
+use crate::guest::Guest;
+use crate::interpret::{Abort, Bus};
+use crate::reach::{Reach, page_word, set_page_word};
+use hanok_abi::crossing::{CROSSING_TRAP, CROSSING_TRAPS};
+use hanok_abi::trampoline::{Field, MASKED};
+use hanok_cpu32::Mode;
+use hanok_decode::Psr;
+use hanok_decode::aarch32::Encoding;
+use hanok_paging::shadow::{HardwareRoot, Owed};
+use hanok_types::Hpa;
+
+/// How often the guest did without the monitor what may be part of a crossing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Crossed {
+    /// SVC of a program.
+    pub calls: u32,
+    /// STMDB Rn, {SP, LR}^.
+    pub stores: u32,
+    /// The load with what stands behind it.
+    pub loads: u32,
+    /// MOVS PC, LR.
+    pub returns: u32,
+    /// MCR of TPIDRURO.
+    pub threads: u32,
+}
+
+const USER: u32 = 0x10;
+const SUPERVISOR: u32 = 0x13;
+/// E, A, I, F, T and the mode of a status register.
+const LOW: u32 = 0x3ff;
+const BIG_ENDIAN: u32 = 1 << 9;
+const THUMB: u32 = 1 << 5;
+/// The IT state and J.
+const IT_AND_J: u32 = 0x0700_fc00;
+/// N, Z, C, V, Q and GE.
+const FLAGS: u32 = 0xf80f_0000;
+/// MCR p15, 0, R0, c13, c0, 3.
+const SETS_THREAD: u32 = 0xee0d_0f70;
+
+impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
+    fn field(&self, field: Field) -> u32 {
+        page_word(&self.tables, self.monitor.page(), field)
+    }
+
+    fn set_field(&mut self, field: Field, value: u32) {
+        set_page_word(&self.tables, self.monitor.page(), field, value);
+    }
+
+    fn change_root(&mut self, [table, asid]: [u32; 2]) {
+        self.root = HardwareRoot {
+            table: Hpa::new(table.into()),
+            asid: asid as u8,
+            owed: Owed::Nothing,
+        };
+        self.mmu.enter(&self.root);
+    }
+
+    fn crosses_to(&mut self, mode: Mode) {
+        self.crossing.mode = mode.into_bits().into();
+        self.crossing.crossed = 1;
+    }
+
+    /// Carries out SVC if a program calls its kernel and may cross. Answers whether it did. In an IT block, where a CPU says
+    /// that it is behind the SVC, it leaves that to the monitor.
+    pub fn calls(&mut self) -> bool {
+        let psr = self.monitor.registers.psr;
+        if self.crossing.mode != USER || psr.it() != 0 {
+            return false;
+        }
+        let bits = psr.into_bits();
+        self.set_field(Field::SPSR, bits);
+        self.set_field(Field::PSR, self.crossing.kernel_psr[0]);
+        self.set_field(Field::MASK, MASKED);
+        self.set_field(Field::TPIDRURW, self.thread.rw);
+        self.thread.rw = self.crossing.tpidrprw;
+        let registers = &mut self.monitor.registers;
+        let behind = registers.pc.wrapping_add(if psr.thumb() { 2 } else { 4 });
+        let [.., sp, lr] = &mut registers.general;
+        self.crossing.banks.user = [*sp, *lr];
+        (*sp, *lr) = (self.crossing.banks.supervisor[0], behind);
+        registers.pc = self.crossing.vector;
+        registers.psr = Psr::from_bits(bits & FLAGS | self.crossing.kernel_psr[1]);
+        self.crosses_to(Mode::Supervisor);
+        self.change_root(self.crossing.kernel);
+        self.crossed.calls += 1;
+        true
+    }
+
+    /// Carries out an instruction that is undefined in User mode, if it is a part of a crossing. Answers whether it did.
+    pub fn crosses_by(&mut self, encoding: Encoding) -> bool {
+        let psr = self.monitor.registers.psr.into_bits();
+        let Encoding::A32(word) = encoding else {
+            return false;
+        };
+        if psr & LOW != USER || self.crossing.mode != SUPERVISOR {
+            return false;
+        }
+        let part = word & 0xffff;
+        if word & !0xf000 == SETS_THREAD && word >> 12 & 0xf <= 12 {
+            self.thread.ro = self.monitor.registers.general[(word >> 12 & 0xf) as usize];
+            self.monitor.registers.pc += 4;
+            self.crossed.threads += 1;
+            return true;
+        }
+        let known = part & 0xf0 == 0xf0 && part >> 8 < CROSSING_TRAPS;
+        if word >> 16 != CROSSING_TRAP >> 16 || !known {
+            return false;
+        }
+        match (part >> 8, part & 0xf) {
+            (0, base @ 0..=12) => self.stores_user(base),
+            (1, how @ 0..=3) => self.loads_and_returns(how),
+            (2, _) => self.returns(None),
+            _ => false,
+        }
+    }
+
+    fn reach(&mut self) -> Reach<'_> {
+        Reach {
+            board: &self.board,
+            mmu: &mut self.mmu,
+            tables: &self.tables,
+            root: self.root,
+            rewritten: Vec::new(),
+            refused: None,
+        }
+    }
+
+    fn stores_user(&mut self, base: u32) -> bool {
+        let to = self.monitor.registers.general[base as usize].wrapping_sub(8);
+        let [sp, lr] = self.crossing.banks.user;
+        let mut reach = self.reach();
+        let done = to & 3 == 0
+            && reach.write(to, 4, sp).is_ok()
+            && reach.write(to.wrapping_add(4), 4, lr).is_ok();
+        if done {
+            self.monitor.registers.pc += 4;
+            self.crossed.stores += 1;
+        }
+        done
+    }
+
+    /// The load, by the two bits of its trap, and what stands behind it.
+    fn loads_and_returns(&mut self, how: u32) -> bool {
+        let mut general = self.monitor.registers.general;
+        let (from, first) = (general[2].wrapping_sub(60), (how & 1) as usize);
+        let mut reach = self.reach();
+        let mut load = |number| reach.read(from.wrapping_add(4 * number as u32), 4);
+        let loaded: Result<Vec<u32>, Abort> = (first..15).map(&mut load).collect();
+        let Some(loaded) = loaded.ok().filter(|_| from & 3 == 0) else {
+            return false;
+        };
+        general[first..].copy_from_slice(&loaded);
+        let frame = if how & 2 == 0 { 72 } else { 80 };
+        let done = self.returns(Some((general, frame)));
+        if done {
+            self.crossed.loads += 1;
+        }
+        done
+    }
+
+    /// MOVS PC, LR; and before it, the program's registers were loaded and so much was added to SP.
+    fn returns(&mut self, loaded: Option<([u32; 15], u32)>) -> bool {
+        let spsr = self.field(Field::SPSR);
+        let fine = spsr & LOW & !(THUMB | BIG_ENDIAN) == USER
+            && spsr & IT_AND_J == 0
+            && self.field(Field::DACR) == self.crossing.domains;
+        if self.crossing.user[0] == 0 || !fine {
+            return false;
+        }
+        let registers = &mut self.monitor.registers;
+        let [.., sp, lr] = registers.general;
+        let banks = &mut self.crossing.banks;
+        let frame = loaded.map_or(0, |(_, frame)| frame);
+        (banks.supervisor, banks.spsr) = ([sp.wrapping_add(frame), lr], spsr);
+        if let Some((general, _)) = loaded {
+            let [.., sp, lr] = general;
+            (registers.general, banks.user) = (general, [sp, lr]);
+        }
+        registers.general[13..].copy_from_slice(&banks.user);
+        (registers.pc, registers.psr) = (lr, Psr::from_bits(spsr));
+        self.thread.rw = self.field(Field::TPIDRURW);
+        self.crosses_to(Mode::User);
+        self.change_root(self.crossing.user);
+        self.crossed.returns += 1;
+        true
+    }
+}

@@ -331,7 +331,8 @@ impl Code {
     ) -> Result<bool, AccessError> {
         let word = |offset: u32| host.word(Ipa::new(page.start().get() + u64::from(offset)));
         let offset = offset & 0xffc;
-        if self.state(page) == CodePage::UNKNOWN {
+        let state = self.state(page);
+        if state == CodePage::UNKNOWN {
             return Ok(true);
         }
         // A trap that stands for what is behind it, too, is looked at again with that.
@@ -340,19 +341,14 @@ impl Code {
                 return Ok(false);
             }
         }
-        match self.state(page) {
-            CodePage::UNKNOWN => Ok(true),
-            CodePage::CLEAN => {
-                let before = offset.checked_sub(4).map(word).transpose()?;
-                let behind = (offset < 0xffc).then(|| word(offset + 4)).transpose()?;
-                Ok(!is_part_of_doubt(before, word(offset)?, behind))
-            }
-            state => {
-                let raw = word(offset)?;
-                let slot = state.slot().and_then(|index| self.slots.get_mut(index));
-                Ok(slot.is_some_and(|slot| slot.written(offset, raw)))
-            }
+        if state == CodePage::CLEAN {
+            let before = offset.checked_sub(4).map(word).transpose()?;
+            let behind = (offset < 0xffc).then(|| word(offset + 4)).transpose()?;
+            return Ok(!is_part_of_doubt(before, word(offset)?, behind));
         }
+        let raw = word(offset)?;
+        let slot = state.slot().and_then(|index| self.slots.get_mut(index));
+        Ok(slot.is_some_and(|slot| slot.written(offset, raw)))
     }
 
     /// Whether there is proven code in the word at `offset` of a page.

@@ -49,10 +49,9 @@ impl Traps {
     /// The trap for an instruction.
     pub fn trap(&mut self, instruction: Encoding) -> Encoding {
         let found = match instruction {
-            Encoding::A32(word) => match crossing_trap(word) {
-                Some(trap) => Some(Encoding::A32(trap)),
-                None => place(&mut self.a32, word).map(a32_trap),
-            },
+            Encoding::A32(word) => crossing_trap(word)
+                .map(Encoding::A32)
+                .or_else(|| place(&mut self.a32, word).map(a32_trap)),
             Encoding::Wide(both) => {
                 place(&mut self.wide, both).map(|index| Encoding::Wide(WIDE | index))
             }
@@ -73,10 +72,9 @@ impl Traps {
     /// The trap for an instruction that has one already.
     pub fn known(&self, instruction: Encoding) -> Encoding {
         let found = match instruction {
-            Encoding::A32(word) => match crossing_trap(word) {
-                Some(trap) => Some(Encoding::A32(trap)),
-                None => find(&self.a32, word).map(a32_trap),
-            },
+            Encoding::A32(word) => crossing_trap(word)
+                .map(Encoding::A32)
+                .or_else(|| find(&self.a32, word).map(a32_trap)),
             Encoding::Wide(both) => {
                 find(&self.wide, both).map(|index| Encoding::Wide(WIDE | index))
             }

@@ -16,6 +16,8 @@ const OTHERS: [usize; 3] = [3, 5, 4];
 
 const PAGE: u32 = 0b11 << 4 | 0b10;
 const NOT_GLOBAL: u32 = 1 << 11;
+/// A section of the guest's at [`AT`], which everybody may write.
+const LARGE: u32 = AT | 0b11 << 10 | 1 << 5 | 0b10;
 
 /// A guest of which all spaces have one second-level table at `AT`: a global page, and one that is not.
 fn world() -> Large {
@@ -98,4 +100,23 @@ fn what_went_on_one_cpu_is_not_found_on_the_one_before() {
     world.invalidate(0, Invalidation::PageOfAllAsids { at: AT });
     read(&mut world, FIRST, 0, AT + 0xf_f000);
     assert!(!is_mapped(&mut world, FIRST, AT));
+}
+
+/// Something large and common goes: the root that the guest may go to by itself has another ASID then, or is none.
+#[test]
+fn a_view_that_is_entered_without_the_monitor_has_lost_it_too() {
+    let mut world = world();
+    world.edit(FIRST_TABLES[0] + 8, LARGE);
+    world.edit(FIRST_TABLES[1] + 8, LARGE);
+    world.invalidate(0, Invalidation::All);
+    read(&mut world, FIRST, 0, AT);
+    read(&mut world, OTHERS[0], 0, AT);
+    assert!(!world.find(0, FIRST, Privilege::User, AT).is_empty());
+    for table in FIRST_TABLES {
+        world.edit(table + 8, 0);
+    }
+    world.invalidate(0, Invalidation::PageOfAllAsids { at: AT });
+    let before = world.crossings;
+    assert!(world.find(0, FIRST, Privilege::Kernel, AT).is_empty());
+    assert_eq!(world.crossings, before + 1);
 }

@@ -7,7 +7,7 @@ use crate::model::{KINDS, Model, VIEWS};
 use hanok_hal::fake::FakeTableMemory;
 use hanok_paging::shadow::{
     AsidPool, Doorbells, Filled, Forgetting, FrameKind, FrameLoss, GuestSpace, HardwareRoot,
-    HostMemory, Invalidation, Neighbours, Progress, Shadow, Window,
+    HostMemory, Invalidation, Neighbours, Owed, Progress, Shadow, Window,
 };
 use hanok_paging::short::{Access, AccessKind, Privilege, WalkError};
 
@@ -33,6 +33,8 @@ pub struct World<const ROOTS: usize, const TABLES: usize> {
     window: u32,
     cpus: [Cpu; 2],
     asids: [AsidPool; 2],
+    /// How often the guest went to its other view by itself.
+    pub crossings: u32,
 }
 
 impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
@@ -56,6 +58,7 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
             window: WINDOW,
             cpus: Default::default(),
             asids: [0, 1].map(|id| AsidPool::with_last(id, last_asid)),
+            crossings: 0,
         }
     }
 
@@ -182,7 +185,33 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
         for one in &found {
             self.check(number, space, view, at, one);
         }
+        self.cross(number, space, view, at);
         found
+    }
+
+    /// The guest goes to the other view by itself, if it may, without [`Shadow::enter`].
+    fn cross(&mut self, number: usize, space: usize, from: Privilege, at: u32) {
+        let to = match from {
+            Privilege::Kernel => Privilege::User,
+            Privilege::User => Privilege::Kernel,
+        };
+        let vcpu = &mut self.vcpus[number];
+        let asids = &mut self.asids[vcpu.cpu];
+        let latest = vcpu.shadow.latest(to, &self.spaces[space], asids);
+        let Some(latest) = latest.filter(|root| root.domains == self.spaces[space].regime.dacr)
+        else {
+            return;
+        };
+        self.crossings += 1;
+        let root = HardwareRoot {
+            table: latest.table,
+            asid: latest.asid,
+            owed: Owed::Nothing,
+        };
+        self.cpus[vcpu.cpu].enter(&root);
+        for one in self.cpus[vcpu.cpu].find(vcpu.shadow.memory(), &root, at) {
+            self.check(number, space, to, at, &one);
+        }
     }
 
     fn check(&self, number: usize, space: usize, view: Privilege, at: u32, one: &Cached) {

@@ -390,3 +390,52 @@ impl Code {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use hanok_types::Hpa;
+    use std::boxed::Box;
+    use std::vec;
+
+    /// A page of memory that begins with these words.
+    struct Page(&'static [u32]);
+
+    impl Host for Page {
+        fn word(&self, at: Ipa) -> Result<u32, AccessError> {
+            Ok(self.0.get(at.get() as usize / 4).copied().unwrap_or(0))
+        }
+        fn set_word(&self, at: Ipa, _: u32) -> Result<(), AccessError> {
+            Err(AccessError::NoMemory(at))
+        }
+        fn store(&self, at: Ipa, _: &[u8]) -> Result<(), AccessError> {
+            Err(AccessError::NoMemory(at))
+        }
+        fn synchronize_fetches(&self) {}
+        fn clean(&self, _: Ipa) {}
+        fn frame(&self, at: Ipa) -> Result<Hpa, AccessError> {
+            Err(AccessError::NoMemory(at))
+        }
+        fn section(&self, _: Ipa) -> Option<Hpa> {
+            None
+        }
+        fn is_writable(&self, _: Ipa) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_store_behind_the_load_of_a_crossing_makes_its_page_be_looked_at_again() {
+        const NOP: u32 = 0xe1a0_0000;
+        // The load's trap, the three words that it stands for, too, and one more.
+        let host = Page(&[NOP, 0xe7fb_01f0, NOP, 0xe28d_d048, 0xe7fb_02f0, NOP]);
+        let span = Span::new(Ipa::new(0), PAGE_SIZE).expect("a page");
+        let pages = CodePages::new(span, Box::leak(vec![CodePage::CLEAN].into_boxed_slice()));
+        let mut code = Code::new([Some(pages), None], &mut [], true, None);
+        let page = GuestPage::of(Ipa::new(0)).expect("a page");
+        let holds = [0, 4, 8, 12, 16, 20].map(|offset| code.written(&host, page, offset).ok());
+        let expected = [true, false, false, false, false, true];
+        assert_eq!(holds, expected.map(Some));
+    }
+}

@@ -102,7 +102,7 @@ const KERNEL: [u32; 73] = [
 ];
 
 /// The program, which calls as often in A32 as in T32, and keeps what it got back on its stack.
-const CALLS: [u32; 32] = [
+const CALLS: [u32; 33] = [
     0xe3a0_0010, // mov r0, #0x10
     0xe3a0_1021, // mov r1, #0x21
     0xe3a0_2032, // mov r2, #0x32
@@ -128,7 +128,8 @@ const CALLS: [u32; 32] = [
     0xee0d_2f50, // mcr p15, 0, r2, c13, c0, 2
     0xe287_7001, // add r7, r7, #1
     0xe157_0004, // cmp r7, r4
-    0x3aff_fff3, // blo back to the other MCR
+    0xee1d_8f50, // mrc p15, 0, r8, c13, c0, 2
+    0x3aff_fff2, // blo back to the other MCR
     0xe28f_c001, // add r12, pc, #1
     0xe12f_ff1c, // bx r12
     0x2f09_2705, // movs r7, #5; cmp r7, #9
@@ -136,6 +137,9 @@ const CALLS: [u32; 32] = [
     0x3001_2709, // movs r7, #9; adds r0, #1
     0xe7fe_df01, // svc #1; b .
 ];
+
+/// Where the program reads TPIDRURW again, by the offset.
+const READS_AGAIN: u32 = 4 * 25;
 
 /// How the kernel goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,6 +188,8 @@ struct Run {
     crosses: bool,
     /// An exit comes after each so many instructions; 0: none.
     exits: u32,
+    /// Before which instruction one more exit comes.
+    earlier: Option<u32>,
     /// Before which instruction the interrupt comes.
     interrupt: Option<u32>,
 }
@@ -204,8 +210,9 @@ fn deliver(guest: &mut Guest<8, 16>, irq: bool) {
     assert!(!masked || !taken, "{pc:#x} is interrupted");
 }
 
-/// Answers the guest at the end, and how many instructions it took.
-fn run(rewritten: &Rewritten, how: Run) -> (Guest<8, 16>, u32) {
+/// Answers the guest at the end, and how many instructions it took until then and until it came to `place`, each time.
+fn run_to(rewritten: &Rewritten, how: Run, place: u32) -> (Guest<8, 16>, u32, Vec<u32>) {
+    let mut times = Vec::new();
     let words = parts(&rewritten.program, &rewritten.handler, &rewritten.code);
     let mut guest = Guest::new(Board::new(words, true), 8, 255);
     guest.add_trampolines(Span::new(Ipa::new(ADDED.into()), TRIPLE.into()).expect("below"));
@@ -218,14 +225,17 @@ fn run(rewritten: &Rewritten, how: Run) -> (Guest<8, 16>, u32) {
         let pc = guest.monitor.registers.pc;
         let waits = irq && how.interrupt != Some(step);
         assert!(!waits || !in_program(pc), "{how:?}: it waits at {pc:#x}");
-        let exits = how.exits != 0 && step % how.exits == 0;
+        let exits = how.exits != 0 && step % how.exits == 0 || how.earlier == Some(step);
+        if pc == place {
+            times.push(step);
+        }
         if exits || how.interrupt == Some(step) || count != served {
             served = count;
             deliver(&mut guest, irq);
         }
         if guest.monitor.registers.pc == STOP && !irq {
             guest.leave();
-            return (guest, step);
+            return (guest, step, times);
         }
         let before = guest.exceptions;
         let outcome = guest.step();
@@ -237,6 +247,11 @@ fn run(rewritten: &Rewritten, how: Run) -> (Guest<8, 16>, u32) {
         }
     }
     panic!("it never stops, {how:?}: {:x?}", guest.monitor.registers);
+}
+
+fn run(rewritten: &Rewritten, how: Run) -> (Guest<8, 16>, u32) {
+    let (guest, steps, _) = run_to(rewritten, how, STOP);
+    (guest, steps)
 }
 
 fn native(kernel: &[u32], rewritten: &Rewritten) -> Native {
@@ -304,6 +319,7 @@ fn check(way: Way, interrupted: bool) {
         let mut how = Run {
             crosses,
             exits: 0,
+            earlier: None,
             interrupt: None,
         };
         let (guest, steps) = run(&rewritten, how);
@@ -344,4 +360,24 @@ fn crossings_change_nothing_with_an_interrupt_anywhere() {
 #[test]
 fn a_return_that_stands_alone_changes_nothing() {
     check(Way::Alone, true);
+}
+
+/// A program writes what TPIDRURW held at its last exit, after a call for which it wrote something else; then it is interrupted.
+#[test]
+fn a_thread_register_is_what_the_program_wrote_last() {
+    let kernel = kernel(Way::All);
+    let rewritten = Rewritten::new(&kernel, HANDLER_AT, 0);
+    let native = native(&kernel, &rewritten);
+    let mut how = Run {
+        crosses: true,
+        exits: 0,
+        earlier: None,
+        interrupt: None,
+    };
+    let (.., times) = run_to(&rewritten, how, PROGRAM + READS_AGAIN);
+    let [first, second, ..] = times[..] else {
+        panic!("{times:?}")
+    };
+    (how.earlier, how.interrupt) = (Some(first), Some(second));
+    compare(&run(&rewritten, how).0, &native, how);
 }

@@ -129,6 +129,18 @@ hanok_window:
     isb
     .endm
 
+    // R4 = Rt of the instruction in R0, one of R0 to R12, whose lower half is the given one without it; R2 and R3 are lost.
+    .macro  operand lower
+    uxth    r3, r0
+    ubfx    r4, r0, #12, #4
+    bic     r3, r3, #0xf000
+    cmp     r4, #12
+    movwls  r2, #\lower
+    cmpls   r3, r2
+    bne     window_left_by_undefined
+    ldr     r4, [sp, r4, lsl #2]
+    .endm
+
 window_prefetch:
     leave_guest 3
 window_irq:
@@ -300,14 +312,7 @@ window_thread_register:
     movw    r3, #0xee0d
     cmp     r3, r0, lsr #16
     bne     window_floating_point
-    uxth    r3, r0
-    ubfx    r4, r0, #12, #4
-    bic     r3, r3, #0xf000
-    cmp     r4, #12
-    movwls  r2, #0x0f70
-    cmpls   r3, r2
-    bne     window_left_by_undefined
-    ldr     r4, [sp, r4, lsl #2]
+    operand 0x0f70
     mcr     p15, 0, r4, c13, c0, 3
     ldmia   sp, {{r0-r4}}
     movs    pc, lr
@@ -317,14 +322,7 @@ window_floating_point:
     movw    r3, #0xeee8
     cmp     r3, r0, lsr #16
     bne     window_left_by_undefined
-    uxth    r3, r0
-    ubfx    r4, r0, #12, #4
-    bic     r3, r3, #0xf000
-    cmp     r4, #12
-    movwls  r2, #0x0a10
-    cmpls   r3, r2
-    bne     window_left_by_undefined
-    ldr     r4, [sp, r4, lsl #2]
+    operand 0x0a10
     ldr     r3, [sp, #{fpexc}]
     cmp     r3, r4
     bne     window_left_by_undefined

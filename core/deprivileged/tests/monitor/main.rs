@@ -20,5 +20,6 @@ mod native;
 mod programs;
 mod random;
 mod reach;
+mod siblings;
 mod trampolines;
 mod window;

@@ -134,7 +134,10 @@ fn system(code: &mut Code, rng: &mut Rng, may: &May) {
         ])),
         5 if may.edits && may.mmu => {
             code.a32(0xe140_0070);
-            code.a32(rng.one(&[0xee08_0f17, 0xee08_0f77, 0xee08_0f37]));
+            // TLBIALL, TLBIMVAA, TLBIMVA.
+            let invalidation = rng.one(&[0xee08_0f17, 0xee08_0f77, 0xee08_0f37]);
+            // Their inner shareable forms have another CRm.
+            code.a32(invalidation & !(u32::from(may.siblings) << 2));
         }
         6 => code.a32(0xee0d_0f90 | rng.below(4) << 12),
         // TPIDRPRW, DFAR, DFSR, CONTEXTIDR, TTBR0, TPIDRURW.

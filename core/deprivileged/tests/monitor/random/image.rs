@@ -156,6 +156,11 @@ fn begin(may: &May) -> Code {
     for (mode, number) in [0x11, 0x12, 0x13, 0x17, 0x1b, 0x1f].into_iter().zip(1..) {
         code.a32(0xf102_0000 | mode);
         code.set(13, DATA + 0x200 * number);
+        if may.siblings {
+            // mrc MPIDR; add sp, sp, lr, lsl #12
+            code.a32(0xee10_efb0);
+            code.a32(0xe08d_d60e);
+        }
         code.set(14, TEXT + BLOCK * number);
     }
     if may.mmu {

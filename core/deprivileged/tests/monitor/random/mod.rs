@@ -2,12 +2,13 @@
 //! pages, with data in between, and with all that a kernel may do to itself.
 
 mod a32;
-mod edits;
-mod image;
+pub mod edits;
+pub mod image;
 mod t32;
 
 use crate::lockstep::{Both, End, Setup};
 use crate::native::{Event, Native};
+use edits::Change;
 use hanok_cpu32::{Lines, SystemRegister};
 use hanok_deprivileged::Stopped;
 use image::ENTRY;
@@ -59,6 +60,8 @@ pub struct May {
     pub wild_branches: bool,
     pub interrupts: bool,
     pub absent: bool,
+    /// Whether other vCPUs run beside it.
+    pub siblings: bool,
 }
 
 /// A program and the pools that it runs with.
@@ -101,6 +104,7 @@ fn case() -> impl Strategy<Value = Case> {
                 wild_branches,
                 interrupts,
                 absent,
+                siblings: false,
             },
             slots: pools.0,
             asids: pools.1,
@@ -136,7 +140,10 @@ fn run<const ROOTS: usize, const TABLES: usize>(case: &Case) -> (End, Both<ROOTS
             both.guest.leave();
         }
         if both.last == Event::Hypercall {
-            edits::edit(&mut both, &mut rng);
+            let (native, guest) = (&mut both.native, &mut both.guest);
+            if let Some(change) = Change::of(native, guest, &[], &mut rng) {
+                change.make(native, guest);
+            }
         } else if case.may.interrupts && rng.once_in(40) {
             let irq = rng.once_in(2);
             both.interrupt(Lines { irq, fiq: !irq });
@@ -148,7 +155,7 @@ fn run<const ROOTS: usize, const TABLES: usize>(case: &Case) -> (End, Both<ROOTS
 
 /// Whether its tables are where a wild branch has put them: what is global a TLB still has, and the CPU without a
 /// TLB has not.
-fn has_wild_tables(native: &Native) -> bool {
+pub fn has_wild_tables(native: &Native) -> bool {
     let on = native.cpu.system(SystemRegister::Sctlr) & 1 != 0;
     let mut bases = [SystemRegister::Ttbr0, SystemRegister::Ttbr1].into_iter();
     on && bases.any(|base| !image::ROOTS.contains(&(native.cpu.system(base) & !0x7f)))
@@ -159,7 +166,7 @@ fn cases() -> u32 {
     given.map_or(150, |cases| cases.parse().expect("a number"))
 }
 
-fn config() -> ProptestConfig {
+pub fn config() -> ProptestConfig {
     ProptestConfig {
         cases: cases(),
         max_shrink_iters: 400,
@@ -200,6 +207,7 @@ fn programs_run() {
         wild_branches: false,
         interrupts: true,
         absent: true,
+        siblings: false,
     };
     for seed in 0..30 {
         let case = Case {

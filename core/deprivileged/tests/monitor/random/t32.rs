@@ -68,7 +68,8 @@ fn system(code: &mut Code, rng: &mut Rng, may: &May) {
         3 => code.t32(rng.one(&[0xee08_0f17, 0xee07_0f15, 0xee08_0f37, 0xee08_0f57])),
         4 if may.edits && may.mmu => {
             code.t32(0xf7e0_8000);
-            code.t32(rng.one(&[0xee08_0f17, 0xee08_0f77, 0xee08_0f37]));
+            let invalidation = rng.one(&[0xee08_0f17, 0xee08_0f77, 0xee08_0f37]);
+            code.t32(invalidation & !(u32::from(may.siblings) << 2));
         }
         5 => code.t32(0xee0d_0f90 | rng.below(4) << 12),
         _ => {

@@ -82,7 +82,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     pub fn new(board: Board, slots: usize, last_asid: u8) -> Self {
         let pool = FakeTableMemory::new(ROOTS * 4 + TABLES / 4 + 1);
         let tables = Tables(Rc::new(RefCell::new(pool)));
-        let slots = Vec::leak(vec![Slot::EMPTY; slots]);
+        let slots = Vec::leak(vec![Slot::empty(); slots]);
         let regions = [pages(crate::board::RAM, 512), pages(0, 4)];
         Self {
             monitor: Monitor::new(Identity::default(), tables.clone(), 0x7770_040e)
@@ -125,7 +125,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
 
     /// As [`Self::new`], and there is code that was added to the kernel in `added`.
     pub fn add_code(&mut self, added: Option<Span<Ipa>>) {
-        let slots = Vec::leak(vec![Slot::EMPTY; 8]);
+        let slots = Vec::leak(vec![Slot::empty(); 8]);
         let regions = [pages(crate::board::RAM, 512), pages(0, 4)];
         self.code = Mutex::new(Code::new(regions, slots, true, added));
     }

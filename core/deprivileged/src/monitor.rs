@@ -80,7 +80,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             owed: Owed::Nothing,
             fault_address: 0,
             fetched: None,
-            decoded: Decoded::NONE,
+            decoded: Decoded::new(),
             page,
             forgetting: None,
         })

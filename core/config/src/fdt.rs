@@ -193,6 +193,6 @@ pub(crate) fn word(bytes: &[u8]) -> Option<u32> {
 }
 
 /// The text up to the first NUL.
-fn text(bytes: &[u8]) -> Option<&str> {
+pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
     CStr::from_bytes_until_nul(bytes).ok()?.to_str().ok()
 }

@@ -1,9 +1,8 @@
 //! Reading of properties.
 
 use crate::error::Structure;
-use crate::fdt::{Fdt, FdtNode};
+use crate::fdt::{self, Fdt, FdtNode};
 use crate::structure;
-use core::ffi::CStr;
 use hanok_types::{Address, Span};
 
 /// The tree at the start of `data`, its structure checked.
@@ -25,7 +24,7 @@ pub(crate) fn text<'a>(node: &FdtNode<'a>, name: &str) -> Option<&'a str> {
 
 /// A value as text: UTF-8, ended by its only NUL.
 pub(crate) fn as_text(value: &[u8]) -> Option<&str> {
-    CStr::from_bytes_with_nul(value).ok()?.to_str().ok()
+    fdt::text(value).filter(|text| text.len() + 1 == value.len())
 }
 
 /// The strings of property `name`; none where it is missing.

@@ -1,12 +1,14 @@
 //! The nodes of a flattened tree (Devicetree Specification v0.4, chapter 5).
 //!
-//! A tree's structure is checked before anything else is read of it ([`crate::structure`]), by the same tokens. So
+//! A tree's structure is checked before anything else is read of it (`structure.rs`), by the same tokens. So
 //! what cannot be read here is the end of what is walked over, and nothing panics: the library that
 //! writes trees reads them, too, but its panics with errors in them took a fortieth of the image.
 
-use crate::structure::HEADER;
 use core::ffi::CStr;
 use core::iter::from_fn;
+
+/// The length of a header.
+pub(crate) const HEADER: usize = 40;
 
 /// A flattened tree.
 #[derive(Clone, Copy, Debug)]

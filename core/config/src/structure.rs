@@ -5,11 +5,10 @@
 //! come with Debian's arm64 kernel. So the check is made here.
 
 use crate::error::Structure;
-use crate::fdt::{Fdt, Token, Tokens, word};
+use crate::fdt::{Fdt, HEADER, Token, Tokens, word};
 
 /// The largest depth of nodes; real trees have less than ten.
 const MAX_DEPTH: u32 = 32;
-pub(crate) const HEADER: usize = 40;
 
 type Checked<T> = Result<T, Structure>;
 

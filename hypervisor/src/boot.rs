@@ -107,7 +107,7 @@ fn adopt_console(board: &BoardTree<'_>, early: u64) -> Console {
 
 /// Whether the boot loader's words ask for a framed line.
 fn is_framed(board: &BoardTree<'_>) -> bool {
-    let mut words = board.bootargs.split_whitespace();
+    let mut words = board.bootargs.split_ascii_whitespace();
     words.any(|word| word == "hanok.console=framed")
 }
 

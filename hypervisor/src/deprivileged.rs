@@ -112,7 +112,7 @@ fn shared(unit: &VmUnit, arena: &mut Arena) -> Option<(&'static Mutex<Code>, &'s
         Some(flash) => Some(pages(flash)?),
         None => None,
     };
-    let slots = arena.put_all(SLOTS, (0..SLOTS).map(|_| Slot::EMPTY))?;
+    let slots = arena.put_all(SLOTS, (0..SLOTS).map(|_| Slot::empty()))?;
     let code = arena.put(Mutex::new(Code::new(
         [Some(ram), flash],
         slots,

@@ -102,7 +102,7 @@ fn start(
             let entry = image.get() + secondary_entry_offset();
             let at = physical(&start, image);
             if let Err(error) = firmware.cpu_on(cpu.mpidr, entry, at) {
-                refuse(format_args!("CPU {id} does not start: PSCI says {error:?}"));
+                refuse(format_args!("CPU {id} does not start: {error}"));
             }
         }
         (Enable::SpinTable(release), _) => {

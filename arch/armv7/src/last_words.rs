@@ -2,7 +2,7 @@
 
 use crate::read;
 use crate::vectors::FaultFrame;
-use core::fmt::Arguments;
+use core::fmt::{self, Arguments};
 use hanok_arm_common::privilege::is_deprivileged;
 use hanok_arm_common::space::{IMAGE_BASE, STACKS};
 use hanok_types::Regs;
@@ -61,7 +61,7 @@ pub fn fault(vector: u64, frame: &FaultFrame, mut say: impl FnMut(Arguments<'_>)
         frame.pc, names[0], names[1], names[2],
     ));
     for (index, values) in frame.r.chunks(4).enumerate() {
-        say(format_args!("  r{:<2} {values:x?}", index * 4));
+        say(format_args!("  r{:<2}{}", index * 4, Row(values)));
     }
     say(format_args!(
         "  sp  {:#x} lr {:#x} spsr {:#x}",
@@ -130,9 +130,18 @@ pub fn cpu(mut say: impl FnMut(Arguments<'_>)) {
     ));
 }
 
+/// The values of registers, in a line. They are no list of `Debug`, whose code nothing else in the image needs.
+struct Row<'a, T>(&'a [T]);
+
+impl<T: fmt::LowerHex> fmt::Display for Row<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|value| write!(f, " {value:x}"))
+    }
+}
+
 /// A vCPU's general registers, the banked ones at the places that they have in AArch64.
 pub fn registers(regs: &Regs, mut say: impl FnMut(Arguments<'_>)) {
     for (index, values) in regs.x.chunks(8).enumerate() {
-        say(format_args!("    x{:<2} {values:x?}", index * 8));
+        say(format_args!("    x{:<2}{}", index * 8, Row(values)));
     }
 }

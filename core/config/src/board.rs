@@ -16,8 +16,8 @@ mod properties;
 mod registers;
 
 use crate::error::Structure;
+use crate::fdt::Fdt;
 use crate::tree::{self, Cells};
-use dtoolkit::fdt::Fdt;
 use hanok_types::{Address, GICV2_CPUS, Hpa, IntId, MAX_CPUS, PAGE_SIZE, Span};
 use heapless::Vec;
 use place::At;
@@ -298,8 +298,8 @@ fn reserve_spin_table(
 /// Specification v0.4, 5.3 and 3.5).
 fn reserved(fdt: &Fdt<'_>, root: &At<'_>) -> Result<Vec<Span<Hpa>, MAX_RESERVED>, BoardError> {
     let block = fdt
-        .memory_reservations()
-        .map(|entry| Span::new(Hpa::new(entry.address()), entry.size()));
+        .reservations()
+        .map(|(address, size)| Span::new(Hpa::new(address), size));
     let nodes = root.named("reserved-memory");
     let nodes = nodes.flat_map(|at| at.children()).filter(At::is_okay);
     let mut reserved = Vec::new();

@@ -15,7 +15,6 @@ use crate::write::{Build, node, pair, tree};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
-use dtoolkit::fdt::Fdt;
 use dtoolkit::model::DeviceTreeNode;
 use hanok_types::{GICV2_CPUS, GicVersion, IntId, Ipa, Span, VcpuId, platform};
 
@@ -276,7 +275,7 @@ fn clock() -> DeviceTreeNode {
 
 /// The ranges of the seeds in a flattened tree.
 fn seeds(bytes: &[u8]) -> Option<Vec<(u32, u32)>> {
-    let chosen = Fdt::new(bytes).ok()?.find_node("/chosen")?;
+    let chosen = read::open(bytes).ok()?.root().child("chosen")?;
     let mut seeds = vec![];
     for name in ["rng-seed", "kaslr-seed"] {
         let value = read::value(&chosen, name)?;

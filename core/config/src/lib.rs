@@ -21,6 +21,7 @@ mod board;
 mod check;
 mod cores;
 mod error;
+mod fdt;
 #[cfg(feature = "write")]
 pub mod guest;
 mod model;

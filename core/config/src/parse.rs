@@ -2,6 +2,7 @@
 
 use crate::cores::{CorePolicy, Promise, Word};
 use crate::error::{TreeError, TreeNode};
+use crate::fdt::{Fdt, FdtNode};
 #[cfg(feature = "write")]
 use crate::model::System;
 use crate::model::{
@@ -11,8 +12,6 @@ use crate::model::{
 use crate::slot::{DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS};
 use crate::structure;
 use crate::tree::{self, Cells};
-use dtoolkit::Node;
-use dtoolkit::fdt::{Fdt, FdtNode};
 use hanok_types::{CpuId, Hpa, IntId, Ipa, MAX_CPUS, MAX_VCPUS, MAX_VMS, Span, VcpuId, VmId};
 use heapless::{String, Vec};
 

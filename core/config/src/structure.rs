@@ -1,145 +1,70 @@
 //! Checks that bytes are a sound flattened tree (Devicetree Specification v0.4, chapter 5).
 //!
-//! The library has this check, too, but refuses every tree with a node or property name above the
+//! The library that writes trees has this check, too, but refuses every tree with a node or property name above the
 //! specification's 31 characters. Most trees of real boards have such names: 600 of the 1,000 that
-//! come with Debian's arm64 kernel. So the check is made here, and the library gets the bytes
-//! unchecked. It then reads without a panic if every offset, length and string that it follows is
-//! sound, and exactly that is checked here, in checked arithmetic.
+//! come with Debian's arm64 kernel. So the check is made here.
 
 use crate::error::Structure;
+use crate::fdt::{Fdt, HEADER, Token, Tokens, word};
 
 /// The largest depth of nodes; real trees have less than ten.
 const MAX_DEPTH: u32 = 32;
-const HEADER: usize = 40;
 
 type Checked<T> = Result<T, Structure>;
 
 /// The tree at the start of `data`, without what follows it. Only its magic number and its length
 /// are checked.
 pub fn flattened(data: &[u8]) -> Checked<&[u8]> {
-    let short = Structure::Short;
-    let word = |at| word(data, at).map_err(|_| short);
-    if word(0)? != 0xd00d_feed {
+    if field(data, 0)? != 0xd00d_feed {
         return Err(Structure::Magic);
     }
-    let len = word(4)? as usize;
-    data.get(..len).filter(|_| len >= HEADER).ok_or(short)
+    let len = field(data, 4)? as usize;
+    let tree = data.get(..len).filter(|_| len >= HEADER);
+    tree.ok_or(Structure::Short)
 }
 
-/// Checks that `tree`, from [`flattened`], is completely sound.
-pub(crate) fn check(tree: &[u8]) -> Checked<()> {
-    let field = |at| word(tree, at).map(|value| value as usize);
-    let (nodes, strings, reserved) = (field(8)?, field(12)?, field(16)?);
-    if !(field(24)?..=field(20)?).contains(&17) {
+fn field(data: &[u8], at: usize) -> Checked<u32> {
+    let field = data.get(at..).and_then(word);
+    field.ok_or(Structure::Short)
+}
+
+/// `tree`, from [`flattened`], if it is completely sound.
+pub(crate) fn check(tree: &[u8]) -> Checked<Fdt<'_>> {
+    if !(field(tree, 24)?..=field(tree, 20)?).contains(&17) {
         return Err(Structure::Version);
     }
-    if !nodes.is_multiple_of(4) || !reserved.is_multiple_of(8) || reserved < HEADER {
-        return Err(Structure::Damaged);
-    }
-    reservations(tree.get(reserved..nodes).ok_or(Structure::Damaged)?)?;
-    let walk = Walk {
-        nodes: part(tree, nodes, field(36)?)?,
-        strings: part(tree, strings, field(32)?)?,
-        at: 0,
-    };
-    walk.whole()
+    let fdt = Fdt::new(tree).filter(|fdt| fdt.ends_reservations() && is_whole(fdt.tokens()));
+    fdt.ok_or(Structure::Damaged)
 }
 
-fn part(tree: &[u8], start: usize, len: usize) -> Checked<&[u8]> {
-    let end = start.checked_add(len).ok_or(Structure::Damaged)?;
-    tree.get(start..end).ok_or(Structure::Damaged)
-}
-
-fn word(data: &[u8], at: usize) -> Checked<u32> {
-    let bytes = data.get(at..).and_then(<[u8]>::first_chunk::<4>);
-    bytes
-        .map(|bytes| u32::from_be_bytes(*bytes))
-        .ok_or(Structure::Damaged)
-}
-
-/// Checks that the memory reservation block has its end mark.
-fn reservations(block: &[u8]) -> Checked<()> {
-    let (entries, _) = block.as_chunks::<16>();
-    if entries.contains(&[0; 16]) {
-        Ok(())
-    } else {
-        Err(Structure::Damaged)
-    }
-}
-
-/// The text up to the first NUL, which must exist.
-fn text(bytes: &[u8]) -> Checked<&str> {
-    let text = core::ffi::CStr::from_bytes_until_nul(bytes).ok();
-    text.and_then(|text| text.to_str().ok())
-        .ok_or(Structure::Damaged)
-}
-
-/// A walk over the structure block.
-struct Walk<'a> {
-    nodes: &'a [u8],
-    strings: &'a [u8],
-    at: usize,
-}
-
-impl Walk<'_> {
-    /// Walks from the root's beginning to its end. The properties of a node come before its
-    /// children. A NOP before the root, which the format allows, is refused, because the library
-    /// takes the first word of the block for the root.
-    fn whole(mut self) -> Checked<()> {
-        let mut depth = 0;
-        let mut properties = false;
-        loop {
-            match self.word()? {
-                1 if depth < MAX_DEPTH => {
-                    self.name()?;
-                    depth += 1;
-                    properties = true;
-                }
-                2 if depth > 1 => {
-                    depth -= 1;
-                    properties = false;
-                }
-                2 if depth == 1 => return Ok(()),
-                3 if properties => self.property()?,
-                4 if depth > 0 => {}
-                _ => return Err(Structure::Damaged),
+/// Whether the tokens are those of one node and what is in it. The properties of a node come before its
+/// children.
+fn is_whole(mut tokens: Tokens<'_>) -> bool {
+    let mut depth = 0;
+    let mut properties = false;
+    while let Some(token) = tokens.next() {
+        match token {
+            Token::Begin(_) if depth < MAX_DEPTH => {
+                depth += 1;
+                properties = true;
             }
+            Token::End if depth > 1 => {
+                depth -= 1;
+                properties = false;
+            }
+            Token::End => return depth == 1,
+            Token::Property { name, .. } if properties && tokens.string(name).is_some() => {}
+            Token::Begin(_) | Token::Property { .. } => return false,
         }
     }
-
-    fn word(&mut self) -> Checked<u32> {
-        let word = word(self.nodes, self.at)?;
-        self.skip(4)?;
-        Ok(word)
-    }
-
-    /// Skips `len` bytes, and to the next multiple of four.
-    fn skip(&mut self, len: usize) -> Checked<()> {
-        let end = self.at.checked_add(len);
-        let end = end.and_then(|end| end.checked_next_multiple_of(4));
-        self.at = end.ok_or(Structure::Damaged)?;
-        Ok(())
-    }
-
-    fn name(&mut self) -> Checked<()> {
-        let name = text(self.nodes.get(self.at..).ok_or(Structure::Damaged)?)?;
-        self.skip(name.len() + 1)
-    }
-
-    fn property(&mut self) -> Checked<()> {
-        let len = self.word()? as usize;
-        let name = self.word()? as usize;
-        text(self.strings.get(name..).ok_or(Structure::Damaged)?)?;
-        part(self.nodes, self.at, len)?;
-        self.skip(len)
-    }
+    false
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dtoolkit::Node;
-    use dtoolkit::fdt::{Fdt, FdtNode};
+    use crate::fdt::FdtNode;
+    use dtoolkit::{Node, Property, fdt};
     use std::vec::Vec;
 
     const BEGIN: u32 = 1;
@@ -178,8 +103,8 @@ mod tests {
         check(flattened(&tree).unwrap()).is_ok()
     }
 
-    /// The tokens after the node that `tokens` begin with, by the specification's grammar (5.4.2),
-    /// without NOPs before the root. The numbers of its nodes and properties are added to `count`.
+    /// The tokens after the node that `tokens` begin with, by the specification's grammar (5.4.2). The
+    /// numbers of its nodes and properties are added to `count`.
     fn node<'a>(tokens: &'a [u32], count: &mut (usize, usize)) -> Option<&'a [u32]> {
         let mut rest = tokens.strip_prefix(&[BEGIN])?;
         count.0 += 1;
@@ -196,11 +121,51 @@ mod tests {
         }
     }
 
-    /// The numbers of nodes and properties that the library finds.
-    fn found(node: FdtNode<'_>) -> (usize, usize) {
-        let own = (1, node.properties().count());
-        let children = node.children().map(found);
-        children.fold(own, |sum, child| (sum.0 + child.0, sum.1 + child.1))
+    /// Finds what the library finds in the same node, and counts its nodes and properties.
+    fn found(node: FdtNode<'_>, same: fdt::FdtNode<'_>) -> (usize, usize) {
+        assert_eq!(node.name(), same.name());
+        let (own, known): (Vec<_>, Vec<_>) =
+            (node.properties().collect(), same.properties().collect());
+        let pairs = known.iter().map(|known| (known.name(), known.value()));
+        assert!(pairs.eq(own.iter().copied()));
+        let (children, same): (Vec<_>, Vec<_>) =
+            (node.children().collect(), same.children().collect());
+        assert_eq!(children.len(), same.len());
+        let children = children
+            .into_iter()
+            .zip(same)
+            .map(|(child, same)| found(child, same));
+        children.fold((1, own.len()), |sum, child| {
+            (sum.0 + child.0, sum.1 + child.1)
+        })
+    }
+
+    #[test]
+    fn the_library_finds_the_same_in_trees_of_boards() {
+        let trees = [
+            &include_bytes!("../tests/data/virt-gicv2.dtb")[..],
+            include_bytes!("../tests/data/virt-max.dtb"),
+        ];
+        for tree in trees {
+            let tree = flattened(tree).unwrap();
+            let fdt = check(tree).unwrap();
+            let library = fdt::Fdt::new_unchecked(tree);
+            let (nodes, properties) = found(fdt.root(), library.root());
+            assert!(nodes > 20 && properties > 100, "{nodes} {properties}");
+            let reserved = library.memory_reservations();
+            assert!(
+                fdt.reservations()
+                    .eq(reserved.map(|entry| (entry.address(), entry.size())))
+            );
+        }
+    }
+
+    #[test]
+    fn reservations_end_at_their_mark() {
+        let mut tree = tree(40, 40 + 48, &[BEGIN, END]);
+        tree[47] = 1;
+        tree[55] = 2;
+        assert!(check(&tree).unwrap().reservations().eq([(1, 2)]));
     }
 
     #[test]
@@ -212,12 +177,16 @@ mod tests {
                 let token = |place| TOKENS[number / 5usize.pow(place) % 5];
                 let tokens: Vec<u32> = (0..len).map(token).collect();
                 let mut count = (0, 0);
-                let expected = node(&tokens, &mut count).is_some();
+                let nops = tokens.iter().take_while(|token| **token == NOP).count();
+                let expected = node(&tokens[nops..], &mut count).is_some();
                 let tree = tree(40, 56, &tokens);
                 assert_eq!(check(&tree).is_ok(), expected, "{tokens:?}");
                 if expected {
-                    let root = Fdt::new_unchecked(&tree).root();
-                    assert_eq!(found(root), count, "{tokens:?}");
+                    let root = check(&tree).unwrap().root();
+                    // The library takes the block's first word for the root.
+                    let without_nops = self::tree(40, 56, &tokens[nops..]);
+                    let same = fdt::Fdt::new_unchecked(&without_nops).root();
+                    assert_eq!(found(root, same), count, "{tokens:?}");
                     sound += 1;
                 }
             }

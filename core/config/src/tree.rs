@@ -1,26 +1,20 @@
-//! Reading of properties, on top of the library that reads the tree's structure.
-//!
-//! Cells are read here and not with the library's arrays because a tree states its own
-//! cell counts, and the library multiplies them unchecked on a 32-bit target.
+//! Reading of properties.
 
 use crate::error::Structure;
+use crate::fdt::{self, Fdt, FdtNode};
 use crate::structure;
-use dtoolkit::fdt::{Fdt, FdtNode};
-use dtoolkit::{Node, Property};
 use hanok_types::{Address, Span};
 
 /// The tree at the start of `data`, its structure checked.
 pub(crate) fn open(data: &[u8]) -> Result<Fdt<'_>, Structure> {
-    let tree = structure::flattened(data)?;
-    structure::check(tree)?;
-    Ok(Fdt::new_unchecked(tree))
+    structure::check(structure::flattened(data)?)
 }
 
 /// The value of property `name`.
 pub(crate) fn value<'a>(node: &FdtNode<'a>, name: &str) -> Option<&'a [u8]> {
     let mut properties = node.properties();
-    let property = properties.find(|property| property.name() == name)?;
-    property.value_as::<&'a [u8]>().ok()
+    let (_, value) = properties.find(|(known, _)| *known == name)?;
+    Some(value)
 }
 
 /// The value of property `name` as text.
@@ -30,10 +24,7 @@ pub(crate) fn text<'a>(node: &FdtNode<'a>, name: &str) -> Option<&'a str> {
 
 /// A value as text: UTF-8, ended by its only NUL.
 pub(crate) fn as_text(value: &[u8]) -> Option<&str> {
-    let text = value.strip_suffix(&[0])?;
-    core::str::from_utf8(text)
-        .ok()
-        .filter(|text| !text.contains('\0'))
+    fdt::text(value).filter(|text| text.len() + 1 == value.len())
 }
 
 /// The strings of property `name`; none where it is missing.

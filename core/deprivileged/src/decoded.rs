@@ -34,8 +34,10 @@ impl Meaning {
 pub(crate) struct Decoded([Option<(u32, Meaning)>; PLACES]);
 
 impl Decoded {
-    /// None.
-    pub const NONE: Self = Self([None; PLACES]);
+    /// None: no constant, which would take its 9 KiB in the image.
+    pub fn new() -> Self {
+        Self([None; PLACES])
+    }
 
     /// The meaning of the A32 word, which stands for the instruction that `original` answers.
     pub fn of(&mut self, word: u32, original: impl FnOnce() -> Encoding) -> Option<Meaning> {

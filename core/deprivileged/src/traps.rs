@@ -27,8 +27,11 @@ const A32: u32 = 0xe7fa_00f0;
 const WIDE: u32 = 0xf7fa_a000;
 /// UDF of T32 in one halfword.
 const NARROW: u16 = 0xde00;
-/// What means that a place is free: no instruction that becomes a trap, as it is one.
-const FREE: u32 = A32;
+/// What means that a place is free: no instruction that becomes a trap (ANDEQ R0, R0, R0 and MOVS R0, R0).
+/// So a table without instructions is zeroes, which take no room in the image.
+const FREE: u32 = 0;
+/// The same in a place for an instruction of two bytes.
+const FREE_NARROW: u16 = 0;
 
 /// The instructions of a VM that are traps somewhere.
 #[derive(Debug)]
@@ -43,7 +46,7 @@ impl Traps {
     pub const NONE: Self = Self {
         a32: [FREE; LONG],
         wide: [FREE; LONG],
-        narrow: [NARROW; SHORT],
+        narrow: [FREE_NARROW; SHORT],
     };
 
     /// The trap for an instruction.
@@ -57,7 +60,7 @@ impl Traps {
             }
             Encoding::Narrow(half) => {
                 let mut all = self.narrow.iter();
-                let index = all.position(|known| *known == half || *known == NARROW);
+                let index = all.position(|known| *known == half || *known == FREE_NARROW);
                 index.map(|index| {
                     if let Some(place) = self.narrow.get_mut(index) {
                         *place = half;
@@ -112,7 +115,7 @@ impl Traps {
     fn narrow(&self, half: u16) -> Option<u16> {
         let index = (half & 0xff).checked_sub(FIRST_SHORT)?;
         let known = self.narrow.get(usize::from(index)).copied();
-        known.filter(|known| half & 0xff00 == NARROW && *known != NARROW)
+        known.filter(|known| half & 0xff00 == NARROW && *known != FREE_NARROW)
     }
 
     /// A word of memory with the instructions that its traps stand for. `next` is the halfword behind it,

@@ -20,7 +20,7 @@ impl Place {
 
     /// All of them, in the order in which they are tried.
     pub fn all() -> impl Iterator<Item = Self> {
-        (0..PLACES).map(|step| Self((FIRST + PLACES - step) % PLACES))
+        (0..=FIRST).rev().chain((FIRST + 1..PLACES).rev()).map(Self)
     }
 
     /// Its first address.

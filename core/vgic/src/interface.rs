@@ -16,9 +16,9 @@
 
 use crate::interface_registers::{Control, Group, IccControl, InterfaceRegister};
 use crate::lr::{Lr, LrState};
-use crate::state::{MAX_LRS, Vgic};
+use crate::state::MAX_LRS;
 use hanok_hal::ListRegisters;
-use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet};
+use hanok_types::{GicVersion, IntId, VcpuSet};
 
 /// The id that means that there is no interrupt.
 const NONE: u32 = 1023;
@@ -84,7 +84,7 @@ impl Default for SoftwareInterfaceState {
 }
 
 /// The interface of one pCPU, for the vCPU that is resident there. While none is, its list registers
-/// are empty, as [`Vgic::leave`] leaves them, and its state is that after a reset.
+/// are empty, as [`Vgic::leave`](crate::Vgic::leave) leaves them, and its state is that after a reset.
 #[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub struct SoftwareInterface {
@@ -143,19 +143,19 @@ impl SoftwareInterface {
     }
 
     /// Loads the state of a vCPU that comes to this pCPU. Its interrupts are listed at its next
-    /// [`Self::enter`].
+    /// [`GuestInterface::refresh`](crate::GuestInterface::refresh).
     pub const fn load(&mut self, state: &SoftwareInterfaceState) {
         self.state = *state;
     }
 
-    /// Saves the state of a vCPU that leaves this pCPU, after [`Vgic::leave`] has taken its interrupts
+    /// Saves the state of a vCPU that leaves this pCPU, after [`Vgic::leave`](crate::Vgic::leave) has taken its interrupts
     /// out of the list registers.
     pub const fn save(&mut self, state: &mut SoftwareInterfaceState) {
         *state = self.state;
         self.stop();
     }
 
-    /// Drops the state of a vCPU that leaves this pCPU and does not come back, after [`Vgic::leave`].
+    /// Drops the state of a vCPU that leaves this pCPU and does not come back, after [`Vgic::leave`](crate::Vgic::leave).
     pub const fn stop(&mut self) {
         self.state = SoftwareInterfaceState::RESET;
     }
@@ -191,23 +191,8 @@ impl SoftwareInterface {
         self.preempts(best).then(|| Group::of(best))
     }
 
-    /// Brings the list registers up to date before a vCPU goes back to its guest. The answer is the
-    /// set of other vCPUs that must be kicked.
-    pub fn enter(&mut self, vgic: &mut Vgic, vcpu: VcpuId) -> VcpuSet {
-        let mut kick = vgic.enter(vcpu, self);
-        // A report may free a list register, and the interrupt that gets it may be reported, too,
-        // but at most this many times.
-        for _ in 0..MAX_LRS {
-            if !self.maintenance_is_due() {
-                break;
-            }
-            kick = kick.union(vgic.maintenance(vcpu, self));
-        }
-        kick
-    }
-
     /// Whether the condition of a maintenance interrupt holds, as for list registers in a CPU.
-    fn maintenance_is_due(&self) -> bool {
+    pub(crate) fn maintenance_is_due(&self) -> bool {
         if self.version == GicVersion::V2 && !self.reports {
             return false;
         }
@@ -216,55 +201,33 @@ impl SoftwareInterface {
         ended || self.npie && !self.lr.iter().any(pending)
     }
 
-    /// Executes a guest's read of a register.
-    pub fn read(&mut self, register: InterfaceRegister, vgic: &mut Vgic, vcpu: VcpuId) -> Access {
+    /// Executes a guest's read of a register: the value.
+    pub(crate) fn read(&mut self, register: InterfaceRegister) -> u32 {
         use InterfaceRegister::*;
-        let value = match register {
+        match register {
             Control => self.read_control(),
             PriorityMask => self.state.mask.into(),
             BinaryPoint(group) => self.read_point(group).into(),
-            Acknowledge(group) => {
-                let value = self.acknowledge(group);
-                return Access {
-                    value,
-                    kick: self.enter(vgic, vcpu),
-                    deactivated: None,
-                };
-            }
+            Acknowledge(group) => self.acknowledge(group),
             RunningPriority => self.running().into(),
             HighestPending(group) => self.highest_pending(group),
             ActivePriorities(group) => self.state.active[group as usize],
             GroupEnable(group) => self.enables(group).into(),
             Identification if self.version == GicVersion::V2 => IIDR,
             End(_) | Deactivate | Identification => 0,
-        };
-        Access {
-            value,
-            ..Access::default()
         }
     }
 
-    /// Executes a guest's write of a register.
-    pub fn write(
-        &mut self,
-        register: InterfaceRegister,
-        value: u32,
-        vgic: &mut Vgic,
-        vcpu: VcpuId,
-    ) -> Access {
+    /// Executes a guest's write of a register: the physical interrupt that it deactivates.
+    pub(crate) fn write(&mut self, register: InterfaceRegister, value: u32) -> Option<IntId> {
         use InterfaceRegister::*;
-        let ended = match register {
+        match register {
             End(group) => self.end(group, value),
             Deactivate if self.state.control.eoi_mode() => self.deactivate(value),
             _ => {
                 self.set(register, value);
-                return Access::default();
+                None
             }
-        };
-        Access {
-            value: 0,
-            kick: self.enter(vgic, vcpu),
-            deactivated: ended,
         }
     }
 

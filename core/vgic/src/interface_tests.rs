@@ -2,7 +2,9 @@
 
 use crate::interface_registers::Group::{One, Zero};
 use crate::interface_registers::InterfaceRegister::{self, *};
-use crate::{Frame, InterruptInput, MAX_LRS, SoftwareInterface, SoftwareInterfaceState, Vgic};
+use crate::{
+    Frame, GuestInterface, InterruptInput, MAX_LRS, SoftwareInterface, SoftwareInterfaceState, Vgic,
+};
 use hanok_types::{GicVersion, IntId, VcpuId, Width};
 
 const V0: VcpuId = VcpuId::new(0);
@@ -41,7 +43,7 @@ impl Guest {
     fn dist(&mut self, offset: u64, value: u32) {
         let frame = Frame::distributor(self.vgic.version(), V0);
         let _ = self.vgic.write(frame, offset, Width::Word, value.into());
-        let _ = self.interface.enter(&mut self.vgic, V0);
+        let _ = self.interface.refresh(&mut self.vgic, V0);
     }
 
     fn pend(&mut self, id: u32, priority: u8) {
@@ -49,15 +51,21 @@ impl Guest {
         let offset = 0x400 + u64::from(id);
         let _ = self.vgic.write(frame, offset, Width::Byte, priority.into());
         let _ = self.vgic.pulse(None, IntId::new(id));
-        let _ = self.interface.enter(&mut self.vgic, V0);
+        let _ = self.interface.refresh(&mut self.vgic, V0);
     }
 
     fn read(&mut self, register: InterfaceRegister) -> u32 {
-        self.interface.read(register, &mut self.vgic, V0).value
+        self.interface
+            .read_register(register, &mut self.vgic, V0)
+            .unwrap()
+            .value
     }
 
     fn write(&mut self, register: InterfaceRegister, value: u32) {
-        let _ = self.interface.write(register, value, &mut self.vgic, V0);
+        let _ = self
+            .interface
+            .write_register(register, value, &mut self.vgic, V0)
+            .unwrap();
     }
 
     fn is_active(&mut self, id: u32) -> bool {
@@ -212,7 +220,7 @@ fn a_gicv2_s_sgi_ends_for_its_sender_alone() {
     guest.write(Control, 1);
     let from = Frame::V2(VcpuId::new(1));
     let _ = guest.vgic.write(from, 0xf00, Width::Word, 1 << 16 | 5);
-    let _ = guest.interface.enter(&mut guest.vgic, V0);
+    let _ = guest.interface.refresh(&mut guest.vgic, V0);
     assert_eq!(guest.read(Acknowledge(Zero)), 1 << 10 | 5);
     guest.write(End(Zero), 5);
     assert!(guest.is_active(5));
@@ -228,9 +236,12 @@ fn a_physical_interrupt_is_deactivated_with_its_virtual_one() {
     let _ = guest
         .vgic
         .inject_hardware(V0, IntId::new(40), IntId::new(99));
-    let _ = guest.interface.enter(&mut guest.vgic, V0);
+    let _ = guest.interface.refresh(&mut guest.vgic, V0);
     assert_eq!(guest.read(Acknowledge(Zero)), 40);
-    let access = guest.interface.write(End(Zero), 40, &mut guest.vgic, V0);
+    let access = guest
+        .interface
+        .write_register(End(Zero), 40, &mut guest.vgic, V0)
+        .unwrap();
     assert_eq!(access.deactivated, Some(IntId::new(99)));
 }
 
@@ -326,7 +337,7 @@ fn the_state_moves_with_the_vcpu() {
     }
     guest.interface = SoftwareInterface::new(GicVersion::V2);
     guest.interface.load(&state);
-    let _ = guest.interface.enter(&mut guest.vgic, V0);
+    let _ = guest.interface.refresh(&mut guest.vgic, V0);
     assert_eq!(guest.read(RunningPriority), 0x80);
     assert_eq!(guest.read(BinaryPoint(Zero)), 4);
     assert_eq!(guest.read(Acknowledge(Zero)), 41);

@@ -14,27 +14,27 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     #[inline(always)]
     pub(crate) fn cpu_interface(&mut self, offset: u64, access: Access) -> Option<u64> {
         let (vm, machine, vcpu) = (self.vm, self.machine, self.vcpu.id);
-        self.lists.software(|interface| {
-            let mut gic = vm.gic.lock();
-            vm.deliver_posted_sgis(&mut gic, vcpu);
-            let register = InterfaceRegister::of_frame(offset);
-            let done = match register.filter(|_| access.width == Width::Word) {
-                Some(register) if access.write => {
-                    interface.write(register, access.value as u32, &mut gic, vcpu)
-                }
-                Some(register) => interface.read(register, &mut gic, vcpu),
-                None => {
-                    gic.count_unknown();
-                    hanok_vgic::Access::default()
-                }
-            };
-            if let Some(physical) = done.deactivated {
-                machine.deactivate(physical);
+        self.lists.software(|_| ())?;
+        let mut gic = vm.gic.lock();
+        vm.deliver_posted_sgis(&mut gic, vcpu);
+        let register = InterfaceRegister::of_frame(offset);
+        let done = match register.filter(|_| access.width == Width::Word) {
+            Some(register) if access.write => {
+                let value = access.value as u32;
+                self.lists.write_register(register, value, &mut gic, vcpu)?
             }
-            vm.release(machine, &mut gic, vcpu);
-            drop(gic);
-            vm.notify(machine, done.kick, Some(vcpu));
-            done.value.into()
-        })
+            Some(register) => self.lists.read_register(register, &mut gic, vcpu)?,
+            None => {
+                gic.count_unknown();
+                hanok_vgic::Access::default()
+            }
+        };
+        if let Some(physical) = done.deactivated {
+            machine.deactivate(physical);
+        }
+        vm.release(machine, &mut gic, vcpu);
+        drop(gic);
+        vm.notify(machine, done.kick, Some(vcpu));
+        Some(done.value.into())
     }
 }

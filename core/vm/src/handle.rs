@@ -176,9 +176,7 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
             return self.defer_entry(gic);
         }
         self.vcpu.entry_due = false;
-        // An interface in software has no maintenance interrupt, and does at once what that would do.
-        let entered = self.lists.software(|interface| interface.enter(gic, id));
-        let freed = entered.unwrap_or_else(|| gic.enter(id, self.lists));
+        let freed = self.lists.refresh(gic, id);
         self.vm.release(self.machine, gic, id);
         freed
     }

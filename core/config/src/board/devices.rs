@@ -2,9 +2,8 @@
 
 use super::place::At;
 use super::{BoardError, Console, Gic, MAX_REDISTRIBUTORS, PsciMethod, Timer};
+use crate::fdt::FdtNode;
 use crate::tree::{self, Cells};
-use dtoolkit::Node;
-use dtoolkit::fdt::FdtNode;
 use hanok_types::{Hpa, IntId, Span};
 use heapless::Vec;
 

@@ -15,8 +15,6 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use dtoolkit::Node;
-use dtoolkit::fdt::Fdt;
 use hanok_types::{Address, Hpa, IntId, IntKind, Ipa, PAGE_SIZE, Span, platform};
 use thiserror::Error;
 
@@ -117,7 +115,7 @@ impl<'a> HostTree<'a> {
     /// Reads the tree at the start of `tree`.
     pub fn parse(tree: &'a [u8]) -> Result<Self, BoardError> {
         let board = BoardTree::parse(tree)?;
-        let fdt: Fdt<'a> = tree::open(tree)?;
+        let fdt = tree::open(tree)?;
         let root = At::root(&fdt);
         let gic = devices::find_gic(&root).ok_or(BoardError::NoGic)?;
         let mut nodes = Vec::new();

@@ -1,9 +1,8 @@
 //! A node with the buses above it. Its addresses become those of a CPU by the `ranges` of these
 //! buses (Devicetree Specification v0.4, 2.3.8).
 
+use crate::fdt::{Fdt, FdtNode};
 use crate::tree::{self, Cells};
-use dtoolkit::Node;
-use dtoolkit::fdt::{Fdt, FdtNode};
 use hanok_types::{Hpa, Span};
 use heapless::Vec;
 
@@ -55,7 +54,7 @@ impl<'a> At<'a> {
     }
 
     /// The first node below for which `wanted` is true, in the tree's order.
-    pub(super) fn find(&self, wanted: &impl Fn(&Self) -> bool) -> Option<Self> {
+    pub(super) fn find(&self, wanted: &dyn Fn(&Self) -> bool) -> Option<Self> {
         self.children().find_map(|at| {
             if wanted(&at) {
                 Some(at)

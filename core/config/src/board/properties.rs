@@ -6,13 +6,12 @@
 //! recognised by the names that bindings use, and by their contents.
 
 use super::place::At;
+use crate::fdt::FdtNode;
 use crate::tree::{self, Cells};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use dtoolkit::fdt::FdtNode;
-use dtoolkit::{Node, Property};
 
 /// Devices that are only slaves: they answer loads and stores, and cannot begin a transfer
 /// themselves. Each was checked against its manual, which is named beside it. Whoever adds one must
@@ -118,8 +117,7 @@ pub(super) fn portable(nodes: &[At<'_>], at: &At<'_>) -> Vec<(String, Vec<u8>)> 
         .collect();
     let has_clocks = !clocks(nodes, at).is_empty();
     let mut kept = Vec::new();
-    for property in at.node().properties() {
-        let (name, value) = (property.name(), property.value());
+    for (name, value) in at.node().properties() {
         let keep = match name {
             "clock-names" => has_clocks,
             _ => !is_rewritten(name) && !points(name) && !looks_like_handle(name, value, &handles),

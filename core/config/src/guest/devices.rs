@@ -9,7 +9,6 @@ use crate::write::{Build, node, pair};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use dtoolkit::fdt::Fdt;
 use dtoolkit::model::DeviceTreeNode;
 use hanok_types::{Address, Hpa, IntId, Ipa, Span, platform};
 
@@ -118,8 +117,8 @@ fn dma_ranges(memory: Span<Ipa>) -> Vec<u8> {
 
 /// The offset of the host address in a flattened tree.
 pub(super) fn host_address(bytes: &[u8]) -> Option<u32> {
-    let bus = format!("/platform-bus@{:x}", platform::PASS_THROUGH.get());
-    let node = Fdt::new(bytes).ok()?.find_node(&bus)?;
+    let bus = format!("platform-bus@{:x}", platform::PASS_THROUGH.get());
+    let node = read::open(bytes).ok()?.root().child(&bus)?;
     let value = read::value(&node, "dma-ranges")?;
     let offset = (value.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
     u32::try_from(offset).ok()

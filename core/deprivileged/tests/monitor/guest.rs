@@ -80,7 +80,7 @@ fn pages(start: u32, count: usize) -> Option<CodePages> {
 
 impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     pub fn new(board: Board, slots: usize, last_asid: u8) -> Self {
-        let slots = Vec::leak(vec![Slot::EMPTY; slots]);
+        let slots = Vec::leak(vec![Slot::empty(); slots]);
         let regions = [pages(crate::board::RAM, 512), pages(0, 4)];
         let code = Rc::new(Mutex::new(Code::new(regions, slots, false, None)));
         Self::vcpu(Rc::new(board), code, Member::ALONE, last_asid)
@@ -147,7 +147,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
 
     /// As [`Self::new`], and there is code that was added to the kernel in `added`.
     pub fn add_code(&mut self, added: Option<Span<Ipa>>) {
-        let slots = Vec::leak(vec![Slot::EMPTY; 8]);
+        let slots = Vec::leak(vec![Slot::empty(); 8]);
         let regions = [pages(crate::board::RAM, 512), pages(0, 4)];
         self.code = Rc::new(Mutex::new(Code::new(regions, slots, true, added)));
     }

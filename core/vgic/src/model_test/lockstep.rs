@@ -4,7 +4,7 @@
 use super::cpu::{Cpu, Taken};
 use super::{CPUS, HARDWARE, config, ids, version};
 use crate::{
-    Frame, Group, InterfaceRegister, Lr, MAX_LRS, SgiRegister, SoftwareInterface,
+    Frame, Group, GuestInterface, InterfaceRegister, Lr, MAX_LRS, SgiRegister, SoftwareInterface,
     SoftwareInterfaceState, Vgic,
 };
 use hanok_types::{GicVersion, IntId, VcpuId, Width};
@@ -111,7 +111,9 @@ impl Pair {
             (GroupEnable(Group::Zero), 1),
             (GroupEnable(Group::One), 1),
         ] {
-            let _ = interface.write(register, value, vgic, vcpu(cpu));
+            let _ = interface
+                .write_register(register, value, vgic, vcpu(cpu))
+                .unwrap();
         }
     }
 
@@ -151,7 +153,7 @@ impl Pair {
                         let _ = self.listed.maintenance(vcpu(cpu), lists);
                     }
                 }
-                let _ = self.interfaces[cpu].enter(&mut self.soft, vcpu(cpu));
+                let _ = self.interfaces[cpu].refresh(&mut self.soft, vcpu(cpu));
             }
         }
     }
@@ -236,7 +238,10 @@ impl Pair {
         let (interface, vgic) = (&mut self.interfaces[cpu], &mut self.soft);
         let mut read = |group| {
             let register = InterfaceRegister::Acknowledge(group);
-            interface.read(register, vgic, vcpu(cpu)).value
+            interface
+                .read_register(register, vgic, vcpu(cpu))
+                .unwrap()
+                .value
         };
         assert_eq!(signals.is_some(), taken.is_some());
         let (Some(group), Some(taken)) = (signals, taken) else {
@@ -293,7 +298,9 @@ impl Pair {
             self.cpus[cpu].deactivate(taken.id, sender);
         }
         let (interface, vgic) = (&mut self.interfaces[cpu], &mut self.soft);
-        let access = interface.write(register, value, vgic, vcpu(cpu));
+        let access = interface
+            .write_register(register, value, vgic, vcpu(cpu))
+            .unwrap();
         let physical = core::mem::take(&mut self.cpus[cpu].deactivated);
         let deactivated: Vec<u32> = access.deactivated.iter().map(|id| id.get()).collect();
         assert_eq!(deactivated, physical);
@@ -308,11 +315,13 @@ impl Pair {
             let soft: Vec<Lr> = soft.collect();
             assert_eq!(soft, self.cpus[cpu].lr, "of vCPU {cpu}");
             let running = self.cpus[cpu].running_priority().min(0xff);
-            let read = interface.read(
-                InterfaceRegister::RunningPriority,
-                &mut self.soft,
-                vcpu(cpu),
-            );
+            let read = interface
+                .read_register(
+                    InterfaceRegister::RunningPriority,
+                    &mut self.soft,
+                    vcpu(cpu),
+                )
+                .unwrap();
             assert_eq!(read.value, u32::from(running));
         }
         while let Some(released) = self.listed.take_released(vcpu(0)) {

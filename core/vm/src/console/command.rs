@@ -155,12 +155,12 @@ impl fmt::Display for Problem<'_> {
 /// Splits a line into its first word and the rest (a VM's name may have spaces).
 fn split(line: &str) -> (&str, &str) {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-    (word, rest.trim())
+    (word, rest.trim_ascii())
 }
 
 /// Understands a line.
 pub fn parse<'a>(line: &'a str, names: &Names) -> Result<Request, Problem<'a>> {
-    let (typed, rest) = split(line.trim());
+    let (typed, rest) = split(line.trim_ascii());
     let word = command(typed)?;
     let named = || vm(rest, names);
     match (word.make, rest.is_empty()) {

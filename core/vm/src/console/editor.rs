@@ -88,7 +88,7 @@ impl Editor {
     }
 
     fn enter(&self) -> Edit {
-        if self.text.trim().is_empty() && self.dropped == 0 {
+        if self.text.trim_ascii().is_empty() && self.dropped == 0 {
             Edit::Leave
         } else {
             Edit::Enter

@@ -53,8 +53,8 @@ pub struct Guest<const ROOTS: usize, const TABLES: usize> {
     pub root: HardwareRoot,
     /// Whether the guest has been entered, and not left since.
     pub entered: bool,
-    /// What programs and the kernel executed in a page since it was written, by the number of its first
-    /// word.
+    /// What programs and the kernel executed in a page since code in it was written, by the number of its
+    /// first word.
     executed: BTreeMap<usize, [BTreeSet<At>; 2]>,
     pub exceptions: u64,
     /// Whether words that trap are fetched for the monitor.
@@ -136,7 +136,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         self.paged = true;
     }
 
-    /// Whether something in the page of `word` was executed since it was written.
+    /// Whether something in the page of `word` was executed since its code was written.
     pub fn has_executed(&self, word: usize) -> bool {
         self.executed.contains_key(&(word & !1023))
     }
@@ -177,8 +177,9 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         for _ in 0..TRIES {
             self.enter();
             let done = self.attempt();
-            for page in std::mem::take(&mut *self.board.written.borrow_mut()) {
-                self.executed.remove(&page);
+            let written = self.board.written.take();
+            for word in written {
+                self.forget_code(word);
             }
             if let Some(outcome) = done {
                 return outcome;
@@ -389,19 +390,29 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         self.executed.get(&first).cloned().unwrap_or_default()
     }
 
+    /// Whether a word is code of the kernel's, as far as it has executed the page.
+    fn is_code(&self, word: usize) -> bool {
+        let first = word & !1023;
+        let words: Vec<u32> = (first..first + 1024)
+            .map(|at| self.board.original(at))
+            .collect();
+        let known = flow::follow(&words, &self.executed_in(first)[1]);
+        let offset = 4 * (word - first) as u32;
+        known.code.contains_key(&offset) || known.code.contains_key(&(offset + 2))
+    }
+
+    /// A word was written. Data beside code leave what is known of the code. (If the word was code, the
+    /// flow still comes there.)
+    fn forget_code(&mut self, word: usize) {
+        if self.is_code(word) {
+            self.executed.remove(&(word & !1023));
+        }
+    }
+
     /// What was rewritten, is code.
     fn check_rewritten(&self, rewritten: &[usize]) {
         for word in rewritten {
-            let first = word & !1023;
-            let words: Vec<u32> = (first..first + 1024)
-                .map(|at| self.board.original(at))
-                .collect();
-            let known = flow::follow(&words, &self.executed_in(first)[1]);
-            let offset = 4 * (word - first) as u32;
-            let code = [offset, offset + 2]
-                .iter()
-                .any(|at| known.code.contains_key(at));
-            assert!(code, "data at word {word:#x} were rewritten");
+            assert!(self.is_code(*word), "data at word {word:#x} were rewritten");
         }
     }
 

@@ -316,3 +316,17 @@ fn what_is_carried_out_reads_what_was_written() {
     let both = run(&words);
     assert_eq!(both.guest.monitor.registers.general[2], words[2]);
 }
+
+/// What is known of code is kept when data beside it are written, and so are the traps there, which a load finds.
+#[test]
+fn a_store_beside_code_leaves_its_traps() {
+    let words = [
+        0xe28f_1000, // add r1, pc, #0
+        0xe10f_0000, // mrs r0, cpsr
+        0xe581_0100, // str r0, [r1, #0x100]
+        0xe511_2004, // ldr r2, [r1, #-4]
+        b(RAM + 16, STOP),
+    ];
+    let both = run(&words);
+    assert!(both.guest.board.is_changed(1));
+}

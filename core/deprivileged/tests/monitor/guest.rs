@@ -346,11 +346,16 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         let same = original == encoding || offset == 0xffe;
         let lower_half_is_dropped = matches!(encoding, Encoding::A32(word) if word & !0xf000 == 0xe10f_0000
             && words.get(word_in_page(offset) + 1) == Some(&(0xe1a0_0820 + (word >> 12 & 15) * 0x1001)));
-        let trap = match encoding {
-            Encoding::A32(word) => word == 0xe7f0_00f0 || word & 0xfffe_00f0 == 0xe7fa_00f0,
-            Encoding::Narrow(half) => half == 0xde00 || (0xde40..0xdec0).contains(&half),
-            Encoding::Wide(both) => both == 0xf7f0_a000 || both & 0xffff_f000 == 0xf7fa_a000,
-        };
+        if same && has_number(encoding) {
+            // A guest that has such a UDF of its own has a trap.
+            return false;
+        }
+        let trap = has_number(encoding)
+            || match encoding {
+                Encoding::A32(word) => word == 0xe7f0_00f0,
+                Encoding::Narrow(half) => half == 0xde00,
+                Encoding::Wide(both) => both == 0xf7f0_a000,
+            };
         let wrong = kernel && user.must_be_rewritten() && !lower_half_is_dropped;
         if trap || same && !wrong {
             return true;
@@ -482,6 +487,15 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             Answer::Stop(stopped) => Some(Outcomes::Stopped(stopped)),
             other => panic!("{other:?} for {trap:?}"),
         }
+    }
+}
+
+/// Whether it is a UDF whose number is one of the traps'.
+fn has_number(encoding: Encoding) -> bool {
+    match encoding {
+        Encoding::A32(word) => word & 0xfffe_00f0 == 0xe7fa_00f0,
+        Encoding::Narrow(half) => (0xde40..0xdec0).contains(&half),
+        Encoding::Wide(both) => both & 0xffff_f000 == 0xf7fa_a000,
     }
 }
 

@@ -330,3 +330,17 @@ fn a_store_beside_code_leaves_its_traps() {
     let both = run(&words);
     assert!(both.guest.board.is_changed(1));
 }
+
+/// A guest's own UDF with the number of a trap is that trap (docs/differences.md).
+#[test]
+fn a_number_of_a_trap_is_a_trap() {
+    let words = [
+        0xe28f_0001, // add r0, pc, #1
+        0xe12f_ff10, // bx r0
+        0xde40_b672, // cpsid i; udf #0x40
+        0xe7fe_e7fe, // b .
+    ];
+    let mut both = Both::<4, 8>::new(memory(&[(RAM, &words)]), RAM, &Setup::default());
+    assert_eq!(both.run(8), End::Excused);
+    assert_eq!(both.guest.board.get(2), 0xde40_de40);
+}

@@ -344,3 +344,22 @@ fn a_number_of_a_trap_is_a_trap() {
     assert_eq!(both.run(8), End::Excused);
     assert_eq!(both.guest.board.get(2), 0xde40_de40);
 }
+
+/// The CPU of a guest's own knows no supersections. A program that has one, by a wild store to its tables, ends there.
+#[test]
+fn a_supersection_ends_a_test() {
+    let words = [
+        0xe3a0_0101, // mov r0, #0x40000000
+        0xe280_0901, // add r0, #0x4000
+        0xee02_0f10, // mcr p15, 0, r0, c2, c0, 0
+        0xe3a0_0001, // mov r0, #1
+        0xee03_0f10, // mcr p15, 0, r0, c3, c0, 0
+        0xee11_0f10, // mrc p15, 0, r0, c1, c0, 0
+        0xe380_0001, // orr r0, #1
+        0xee01_0f10, // mcr p15, 0, r0, c1, c0, 0
+        b(STOP, STOP),
+    ];
+    let parts: [(u32, &[u32]); 2] = [(RAM, &words), (RAM + 0x5000, &[RAM | 0x4_0c0e; 16])];
+    let mut both = Both::<4, 8>::new(memory(&parts), RAM, &Setup::default());
+    assert_eq!(both.run(20), End::Unknown);
+}

@@ -214,7 +214,7 @@ impl GuestAccess for Memory {
         let kernel = access.rights == Rights::Kernel;
         let bytes = access.width.bytes() as u32;
         let value = self.load_bytes(access.address, bytes, kernel);
-        let value = value.map_err(|(_, fault)| Refusal::Fault(fault))?;
+        let value = value.map_err(|(address, fault)| Refusal::Fault { address, fault })?;
         Ok(ordered(value, bytes, access.big_endian))
     }
 
@@ -223,7 +223,7 @@ impl GuestAccess for Memory {
         let bytes = access.width.bytes() as u32;
         let value = ordered(value, bytes, access.big_endian);
         let done = self.store_bytes(access.address, bytes, value, kernel);
-        done.map_err(|(_, fault)| Refusal::Fault(fault))
+        done.map_err(|(address, fault)| Refusal::Fault { address, fault })
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::board::RAM;
 use crate::guest::Outcomes;
 use crate::lockstep::{Both, End, STOP, Setup, memory};
-use hanok_cpu32::Mode;
+use hanok_cpu32::{Mode, SystemRegister};
 use hanok_deprivileged::Trap;
 
 /// Runs A32 words from the begin of RAM on.
@@ -362,4 +362,53 @@ fn a_supersection_ends_a_test() {
     let parts: [(u32, &[u32]); 2] = [(RAM, &words), (RAM + 0x5000, &[RAM | 0x4_0c0e; 16])];
     let mut both = Both::<4, 8>::new(memory(&parts), RAM, &Setup::default());
     assert_eq!(both.run(20), End::Unknown);
+}
+
+/// What begins in a page of code and ends in one that is not mapped: DFAR is where the latter begins, as only there a
+/// kernel can do anything about it.
+#[test]
+fn an_abort_in_the_second_page_names_it() {
+    let begin = [
+        0xe3a0_0101, // mov r0, #0x40000000
+        0xe280_2901, // add r2, r0, #0x4000
+        0xee02_2f10, // mcr p15, 0, r2, c2, c0, 0
+        0xe3a0_1001, // mov r1, #1
+        0xee03_1f10, // mcr p15, 0, r1, c3, c0, 0
+        0xee11_1f10, // mrc p15, 0, r1, c1, c0, 0
+        0xe381_1001, // orr r1, #1
+        0xee01_1f10, // mcr p15, 0, r1, c1, c0, 0
+        0xe280_0a01, // add r0, #0x1000
+        0xe240_0002, // sub r0, #2
+    ];
+    // STR, STRH, LDRT, STRT.
+    for access in [0xe580_1000, 0xe1c0_10b1, 0xe4b0_1000, 0xe4a0_1000] {
+        let mut words = begin.to_vec();
+        words.push(access);
+        let parts: [(u32, &[u32]); 3] = [
+            (RAM, &words),
+            (RAM + 0x5000, &[(RAM + 0x6000) | 1]),
+            (RAM + 0x6000, &[RAM | 0x32]),
+        ];
+        let mut both = Both::<4, 8>::new(memory(&parts), RAM, &Setup::default());
+        assert_eq!(both.run(11), End::Ran);
+        let cpu = &both.guest.monitor.cpu;
+        let found = (cpu.mode(), cpu.system(SystemRegister::Dfar));
+        assert_eq!(found, (Mode::Abort, RAM + 0x1000), "{access:x}");
+    }
+}
+
+/// A block's last instruction branches to A32: nothing is left of the block.
+#[test]
+fn a_block_ends_with_a_branch_to_the_other_instruction_set() {
+    let words = [
+        0xe28f_1010, // add r1, pc, #16: 0x18
+        0xe28f_0005, // add r0, pc, #5: 0x11
+        0xe150_0000, // cmp r0, r0
+        0xe12f_ff10, // bx r0
+        0x4708_bf08, // 0x10: it eq; bx r1
+        0xe7fe_e7fe, // b .
+        0xe10f_2000, // 0x18: mrs r2, cpsr
+        b(RAM + 0x1c, STOP),
+    ];
+    run(&words);
 }

@@ -412,3 +412,35 @@ fn a_block_ends_with_a_branch_to_the_other_instruction_set() {
     ];
     run(&words);
 }
+
+/// A page of code stores to itself what User mode would execute differently, beside what is known, and goes there: where
+/// nothing was doubtful, and where all that was doubtful is proven.
+#[test]
+fn a_doubt_that_is_stored_is_one() {
+    let words = [
+        0xe3a0_4101, // mov r4, #0x40000000
+        0xe284_4a01, // add r4, #0x1000
+        0xe284_5c01, // add r5, r4, #0x100
+        0xe59f_1004, // ldr r1, [pc, #4]: 0x18
+        0xe12f_ff34, // blx r4
+        b(RAM + 20, STOP),
+        0xe10f_0000, // mrs r0, cpsr
+    ];
+    for first in [0xe320_f000, 0xe10f_2000] {
+        let function = [
+            first,       // nop, or mrs r2, cpsr
+            0xe585_1000, // str r1, [r5]
+            0xee07_0f15, // mcr p15, 0, r0, c7, c5, 0
+            0xe12f_ff15, // bx r5
+        ];
+        let parts: [(u32, &[u32]); 4] = [
+            (RAM, &words),
+            (RAM + 0x1000, &function),
+            (RAM + 0x1104, &[0xe12f_ff1e]),
+            (STOP, &[b(STOP, STOP)]),
+        ];
+        let mut both = Both::<4, 8>::new(memory(&parts), RAM, &Setup::default());
+        assert_eq!(both.run(100), End::Ran);
+        assert_eq!(both.native.registers.pc, STOP);
+    }
+}

@@ -32,7 +32,12 @@ pub struct Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The guest's tables or the guest's bus refuse it: the guest takes a data abort.
-    Fault(Fault),
+    Fault {
+        /// The first byte that is refused, which may be in the next page (DDI 0406C, B2.4, MemU).
+        address: u32,
+        /// Why.
+        fault: Fault,
+    },
     /// It has to wait. The instruction is carried out again later, from its beginning.
     Again,
 }
@@ -86,9 +91,7 @@ impl VirtualCpu {
         alignment: Alignment,
     ) -> Result<u32, Stop> {
         self.check(access, alignment, false)?;
-        memory
-            .load(access)
-            .map_err(|refusal| stop(refusal, access, false))
+        memory.load(access).map_err(|refusal| stop(refusal, false))
     }
 
     /// Writes, if the address is aligned.
@@ -102,24 +105,27 @@ impl VirtualCpu {
         self.check(access, alignment, true)?;
         memory
             .store(access, value)
-            .map_err(|refusal| stop(refusal, access, true))
+            .map_err(|refusal| stop(refusal, true))
     }
 
     fn check(&self, access: Access, alignment: Alignment, write: bool) -> Result<(), Stop> {
         let strict =
             alignment == Alignment::Always || self.system(SystemRegister::Sctlr) & sctlr::A != 0;
         if strict && u64::from(access.address) % access.width.bytes() != 0 {
-            let fault = Fault::without_domain(FaultStatus::Alignment);
-            return Err(stop(Refusal::Fault(fault), access, write));
+            return Err(Stop::Fault {
+                address: access.address,
+                fault: Fault::without_domain(FaultStatus::Alignment),
+                write,
+            });
         }
         Ok(())
     }
 }
 
-fn stop(refusal: Refusal, access: Access, write: bool) -> Stop {
+fn stop(refusal: Refusal, write: bool) -> Stop {
     match refusal {
-        Refusal::Fault(fault) => Stop::Fault {
-            address: access.address,
+        Refusal::Fault { address, fault } => Stop::Fault {
+            address,
             fault,
             write,
         },

@@ -88,8 +88,11 @@ impl<'a, H: Host> Memory<'a, H> {
         }
         match found {
             Ok(mapping) => Ok(mapping.output),
-            Err(WalkError::Fault(found)) => Err(Refusal::Fault(fault(&found))),
-            Err(WalkError::Beyond(_)) => Err(external()),
+            Err(WalkError::Fault(found)) => Err(Refusal::Fault {
+                address: access.address,
+                fault: fault(&found),
+            }),
+            Err(WalkError::Beyond(_)) => Err(external(access.address)),
         }
     }
 
@@ -101,36 +104,39 @@ impl<'a, H: Host> Memory<'a, H> {
             let address = access.address.wrapping_add(index);
             let at = self.translate(&Access { address, ..access }, AccessKind::Write)?;
             if !self.host.is_writable(at) {
-                return Err(external());
+                return Err(external(address));
             }
-            self.checked(self.host.frame(at))?;
+            self.checked(address, self.host.frame(at))?;
             *place = at;
         }
         Ok(places)
     }
 
-    /// The word at an aligned address, as the guest wrote it.
-    fn word(&self, at: Ipa) -> Result<u32, Refusal> {
+    /// The word at an aligned place, as the guest wrote it; the access is one to `address`.
+    fn word(&self, address: u32, at: Ipa) -> Result<u32, Refusal> {
         match self.code.word(at) {
             Some(word) => Ok(word),
-            None => self.checked(self.host.word(at)),
+            None => self.checked(address, self.host.word(at)),
         }
     }
 
-    fn checked<T>(&self, done: Result<T, AccessError>) -> Result<T, Refusal> {
+    fn checked<T>(&self, address: u32, done: Result<T, AccessError>) -> Result<T, Refusal> {
         done.map_err(|error| match error {
             AccessError::Absent(page) => {
                 self.absent.set(Some(page));
                 Refusal::Again
             }
-            AccessError::NoMemory(_) => external(),
+            AccessError::NoMemory(_) => external(address),
         })
     }
 }
 
 /// Nothing answers, or a device does, which these instructions do not reach.
-const fn external() -> Refusal {
-    Refusal::Fault(Fault::without_domain(FaultStatus::External))
+const fn external(address: u32) -> Refusal {
+    Refusal::Fault {
+        address,
+        fault: Fault::without_domain(FaultStatus::External),
+    }
 }
 
 /// Whether an access passes the end of a word.
@@ -141,7 +147,8 @@ fn straddles(address: u32, width: Width) -> bool {
 impl<H: Host> GuestAccess for Memory<'_, H> {
     fn load(&mut self, access: Access) -> Result<u32, Refusal> {
         if access.width == Width::Word && access.address.is_multiple_of(4) {
-            let word = self.word(self.translate(&access, AccessKind::Read)?)?;
+            let at = self.translate(&access, AccessKind::Read)?;
+            let word = self.word(access.address, at)?;
             return Ok(if access.big_endian {
                 word.swap_bytes()
             } else {
@@ -155,14 +162,12 @@ impl<H: Host> GuestAccess for Memory<'_, H> {
             .then(|| self.translate(&access, AccessKind::Read))
             .transpose()?;
         for (byte, index) in bytes.iter_mut().zip(0..count) {
+            let address = access.address.wrapping_add(index);
             let at = match whole {
                 Some(at) => Ipa::new(at.get() + u64::from(index)),
-                None => {
-                    let address = access.address.wrapping_add(index);
-                    self.translate(&Access { address, ..access }, AccessKind::Read)?
-                }
+                None => self.translate(&Access { address, ..access }, AccessKind::Read)?,
             };
-            let word = self.word(Ipa::new(at.get() & !3))?;
+            let word = self.word(address, Ipa::new(at.get() & !3))?;
             *byte = (word >> (at.get() % 4 * 8)) as u8;
         }
         let value = u32::from_le_bytes(bytes);
@@ -196,10 +201,10 @@ impl<H: Host> GuestAccess for Memory<'_, H> {
             && places[0].is_aligned(count.into())
         {
             // At once, as siblings may see it.
-            return self.checked(self.host.store(places[0], bytes));
+            return self.checked(access.address, self.host.store(places[0], bytes));
         }
         for (place, byte) in places.iter().zip(bytes).take(count as usize) {
-            self.checked(self.host.store(*place, &[byte]))?;
+            self.checked(access.address, self.host.store(*place, &[byte]))?;
         }
         Ok(())
     }

@@ -129,9 +129,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 Err(Refusal::Again) => {
                     return Err(memory.absent.get().map_or(Answer::Resume, Answer::Page));
                 }
-                Err(Refusal::Fault(fault)) => {
+                Err(Refusal::Fault { address, fault }) => {
                     found.refused = Some(Exception::DataAbort {
-                        address: access.address,
+                        address,
                         fault,
                         write: true,
                     });

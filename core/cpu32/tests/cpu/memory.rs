@@ -59,7 +59,10 @@ impl Memory {
         } else if self.later {
             Err(Refusal::Again)
         } else {
-            Err(Refusal::Fault(FAULT))
+            Err(Refusal::Fault {
+                address: access.address,
+                fault: FAULT,
+            })
         }
     }
 

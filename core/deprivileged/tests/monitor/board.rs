@@ -61,7 +61,7 @@ pub struct Board {
     pub reads: Cell<u64>,
     /// Whether RAM may be mapped by megabytes.
     pub sections: bool,
-    /// Pages that were written by an instruction, by the number of their first word.
+    /// Words that were written by an instruction.
     pub written: RefCell<BTreeSet<usize>>,
     /// The seats of the vCPUs, and which of them were interrupted.
     pub seats: Cell<&'static [Seat]>,
@@ -106,7 +106,7 @@ impl Board {
     /// A store of the guest's.
     pub fn put(&self, word: usize, value: u32) {
         assert!(!self.is_changed(word), "a trap is written at {word:#x}");
-        self.written.borrow_mut().insert(word & !1023);
+        self.written.borrow_mut().insert(word);
         self.memory.borrow_mut()[word] = value;
         self.guest.borrow_mut()[word] = value;
     }

@@ -53,8 +53,8 @@ pub struct Guest<const ROOTS: usize, const TABLES: usize> {
     pub root: HardwareRoot,
     /// Whether the guest has been entered, and not left since.
     pub entered: bool,
-    /// What programs and the kernel executed in a page since it was written, by the number of its first
-    /// word.
+    /// What programs and the kernel executed in a page since code in it was written, by the number of its
+    /// first word.
     executed: Rc<RefCell<BTreeMap<usize, [BTreeSet<At>; 2]>>>,
     pub exceptions: u64,
     /// Whether words that trap are fetched for the monitor.
@@ -158,7 +158,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         self.paged = true;
     }
 
-    /// Whether something in the page of `word` was executed since it was written.
+    /// Whether something in the page of `word` was executed since its code was written.
     pub fn has_executed(&self, word: usize) -> bool {
         self.executed.borrow().contains_key(&(word & !1023))
     }
@@ -204,8 +204,9 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     pub fn try_step(&mut self) -> Option<Outcomes> {
         self.enter();
         let done = self.attempt();
-        for page in std::mem::take(&mut *self.board.written.borrow_mut()) {
-            self.executed.borrow_mut().remove(&page);
+        let written = self.board.written.take();
+        for word in written {
+            self.forget_code(word);
         }
         done
     }
@@ -370,11 +371,16 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         let same = original == encoding || offset == 0xffe;
         let lower_half_is_dropped = matches!(encoding, Encoding::A32(word) if word & !0xf000 == 0xe10f_0000
             && words.get(word_in_page(offset) + 1) == Some(&(0xe1a0_0820 + (word >> 12 & 15) * 0x1001)));
-        let trap = match encoding {
-            Encoding::A32(word) => word == 0xe7f0_00f0 || word & 0xfffe_00f0 == 0xe7fa_00f0,
-            Encoding::Narrow(half) => half == 0xde00 || (0xde40..0xdec0).contains(&half),
-            Encoding::Wide(both) => both == 0xf7f0_a000 || both & 0xffff_f000 == 0xf7fa_a000,
-        };
+        if same && has_number(encoding) {
+            // A guest that has such a UDF of its own has a trap.
+            return false;
+        }
+        let trap = has_number(encoding)
+            || match encoding {
+                Encoding::A32(word) => word == 0xe7f0_00f0,
+                Encoding::Narrow(half) => half == 0xde00,
+                Encoding::Wide(both) => both == 0xf7f0_a000,
+            };
         let wrong = kernel && user.must_be_rewritten() && !lower_half_is_dropped;
         if trap || same && !wrong {
             return true;
@@ -418,19 +424,29 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             .unwrap_or_default()
     }
 
+    /// Whether a word is code of the kernel's, as far as it has executed the page.
+    fn is_code(&self, word: usize) -> bool {
+        let first = word & !1023;
+        let words: Vec<u32> = (first..first + 1024)
+            .map(|at| self.board.original(at))
+            .collect();
+        let known = flow::follow(&words, &self.executed_in(first)[1]);
+        let offset = 4 * (word - first) as u32;
+        known.code.contains_key(&offset) || known.code.contains_key(&(offset + 2))
+    }
+
+    /// A word was written. Data beside code leave what is known of the code. (If the word was code, the
+    /// flow still comes there.)
+    fn forget_code(&mut self, word: usize) {
+        if self.is_code(word) {
+            self.executed.borrow_mut().remove(&(word & !1023));
+        }
+    }
+
     /// What was rewritten, is code.
     fn check_rewritten(&self, rewritten: &[usize]) {
         for word in rewritten {
-            let first = word & !1023;
-            let words: Vec<u32> = (first..first + 1024)
-                .map(|at| self.board.original(at))
-                .collect();
-            let known = flow::follow(&words, &self.executed_in(first)[1]);
-            let offset = 4 * (word - first) as u32;
-            let code = [offset, offset + 2]
-                .iter()
-                .any(|at| known.code.contains_key(at));
-            assert!(code, "data at word {word:#x} were rewritten");
+            assert!(self.is_code(*word), "data at word {word:#x} were rewritten");
         }
     }
 
@@ -500,6 +516,15 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             Answer::Stop(stopped) => Some(Outcomes::Stopped(stopped)),
             other => panic!("{other:?} for {trap:?}"),
         }
+    }
+}
+
+/// Whether it is a UDF whose number is one of the traps'.
+fn has_number(encoding: Encoding) -> bool {
+    match encoding {
+        Encoding::A32(word) => word & 0xfffe_00f0 == 0xe7fa_00f0,
+        Encoding::Narrow(half) => (0xde40..0xdec0).contains(&half),
+        Encoding::Wide(both) => both & 0xffff_f000 == 0xf7fa_a000,
     }
 }
 

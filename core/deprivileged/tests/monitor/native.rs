@@ -7,6 +7,7 @@ use hanok_cpu32::{
     Rights, SystemRegister, VirtualCpu, Wait, sctlr,
 };
 use hanok_decode::aarch32::{Encoding, ItState, is_wide, sensitive};
+use std::cell::Cell;
 
 /// What an instruction led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct Memory {
     pub written: Vec<(usize, u32)>,
     /// Whether the last instruction ended in a data abort.
     pub aborted: bool,
+    /// Whether it met a supersection, of which a test knows nothing: no program has any, but a wild store may make one.
+    unknown: Cell<bool>,
 }
 
 const fn fault(status: FaultStatus, domain: u8) -> Fault {
@@ -86,7 +89,9 @@ impl Memory {
                 }
             }
             2 => {
-                assert_eq!(first >> 18 & 1, 0, "no supersections here");
+                if first >> 18 & 1 != 0 {
+                    self.unknown.set(true);
+                }
                 let ap = first >> 10 & 3 | first >> 13 & 4;
                 (first & 0xfff0_0000, ap, first >> 4 & 1, false)
             }
@@ -209,7 +214,7 @@ impl GuestAccess for Memory {
         let kernel = access.rights == Rights::Kernel;
         let bytes = access.width.bytes() as u32;
         let value = self.load_bytes(access.address, bytes, kernel);
-        let value = value.map_err(|(_, fault)| Refusal::Fault(fault))?;
+        let value = value.map_err(|(address, fault)| Refusal::Fault { address, fault })?;
         Ok(ordered(value, bytes, access.big_endian))
     }
 
@@ -218,7 +223,7 @@ impl GuestAccess for Memory {
         let bytes = access.width.bytes() as u32;
         let value = ordered(value, bytes, access.big_endian);
         let done = self.store_bytes(access.address, bytes, value, kernel);
-        done.map_err(|(_, fault)| Refusal::Fault(fault))
+        done.map_err(|(address, fault)| Refusal::Fault { address, fault })
     }
 }
 
@@ -245,6 +250,7 @@ impl Native {
             privileged: true,
             written: Vec::new(),
             aborted: false,
+            unknown: Cell::new(false),
         };
         Self {
             cpu,
@@ -281,6 +287,14 @@ impl Native {
 
     /// Executes one instruction.
     pub fn step(&mut self) -> Event {
+        let event = self.attempt();
+        if self.memory.unknown.get() {
+            return Event::Unknown;
+        }
+        event
+    }
+
+    fn attempt(&mut self) -> Event {
         let memory = &mut self.memory;
         memory.written.clear();
         memory.aborted = false;

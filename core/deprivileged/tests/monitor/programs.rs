@@ -3,7 +3,7 @@
 use crate::board::RAM;
 use crate::guest::Outcomes;
 use crate::lockstep::{Both, End, STOP, Setup, memory};
-use hanok_cpu32::Mode;
+use hanok_cpu32::{Mode, SystemRegister};
 use hanok_deprivileged::Trap;
 
 /// Runs A32 words from the begin of RAM on.
@@ -315,4 +315,132 @@ fn what_is_carried_out_reads_what_was_written() {
     ];
     let both = run(&words);
     assert_eq!(both.guest.monitor.registers.general[2], words[2]);
+}
+
+/// What is known of code is kept when data beside it are written, and so are the traps there, which a load finds.
+#[test]
+fn a_store_beside_code_leaves_its_traps() {
+    let words = [
+        0xe28f_1000, // add r1, pc, #0
+        0xe10f_0000, // mrs r0, cpsr
+        0xe581_0100, // str r0, [r1, #0x100]
+        0xe511_2004, // ldr r2, [r1, #-4]
+        b(RAM + 16, STOP),
+    ];
+    let both = run(&words);
+    assert!(both.guest.board.is_changed(1));
+}
+
+/// A guest's own UDF with the number of a trap is that trap (docs/differences.md).
+#[test]
+fn a_number_of_a_trap_is_a_trap() {
+    let words = [
+        0xe28f_0001, // add r0, pc, #1
+        0xe12f_ff10, // bx r0
+        0xde40_b672, // cpsid i; udf #0x40
+        0xe7fe_e7fe, // b .
+    ];
+    let mut both = Both::<4, 8>::new(memory(&[(RAM, &words)]), RAM, &Setup::default());
+    assert_eq!(both.run(8), End::Excused);
+    assert_eq!(both.guest.board.get(2), 0xde40_de40);
+}
+
+/// The CPU of a guest's own knows no supersections. A program that has one, by a wild store to its tables, ends there.
+#[test]
+fn a_supersection_ends_a_test() {
+    let words = [
+        0xe3a0_0101, // mov r0, #0x40000000
+        0xe280_0901, // add r0, #0x4000
+        0xee02_0f10, // mcr p15, 0, r0, c2, c0, 0
+        0xe3a0_0001, // mov r0, #1
+        0xee03_0f10, // mcr p15, 0, r0, c3, c0, 0
+        0xee11_0f10, // mrc p15, 0, r0, c1, c0, 0
+        0xe380_0001, // orr r0, #1
+        0xee01_0f10, // mcr p15, 0, r0, c1, c0, 0
+        b(STOP, STOP),
+    ];
+    let parts: [(u32, &[u32]); 2] = [(RAM, &words), (RAM + 0x5000, &[RAM | 0x4_0c0e; 16])];
+    let mut both = Both::<4, 8>::new(memory(&parts), RAM, &Setup::default());
+    assert_eq!(both.run(20), End::Unknown);
+}
+
+/// What begins in a page of code and ends in one that is not mapped: DFAR is where the latter begins, as only there a
+/// kernel can do anything about it.
+#[test]
+fn an_abort_in_the_second_page_names_it() {
+    let begin = [
+        0xe3a0_0101, // mov r0, #0x40000000
+        0xe280_2901, // add r2, r0, #0x4000
+        0xee02_2f10, // mcr p15, 0, r2, c2, c0, 0
+        0xe3a0_1001, // mov r1, #1
+        0xee03_1f10, // mcr p15, 0, r1, c3, c0, 0
+        0xee11_1f10, // mrc p15, 0, r1, c1, c0, 0
+        0xe381_1001, // orr r1, #1
+        0xee01_1f10, // mcr p15, 0, r1, c1, c0, 0
+        0xe280_0a01, // add r0, #0x1000
+        0xe240_0002, // sub r0, #2
+    ];
+    // STR, STRH, LDRT, STRT.
+    for access in [0xe580_1000, 0xe1c0_10b1, 0xe4b0_1000, 0xe4a0_1000] {
+        let mut words = begin.to_vec();
+        words.push(access);
+        let parts: [(u32, &[u32]); 3] = [
+            (RAM, &words),
+            (RAM + 0x5000, &[(RAM + 0x6000) | 1]),
+            (RAM + 0x6000, &[RAM | 0x32]),
+        ];
+        let mut both = Both::<4, 8>::new(memory(&parts), RAM, &Setup::default());
+        assert_eq!(both.run(11), End::Ran);
+        let cpu = &both.guest.monitor.cpu;
+        let found = (cpu.mode(), cpu.system(SystemRegister::Dfar));
+        assert_eq!(found, (Mode::Abort, RAM + 0x1000), "{access:x}");
+    }
+}
+
+/// A block's last instruction branches to A32: nothing is left of the block.
+#[test]
+fn a_block_ends_with_a_branch_to_the_other_instruction_set() {
+    let words = [
+        0xe28f_1010, // add r1, pc, #16: 0x18
+        0xe28f_0005, // add r0, pc, #5: 0x11
+        0xe150_0000, // cmp r0, r0
+        0xe12f_ff10, // bx r0
+        0x4708_bf08, // 0x10: it eq; bx r1
+        0xe7fe_e7fe, // b .
+        0xe10f_2000, // 0x18: mrs r2, cpsr
+        b(RAM + 0x1c, STOP),
+    ];
+    run(&words);
+}
+
+/// A page of code stores to itself what User mode would execute differently, beside what is known, and goes there: where
+/// nothing was doubtful, and where all that was doubtful is proven.
+#[test]
+fn a_doubt_that_is_stored_is_one() {
+    let words = [
+        0xe3a0_4101, // mov r4, #0x40000000
+        0xe284_4a01, // add r4, #0x1000
+        0xe284_5c01, // add r5, r4, #0x100
+        0xe59f_1004, // ldr r1, [pc, #4]: 0x18
+        0xe12f_ff34, // blx r4
+        b(RAM + 20, STOP),
+        0xe10f_0000, // mrs r0, cpsr
+    ];
+    for first in [0xe320_f000, 0xe10f_2000] {
+        let function = [
+            first,       // nop, or mrs r2, cpsr
+            0xe585_1000, // str r1, [r5]
+            0xee07_0f15, // mcr p15, 0, r0, c7, c5, 0
+            0xe12f_ff15, // bx r5
+        ];
+        let parts: [(u32, &[u32]); 4] = [
+            (RAM, &words),
+            (RAM + 0x1000, &function),
+            (RAM + 0x1104, &[0xe12f_ff1e]),
+            (STOP, &[b(STOP, STOP)]),
+        ];
+        let mut both = Both::<4, 8>::new(memory(&parts), RAM, &Setup::default());
+        assert_eq!(both.run(100), End::Ran);
+        assert_eq!(both.native.registers.pc, STOP);
+    }
 }

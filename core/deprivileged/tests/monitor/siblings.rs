@@ -183,7 +183,7 @@ fn run<const ROOTS: usize, const TABLES: usize>(case: &Case) -> u64 {
             again = None;
         }
         if random::has_wild_tables(&team.cpus[number].native) {
-            team.cpus[number].ended = true;
+            break;
         }
         if event == Some(Event::Hypercall) {
             let others: Vec<u32> = team

@@ -75,7 +75,8 @@ pub fn execute(registers: &mut Registers, encoding: Encoding, bus: &mut impl Bus
     }
     let next = core.next;
     let opened = matches!(encoding, Encoding::Narrow(half) if half >> 8 == 0xbf && half & 0xf != 0);
-    if after.psr.thumb() && !matches!(encoding, Encoding::A32(_)) && !(opened && passes) {
+    // Also if it is a branch to A32, which ends a block.
+    if !(matches!(encoding, Encoding::A32(_)) || opened && passes) {
         set_it(&mut after.psr, it.next());
     }
     after.pc = next;

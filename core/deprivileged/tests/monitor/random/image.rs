@@ -1,7 +1,7 @@
 //! The memory of a random program: tables, vectors, handlers, and blocks.
 
 use super::{May, Rng, a32, t32};
-use crate::board::RAM;
+use crate::board::{RAM, word_of};
 use crate::lockstep::memory;
 
 /// The page of the vectors, the handlers, and the begin.
@@ -19,6 +19,15 @@ pub const DATA: u32 = RAM + 0x8000;
 /// First-level tables, and second-level ones: of RAM and of its alias.
 pub const ROOTS: [u32; 2] = [RAM + 0x10_0000, RAM + 0x10_4000];
 pub const LEAVES: [u32; 3] = [RAM + 0x10_8000, RAM + 0x10_8400, RAM + 0x10_8800];
+/// Whether a word of the memory is one of the tables'.
+pub fn is_table(word: usize) -> bool {
+    let within = |at: &u32, bytes: usize| {
+        let first = word_of(u64::from(*at)).expect("memory");
+        (first..first + bytes / 4).contains(&word)
+    };
+    ROOTS.iter().any(|at| within(at, 0x4000)) || LEAVES.iter().any(|at| within(at, 0x400))
+}
+
 /// The same pages by pages, and by a section.
 pub const ALIAS: u32 = 0x8000_0000;
 pub const WHOLE: u32 = 0x9000_0000;

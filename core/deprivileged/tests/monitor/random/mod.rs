@@ -153,12 +153,15 @@ fn run<const ROOTS: usize, const TABLES: usize>(case: &Case) -> (End, Both<ROOTS
     (both.end(End::Ran), both)
 }
 
-/// Whether its tables are where a wild branch has put them: what is global a TLB still has, and the CPU without a
-/// TLB has not.
+/// Whether its tables are where a wild branch has put them, or what a wild store has put there: what they were a TLB
+/// still has, and the CPU without a TLB has not.
 pub fn has_wild_tables(native: &Native) -> bool {
     let on = native.cpu.system(SystemRegister::Sctlr) & 1 != 0;
     let mut bases = [SystemRegister::Ttbr0, SystemRegister::Ttbr1].into_iter();
-    on && bases.any(|base| !image::ROOTS.contains(&(native.cpu.system(base) & !0x7f)))
+    let elsewhere =
+        on && bases.any(|base| !image::ROOTS.contains(&(native.cpu.system(base) & !0x7f)));
+    let mut written = native.memory.written.iter();
+    elsewhere || written.any(|(word, _)| image::is_table(*word))
 }
 
 fn cases() -> u32 {

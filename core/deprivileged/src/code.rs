@@ -361,7 +361,11 @@ impl Code {
         Ok(match slot.work(host, &mut self.traps, place)? {
             Work::More if slot.stage == Stage::Settling => Proven::Settles(page, slot.ticket),
             Work::More => Proven::More,
-            Work::Contradictory => Proven::Contradictory,
+            Work::Contradictory => {
+                // What was followed is not known to its end: siblings do not go on with it.
+                let _ticket = self.leave(page);
+                Proven::Contradictory
+            }
             Work::Done if slot.stage == Stage::Sound => Proven::Sound,
             Work::Done => Proven::Confined,
             Work::Clean => {

@@ -91,10 +91,10 @@ fn adopt_console(board: &BoardTree<'_>, early: u64) -> Console {
     fatal::set_framed(is_framed(board));
     let Some(console) = board.console else {
         refuse(format_args!(
-            "the board's device tree has no PL011 to speak on"
+            "the board's device tree has no serial port that is known to speak on"
         ));
     };
-    if early == console.registers.start().get() {
+    if early == console.port() {
         fatal::set_console(early);
     }
     // This comes only now: a board whose console may not have shown a refusal before must not be turned
@@ -122,12 +122,12 @@ fn conduit(method: PsciMethod) -> Conduit {
 fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layout) -> ! {
     // SAFETY: free RAM is mapped in place for ever.
     let mut arena = unsafe { Arena::new(layout.free) };
-    let base = console.registers.start().get();
-    fatal::set_console(base);
-    // SAFETY: the board's PL011, mapped for ever; the panic console uses it only at the end of the
+    let port = console.port();
+    fatal::set_console(port);
+    // SAFETY: the board's serial port, mapped for ever; the panic console uses it only at the end of the
     // run.
-    let Some(mut uart) = (unsafe { HostUart::new(Hva::new(base)) }) else {
-        refuse(format_args!("the PL011's address {base:#x} cannot be used"));
+    let Some(mut uart) = (unsafe { HostUart::new(port) }) else {
+        refuse(format_args!("the serial port's address {port:#x} cannot be used"));
     };
     uart.listen();
     // SAFETY: the payload is mapped in place, read-only, for ever.
@@ -163,6 +163,7 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     let Some((names, buffers)) = queues(&system, &mut arena) else {
         refuse(format_args!("no memory for the console's queues"))
     };
+    let interrupts = interrupts(tree, &clock, console.interrupt);
     let machine = Host {
         registers: clock.registers,
         gic,
@@ -180,7 +181,7 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     let board = Board {
         machine,
         console: Mutex::new(Multiplexer::new(uart, is_framed(tree), names, buffers)),
-        interrupts: interrupts(tree, &clock, console.interrupt),
+        interrupts,
         lines,
         vms: units,
         updates: [const { AtomicU64::new(0) }; MAX_CPUS],

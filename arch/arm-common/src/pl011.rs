@@ -1,4 +1,4 @@
-//! The board's PL011.
+//! A PL011.
 
 use arm_pl011_uart::{DataBits, Interrupts, LineConfig, PL011Registers, Parity, StopBits, Uart};
 use core::ptr::NonNull;
@@ -18,17 +18,17 @@ const ENABLED: u32 = 1;
 const RECEIVED: Interrupts = Interrupts::RXI.union(Interrupts::RTI);
 
 /// A PL011, which the firmware has set up, or else the hypervisor.
-pub struct HostUart {
+pub struct Pl011 {
     uart: Uart<'static>,
 }
 
-impl HostUart {
+impl Pl011 {
     /// The PL011 at `base`; `None` if that is no usable address.
     ///
     /// # Safety
     /// `base` is a PL011's register frame, mapped as device memory for ever, and no other
     /// code drives it.
-    pub unsafe fn new(base: Hva) -> Option<Self> {
+    pub(crate) unsafe fn new(base: Hva) -> Option<Self> {
         let registers = NonNull::new(base.get() as *mut PL011Registers)?;
         if !registers.is_aligned() {
             return None;
@@ -49,20 +49,13 @@ impl HostUart {
     }
 
     /// Enables the interrupts for received bytes, and clears those that were pending before.
-    pub fn listen(&mut self) {
+    pub(crate) fn listen(&mut self) {
         self.uart.clear_interrupts(Interrupts::all());
         self.uart.set_interrupt_masks(RECEIVED);
     }
-
-    /// Sends a byte, and waits for room as long as it takes. It is used for the last lines of a panic.
-    pub fn send_blocking(&mut self, byte: u8) {
-        while self.try_send(byte).is_err() {
-            core::hint::spin_loop();
-        }
-    }
 }
 
-impl SerialPort for HostUart {
+impl SerialPort for Pl011 {
     fn try_send(&mut self, byte: u8) -> Result<(), LineFull> {
         if self.uart.is_tx_fifo_full() {
             return Err(LineFull);
@@ -72,7 +65,7 @@ impl SerialPort for HostUart {
     }
 }
 
-impl HostLine for HostUart {
+impl HostLine for Pl011 {
     fn interrupt_when_writable(&mut self, on: bool) {
         let mut masks = self.uart.interrupt_masks();
         masks.set(Interrupts::TXI, on);

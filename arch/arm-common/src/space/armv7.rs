@@ -4,6 +4,7 @@
 //! RAM and devices of a board from [`STACKS`] on cannot be mapped, nor can those above 4 GiB.
 
 use crate::maintain;
+use crate::privilege::has_multiprocessing;
 use crate::sysreg::{dsb_ish, dsb_sy, isb};
 use hanok_paging::Geometry;
 use hanok_types::Ipa;
@@ -82,5 +83,9 @@ pub fn forget_pl1_here() {
 /// At PL1: invalidates all entries in the TLBs of all CPUs (TLBIALLIS), after what was stored before.
 pub fn forget_pl1() {
     dsb_ish();
-    forget_current_vmid();
+    if has_multiprocessing() {
+        forget_current_vmid();
+    } else {
+        forget_current_vmid_here();
+    }
 }

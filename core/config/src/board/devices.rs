@@ -1,7 +1,7 @@
 //! The interrupt controller, timer, serial port, clock and PSCI of the real board.
 
 use super::place::At;
-use super::{BoardError, Console, Gic, MAX_REDISTRIBUTORS, PsciMethod, Timer};
+use super::{BoardError, Console, Gic, MAX_REDISTRIBUTORS, PsciMethod, SerialKind, Timer};
 use crate::tree::{self, Cells};
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
@@ -17,7 +17,12 @@ const GIC_V2: [&str; 4] = [
 ];
 
 pub(super) fn find_gic<'a>(root: &At<'a>) -> Option<At<'a>> {
-    root.find(&|at| at.is_okay() && (is_v3(at) || is_v2(at)))
+    root.find(&|at| at.is_okay() && (is_v3(at) || is_v2(at) || is_allwinner(at)))
+}
+
+/// Whether it is an Allwinner A10's interrupt controller.
+fn is_allwinner(at: &At<'_>) -> bool {
+    cfg!(feature = "allwinner") && tree::compatible(at.node(), "allwinner,sun4i-a10-ic")
 }
 
 fn is_v3(at: &At<'_>) -> bool {
@@ -39,6 +44,10 @@ pub(super) fn system_flags(root: &At<'_>) -> Option<Hpa> {
 pub(super) fn gic(at: &At<'_>) -> Result<Gic, BoardError> {
     let mut spans = at.spans().map(|span| span.ok_or(BoardError::Gic));
     let distributor = spans.next().ok_or(BoardError::Gic)??;
+    #[cfg(feature = "allwinner")]
+    if is_allwinner(at) {
+        return Ok(Gic::Allwinner(distributor));
+    }
     let maintenance = interrupt(at, at, 0);
     if is_v3(at) {
         return Ok(Gic::V3 {
@@ -98,11 +107,21 @@ pub(super) fn psci(root: &At<'_>) -> Option<PsciMethod> {
     }
 }
 
-/// The PL011 for the console: the one that /chosen/stdout-path names; if that names another kind of
-/// port (a Raspberry Pi's names its mini UART), the first one that an alias `serialN` names; else
-/// the first one.
+/// The kind of a serial port that there is a driver for.
+fn serial_kind(at: &At<'_>) -> Option<SerialKind> {
+    let is = |name| tree::compatible(at.node(), name);
+    #[cfg(feature = "allwinner")]
+    if (is("snps,dw-apb-uart") || is("ns16550a")) && tree::cell(at.node(), "reg-shift") == Some(2) {
+        return Some(SerialKind::Ns16550);
+    }
+    is("arm,pl011").then_some(SerialKind::Pl011)
+}
+
+/// The port for the console, of a kind that there is a driver for: the one that /chosen/stdout-path names; if
+/// that names another kind of port (a Raspberry Pi's names its mini UART), the first one that an alias
+/// `serialN` names; else the first one.
 pub(super) fn console(root: &At<'_>, gic: &At<'_>) -> Option<Console> {
-    let is_port = |at: &At<'_>| at.is_okay() && tree::compatible(at.node(), "arm,pl011");
+    let is_port = |at: &At<'_>| at.is_okay() && serial_kind(at).is_some();
     let at = stdout(root)
         .filter(&is_port)
         .or_else(|| {
@@ -112,6 +131,7 @@ pub(super) fn console(root: &At<'_>, gic: &At<'_>) -> Option<Console> {
         })
         .or_else(|| root.find(&is_port))?;
     Some(Console {
+        kind: serial_kind(&at)?,
         registers: at.spans().next()??,
         interrupt: interrupt(&at, gic, 0),
     })
@@ -208,7 +228,7 @@ pub(super) fn line(at: &At<'_>, gic: &At<'_>, index: usize) -> Line {
         Some(value) => (value, 1),
         None => (tree::value(at.node(), "interrupts").unwrap_or_default(), 0),
     };
-    let Some(width) = width.filter(|cells| (3..=4).contains(cells)) else {
+    let Some(width) = width.filter(|cells| (3..=4).contains(cells) || is_allwinner(gic)) else {
         return if value.is_empty() {
             Line::None
         } else {
@@ -228,7 +248,7 @@ pub(super) fn line(at: &At<'_>, gic: &At<'_>, index: usize) -> Line {
     if parent.is_some() && parent != tree::cell(gic.node(), "phandle") {
         return Line::Other;
     }
-    specifier(&mut cells).unwrap_or(Line::Other)
+    specifier(&mut cells, gic).unwrap_or(Line::Other)
 }
 
 /// The `interrupt-parent` of the node; `None` if no node above it names one. The GIC's own
@@ -289,7 +309,7 @@ fn through_nexus(at: &At<'_>, nexus: &FdtNode<'_>, gic: &At<'_>, index: usize) -
             return None;
         }
         map.number(cells(gic.node(), "#address-cells"))?;
-        let line = specifier(&mut map)?;
+        let line = specifier(&mut map, gic)?;
         if child & mask == wanted & mask {
             return Some(line);
         }
@@ -297,8 +317,15 @@ fn through_nexus(at: &At<'_>, nexus: &FdtNode<'_>, gic: &At<'_>, index: usize) -
     None
 }
 
-/// An interrupt in the GIC's binding: type, number, flags.
-fn specifier(cells: &mut Cells<'_>) -> Option<Line> {
+/// An interrupt in the GIC's binding: type, number, flags. Allwinner's has the number alone; all are
+/// level-sensitive, which is flag 4.
+fn specifier(cells: &mut Cells<'_>, gic: &At<'_>) -> Option<Line> {
+    const ALLWINNER_LINES: u32 = 96;
+    if is_allwinner(gic) {
+        let number = cells.one().filter(|number| *number < ALLWINNER_LINES)?;
+        let id = IntId::spi(number);
+        return Some(Line::Gic { id, flags: 4 });
+    }
     let id = match (cells.one()?, cells.one()?) {
         (0, number @ 0..=987) => IntId::spi(number),
         (1, number @ 0..=15) => IntId::ppi(number),

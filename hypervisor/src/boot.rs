@@ -127,7 +127,9 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     // SAFETY: the board's serial port, mapped for ever; the panic console uses it only at the end of the
     // run.
     let Some(mut uart) = (unsafe { HostUart::new(port) }) else {
-        refuse(format_args!("the serial port's address {port:#x} cannot be used"));
+        refuse(format_args!(
+            "the serial port's address {port:#x} cannot be used"
+        ));
     };
     uart.listen();
     // SAFETY: the payload is mapped in place, read-only, for ever.

@@ -6,13 +6,13 @@
 //! 3.2.1). A GICv3's interface is system registers, a GICv2's is memory that each CPU sees at the same
 //! place.
 
+#[cfg(target_arch = "arm")]
+use crate::AllwinnerInterrupts;
 #[cfg(target_arch = "aarch64")]
 use crate::lists::HardwareLists;
 use crate::lists::HostLists;
 #[cfg(target_arch = "arm")]
 use crate::software::SoftwareInterfaces;
-#[cfg(target_arch = "arm")]
-use crate::AllwinnerInterrupts;
 use crate::{GichLists, HostGicV2};
 #[cfg(target_arch = "aarch64")]
 use crate::{HostGicV3, read, write};

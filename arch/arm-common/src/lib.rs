@@ -52,10 +52,10 @@ pub use gicv2::HostGicV2;
 pub use gicv3::{GicError, HostGicV3};
 #[cfg(target_arch = "arm")]
 pub use global_timer::GlobalTimer;
-#[cfg(target_arch = "arm")]
-pub use host_timer::HostTimer;
 #[doc(hidden)]
 pub use hanok_pcpu as pcpu;
+#[cfg(target_arch = "arm")]
+pub use host_timer::HostTimer;
 pub use psci::{Conduit, Firmware};
 pub use rtc::seconds;
 #[cfg(target_arch = "arm")]

@@ -238,13 +238,16 @@ fn board(name: &str, reader: &mut Reader<'_, '_>, report: &mut Report) -> Option
     let an_address = "an address such as 0x4000_0000";
     let ram = reader.require(report, "ram", an_address, table::number);
     let console = reader.require(report, "console", an_address, table::number);
-    let serial = reader.get(report, "serial", "\"pl011\" or \"16550\"", |value| {
-        match table::word(value)?.as_str() {
+    let serial = reader.get(
+        report,
+        "serial",
+        "\"pl011\" or \"16550\"",
+        |value| match table::word(value)?.as_str() {
             "pl011" => Some(SerialKind::Pl011),
             "16550" => Some(SerialKind::Ns16550),
             _ => None,
-        }
-    });
+        },
+    );
     let gic = reader.require(
         report,
         "gic",

@@ -37,7 +37,11 @@ fn unusable(description: &Description, board: &BoardTree<'_>, tree: &[u8]) -> Ve
             let name = node.name_without_address();
             ["serial", "uart"].contains(&name) && has(node, "compatible")
         };
-        found.push(no_driver("serial port", "a PL011 or a 16550 with `reg-shift = <2>`", &named(tree, &is_port)));
+        found.push(no_driver(
+            "serial port",
+            "a PL011 or a 16550 with `reg-shift = <2>`",
+            &named(tree, &is_port),
+        ));
     }
     let cores = description.cores as usize;
     let others = board.cpus.iter().enumerate().take(cores).skip(1);

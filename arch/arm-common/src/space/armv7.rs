@@ -74,6 +74,17 @@ pub fn forget_every_vmid() {
 /// The bits of TTBR0 at PL1 beside the address: walks are inner and outer write-back, write-allocate, and
 /// shareable (IRGN, RGN and S with the Multiprocessing Extensions; DDI 0406C, B4.1.154).
 pub const WALKS: u64 = 1 << 6 | 1 << 3 | 1 << 1;
+/// The same without these extensions: C and RGN, not shareable.
+const WALKS_ALONE: u64 = 1 | 1 << 3;
+
+/// The bits of TTBR0 beside the address on this CPU.
+pub fn walks() -> u64 {
+    if has_multiprocessing() {
+        WALKS
+    } else {
+        WALKS_ALONE
+    }
+}
 
 /// At PL1: invalidates all entries in this CPU's TLBs (TLBIALL).
 pub fn forget_pl1_here() {

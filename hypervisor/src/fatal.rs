@@ -13,6 +13,7 @@ use hanok_arch::{Host, Vcpu, last_words};
 use hanok_arm_common::cpu::{self, Cpu};
 use hanok_arm_common::sysreg::wait_for_interrupt;
 use hanok_arm_common::{Conduit, Firmware, HostUart};
+use hanok_hal::SerialPort;
 use hanok_types::VcpuSet;
 
 /// The panic console's serial port in one word ([`hanok_config::SerialKind::port`]); 0 if there is none.

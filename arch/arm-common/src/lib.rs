@@ -42,6 +42,7 @@ mod rtc;
 #[cfg(target_arch = "arm")]
 mod software;
 pub mod space;
+#[cfg(target_arch = "arm")]
 mod uart;
 mod wiring;
 
@@ -56,8 +57,11 @@ pub use global_timer::GlobalTimer;
 pub use hanok_pcpu as pcpu;
 #[cfg(target_arch = "arm")]
 pub use host_timer::HostTimer;
+#[cfg(target_arch = "aarch64")]
+pub use pl011::Pl011 as HostUart;
 pub use psci::{Conduit, Firmware};
 pub use rtc::seconds;
 #[cfg(target_arch = "arm")]
 pub use software::{SoftwareInterfaces, SoftwareLists};
+#[cfg(target_arch = "arm")]
 pub use uart::HostUart;

@@ -3,7 +3,6 @@
 use arm_pl011_uart::{DataBits, Interrupts, LineConfig, PL011Registers, Parity, StopBits, Uart};
 use core::ptr::NonNull;
 use hanok_hal::{HostLine, LineFull, ReceiveInterrupt, SerialPort};
-use hanok_types::Hva;
 use safe_mmio::UniqueMmioPointer;
 
 /// The clock and the speed for a port that has not been set up. Only an emulator starts the hypervisor so,
@@ -23,18 +22,18 @@ pub struct Pl011 {
 }
 
 impl Pl011 {
-    /// The PL011 at `base`; `None` if that is no usable address.
+    /// The PL011 at `port`, which is its address; `None` if that cannot be used.
     ///
     /// # Safety
-    /// `base` is a PL011's register frame, mapped as device memory for ever, and no other
+    /// It is a PL011's register frame, mapped as device memory for ever, and no other
     /// code drives it.
-    pub(crate) unsafe fn new(base: Hva) -> Option<Self> {
-        let registers = NonNull::new(base.get() as *mut PL011Registers)?;
+    pub unsafe fn new(port: u64) -> Option<Self> {
+        let registers = NonNull::new(port as *mut PL011Registers)?;
         if !registers.is_aligned() {
             return None;
         }
         // SAFETY: UARTCR of the frame; reading it has no effect.
-        let control = unsafe { ((base.get() + CONTROL) as *const u32).read_volatile() };
+        let control = unsafe { ((port + CONTROL) as *const u32).read_volatile() };
         // SAFETY: by this function's contract.
         let mut uart = Uart::new(unsafe { UniqueMmioPointer::new(registers) });
         if control & ENABLED == 0 {
@@ -49,7 +48,7 @@ impl Pl011 {
     }
 
     /// Enables the interrupts for received bytes, and clears those that were pending before.
-    pub(crate) fn listen(&mut self) {
+    pub fn listen(&mut self) {
         self.uart.clear_interrupts(Interrupts::all());
         self.uart.set_interrupt_masks(RECEIVED);
     }

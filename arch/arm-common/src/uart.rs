@@ -1,9 +1,7 @@
-//! The board's serial port, of either kind.
+//! The board's serial port, of either kind. Boards of 64 bits have PL011s alone so far.
 
-#[cfg(target_arch = "arm")]
 use crate::ns16550::Ns16550;
 use crate::pl011::Pl011;
-#[cfg(target_arch = "arm")]
 use hanok_config::SerialKind;
 use hanok_hal::{HostLine, LineFull, ReceiveInterrupt, SerialPort};
 use hanok_types::Hva;
@@ -12,8 +10,7 @@ use hanok_types::Hva;
 pub enum HostUart {
     /// A PL011.
     Pl011(Pl011),
-    /// A 16550, which only boards of 32 bits have so far.
-    #[cfg(target_arch = "arm")]
+    /// A 16550.
     Ns16550(Ns16550),
 }
 
@@ -22,7 +19,6 @@ macro_rules! of_either {
     ($self:ident, $port:ident => $call:expr) => {
         match $self {
             Self::Pl011($port) => $call,
-            #[cfg(target_arch = "arm")]
             Self::Ns16550($port) => $call,
         }
     };
@@ -35,25 +31,17 @@ impl HostUart {
     /// It is the register frame of a port of that kind, mapped as device memory for ever, and no other code
     /// drives it.
     pub unsafe fn new(port: u64) -> Option<Self> {
-        #[cfg(target_arch = "arm")]
         if port & 1 == SerialKind::Ns16550 as u64 {
             // SAFETY: by this function's contract.
             return unsafe { Ns16550::new(Hva::new(port & !1)) }.map(Self::Ns16550);
         }
         // SAFETY: by this function's contract.
-        unsafe { Pl011::new(Hva::new(port)) }.map(Self::Pl011)
+        unsafe { Pl011::new(port) }.map(Self::Pl011)
     }
 
     /// Enables the interrupts for received bytes, and clears those that were pending before.
     pub fn listen(&mut self) {
         of_either!(self, port => port.listen());
-    }
-
-    /// Sends a byte, and waits for room as long as it takes. It is used for the last lines of a panic.
-    pub fn send_blocking(&mut self, byte: u8) {
-        while self.try_send(byte).is_err() {
-            core::hint::spin_loop();
-        }
     }
 }
 

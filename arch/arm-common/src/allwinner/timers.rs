@@ -134,7 +134,6 @@ impl AllwinnerTimer {
     }
 
     /// The counter's value.
-    #[inline(never)]
     pub fn counter(&self) -> u64 {
         let [last, high] = &self.last;
         let now = self.timers.low();

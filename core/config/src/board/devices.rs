@@ -107,21 +107,30 @@ pub(super) fn psci(root: &At<'_>) -> Option<PsciMethod> {
     }
 }
 
-/// The kind of a serial port that there is a driver for.
-fn serial_kind(at: &At<'_>) -> Option<SerialKind> {
+/// Whether it is a 16550 with a register every four bytes, and there is a driver for that.
+fn is_16550(at: &At<'_>) -> bool {
     let is = |name| tree::compatible(at.node(), name);
+    cfg!(feature = "allwinner")
+        && (is("snps,dw-apb-uart") || is("ns16550a"))
+        && tree::cell(at.node(), "reg-shift") == Some(2)
+}
+
+/// The kind of a serial port that there is a driver for.
+fn serial_kind(at: &At<'_>) -> SerialKind {
     #[cfg(feature = "allwinner")]
-    if (is("snps,dw-apb-uart") || is("ns16550a")) && tree::cell(at.node(), "reg-shift") == Some(2) {
-        return Some(SerialKind::Ns16550);
+    if is_16550(at) {
+        return SerialKind::Ns16550;
     }
-    is("arm,pl011").then_some(SerialKind::Pl011)
+    let _ = at;
+    SerialKind::Pl011
 }
 
 /// The port for the console, of a kind that there is a driver for: the one that /chosen/stdout-path names; if
 /// that names another kind of port (a Raspberry Pi's names its mini UART), the first one that an alias
 /// `serialN` names; else the first one.
 pub(super) fn console(root: &At<'_>, gic: &At<'_>) -> Option<Console> {
-    let is_port = |at: &At<'_>| at.is_okay() && serial_kind(at).is_some();
+    let is_port =
+        |at: &At<'_>| at.is_okay() && (tree::compatible(at.node(), "arm,pl011") || is_16550(at));
     let at = stdout(root)
         .filter(&is_port)
         .or_else(|| {
@@ -131,7 +140,7 @@ pub(super) fn console(root: &At<'_>, gic: &At<'_>) -> Option<Console> {
         })
         .or_else(|| root.find(&is_port))?;
     Some(Console {
-        kind: serial_kind(&at)?,
+        kind: serial_kind(&at),
         registers: at.spans().next()??,
         interrupt: interrupt(&at, gic, 0),
     })

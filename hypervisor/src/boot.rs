@@ -165,7 +165,6 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     let Some((names, buffers)) = queues(&system, &mut arena) else {
         refuse(format_args!("no memory for the console's queues"))
     };
-    let interrupts = interrupts(tree, &clock, console.interrupt);
     let machine = Host {
         registers: clock.registers,
         gic,
@@ -183,7 +182,7 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     let board = Board {
         machine,
         console: Mutex::new(Multiplexer::new(uart, is_framed(tree), names, buffers)),
-        interrupts,
+        interrupts: interrupts(tree, [clock.guests, clock.own], console.interrupt),
         lines,
         vms: units,
         updates: [const { AtomicU64::new(0) }; MAX_CPUS],
@@ -252,11 +251,12 @@ fn epoch(tree: &BoardTree<'_>, clock: &Clock) -> u32 {
     now.wrapping_sub(clock.seconds() as u32)
 }
 
-/// The interrupts of the hypervisor.
-fn interrupts(tree: &BoardTree<'_>, clock: &Clock, uart: Option<IntId>) -> BoardInterrupts {
+/// The interrupts of the hypervisor. `timers` are the guests' and its own.
+fn interrupts(tree: &BoardTree<'_>, timers: [IntId; 2], uart: Option<IntId>) -> BoardInterrupts {
+    let [virtual_timer, hyp_timer] = timers;
     BoardInterrupts {
-        virtual_timer: clock.guests,
-        hyp_timer: clock.own,
+        virtual_timer,
+        hyp_timer,
         maintenance: gic::maintenance(tree),
         uart,
     }

@@ -109,7 +109,9 @@ pub enum Plain {
 #[cfg(target_arch = "arm")]
 impl Plain {
     /// Sends the kick to the CPUs of `targets`, or where there is one CPU, to that.
-    fn kick(self, targets: u8) {
+    #[cold]
+    #[inline(never)]
+    fn kick(&self, targets: u8) {
         match self {
             Self::Gic(gic) => gic.send_sgi(KICK, targets),
             Self::Allwinner(interrupts) => interrupts.kick(),

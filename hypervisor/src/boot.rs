@@ -91,10 +91,10 @@ fn adopt_console(board: &BoardTree<'_>, early: u64) -> Console {
     fatal::set_framed(is_framed(board));
     let Some(console) = board.console else {
         refuse(format_args!(
-            "the board's device tree has no PL011 to speak on"
+            "the board's device tree has no serial port that is known to speak on"
         ));
     };
-    if early == console.registers.start().get() {
+    if early == console.port() {
         fatal::set_console(early);
     }
     // This comes only now: a board whose console may not have shown a refusal before must not be turned
@@ -122,12 +122,14 @@ fn conduit(method: PsciMethod) -> Conduit {
 fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layout) -> ! {
     // SAFETY: free RAM is mapped in place for ever.
     let mut arena = unsafe { Arena::new(layout.free) };
-    let base = console.registers.start().get();
-    fatal::set_console(base);
-    // SAFETY: the board's PL011, mapped for ever; the panic console uses it only at the end of the
+    let port = console.port();
+    fatal::set_console(port);
+    // SAFETY: the board's serial port, mapped for ever; the panic console uses it only at the end of the
     // run.
-    let Some(mut uart) = (unsafe { HostUart::new(Hva::new(base)) }) else {
-        refuse(format_args!("the PL011's address {base:#x} cannot be used"));
+    let Some(mut uart) = (unsafe { HostUart::new(port) }) else {
+        refuse(format_args!(
+            "the serial port's address {port:#x} cannot be used"
+        ));
     };
     uart.listen();
     // SAFETY: the payload is mapped in place, read-only, for ever.
@@ -180,7 +182,7 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     let board = Board {
         machine,
         console: Mutex::new(Multiplexer::new(uart, is_framed(tree), names, buffers)),
-        interrupts: interrupts(tree, &clock, console.interrupt),
+        interrupts: interrupts(tree, [clock.guests, clock.own], console.interrupt),
         lines,
         vms: units,
         updates: [const { AtomicU64::new(0) }; MAX_CPUS],
@@ -249,11 +251,12 @@ fn epoch(tree: &BoardTree<'_>, clock: &Clock) -> u32 {
     now.wrapping_sub(clock.seconds() as u32)
 }
 
-/// The interrupts of the hypervisor.
-fn interrupts(tree: &BoardTree<'_>, clock: &Clock, uart: Option<IntId>) -> BoardInterrupts {
+/// The interrupts of the hypervisor. `timers` are the guests' and its own.
+fn interrupts(tree: &BoardTree<'_>, timers: [IntId; 2], uart: Option<IntId>) -> BoardInterrupts {
+    let [virtual_timer, hyp_timer] = timers;
     BoardInterrupts {
-        virtual_timer: clock.guests,
-        hyp_timer: clock.own,
+        virtual_timer,
+        hyp_timer,
         maintenance: gic::maintenance(tree),
         uart,
     }

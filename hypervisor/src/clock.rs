@@ -1,8 +1,8 @@
 //! The counter by which the hypervisor and its guests measure time: the generic timer's, or on 32-bit CPUs
-//! that have none the global timer of the device tree.
+//! that have none another one of the device tree.
 
 #[cfg(target_arch = "arm")]
-mod global;
+pub mod host;
 
 use hanok_arch::read;
 use hanok_arm_common::machine::Kind;
@@ -33,7 +33,7 @@ impl Clock {
     pub fn new(tree: &BoardTree<'_>) -> Self {
         #[cfg(target_arch = "arm")]
         if !hanok_arch::has_generic_timer() {
-            return global::clock(tree);
+            return host::clock(tree);
         }
         let timer = &tree.timer;
         // If the tree names none, they are the architecture's numbers (which BSA recommends for these PPIs). At

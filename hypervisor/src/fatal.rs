@@ -13,11 +13,12 @@ use hanok_arch::{Host, Vcpu, last_words};
 use hanok_arm_common::cpu::{self, Cpu};
 use hanok_arm_common::sysreg::wait_for_interrupt;
 use hanok_arm_common::{Conduit, Firmware, HostUart};
-use hanok_types::{Hva, VcpuSet};
+use hanok_hal::SerialPort;
+use hanok_types::VcpuSet;
 
-/// The address of the panic console's PL011; 0 if there is none.
+/// The panic console's serial port in one word ([`hanok_config::SerialKind::port`]); 0 if there is none.
 static UART: AtomicU64 = AtomicU64::new(0);
-/// The address of the PL011 that the image tool names, until it has been tried; 0 if there is none.
+/// The serial port that the image tool names, until it has been tried; 0 if there is none.
 static EARLY_UART: AtomicU64 = AtomicU64::new(0);
 /// Whether the line is framed (see `hanok_vm::Multiplexer`).
 static FRAMED: AtomicBool = AtomicBool::new(false);
@@ -27,15 +28,15 @@ static CONDUIT: AtomicU64 = AtomicU64::new(0);
 /// nothing and stops, and so does a failure while one is reported.
 static FATAL: AtomicU64 = AtomicU64::new(0);
 
-/// Sets the panic console's PL011, which is mapped at `base`.
-pub fn set_console(base: u64) {
-    UART.store(base, Ordering::Relaxed);
+/// Sets the panic console's serial port, which is mapped.
+pub fn set_console(port: u64) {
+    UART.store(port, Ordering::Relaxed);
 }
 
-/// Sets the PL011 that the image tool names, which is tried if the other one does not answer.
-pub fn set_early_console(base: u64) {
-    EARLY_UART.store(base, Ordering::Relaxed);
-    set_console(base);
+/// Sets the serial port that the image tool names, which is tried if the other one does not answer.
+pub fn set_early_console(port: u64) {
+    EARLY_UART.store(port, Ordering::Relaxed);
+    set_console(port);
 }
 
 /// Sets whether the line is framed.
@@ -55,8 +56,8 @@ struct Line(Option<HostUart>);
 
 impl Line {
     fn open() -> Self {
-        // SAFETY: a PL011 mapped for ever; other users of it are cut short, as this run ends.
-        let mut line = Self(unsafe { HostUart::new(Hva::new(UART.load(Ordering::Relaxed))) });
+        // SAFETY: a port mapped for ever; other users of it are cut short, as this run ends.
+        let mut line = Self(unsafe { HostUart::new(UART.load(Ordering::Relaxed)) });
         if FRAMED.load(Ordering::Relaxed) {
             line.send(0x10);
             line.send(0x3f);

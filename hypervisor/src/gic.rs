@@ -6,9 +6,11 @@ use crate::fatal::refuse;
 #[cfg(target_arch = "aarch64")]
 use hanok_arm_common::HostGicV3;
 #[cfg(target_arch = "arm")]
-use hanok_arm_common::SoftwareInterfaces;
+use hanok_arm_common::host_gic::Plain;
 use hanok_arm_common::host_gic::{BoardGic, CpuFrames};
 use hanok_arm_common::privilege::is_deprivileged;
+#[cfg(target_arch = "arm")]
+use hanok_arm_common::{AllwinnerInterrupts, AllwinnerTimers, SoftwareInterfaces};
 use hanok_arm_common::{GicError, HostGicV2};
 use hanok_config::{BoardTree, Gic};
 use hanok_types::{Address, Hpa, Hva, IntId, PAGE_SIZE, Span, platform};
@@ -23,6 +25,8 @@ pub enum GicFrames {
         stride: Option<u64>,
     },
     V2(HostGicV2),
+    #[cfg(target_arch = "arm")]
+    Allwinner(AllwinnerInterrupts),
 }
 
 impl GicFrames {
@@ -43,6 +47,8 @@ impl GicFrames {
                 }?)
             }
             Self::V2(gic) => CpuFrames::V2(*gic),
+            #[cfg(target_arch = "arm")]
+            Self::Allwinner(gic) => CpuFrames::Allwinner(*gic),
         })
     }
 }
@@ -62,14 +68,40 @@ pub fn interface(tree: &BoardTree<'_>, arena: &mut Arena) -> BoardGic {
             match gic.lists() {
                 Some(lists) => BoardGic::V2(gic, lists),
                 #[cfg(target_arch = "arm")]
-                None => match arena.put(SoftwareInterfaces::new()) {
-                    Some(interfaces) => BoardGic::Software(gic, interfaces),
-                    None => refuse(format_args!("no memory for the CPU interfaces")),
-                },
+                None => in_software(Plain::Gic(gic), arena),
                 #[cfg(target_arch = "aarch64")]
                 None => no_virtualization(),
             }
         }
+        #[cfg(target_arch = "arm")]
+        Gic::Allwinner(registers) => {
+            in_software(Plain::Allwinner(allwinner(tree, registers)), arena)
+        }
+    }
+}
+
+/// A controller with CPU interfaces in software.
+#[cfg(target_arch = "arm")]
+fn in_software(gic: Plain, arena: &mut Arena) -> BoardGic {
+    match arena.put(SoftwareInterfaces::new()) {
+        Some(interfaces) => BoardGic::Software(gic, interfaces),
+        None => refuse(format_args!("no memory for the CPU interfaces")),
+    }
+}
+
+/// An Allwinner A10's interrupt controller, and the timers beside it.
+#[cfg(target_arch = "arm")]
+fn allwinner(tree: &BoardTree<'_>, registers: &Span<Hpa>) -> AllwinnerInterrupts {
+    let timer = crate::clock::host::find(tree);
+    let at = |span: &Span<Hpa>| Hva::new(span.start().get());
+    // SAFETY: both are the board's, mapped for ever, and driven from here and by the clock, which uses other timers.
+    let found = unsafe {
+        AllwinnerTimers::new(at(&timer.registers))
+            .and_then(|timers| AllwinnerInterrupts::new(at(registers), timers, timer.interrupt))
+    };
+    match found {
+        Ok(interrupts) => interrupts,
+        Err(error) => refuse(format_args!("{error}")),
     }
 }
 
@@ -84,8 +116,7 @@ fn no_gicv3() -> ! {
 
 /// The GIC's maintenance interrupt; if the tree names none, the architecture's number.
 pub fn maintenance(tree: &BoardTree<'_>) -> IntId {
-    let (Gic::V3 { maintenance, .. } | Gic::V2 { maintenance, .. }) = &tree.gic;
-    maintenance.unwrap_or(IntId::new(25))
+    tree.gic.maintenance().unwrap_or(IntId::new(25))
 }
 
 /// Refuses a GICv2 that has no virtual CPU interface, which guests of EL2 and Hyp mode use.
@@ -150,7 +181,7 @@ pub fn virtual_cpu_interface(tree: &BoardTree<'_>) -> Option<Hpa> {
     match &tree.gic {
         Gic::V2 { .. } if is_deprivileged() => None,
         Gic::V2 { virtualization, .. } => virtualization.map(|(_, gicv)| gicv.start()),
-        Gic::V3 { .. } => None,
+        _ => None,
     }
 }
 
@@ -174,5 +205,7 @@ pub fn frames(tree: &BoardTree<'_>) -> GicFrames {
                 .collect(),
         },
         Gic::V2 { .. } => GicFrames::V2(gicv2(tree)),
+        #[cfg(target_arch = "arm")]
+        Gic::Allwinner(registers) => GicFrames::Allwinner(allwinner(tree, registers)),
     }
 }

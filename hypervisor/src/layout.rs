@@ -41,7 +41,7 @@ pub struct Image {
     size: u64,
     /// The physical addresses of the payload.
     pub payload: Span<Hpa>,
-    /// The PL011 that the image tool names; zero if there is none.
+    /// The serial port that the image tool names, in one word; zero if there is none.
     pub early_console: Hpa,
     /// [`hanok_config::sum`] of the system's tree.
     pub system_sum: u64,
@@ -278,5 +278,8 @@ fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>, early: Hpa) -> Resul
             // GICV is mapped only for guests.
             virtualization.map_or(Ok(()), |(control, _)| table.map_in_place(control, device))
         }
+        // Its timers are in the same page.
+        #[cfg(target_arch = "arm")]
+        Gic::Allwinner(registers) => table.map_in_place(*registers, device),
     }
 }

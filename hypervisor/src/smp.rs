@@ -14,6 +14,7 @@ use hanok_arm_common::image::{
     self, SecondaryStart, released_entry_offset, secondary_entry_offset,
 };
 use hanok_arm_common::mmu;
+use hanok_arm_common::privilege::has_multiprocessing;
 #[cfg(target_arch = "arm")]
 use hanok_arm_common::privilege::is_deprivileged;
 use hanok_arm_common::space::IMAGE_BASE;
@@ -59,6 +60,15 @@ fn set_up(starting: &mut Starting, board: &'static Board) -> Result<CpuGic, GicE
     Ok(gic)
 }
 
+/// The affinity of this CPU: zero where there cannot be another, and MPIDR has none.
+fn own_affinity() -> u64 {
+    if has_multiprocessing() {
+        read!("mpidr_el1") & 0xff_00ff_ffff
+    } else {
+        0
+    }
+}
+
 /// Starts every CPU but this one, and waits until each of them answers. The answer is this CPU's
 /// record.
 pub fn start_others(
@@ -68,7 +78,7 @@ pub fn start_others(
     table: Hpa,
     image: Hpa,
 ) -> Records {
-    let mine = read!("mpidr_el1") & 0xff_00ff_ffff;
+    let mine = own_affinity();
     if tree.cpus.first().map(|cpu| cpu.mpidr) != Some(mine) {
         refuse(format_args!(
             "the board was not started on the first CPU of its device tree"

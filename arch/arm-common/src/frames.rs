@@ -1,5 +1,7 @@
 //! Frames for translation tables.
 
+use crate::bulk;
+use crate::privilege::has_multiprocessing;
 use core::ptr;
 use hanok_hal::{Mutex, TableMemory};
 use hanok_types::{Hpa, PAGE_SIZE, Span};
@@ -67,6 +69,9 @@ impl TableMemory for Frames {
         };
         // SAFETY: a frame of the pool, not lent to any other code (see `new`).
         unsafe { ptr::write_bytes(self.pointer(start, 0).cast::<u8>(), 0, size as usize) };
+        if !has_multiprocessing() {
+            bulk::clean_to_coherency(self.pointer(start, 0) as u64, size);
+        }
         Some(start)
     }
 
@@ -83,17 +88,33 @@ impl TableMemory for Frames {
     }
 
     fn write(&mut self, table: Hpa, index: usize, descriptor: u64) {
-        // SAFETY: as in `read`; `self` is borrowed mutably, so no other code writes.
-        unsafe { ptr::write_volatile(self.pointer(table, index), descriptor) };
+        self.write_unseen(table, index, descriptor);
         // The store is visible to the walkers of all CPUs before any later access.
         crate::sysreg::dsb_ish();
     }
 
     /// 512 stores, each with a barrier, would take as long as an exit may take.
     fn write_unseen(&mut self, table: Hpa, index: usize, descriptor: u64) {
-        // SAFETY: as in `write`.
+        // SAFETY: as in `read`; `self` is borrowed mutably, so no other code writes.
         unsafe { ptr::write_volatile(self.pointer(table, index), descriptor) };
+        clean(self.pointer(table, index));
     }
+
+    fn shares(&self) -> bool {
+        has_multiprocessing()
+    }
+}
+
+/// Makes a descriptor visible to walks on a CPU without the Multiprocessing Extensions, where they do not look in
+/// the data caches (DDI 0406C, B3.10.1): DCCMVAU.
+#[inline(always)]
+fn clean(descriptor: *const u64) {
+    #[cfg(target_arch = "arm")]
+    if !has_multiprocessing() {
+        crate::maintain!(0 7 11 1, descriptor as u32);
+    }
+    #[cfg(not(target_arch = "arm"))]
+    let _ = descriptor;
 }
 
 /// Frames of a pool that all VMs share, mapped one to one. A table is read and written without the pool's
@@ -136,5 +157,10 @@ impl TableMemory for SharedFrames {
     fn write_unseen(&mut self, table: Hpa, index: usize, value: u64) {
         // SAFETY: as in `read`; the table's owner is borrowed mutably, so no other code writes.
         unsafe { ptr::write_volatile(descriptor(table, index), value) };
+        clean(descriptor(table, index));
+    }
+
+    fn shares(&self) -> bool {
+        has_multiprocessing()
     }
 }

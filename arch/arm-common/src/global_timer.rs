@@ -73,7 +73,6 @@ impl GlobalTimer {
     }
 
     /// The counter's value. Its halves are of one moment if the upper one is the same before and after (4.4.1).
-    #[inline(always)]
     pub fn counter(&self) -> u64 {
         let mut registers = self.registers();
         let mut counter = field!(registers, counter);

@@ -6,6 +6,8 @@
 //! 3.2.1). A GICv3's interface is system registers, a GICv2's is memory that each CPU sees at the same
 //! place.
 
+#[cfg(target_arch = "arm")]
+use crate::AllwinnerInterrupts;
 #[cfg(target_arch = "aarch64")]
 use crate::lists::HardwareLists;
 use crate::lists::HostLists;
@@ -29,9 +31,9 @@ pub enum BoardGic {
     V3,
     /// GICv2's memory, and its list registers.
     V2(HostGicV2, GichLists),
-    /// GICv2's memory, and list registers in software.
+    /// Another controller's memory, and list registers in software.
     #[cfg(target_arch = "arm")]
-    Software(HostGicV2, &'static SoftwareInterfaces),
+    Software(Plain, &'static SoftwareInterfaces),
 }
 
 /// The operations on interrupts of a CPU interface whose version is known.
@@ -94,10 +96,28 @@ impl CpuInterface for HostGicV2 {
     }
 }
 
-/// The interface of a GIC without virtualization extensions, which may be a GICv1.
+/// The interface of a controller without virtualization extensions.
 #[cfg(target_arch = "arm")]
 #[derive(Clone, Copy, Debug)]
-pub struct Plain(HostGicV2);
+pub enum Plain {
+    /// A GICv2, or a GICv1.
+    Gic(HostGicV2),
+    /// An Allwinner A10's.
+    Allwinner(AllwinnerInterrupts),
+}
+
+#[cfg(target_arch = "arm")]
+impl Plain {
+    /// Sends the kick to the CPUs of `targets`, or where there is one CPU, to that.
+    #[cold]
+    #[inline(never)]
+    fn kick(&self, targets: u8) {
+        match self {
+            Self::Gic(gic) => gic.send_sgi(KICK, targets),
+            Self::Allwinner(interrupts) => interrupts.kick(),
+        }
+    }
+}
 
 #[cfg(target_arch = "arm")]
 impl CpuInterface for Plain {
@@ -105,21 +125,29 @@ impl CpuInterface for Plain {
 
     #[inline(always)]
     fn acknowledge(self) -> Taken {
-        CpuInterface::acknowledge(self.0)
+        match self {
+            Self::Gic(gic) => CpuInterface::acknowledge(gic),
+            Self::Allwinner(interrupts) => interrupts.acknowledge(),
+        }
     }
 
     fn drop_priority(self, taken: Taken) {
-        HostGicV2::drop_priority(&self.0, taken.raw());
-        if self.0.is_joint() {
-            self.0.hold(taken.raw(), true);
+        match self {
+            Self::Gic(gic) => {
+                HostGicV2::drop_priority(&gic, taken.raw());
+                if gic.is_joint() {
+                    gic.hold(taken.raw(), true);
+                }
+            }
+            Self::Allwinner(interrupts) => interrupts.drop_priority(taken),
         }
     }
 
     fn end(self, taken: Taken) {
-        if self.0.is_joint() {
-            self.0.hold(taken.raw(), false);
-        } else {
-            self.0.deactivate(taken.raw());
+        match self {
+            Self::Gic(gic) if gic.is_joint() => gic.hold(taken.raw(), false),
+            Self::Gic(gic) => gic.deactivate(taken.raw()),
+            Self::Allwinner(interrupts) => interrupts.end(taken),
         }
     }
 }
@@ -139,7 +167,7 @@ macro_rules! of_either {
             }
             #[cfg(target_arch = "arm")]
             Self::Software(gic, _) => {
-                let $gic = Plain(*gic);
+                let $gic = *gic;
                 $call
             }
         }
@@ -183,7 +211,7 @@ impl BoardGic {
             }
             Self::V2(gic, _) => gic.send_sgi(KICK, to.mask()),
             #[cfg(target_arch = "arm")]
-            Self::Software(gic, _) => gic.send_sgi(KICK, to.mask()),
+            Self::Software(gic, _) => gic.kick(to.mask()),
         }
     }
 
@@ -196,7 +224,9 @@ impl BoardGic {
             Self::V3 => {}
             Self::V2(gic, _) => gic.send_sgi_to_others(KICK),
             #[cfg(target_arch = "arm")]
-            Self::Software(gic, _) => gic.send_sgi_to_others(KICK),
+            Self::Software(Plain::Gic(gic), _) => gic.send_sgi_to_others(KICK),
+            #[cfg(target_arch = "arm")]
+            Self::Software(..) => {}
         }
     }
 
@@ -286,6 +316,9 @@ pub enum CpuFrames {
     V3(HostGicV3),
     /// The distributor, whose banked registers are this CPU's.
     V2(HostGicV2),
+    /// An Allwinner A10's, which has one CPU.
+    #[cfg(target_arch = "arm")]
+    Allwinner(AllwinnerInterrupts),
 }
 
 /// One CPU's part of the board's interrupt controller.
@@ -302,6 +335,8 @@ macro_rules! of_frames {
             #[cfg(target_arch = "aarch64")]
             CpuFrames::V3($gic) => $call,
             CpuFrames::V2($gic) => $call,
+            #[cfg(target_arch = "arm")]
+            CpuFrames::Allwinner($gic) => $call,
         }
     };
 }
@@ -332,6 +367,8 @@ impl CpuGic {
                     me.mask.store(gic.cpu_mask(), Ordering::Relaxed);
                 }
             }
+            #[cfg(target_arch = "arm")]
+            CpuFrames::Allwinner(_) => {}
         }
     }
 }
@@ -349,6 +386,8 @@ impl HostGic for CpuGic {
             #[cfg(target_arch = "aarch64")]
             CpuFrames::V3(gic) => gic.route(interrupt, to.mpidr),
             CpuFrames::V2(gic) => gic.route(interrupt, to.mask()),
+            #[cfg(target_arch = "arm")]
+            CpuFrames::Allwinner(_) => {}
         }
     }
 

@@ -18,7 +18,8 @@ pub struct ImageInfo {
     pub payload_offset: u64,
     /// Bytes of the payload.
     pub payload_len: u64,
-    /// The physical address of a PL011 that prints before the device tree is read; 0 for none.
+    /// The serial port that prints before the device tree is read, as [`hanok_config::SerialKind::port`] says it; 0
+    /// for none.
     pub early_console: u64,
     /// [`hanok_config::sum`] of the system's tree, with which the payload begins.
     pub system_sum: u64,

@@ -10,6 +10,8 @@
 pub mod sysreg;
 
 pub mod aborts;
+#[cfg(target_arch = "arm")]
+mod allwinner;
 pub mod bulk;
 pub mod controls;
 pub mod cpu;
@@ -21,11 +23,15 @@ mod gicv3;
 #[cfg(target_arch = "arm")]
 mod global_timer;
 pub mod host_gic;
+#[cfg(target_arch = "arm")]
+mod host_timer;
 pub mod image;
 pub mod interrupted;
 pub mod lists;
 pub mod machine;
 pub mod mmu;
+#[cfg(target_arch = "arm")]
+mod ns16550;
 mod pl011;
 pub mod planted;
 pub mod pmu;
@@ -36,8 +42,12 @@ mod rtc;
 #[cfg(target_arch = "arm")]
 mod software;
 pub mod space;
+#[cfg(target_arch = "arm")]
+mod uart;
 mod wiring;
 
+#[cfg(target_arch = "arm")]
+pub use allwinner::{AllwinnerInterrupts, AllwinnerTimer, AllwinnerTimers};
 pub use gich::GichLists;
 pub use gicv2::HostGicV2;
 pub use gicv3::{GicError, HostGicV3};
@@ -45,8 +55,13 @@ pub use gicv3::{GicError, HostGicV3};
 pub use global_timer::GlobalTimer;
 #[doc(hidden)]
 pub use hanok_pcpu as pcpu;
-pub use pl011::HostUart;
+#[cfg(target_arch = "arm")]
+pub use host_timer::HostTimer;
+#[cfg(target_arch = "aarch64")]
+pub use pl011::Pl011 as HostUart;
 pub use psci::{Conduit, Firmware};
 pub use rtc::seconds;
 #[cfg(target_arch = "arm")]
 pub use software::{SoftwareInterfaces, SoftwareLists};
+#[cfg(target_arch = "arm")]
+pub use uart::HostUart;

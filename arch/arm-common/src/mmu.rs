@@ -146,7 +146,7 @@ impl OwnTable {
         crate::sysreg::dsb_sy();
         #[cfg(target_arch = "arm")]
         if is_deprivileged() {
-            let root = self.root().get() | space::WALKS;
+            let root = self.root().get() | space::walks();
             // SAFETY: by this function's contract, all that is in use stays where it is.
             unsafe { write_own!("ttbr0_pl1", root) };
             crate::sysreg::isb();

@@ -1,9 +1,8 @@
-//! The board's PL011.
+//! A PL011.
 
 use arm_pl011_uart::{DataBits, Interrupts, LineConfig, PL011Registers, Parity, StopBits, Uart};
 use core::ptr::NonNull;
 use hanok_hal::{HostLine, LineFull, ReceiveInterrupt, SerialPort};
-use hanok_types::Hva;
 use safe_mmio::UniqueMmioPointer;
 
 /// The clock and the speed for a port that has not been set up. Only an emulator starts the hypervisor so,
@@ -18,23 +17,23 @@ const ENABLED: u32 = 1;
 const RECEIVED: Interrupts = Interrupts::RXI.union(Interrupts::RTI);
 
 /// A PL011, which the firmware has set up, or else the hypervisor.
-pub struct HostUart {
+pub struct Pl011 {
     uart: Uart<'static>,
 }
 
-impl HostUart {
-    /// The PL011 at `base`; `None` if that is no usable address.
+impl Pl011 {
+    /// The PL011 at `port`, which is its address; `None` if that cannot be used.
     ///
     /// # Safety
-    /// `base` is a PL011's register frame, mapped as device memory for ever, and no other
+    /// It is a PL011's register frame, mapped as device memory for ever, and no other
     /// code drives it.
-    pub unsafe fn new(base: Hva) -> Option<Self> {
-        let registers = NonNull::new(base.get() as *mut PL011Registers)?;
+    pub unsafe fn new(port: u64) -> Option<Self> {
+        let registers = NonNull::new(port as *mut PL011Registers)?;
         if !registers.is_aligned() {
             return None;
         }
         // SAFETY: UARTCR of the frame; reading it has no effect.
-        let control = unsafe { ((base.get() + CONTROL) as *const u32).read_volatile() };
+        let control = unsafe { ((port + CONTROL) as *const u32).read_volatile() };
         // SAFETY: by this function's contract.
         let mut uart = Uart::new(unsafe { UniqueMmioPointer::new(registers) });
         if control & ENABLED == 0 {
@@ -53,16 +52,9 @@ impl HostUart {
         self.uart.clear_interrupts(Interrupts::all());
         self.uart.set_interrupt_masks(RECEIVED);
     }
-
-    /// Sends a byte, and waits for room as long as it takes. It is used for the last lines of a panic.
-    pub fn send_blocking(&mut self, byte: u8) {
-        while self.try_send(byte).is_err() {
-            core::hint::spin_loop();
-        }
-    }
 }
 
-impl SerialPort for HostUart {
+impl SerialPort for Pl011 {
     fn try_send(&mut self, byte: u8) -> Result<(), LineFull> {
         if self.uart.is_tx_fifo_full() {
             return Err(LineFull);
@@ -72,7 +64,7 @@ impl SerialPort for HostUart {
     }
 }
 
-impl HostLine for HostUart {
+impl HostLine for Pl011 {
     fn interrupt_when_writable(&mut self, on: bool) {
         let mut masks = self.uart.interrupt_masks();
         masks.set(Interrupts::TXI, on);

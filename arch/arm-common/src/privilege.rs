@@ -1,4 +1,5 @@
-//! Where the hypervisor runs: in Hyp mode, or at PL1 of a CPU without virtualization extensions.
+//! Where the hypervisor runs: in Hyp mode, or at PL1 of a CPU without virtualization extensions; and whether that
+//! CPU can have others beside it.
 //!
 //! One 32-bit image serves both, so code that differs asks at run time. The frequent paths of Hyp mode do
 //! not ask: each backend has trap entries of its own, and what only these call knows where it is.
@@ -21,4 +22,20 @@ pub fn is_deprivileged() -> bool {
 #[inline(always)]
 pub const fn is_deprivileged() -> bool {
     false
+}
+
+/// Whether this CPU has the Multiprocessing Extensions: operations that reach other CPUs' TLBs and instruction
+/// caches, and MPIDR (bit 31, DDI 0406C, B4.1.106). Where it has neither, MPIDR's encoding reads as MIDR, which has
+/// that bit clear on a CPU of Arm's.
+#[cfg(target_arch = "arm")]
+#[inline(always)]
+pub fn has_multiprocessing() -> bool {
+    crate::read!("mpidr_el1") >> 31 & 1 != 0
+}
+
+/// All CPUs of Armv8 have what these extensions were.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+pub const fn has_multiprocessing() -> bool {
+    true
 }

@@ -3,7 +3,7 @@
 
 use crate::traps::Features;
 use crate::{HostContext, fp, host_id, read, write, write_own};
-use hanok_arm_common::GlobalTimer;
+use hanok_arm_common::HostTimer;
 use hanok_arm_common::machine::Kind;
 use hanok_arm_common::privilege::is_deprivileged;
 use hanok_decode::SysReg;
@@ -11,10 +11,10 @@ use hanok_types::Deadline;
 use hanok_vm::{CpuRegisters, StackPointer};
 
 /// A CPU of ARMv7-A, whose Hyp mode the hypervisor runs in, or whose PL1.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Arm32 {
     /// What the hypervisor has instead of a generic timer, on CPUs without one.
-    pub global_timer: Option<GlobalTimer>,
+    pub timer: Option<HostTimer>,
 }
 
 impl Kind for Arm32 {
@@ -24,9 +24,8 @@ impl Kind for Arm32 {
 
     #[inline(always)]
     fn counter(&self) -> u64 {
-        match &self.global_timer {
+        match &self.timer {
             None => read!("cntpct_el0"),
-            // In line: a call would make its callers save registers, also where there is no such timer.
             Some(timer) => timer.counter(),
         }
     }
@@ -63,11 +62,11 @@ impl Kind for Arm32 {
 }
 
 impl Arm32 {
-    /// At PL1 the hypervisor's timer is PL1's physical one (DDI 0406C, chapter B8), or the global one.
+    /// At PL1 the hypervisor's timer is PL1's physical one (DDI 0406C, chapter B8), or the board's own.
     #[cold]
     #[inline(never)]
     fn set_timer_at_pl1(&self, due: Deadline) {
-        if let Some(timer) = &self.global_timer {
+        if let Some(timer) = &self.timer {
             return timer.set(due);
         }
         match due.ticks() {

@@ -387,7 +387,7 @@ early_say:
     ldr     r0, =hanok_image_info
     add     r0, r0, r3
     ldr     r0, [r0, #32]
-    cmp     r0, #0
+    bics    r0, r0, #1              // the kind of the port: both send what is written here
     beq     14f
 13: ldrb    r2, [r1], #1
     cmp     r2, #0

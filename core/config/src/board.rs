@@ -7,9 +7,9 @@
 
 mod devices;
 mod fit;
-mod global_timer;
 #[cfg(feature = "write")]
 mod host;
+mod host_timer;
 mod place;
 #[cfg(feature = "write")]
 mod properties;
@@ -23,7 +23,7 @@ use heapless::Vec;
 use place::At;
 use thiserror::Error;
 
-pub use global_timer::GlobalTimer;
+pub use host_timer::{HostTimer, HostTimerKind};
 
 #[cfg(feature = "write")]
 pub use host::{DeviceError, HostDevice, HostLine, HostTree, Neighbour, assign};
@@ -46,8 +46,8 @@ pub struct BoardTree<'a> {
     pub reserved: Vec<Span<Hpa>, MAX_RESERVED>,
     /// CPUs, in the tree's order.
     pub cpus: Vec<BoardCpu, MAX_CPUS>,
-    /// How many further CPUs there are, which are left out: [`MAX_CPUS`] have room, and a GICv2 reaches
-    /// [`GICV2_CPUS`].
+    /// How many further CPUs there are, which are left out: [`MAX_CPUS`] have room, a GICv2 reaches
+    /// [`GICV2_CPUS`], and the controller of an Allwinner A10 one.
     pub cpus_left_out: usize,
     /// How to call PSCI.
     pub psci: Option<PsciMethod>,
@@ -143,11 +143,46 @@ pub enum Gic {
         /// The maintenance interrupt.
         maintenance: Option<IntId>,
     },
+    /// No GIC, but an Allwinner A10's interrupt controller, whose interrupts are SPIs here.
+    #[cfg(feature = "allwinner")]
+    Allwinner(Span<Hpa>),
 }
 
-/// A PL011.
+impl Gic {
+    /// The maintenance interrupt, where the tree names one.
+    pub fn maintenance(&self) -> Option<IntId> {
+        match self {
+            Self::V2 { maintenance, .. } | Self::V3 { maintenance, .. } => *maintenance,
+            #[cfg(feature = "allwinner")]
+            Self::Allwinner(_) => None,
+        }
+    }
+}
+
+/// The kinds of serial ports that there are drivers for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SerialKind {
+    /// Arm's PL011.
+    #[default]
+    Pl011 = 0,
+    /// A 16550, with a register every four bytes.
+    #[cfg(feature = "allwinner")]
+    Ns16550 = 1,
+}
+
+impl SerialKind {
+    /// A port of this kind in one word: the address of its registers, and in bit 0, which is no part of that, the kind.
+    pub const fn port(self, registers: u64) -> u64 {
+        registers | self as u64
+    }
+}
+
+/// A serial port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Console {
+    /// Its kind.
+    pub kind: SerialKind,
     /// Its registers.
     pub registers: Span<Hpa>,
     /// Its interrupt, where it goes to the GIC.
@@ -218,6 +253,13 @@ pub enum BoardError {
     Gic,
 }
 
+impl Console {
+    /// The port in one word ([`SerialKind::port`]).
+    pub fn port(&self) -> u64 {
+        self.kind.port(self.registers.start().get())
+    }
+}
+
 impl<'a> BoardTree<'a> {
     /// Reads the board's tree from the start of `tree`; bytes after it are left alone.
     pub fn parse(tree: &'a [u8]) -> Result<Self, BoardError> {
@@ -229,6 +271,8 @@ impl<'a> BoardTree<'a> {
         let most = match gic {
             Gic::V2 { .. } => GICV2_CPUS,
             Gic::V3 { .. } => MAX_CPUS,
+            #[cfg(feature = "allwinner")]
+            Gic::Allwinner(_) => 1,
         };
         let (cpus, cpus_left_out) = cpus(&root, psci.is_some(), most)?;
         let mut reserved = reserved(&fdt, &root)?;

@@ -34,8 +34,8 @@ mod tree;
 mod write;
 
 pub use board::{
-    BoardCpu, BoardError, BoardTree, Console, Enable, Gic, GlobalTimer, MAX_RAM_SPANS,
-    MAX_REDISTRIBUTORS, MAX_RESERVED, PsciMethod, Timer,
+    BoardCpu, BoardError, BoardTree, Console, Enable, Gic, HostTimer, HostTimerKind, MAX_RAM_SPANS,
+    MAX_REDISTRIBUTORS, MAX_RESERVED, PsciMethod, SerialKind, Timer,
 };
 #[cfg(feature = "write")]
 pub use board::{DeviceError, FixedClock, HostDevice, HostLine, HostTree, Neighbour, assign};

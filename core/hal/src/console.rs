@@ -8,6 +8,12 @@ pub struct LineFull;
 pub trait SerialPort {
     /// Sends `byte`, unless the line is full.
     fn try_send(&mut self, byte: u8) -> Result<(), LineFull>;
+    /// Sends `byte`, and waits for room as long as it takes. It is used for the last lines of a panic.
+    fn send_blocking(&mut self, byte: u8) {
+        while self.try_send(byte).is_err() {
+            core::hint::spin_loop();
+        }
+    }
 }
 
 /// A line that records the bytes sent, and has room for at most `room` bytes.

@@ -39,6 +39,12 @@ pub trait TableMemory {
     fn write_unseen(&mut self, table: Hpa, index: usize, descriptor: u64) {
         self.write(table, index, descriptor);
     }
+    /// Whether normal memory is mapped as shareable where it is to be. It is not on a CPU that is alone and may
+    /// leave shareable memory out of its caches (a Cortex-A8; DDI 0406C, A3.5.4, allows that): there it would lose
+    /// them, and what two mappings of the same memory have in them would differ.
+    fn shares(&self) -> bool {
+        true
+    }
 }
 
 /// The TLBs of one translation regime, on all CPUs.

@@ -152,3 +152,44 @@ fn what_cannot_be_is_refused_before_anything_is_mapped() {
     );
     assert_eq!(table.translate(Hva::new(1 << 32)), None);
 }
+
+/// The tables of a CPU that may leave shareable memory out of its caches.
+#[derive(Debug)]
+struct Alone(FakeTableMemory);
+
+impl TableMemory for Alone {
+    fn allocate(&mut self, frames: usize) -> Option<Hpa> {
+        self.0.allocate(frames)
+    }
+
+    fn free(&mut self, table: Hpa, frames: usize) {
+        self.0.free(table, frames);
+    }
+
+    fn read(&self, table: Hpa, index: usize) -> u64 {
+        self.0.read(table, index)
+    }
+
+    fn write(&mut self, table: Hpa, index: usize, descriptor: u64) {
+        self.0.write(table, index, descriptor);
+    }
+
+    fn shares(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn ram_is_shareable_unless_the_cpu_is_alone() {
+    fn is_shareable<M: TableMemory>(memory: M) -> bool {
+        const S: u32 = 1 << 16;
+        let mut table = OwnTable::new(memory).unwrap();
+        let to = Hpa::new(0x4010_0000);
+        table
+            .map(span(START, MIB), to, Stage1Attributes::DATA)
+            .unwrap();
+        table.descriptor(Hva::new(START)) & S != 0
+    }
+    assert!(is_shareable(FakeTableMemory::new(5)));
+    assert!(!is_shareable(Alone(FakeTableMemory::new(5))));
+}

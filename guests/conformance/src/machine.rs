@@ -20,6 +20,8 @@ pub struct Machine {
     pub devices: Vec<Area, MAX_AREAS>,
     /// The device tree itself.
     pub tree: Area,
+    /// Whether the board has a clock, by which the VM's begins (without `conformance.clock=no`).
+    pub has_clock: bool,
     /// Random bytes of the tree: `rng-seed` and `kaslr-seed`.
     pub seeds: [&'static [u8]; 2],
 }
@@ -35,6 +37,7 @@ impl Machine {
             gic: arguments.gic.version(),
             devices: devices(arguments),
             tree: arguments.tree,
+            has_clock: arguments.value("conformance.clock=") != Some("no"),
             seeds: arguments.seeds,
         }
     }

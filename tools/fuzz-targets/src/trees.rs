@@ -4,7 +4,7 @@ use crate::bytes::Bytes;
 use hanok_config::guest::{GuestDevice, GuestTree, Written};
 use hanok_config::{
     Blob, BlobKind, BoardTree, Enable, Fault, Gic, HostDevice, HostTree, Line, PassThrough,
-    Registers, Sum, System, VmConfig, assign, platform_slots, sum,
+    Registers, SerialKind, Sum, System, VmConfig, assign, platform_slots, sum,
 };
 use hanok_memory::{Kept, Use};
 use hanok_types::{
@@ -103,12 +103,17 @@ fn check_registers(board: &BoardTree<'_>) {
                 .iter()
                 .for_each(|(control, _)| used(control, 0x1fc, 4));
         }
+        // The last mask.
+        Gic::Allwinner(registers) => used(registers, 0x58, 4),
     }
-    // UARTICR, RTCDR.
-    board
-        .console
-        .iter()
-        .for_each(|port| used(&port.registers, 0x44, 4));
+    // UARTICR or the line's status, RTCDR.
+    board.console.iter().for_each(|port| {
+        let last = match port.kind {
+            SerialKind::Pl011 => 0x44,
+            SerialKind::Ns16550 => 0x14,
+        };
+        used(&port.registers, last, 4);
+    });
     board.rtc.iter().for_each(|clock| used(clock, 0, 4));
     for cpu in &board.cpus {
         match cpu.enable {

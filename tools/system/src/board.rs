@@ -4,6 +4,7 @@ use crate::diagnostic::{Diagnostic, Report, Words, nearest, read};
 use crate::size;
 use crate::source::DtbRef;
 use crate::table::{self, At, Reader};
+use hanok_config::SerialKind;
 use hanok_types::{GICV2_CPUS, GicVersion, MAX_CPUS};
 use std::path::Path;
 
@@ -101,8 +102,10 @@ pub struct Board {
     pub usable: Option<u64>,
     /// The address at which its RAM begins.
     pub ram: u64,
-    /// The address of the PL011 that the hypervisor writes to before it has read the board's tree.
+    /// The address of the serial port that the hypervisor writes to before it has read the board's tree.
     pub console: u64,
+    /// The kind of that port.
+    pub serial: SerialKind,
     /// The version of its interrupt controller.
     pub gic: GicVersion,
     /// How QEMU emulates it.
@@ -235,6 +238,16 @@ fn board(name: &str, reader: &mut Reader<'_, '_>, report: &mut Report) -> Option
     let an_address = "an address such as 0x4000_0000";
     let ram = reader.require(report, "ram", an_address, table::number);
     let console = reader.require(report, "console", an_address, table::number);
+    let serial = reader.get(
+        report,
+        "serial",
+        "\"pl011\" or \"16550\"",
+        |value| match table::word(value)?.as_str() {
+            "pl011" => Some(SerialKind::Pl011),
+            "16550" => Some(SerialKind::Ns16550),
+            _ => None,
+        },
+    );
     let gic = reader.require(
         report,
         "gic",
@@ -274,6 +287,7 @@ fn board(name: &str, reader: &mut Reader<'_, '_>, report: &mut Report) -> Option
         usable,
         ram: ram?.value,
         console: console?.value,
+        serial: serial.map(|at| at.value).unwrap_or_default(),
         gic: gic?.value,
         qemu: qemu??,
     })

@@ -17,7 +17,7 @@ pub fn check_board_tree(description: &Description, tree: &[u8]) -> Vec<Diagnosti
         Ok(board) => unusable(description, &board, tree),
         Err(BoardError::NoGic) => vec![no_driver(
             "interrupt controller",
-            "a GICv2 or GICv3",
+            "a GICv2, a GICv3 and an Allwinner A10's",
             &named(tree, &|node| has(node, "interrupt-controller")),
         )],
         Err(error) => vec![Words::new(
@@ -37,7 +37,11 @@ fn unusable(description: &Description, board: &BoardTree<'_>, tree: &[u8]) -> Ve
             let name = node.name_without_address();
             ["serial", "uart"].contains(&name) && has(node, "compatible")
         };
-        found.push(no_driver("serial port", "a PL011", &named(tree, &is_port)));
+        found.push(no_driver(
+            "serial port",
+            "a PL011 or a 16550 with `reg-shift = <2>`",
+            &named(tree, &is_port),
+        ));
     }
     let cores = description.cores as usize;
     let others = board.cpus.iter().enumerate().take(cores).skip(1);

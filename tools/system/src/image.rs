@@ -66,7 +66,7 @@ impl Description {
         self.check_total(total).map_err(|found| vec![found])?;
         let told = Told {
             payload_len: payload.len,
-            console: self.board.console,
+            console: self.board.serial.port(self.board.console),
             system_sum: sum(&payload.tree),
             key,
         };

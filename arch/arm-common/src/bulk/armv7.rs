@@ -1,6 +1,7 @@
 //! Operations on large memory: zeroing and cleaning in unrolled loops, and maintenance of the instruction
 //! cache.
 
+use crate::privilege::has_multiprocessing;
 use crate::{maintain, read};
 use core::arch::asm;
 use core::ptr;
@@ -114,9 +115,15 @@ fn clean_lines(at: u32, line: u32) -> u32 {
 
 /// Invalidates the instruction caches of all CPUs after code may have been written.
 pub fn invalidate_instruction_caches() {
-    // ICIALLUIS, BPIALLIS.
-    maintain!(0 7 1 0, 0);
-    maintain!(0 7 1 6, 0);
+    if has_multiprocessing() {
+        // ICIALLUIS, BPIALLIS.
+        maintain!(0 7 1 0, 0);
+        maintain!(0 7 1 6, 0);
+    } else {
+        // ICIALLU, BPIALL.
+        maintain!(0 7 5 0, 0);
+        maintain!(0 7 5 6, 0);
+    }
     crate::sysreg::dsb_sy();
     crate::sysreg::isb();
 }

@@ -4,6 +4,7 @@
 //! RAM and devices of a board from [`STACKS`] on cannot be mapped, nor can those above 4 GiB.
 
 use crate::maintain;
+use crate::privilege::has_multiprocessing;
 use crate::sysreg::{dsb_ish, dsb_sy, isb};
 use hanok_paging::Geometry;
 use hanok_types::Ipa;
@@ -73,6 +74,17 @@ pub fn forget_every_vmid() {
 /// The bits of TTBR0 at PL1 beside the address: walks are inner and outer write-back, write-allocate, and
 /// shareable (IRGN, RGN and S with the Multiprocessing Extensions; DDI 0406C, B4.1.154).
 pub const WALKS: u64 = 1 << 6 | 1 << 3 | 1 << 1;
+/// The same without these extensions: C and RGN, not shareable.
+const WALKS_ALONE: u64 = 1 | 1 << 3;
+
+/// The bits of TTBR0 beside the address on this CPU.
+pub fn walks() -> u64 {
+    if has_multiprocessing() {
+        WALKS
+    } else {
+        WALKS_ALONE
+    }
+}
 
 /// At PL1: invalidates all entries in this CPU's TLBs (TLBIALL).
 pub fn forget_pl1_here() {
@@ -82,5 +94,9 @@ pub fn forget_pl1_here() {
 /// At PL1: invalidates all entries in the TLBs of all CPUs (TLBIALLIS), after what was stored before.
 pub fn forget_pl1() {
     dsb_ish();
-    forget_current_vmid();
+    if has_multiprocessing() {
+        forget_current_vmid();
+    } else {
+        forget_current_vmid_here();
+    }
 }

@@ -111,8 +111,7 @@ hanok_pl1_mmu_on:
     mov     r1, #0
     mcr     p15, 0, r1, c2, c0, 2   // TTBCR: TTBR0 alone, short descriptors
     mcr     p15, 0, r1, c13, c0, 1  // CONTEXTIDR: ASID 0
-    orr     r0, r9, #{walks}
-    mcr     p15, 0, r0, c2, c0, 0   // TTBR0
+    mcr     p15, 0, r9, c2, c0, 0   // TTBR0: walks past the caches, with which the tables were not written
     ldr     r0, =0x55555555
     mcr     p15, 0, r0, c3, c0, 0   // DACR: a client of all domains
     dsb     sy

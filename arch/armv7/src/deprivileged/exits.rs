@@ -5,6 +5,7 @@ use super::window::{self, Record};
 use crate::{Host, Vcpu, maintain, read, write};
 use hanok_arm_common::cpu;
 use hanok_arm_common::host_gic::KICK;
+use hanok_arm_common::privilege::has_multiprocessing;
 use hanok_arm_common::sysreg::{dsb_sy, isb};
 use hanok_cpu32::{Lines, Movement, SystemRegister, TimerAccess, TimerRegister, Wait};
 use hanok_decode::Psr;
@@ -322,8 +323,9 @@ fn pay(owed: Owed) {
     match owed {
         Owed::Nothing => return,
         Owed::Page { at, asid } => maintain!(0 8 7 1, at & !0xfff | u32::from(asid)),
-        Owed::PageEverywhere { at } => maintain!(0 8 7 3, at & !0xfff),
-        Owed::Everything => maintain!(0 8 7 0, 0),
+        Owed::PageEverywhere { at } if has_multiprocessing() => maintain!(0 8 7 3, at & !0xfff),
+        // TLBIMVAA is of the Multiprocessing Extensions.
+        Owed::PageEverywhere { .. } | Owed::Everything => maintain!(0 8 7 0, 0),
     }
     dsb_sy();
     isb();

@@ -4,6 +4,7 @@ use super::memory::GuestHost;
 use crate::pl1::Pl1State;
 use crate::{Host, read, write};
 use hanok_arm_common::frames::{Frames, SharedFrames};
+use hanok_arm_common::privilege::has_multiprocessing;
 use hanok_cpu32::{
     Exception, Fault, FaultStatus, Identity, Lines, Registers, SystemRegister, Vector,
 };
@@ -20,6 +21,9 @@ const ROOTS: usize = 64;
 const TABLES: usize = 1024;
 /// The frames that a vCPU's shadow needs, with what alignment wastes, and its page.
 pub const FRAMES: u64 = (ROOTS * 4 + 2 * TABLES / 4 + 1) as u64;
+
+/// MPIDR: the Multiprocessing Extensions are there (DDI 0406C, B4.1.106).
+const MULTIPROCESSING: u32 = 1 << 31;
 
 /// CTR.DminLine and IminLine.
 const LINES: u32 = 0x000f_000f;
@@ -200,7 +204,12 @@ pub fn identity(mpidr: u32) -> Identity {
         ctr: read!("ctr_el0") as u32 & !LINES | WIDEST_LINES,
         tcmtr: cp15!(0 0 0 2),
         tlbtr: cp15!(0 0 0 3),
-        mpidr,
+        // Without these extensions PLDW is undefined, which a kernel leaves out where it is on a uniprocessor.
+        mpidr: if has_multiprocessing() {
+            mpidr
+        } else {
+            mpidr & !MULTIPROCESSING
+        },
         revidr: 0,
         pfr: [cp15!(0 0 1 0), cp15!(0 0 1 1)],
         dfr0: 0,

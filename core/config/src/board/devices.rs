@@ -1,7 +1,7 @@
 //! The interrupt controller, timer, serial port, clock and PSCI of the real board.
 
 use super::place::At;
-use super::{BoardError, Console, Gic, MAX_REDISTRIBUTORS, PsciMethod, Timer};
+use super::{BoardError, Console, Gic, MAX_REDISTRIBUTORS, PsciMethod, SerialKind, Timer};
 use crate::fdt::FdtNode;
 use crate::tree::{self, Cells};
 use hanok_types::{Hpa, IntId, Span};
@@ -16,7 +16,12 @@ const GIC_V2: [&str; 4] = [
 ];
 
 pub(super) fn find_gic<'a>(root: &At<'a>) -> Option<At<'a>> {
-    root.find(&|at| at.is_okay() && (is_v3(at) || is_v2(at)))
+    root.find(&|at| at.is_okay() && (is_v3(at) || is_v2(at) || is_allwinner(at)))
+}
+
+/// Whether it is an Allwinner A10's interrupt controller.
+fn is_allwinner(at: &At<'_>) -> bool {
+    cfg!(feature = "allwinner") && tree::compatible(at.node(), "allwinner,sun4i-a10-ic")
 }
 
 fn is_v3(at: &At<'_>) -> bool {
@@ -38,6 +43,10 @@ pub(super) fn system_flags(root: &At<'_>) -> Option<Hpa> {
 pub(super) fn gic(at: &At<'_>) -> Result<Gic, BoardError> {
     let mut spans = at.spans().map(|span| span.ok_or(BoardError::Gic));
     let distributor = spans.next().ok_or(BoardError::Gic)??;
+    #[cfg(feature = "allwinner")]
+    if is_allwinner(at) {
+        return Ok(Gic::Allwinner(distributor));
+    }
     let maintenance = interrupt(at, at, 0);
     if is_v3(at) {
         return Ok(Gic::V3 {
@@ -97,11 +106,30 @@ pub(super) fn psci(root: &At<'_>) -> Option<PsciMethod> {
     }
 }
 
-/// The PL011 for the console: the one that /chosen/stdout-path names; if that names another kind of
-/// port (a Raspberry Pi's names its mini UART), the first one that an alias `serialN` names; else
-/// the first one.
+/// Whether it is a 16550 with a register every four bytes, and there is a driver for that.
+fn is_16550(at: &At<'_>) -> bool {
+    let is = |name| tree::compatible(at.node(), name);
+    cfg!(feature = "allwinner")
+        && (is("snps,dw-apb-uart") || is("ns16550a"))
+        && tree::cell(at.node(), "reg-shift") == Some(2)
+}
+
+/// The kind of a serial port that there is a driver for.
+fn serial_kind(at: &At<'_>) -> SerialKind {
+    #[cfg(feature = "allwinner")]
+    if is_16550(at) {
+        return SerialKind::Ns16550;
+    }
+    let _ = at;
+    SerialKind::Pl011
+}
+
+/// The port for the console, of a kind that there is a driver for: the one that /chosen/stdout-path names; if
+/// that names another kind of port (a Raspberry Pi's names its mini UART), the first one that an alias
+/// `serialN` names; else the first one.
 pub(super) fn console(root: &At<'_>, gic: &At<'_>) -> Option<Console> {
-    let is_port = |at: &At<'_>| at.is_okay() && tree::compatible(at.node(), "arm,pl011");
+    let is_port =
+        |at: &At<'_>| at.is_okay() && (tree::compatible(at.node(), "arm,pl011") || is_16550(at));
     let at = stdout(root)
         .filter(&is_port)
         .or_else(|| {
@@ -111,6 +139,7 @@ pub(super) fn console(root: &At<'_>, gic: &At<'_>) -> Option<Console> {
         })
         .or_else(|| root.find(&is_port))?;
     Some(Console {
+        kind: serial_kind(&at),
         registers: at.spans().next()??,
         interrupt: interrupt(&at, gic, 0),
     })
@@ -207,7 +236,7 @@ pub(super) fn line(at: &At<'_>, gic: &At<'_>, index: usize) -> Line {
         Some(value) => (value, 1),
         None => (tree::value(at.node(), "interrupts").unwrap_or_default(), 0),
     };
-    let Some(width) = width.filter(|cells| (3..=4).contains(cells)) else {
+    let Some(width) = width.filter(|cells| (3..=4).contains(cells) || is_allwinner(gic)) else {
         return if value.is_empty() {
             Line::None
         } else {
@@ -227,7 +256,7 @@ pub(super) fn line(at: &At<'_>, gic: &At<'_>, index: usize) -> Line {
     if parent.is_some() && parent != tree::cell(gic.node(), "phandle") {
         return Line::Other;
     }
-    specifier(&mut cells).unwrap_or(Line::Other)
+    specifier(&mut cells, gic).unwrap_or(Line::Other)
 }
 
 /// The `interrupt-parent` of the node; `None` if no node above it names one. The GIC's own
@@ -288,7 +317,7 @@ fn through_nexus(at: &At<'_>, nexus: &FdtNode<'_>, gic: &At<'_>, index: usize) -
             return None;
         }
         map.number(cells(gic.node(), "#address-cells"))?;
-        let line = specifier(&mut map)?;
+        let line = specifier(&mut map, gic)?;
         if child & mask == wanted & mask {
             return Some(line);
         }
@@ -296,8 +325,15 @@ fn through_nexus(at: &At<'_>, nexus: &FdtNode<'_>, gic: &At<'_>, index: usize) -
     None
 }
 
-/// An interrupt in the GIC's binding: type, number, flags.
-fn specifier(cells: &mut Cells<'_>) -> Option<Line> {
+/// An interrupt in the GIC's binding: type, number, flags. Allwinner's has the number alone; all are
+/// level-sensitive, which is flag 4.
+fn specifier(cells: &mut Cells<'_>, gic: &At<'_>) -> Option<Line> {
+    const ALLWINNER_LINES: u32 = 96;
+    if is_allwinner(gic) {
+        let number = cells.one().filter(|number| *number < ALLWINNER_LINES)?;
+        let id = IntId::spi(number);
+        return Some(Line::Gic { id, flags: 4 });
+    }
     let id = match (cells.one()?, cells.one()?) {
         (0, number @ 0..=987) => IntId::spi(number),
         (1, number @ 0..=15) => IntId::ppi(number),

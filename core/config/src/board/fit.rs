@@ -6,11 +6,14 @@ use crate::model::SystemView;
 use hanok_types::{Address, GicVersion, Hpa, IntId, PAGE_SIZE, Span};
 
 impl BoardTree<'_> {
-    /// Which interrupt controller the board has.
+    /// Which interrupt controller the board has, or its VMs where it has no GIC.
     pub fn gic_version(&self) -> GicVersion {
         match self.gic {
             Gic::V2 { .. } => GicVersion::V2,
             Gic::V3 { .. } => GicVersion::V3,
+            // Its VMs get a GICv2, as all do whose GIC is emulated.
+            #[cfg(feature = "allwinner")]
+            Gic::Allwinner(_) => GicVersion::V2,
         }
     }
 
@@ -44,10 +47,7 @@ impl BoardTree<'_> {
     /// Whether the hypervisor needs this interrupt itself.
     pub fn owns_line(&self, line: IntId) -> bool {
         let console = self.console.and_then(|console| console.interrupt);
-        let maintenance = match &self.gic {
-            Gic::V2 { maintenance, .. } | Gic::V3 { maintenance, .. } => *maintenance,
-        };
-        [console, maintenance].contains(&Some(line))
+        [console, self.gic.maintenance()].contains(&Some(line))
     }
 
     fn gic_spans(&self) -> impl Iterator<Item = Span<Hpa>> {
@@ -68,6 +68,8 @@ impl BoardTree<'_> {
                 virtualization.map(|both| both.0),
                 virtualization.map(|both| both.1),
             ),
+            #[cfg(feature = "allwinner")]
+            Gic::Allwinner(registers) => (registers, &[][..], None, None),
         };
         let first = core::iter::once(*first);
         first

@@ -2,7 +2,7 @@
 //! and writes, at an aligned address. An access to missing registers faults, and so does an
 //! unaligned access to a device's registers.
 
-use super::{BoardError, BoardTree, Enable, Gic};
+use super::{BoardError, BoardTree, Enable, Gic, SerialKind};
 use hanok_types::{Address, Hpa, Span};
 
 /// The size and alignment of a frame of a GICv3 in bytes (IHI 0069H, 12.1).
@@ -16,6 +16,12 @@ const GIC_V1_CPU: u64 = 0x100;
 /// The bytes that are used of a PL011 (DDI 0183G, 3.2: up to UARTICR), and the alignment of such
 /// ports.
 const PL011: (u64, u64) = (0x48, 0x100);
+/// The bytes that are used of a 16550 (up to its line status), and the alignment of such ports.
+#[cfg(feature = "allwinner")]
+const NS16550: (u64, u64) = (0x18, 0x100);
+/// The bytes that are used of an Allwinner A10's interrupt controller (up to its masks), and its alignment.
+#[cfg(feature = "allwinner")]
+const ALLWINNER: (u64, u64) = (0x5c, 0x400);
 /// The bytes that are used of a PL031 (DDI 0224C, 3.2: RTCDR), and their alignment.
 const PL031: (u64, u64) = (4, 4);
 
@@ -50,9 +56,16 @@ impl BoardTree<'_> {
                     check("GICV", guest, (GIC_V2_FRAME, GIC_V2_FRAME))?;
                 }
             }
+            #[cfg(feature = "allwinner")]
+            Gic::Allwinner(registers) => check("the interrupt controller", registers, ALLWINNER)?,
         }
         if let Some(console) = &self.console {
-            check("the serial port", &console.registers, PL011)?;
+            let needed = match console.kind {
+                SerialKind::Pl011 => PL011,
+                #[cfg(feature = "allwinner")]
+                SerialKind::Ns16550 => NS16550,
+            };
+            check("the serial port", &console.registers, needed)?;
         }
         if let Some(clock) = &self.rtc {
             check("the clock", clock, PL031)?;

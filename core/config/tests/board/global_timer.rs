@@ -2,7 +2,7 @@
 
 use crate::trees::{Build, flat, node, span};
 use dtoolkit::model::DeviceTreeNode;
-use hanok_config::{BoardError, BoardTree, Gic, GlobalTimer};
+use hanok_config::{BoardError, BoardTree, Gic, HostTimer, HostTimerKind};
 use hanok_types::IntId;
 
 const CLOCK: u32 = 7;
@@ -45,15 +45,16 @@ fn timer(name: &str, at: u32, interrupt: u32) -> DeviceTreeNode {
         .with("interrupts", [1u32, interrupt, 0xf04])
 }
 
-fn found(timer: DeviceTreeNode) -> Option<GlobalTimer> {
+fn found(timer: DeviceTreeNode) -> Option<HostTimer> {
     let bytes = board(0x100, timer);
-    BoardTree::parse(&bytes).unwrap().global_timer()
+    BoardTree::parse(&bytes).unwrap().host_timer()
 }
 
 /// Versatile Express has the node of the private timer alone, without a clock.
 #[test]
 fn the_global_timer_is_beside_the_private_one() {
-    let wanted = GlobalTimer {
+    let wanted = HostTimer {
+        kind: HostTimerKind::Global,
         registers: span(0x1e00_0200, 0x20),
         interrupt: IntId::new(27),
         frequency: None,
@@ -74,7 +75,8 @@ fn the_global_timer_is_beside_the_private_one() {
 fn the_global_timer_has_a_node_of_its_own() {
     for name in ["arm,cortex-a9-global-timer", "arm,cortex-a5-global-timer"] {
         let own = timer(name, 0x1e00_0200, 11).with("clocks", CLOCK);
-        let wanted = GlobalTimer {
+        let wanted = HostTimer {
+            kind: HostTimerKind::Global,
             registers: span(0x1e00_0200, 0x20),
             interrupt: IntId::new(27),
             frequency: Some(250_000_000),

@@ -1,5 +1,6 @@
 //! Boards' trees: QEMU's own, and small ones for what those lack.
 
+mod allwinner;
 mod bindings;
 mod devices;
 mod express;

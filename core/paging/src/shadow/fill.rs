@@ -65,6 +65,8 @@ struct Abort<'a, H> {
     space: &'a GuestSpace,
     access: Access,
     host: &'a H,
+    /// [`TableMemory::shares`].
+    shares: bool,
 }
 
 impl<H: HostMemory> Abort<'_, H> {
@@ -100,7 +102,7 @@ impl<H: HostMemory> Abort<'_, H> {
         rights.allow(kind).then_some(Leaf {
             at,
             frame: frame.at,
-            attributes: attributes(mapping, rights),
+            attributes: attributes(mapping, rights, self.shares),
             origin: Origin::of(mapping),
             doorbell: frame.kind == FrameKind::Doorbell && rights.write,
         })
@@ -121,7 +123,7 @@ impl<H: HostMemory> Abort<'_, H> {
 
 /// The bits of an entry for User mode: AP 0b011, or 0b111 if it is not writable. Whoever may write
 /// or execute may read (DDI 0406C, B3.7.1).
-fn attributes(mapping: &GuestMapping, rights: Rights) -> Attributes {
+fn attributes(mapping: &GuestMapping, rights: Rights, shares: bool) -> Attributes {
     let memory = match mapping.size {
         // Without the MMU data are strongly-ordered and fetches normal memory. One entry serves
         // both, so it is what goes past the caches and may be fetched.
@@ -131,7 +133,7 @@ fn attributes(mapping: &GuestMapping, rights: Rights) -> Attributes {
     let (texcb, shareable) = memory.to_default();
     Attributes {
         texcb,
-        shareable,
+        shareable: shareable && shares,
         ap: if rights.write { 0b011 } else { 0b111 },
         not_global: true,
         execute_never: !rights.execute,
@@ -153,6 +155,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             space,
             access: *access,
             host,
+            shares: self.memory.shares(),
         };
         match abort.walk(access) {
             Err(WalkError::Fault(fault)) => Filled::Fault(fault),
@@ -178,6 +181,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             space,
             access: *access,
             host,
+            shares: self.memory.shares(),
         };
         self.fill_mapped(&abort, mapping, Neighbours::None)
     }

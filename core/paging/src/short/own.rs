@@ -63,7 +63,8 @@ impl<M: TableMemory> OwnTable<M> {
         attributes: Stage1Attributes,
     ) -> Result<(), MapError<Hva>> {
         check(input, output)?;
-        let attributes = encode(attributes);
+        let mut attributes = encode(attributes);
+        attributes.shareable &= self.memory.shares();
         let mut done = 0;
         while done < input.len() {
             let at = input.start().get() + done;

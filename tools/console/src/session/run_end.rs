@@ -28,7 +28,7 @@ pub(crate) struct RunEnd {
 }
 
 /// What may be wrong with a board that ends without any output.
-const SILENT: &str = "; nothing was heard from the hypervisor, which speaks by a PL011 alone: has the \
+const SILENT: &str = "; nothing was heard from the hypervisor, which speaks by a PL011 or a 16550 alone: has the \
     board another serial port? (`hanok check` tells, docs/port-a-board.md)";
 
 impl RunEnd {

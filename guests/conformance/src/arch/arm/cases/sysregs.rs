@@ -105,6 +105,9 @@ fn id_pair_space(_: &Machine) -> Outcome {
     Ok(())
 }
 
+/// MIDR's part number of a Cortex-A8 (DDI 0344, "Main ID Register").
+const CORTEX_A8: u64 = 0xc08;
+
 fn id_main(_: &Machine) -> Outcome {
     let midr = read_sysreg!("midr_el1");
     let part = midr >> 4 & 0xfff;
@@ -114,7 +117,10 @@ fn id_main(_: &Machine) -> Outcome {
     check!(matches!(alias, Ok(alias) if alias == midr), "{alias:x?}");
     let affinity = read_sysreg!("mpidr_el1");
     check_eq!(affinity & 0x00ff_ffff, 0, "MPIDR of the first vCPU");
-    check!(affinity & 1 << 31 != 0, "MPIDR {affinity:#x}: no MP format");
+    // A Cortex-A8 has no Multiprocessing Extensions.
+    let multiprocessing = part != CORTEX_A8;
+    let format = affinity & 1 << 31 != 0;
+    check!(format == multiprocessing, "MPIDR {affinity:#x}: MP format");
     check!(affinity & 1 << 30 == 0, "MPIDR {affinity:#x}: uniprocessor");
     Ok(())
 }

@@ -19,7 +19,7 @@ use hanok_deprivileged::{
 };
 use hanok_hal::Mutex;
 use hanok_hal::fake::FakeTableMemory;
-use hanok_paging::shadow::{AsidPool, HardwareRoot, Owed};
+use hanok_paging::shadow::{AsidPool, HardwareRoot, Owed, frames};
 use hanok_types::{Hpa, Ipa, Span};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,7 +80,7 @@ fn pages(start: u32, count: usize) -> Option<CodePages> {
 
 impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     pub fn new(board: Board, slots: usize, last_asid: u8) -> Self {
-        let pool = FakeTableMemory::new(ROOTS * 4 + TABLES / 4 + 1);
+        let pool = FakeTableMemory::new(frames(ROOTS, TABLES) + 1);
         let tables = Tables(Rc::new(RefCell::new(pool)));
         let slots = Vec::leak(vec![Slot::EMPTY; slots]);
         let regions = [pages(crate::board::RAM, 512), pages(0, 4)];
@@ -155,7 +155,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             if !self.monitor.go_on_forgetting(&self.code) {
                 continue;
             }
-            if let Ready::Yes(root) = self.monitor.ready(&mut self.asids) {
+            if let Ready::Yes(root) = self.monitor.ready(&mut self.asids, &self.board) {
                 self.mmu.enter(&root);
                 self.root = root;
                 self.thread = ThreadRegisters {

@@ -28,6 +28,8 @@ pub(super) struct Leaf {
     pub origin: Origin,
     /// Whether it can be written until the doorbells are closed.
     pub doorbell: bool,
+    /// The guest's first-level descriptor, if it alone says all this; else 0.
+    pub source: u32,
 }
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
@@ -131,6 +133,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             .section(leaf.frame.get(), leaf.origin.domain());
         self.roots[root].sections |= 1 << (leaf.frame.get() >> 20 & 63);
         self.put_first(root, index, section.into_bits(), leaf.origin);
+        self.set_source(root, index, leaf.source);
         owed
     }
 
@@ -174,6 +177,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
                 if both != origin {
                     self.put_table(root, index, table, both);
                 }
+                self.add_source(root, index, leaf.source);
                 return (table, Owed::Nothing);
             }
             Entry::Empty => Owed::Nothing,
@@ -187,6 +191,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             index: index as u16,
         });
         self.put_table(root, index, table, leaf.origin);
+        self.set_source(root, index, leaf.source);
         (table, owed)
     }
 
@@ -223,6 +228,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     fn put_first(&mut self, root: usize, index: usize, descriptor: u32, origin: Origin) {
         let before = self.memory.word(self.roots[root].table, index);
         self.set_first(root, index, descriptor);
+        self.roots[root].note_own(index);
         if origin.size == MappingSize::Supersection {
             self.supersections |= 1 << root;
         }

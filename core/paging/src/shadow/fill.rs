@@ -103,6 +103,7 @@ impl<H: HostMemory> Abort<'_, H> {
             attributes: attributes(mapping, rights),
             origin: Origin::of(mapping),
             doorbell: frame.kind == FrameKind::Doorbell && rights.write,
+            source: mapping.descriptor,
         })
     }
 

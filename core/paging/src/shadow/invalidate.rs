@@ -33,12 +33,13 @@ pub enum Invalidation {
 }
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
-    /// Does what the guest asks of its TLB. More than that may go, and nothing of it is left when
-    /// the call returns: a whole space is void at once, and emptied when its root is used again.
+    /// Does what the guest asks of its TLB. More than that may go. Of a whole space nothing is left that
+    /// [`Self::enter`] gives: its root is purged when it is used again, and what is common is looked at by
+    /// [`Self::check_kept`].
     pub fn invalidate(&mut self, what: Invalidation) -> Owed {
         match what {
-            Invalidation::All => self.disown_if(0, |_| true),
-            Invalidation::Asid(asid) => self.disown_if(Self::COMMON, |of| of == asid),
+            Invalidation::All => self.invalidate_all(),
+            Invalidation::Asid(asid) => self.invalidate_asid(asid),
             Invalidation::Page { at, asid } => self.invalidate_page(at, Some(asid)),
             Invalidation::PageOfAllAsids { at } => self.invalidate_page(at, None),
         }
@@ -63,11 +64,13 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         owed
     }
 
-    /// Makes roots void from the one of this number on: common ones have no ASID.
-    fn disown_if(&mut self, first: usize, chosen: impl Fn(u8) -> bool) -> Owed {
-        for root in &mut self.roots[first..] {
-            if root.owner.is_some_and(|owner| chosen(owner.space.asid)) {
-                root.disown();
+    /// Makes the own entries of an ASID's roots void: what is common has no ASID.
+    fn invalidate_asid(&mut self, asid: u8) -> Owed {
+        for root in &mut self.roots[Self::COMMON..] {
+            if root.owner.is_some_and(|owner| owner.space.asid == asid) {
+                root.purged = 0;
+                // Its tables are the first to be taken.
+                root.used = 0;
             }
         }
         Owed::Nothing

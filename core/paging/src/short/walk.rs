@@ -51,6 +51,8 @@ pub struct GuestMapping {
     pub permissions: Permissions,
     /// The domain.
     pub domain: u8,
+    /// The first-level descriptor, if it alone says all this; 0 if there is another one, or none.
+    pub descriptor: u32,
 }
 
 /// Why a walk gives no mapping.
@@ -70,6 +72,8 @@ struct Leaf {
     size: MappingSize,
     domain: u8,
     attributes: Attributes,
+    /// The first-level descriptor that it is; 0 for a page.
+    descriptor: u32,
 }
 
 impl Leaf {
@@ -80,6 +84,7 @@ impl Leaf {
             size,
             domain,
             attributes,
+            descriptor: 0,
         }
     }
 
@@ -127,14 +132,7 @@ impl ShortRegime {
         if !self.control().mmu() {
             return Ok(self.flat(access));
         }
-        let leaf = self.find(access.address, |at| {
-            let word = read(at)?;
-            Some(if self.control().big_endian() {
-                word.swap_bytes()
-            } else {
-                word
-            })
-        })?;
+        let leaf = self.find(access.address, |at| Some(self.loaded(read(at)?)))?;
         let permissions = self.permissions(&leaf)?;
         if !permissions.of(access.by).allow(access.kind) {
             return Err(leaf.fault(ShortFaultKind::Permission));
@@ -149,7 +147,29 @@ impl ShortRegime {
             global: !leaf.attributes.not_global,
             permissions,
             domain: leaf.domain,
+            descriptor: leaf.descriptor,
         })
+    }
+
+    /// A descriptor as the CPU has it that loads it, of a word in memory.
+    fn loaded(&self, word: u32) -> u32 {
+        if self.control().big_endian() {
+            word.swap_bytes()
+        } else {
+            word
+        }
+    }
+
+    /// The sixteen first-level descriptors around the one for `address`, as a walk would load them; `None` if it
+    /// would not. `read` answers the sixteen words of guest memory from an aligned address on.
+    pub fn first_level_around(
+        &self,
+        address: u32,
+        read: impl Fn(Ipa) -> Option<[u32; 16]>,
+    ) -> Option<[u32; 16]> {
+        let at = self.first_level(address).filter(|_| self.control().mmu())?;
+        let words = read(Ipa::new(at.get() & !0x3f))?;
+        Some(words.map(|word| self.loaded(word)))
     }
 
     /// The leaf for `address`, if its access flag allows it to be used.
@@ -179,7 +199,11 @@ impl ShortRegime {
         if self.control().access_flag() && leaf.attributes.ap & 1 == 0 {
             return Err(leaf.fault(ShortFaultKind::AccessFlag));
         }
-        Ok(leaf)
+        let descriptor = match leaf.level() {
+            ShortLevel::First => raw,
+            ShortLevel::Second => 0,
+        };
+        Ok(Leaf { descriptor, ..leaf })
     }
 
     /// Where the first-level descriptor for `address` is; `None` if walks by its base register are
@@ -264,6 +288,7 @@ impl ShortRegime {
             global: true,
             permissions: Permissions::ALL,
             domain: 0,
+            descriptor: 0,
         }
     }
 }

@@ -275,7 +275,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             asid: asids.renew_quietly(&mut root.tag)?,
             domains,
         };
-        self.touch(number);
+        self.use_now(number);
         Some(found)
     }
 
@@ -339,6 +339,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// The root is used now, and with it its common one.
     fn touch(&mut self, number: usize) {
         self.clock += 1;
+        self.use_now(number);
+    }
+
+    /// The root is used as lately as any.
+    fn use_now(&mut self, number: usize) {
         self.roots[number].used = self.clock;
         if let Some(common) = self.roots[number].common {
             self.roots[common].used = self.clock;

@@ -140,6 +140,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// Maps a page. What was there goes.
     pub(super) fn put_page(&mut self, root: usize, leaf: &Leaf) -> Owed {
         let (table, owed) = self.table_for(root, leaf);
+        owed.and(self.put_second(root, table, leaf))
+    }
+
+    /// Maps a page by a table of a root that notes all about the leaf but its frame.
+    pub(super) fn put_second(&mut self, root: usize, table: usize, leaf: &Leaf) -> Owed {
         self.roots[root].doorbells |= leaf.doorbell;
         let (address, index) = (self.tables.address(table), second_index(leaf.at));
         let page = leaf.attributes.small_page(leaf.frame.get()).into_bits();
@@ -149,23 +154,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         state.frames |= frame_bit(frame_number(leaf.frame));
         if before == 0 {
             state.live += 1;
-            return owed;
+            return Owed::Nothing;
         }
         // Owed even if it is the same: an access that a present entry allows has failed.
-        owed.and(self.owed(root, leaf.at))
-    }
-
-    /// Whether the page of `at` is mapped by a table that exists; `None` if there is no table.
-    pub(super) fn page_is_free(&self, root: usize, at: u32) -> Option<bool> {
-        match self.entry(root, first_index(at)) {
-            Entry::Table(table, _) => {
-                let word = self
-                    .memory
-                    .word(self.tables.address(table), second_index(at));
-                Some(word == 0)
-            }
-            _ => None,
-        }
+        self.owed(root, leaf.at)
     }
 
     /// The table for a page of a root, and what is owed for a section that was in its place.

@@ -82,6 +82,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             let Some(owner) = &self.roots[root].owner else {
                 continue;
             };
+            // What is a copy is changed with its common one, and what is void is purged before it is used.
+            let own = || self.roots[root].has_own(first_index(at)) && self.is_purged(root);
+            if root >= Self::COMMON && !own() {
+                continue;
+            }
             let mine = asid.is_none_or(|asid| asid == owner.space.asid);
             if self.supersections >> root & 1 != 0 {
                 self.remove_supersection(root, at, mine);

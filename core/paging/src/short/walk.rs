@@ -51,8 +51,10 @@ pub struct GuestMapping {
     pub permissions: Permissions,
     /// The domain.
     pub domain: u8,
-    /// The first-level descriptor, if it alone says all this; 0 if there is another one, or none.
+    /// The descriptor of the page or the section, and where it is; 0 without the MMU.
     pub descriptor: u32,
+    /// Where it is.
+    pub descriptor_at: Ipa,
 }
 
 /// Why a walk gives no mapping.
@@ -72,8 +74,8 @@ struct Leaf {
     size: MappingSize,
     domain: u8,
     attributes: Attributes,
-    /// The first-level descriptor that it is; 0 for a page.
-    descriptor: u32,
+    /// The descriptor, and where it is.
+    descriptor: (u32, Ipa),
 }
 
 impl Leaf {
@@ -84,7 +86,7 @@ impl Leaf {
             size,
             domain,
             attributes,
-            descriptor: 0,
+            descriptor: (0, Ipa::new(0)),
         }
     }
 
@@ -147,12 +149,13 @@ impl ShortRegime {
             global: !leaf.attributes.not_global,
             permissions,
             domain: leaf.domain,
-            descriptor: leaf.descriptor,
+            descriptor: leaf.descriptor.0,
+            descriptor_at: leaf.descriptor.1,
         })
     }
 
     /// A descriptor as the CPU has it that loads it, of a word in memory.
-    fn loaded(&self, word: u32) -> u32 {
+    pub(crate) fn loaded(&self, word: u32) -> u32 {
         if self.control().big_endian() {
             word.swap_bytes()
         } else {
@@ -199,11 +202,13 @@ impl ShortRegime {
         if self.control().access_flag() && leaf.attributes.ap & 1 == 0 {
             return Err(leaf.fault(ShortFaultKind::AccessFlag));
         }
-        let descriptor = match leaf.level() {
-            ShortLevel::First => raw,
-            ShortLevel::Second => 0,
-        };
-        Ok(Leaf { descriptor, ..leaf })
+        Ok(match leaf.level() {
+            ShortLevel::First => Leaf {
+                descriptor: (raw, at),
+                ..leaf
+            },
+            ShortLevel::Second => leaf,
+        })
     }
 
     /// Where the first-level descriptor for `address` is; `None` if walks by its base register are
@@ -231,8 +236,8 @@ impl ShortRegime {
         let domain = table.domain();
         let second = |kind| fault(kind, ShortLevel::Second, domain);
         let offset = u64::from(address >> 12 & 0xff) * 4;
-        let raw = read(Ipa::new(table.address().get() | offset));
-        let raw = raw.ok_or(second(ShortFaultKind::ExternalOnWalk))?;
+        let at = Ipa::new(table.address().get() | offset);
+        let raw = read(at).ok_or(second(ShortFaultKind::ExternalOnWalk))?;
         let (base, size, attributes) = match SecondLevel::decode(raw) {
             SecondLevel::Fault => return Err(second(ShortFaultKind::Translation)),
             SecondLevel::Large(page) => (page.address(), MappingSize::Large, page.attributes()),
@@ -240,7 +245,10 @@ impl ShortRegime {
         };
         let pxn = table.pxn() && self.pxn == super::Pxn::Present;
         let attributes = Attributes { pxn, ..attributes };
-        Ok(Leaf::new(base, size, address, domain, attributes))
+        Ok(Leaf {
+            descriptor: (raw, at),
+            ..Leaf::new(base, size, address, domain, attributes)
+        })
     }
 
     /// Who may use the leaf, by its domain first. With the access flag enabled AP\[0\] is the flag,
@@ -289,6 +297,7 @@ impl ShortRegime {
             permissions: Permissions::ALL,
             domain: 0,
             descriptor: 0,
+            descriptor_at: Ipa::new(0),
         }
     }
 }

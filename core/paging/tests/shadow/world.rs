@@ -10,7 +10,6 @@ use hanok_paging::shadow::{
     HostMemory, Invalidation, Neighbours, Owed, Progress, Shadow, Window, frames,
 };
 use hanok_paging::short::{Access, AccessKind, Privilege, WalkError};
-use hanok_types::Ipa;
 
 const WINDOW_DESCRIPTOR: u32 = 0x7770_040e;
 
@@ -143,16 +142,10 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
         let asids = &mut self.asids[vcpu.cpu];
         let space = &self.spaces[space];
         let guest = &self.guest;
-        let read = |at: Ipa| {
-            let words =
-                std::array::from_fn(|word| guest.word(Ipa::new(at.get() + word as u64 * 4)));
-            words
-                .iter()
-                .all(Option::is_some)
-                .then(|| words.map(Option::unwrap_or_default))
-        };
         // Seldom it is not asked what may be kept.
-        while self.steps % 8 != 7 && vcpu.shadow.check_kept(space, read) == Progress::Again {}
+        while self.steps % 8 != 7
+            && vcpu.shadow.check_kept(space, |at| guest.words(at)) == Progress::Again
+        {}
         let mut tries = 0;
         loop {
             tries += 1;

@@ -144,8 +144,8 @@ pub struct Shadow<M, const ROOTS: usize, const TABLES: usize> {
     tables: Tables<TABLES>,
     /// Counts uses of roots and tables, to find the oldest.
     clock: u64,
-    /// The clock when everything was invalidated last.
-    voided: u64,
+    /// The roots that are no common ones and have no own entries of before the latest invalidation: a bit for each.
+    purged: u64,
     /// How many descriptors of the common roots [`Self::check_kept`] has looked at since.
     checked: usize,
     /// The root that each view had last: the kernel's, programs', and the kernel's while it is confined.
@@ -183,7 +183,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             supersections: 0,
             tables,
             clock: 0,
-            voided: 0,
+            purged: 0,
             checked: usize::MAX,
             latest: [None; 3],
             pool: 0,

@@ -66,9 +66,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
 
     /// Makes the own entries of an ASID's roots void: what is common has no ASID.
     fn invalidate_asid(&mut self, asid: u8) -> Owed {
-        for root in &mut self.roots[Self::COMMON..] {
+        for (number, root) in self.roots.iter_mut().enumerate().skip(Self::COMMON) {
             if root.owner.is_some_and(|owner| owner.space.asid == asid) {
-                root.purged = 0;
+                self.purged &= !(1 << number);
                 // Its tables are the first to be taken.
                 root.used = 0;
             }
@@ -78,13 +78,14 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
 
     fn invalidate_page(&mut self, at: u32, asid: Option<u8>) -> Owed {
         let mut owed = Owed::Nothing;
-        for root in numbers(self.holders.of(first_index(at))) {
+        // What is void already is purged before it is used.
+        let common = (1 << Self::COMMON) - 1;
+        for root in numbers(self.holders.of(first_index(at)) & (self.purged | common)) {
             let Some(owner) = &self.roots[root].owner else {
                 continue;
             };
-            // What is a copy is changed with its common one, and what is void is purged before it is used.
-            let own = || self.roots[root].has_own(first_index(at)) && self.is_purged(root);
-            if root >= Self::COMMON && !own() {
+            // What is a copy is changed with its common one.
+            if root >= Self::COMMON && !self.roots[root].has_own(first_index(at)) {
                 continue;
             }
             let mine = asid.is_none_or(|asid| asid == owner.space.asid);

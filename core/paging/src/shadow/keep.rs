@@ -11,7 +11,7 @@
 //! - Before [`Shadow::check_kept`] is done, or else all that is common is void, no root is entered.
 //! - The *source* of an entry of a common root is the guest's first-level descriptor that all in that megabyte stems
 //!   from, if there is one; else it is 0.
-//! - A root that was *purged* after the latest invalidation of everything has no own entries that are older.
+//! - A root that is *purged* has no own entries that are older than the latest invalidation of all of them.
 //! - The domains of a descriptor are part of it, and what a guest may do there is of the common root's owner. So DACR
 //!   may be another one than when the descriptor is read.
 
@@ -30,8 +30,7 @@ const GROUPS: usize = 8;
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
     /// Everything is invalidated: of what is common nothing is known to be right.
     pub(super) fn invalidate_all(&mut self) -> Owed {
-        self.clock += 1;
-        self.voided = self.clock;
+        self.purged = 0;
         self.checked = 0;
         Owed::Nothing
     }
@@ -134,7 +133,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
 
     /// Whether the own entries of a root are in force.
     pub(super) fn is_purged(&self, number: usize) -> bool {
-        self.roots[number].purged > self.voided
+        self.purged >> number & 1 != 0
     }
 
     /// Removes some of the own entries of a root; done if none is left, and it has what is common.
@@ -156,8 +155,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         self.roots[number].emptied();
         self.supersections &= !(1 << number);
         self.share_all(number);
-        self.clock += 1;
-        self.roots[number].purged = self.clock;
+        self.purged |= 1 << number;
         Progress::Done(())
     }
 }

@@ -122,22 +122,27 @@ impl Indices {
 
     /// The least of them from `first` on.
     pub fn next(&self, first: usize) -> Option<usize> {
-        self.next_beyond(&Self::EMPTY, first)
+        least(first, |number| self.words[number])
     }
 
     /// The least of them from `first` on that is none of the others.
     pub fn next_beyond(&self, others: &Self, first: usize) -> Option<usize> {
-        let mut mask = u32::MAX << (first % BITS);
-        // Not by iterators: what they become for T32 takes three times as long.
-        for number in first / BITS..ENTRIES / BITS {
-            let word = self.words[number] & !others.words[number] & mask;
-            if word != 0 {
-                return Some(number * BITS + word.trailing_zeros() as usize);
-            }
-            mask = u32::MAX;
-        }
-        None
+        least(first, |number| self.words[number] & !others.words[number])
     }
+}
+
+/// The least index from `first` on whose bit is set in these words.
+fn least(first: usize, word: impl Fn(usize) -> u32) -> Option<usize> {
+    let mut mask = u32::MAX << (first % BITS);
+    // Not by iterators: what they become for T32 takes three times as long.
+    for number in first / BITS..ENTRIES / BITS {
+        let word = word(number) & mask;
+        if word != 0 {
+            return Some(number * BITS + word.trailing_zeros() as usize);
+        }
+        mask = u32::MAX;
+    }
+    None
 }
 
 /// Which roots have something in each group of megabytes: a bit for each.
@@ -191,8 +196,6 @@ pub(super) struct Root {
     pub filled: Indices,
     /// The groups of descriptors of which one may be no copy of a common one: a bit for each.
     pub own: [u32; ENTRIES / GROUP / BITS],
-    /// The clock when its own entries were made to be all of what a guest may use; 0 if there may be others.
-    pub purged: u64,
     /// What the guest's descriptors were that the entries of a common root stem from, in a table as large as the root's.
     pub sources: Hpa,
     /// A bit for each megabyte of the host, modulo 64, to which a section may lead.
@@ -213,7 +216,6 @@ impl Root {
             owned: 0,
             filled: Indices::EMPTY,
             own: [0; _],
-            purged: 0,
             sources: Hpa::new(0),
             sections: 0,
             doorbells: false,

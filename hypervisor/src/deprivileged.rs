@@ -7,13 +7,13 @@ use crate::layout::take;
 use core::cell::OnceCell;
 use hanok_arch::HostContext;
 use hanok_arch::deprivileged::{
-    Code, CodePage, CodePages, Deprivileged, FRAMES, PAGES, Place, Slot, identity,
+    Code, CodePage, CodePages, Deprivileged, FRAMES, Member, PAGES, Place, Seat, Slot, identity,
 };
 use hanok_arm_common::frames::Frames;
 use hanok_arm_common::mmu::OwnTable;
 use hanok_hal::{Mutex, VmMemory};
 use hanok_paging::Stage1Attributes;
-use hanok_types::{Hpa, PAGE_SIZE};
+use hanok_types::{Hpa, PAGE_SIZE, VcpuId};
 
 /// The number of a VM's frames with doubtful words that are looked after at a time.
 const SLOTS: usize = 512;
@@ -54,16 +54,16 @@ impl<'a> Window<'a> {
 /// One VM's part, which its first vCPU makes.
 #[derive(Debug, Default)]
 pub struct VmPart {
-    code: OnceCell<&'static Mutex<Code>>,
+    shared: OnceCell<(&'static Mutex<Code>, &'static [Seat])>,
 }
 
 impl VmPart {
-    /// Completes the context of a vCPU of `unit` with this affinity.
+    /// Completes the context of the vCPU of `unit` with this number and affinity.
     pub fn complete(
         &self,
         context: &mut HostContext,
         unit: &VmUnit,
-        mpidr: u64,
+        (vcpu, mpidr): (VcpuId, u64),
         arena: &mut Arena,
         window: &mut Window<'_>,
     ) {
@@ -71,15 +71,8 @@ impl VmPart {
             return;
         };
         let name = &unit.vm.config().name;
-        if unit.vm.vcpus() > 1 {
-            refuse(format_args!(
-                "vm {name}: it has {} vCPUs, and without virtualization extensions a VM has one so far: \
-                 give it one",
-                unit.vm.vcpus()
-            ));
-        }
-        let code = *self.code.get_or_init(|| match code(unit, arena) {
-            Some(code) => code,
+        let (code, seats) = *self.shared.get_or_init(|| match shared(unit, arena) {
+            Some(shared) => shared,
             None => refuse(format_args!(
                 "vm {name}: no memory for what is known of its code"
             )),
@@ -93,7 +86,8 @@ impl VmPart {
         let frames = arena.put(Mutex::new(unsafe { Frames::new(block.start(), FRAMES, 0) }));
         let own = frames.and_then(|frames| {
             let identity = identity(mpidr as u32);
-            let mut own = Deprivileged::new(identity, code, frames, descriptor)?;
+            let member = Member::new(seats, vcpu.index());
+            let mut own = Deprivileged::new(identity, member, code, frames, descriptor)?;
             own.page_in_window = window.show(own.monitor.page());
             Some(own)
         });
@@ -106,8 +100,8 @@ impl VmPart {
     }
 }
 
-/// What is known of a VM's code: nothing.
-fn code(unit: &VmUnit, arena: &mut Arena) -> Option<&'static Mutex<Code>> {
+/// What is known of a VM's code: nothing; and the seats of its vCPUs, if it has several.
+fn shared(unit: &VmUnit, arena: &mut Arena) -> Option<(&'static Mutex<Code>, &'static [Seat])> {
     let mut pages = |memory: &hanok_arm_common::ram::GuestRam| {
         let count = memory.ipa().len().div_ceil(PAGE_SIZE) as usize;
         let all = arena.put_all(count, (0..count).map(|_| CodePage::default()))?;
@@ -125,5 +119,9 @@ fn code(unit: &VmUnit, arena: &mut Arena) -> Option<&'static Mutex<Code>> {
         unit.vm.config().rewritten,
         unit.vm.config().trampolines,
     )))?;
-    Some(code)
+    let seats: &[Seat] = match unit.vm.vcpus() {
+        1 => &[],
+        vcpus => arena.put_all(vcpus, (0..vcpus).map(|_| Seat::default()))?,
+    };
+    Some((code, seats))
 }

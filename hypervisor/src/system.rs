@@ -292,7 +292,7 @@ pub fn place_vcpus(
             #[cfg_attr(target_arch = "aarch64", expect(unused_mut))]
             let mut context = HostContext::new(hcr, aarch32, starting.cpu.stack);
             #[cfg(target_arch = "arm")]
-            part.complete(&mut context, unit, core.mpidr(), arena, &mut window);
+            part.complete(&mut context, unit, (id, core.mpidr()), arena, &mut window);
             let vcpu = arena.put(Vcpu::new(unit, core, context));
             let pcpu = starting.cpu.pcpu.as_mut();
             let (Some(pcpu), Some(vcpu)) = (pcpu, vcpu) else {

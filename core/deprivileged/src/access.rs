@@ -192,6 +192,12 @@ impl<H: Host> GuestAccess for Memory<'_, H> {
             return Err(Refusal::Again);
         }
         let bytes = value.to_le_bytes();
+        if let Some(bytes) = bytes.get(..count as usize)
+            && places[0].is_aligned(count.into())
+        {
+            // At once, as siblings may see it.
+            return self.checked(self.host.store(places[0], bytes));
+        }
         for (place, byte) in places.iter().zip(bytes).take(count as usize) {
             self.checked(self.host.store(*place, &[byte]))?;
         }

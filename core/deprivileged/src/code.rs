@@ -22,6 +22,8 @@ pub struct CodePage(u16);
 impl CodePage {
     const UNKNOWN: Self = Self(0);
     const CLEAN: Self = Self(u16::MAX);
+    /// It was clean, and is given up.
+    const LEAVING: Self = Self(u16::MAX - 1);
 
     fn of_slot(slot: usize) -> Self {
         u16::try_from(slot + 1).map_or(Self::UNKNOWN, Self)
@@ -29,7 +31,7 @@ impl CodePage {
 
     fn slot(self) -> Option<usize> {
         match self {
-            Self::CLEAN => None,
+            Self::CLEAN | Self::LEAVING => None,
             Self(number) => usize::from(number).checked_sub(1),
         }
     }
@@ -54,6 +56,8 @@ impl CodePages {
 pub(crate) enum Executability {
     /// Nothing is known: it is memory.
     Unknown,
+    /// It is write-protected, and nobody may execute it.
+    Closed,
     /// It is write-protected, and the kernel may execute it only confined, if at all.
     Doubtful,
     /// It is write-protected, and the kernel may execute it.
@@ -88,16 +92,26 @@ pub(crate) enum Proven {
     More,
     /// All entries of shadow tables that allow it to be written have to go first
     /// ([`Code::protected`]).
-    Protect(GuestPage),
-    /// All entries that lead to it have to go: it was put back, so that its slot can serve another
-    /// page.
-    Released(GuestPage),
+    Protect(GuestPage, Ticket),
+    /// This page has to be given up first, so that its slot can serve another one ([`Code::leave`]).
+    Leaves(GuestPage),
+    /// All entries that allow it to be executed have to go first ([`Code::settle`]).
+    Settles(GuestPage, Ticket),
     /// It may be executed.
     Sound,
     /// It may be executed, confined.
     Confined,
     /// It cannot be proven.
     Contradictory,
+}
+
+/// Names what has begun with a page, so that nobody ends what others have begun since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket(u32);
+
+impl Ticket {
+    /// That of nothing.
+    pub const NONE: Self = Self(0);
 }
 
 /// The frames of a VM that hold code of its kernel.
@@ -115,6 +129,9 @@ pub struct Code {
     triples: Option<u32>,
     /// Counts uses of slots.
     clock: u32,
+    /// The ticket that was given out last, and the one of clean pages that are given up.
+    given: Ticket,
+    leaving: Ticket,
 }
 
 impl Code {
@@ -137,6 +154,8 @@ impl Code {
             added,
             triples: None,
             clock: 0,
+            given: Ticket::NONE,
+            leaving: Ticket::NONE,
         }
     }
 
@@ -216,7 +235,8 @@ impl Code {
             CodePage::CLEAN => Executability::Sound,
             state => match state.slot().and_then(|slot| self.slots.get(slot)) {
                 Some(slot) if slot.stage == Stage::Sound => Executability::Sound,
-                _ => Executability::Doubtful,
+                Some(slot) if slot.stage == Stage::Doubtful => Executability::Doubtful,
+                _ => Executability::Closed,
             },
         }
     }
@@ -275,14 +295,40 @@ impl Code {
         self.slots.get(self.state(page).slot()?)
     }
 
-    /// All entries that allow `page` to be written have gone.
-    pub(crate) fn protected(&mut self, page: GuestPage) {
-        if let Some(index) = self.state(page).slot()
-            && let Some(slot) = self.slots.get_mut(index)
+    /// All entries that allow `page` to be written have gone, since this ticket was given out.
+    pub(crate) fn protected(&mut self, page: GuestPage, ticket: Ticket) {
+        if let Some(slot) = self.slot_mut(page)
             && slot.stage == Stage::Unprotected
+            && slot.ticket == ticket
         {
             slot.stage = Stage::Copied(0);
         }
+    }
+
+    /// All entries that allow `page` to be executed have gone, since this ticket was given out: it needs no
+    /// confinement any more.
+    pub(crate) fn settle(
+        &mut self,
+        host: &impl Host,
+        page: GuestPage,
+        ticket: Ticket,
+    ) -> Result<(), AccessError> {
+        let Some(index) = self.state(page).slot() else {
+            return Ok(());
+        };
+        match self.slots.get_mut(index) {
+            Some(slot) if slot.ticket == ticket => slot.settle(host, &self.traps),
+            _ => Ok(()),
+        }
+    }
+
+    fn slot_mut(&mut self, page: GuestPage) -> Option<&mut Slot> {
+        self.slots.get_mut(self.state(page).slot()?)
+    }
+
+    fn new_ticket(&mut self) -> Ticket {
+        self.given = Ticket(self.given.0.wrapping_add(1));
+        self.given
     }
 
     /// Does a piece of the work before the kernel can execute `place` of `page`, which is memory; no
@@ -294,21 +340,26 @@ impl Code {
         place: Option<Place>,
     ) -> Result<Proven, AccessError> {
         let state = self.state(page);
-        if state == CodePage::CLEAN {
-            return Ok(Proven::Sound);
+        match state {
+            CodePage::CLEAN => return Ok(Proven::Sound),
+            CodePage::LEAVING => return Ok(Proven::Leaves(page)),
+            _ => {}
         }
         let Some(index) = state.slot() else {
-            return self.begin(host, page);
+            return Ok(self.begin(page));
         };
         self.clock = self.clock.wrapping_add(1);
         let Some(slot) = self.slots.get_mut(index) else {
             return Ok(Proven::Contradictory);
         };
         slot.used = self.clock;
-        if slot.stage == Stage::Unprotected {
-            return Ok(Proven::Protect(page));
+        match slot.stage {
+            Stage::Unprotected => return Ok(Proven::Protect(page, slot.ticket)),
+            Stage::Leaving { .. } => return Ok(Proven::Leaves(page)),
+            _ => {}
         }
         Ok(match slot.work(host, &mut self.traps, place)? {
+            Work::More if slot.stage == Stage::Settling => Proven::Settles(page, slot.ticket),
             Work::More => Proven::More,
             Work::Contradictory => Proven::Contradictory,
             Work::Done if slot.stage == Stage::Sound => Proven::Sound,
@@ -321,44 +372,63 @@ impl Code {
         })
     }
 
-    /// Takes over a word of `page` that the guest has just written. If it answers `false`, what is known of
-    /// the page does not hold any more, and it has to be released.
-    pub(crate) fn written(
+    /// Stores bytes of the guest's in a word of `page`, from `offset` on. It answers `false`, and has stored nothing, if
+    /// what is known of the page would not hold any more: it has to be given up before.
+    pub(crate) fn store(
         &mut self,
         host: &impl Host,
         page: GuestPage,
         offset: u32,
+        bytes: &[u8],
     ) -> Result<bool, AccessError> {
-        let word = |offset: u32| host.word(Ipa::new(page.start().get() + u64::from(offset)));
-        let offset = offset & 0xffc;
-        let state = self.state(page);
-        if state == CodePage::UNKNOWN {
-            return Ok(true);
+        let at = Ipa::new(page.start().get() + u64::from(offset));
+        if !self.is_known(page) {
+            return host.store(at, bytes).map(|()| true);
         }
+        let word = host.word(Ipa::new(at.get() & !3))?;
+        let mut after = word.to_le_bytes();
+        let places = after.iter_mut().skip((offset % 4) as usize);
+        places.zip(bytes).for_each(|(place, byte)| *place = *byte);
+        if !self.tolerates(host, page, offset & !3, u32::from_le_bytes(after))? {
+            return Ok(false);
+        }
+        let stored = host.store(at, bytes);
+        if stored.is_err() {
+            // Its slot says that it was.
+            let _ticket = self.leave(page);
+        }
+        stored.map(|()| true)
+    }
+
+    /// Whether what is known of `page` still holds when the word at `offset` becomes `after`.
+    fn tolerates(
+        &mut self,
+        host: &impl Host,
+        page: GuestPage,
+        offset: u32,
+        after: u32,
+    ) -> Result<bool, AccessError> {
+        let word = |at: u32| match at {
+            _ if at == offset => Ok(after),
+            _ => host.word(Ipa::new(page.start().get() + u64::from(at))),
+        };
         // A trap that stands for what is behind it, too, is looked at again with that.
         for at in (offset.saturating_sub(4 * BEHIND_CROSSING_LOAD)..=offset).step_by(4) {
             if is_crossing_load(word(at)?) {
                 return Ok(false);
             }
         }
-        if state == CodePage::CLEAN {
+        if self.state(page) == CodePage::CLEAN {
             let before = offset.checked_sub(4).map(word).transpose()?;
             let behind = (offset < 0xffc).then(|| word(offset + 4)).transpose()?;
-            return Ok(!is_part_of_doubt(before, word(offset)?, behind));
+            return Ok(!is_part_of_doubt(before, after, behind));
         }
-        let raw = word(offset)?;
-        let slot = state.slot().and_then(|index| self.slots.get_mut(index));
-        Ok(slot.is_some_and(|slot| slot.written(offset, raw)))
+        let slot = self.slot_mut(page);
+        Ok(slot.is_some_and(|slot| slot.written(offset, after)))
     }
 
-    /// Whether there is proven code in the word at `offset` of a page.
-    pub(crate) fn holds_code(&self, page: GuestPage, offset: u32) -> bool {
-        self.slot(page).is_some_and(|slot| slot.holds_code(offset))
-    }
-
-    /// Takes a slot for `page`: a free one, or the one that was used longest ago, whose frame is put
-    /// back.
-    fn begin(&mut self, host: &impl Host, page: GuestPage) -> Result<Proven, AccessError> {
+    /// Takes a slot for `page`, a free one; or else the one that was used longest ago has to become free.
+    fn begin(&mut self, page: GuestPage) -> Proven {
         let now = self.clock;
         let age = |slot: &Slot| match slot.page {
             None => u32::MAX,
@@ -366,28 +436,62 @@ impl Code {
         };
         let oldest = (0..self.slots.len()).max_by_key(|index| age(&self.slots[*index]));
         let Some(index) = oldest else {
-            return Ok(Proven::Contradictory);
+            return Proven::Contradictory;
         };
         if let Some(old) = self.slots[index].page {
-            self.release(host, old)?;
-            return Ok(Proven::Released(old));
+            return Proven::Leaves(old);
         }
-        self.slots[index].begin(page);
+        let ticket = self.new_ticket();
+        self.slots[index].begin(page, ticket);
         self.set_state(page, CodePage::of_slot(index));
-        Ok(Proven::Protect(page))
+        Proven::Protect(page, ticket)
     }
 
-    /// Puts back what the guest wrote in `page`, of which nothing is known from then on. All entries
-    /// that let the kernel execute it have to go.
-    pub(crate) fn release(&mut self, host: &impl Host, page: GuestPage) -> Result<(), AccessError> {
-        if let Some(index) = self.state(page).slot()
-            && let Some(slot) = self.slots.get_mut(index)
-        {
-            slot.restore(host, &self.traps)?;
-            slot.page = None;
+    /// Begins to give `page` up, which nobody may execute from now on; `None` if nothing is known of it. When all
+    /// entries have gone that allow it to be executed, [`Self::release`] ends it.
+    pub(crate) fn leave(&mut self, page: GuestPage) -> Option<Ticket> {
+        match self.state(page) {
+            CodePage::UNKNOWN => return None,
+            CodePage::LEAVING => return Some(self.leaving),
+            CodePage::CLEAN => {
+                self.leaving = self.new_ticket();
+                self.set_state(page, CodePage::LEAVING);
+                return Some(self.leaving);
+            }
+            _ => {}
+        }
+        let ticket = self.new_ticket();
+        let slot = self.slot_mut(page)?;
+        if !matches!(slot.stage, Stage::Leaving { .. }) {
+            slot.leave(ticket);
+        }
+        Some(slot.ticket)
+    }
+
+    /// Puts back what the guest wrote in `page`, of which nothing is known from then on, if it was not done, or
+    /// begun anew, since this ticket was given out. Answers whether nothing is known of it.
+    pub(crate) fn release(
+        &mut self,
+        host: &impl Host,
+        page: GuestPage,
+        ticket: Ticket,
+    ) -> Result<bool, AccessError> {
+        match self.state(page) {
+            CodePage::UNKNOWN => return Ok(true),
+            CodePage::CLEAN => return Ok(false),
+            CodePage::LEAVING if self.leaving != ticket => return Ok(false),
+            CodePage::LEAVING => {}
+            state => {
+                let slot = state.slot().and_then(|index| self.slots.get_mut(index));
+                let Some(slot) = slot.filter(|slot| slot.is_leaving(ticket)) else {
+                    return Ok(false);
+                };
+                slot.restore(host, &self.traps)?;
+                slot.page = None;
+            }
         }
         self.set_state(page, CodePage::UNKNOWN);
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -409,8 +513,8 @@ mod tests {
         fn set_word(&self, at: Ipa, _: u32) -> Result<(), AccessError> {
             Err(AccessError::NoMemory(at))
         }
-        fn store(&self, at: Ipa, _: &[u8]) -> Result<(), AccessError> {
-            Err(AccessError::NoMemory(at))
+        fn store(&self, _: Ipa, _: &[u8]) -> Result<(), AccessError> {
+            Ok(())
         }
         fn synchronize_fetches(&self) {}
         fn clean(&self, _: Ipa) {}
@@ -423,6 +527,7 @@ mod tests {
         fn is_writable(&self, _: Ipa) -> bool {
             true
         }
+        fn kick(&self, _: usize) {}
     }
 
     #[test]
@@ -434,7 +539,11 @@ mod tests {
         let pages = CodePages::new(span, Box::leak(vec![CodePage::CLEAN].into_boxed_slice()));
         let mut code = Code::new([Some(pages), None], &mut [], true, None);
         let page = GuestPage::of(Ipa::new(0)).expect("a page");
-        let holds = [0, 4, 8, 12, 16, 20].map(|offset| code.written(&host, page, offset).ok());
+        let mut store = |offset: u32| {
+            let same = host.0[offset as usize / 4].to_le_bytes();
+            code.store(&host, page, offset, &same).ok()
+        };
+        let holds = [0, 4, 8, 12, 16, 20].map(&mut store);
         let expected = [true, false, false, false, false, true];
         assert_eq!(holds, expected.map(Some));
     }

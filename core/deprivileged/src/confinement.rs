@@ -45,6 +45,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             by: privilege(self.cpu.mode()),
         };
         let code = code.lock();
+        // A sibling may have given the page up meanwhile.
+        let (pc, psr) = (self.registers.pc, self.registers.psr);
+        let place = place(pc, psr.thumb(), ItState::from_bits(psr.it()));
+        if !place.is_some_and(|place| code.is_proven(page, place)) {
+            return Answer::Resume;
+        }
         let view = View::new(host, &code, Executable::Only(page));
         let found = found.copied();
         let found = found.or_else(|| walk_code(&space.regime, &access, &view).ok());
@@ -91,7 +97,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 }
                 proven
             }
-            Executability::Unknown => false,
+            Executability::Unknown | Executability::Closed => false,
         }
     }
 

@@ -6,12 +6,13 @@ use crate::code::Code;
 use crate::decoded::Meaning;
 use crate::host::Host;
 use crate::monitor::Monitor;
+use crate::siblings::Change;
 use crate::translation::{fault, regime, wants_long};
 use crate::view::{Executable, View};
 use hanok_abi::trap;
 use hanok_cpu32::{
     CacheOperation, Conduit, DataCacheAction, DataCachePlace, Exception, MmuOperation, Outcome,
-    Rights, TlbOperation, TlbScope, Translation,
+    Reach, Rights, TlbOperation, TlbScope, Translation,
 };
 use hanok_decode::aarch32::{Condition, Encoding, Isa, ItState};
 use hanok_hal::{Mutex, TableMemory};
@@ -220,7 +221,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             | Outcome::FloatingPoint
             | Outcome::Event => Answer::Resume,
             Outcome::Mmu(MmuOperation::Changed(_)) => Answer::Resume,
-            Outcome::Mmu(MmuOperation::Tlb(operation)) => self.invalidate(operation),
+            Outcome::Mmu(MmuOperation::Tlb(operation)) => self.invalidate(operation, host),
             Outcome::Mmu(MmuOperation::Translate(wanted)) => self.translate(&wanted, code, host),
             Outcome::Cache(operation) => self.maintain(operation, code, host),
             Outcome::Wait(wait) => Answer::Wait(wait),
@@ -231,14 +232,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         }
     }
 
-    fn invalidate(&mut self, operation: TlbOperation) -> Answer {
-        let owed = self.shadow.invalidate(match operation.scope {
+    fn invalidate(&mut self, operation: TlbOperation, host: &impl Host) -> Answer {
+        let what = match operation.scope {
             TlbScope::All => Invalidation::All,
             TlbScope::Asid(asid) => Invalidation::Asid(asid),
             TlbScope::Address { page, asid } => Invalidation::Page { at: page, asid },
             TlbScope::AddressAllAsids { page } => Invalidation::PageOfAllAsids { at: page },
-        });
+        };
+        let owed = self.shadow.invalidate(what);
         self.owe(owed);
+        if operation.reach == Reach::InnerShareable {
+            self.tell(Change::Invalidate(what), host);
+        }
         Answer::Resume
     }
 

@@ -1,9 +1,10 @@
 //! Aborts: of the shadow tables, and of the guest's own.
 
 use crate::answer::{Answer, Device, Stopped, Trap};
-use crate::code::{Code, Proven};
+use crate::code::{Code, Proven, Ticket};
 use crate::host::Host;
 use crate::monitor::Monitor;
+use crate::siblings::Change;
 use crate::slot::place;
 use crate::translation::{fault, privilege, regime, walk_code};
 use crate::view::{Executable, View};
@@ -11,7 +12,7 @@ use crate::window::Place;
 use hanok_cpu32::{Exception, Fault, FaultStatus};
 use hanok_decode::aarch32::{ItState, is_wide};
 use hanok_hal::{AccessError, Mutex, TableMemory};
-use hanok_paging::shadow::{Filled, FrameLoss, HostMemory, Invalidation, Neighbours};
+use hanok_paging::shadow::{Filled, FrameLoss, HostMemory, Neighbours};
 use hanok_paging::short::{
     Access, AccessKind, GuestMapping, Privilege, ShortFaultKind, ShortLevel, WalkError,
 };
@@ -232,20 +233,68 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         code: &Mutex<Code>,
         host: &impl Host,
     ) -> Answer {
-        let released = code.lock().release(host, page);
-        if let Err(error) = released {
-            return failed(error);
+        match self.give_up(page, code, host) {
+            Ok(true) => {}
+            Ok(false) => return Answer::Resume,
+            Err(error) => return failed(error),
         }
         if self.confined == Some(page) {
             self.leave_confinement();
         }
         if self.forgetting.take().is_some() {
             // The second page of one instruction: there is one search at a time, so all entries go.
-            let owed = self.shadow.invalidate(Invalidation::All);
-            self.owe(owed);
+            self.shadow.clear();
             return Answer::Resume;
         }
         self.begin(host, page, FrameLoss::KernelExecute, code)
+    }
+
+    /// Gives a page up, which no sibling executes any more. Answers `false` if it has to be tried once more.
+    fn give_up(
+        &self,
+        page: GuestPage,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Result<bool, AccessError> {
+        let frame = host.frame(page.start())?;
+        let Some(ticket) = code.lock().leave(page) else {
+            return Ok(true);
+        };
+        self.tell(Change::Forget(frame, FrameLoss::KernelExecute), host);
+        code.lock().release(host, page, ticket)
+    }
+
+    /// No sibling writes to a page any more that is to be executed, and this vCPU does not after its search.
+    fn protect(
+        &mut self,
+        page: GuestPage,
+        ticket: Ticket,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Answer {
+        match host.frame(page.start()) {
+            Ok(frame) => self.tell(Change::Forget(frame, FrameLoss::Write), host),
+            Err(error) => return failed(error),
+        }
+        self.protecting = Some((page, ticket));
+        self.begin(host, page, FrameLoss::Write, code)
+    }
+
+    /// A page needs no confinement any more.
+    fn settle_page(
+        &mut self,
+        page: GuestPage,
+        ticket: Ticket,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Answer {
+        match host.frame(page.start()) {
+            Ok(frame) => self.tell(Change::Forget(frame, FrameLoss::KernelExecute), host),
+            Err(error) => return failed(error),
+        }
+        self.leave_confinement();
+        let settled = code.lock().settle(host, page, ticket);
+        settled.map_or_else(failed, |()| Answer::Resume)
     }
 
     fn begin(
@@ -402,8 +451,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         match proven {
             Err(error) => failed(error),
             Ok(Proven::More) => Answer::Resume,
-            Ok(Proven::Protect(page)) => self.begin(host, page, FrameLoss::Write, code),
-            Ok(Proven::Released(page)) => self.begin(host, page, FrameLoss::KernelExecute, code),
+            Ok(Proven::Protect(page, ticket)) => self.protect(page, ticket, code, host),
+            Ok(Proven::Leaves(page)) => self.written(page, code, host),
+            Ok(Proven::Settles(page, ticket)) => self.settle_page(page, ticket, code, host),
             Ok(Proven::Sound) => {
                 self.leave_confinement();
                 Answer::Resume

@@ -18,7 +18,7 @@ pub trait Host {
     /// Sets the aligned word at `at`, in memory that the guest may write or not, and makes it visible
     /// to fetches, once [`Self::synchronize_fetches`] is done.
     fn set_word(&self, at: Ipa, value: u32) -> Result<(), AccessError>;
-    /// Stores bytes, as the guest would.
+    /// Stores bytes, as the guest would: two or four that are aligned to their number at once.
     fn store(&self, at: Ipa, bytes: &[u8]) -> Result<(), AccessError>;
     /// Makes all CPUs fetch instructions as they are in memory now.
     fn synchronize_fetches(&self);
@@ -31,4 +31,6 @@ pub trait Host {
     fn section(&self, at: Ipa) -> Option<Hpa>;
     /// Whether the guest may write the memory at `at`.
     fn is_writable(&self, at: Ipa) -> bool;
+    /// Interrupts the vCPU with this number, if its guest runs.
+    fn kick(&self, vcpu: usize);
 }

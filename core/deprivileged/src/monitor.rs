@@ -1,10 +1,11 @@
 //! One vCPU's monitor.
 
 use crate::answer::{Answer, Trap};
-use crate::code::Code;
+use crate::code::{Code, Ticket};
 use crate::decoded::Decoded;
 use crate::host::Host;
 use crate::page::PageState;
+use crate::siblings::{Change, Member};
 use crate::translation::{privilege, regime};
 use crate::window::Place;
 use hanok_cpu32::{
@@ -13,7 +14,7 @@ use hanok_cpu32::{
 use hanok_decode::Psr;
 use hanok_hal::{AccessError, Mutex, TableMemory};
 use hanok_paging::shadow::{
-    AsidPool, Forgetting, FrameLoss, GuestSpace, HardwareRoot, Invalidation, Owed, Progress, Shadow,
+    AsidPool, Forgetting, FrameLoss, GuestSpace, HardwareRoot, Owed, Progress, Shadow,
 };
 use hanok_paging::short::ShortRegime;
 use hanok_types::{GuestPage, Hpa};
@@ -46,8 +47,12 @@ pub struct Monitor<M, const ROOTS: usize, const TABLES: usize> {
     pub fetched: Option<u32>,
     pub(crate) decoded: Decoded,
     pub(crate) page: PageState,
-    /// A frame of which the shadow tables say too much, and the page.
-    pub(crate) forgetting: Option<(Forgetting, GuestPage)>,
+    /// A frame of which the shadow tables say too much.
+    pub(crate) forgetting: Option<Forgetting>,
+    /// The page that is protected then.
+    pub(crate) protecting: Option<(GuestPage, Ticket)>,
+    /// The vCPU among its siblings.
+    pub(crate) member: Member,
 }
 
 /// Whether the guest can be entered.
@@ -63,8 +68,8 @@ pub enum Ready {
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
     /// The monitor of a vCPU that is off. `None` if `memory` has not enough frames for the tables.
     ///
-    /// `descriptor` is the first-level descriptor of the window.
-    pub fn new(identity: Identity, memory: M, descriptor: u32) -> Option<Self> {
+    /// `descriptor` is the first-level descriptor of the window, and `member` the vCPU among those of its VM.
+    pub fn new(identity: Identity, memory: M, descriptor: u32, member: Member) -> Option<Self> {
         let window = Place::FIRST;
         let mut shadow = Shadow::new(memory, window.window(descriptor))?;
         let page = PageState::new(shadow.memory_mut().allocate(1)?);
@@ -83,6 +88,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             decoded: Decoded::NONE,
             page,
             forgetting: None,
+            protecting: None,
+            member,
         })
     }
 
@@ -99,9 +106,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         self.confined = None;
         self.open = None;
         self.forgetting = None;
+        self.protecting = None;
         self.owe(Owed::Everything);
-        let owed = self.shadow.invalidate(Invalidation::All);
-        self.owe(owed);
+        self.shadow.clear();
     }
 
     pub(crate) fn owe(&mut self, owed: Owed) {
@@ -188,7 +195,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
 
     /// The table with which the guest, whose memory is `host`, is to be entered, on the CPU with these ASIDs.
     pub fn ready(&mut self, asids: &mut AsidPool, host: &impl Host) -> Ready {
-        if self.forgetting.is_some() {
+        if self.forgetting.is_some() || !self.catch_up() {
             return Ready::Again;
         }
         self.settle_again();
@@ -198,11 +205,15 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         if kept == Progress::Again {
             return Ready::Again;
         }
+        self.show_page();
         match self.shadow.enter(&space, privilege(self.cpu.mode()), asids) {
             Progress::Again => Ready::Again,
+            Progress::Done(root) if !self.member.enter() => {
+                self.owe(root.owed);
+                Ready::Again
+            }
             Progress::Done(root) => {
                 let owed = core::mem::replace(&mut self.owed, Owed::Nothing).and(root.owed);
-                self.show_page();
                 Ready::Yes(HardwareRoot { owed, ..root })
             }
         }
@@ -216,20 +227,42 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         loss: FrameLoss,
     ) -> Result<(), AccessError> {
         let frame = host.frame(page.start())?;
-        self.forgetting = Some((Forgetting::new(frame, loss), page));
+        self.forgetting = Some(Forgetting::new(frame, loss));
         Ok(())
     }
 
     /// Goes on with the search. Answers whether it has ended.
     pub fn go_on_forgetting(&mut self, code: &Mutex<Code>) -> bool {
-        let Some((search, page)) = &mut self.forgetting else {
-            return true;
-        };
-        if self.shadow.forget(search) == Progress::Again {
-            return false;
+        if let Some(search) = &mut self.forgetting {
+            if self.shadow.forget(search) == Progress::Again {
+                return false;
+            }
+            self.forgetting = None;
         }
-        code.lock().protected(*page);
-        self.forgetting = None;
+        if let Some((page, ticket)) = self.protecting.take() {
+            code.lock().protected(page, ticket);
+        }
         true
+    }
+
+    /// Makes a change that a sibling has left. Answers whether there was none.
+    fn catch_up(&mut self) -> bool {
+        match self.member.take() {
+            None => return true,
+            Some(Change::Invalidate(what)) => {
+                let owed = self.shadow.invalidate(what);
+                self.owe(owed);
+            }
+            Some(Change::Forget(frame, loss)) => {
+                self.forgetting = Some(Forgetting::new(frame, loss));
+            }
+            Some(Change::Everything) => self.shadow.clear(),
+        }
+        false
+    }
+
+    /// Leaves a change for all siblings, none of which runs its guest as before when this returns.
+    pub(crate) fn tell(&self, change: Change, host: &impl Host) {
+        self.member.tell(change, host);
     }
 }

@@ -1,5 +1,6 @@
 //! A frame with doubtful words: what is proven about it, and what was rewritten in it.
 
+use crate::code::Ticket;
 use crate::host::Host;
 use crate::traps::Traps;
 use hanok_abi::crossing::{crossing_load, crossing_original};
@@ -30,8 +31,15 @@ pub(crate) enum Stage {
     Looking,
     /// It has doubtful words.
     Doubtful,
+    /// It had doubtful words, all of which are proven now. Indirect branches are still traps.
+    Settling,
     /// It had doubtful words, all of which are proven now.
     Sound,
+    /// It is given up.
+    Leaving {
+        /// Whether its words were copied.
+        copied: bool,
+    },
 }
 
 /// What a piece of work led to.
@@ -52,6 +60,8 @@ pub(crate) enum Work {
 pub struct Slot {
     pub(crate) page: Option<GuestPage>,
     pub(crate) stage: Stage,
+    /// What has begun with the frame.
+    pub(crate) ticket: Ticket,
     /// When it was used last.
     pub(crate) used: u32,
     /// What the guest wrote.
@@ -71,6 +81,7 @@ impl Slot {
     pub const EMPTY: Self = Self {
         page: None,
         stage: Stage::Unprotected,
+        ticket: Ticket::NONE,
         used: 0,
         words: [0; WORDS],
         doubts: Doubts::new(),
@@ -81,8 +92,9 @@ impl Slot {
     };
 
     /// Begins with another frame.
-    pub(crate) fn begin(&mut self, page: GuestPage) {
+    pub(crate) fn begin(&mut self, page: GuestPage, ticket: Ticket) {
         self.page = Some(page);
+        self.ticket = ticket;
         self.stage = Stage::Unprotected;
         self.doubts = Doubts::new();
         self.proof = FrameProof::new(0, AfterCall::Stop);
@@ -100,7 +112,7 @@ impl Slot {
 
     /// What the guest wrote in a word, if it may be another one in memory.
     pub(crate) fn word(&self, offset: u32) -> Option<u32> {
-        let copied = matches!(self.stage, Stage::Doubtful | Stage::Sound);
+        let copied = self.is_copied();
         let word = self.words.get((offset / 4) as usize).copied();
         word.filter(|_| copied)
     }
@@ -117,13 +129,14 @@ impl Slot {
             return Ok(Work::Contradictory);
         };
         match self.stage {
-            Stage::Unprotected => Ok(Work::More),
+            Stage::Unprotected | Stage::Leaving { .. } => Ok(Work::More),
             Stage::Copied(next) => self.copy(host, traps, start, next),
             Stage::Looking => Ok(self.look()),
             Stage::Doubtful => match place {
                 Some(place) => self.prove(host, traps, start, place),
                 None => Ok(Work::Contradictory),
             },
+            Stage::Settling => Ok(Work::More),
             Stage::Sound => Ok(Work::Done),
         }
     }
@@ -183,22 +196,30 @@ impl Slot {
         ready && !self.unfinished && self.proof.is_proven(place, &self.words)
     }
 
-    /// Takes over the word at `offset`, which the guest has just written. Answers whether all that is known of
-    /// the frame still holds.
+    /// Takes over the word at `offset`, which the guest writes. Answers whether all that is known of the frame still
+    /// holds with it.
     pub(crate) fn written(&mut self, offset: u32, raw: u32) -> bool {
-        let ready = matches!(self.stage, Stage::Doubtful | Stage::Sound);
-        if !ready || self.holds_code(offset) {
-            return false;
+        let index = (offset / 4) as usize;
+        match self.stage {
+            Stage::Unprotected => return true,
+            // It is copied later.
+            Stage::Copied(next) if index >= next => return true,
+            Stage::Settling | Stage::Leaving { .. } => return false,
+            _ if self.holds_code(offset) => return false,
+            Stage::Copied(_) | Stage::Looking | Stage::Doubtful | Stage::Sound => {}
         }
-        if let Some(place) = self.words.get_mut((offset / 4) as usize) {
+        if let Some(place) = self.words.get_mut(index) {
             *place = raw;
         }
+        if let Stage::Copied(_) = self.stage {
+            return true;
+        }
         self.doubts.update(offset / 4, &self.words);
-        self.stage == Stage::Doubtful || self.proof.verdict(&self.doubts) == Verdict::Executable
+        self.stage != Stage::Sound || self.proof.verdict(&self.doubts) == Verdict::Executable
     }
 
     /// Whether there is proven code in the word at `offset`, so that it must not be written.
-    pub(crate) fn holds_code(&self, offset: u32) -> bool {
+    fn holds_code(&self, offset: u32) -> bool {
         self.proof.is_code(offset & !3) || self.proof.is_code(offset & !3 | 2)
     }
 
@@ -226,8 +247,7 @@ impl Slot {
             return Ok(Work::More);
         }
         if self.proof.verdict(&self.doubts) == Verdict::Executable {
-            self.release_branches(host, traps, start)?;
-            self.stage = Stage::Sound;
+            self.stage = Stage::Settling;
         }
         // The place itself is asked for again, since it may not have been followed yet.
         Ok(Work::More)
@@ -265,17 +285,36 @@ impl Slot {
         Ok(())
     }
 
-    /// Puts the indirect branches back, as the frame is confined no longer.
-    fn release_branches(
-        &mut self,
-        host: &impl Host,
-        traps: &Traps,
-        start: Ipa,
-    ) -> Result<(), AccessError> {
-        self.put_back(host, traps, start, |slot, offset| {
-            let site = slot.proof.site(offset, &slot.words, Execution::Confined);
-            site.is_some_and(|site| site.cause == Cause::IndirectBranch)
-        })
+    /// Puts the indirect branches back, if the frame is to be confined no longer.
+    pub(crate) fn settle(&mut self, host: &impl Host, traps: &Traps) -> Result<(), AccessError> {
+        if let (Stage::Settling, Some(page)) = (self.stage, self.page) {
+            self.put_back(host, traps, page.start(), |slot, offset| {
+                let site = slot.proof.site(offset, &slot.words, Execution::Confined);
+                site.is_some_and(|site| site.cause == Cause::IndirectBranch)
+            })?;
+            self.stage = Stage::Sound;
+        }
+        Ok(())
+    }
+
+    /// Begins to give the frame up.
+    pub(crate) fn leave(&mut self, ticket: Ticket) {
+        let copied = self.is_copied();
+        (self.stage, self.ticket) = (Stage::Leaving { copied }, ticket);
+    }
+
+    /// Whether it is given up since this ticket was given out.
+    pub(crate) fn is_leaving(&self, ticket: Ticket) -> bool {
+        matches!(self.stage, Stage::Leaving { .. }) && self.ticket == ticket
+    }
+
+    /// Whether its words are what the guest wrote.
+    fn is_copied(&self) -> bool {
+        match self.stage {
+            Stage::Doubtful | Stage::Settling | Stage::Sound => true,
+            Stage::Leaving { copied } => copied,
+            Stage::Unprotected | Stage::Copied(_) | Stage::Looking => false,
+        }
     }
 
     /// Puts back all that the guest wrote.

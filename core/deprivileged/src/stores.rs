@@ -14,10 +14,13 @@ use hanok_decode::aarch32::{
     Contents, Encoding, ItState, LoadStore, Piece, Register, Slot, load_store,
 };
 use hanok_hal::{Mutex, TableMemory};
-use hanok_types::{GuestPage, Ipa};
+use hanok_types::{Address, GuestPage, Ipa};
 
 /// The most words that one instruction stores of core registers.
 const PIECES: usize = 16;
+
+/// How often a page is given up for one store.
+const TRIES: u32 = 4;
 
 /// Where the bytes of the pieces of a store go.
 struct Places {
@@ -157,35 +160,30 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             };
             let count = piece.general.width.bytes().min(4) as usize;
             let mut bytes = value.to_le_bytes();
-            if let Some(bytes) = bytes.get_mut(..count)
-                && psr.big_endian()
-            {
+            let Some(bytes) = bytes.get_mut(..count) else {
+                continue;
+            };
+            if psr.big_endian() {
                 bytes.reverse();
             }
-            for (at, byte) in place.iter().zip(bytes).take(count) {
-                self.store_byte(*at, byte, code, host)?;
+            if place[0].is_aligned(count as u64) {
+                // At once, as siblings may see it.
+                self.store_bytes(place[0], bytes, code, host)?;
+                continue;
+            }
+            for (at, byte) in place.iter().zip(bytes.chunks(1)) {
+                self.store_bytes(*at, byte, code, host)?;
             }
         }
         Ok(())
     }
 
-    fn release(
-        &mut self,
-        page: GuestPage,
-        code: &Mutex<Code>,
-        host: &impl Host,
-    ) -> Result<(), Answer> {
-        match self.written(page, code, host) {
-            Answer::Resume => Ok(()),
-            answer => Err(answer),
-        }
-    }
-
-    /// Stores a byte. If it changes what is known of its page's code, the page becomes plain memory before.
-    fn store_byte(
+    /// Stores bytes in one word. If they change what is known of its page's code, the page becomes plain memory
+    /// before.
+    fn store_bytes(
         &mut self,
         at: Ipa,
-        byte: u8,
+        bytes: &[u8],
         code: &Mutex<Code>,
         host: &impl Host,
     ) -> Result<(), Answer> {
@@ -193,16 +191,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             return Ok(());
         };
         let offset = at.get() as u32 & 0xfff;
-        if code.lock().holds_code(page, offset) {
-            self.release(page, code, host)?;
+        for _ in 0..TRIES {
+            let stored = code.lock().store(host, page, offset, bytes);
+            if stored.map_err(failed)? {
+                return Ok(());
+            }
+            match self.written(page, code, host) {
+                Answer::Resume => {}
+                answer => return Err(answer),
+            }
         }
-        host.store(at, &[byte]).map_err(failed)?;
-        let holds = code.lock().written(host, page, offset).map_err(failed)?;
-        if holds {
-            Ok(())
-        } else {
-            self.release(page, code, host)
-        }
+        // Siblings make code of it again and again: the guest tries once more.
+        Err(Answer::Resume)
     }
 }
 

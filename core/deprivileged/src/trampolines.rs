@@ -44,6 +44,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     /// The guest has left: takes over how it has crossed, what it wrote to the page, and its thread registers, which hold
     /// `thread`. To be called once after each exit, before anything else.
     pub fn left(&mut self, thread: ThreadRegisters, crossing: &Crossing) {
+        self.member.leave();
         self.cpu.set_tpidruro(thread.ro);
         self.take_crossing(crossing);
         if !self.uses_page() {

@@ -95,6 +95,11 @@ impl Vm {
         }
     }
 
+    /// Interrupts a vCPU's pCPU, so that the vCPU leaves its guest.
+    pub fn kick(&self, machine: &impl Machine, vcpu: VcpuId) {
+        self.kick_vcpu(machine, vcpu);
+    }
+
     /// Kept out of line, as kicks are long, and this is called in many places.
     #[inline(never)]
     pub(crate) fn kick_vcpu(&self, machine: &impl Machine, vcpu: VcpuId) {

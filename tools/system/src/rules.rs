@@ -350,11 +350,6 @@ pub(crate) fn deprivileged(report: &mut Report, board: &Board, draft: &Draft) {
             Words::new(what, why, "give it the kernel without `-lpae`"),
         );
     }
-    if let Some(vcpus) = draft.vcpus.as_ref().filter(|vcpus| vcpus.value > 1) {
-        let what = format!("{} vCPUs on board {}", vcpus.value, board.name);
-        let why = "without virtualization extensions a VM has one vCPU so far";
-        report.refuse(&vcpus.span, Words::new(what, why, "write `vcpus = 1`"));
-    }
     for device in &draft.devices {
         let what = format!("device {:?} on board {}", device.value, board.name);
         let why = "without virtualization extensions a VM can have no device of the board so far";

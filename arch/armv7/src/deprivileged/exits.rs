@@ -89,7 +89,7 @@ fn serve(pcpu: &mut Pcpu<Host>, record: &Record, number: u32) -> (Cause, After) 
         syndrome,
         u64::from(record.guest.pc.wrapping_sub(distance)),
     );
-    let host = memory(vcpu.unit);
+    let host = memory(vcpu.unit, local.board);
     let Some(own) = &mut vcpu.context.deprivileged else {
         return (Cause::Denied, After::Reconsider);
     };
@@ -207,7 +207,7 @@ fn stop(pcpu: &mut Pcpu<Host>, why: Stopped) -> (Cause, After) {
         return (Cause::Denied, After::Reconsider);
     };
     let pc = vcpu.context.regs.pc;
-    let host = memory(vcpu.unit);
+    let host = memory(vcpu.unit, local.board);
     let own = vcpu.context.deprivileged.as_mut();
     let instruction = own.and_then(|own| own.monitor.instruction(own.code, &host).ok());
     let reason = StopReason::Unsupported {
@@ -284,7 +284,7 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> &'static mut Record {
     window::move_to(own.monitor.window());
     // SAFETY: this CPU's, to which nothing else refers.
     let record = unsafe { &mut *window::record() };
-    let host = memory(vcpu.unit);
+    let host = memory(vcpu.unit, local.board);
     let root = own.prepare(lines, &mut record.asids, &host);
     pay(root.owed);
     let walks = record.own_table & WALKS;

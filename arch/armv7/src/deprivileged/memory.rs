@@ -7,19 +7,38 @@ use hanok_arm_common::bulk;
 use hanok_arm_common::sysreg::isb;
 use hanok_hal::{AccessError, GuestMemory};
 use hanok_memory::{Page, RegionKind};
-use hanok_pcpu::VmUnit;
-use hanok_types::{Address, Hpa, Ipa, PAGE_SIZE, Span};
+use hanok_pcpu::{Board, VmUnit};
+use hanok_types::{Address, Hpa, Ipa, PAGE_SIZE, Span, VcpuId};
 
 /// The bytes of a section.
 const SECTION: u64 = 1 << 20;
 
-/// The memory of a VM.
+/// The memory of a VM, and the board that its vCPUs run on.
 #[derive(Clone, Copy)]
-pub struct GuestHost(pub &'static VmUnit<Host>);
+pub struct GuestHost {
+    pub unit: &'static VmUnit<Host>,
+    pub board: &'static Board<Host>,
+}
 
 impl GuestHost {
     fn find(self, at: Ipa) -> Result<Hpa, AccessError> {
-        self.0.memory.lock().find(at)
+        self.unit.memory.lock().find(at)
+    }
+}
+
+impl GuestHost {
+    /// Stores fewer than four bytes: two that are aligned at once.
+    fn store_part(self, at: Ipa, bytes: &[u8]) -> Result<(), AccessError> {
+        let Ok(value) = <[u8; 2]>::try_from(bytes) else {
+            return self.unit.write(at, bytes);
+        };
+        if !at.is_aligned(2) {
+            return self.unit.write(at, bytes);
+        }
+        let here = self.find(at)?.get() as *mut u16;
+        // SAFETY: an aligned halfword of the VM's memory, in which no Rust object lives.
+        unsafe { here.write_volatile(u16::from_le_bytes(value)) };
+        Ok(())
     }
 }
 
@@ -46,7 +65,16 @@ impl hanok_deprivileged::Host for GuestHost {
     }
 
     fn store(&self, at: Ipa, bytes: &[u8]) -> Result<(), AccessError> {
-        self.0.write(at, bytes)
+        let Ok(value) = <[u8; 4]>::try_from(bytes) else {
+            return self.store_part(at, bytes);
+        };
+        if !at.is_aligned(4) {
+            return self.unit.write(at, bytes);
+        }
+        let here = self.find(at)?.get() as *mut u32;
+        // SAFETY: an aligned word of the VM's memory, in which no Rust object lives.
+        unsafe { here.write_volatile(u32::from_le_bytes(value)) };
+        Ok(())
     }
 
     fn synchronize_fetches(&self) {
@@ -66,7 +94,7 @@ impl hanok_deprivileged::Host for GuestHost {
 
     fn section(&self, at: Ipa) -> Option<Hpa> {
         let span = Span::new(at, SECTION)?;
-        let space = self.0.memory.lock();
+        let space = self.unit.memory.lock();
         let region = space.region_of(at)?;
         let whole = space.is_fixed() && region.kind == RegionKind::Ram && region.span.covers(&span);
         let Page::Present(here) = space.page(at) else {
@@ -76,9 +104,13 @@ impl hanok_deprivileged::Host for GuestHost {
     }
 
     fn is_writable(&self, at: Ipa) -> bool {
-        let space = self.0.memory.lock();
+        let space = self.unit.memory.lock();
         space
             .region_of(at)
             .is_some_and(|region| region.kind == RegionKind::Ram)
+    }
+
+    fn kick(&self, vcpu: usize) {
+        self.unit.vm.kick(self.board, VcpuId::new(vcpu as u8));
     }
 }

@@ -11,6 +11,6 @@ mod window;
 
 pub(crate) use exits::enter;
 pub use exits::install;
-pub use hanok_deprivileged::{Code, CodePage, CodePages, Place, Slot};
+pub use hanok_deprivileged::{Code, CodePage, CodePages, Member, Place, Seat, Slot};
 pub use vcpu::{Deprivileged, FRAMES, identity};
 pub use window::{PAGES, code, records};

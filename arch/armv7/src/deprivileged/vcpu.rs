@@ -8,10 +8,10 @@ use hanok_cpu32::{
     Exception, Fault, FaultStatus, Identity, Lines, Registers, SystemRegister, Vector,
 };
 use hanok_decode::{Psr, banked_register, mode};
-use hanok_deprivileged::{Code, Monitor, Ready};
+use hanok_deprivileged::{Code, Member, Monitor, Ready};
 use hanok_hal::{GuestFault, Mutex, Start};
 use hanok_paging::shadow::{AsidPool, HardwareRoot};
-use hanok_pcpu::VmUnit;
+use hanok_pcpu::{Board, VmUnit};
 use hanok_types::{Regs, platform};
 
 /// First-level tables of a vCPU's shadow.
@@ -50,17 +50,18 @@ pub struct Deprivileged {
 }
 
 impl Deprivileged {
-    /// A vCPU that is off, of a VM with this code; `None` if `frames` has too few frames. `window` is the
+    /// A vCPU that is off, `member` of a VM with this code; `None` if `frames` has too few frames. `window` is the
     /// window's first-level descriptor.
     pub fn new(
         identity: Identity,
+        member: Member,
         code: &'static Mutex<Code>,
         frames: &'static Mutex<Frames>,
         window: u32,
     ) -> Option<Self> {
         let frames = SharedFrames::new(frames);
         Some(Self {
-            monitor: Monitor::new(identity, frames, window)?,
+            monitor: Monitor::new(identity, frames, window, member)?,
             code,
             outside: false,
             has_fp: false,
@@ -178,8 +179,8 @@ impl Deprivileged {
 }
 
 /// The memory of the VM.
-pub fn memory(unit: &'static VmUnit<Host>) -> GuestHost {
-    GuestHost(unit)
+pub fn memory(unit: &'static VmUnit<Host>, board: &'static Board<Host>) -> GuestHost {
+    GuestHost { unit, board }
 }
 
 /// What this CPU says that it is, for the virtual CPU with this affinity.

@@ -1,6 +1,6 @@
 //! The guest's memory on the board: what is in it, and what the guest wrote there.
 
-use hanok_deprivileged::Host;
+use hanok_deprivileged::{Host, Member, Seat};
 use hanok_hal::fake::FakeTableMemory;
 use hanok_hal::{AccessError, TableMemory};
 use hanok_types::{Address, GuestPage, Hpa, Ipa, PAGE_SIZE};
@@ -63,6 +63,9 @@ pub struct Board {
     pub sections: bool,
     /// Pages that were written by an instruction, by the number of their first word.
     pub written: RefCell<BTreeSet<usize>>,
+    /// The seats of the vCPUs, and which of them were interrupted.
+    pub seats: Cell<&'static [Seat]>,
+    pub kicked: RefCell<BTreeSet<usize>>,
 }
 
 impl Board {
@@ -170,6 +173,11 @@ impl Host for Board {
 
     fn is_writable(&self, at: Ipa) -> bool {
         is_writable(at.get())
+    }
+
+    fn kick(&self, vcpu: usize) {
+        Member::new(self.seats.get(), vcpu).leave();
+        self.kicked.borrow_mut().insert(vcpu);
     }
 }
 

@@ -14,8 +14,8 @@ use hanok_cpu32::{
 };
 use hanok_decode::aarch32::{Encoding, ItState, UserMode, is_wide, sensitive};
 use hanok_deprivileged::{
-    Answer, Code, CodePage, CodePages, Crossing, Monitor, Ready, Slot, Stopped, ThreadRegisters,
-    Trap,
+    Answer, Code, CodePage, CodePages, Crossing, Member, Monitor, Ready, Seat, Slot, Stopped,
+    ThreadRegisters, Trap,
 };
 use hanok_hal::Mutex;
 use hanok_hal::fake::FakeTableMemory;
@@ -28,7 +28,7 @@ use std::rc::Rc;
 /// Words that one exception may read at most.
 const READS: u64 = 700;
 /// Exceptions without any progress.
-const TRIES: u32 = 4000;
+pub const TRIES: u32 = 4000;
 /// Calls of `ready` in a row.
 const CALLS: u32 = 400;
 
@@ -45,8 +45,8 @@ pub enum Outcomes {
 
 pub struct Guest<const ROOTS: usize, const TABLES: usize> {
     pub monitor: Monitor<Tables, ROOTS, TABLES>,
-    pub board: Board,
-    code: Mutex<Code>,
+    pub board: Rc<Board>,
+    code: Rc<Mutex<Code>>,
     pub tables: Tables,
     asids: AsidPool,
     pub mmu: Mmu,
@@ -55,7 +55,7 @@ pub struct Guest<const ROOTS: usize, const TABLES: usize> {
     pub entered: bool,
     /// What programs and the kernel executed in a page since it was written, by the number of its first
     /// word.
-    executed: BTreeMap<usize, [BTreeSet<At>; 2]>,
+    executed: Rc<RefCell<BTreeMap<usize, [BTreeSet<At>; 2]>>>,
     pub exceptions: u64,
     /// Whether words that trap are fetched for the monitor.
     pub fetches: bool,
@@ -80,15 +80,37 @@ fn pages(start: u32, count: usize) -> Option<CodePages> {
 
 impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     pub fn new(board: Board, slots: usize, last_asid: u8) -> Self {
-        let pool = FakeTableMemory::new(frames(ROOTS, TABLES) + 1);
-        let tables = Tables(Rc::new(RefCell::new(pool)));
         let slots = Vec::leak(vec![Slot::EMPTY; slots]);
         let regions = [pages(crate::board::RAM, 512), pages(0, 4)];
+        let code = Rc::new(Mutex::new(Code::new(regions, slots, false, None)));
+        Self::vcpu(Rc::new(board), code, Member::ALONE, last_asid)
+    }
+
+    /// As many vCPUs of one guest, with MPIDR from 0 on.
+    pub fn several(board: Board, slots: usize, last_asid: u8, vcpus: usize) -> Vec<Self> {
+        let first = Self::new(board, slots, last_asid);
+        let seats: &[Seat] = Vec::leak((0..vcpus).map(|_| Seat::default()).collect());
+        first.board.seats.set(seats);
+        let one = |number| {
+            let (board, code) = (first.board.clone(), first.code.clone());
+            let mut guest = Self::vcpu(board, code, Member::new(seats, number), last_asid);
+            guest.executed = first.executed.clone();
+            guest
+        };
+        (0..vcpus).map(one).collect()
+    }
+
+    fn vcpu(board: Rc<Board>, code: Rc<Mutex<Code>>, member: Member, last_asid: u8) -> Self {
+        let pool = FakeTableMemory::new(frames(ROOTS, TABLES) + 1);
+        let tables = Tables(Rc::new(RefCell::new(pool)));
+        let identity = Identity {
+            mpidr: member.number() as u32,
+            ..Identity::default()
+        };
         Self {
-            monitor: Monitor::new(Identity::default(), tables.clone(), 0x7770_040e)
-                .expect("enough"),
+            monitor: Monitor::new(identity, tables.clone(), 0x7770_040e, member).expect("enough"),
             board,
-            code: Mutex::new(Code::new(regions, slots, false, None)),
+            code,
             tables,
             asids: AsidPool::with_last(0, last_asid),
             mmu: Mmu::default(),
@@ -98,7 +120,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
                 owed: Owed::Nothing,
             },
             entered: false,
-            executed: BTreeMap::new(),
+            executed: Rc::default(),
             exceptions: 0,
             fetches: true,
             most_reads: 0,
@@ -120,14 +142,14 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     /// An interrupt's lines change while the guest is out.
     pub fn deliver(&mut self, lines: Lines) -> Option<Interrupt> {
         self.leave();
-        self.monitor.deliver(lines, &self.code, &self.board)
+        self.monitor.deliver(lines, &self.code, &*self.board)
     }
 
     /// As [`Self::new`], and there is code that was added to the kernel in `added`.
     pub fn add_code(&mut self, added: Option<Span<Ipa>>) {
         let slots = Vec::leak(vec![Slot::EMPTY; 8]);
         let regions = [pages(crate::board::RAM, 512), pages(0, 4)];
-        self.code = Mutex::new(Code::new(regions, slots, true, added));
+        self.code = Rc::new(Mutex::new(Code::new(regions, slots, true, added)));
     }
 
     /// The kernel has trampolines in `added`.
@@ -138,7 +160,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
 
     /// Whether something in the page of `word` was executed since it was written.
     pub fn has_executed(&self, word: usize) -> bool {
-        self.executed.contains_key(&(word & !1023))
+        self.executed.borrow().contains_key(&(word & !1023))
     }
 
     pub fn peek(&mut self) -> Option<Encoding> {
@@ -155,7 +177,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             if !self.monitor.go_on_forgetting(&self.code) {
                 continue;
             }
-            if let Ready::Yes(root) = self.monitor.ready(&mut self.asids, &self.board) {
+            if let Ready::Yes(root) = self.monitor.ready(&mut self.asids, &*self.board) {
                 self.mmu.enter(&root);
                 self.root = root;
                 self.thread = ThreadRegisters {
@@ -174,17 +196,18 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
 
     /// One instruction, or one exception that it led to, after all that had to be done first.
     pub fn step(&mut self) -> Outcomes {
-        for _ in 0..TRIES {
-            self.enter();
-            let done = self.attempt();
-            for page in std::mem::take(&mut *self.board.written.borrow_mut()) {
-                self.executed.remove(&page);
-            }
-            if let Some(outcome) = done {
-                return outcome;
-            }
+        let mut tries = (0..TRIES).map(|_| self.try_step());
+        tries.find_map(|done| done).unwrap_or(Outcomes::Stuck)
+    }
+
+    /// One instruction or one exception; `None` if the guest is to try again.
+    pub fn try_step(&mut self) -> Option<Outcomes> {
+        self.enter();
+        let done = self.attempt();
+        for page in std::mem::take(&mut *self.board.written.borrow_mut()) {
+            self.executed.borrow_mut().remove(&page);
         }
-        Outcomes::Stuck
+        done
     }
 
     fn half(&mut self, at: u32) -> Result<(u16, usize, u32), Trap> {
@@ -231,8 +254,10 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             return Some(Outcomes::Excused);
         }
         let kernel = self.runs_kernel();
-        let entries = self.executed.entry(word & !1023).or_default();
+        let mut executed = self.executed.borrow_mut();
+        let entries = executed.entry(word & !1023).or_default();
         entries[usize::from(kernel)].insert(place);
+        drop(executed);
         let it = ItState::from_bits(psr.it());
         let here = self.virtual_cpu();
         let mut reach = Reach {
@@ -386,7 +411,11 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     }
 
     fn executed_in(&self, first: usize) -> [BTreeSet<At>; 2] {
-        self.executed.get(&first).cloned().unwrap_or_default()
+        self.executed
+            .borrow()
+            .get(&first)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// What was rewritten, is code.
@@ -409,7 +438,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     pub fn serve_any(&mut self, trap: Trap) -> Answer {
         self.leave();
         self.board.reads.set(0);
-        let answer = self.monitor.serve(trap, &self.code, &self.board);
+        let answer = self.monitor.serve(trap, &self.code, &*self.board);
         let reads = self.board.reads.get();
         assert!(reads <= READS, "{reads} reads for {trap:x?}, {answer:x?}");
         self.enter();
@@ -422,7 +451,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         let before = (self.monitor.registers, self.monitor.cpu.clone());
         self.exceptions += 1;
         self.board.reads.set(0);
-        let answer = self.monitor.serve(trap, &self.code, &self.board);
+        let answer = self.monitor.serve(trap, &self.code, &*self.board);
         let reads = self.board.reads.get();
         self.most_reads = self.most_reads.max(reads);
         assert!(reads <= READS, "{reads} reads for {trap:x?}, {answer:x?}");

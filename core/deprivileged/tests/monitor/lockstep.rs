@@ -94,26 +94,9 @@ impl<const ROOTS: usize, const TABLES: usize> Both<ROOTS, TABLES> {
                 return Some(End::Ran);
             }
         };
-        let step = self.steps;
-        assert_eq!(expected, got, "step {step}, {code:x?} {at:x?}");
-        let (registers, cpu) = (self.guest.monitor.registers, &self.guest.monitor.cpu);
-        assert_eq!(
-            self.native.registers, registers,
-            "step {step}, {code:x?} {at:x?}"
-        );
-        let expected = settled(&self.native.cpu, &self.native.registers);
-        assert_eq!(
-            expected,
-            settled(cpu, &registers),
-            "step {step}, {code:x?} {at:x?}"
-        );
-        let memory = &mut self.native.memory;
-        for (word, _) in memory.written.clone() {
-            let its = self.guest.board.original(word);
-            memory.agree(word, its);
-            let mine = memory.words[word];
-            assert_eq!(mine, its, "word {word:#x}, step {step}, {code:x?} {at:x?}");
-        }
+        assert_eq!(expected, got, "step {}, {code:x?} {at:x?}", self.steps);
+        let what = || format!("step {}, {code:x?} {at:x?}", self.steps);
+        agree(&mut self.native, &self.guest, what);
         None
     }
 
@@ -144,6 +127,25 @@ impl<const ROOTS: usize, const TABLES: usize> Both<ROOTS, TABLES> {
             assert!(same, "the memories differ");
         }
         end
+    }
+}
+
+/// Both CPUs have the same registers, and the same in what was written last.
+pub fn agree<const ROOTS: usize, const TABLES: usize>(
+    native: &mut Native,
+    guest: &Guest<ROOTS, TABLES>,
+    what: impl Fn() -> String,
+) {
+    let (registers, cpu) = (guest.monitor.registers, &guest.monitor.cpu);
+    assert_eq!(native.registers, registers, "{}", what());
+    let expected = settled(&native.cpu, &native.registers);
+    assert_eq!(expected, settled(cpu, &registers), "{}", what());
+    let memory = &mut native.memory;
+    for (word, _) in memory.written.clone() {
+        let its = guest.board.original(word);
+        memory.agree(word, its);
+        let mine = memory.words[word];
+        assert_eq!(mine, its, "word {word:#x}, {}", what());
     }
 }
 

@@ -45,6 +45,13 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         }
     }
 
+    /// Makes all entries void, whatever a guest may keep.
+    pub fn clear(&mut self) {
+        for root in &mut self.roots {
+            root.disown();
+        }
+    }
+
     /// Removes what the kernel's view of `space` has for the page at `at`, if anything.
     pub fn remove_kernel_page(&mut self, space: &GuestSpace, at: u32) -> Owed {
         let mut owed = Owed::Nothing;

@@ -387,6 +387,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     /// The root to be taken, of these: one that is free, or else the one that was used longest ago.
+    #[inline(never)]
     fn oldest_root(&self, numbers: Range<usize>) -> usize {
         let age = |root: &Root| match root.owner {
             None => u64::from(!root.filled.is_empty()),
@@ -398,6 +399,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     /// Removes some of the entries of a root without an owner; done if none is left.
+    #[inline(never)]
     fn sweep(&mut self, number: usize) -> Progress<()> {
         let mut first = 0;
         for _ in 0..SWEEP {

@@ -69,6 +69,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     /// Makes all entries of a root void, and those that others have of it.
+    #[inline(never)]
     pub(super) fn disown(&mut self, number: usize) {
         self.roots[number].disown();
         if number < Self::COMMON {

@@ -88,6 +88,7 @@ impl<H: HostMemory> Abort<'_, H> {
     }
 
     /// The entry for `at`, if it allows an access of this kind.
+    #[inline(never)]
     fn leaf(
         &self,
         at: u32,
@@ -115,7 +116,7 @@ impl<H: HostMemory> Abort<'_, H> {
         if mapping.size >= MappingSize::Section {
             return None;
         }
-        let at = Ipa::new(mapping.descriptor_at.get() & !0x3f);
+        let at = Ipa::new((mapping.descriptor_at & !0x3f).into());
         let words = self.host.words(at).unwrap_or([0; 16]);
         Some(words.map(|word| self.space.regime.loaded(word)))
     }
@@ -125,27 +126,27 @@ impl<H: HostMemory> Abort<'_, H> {
     fn neighbour(&self, at: u32, mapping: &GuestMapping, descriptor: Option<u32>) -> Option<Leaf> {
         const ATTRIBUTES: u32 = 0xfff;
         let kind = AccessKind::Read;
-        let output = match descriptor {
-            None => Ipa::new(mapping.output.get() & !(SECTION - 1) | u64::from(at) & (SECTION - 1)),
+        let access = Access {
+            address: at,
+            kind,
+            ..self.access
+        };
+        let mut mapping = *mapping;
+        match descriptor {
+            None => {
+                let base = mapping.output.get() & !(SECTION - 1);
+                mapping.output = Ipa::new(base | u64::from(at) & (SECTION - 1));
+            }
             Some(0) => return None,
             // Mostly a page has the attributes of the one beside it.
             Some(word)
                 if mapping.size == MappingSize::Small
                     && (word ^ mapping.descriptor) & ATTRIBUTES == 0 =>
             {
-                Ipa::new((word & !ATTRIBUTES).into())
+                mapping.output = Ipa::new((word & !ATTRIBUTES).into());
             }
-            Some(_) => {
-                let access = Access {
-                    address: at,
-                    kind,
-                    ..self.access
-                };
-                let mapping = self.walk(&access).ok()?;
-                return self.leaf(at, kind, &mapping, self.page(&mapping)?);
-            }
-        };
-        let mapping = GuestMapping { output, ..*mapping };
+            Some(_) => mapping = self.walk(&access).ok()?,
+        }
         self.leaf(at, kind, &mapping, self.page(&mapping)?)
     }
 }

@@ -20,7 +20,7 @@ use super::owed::{Owed, Progress};
 use super::roots::{ENTRIES, GROUP, GuestSpace, Owner, numbers};
 use super::tables::ENTRIES as PAGES;
 use super::{SWEEP, Shadow};
-use crate::short::{MappingSize, Privilege, ShortRegime, Words};
+use crate::short::{MappingSize, Privilege, Words};
 use hanok_hal::TableMemory;
 use hanok_types::Ipa;
 
@@ -74,16 +74,19 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         space: &GuestSpace,
         read: impl Fn(Ipa) -> Option<[u32; GROUP]>,
     ) {
-        // Both views read the guest's tables by the same registers.
         let common = Owner::new(space, Privilege::Kernel).common();
-        let is_here = |owner: &Owner| {
-            let regime = |owner: &Owner| ShortRegime {
-                dacr: 0,
-                ..owner.space.regime
-            };
-            common.is_some_and(|common| regime(&common) == regime(owner))
-        };
-        let here = self.roots[root].owner.as_ref().is_some_and(is_here);
+        // Both views, confined or not, read the guest's tables by the same registers.
+        let here = self.roots[root]
+            .owner
+            .zip(common)
+            .is_some_and(|(owner, common)| {
+                let confined = owner.space.confined;
+                let space = GuestSpace {
+                    confined,
+                    ..common.space
+                };
+                owner.space.is_but_for_domains(&space)
+            });
         let found = here.then(|| space.regime.first_level_around((group as u32) << 20, read));
         let found = found.flatten().unwrap_or([0; GROUP]);
         let filled = self.roots[root].filled.group(group);

@@ -7,6 +7,14 @@ use hanok_types::{Hpa, Ipa};
 pub trait Host {
     /// The aligned word at `at`.
     fn word(&self, at: Ipa) -> Result<u32, AccessError>;
+    /// The sixteen words at `at`, which is a multiple of their size.
+    fn words(&self, at: Ipa) -> Result<[u32; 16], AccessError> {
+        let mut words = [0; 16];
+        for (word, offset) in words.iter_mut().zip((0..).step_by(4)) {
+            *word = self.word(Ipa::new(at.get() + offset))?;
+        }
+        Ok(words)
+    }
     /// Sets the aligned word at `at`, in memory that the guest may write or not, and makes it visible
     /// to fetches, once [`Self::synchronize_fetches`] is done.
     fn set_word(&self, at: Ipa, value: u32) -> Result<(), AccessError>;

@@ -193,14 +193,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         }
     }
 
-    /// The table with which the guest is to be entered, on the CPU with these ASIDs.
-    pub fn ready(&mut self, asids: &mut AsidPool) -> Ready {
+    /// The table with which the guest, whose memory is `host`, is to be entered, on the CPU with these ASIDs.
+    pub fn ready(&mut self, asids: &mut AsidPool, host: &impl Host) -> Ready {
         if self.forgetting.is_some() || !self.catch_up() {
             return Ready::Again;
         }
         self.settle_again();
         let space = self.space();
         self.close_doorbells(&space);
+        let kept = self.shadow.check_kept(&space, |at| host.words(at).ok());
+        if kept == Progress::Again {
+            return Ready::Again;
+        }
         self.show_page();
         match self.shadow.enter(&space, privilege(self.cpu.mode()), asids) {
             Progress::Again => Ready::Again,

@@ -86,6 +86,10 @@ impl<H: Host> HostMemory for View<'_, H> {
         self.noted(self.host.word(at))
     }
 
+    fn words(&self, at: Ipa) -> Option<[u32; 16]> {
+        self.noted(self.host.words(at))
+    }
+
     fn page(&self, at: Ipa) -> Option<HostFrame> {
         if let Some(alias) = self.alias(at) {
             return Some(alias);

@@ -46,6 +46,7 @@ mod fill;
 mod forget;
 mod host;
 mod invalidate;
+mod keep;
 mod origin;
 mod owed;
 mod roots;
@@ -143,10 +144,19 @@ pub struct Shadow<M, const ROOTS: usize, const TABLES: usize> {
     tables: Tables<TABLES>,
     /// Counts uses of roots and tables, to find the oldest.
     clock: u64,
+    /// The roots that are no common ones and have no own entries of before the latest invalidation: a bit for each.
+    purged: u64,
+    /// How many descriptors of the common roots [`Self::check_kept`] has looked at since.
+    checked: usize,
     /// The root that each view had last: the kernel's, programs', and the kernel's while it is confined.
     latest: [Option<Latest>; 3],
     /// The pool of ASIDs of the CPU that the vCPU was entered on last.
     pool: u8,
+}
+
+/// The frames of a [`Shadow`]: in blocks of 4, but for those of the second-level tables.
+pub const fn frames(roots: usize, tables: usize) -> usize {
+    (roots + common::number(roots)) * ROOT_FRAMES + tables / TABLES_IN_FRAME
 }
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
@@ -162,6 +172,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             root.table = memory.allocate(ROOT_FRAMES)?;
             memory.set_word(root.table, window.index, window.descriptor);
         }
+        for root in &mut roots[..Self::COMMON] {
+            root.sources = memory.allocate(ROOT_FRAMES)?;
+        }
         Some(Self {
             memory,
             window,
@@ -170,6 +183,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             supersections: 0,
             tables,
             clock: 0,
+            purged: 0,
+            checked: usize::MAX,
             latest: [None; 3],
             pool: 0,
         })
@@ -179,6 +194,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     pub fn destroy(mut self) -> M {
         for root in &self.roots {
             self.memory.free(root.table, ROOT_FRAMES);
+        }
+        for root in &self.roots[..Self::COMMON] {
+            self.memory.free(root.sources, ROOT_FRAMES);
         }
         self.memory
             .free(self.tables.base(), TABLES / TABLES_IN_FRAME);
@@ -209,6 +227,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         view: Privilege,
         asids: &mut AsidPool,
     ) -> Progress<HardwareRoot> {
+        if self.has_unchecked() {
+            (0..Self::COMMON).for_each(|number| self.disown(number));
+            self.checked = usize::MAX;
+        }
         let Progress::Done(number) = self.root_of(space, view) else {
             return Progress::Again;
         };
@@ -243,7 +265,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let latest = self.latest[place].as_ref()?;
         let (number, domains) = (latest.number, latest.space.regime.dacr);
         let root = self.roots.get(number)?;
-        let there = root.owner.is_some() && root.owned == latest.owned;
+        let there = root.owner.is_some() && root.owned == latest.owned && self.is_purged(number);
         if !there || !latest.space.is_but_for_domains(space) || self.pool != asids.id() {
             return None;
         }
@@ -253,7 +275,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             asid: asids.renew_quietly(&mut root.tag)?,
             domains,
         };
-        self.touch(number);
+        self.use_now(number);
         Some(found)
     }
 
@@ -275,7 +297,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
 
     /// The number of the root for a view; one is taken if there is none.
     fn root_of(&mut self, space: &GuestSpace, view: Privilege) -> Progress<usize> {
-        if let Some(number) = self.latest_root(space, view) {
+        if let Some(number) = self.latest_root(space, view)
+            && self.is_purged(number)
+        {
             self.touch(number);
             return Progress::Done(number);
         }
@@ -287,6 +311,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
                 Progress::Again => return Progress::Again,
             },
         };
+        if !self.is_purged(number) && self.purge(number) == Progress::Again {
+            return Progress::Again;
+        }
         self.touch(number);
         self.latest[latest(space, view)] = Some(Latest {
             number,
@@ -312,6 +339,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// The root is used now, and with it its common one.
     fn touch(&mut self, number: usize) {
         self.clock += 1;
+        self.use_now(number);
+    }
+
+    /// The root is used as lately as any.
+    fn use_now(&mut self, number: usize) {
         self.roots[number].used = self.clock;
         if let Some(common) = self.roots[number].common {
             self.roots[common].used = self.clock;
@@ -328,14 +360,21 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let Progress::Done(common) = self.take_common(&owner) else {
             return Progress::Again;
         };
-        let Progress::Done(number) = self.take_root(Self::COMMON..ROOTS) else {
+        let number = self.oldest_root(Self::COMMON..ROOTS);
+        if common.is_none() || self.roots[number].common != common {
+            self.disown(number);
+            if self.sweep(number) == Progress::Again {
+                return Progress::Again;
+            }
+            self.roots[number].common = common;
+        }
+        // The copies that are left in it are as good in the new space.
+        if self.purge(number) == Progress::Again {
             return Progress::Again;
-        };
+        }
         self.clock += 1;
         let root = &mut self.roots[number];
         (root.owner, root.owned) = (Some(owner), self.clock);
-        root.common = common;
-        self.copy_common(number);
         Progress::Done(number)
     }
 
@@ -347,21 +386,21 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         (same && latest.space == *space).then_some(latest.number)
     }
 
-    /// An empty root without an owner, of these: one that is free, or else the one that was used longest ago.
-    fn take_root(&mut self, numbers: Range<usize>) -> Progress<usize> {
+    /// The root to be taken, of these: one that is free, or else the one that was used longest ago.
+    #[inline(never)]
+    fn oldest_root(&self, numbers: Range<usize>) -> usize {
         let age = |root: &Root| match root.owner {
             None => u64::from(!root.filled.is_empty()),
             // The clock was at 1 at least when a root got an owner.
             Some(_) => root.used.saturating_add(1),
         };
         let oldest = numbers.min_by_key(|number| age(&self.roots[*number]));
-        let number = oldest.unwrap_or(0);
-        self.disown(number);
-        self.sweep(number)
+        oldest.unwrap_or(0)
     }
 
     /// Removes some of the entries of a root without an owner; done if none is left.
-    fn sweep(&mut self, number: usize) -> Progress<usize> {
+    #[inline(never)]
+    fn sweep(&mut self, number: usize) -> Progress<()> {
         let mut first = 0;
         for _ in 0..SWEEP {
             let Some(index) = self.roots[number].filled.next(first) else {
@@ -375,7 +414,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         }
         self.roots[number].emptied();
         self.supersections &= !(1 << number);
-        Progress::Done(number)
+        Progress::Done(())
     }
 }
 

@@ -50,6 +50,12 @@ impl hanok_deprivileged::Host for GuestHost {
         Ok(unsafe { here.read_volatile() })
     }
 
+    fn words(&self, at: Ipa) -> Result<[u32; 16], AccessError> {
+        let here = self.find(at)?.get() as *const [u32; 16];
+        // SAFETY: as above; they are in one page, as they are aligned.
+        Ok(unsafe { here.read_volatile() })
+    }
+
     fn set_word(&self, at: Ipa, value: u32) -> Result<(), AccessError> {
         let here = self.find(at)?.get() as *mut u32;
         // SAFETY: as above; the memory is the guest's, and no Rust object lives in it.

@@ -20,7 +20,7 @@ const ROOTS: usize = 64;
 /// Second-level tables of a vCPU's shadow.
 const TABLES: usize = 1024;
 /// The frames that a vCPU's shadow needs, with what alignment wastes, and its page.
-pub const FRAMES: u64 = (ROOTS * 4 + 2 * TABLES / 4 + 1) as u64;
+pub const FRAMES: u64 = (hanok_paging::shadow::frames(ROOTS, TABLES) + TABLES / 4 + 1) as u64;
 
 /// MPIDR: the Multiprocessing Extensions are there (DDI 0406C, B4.1.106).
 const MULTIPROCESSING: u32 = 1 << 31;
@@ -126,7 +126,7 @@ impl Deprivileged {
         let _taken = self.monitor.deliver(lines, self.code, host);
         loop {
             if self.monitor.go_on_forgetting(self.code)
-                && let Ready::Yes(root) = self.monitor.ready(asids)
+                && let Ready::Yes(root) = self.monitor.ready(asids, host)
             {
                 return root;
             }

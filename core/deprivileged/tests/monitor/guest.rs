@@ -19,7 +19,7 @@ use hanok_deprivileged::{
 };
 use hanok_hal::Mutex;
 use hanok_hal::fake::FakeTableMemory;
-use hanok_paging::shadow::{AsidPool, HardwareRoot, Owed};
+use hanok_paging::shadow::{AsidPool, HardwareRoot, Owed, frames};
 use hanok_types::{Hpa, Ipa, Span};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,7 +101,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     }
 
     fn vcpu(board: Rc<Board>, code: Rc<Mutex<Code>>, member: Member, last_asid: u8) -> Self {
-        let pool = FakeTableMemory::new(ROOTS * 4 + TABLES / 4 + 1);
+        let pool = FakeTableMemory::new(frames(ROOTS, TABLES) + 1);
         let tables = Tables(Rc::new(RefCell::new(pool)));
         let identity = Identity {
             mpidr: member.number() as u32,
@@ -177,7 +177,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             if !self.monitor.go_on_forgetting(&self.code) {
                 continue;
             }
-            if let Ready::Yes(root) = self.monitor.ready(&mut self.asids) {
+            if let Ready::Yes(root) = self.monitor.ready(&mut self.asids, &*self.board) {
                 self.mmu.enter(&root);
                 self.root = root;
                 self.thread = ThreadRegisters {

@@ -25,12 +25,17 @@ use hanok_hal::TableMemory;
 
 /// How many common roots there are at most: the kernel's, confined or not, and programs', each for two DACRs.
 const MOST: usize = 6;
-/// How many pairs of common entries a new root gets; it gets others when it aborts there.
+/// How many common entries a root gets at once; it gets others when it aborts there.
 const COPIED: usize = 64;
+
+/// The number of common roots of so many.
+pub(super) const fn number(roots: usize) -> usize {
+    if roots / 4 < MOST { roots / 4 } else { MOST }
+}
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
     /// The number of common roots, which are the first ones. With few roots there are none.
-    pub(super) const COMMON: usize = if ROOTS / 4 < MOST { ROOTS / 4 } else { MOST };
+    pub(super) const COMMON: usize = number(ROOTS);
 
     /// The roots that are no common ones.
     pub(super) fn own(&self) -> &[Root] {
@@ -53,15 +58,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         if let Some(number) = self.common_of(&owner.space, owner.view) {
             return Progress::Done(Some(number));
         }
-        let Progress::Done(number) = self.take_root(0..Self::COMMON) else {
+        let number = self.oldest_root(0..Self::COMMON);
+        self.disown(number);
+        if self.sweep(number) == Progress::Again {
             return Progress::Again;
-        };
+        }
         self.roots[number].owner = Some(key);
         // The caller empties a root, too, which is as much work.
         Progress::Again
     }
 
     /// Makes all entries of a root void, and those that others have of it.
+    #[inline(never)]
     pub(super) fn disown(&mut self, number: usize) {
         self.roots[number].disown();
         if number < Self::COMMON {
@@ -73,31 +81,20 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         }
     }
 
-    /// Gives an empty root its common entries, or some of them.
-    pub(super) fn copy_common(&mut self, number: usize) {
+    /// Gives a root the common entries that it does not have, or some of them.
+    pub(super) fn share_all(&mut self, number: usize) {
         let Some(common) = self.roots[number].common else {
             return;
         };
-        let (from, to) = (self.roots[common].table, self.roots[number].table);
         let mut first = 0;
         for _ in 0..COPIED {
-            let Some(found) = self.roots[common].filled.next(first) else {
-                break;
+            let [all, mine] = [common, number].map(|root| &self.roots[root].filled);
+            let Some(index) = all.next_beyond(mine, first) else {
+                return;
             };
-            first = (found & !1) + 2;
-            // The window, if it is one of the two, is the same in both.
-            let both = self.memory.read(from, found / 2);
-            self.memory.write_unseen(to, found / 2, both);
-            for index in [found & !1, found | 1] {
-                if self.roots[common].filled.contains(index) {
-                    self.roots[number].filled.insert(index);
-                }
-            }
-            self.holders.note(number, found, true);
+            self.share(number, index);
+            first = index + 1;
         }
-        // The others are seen with this one.
-        let window = self.window;
-        self.memory.set_word(to, window.index, window.descriptor);
     }
 
     /// Copies the common entry for a megabyte, if there is one.
@@ -112,7 +109,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
 
     /// Whether the entry of a root is a copy of its common one.
     #[inline(never)]
-    fn shares(&self, number: usize, index: usize) -> bool {
+    pub(super) fn shares(&self, number: usize, index: usize) -> bool {
         let Some(common) = self.roots[number].common else {
             return false;
         };

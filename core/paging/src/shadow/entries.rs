@@ -28,6 +28,8 @@ pub(super) struct Leaf {
     pub origin: Origin,
     /// Whether it can be written until the doorbells are closed.
     pub doorbell: bool,
+    /// The guest's first-level descriptor, if it alone says all this; else 0.
+    pub source: u32,
 }
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
@@ -131,12 +133,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             .section(leaf.frame.get(), leaf.origin.domain());
         self.roots[root].sections |= 1 << (leaf.frame.get() >> 20 & 63);
         self.put_first(root, index, section.into_bits(), leaf.origin);
+        self.set_source(root, index, leaf.source);
         owed
     }
 
     /// Maps a page. What was there goes.
     pub(super) fn put_page(&mut self, root: usize, leaf: &Leaf) -> Owed {
         let (table, owed) = self.table_for(root, leaf);
+        owed.and(self.put_second(root, table, leaf))
+    }
+
+    /// Maps a page by a table of a root that notes all about the leaf but its frame.
+    pub(super) fn put_second(&mut self, root: usize, table: usize, leaf: &Leaf) -> Owed {
         self.roots[root].doorbells |= leaf.doorbell;
         let (address, index) = (self.tables.address(table), second_index(leaf.at));
         let page = leaf.attributes.small_page(leaf.frame.get()).into_bits();
@@ -146,23 +154,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         state.frames |= frame_bit(frame_number(leaf.frame));
         if before == 0 {
             state.live += 1;
-            return owed;
+            return Owed::Nothing;
         }
         // Owed even if it is the same: an access that a present entry allows has failed.
-        owed.and(self.owed(root, leaf.at))
-    }
-
-    /// Whether the page of `at` is mapped by a table that exists; `None` if there is no table.
-    pub(super) fn page_is_free(&self, root: usize, at: u32) -> Option<bool> {
-        match self.entry(root, first_index(at)) {
-            Entry::Table(table, _) => {
-                let word = self
-                    .memory
-                    .word(self.tables.address(table), second_index(at));
-                Some(word == 0)
-            }
-            _ => None,
-        }
+        self.owed(root, leaf.at)
     }
 
     /// The table for a page of a root, and what is owed for a section that was in its place.
@@ -174,6 +169,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
                 if both != origin {
                     self.put_table(root, index, table, both);
                 }
+                self.add_source(root, index, leaf.source);
                 return (table, Owed::Nothing);
             }
             Entry::Empty => Owed::Nothing,
@@ -187,6 +183,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             index: index as u16,
         });
         self.put_table(root, index, table, leaf.origin);
+        self.set_source(root, index, leaf.source);
         (table, owed)
     }
 
@@ -223,6 +220,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     fn put_first(&mut self, root: usize, index: usize, descriptor: u32, origin: Origin) {
         let before = self.memory.word(self.roots[root].table, index);
         self.set_first(root, index, descriptor);
+        self.roots[root].note_own(index);
         if origin.size == MappingSize::Supersection {
             self.supersections |= 1 << root;
         }

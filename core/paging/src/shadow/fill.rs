@@ -1,6 +1,6 @@
 //! Making entries after an abort.
 
-use super::entries::Leaf;
+use super::entries::{Entry, Leaf};
 use super::host::{FrameKind, HostFrame, HostMemory};
 use super::origin::Origin;
 use super::owed::{Owed, Progress};
@@ -8,7 +8,7 @@ use super::roots::GuestSpace;
 use super::{Shadow, first_index, second_index};
 use crate::short::{
     Access, AccessKind, Attributes, GuestMapping, MappingSize, MemoryType, Rights, ShortFault,
-    WalkError,
+    WalkError, Words,
 };
 use hanok_hal::TableMemory;
 use hanok_types::{Address, Ipa, PAGE_SIZE};
@@ -31,7 +31,7 @@ pub enum Neighbours {
 }
 
 impl Neighbours {
-    const fn pages(self) -> u32 {
+    const fn pages(self) -> usize {
         match self {
             Self::None => 1,
             Self::Of4 => 4,
@@ -90,6 +90,7 @@ impl<H: HostMemory> Abort<'_, H> {
     }
 
     /// The entry for `at`, if it allows an access of this kind.
+    #[inline(never)]
     fn leaf(
         &self,
         at: u32,
@@ -105,18 +106,49 @@ impl<H: HostMemory> Abort<'_, H> {
             attributes: attributes(mapping, rights, self.shares),
             origin: Origin::of(mapping),
             doorbell: frame.kind == FrameKind::Doorbell && rights.write,
+            source: match mapping.size {
+                MappingSize::Section | MappingSize::Supersection => mapping.descriptor,
+                _ => 0,
+            },
         })
     }
 
-    /// The entry for a page beside the one of the access, if one is to be made.
-    fn neighbour(&self, at: u32) -> Option<Leaf> {
+    /// The second-level descriptors of the sixteen pages around the one of the access; `None` if a section says it all.
+    fn descriptors(&self, mapping: &GuestMapping) -> Option<[u32; 16]> {
+        if mapping.size >= MappingSize::Section {
+            return None;
+        }
+        let at = Ipa::new((mapping.descriptor_at & !0x3f).into());
+        let words = self.host.words(at).unwrap_or([0; 16]);
+        Some(words.map(|word| self.space.regime.loaded(word)))
+    }
+
+    /// The entry for a page beside the one of the access, which leads to `mapping`, if one is to be made. `descriptor` is the
+    /// page's; `None` if it is the same.
+    fn neighbour(&self, at: u32, mapping: &GuestMapping, descriptor: Option<u32>) -> Option<Leaf> {
+        const ATTRIBUTES: u32 = 0xfff;
         let kind = AccessKind::Read;
         let access = Access {
             address: at,
             kind,
             ..self.access
         };
-        let mapping = self.walk(&access).ok()?;
+        let mut mapping = *mapping;
+        match descriptor {
+            None => {
+                let base = mapping.output.get() & !(SECTION - 1);
+                mapping.output = Ipa::new(base | u64::from(at) & (SECTION - 1));
+            }
+            Some(0) => return None,
+            // Mostly a page has the attributes of the one beside it.
+            Some(word)
+                if mapping.size == MappingSize::Small
+                    && (word ^ mapping.descriptor) & ATTRIBUTES == 0 =>
+            {
+                mapping.output = Ipa::new((word & !ATTRIBUTES).into());
+            }
+            Some(_) => mapping = self.walk(&access).ok()?,
+        }
         self.leaf(at, kind, &mapping, self.page(&mapping)?)
     }
 }
@@ -209,7 +241,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         } else {
             let owed = self.put_page(holder, &leaf);
             if neighbours != Neighbours::None {
-                self.fill_neighbours(holder, abort, neighbours);
+                self.fill_neighbours(holder, abort, (mapping, &leaf), neighbours);
             }
             owed
         };
@@ -219,23 +251,34 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         Filled::Made(owed)
     }
 
-    /// Maps pages around the access that are not mapped yet, all by the same table. Nothing is owed
+    /// Maps pages around the access, which leads to a mapping by a leaf, that are not mapped yet, all by the same table. Nothing is owed
     /// for them, as no TLB holds what is not there.
     fn fill_neighbours<H: HostMemory>(
         &mut self,
         holder: usize,
         abort: &Abort<H>,
+        (mapping, beside): (&GuestMapping, &Leaf),
         neighbours: Neighbours,
     ) {
         let address = abort.access.address;
-        let first = second_index(address) as u32 & !(neighbours.pages() - 1);
+        let Entry::Table(table, _) = self.entry(holder, first_index(address)) else {
+            return;
+        };
+        let descriptors = abort.descriptors(mapping);
+        let first = second_index(address) & !(neighbours.pages() - 1);
         for page in first..first + neighbours.pages() {
-            let at = address & !0xf_ffff | page << 12;
-            if self.page_is_free(holder, at) == Some(true)
-                && let Some(leaf) = abort.neighbour(at)
+            let at = address & !0xf_ffff | (page as u32) << 12;
+            let descriptor = descriptors.as_ref().map(|all| all[page % all.len()]);
+            if self.memory.word(self.tables.address(table), page) == 0
+                && let Some(leaf) = abort.neighbour(at, mapping, descriptor)
                 && (leaf.origin.global || holder >= Self::COMMON)
             {
-                let _nothing = self.put_page(holder, &leaf);
+                let alike = leaf.origin == beside.origin && leaf.source == beside.source;
+                let _nothing = if alike {
+                    self.put_second(holder, table, &leaf)
+                } else {
+                    self.put_page(holder, &leaf)
+                };
             }
         }
     }

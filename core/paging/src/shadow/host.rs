@@ -46,6 +46,15 @@ pub trait HostMemory {
     /// answers `None`; the caller then drops the result and waits for the page.
     fn word(&self, at: Ipa) -> Option<u32>;
 
+    /// The sixteen words from `at` on, which is a multiple of their size, as [`Self::word`].
+    fn words(&self, at: Ipa) -> Option<[u32; 16]> {
+        let mut words = [0; 16];
+        for (word, offset) in words.iter_mut().zip((0..).step_by(4)) {
+            *word = self.word(Ipa::new(at.get() + offset))?;
+        }
+        Some(words)
+    }
+
     /// The frame of RAM behind the page at `at`; `None` for a device, for a page that is absent,
     /// and where nothing is.
     fn page(&self, at: Ipa) -> Option<HostFrame>;

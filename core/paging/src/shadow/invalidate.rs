@@ -33,12 +33,13 @@ pub enum Invalidation {
 }
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
-    /// Does what the guest asks of its TLB. More than that may go, and nothing of it is left when
-    /// the call returns: a whole space is void at once, and emptied when its root is used again.
+    /// Does what the guest asks of its TLB. More than that may go. Of a whole space nothing is left that
+    /// [`Self::enter`] gives: its root is purged when it is used again, and what is common is looked at by
+    /// [`Self::check_kept`].
     pub fn invalidate(&mut self, what: Invalidation) -> Owed {
         match what {
-            Invalidation::All => self.disown_if(0, |_| true),
-            Invalidation::Asid(asid) => self.disown_if(Self::COMMON, |of| of == asid),
+            Invalidation::All => self.invalidate_all(),
+            Invalidation::Asid(asid) => self.invalidate_asid(asid),
             Invalidation::Page { at, asid } => self.invalidate_page(at, Some(asid)),
             Invalidation::PageOfAllAsids { at } => self.invalidate_page(at, None),
         }
@@ -70,11 +71,13 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         owed
     }
 
-    /// Makes roots void from the one of this number on: common ones have no ASID.
-    fn disown_if(&mut self, first: usize, chosen: impl Fn(u8) -> bool) -> Owed {
-        for root in &mut self.roots[first..] {
-            if root.owner.is_some_and(|owner| chosen(owner.space.asid)) {
-                root.disown();
+    /// Makes the own entries of an ASID's roots void: what is common has no ASID.
+    fn invalidate_asid(&mut self, asid: u8) -> Owed {
+        for (number, root) in self.roots.iter_mut().enumerate().skip(Self::COMMON) {
+            if root.owner.is_some_and(|owner| owner.space.asid == asid) {
+                self.purged &= !(1 << number);
+                // Its tables are the first to be taken.
+                root.used = 0;
             }
         }
         Owed::Nothing
@@ -82,10 +85,16 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
 
     fn invalidate_page(&mut self, at: u32, asid: Option<u8>) -> Owed {
         let mut owed = Owed::Nothing;
-        for root in numbers(self.holders.of(first_index(at))) {
+        // What is void already is purged before it is used.
+        let common = (1 << Self::COMMON) - 1;
+        for root in numbers(self.holders.of(first_index(at)) & (self.purged | common)) {
             let Some(owner) = &self.roots[root].owner else {
                 continue;
             };
+            // What is a copy is changed with its common one.
+            if root >= Self::COMMON && !self.roots[root].has_own(first_index(at)) {
+                continue;
+            }
             let mine = asid.is_none_or(|asid| asid == owner.space.asid);
             if self.supersections >> root & 1 != 0 {
                 self.remove_supersection(root, at, mine);

@@ -109,25 +109,40 @@ impl Indices {
         self.number == 0
     }
 
+    /// Those in the group of `index`: a bit for each.
+    pub fn group(&self, index: usize) -> u16 {
+        let word = self.words.get(index / BITS).copied().unwrap_or(0);
+        (word >> ((index % BITS) & !(GROUP - 1))) as u16
+    }
+
     /// Whether there is one in the group of `index`.
     pub fn has_group(&self, index: usize) -> bool {
-        let word = self.words.get(index / BITS).copied().unwrap_or(0);
-        let first = (index % BITS) & !(GROUP - 1);
-        (word >> first) & ((1 << GROUP) - 1) != 0
+        self.group(index) != 0
     }
 
     /// The least of them from `first` on.
     pub fn next(&self, first: usize) -> Option<usize> {
-        let mut mask = u32::MAX << (first % BITS);
-        for (number, word) in self.words.iter().enumerate().skip(first / BITS) {
-            let word = word & mask;
-            if word != 0 {
-                return Some(number * BITS + word.trailing_zeros() as usize);
-            }
-            mask = u32::MAX;
-        }
-        None
+        least(first, |number| self.words[number])
     }
+
+    /// The least of them from `first` on that is none of the others.
+    pub fn next_beyond(&self, others: &Self, first: usize) -> Option<usize> {
+        least(first, |number| self.words[number] & !others.words[number])
+    }
+}
+
+/// The least index from `first` on whose bit is set in these words.
+fn least(first: usize, word: impl Fn(usize) -> u32) -> Option<usize> {
+    let mut mask = u32::MAX << (first % BITS);
+    // Not by iterators: what they become for T32 takes three times as long.
+    for number in first / BITS..ENTRIES / BITS {
+        let word = word(number) & mask;
+        if word != 0 {
+            return Some(number * BITS + word.trailing_zeros() as usize);
+        }
+        mask = u32::MAX;
+    }
+    None
 }
 
 /// Which roots have something in each group of megabytes: a bit for each.
@@ -179,6 +194,10 @@ pub(super) struct Root {
     pub owned: u64,
     /// The descriptors that are not 0, that of the window left out.
     pub filled: Indices,
+    /// The groups of descriptors of which one may be no copy of a common one: a bit for each.
+    pub own: [u32; ENTRIES / GROUP / BITS],
+    /// What the guest's descriptors were that the entries of a common root stem from, in a table as large as the root's.
+    pub sources: Hpa,
     /// A bit for each megabyte of the host, modulo 64, to which a section may lead.
     pub sections: u64,
     /// Whether a doorbell may be open.
@@ -196,6 +215,8 @@ impl Root {
             used: 0,
             owned: 0,
             filled: Indices::EMPTY,
+            own: [0; _],
+            sources: Hpa::new(0),
             sections: 0,
             doorbells: false,
         }
@@ -217,8 +238,39 @@ impl Root {
         self.losses = self.losses.wrapping_add(1);
     }
 
-    /// Forgets what was noted of entries that are all gone.
+    /// Notes that the descriptor at `index` may be no copy.
+    pub fn note_own(&mut self, index: usize) {
+        let group = index / GROUP;
+        if let Some(word) = self.own.get_mut(group / BITS) {
+            *word |= 1 << (group % BITS);
+        }
+    }
+
+    /// Whether one in the group of `index` may be no copy.
+    pub fn has_own(&self, index: usize) -> bool {
+        let group = index / GROUP;
+        let word = self.own.get(group / BITS);
+        word.is_some_and(|word| word >> (group % BITS) & 1 != 0)
+    }
+
+    /// The first descriptor of the first group in which one may be no copy.
+    pub fn first_own(&self) -> Option<usize> {
+        let mut words = self.own.iter().enumerate();
+        let (number, word) = words.find(|(_, word)| **word != 0)?;
+        Some((number * BITS + word.trailing_zeros() as usize) * GROUP)
+    }
+
+    /// Notes that all descriptors in the group of `index` are copies.
+    pub fn no_own(&mut self, index: usize) {
+        let group = index / GROUP;
+        if let Some(word) = self.own.get_mut(group / BITS) {
+            *word &= !(1 << (group % BITS));
+        }
+    }
+
+    /// Forgets what was noted of entries of its own, which are all gone.
     pub fn emptied(&mut self) {
+        self.own = [0; _];
         self.sections = 0;
         self.doorbells = false;
     }

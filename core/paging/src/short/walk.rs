@@ -51,6 +51,10 @@ pub struct GuestMapping {
     pub permissions: Permissions,
     /// The domain.
     pub domain: u8,
+    /// The descriptor of the page or the section, and where it is; 0 without the MMU.
+    pub descriptor: u32,
+    /// Where it is.
+    pub descriptor_at: u32,
 }
 
 /// Why a walk gives no mapping.
@@ -70,6 +74,8 @@ struct Leaf {
     size: MappingSize,
     domain: u8,
     attributes: Attributes,
+    /// The descriptor, and where it is.
+    descriptor: (u32, u32),
 }
 
 impl Leaf {
@@ -80,7 +86,39 @@ impl Leaf {
             size,
             domain,
             attributes,
+            descriptor: (0, 0),
         }
+    }
+
+    /// That of a first-level descriptor that leads to no table, which is given with its place.
+    #[inline(never)]
+    fn of_first(
+        descriptor: FirstLevel,
+        (raw, at): (u32, Ipa),
+        address: u32,
+    ) -> Result<Self, WalkError> {
+        let mut leaf = match descriptor {
+            FirstLevel::Fault | FirstLevel::Table(_) => {
+                let kind = ShortFaultKind::Translation;
+                return Err(fault(kind, ShortLevel::First, 0));
+            }
+            FirstLevel::Section(section) => Self::new(
+                section.address(),
+                MappingSize::Section,
+                address,
+                section.domain(),
+                section.attributes(),
+            ),
+            FirstLevel::Supersection(section) => Self::new(
+                section.address(),
+                MappingSize::Supersection,
+                address,
+                0,
+                section.attributes(),
+            ),
+        };
+        leaf.descriptor = (raw, at.get() as u32);
+        Ok(leaf)
     }
 
     /// The level of the leaf's descriptor.
@@ -127,15 +165,18 @@ impl ShortRegime {
         if !self.control().mmu() {
             return Ok(self.flat(access));
         }
-        let leaf = self.find(access.address, |at| {
-            let word = read(at)?;
-            Some(if self.control().big_endian() {
-                word.swap_bytes()
-            } else {
-                word
-            })
-        })?;
-        let permissions = self.permissions(&leaf)?;
+        let leaf = self.find(access.address, |at| Some(self.loaded(read(at)?)))?;
+        self.judge(&leaf, access)
+    }
+
+    /// What follows for `access` from the leaf that it leads to. Kept out of line, as the walk is compiled for each
+    /// way to read the guest's memory.
+    #[inline(never)]
+    fn judge(&self, leaf: &Leaf, access: &Access) -> Result<GuestMapping, WalkError> {
+        if self.control().access_flag() && leaf.attributes.ap & 1 == 0 {
+            return Err(leaf.fault(ShortFaultKind::AccessFlag));
+        }
+        let permissions = self.permissions(leaf)?;
         if !permissions.of(access.by).allow(access.kind) {
             return Err(leaf.fault(ShortFaultKind::Permission));
         }
@@ -149,37 +190,51 @@ impl ShortRegime {
             global: !leaf.attributes.not_global,
             permissions,
             domain: leaf.domain,
+            descriptor: leaf.descriptor.0,
+            descriptor_at: leaf.descriptor.1,
         })
     }
 
-    /// The leaf for `address`, if its access flag allows it to be used.
+    /// A descriptor as the CPU has it that loads it, of a word in memory.
+    pub(crate) fn loaded(&self, word: u32) -> u32 {
+        if self.control().big_endian() {
+            word.swap_bytes()
+        } else {
+            word
+        }
+    }
+
+    /// The sixteen first-level descriptors around the one for `address`, as a walk would load them; `None` if it
+    /// would not. `read` answers the sixteen words of guest memory from an aligned address on.
+    pub fn first_level_around(
+        &self,
+        address: u32,
+        read: impl Fn(Ipa) -> Option<[u32; 16]>,
+    ) -> Option<[u32; 16]> {
+        let at = self.first_level(address).filter(|_| self.control().mmu())?;
+        let words = read(Ipa::new(at.get() & !0x3f))?;
+        Some(words.map(|word| self.loaded(word)))
+    }
+
+    /// The leaf for `address`.
     fn find(&self, address: u32, read: impl Fn(Ipa) -> Option<u32>) -> Result<Leaf, WalkError> {
         let first = |kind| fault(kind, ShortLevel::First, 0);
         let at = self.first_level(address);
         let at = at.ok_or(first(ShortFaultKind::Translation))?;
         let raw = read(at).ok_or(first(ShortFaultKind::ExternalOnWalk))?;
-        let leaf = match FirstLevel::decode(raw, self.pxn) {
-            FirstLevel::Fault => return Err(first(ShortFaultKind::Translation)),
-            FirstLevel::Table(table) => self.find_page(table, address, read)?,
-            FirstLevel::Section(section) => Leaf::new(
-                section.address(),
-                MappingSize::Section,
-                address,
-                section.domain(),
-                section.attributes(),
-            ),
-            FirstLevel::Supersection(section) => Leaf::new(
-                section.address(),
-                MappingSize::Supersection,
-                address,
-                0,
-                section.attributes(),
-            ),
+        let descriptor = FirstLevel::decode(raw, self.pxn);
+        let FirstLevel::Table(table) = descriptor else {
+            return Leaf::of_first(descriptor, (raw, at), address);
         };
-        if self.control().access_flag() && leaf.attributes.ap & 1 == 0 {
-            return Err(leaf.fault(ShortFaultKind::AccessFlag));
-        }
-        Ok(leaf)
+        let offset = u64::from(address >> 12 & 0xff) * 4;
+        let at = Ipa::new(table.address().get() | offset);
+        let external = fault(
+            ShortFaultKind::ExternalOnWalk,
+            ShortLevel::Second,
+            table.domain(),
+        );
+        let raw = read(at).ok_or(external)?;
+        self.page(table, (raw, at), address)
     }
 
     /// Where the first-level descriptor for `address` is; `None` if walks by its base register are
@@ -198,25 +253,28 @@ impl ShortRegime {
         (!disabled).then_some(Ipa::new(table | offset))
     }
 
-    fn find_page(
+    /// The leaf of a second-level descriptor, which is given with its place.
+    #[inline(never)]
+    fn page(
         &self,
         table: PageTable,
+        (raw, at): (u32, Ipa),
         address: u32,
-        read: impl Fn(Ipa) -> Option<u32>,
     ) -> Result<Leaf, WalkError> {
         let domain = table.domain();
-        let second = |kind| fault(kind, ShortLevel::Second, domain);
-        let offset = u64::from(address >> 12 & 0xff) * 4;
-        let raw = read(Ipa::new(table.address().get() | offset));
-        let raw = raw.ok_or(second(ShortFaultKind::ExternalOnWalk))?;
         let (base, size, attributes) = match SecondLevel::decode(raw) {
-            SecondLevel::Fault => return Err(second(ShortFaultKind::Translation)),
+            SecondLevel::Fault => {
+                let kind = ShortFaultKind::Translation;
+                return Err(fault(kind, ShortLevel::Second, domain));
+            }
             SecondLevel::Large(page) => (page.address(), MappingSize::Large, page.attributes()),
             SecondLevel::Small(page) => (page.address(), MappingSize::Small, page.attributes()),
         };
         let pxn = table.pxn() && self.pxn == super::Pxn::Present;
         let attributes = Attributes { pxn, ..attributes };
-        Ok(Leaf::new(base, size, address, domain, attributes))
+        let mut leaf = Leaf::new(base, size, address, domain, attributes);
+        leaf.descriptor = (raw, at.get() as u32);
+        Ok(leaf)
     }
 
     /// Who may use the leaf, by its domain first. With the access flag enabled AP\[0\] is the flag,
@@ -264,6 +322,8 @@ impl ShortRegime {
             global: true,
             permissions: Permissions::ALL,
             domain: 0,
+            descriptor: 0,
+            descriptor_at: 0,
         }
     }
 }

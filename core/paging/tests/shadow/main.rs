@@ -9,6 +9,7 @@ mod bounds;
 mod common;
 mod guest;
 mod hardware;
+mod kept;
 mod model;
 mod replaced;
 mod world;

@@ -3,7 +3,7 @@
 
 use crate::guest::{Guest, addresses};
 use hanok_paging::shadow::{GuestSpace, HostMemory, Invalidation};
-use hanok_paging::short::{Access, AccessKind, GuestMapping, Permissions, Privilege};
+use hanok_paging::short::{Access, AccessKind, GuestMapping, Permissions, Privilege, ShortRegime};
 use std::collections::BTreeMap;
 
 /// A translation of a page that the tables gave at some moment.
@@ -50,15 +50,17 @@ fn now(guest: &Guest, space: &GuestSpace, at: u32) -> Option<Translation> {
     any.map(|mapping| Translation::of(at, &mapping))
 }
 
-/// Whether what is global in one of the spaces may be used in the other: a TLB matches it for every ASID, and knows
-/// nothing of TTBR0 (DDI 0406C, B3.9.1). Where other registers differ it may be used as well, with rights that are
-/// not looked for here.
-fn differ_by_asid_and_table(one: &GuestSpace, other: &GuestSpace) -> bool {
+/// The space in which a global translation of `one` may be used while the registers are those of `other`, if there is any: a
+/// TLB matches it for every ASID, and knows nothing of TTBR0 (DDI 0406C, B3.9.1). The domains are looked up when it is used.
+/// Where other registers differ it may be used as well, with rights that are not looked for here.
+fn used_in(one: &GuestSpace, other: &GuestSpace) -> Option<GuestSpace> {
     let of = |space: &GuestSpace| {
         let regime = space.regime.normalized();
-        (regime.sctlr, regime.ttbcr, regime.dacr)
+        (regime.sctlr, regime.ttbcr)
     };
-    of(one) == of(other)
+    let dacr = other.regime.dacr;
+    let regime = ShortRegime { dacr, ..one.regime };
+    (of(one) == of(other)).then_some(GuestSpace { regime, ..*one })
 }
 
 /// For one vCPU, by space and page.
@@ -69,12 +71,14 @@ impl Model {
     /// Adds what the tables say now.
     pub fn look(&mut self, guest: &Guest, spaces: &[GuestSpace]) {
         for (number, space) in spaces.iter().enumerate() {
-            for at in addresses() {
-                let Some(new) = now(guest, space, at) else {
+            for (other, of) in spaces.iter().enumerate() {
+                let Some(used) = used_in(space, of) else {
                     continue;
                 };
-                for (other, of) in spaces.iter().enumerate() {
-                    if other == number || new.global && differ_by_asid_and_table(space, of) {
+                for at in addresses() {
+                    if let Some(new) = now(guest, &used, at)
+                        && (other == number || new.global)
+                    {
                         let known = self.0.entry((other, at)).or_default();
                         if !known.contains(&new) {
                             known.push(new);

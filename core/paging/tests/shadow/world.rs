@@ -7,7 +7,7 @@ use crate::model::{KINDS, Model, VIEWS};
 use hanok_hal::fake::FakeTableMemory;
 use hanok_paging::shadow::{
     AsidPool, Doorbells, Filled, Forgetting, FrameKind, FrameLoss, GuestSpace, HardwareRoot,
-    HostMemory, Invalidation, Neighbours, Owed, Progress, Shadow, Window,
+    HostMemory, Invalidation, Neighbours, Owed, Progress, Shadow, Window, frames,
 };
 use hanok_paging::short::{Access, AccessKind, Privilege, WalkError};
 
@@ -33,6 +33,8 @@ pub struct World<const ROOTS: usize, const TABLES: usize> {
     window: u32,
     cpus: [Cpu; 2],
     asids: [AsidPool; 2],
+    /// Counts the steps.
+    steps: u32,
     /// How often the guest went to its other view by itself.
     pub crossings: u32,
 }
@@ -41,7 +43,7 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
     pub fn new(last_asid: u8) -> Self {
         let (guest, spaces) = (Guest::new(), spaces());
         let vcpus = [(); 2].map(|()| {
-            let memory = FakeTableMemory::new(ROOTS * 4 + TABLES / 4);
+            let memory = FakeTableMemory::new(frames(ROOTS, TABLES));
             let window = Window::new(WINDOW, WINDOW_DESCRIPTOR);
             let mut model = Model::default();
             model.look(&guest, &spaces);
@@ -58,11 +60,13 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
             window: WINDOW,
             cpus: Default::default(),
             asids: [0, 1].map(|id| AsidPool::with_last(id, last_asid)),
+            steps: 0,
             crossings: 0,
         }
     }
 
     pub fn run(&mut self, step: &Step) {
+        self.steps += 1;
         match step {
             Step::Edit(edit) => {
                 for at in &edit.at {
@@ -137,6 +141,11 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
         let vcpu = &mut self.vcpus[number];
         let asids = &mut self.asids[vcpu.cpu];
         let space = &self.spaces[space];
+        let guest = &self.guest;
+        // Seldom it is not asked what may be kept.
+        while self.steps % 8 != 7
+            && vcpu.shadow.check_kept(space, |at| guest.words(at)) == Progress::Again
+        {}
         let mut tries = 0;
         loop {
             tries += 1;

@@ -1,0 +1,164 @@
+//! What outlives it that the guest invalidates its whole TLB.
+//!
+//! Linux does so for each process that it forks or ends, where it works around an erratum, and its own map of
+//! memory stays as it is. A TLB may load a global descriptor again at once, by the registers of that time. So an
+//! entry of a common root need not go, if the guest's descriptor is still the one that the entry stems from. That
+//! is looked up where one first-level descriptor says all of a megabyte: one word of the guest's for a section of
+//! the shadow, or for up to 256 pages. All other common entries go, and all own entries of the other roots, when
+//! these are used next; their copies of what stays are left in place.
+//!
+//! Kept true:
+//! - Before [`Shadow::check_kept`] is done, or else all that is common is void, no root is entered.
+//! - The *source* of an entry of a common root is the guest's first-level descriptor that all in that megabyte stems
+//!   from, if there is one; else it is 0.
+//! - A root that is *purged* has no own entries that are older than the latest invalidation of all of them.
+//! - The domains of a descriptor are part of it, and what a guest may do there is of the common root's owner. So DACR
+//!   may be another one than when the descriptor is read.
+
+use super::entries::Entry;
+use super::owed::{Owed, Progress};
+use super::roots::{ENTRIES, GROUP, GuestSpace, Owner, numbers};
+use super::tables::ENTRIES as PAGES;
+use super::{SWEEP, Shadow};
+use crate::short::{MappingSize, Privilege, Words};
+use hanok_hal::TableMemory;
+use hanok_types::Ipa;
+
+/// How many groups of common entries are looked at in one call at most.
+const GROUPS: usize = 8;
+
+impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
+    /// Everything is invalidated: of what is common nothing is known to be right.
+    pub(super) fn invalidate_all(&mut self) -> Owed {
+        self.purged = 0;
+        self.checked = 0;
+        Owed::Nothing
+    }
+
+    /// Goes on with looking which entries may be kept after everything was invalidated. To be called before
+    /// [`Self::enter`], until it is done: otherwise none are kept. `space` is the one that the guest is in, and `read` answers
+    /// the sixteen words of its memory from an address on, if they are there.
+    pub fn check_kept(
+        &mut self,
+        space: &GuestSpace,
+        read: impl Fn(Ipa) -> Option<[u32; GROUP]>,
+    ) -> Progress<()> {
+        for _ in 0..GROUPS {
+            let (root, first) = (self.checked / ENTRIES, self.checked % ENTRIES);
+            if root >= Self::COMMON {
+                return Progress::Done(());
+            }
+            let state = &self.roots[root];
+            let next = state.owner.and_then(|_| state.filled.next(first));
+            let Some(index) = next else {
+                self.checked = (root + 1) * ENTRIES;
+                continue;
+            };
+            let group = index & !(GROUP - 1);
+            self.check_group(root, group, space, &read);
+            self.checked = root * ENTRIES + group + GROUP;
+        }
+        Progress::Again
+    }
+
+    /// Whether there is anything left for [`Self::check_kept`].
+    pub(super) fn has_unchecked(&self) -> bool {
+        self.checked < Self::COMMON * ENTRIES
+    }
+
+    /// Removes the entries of a group of a common root that are not to be kept.
+    fn check_group(
+        &mut self,
+        root: usize,
+        group: usize,
+        space: &GuestSpace,
+        read: impl Fn(Ipa) -> Option<[u32; GROUP]>,
+    ) {
+        let common = Owner::new(space, Privilege::Kernel).common();
+        // Both views, confined or not, read the guest's tables by the same registers.
+        let here = self.roots[root]
+            .owner
+            .zip(common)
+            .is_some_and(|(owner, common)| {
+                let confined = owner.space.confined;
+                let space = GuestSpace {
+                    confined,
+                    ..common.space
+                };
+                owner.space.is_but_for_domains(&space)
+            });
+        let found = here.then(|| space.regime.first_level_around((group as u32) << 20, read));
+        let found = found.flatten().unwrap_or([0; GROUP]);
+        let filled = self.roots[root].filled.group(group);
+        for number in numbers(filled.into()) {
+            let index = group + number;
+            let source = self.memory.word(self.roots[root].sources, index);
+            if source == 0 || found.get(number) != Some(&source) {
+                self.remove_unkept(root, index);
+            }
+        }
+    }
+
+    /// Removes an entry of a common root. A table that has only pages of the guest's tables stays where it is, and is
+    /// emptied: it will be filled again soon.
+    #[inline(never)]
+    fn remove_unkept(&mut self, root: usize, index: usize) {
+        match self.entry(root, index) {
+            Entry::Table(table, origin) if origin.size < MappingSize::Section => {
+                if self.tables.get(table).live == 0 {
+                    return;
+                }
+                let state = self.tables.get_mut(table);
+                (state.live, state.frames) = (0, 0);
+                self.memory.clear_unseen(self.tables.address(table), PAGES);
+                // It is seen with this one.
+                self.set_source(root, index, 0);
+            }
+            _ => self.remove_first(root, index),
+        }
+        self.roots[root].lose();
+    }
+
+    /// Notes that all in a megabyte of a root stems from `source`.
+    pub(super) fn set_source(&mut self, root: usize, index: usize, source: u32) {
+        if root < Self::COMMON {
+            self.memory
+                .set_word(self.roots[root].sources, index, source);
+        }
+    }
+
+    /// Notes that something in a megabyte of a root stems from `source`.
+    pub(super) fn add_source(&mut self, root: usize, index: usize, source: u32) {
+        if root < Self::COMMON && self.memory.word(self.roots[root].sources, index) != source {
+            self.set_source(root, index, 0);
+        }
+    }
+
+    /// Whether the own entries of a root are in force.
+    pub(super) fn is_purged(&self, number: usize) -> bool {
+        self.purged >> number & 1 != 0
+    }
+
+    /// Removes some of the own entries of a root; done if none is left, and it has what is common.
+    pub(super) fn purge(&mut self, number: usize) -> Progress<()> {
+        self.roots[number].tag = None;
+        let mut left = SWEEP;
+        while let Some(group) = self.roots[number].first_own() {
+            for place in numbers(self.roots[number].filled.group(group).into()) {
+                if left == 0 {
+                    return Progress::Again;
+                }
+                left -= 1;
+                if !self.shares(number, group + place) {
+                    self.remove_first(number, group + place);
+                }
+            }
+            self.roots[number].no_own(group);
+        }
+        self.roots[number].emptied();
+        self.supersections &= !(1 << number);
+        self.share_all(number);
+        self.purged |= 1 << number;
+        Progress::Done(())
+    }
+}

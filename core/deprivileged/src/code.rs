@@ -1,7 +1,7 @@
 //! Which frames of a VM hold code of its kernel.
 
 use crate::host::Host;
-use crate::slot::{Slot, Stage, Work};
+use crate::slot::{Slot, Stage, Ticket, Work};
 use crate::traps::Traps;
 use hanok_abi::crossing::{BEHIND_CROSSING_LOAD, is_crossing_load};
 use hanok_abi::trampoline::{MOST_TRIPLES, TO_CODE, TRIPLE, room};
@@ -103,15 +103,6 @@ pub(crate) enum Proven {
     Confined,
     /// It cannot be proven.
     Contradictory,
-}
-
-/// Names what has begun with a page, so that nobody ends what others have begun since.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket(u32);
-
-impl Ticket {
-    /// That of nothing.
-    pub const NONE: Self = Self(0);
 }
 
 /// The frames of a VM that hold code of its kernel.
@@ -327,7 +318,7 @@ impl Code {
     }
 
     fn new_ticket(&mut self) -> Ticket {
-        self.given = Ticket(self.given.0.wrapping_add(1));
+        self.given = self.given.next();
         self.given
     }
 

@@ -1,11 +1,11 @@
 //! Aborts: of the shadow tables, and of the guest's own.
 
 use crate::answer::{Answer, Device, Stopped, Trap};
-use crate::code::{Code, Proven, Ticket};
+use crate::code::{Code, Proven};
 use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::siblings::Change;
-use crate::slot::place;
+use crate::slot::{Ticket, place};
 use crate::translation::{fault, privilege, regime, walk_code};
 use crate::view::{Executable, View};
 use crate::window::Place;

@@ -1,11 +1,12 @@
 //! One vCPU's monitor.
 
 use crate::answer::{Answer, Trap};
-use crate::code::{Code, Ticket};
+use crate::code::Code;
 use crate::decoded::Decoded;
 use crate::host::Host;
 use crate::page::PageState;
 use crate::siblings::{Change, Member};
+use crate::slot::Ticket;
 use crate::translation::{privilege, regime};
 use crate::window::Place;
 use hanok_cpu32::{

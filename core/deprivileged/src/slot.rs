@@ -1,6 +1,5 @@
 //! A frame with doubtful words: what is proven about it, and what was rewritten in it.
 
-use crate::code::Ticket;
 use crate::host::Host;
 use crate::traps::Traps;
 use hanok_abi::crossing::{crossing_load, crossing_original};
@@ -53,6 +52,20 @@ pub(crate) enum Work {
     Done,
     /// The frame contradicts itself.
     Contradictory,
+}
+
+/// Names what has begun with a page, so that nobody ends what others have begun since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket(u32);
+
+impl Ticket {
+    /// That of nothing.
+    pub const NONE: Self = Self(0);
+
+    /// Another one.
+    pub const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
 }
 
 /// A place for a frame with doubtful words.

@@ -25,6 +25,12 @@ pub const FRAMES: u64 = (hanok_paging::shadow::frames(ROOTS, TABLES) + TABLES / 
 /// MPIDR: the Multiprocessing Extensions are there (DDI 0406C, B4.1.106).
 const MULTIPROCESSING: u32 = 1 << 31;
 
+/// The SCU's configuration register behind CBAR, whose lowest bits say how many CPUs there are beside the first
+/// (DDI 0407I, 2.2.2): Linux believes a Cortex-A9 to be alone if they are zero. There is no SCU in a VM; in this
+/// register's place is GICD_ITARGETSR0, which is zero with one CPU and not with several (IHI 0048B, 4.3.12).
+const CONFIGURATION: u32 = 4;
+const TARGETS: u32 = 0x800;
+
 /// CTR.DminLine and IminLine.
 const LINES: u32 = 0x000f_000f;
 /// Lines of 4 KiB: a guest that cleans or invalidates memory line by line does so by page, as each of these operations is an
@@ -241,7 +247,6 @@ pub fn identity(mpidr: u32) -> Identity {
             crate::fp::feature_register(true) as u32,
         ],
         l2ctlr: None,
-        // The platform's, as in any VM.
-        cbar: Some(platform::GIC_DIST.get() as u32),
+        cbar: Some(platform::GIC_DIST.get() as u32 + TARGETS - CONFIGURATION),
     }
 }

@@ -2,11 +2,12 @@
 //! CPUs of its own would see, each of whose instructions is done at once: while one vCPU is stopped by the exceptions
 //! of an instruction, others go on.
 
-use crate::board::Board;
+use crate::board::{Board, RAM};
 use crate::guest::{Guest, Outcomes, TRIES};
-use crate::lockstep::agree;
+use crate::lockstep::{agree, memory};
 use crate::native::{Event, Native};
 use crate::random::edits::Change;
+use crate::random::image::Code;
 use crate::random::{self, May, Rng, image};
 use hanok_cpu32::{Lines, Registers, VirtualCpu};
 use proptest::prelude::*;
@@ -29,12 +30,13 @@ struct Team<const ROOTS: usize, const TABLES: usize> {
 }
 
 impl<const ROOTS: usize, const TABLES: usize> Team<ROOTS, TABLES> {
-    fn new(words: Vec<u32>, case: &Case) -> Self {
-        let board = Board::new(words.clone(), case.sections);
-        let guests = Guest::several(board, case.slots, 255, case.vcpus);
+    /// vCPUs with this memory, each of which begins at its entry.
+    fn new(words: Vec<u32>, slots: usize, sections: bool, entries: &[u32]) -> Self {
+        let board = Board::new(words.clone(), sections);
+        let guests = Guest::several(board, slots, 255, entries.len());
         let mut words = Some(words);
-        let cpu = |mut guest: Guest<ROOTS, TABLES>| {
-            guest.monitor.boot(image::ENTRY, [0; 3]);
+        let cpu = |(mut guest, entry): (Guest<ROOTS, TABLES>, &u32)| {
+            guest.monitor.boot(*entry, [0; 3]);
             let words = words.take().unwrap_or_default();
             let native = Native::new(guest.monitor.cpu.clone(), guest.monitor.registers, words);
             Cpu {
@@ -45,7 +47,7 @@ impl<const ROOTS: usize, const TABLES: usize> Team<ROOTS, TABLES> {
             }
         };
         Self {
-            cpus: guests.into_iter().map(cpu).collect(),
+            cpus: guests.into_iter().zip(entries).map(cpu).collect(),
             owner: 0,
             steps: 0,
         }
@@ -94,6 +96,17 @@ impl<const ROOTS: usize, const TABLES: usize> Team<ROOTS, TABLES> {
         agree(&mut cpu.native, &cpu.guest, what);
         self.steps += 1;
         Some(got)
+    }
+
+    /// Lets a vCPU run until it is at this address.
+    fn run_to(&mut self, number: usize, pc: u32) {
+        for _ in 0..4 * TRIES {
+            if self.cpus[number].native.registers.pc == pc {
+                return;
+            }
+            self.step(number);
+        }
+        panic!("vCPU {number} does not come to {pc:#x}");
     }
 
     fn all_ended(&self) -> bool {
@@ -170,7 +183,8 @@ fn run<const ROOTS: usize, const TABLES: usize>(case: &Case) -> u64 {
         siblings: true,
     };
     let image = image::image(&mut rng, &may);
-    let mut team = Team::<ROOTS, TABLES>::new(image, case);
+    let entries = vec![image::ENTRY; case.vcpus];
+    let mut team = Team::<ROOTS, TABLES>::new(image, case.slots, case.sections, &entries);
     let mut again = None;
     while team.steps < case.steps && !team.all_ended() {
         let number = again.unwrap_or_else(|| rng.below(case.vcpus as u32) as usize);
@@ -219,6 +233,133 @@ proptest! {
     fn vcpus_see_what_cpus_of_their_own_would_see(case in case()) {
         run::<4, 16>(&case);
     }
+}
+
+/// The code of the first vCPU and of the second, and what they share.
+const FIRST: u32 = RAM + 0x1000;
+const SECOND: u32 = RAM + 0x2000;
+const SHARED: u32 = RAM + 0x3000;
+const NOP: u32 = 0xe1a0_0000;
+/// MRS R0, CPSR: in User mode it reads another mode.
+const MRS: u32 = 0xe10f_0000;
+/// B to itself.
+const STOP: u32 = 0xeaff_fffe;
+/// BX R3.
+const BX: u32 = 0xe12f_ff13;
+
+/// Both vCPUs with these programs, and words at [`SHARED`].
+fn pair(first: &Code, second: &Code, shared: &[u32]) -> Team<4, 16> {
+    let words = memory(&[
+        (FIRST, &first.words()),
+        (SECOND, &second.words()),
+        (SHARED, shared),
+    ]);
+    Team::new(words, 8, false, &[FIRST, SECOND])
+}
+
+/// A page that a sibling could write by itself cannot be written unseen any more once it is executed.
+#[test]
+fn what_a_sibling_writes_is_seen_where_it_is_executed() {
+    let mut first = Code::new(FIRST);
+    first.set(3, SHARED);
+    first.a32(BX);
+    let mut second = Code::new(SECOND);
+    second.set(2, SHARED);
+    second.set(1, MRS);
+    second.a32(0xe582_3800); // STR R3, [R2, #0x800]: the page is the sibling's to write
+    let stored = second.here();
+    second.a32(0xe582_1008); // STR R1, [R2, #8]
+    let done = second.here();
+    second.a32(STOP);
+    // With a doubt, so that it is followed, and without.
+    for doubt in [NOP, MRS] {
+        let mut team = pair(&first, &second, &[NOP, doubt, NOP, NOP, STOP]);
+        team.run_to(1, stored);
+        team.run_to(0, SHARED + 4);
+        team.run_to(1, done);
+        team.run_to(0, SHARED + 16);
+    }
+}
+
+/// A page whose branches are traps no more is not executed as a confined one.
+#[test]
+fn a_page_that_a_sibling_has_proven_is_not_confined() {
+    const ELSEWHERE: u32 = SHARED + 0x400;
+    let mut codes = [FIRST, SECOND].map(Code::new);
+    for (code, to) in codes.iter_mut().zip([SHARED, ELSEWHERE]) {
+        code.set(3, to);
+        code.a32(BX);
+    }
+    // Two doubtful words, each of which one vCPU reaches.
+    let mut shared = vec![NOP, MRS, NOP, STOP];
+    shared.resize(0x100, STOP);
+    shared.extend([NOP, MRS, NOP, STOP]);
+    let [first, second] = codes;
+    let mut team = pair(&first, &second, &shared);
+    team.run_to(0, SHARED + 4);
+    team.run_to(1, ELSEWHERE + 12);
+    team.run_to(0, SHARED + 12);
+}
+
+/// More invalidations than a letter box holds all count.
+#[test]
+fn no_invalidation_of_a_sibling_is_lost() {
+    const PAGES: u32 = 12;
+    const TABLE: u32 = RAM + 0x10_0000;
+    const LEAVES: u32 = RAM + 0x10_4000;
+    const ALIAS: u32 = 0x8000_0000;
+    let page = |number: u32| (RAM + 0x8000 + number * 0x1000) | 2 | 3 << 4;
+    let mmu_on = |code: &mut Code| {
+        code.set(0, TABLE);
+        code.a32(0xee02_0f10); // TTBR0
+        code.a32(0xe3a0_0001);
+        code.a32(0xee03_0f10); // DACR: client of domain 0
+        code.a32(0xee11_0f10);
+        code.a32(0xe380_0001);
+        code.a32(0xee01_0f10); // SCTLR.M
+    };
+    let mut first = Code::new(FIRST);
+    mmu_on(&mut first);
+    let begin = first.here();
+    for number in 0..PAGES {
+        first.set(0, LEAVES + 4 * number);
+        first.set(1, page(PAGES - 1 - number));
+        first.a32(0xe580_1000); // STR R1, [R0]
+        first.set(0, ALIAS + 0x1000 * number);
+        first.a32(0xee08_0f73); // TLBIMVAAIS
+    }
+    let changed = first.here();
+    first.a32(STOP);
+    let mut second = Code::new(SECOND);
+    mmu_on(&mut second);
+    let read = |code: &mut Code| {
+        for number in 0..PAGES {
+            code.set(2, ALIAS + 0x1000 * number);
+            code.a32(0xe592_4000); // LDR R4, [R2]
+        }
+        code.here()
+    };
+    let before = read(&mut second);
+    let after = read(&mut second);
+    second.a32(STOP);
+    let mut root = vec![0; 4096];
+    root[(RAM >> 20) as usize] = RAM | 2 | 3 << 10;
+    root[(RAM >> 20) as usize + 1] = (RAM + 0x10_0000) | 2 | 3 << 10;
+    root[(ALIAS >> 20) as usize] = LEAVES | 1;
+    let leaves: Vec<u32> = (0..PAGES).map(page).collect();
+    let data: Vec<u32> = (0..PAGES * 1024).map(|word| word / 1024).collect();
+    let words = memory(&[
+        (FIRST, &first.words()),
+        (SECOND, &second.words()),
+        (TABLE, &root),
+        (LEAVES, &leaves),
+        (RAM + 0x8000, &data),
+    ]);
+    let mut team = Team::<4, 16>::new(words, 8, false, &[FIRST, SECOND]);
+    team.run_to(0, begin);
+    team.run_to(1, before);
+    team.run_to(0, changed);
+    team.run_to(1, after);
 }
 
 /// The programs run long.

@@ -321,11 +321,33 @@ window_thread_register:
 window_floating_point:
     movw    r3, #0xeee8
     cmp     r3, r0, lsr #16
-    bne     window_left_by_undefined
+    bne     window_instruction_caches
     operand 0x0a10
     ldr     r3, [sp, #{fpexc}]
     cmp     r3, r4
     bne     window_left_by_undefined
+    ldmia   sp, {{r0-r4}}
+    movs    pc, lr
+
+    // MCR p15, 0, Rt, c7, c1 or c5, 0 or 6: ICIALLUIS, ICIALLU, BPIALLIS and BPIALL. The first does what all of them do; without
+    // the Multiprocessing Extensions (MPIDR, bit 31) the second. The guest's own barriers complete it.
+window_instruction_caches:
+    movw    r3, #0xee07
+    cmp     r3, r0, lsr #16
+    bne     window_left_by_undefined
+    uxth    r3, r0
+    ubfx    r4, r0, #6, #2          // opc2 is 0 or 6, by these bits
+    cmp     r4, #0
+    cmpne   r4, #3
+    bic     r3, r3, #0xf000
+    bic     r3, r3, #0xc4
+    movweq  r2, #0x0f11
+    cmpeq   r3, r2
+    bne     window_left_by_undefined
+    mrc     p15, 0, r4, c0, c0, 5
+    cmp     r4, #0
+    mcrmi   p15, 0, r4, c7, c1, 0
+    mcrpl   p15, 0, r4, c7, c5, 0
     ldmia   sp, {{r0-r4}}
     movs    pc, lr
 

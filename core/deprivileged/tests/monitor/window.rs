@@ -25,6 +25,8 @@ pub struct Crossed {
     pub returns: u32,
     /// MCR of TPIDRURO.
     pub threads: u32,
+    /// Maintenance of all of the instruction caches and branch predictors.
+    pub caches: u32,
 }
 
 const USER: u32 = 0x10;
@@ -37,6 +39,8 @@ const THUMB: u32 = 1 << 5;
 const IT_AND_J: u32 = 0x0700_fc00;
 /// N, Z, C, V, Q and GE.
 const FLAGS: u32 = 0xf80f_0000;
+/// ICIALLU, ICIALLUIS, BPIALL and BPIALLIS with R0.
+const INSTRUCTION_CACHES: [u32; 4] = [0xee07_0f15, 0xee07_0f11, 0xee07_0fd5, 0xee07_0fd1];
 /// MCR p15, 0, R0, c13, c0, 3.
 const SETS_THREAD: u32 = 0xee0d_0f70;
 
@@ -103,6 +107,11 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             self.thread.ro = self.monitor.registers.general[(word >> 12 & 0xf) as usize];
             self.monitor.registers.pc += 4;
             self.crossed.threads += 1;
+            return true;
+        }
+        if INSTRUCTION_CACHES.contains(&(word & !0xf000)) {
+            self.monitor.registers.pc += 4;
+            self.crossed.caches += 1;
             return true;
         }
         let known = part & 0xf0 == 0xf0 && part >> 8 < CROSSING_TRAPS;

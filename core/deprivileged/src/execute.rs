@@ -221,7 +221,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             | Outcome::FloatingPoint
             | Outcome::Event => Answer::Resume,
             Outcome::Mmu(MmuOperation::Changed(_)) => Answer::Resume,
-            Outcome::Mmu(MmuOperation::Tlb(operation)) => self.invalidate(operation, host),
+            Outcome::Mmu(MmuOperation::Tlb(operation)) => self.invalidate(operation, code, host),
             Outcome::Mmu(MmuOperation::Translate(wanted)) => self.translate(&wanted, code, host),
             Outcome::Cache(operation) => self.maintain(operation, code, host),
             Outcome::Wait(wait) => Answer::Wait(wait),
@@ -232,18 +232,27 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         }
     }
 
-    fn invalidate(&mut self, operation: TlbOperation, host: &impl Host) -> Answer {
+    fn invalidate(
+        &mut self,
+        operation: TlbOperation,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Answer {
         let what = match operation.scope {
             TlbScope::All => Invalidation::All,
             TlbScope::Asid(asid) => Invalidation::Asid(asid),
             TlbScope::Address { page, asid } => Invalidation::Page { at: page, asid },
             TlbScope::AddressAllAsids { page } => Invalidation::PageOfAllAsids { at: page },
         };
-        let owed = self.shadow.invalidate(what);
-        self.owe(owed);
-        if operation.reach == Reach::InnerShareable {
-            self.tell(Change::Invalidate(what), host);
-        }
+        let invalidate = |monitor: &mut Self, what| {
+            let owed = monitor.shadow.invalidate(what);
+            monitor.owe(owed);
+            if operation.reach == Reach::InnerShareable {
+                monitor.tell(Change::Invalidate(what), host);
+            }
+        };
+        invalidate(self, what);
+        self.go_on_with_pages(what, code, host, invalidate);
         Answer::Resume
     }
 

@@ -343,7 +343,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 
     /// Where code at `address` is, and an absent page that is in the way.
-    fn walk_code(
+    pub(crate) fn walk_code(
         &self,
         address: u32,
         code: &Mutex<Code>,

@@ -45,6 +45,7 @@ mod faults;
 mod host;
 mod monitor;
 mod page;
+mod ranges;
 mod siblings;
 mod slot;
 mod stores;

@@ -5,6 +5,7 @@ use crate::code::Code;
 use crate::decoded::Decoded;
 use crate::host::Host;
 use crate::page::PageState;
+use crate::ranges::LastPage;
 use crate::siblings::{Change, Member};
 use crate::slot::Ticket;
 use crate::translation::{privilege, regime};
@@ -52,6 +53,8 @@ pub struct Monitor<M, const ROOTS: usize, const TABLES: usize> {
     pub(crate) forgetting: Option<Forgetting>,
     /// The page that is protected then.
     pub(crate) protecting: Option<(GuestPage, Ticket)>,
+    /// The page whose translation the guest invalidated last.
+    pub(crate) last_page: LastPage,
     /// The vCPU among its siblings.
     pub(crate) member: Member,
 }
@@ -90,6 +93,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             page,
             forgetting: None,
             protecting: None,
+            last_page: LastPage::default(),
             member,
         })
     }

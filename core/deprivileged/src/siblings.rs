@@ -116,6 +116,11 @@ impl Member {
         Self { seats, number }
     }
 
+    /// Whether its VM has other vCPUs.
+    pub(crate) const fn has_siblings(&self) -> bool {
+        !self.seats.is_empty()
+    }
+
     /// The number of the vCPU.
     pub const fn number(&self) -> usize {
         self.number

@@ -6,6 +6,7 @@ use crate::board::{Board, RAM};
 use crate::guest::{Guest, Outcomes, TRIES};
 use crate::lockstep::{agree, memory};
 use crate::native::{Event, Native};
+use crate::pages::{self, ALIAS, LEAVES, mmu_on};
 use crate::random::edits::Change;
 use crate::random::image::Code;
 use crate::random::{self, May, Rng, image};
@@ -305,25 +306,12 @@ fn a_page_that_a_sibling_has_proven_is_not_confined() {
 #[test]
 fn no_invalidation_of_a_sibling_is_lost() {
     const PAGES: u32 = 12;
-    const TABLE: u32 = RAM + 0x10_0000;
-    const LEAVES: u32 = RAM + 0x10_4000;
-    const ALIAS: u32 = 0x8000_0000;
-    let page = |number: u32| (RAM + 0x8000 + number * 0x1000) | 2 | 3 << 4;
-    let mmu_on = |code: &mut Code| {
-        code.set(0, TABLE);
-        code.a32(0xee02_0f10); // TTBR0
-        code.a32(0xe3a0_0001);
-        code.a32(0xee03_0f10); // DACR: client of domain 0
-        code.a32(0xee11_0f10);
-        code.a32(0xe380_0001);
-        code.a32(0xee01_0f10); // SCTLR.M
-    };
     let mut first = Code::new(FIRST);
     mmu_on(&mut first);
     let begin = first.here();
     for number in 0..PAGES {
         first.set(0, LEAVES + 4 * number);
-        first.set(1, page(PAGES - 1 - number));
+        first.set(1, pages::leaf(PAGES - 1 - number));
         first.a32(0xe580_1000); // STR R1, [R0]
         first.set(0, ALIAS + 0x1000 * number);
         first.a32(0xee08_0f73); // TLBIMVAAIS
@@ -342,19 +330,7 @@ fn no_invalidation_of_a_sibling_is_lost() {
     let before = read(&mut second);
     let after = read(&mut second);
     second.a32(STOP);
-    let mut root = vec![0; 4096];
-    root[(RAM >> 20) as usize] = RAM | 2 | 3 << 10;
-    root[(RAM >> 20) as usize + 1] = (RAM + 0x10_0000) | 2 | 3 << 10;
-    root[(ALIAS >> 20) as usize] = LEAVES | 1;
-    let leaves: Vec<u32> = (0..PAGES).map(page).collect();
-    let data: Vec<u32> = (0..PAGES * 1024).map(|word| word / 1024).collect();
-    let words = memory(&[
-        (FIRST, &first.words()),
-        (SECOND, &second.words()),
-        (TABLE, &root),
-        (LEAVES, &leaves),
-        (RAM + 0x8000, &data),
-    ]);
+    let words = pages::with_pages(PAGES, &[(FIRST, &first.words()), (SECOND, &second.words())]);
     let mut team = Team::<4, 16>::new(words, 8, false, &[FIRST, SECOND]);
     team.run_to(0, begin);
     team.run_to(1, before);

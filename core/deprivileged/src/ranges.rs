@@ -1,0 +1,139 @@
+//! A kernel that invalidates the translations of many pages does so in a loop, one page after the other. The second time
+//! round, the loop is recognized, and some pages are invalidated in one exit.
+//!
+//! In A32 it is: the operation; ADD Rn, Rn, #4096; CMP Rn, Rm; BLO to the operation. Whatever the operation's own register is,
+//! Rn and the flags are afterwards as if the loop had been executed, and to invalidate more than was asked for is
+//! always allowed (DDI 0406C, B3.10.1).
+
+use crate::code::Code;
+use crate::host::Host;
+use crate::monitor::Monitor;
+use hanok_decode::aarch32::Register;
+use hanok_hal::{Mutex, TableMemory};
+use hanok_paging::shadow::Invalidation;
+use hanok_types::{Ipa, PAGE_SIZE};
+
+const PAGE: u32 = PAGE_SIZE as u32;
+/// How many further pages are invalidated in one exit, if the vCPU has no siblings, and if it has: each has room for a few
+/// changes.
+const MOST: [u32; 2] = [8, 3];
+/// ADD R0, R0, #4096.
+const ADD: u32 = 0xe280_0a01;
+/// CMP R0, R0.
+const CMP: u32 = 0xe150_0000;
+/// BLO to the instruction before ADD.
+const BLO: u32 = 0x3aff_fffb;
+/// The place of Rn in CMP, and those of Rn and Rd in ADD.
+const RN: u32 = 1 << 16;
+const RN_AND_RD: u32 = 1 << 16 | 1 << 12;
+
+/// The last invalidation of a page: where the PC was behind it, and the page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LastPage {
+    pc: u32,
+    page: u32,
+}
+
+/// What is invalidated, if that is a page.
+fn page_of(what: Invalidation) -> Option<u32> {
+    match what {
+        Invalidation::Page { at, .. } | Invalidation::PageOfAllAsids { at } => Some(at),
+        Invalidation::All | Invalidation::Asid(_) => None,
+    }
+}
+
+/// The same of another page.
+fn of_page(what: Invalidation, at: u32) -> Invalidation {
+    match what {
+        Invalidation::Page { asid, .. } => Invalidation::Page { at, asid },
+        _ => Invalidation::PageOfAllAsids { at },
+    }
+}
+
+/// Rn and Rm of the loop that these words end.
+fn registers_of([add, cmp, blo]: [u32; 3]) -> Option<[Register; 2]> {
+    let rn = add >> 16 & 0xf;
+    let rm = cmp & 0xf;
+    let fits = rn < 13
+        && rm < 13
+        && add == ADD + rn * RN_AND_RD
+        && cmp == CMP + rn * RN + rm
+        && blo == BLO;
+    fits.then_some([Register::from_bits(rn as u8), Register::from_bits(rm as u8)])
+}
+
+impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
+    /// Goes on with a loop, after its operation has been carried out, whose page is no page of the loop's before. `further` is
+    /// called for the pages that follow; the PC stays behind the operation, as after the last of them.
+    pub(crate) fn go_on_with_pages(
+        &mut self,
+        what: Invalidation,
+        code: &Mutex<Code>,
+        host: &impl Host,
+        further: impl Fn(&mut Self, Invalidation),
+    ) {
+        let Some(page) = page_of(what) else {
+            return;
+        };
+        let pc = self.registers.pc;
+        let last = core::mem::replace(&mut self.last_page, LastPage { pc, page });
+        let follows = last.pc == pc && last.page.wrapping_add(PAGE) == page;
+        if !follows || self.registers.psr.thumb() {
+            return;
+        }
+        let Some([rn, rm]) = self.words_at_pc(code, host).and_then(registers_of) else {
+            return;
+        };
+        let (mut next, end) = (self.registers.read(rn), self.registers.read(rm));
+        if next & !(PAGE - 1) != page {
+            return;
+        }
+        for _ in 0..MOST[usize::from(self.member.has_siblings())] {
+            let Some(after) = next.checked_add(PAGE).filter(|after| *after < end) else {
+                break;
+            };
+            next = after;
+            further(self, of_page(what, next & !(PAGE - 1)));
+        }
+        self.registers.write(rn, next);
+        self.last_page.page = next & !(PAGE - 1);
+    }
+
+    /// The three words from the PC on, if they are in one page, and the kernel may execute them.
+    fn words_at_pc(&self, code: &Mutex<Code>, host: &impl Host) -> Option<[u32; 3]> {
+        let pc = self.registers.pc;
+        if pc % PAGE > PAGE - 12 {
+            return None;
+        }
+        let (Ok(found), None) = self.walk_code(pc, code, host) else {
+            return None;
+        };
+        let at = found.output.get();
+        let word = |index: u64| host.word(Ipa::new(at + 4 * index)).ok();
+        Some([word(0)?, word(1)?, word(2)?])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loop_is_known_whatever_its_registers_are() {
+        // add r3, r3, #4096; cmp r3, r12; blo
+        let words = [0xe283_3a01, 0xe153_000c, BLO];
+        let found = registers_of(words).map(|both| both.map(|one| one.number()));
+        assert_eq!(found, Some([3, 12]));
+        let others = [
+            [0xe283_4a01, 0xe153_000c, BLO],
+            [0xe283_3a02, 0xe153_000c, BLO],
+            [0xe283_3a01, 0xe154_000c, BLO],
+            [0xe283_3a01, 0xe153_000c, BLO + 1],
+            [0xe28d_da01, 0xe15d_000c, BLO],
+            [0x0283_3a01, 0xe153_000c, BLO],
+        ];
+        for words in others {
+            assert_eq!(registers_of(words), None, "{words:x?}");
+        }
+    }
+}

@@ -244,16 +244,17 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             TlbScope::Address { page, asid } => Invalidation::Page { at: page, asid },
             TlbScope::AddressAllAsids { page } => Invalidation::PageOfAllAsids { at: page },
         };
-        let invalidate = |monitor: &mut Self, what| {
-            let owed = monitor.shadow.invalidate(what);
-            monitor.owe(owed);
-            if operation.reach == Reach::InnerShareable {
-                monitor.tell(Change::Invalidate(what), host);
-            }
-        };
-        invalidate(self, what);
-        self.go_on_with_pages(what, code, host, invalidate);
+        self.invalidate_for(operation.reach, what, host);
+        self.go_on_with_pages(operation.reach, what, code, host);
         Answer::Resume
+    }
+
+    /// Invalidates for this vCPU, or for all.
+    pub(crate) fn invalidate_for(&mut self, reach: Reach, what: Invalidation, host: &impl Host) {
+        self.invalidate_here(what);
+        if reach == Reach::InnerShareable {
+            self.tell(Change::Invalidate(what), host);
+        }
     }
 
     /// The guest asks for the translation of an address (DDI 0406C, B4.1, PAR).

@@ -119,6 +119,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 
     /// Moves the window to a megabyte in which the guest has nothing.
+    #[cold]
     fn move_window(&mut self, code: &Mutex<Code>, host: &impl Host) -> Answer {
         let free = {
             let code = code.lock();
@@ -227,6 +228,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 
     /// The guest writes to a page that holds code: it becomes plain memory.
+    #[cold]
     pub(crate) fn written(
         &mut self,
         page: GuestPage,
@@ -250,6 +252,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 
     /// Gives a page up, which no sibling executes any more. Answers `false` if it has to be tried once more.
+    #[cold]
     fn give_up(
         &self,
         page: GuestPage,
@@ -265,6 +268,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 
     /// No sibling writes to a page any more that is to be executed, and this vCPU does not after its search.
+    #[cold]
     fn protect(
         &mut self,
         page: GuestPage,
@@ -281,6 +285,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 
     /// A page needs no confinement any more.
+    #[cold]
     fn settle_page(
         &mut self,
         page: GuestPage,

@@ -16,7 +16,7 @@ use hanok_cpu32::{
 use hanok_decode::Psr;
 use hanok_hal::{AccessError, Mutex, TableMemory};
 use hanok_paging::shadow::{
-    AsidPool, Forgetting, FrameLoss, GuestSpace, HardwareRoot, Owed, Progress, Shadow,
+    AsidPool, Forgetting, FrameLoss, GuestSpace, HardwareRoot, Invalidation, Owed, Progress, Shadow,
 };
 use hanok_paging::short::ShortRegime;
 use hanok_types::{GuestPage, Hpa};
@@ -254,16 +254,20 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     fn catch_up(&mut self) -> bool {
         match self.member.take() {
             None => return true,
-            Some(Change::Invalidate(what)) => {
-                let owed = self.shadow.invalidate(what);
-                self.owe(owed);
-            }
+            Some(Change::Invalidate(what)) => self.invalidate_here(what),
             Some(Change::Forget(frame, loss)) => {
                 self.forgetting = Some(Forgetting::new(frame, loss));
             }
             Some(Change::Everything) => self.shadow.clear(),
         }
         false
+    }
+
+    /// Invalidates in the tables of this vCPU.
+    #[inline(never)]
+    pub(crate) fn invalidate_here(&mut self, what: Invalidation) {
+        let owed = self.shadow.invalidate(what);
+        self.owe(owed);
     }
 
     /// Leaves a change for all siblings, none of which runs its guest as before when this returns.

@@ -8,6 +8,7 @@
 use crate::code::Code;
 use crate::host::Host;
 use crate::monitor::Monitor;
+use hanok_cpu32::Reach;
 use hanok_decode::aarch32::Register;
 use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::Invalidation;
@@ -63,14 +64,14 @@ fn registers_of([add, cmp, blo]: [u32; 3]) -> Option<[Register; 2]> {
 }
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
-    /// Goes on with a loop, after its operation has been carried out, whose page is no page of the loop's before. `further` is
-    /// called for the pages that follow; the PC stays behind the operation, as after the last of them.
+    /// Goes on with a loop whose operation has just been carried out: with some of the pages that follow. The PC stays
+    /// behind the operation, as after the last of them.
     pub(crate) fn go_on_with_pages(
         &mut self,
+        reach: Reach,
         what: Invalidation,
         code: &Mutex<Code>,
         host: &impl Host,
-        further: impl Fn(&mut Self, Invalidation),
     ) {
         let Some(page) = page_of(what) else {
             return;
@@ -93,7 +94,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 break;
             };
             next = after;
-            further(self, of_page(what, next & !(PAGE - 1)));
+            self.invalidate_for(reach, of_page(what, next & !(PAGE - 1)), host);
         }
         self.registers.write(rn, next);
         self.last_page.page = next & !(PAGE - 1);

@@ -162,6 +162,7 @@ impl Member {
 
     /// Leaves a change for all siblings. When it returns, none of them runs its guest as before. To be called after
     /// [`Self::leave`], without any lock.
+    #[inline(never)]
     pub(crate) fn tell(&self, change: Change, host: &impl Host) {
         let siblings = || {
             let all = self.seats.iter().enumerate();

@@ -34,6 +34,7 @@ struct Places {
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
     /// The guest's store at the PC goes to `page`, which holds code. It is carried out if it is one of core
     /// registers; otherwise the page becomes plain memory, and the guest tries again.
+    #[cold]
     pub(crate) fn store(
         &mut self,
         page: GuestPage,

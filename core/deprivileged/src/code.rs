@@ -209,6 +209,7 @@ impl Code {
         found.copied().unwrap_or_default()
     }
 
+    #[inline(never)]
     fn set_state(&mut self, page: GuestPage, state: CodePage) {
         let mut regions = self.regions.iter_mut().flatten();
         let found = regions.find_map(|region| {

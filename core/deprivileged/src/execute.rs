@@ -244,16 +244,24 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             TlbScope::Address { page, asid } => Invalidation::Page { at: page, asid },
             TlbScope::AddressAllAsids { page } => Invalidation::PageOfAllAsids { at: page },
         };
-        self.invalidate_for(operation.reach, what, host);
+        self.invalidate_for(operation.reach, what, code, host);
         self.go_on_with_pages(operation.reach, what, code, host);
         Answer::Resume
     }
 
     /// Invalidates for this vCPU, or for all.
-    pub(crate) fn invalidate_for(&mut self, reach: Reach, what: Invalidation, host: &impl Host) {
+    pub(crate) fn invalidate_for(
+        &mut self,
+        reach: Reach,
+        what: Invalidation,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) {
         self.invalidate_here(what);
-        if reach == Reach::InnerShareable {
+        if reach == Reach::InnerShareable && self.member.has_siblings() {
             self.tell(Change::Invalidate(what), host);
+            // An access that is carried out for a sibling holds the lock from its walk on: it is over now.
+            drop(code.lock());
         }
     }
 

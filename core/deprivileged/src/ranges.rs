@@ -94,13 +94,15 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 break;
             };
             next = after;
-            self.invalidate_for(reach, of_page(what, next & !(PAGE - 1)), host);
+            let further = of_page(what, next & !(PAGE - 1));
+            self.invalidate_for(reach, further, code, host);
         }
         self.registers.write(rn, next);
         self.last_page.page = next & !(PAGE - 1);
     }
 
     /// The three words from the PC on, if they are in one page, and the kernel may execute them.
+    #[inline(never)]
     fn words_at_pc(&self, code: &Mutex<Code>, host: &impl Host) -> Option<[u32; 3]> {
         let pc = self.registers.pc;
         if pc % PAGE > PAGE - 12 {

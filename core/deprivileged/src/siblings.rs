@@ -32,34 +32,42 @@ pub(crate) enum Change {
     Everything,
 }
 
-/// Changes that were left for a vCPU, in order.
-#[derive(Debug, Default)]
+/// Changes that were left for a vCPU. All of them take something away, so that their order means nothing.
+#[derive(Debug)]
 struct Letters {
-    changes: [Option<Change>; LETTERS],
-    /// Where the oldest one is, and how many there are.
-    first: usize,
+    changes: [Change; LETTERS],
     count: usize,
 }
 
 impl Letters {
+    const NONE: Self = Self {
+        changes: [Change::Everything; LETTERS],
+        count: 0,
+    };
+
+    #[inline(never)]
     fn push(&mut self, change: Change) {
-        let last = (self.first + self.count + LETTERS - 1) % LETTERS;
-        if self.count != 0 && self.changes[last] == Some(change) {
+        let waiting = self.changes.get(..self.count).unwrap_or(&[]);
+        let same = |one: &Change| *one == change || *one == Change::Everything;
+        if waiting.iter().any(same) {
             return;
         }
-        if self.count == LETTERS {
+        // One search at most before an entry: each may take long.
+        let searches = |one: &Change| matches!(one, Change::Forget(..));
+        let second = searches(&change) && waiting.iter().any(searches);
+        let all = second || self.count == LETTERS;
+        if all {
             self.count = 0;
-            return self.push(Change::Everything);
         }
-        self.changes[(self.first + self.count) % LETTERS] = Some(change);
+        if let Some(place) = self.changes.get_mut(self.count) {
+            *place = if all { Change::Everything } else { change };
+        }
         self.count += 1;
     }
 
     fn pop(&mut self) -> Option<Change> {
         self.count = self.count.checked_sub(1)?;
-        let oldest = self.changes[self.first].take();
-        self.first = (self.first + 1) % LETTERS;
-        oldest
+        self.changes.get(self.count).copied()
     }
 }
 
@@ -78,7 +86,7 @@ impl Default for Seat {
         Self {
             inside: AtomicBool::new(false),
             waits: AtomicBool::new(false),
-            letters: Mutex::new(Letters::default()),
+            letters: Mutex::new(Letters::NONE),
         }
     }
 }
@@ -146,7 +154,7 @@ impl Member {
         may
     }
 
-    /// The oldest change that was left here.
+    /// A change that was left here.
     pub(crate) fn take(&self) -> Option<Change> {
         let seat = self.seats.get(self.number)?;
         if !seat.waits.load(Ordering::SeqCst) {
@@ -164,17 +172,17 @@ impl Member {
     /// [`Self::leave`], without any lock.
     #[inline(never)]
     pub(crate) fn tell(&self, change: Change, host: &impl Host) {
-        let siblings = || {
-            let all = self.seats.iter().enumerate();
-            all.filter(|(number, _)| *number != self.number)
-        };
-        for (number, seat) in siblings() {
+        for (number, seat) in self.seats.iter().enumerate() {
+            if number == self.number {
+                continue;
+            }
             seat.post(change);
             if seat.runs_as_before() {
                 host.kick(number);
             }
         }
-        for (_, seat) in siblings() {
+        // Its own guest does not run.
+        for seat in self.seats {
             while seat.runs_as_before() {
                 core::hint::spin_loop();
             }
@@ -191,29 +199,30 @@ mod tests {
     }
 
     #[test]
-    fn letters_come_in_order_and_equal_ones_once() {
-        let mut letters = Letters::default();
-        for round in 0..3 {
-            for at in 0..LETTERS as u32 {
-                letters.push(page(round + at));
-                letters.push(page(round + at));
-            }
-            for at in 0..LETTERS as u32 {
-                assert_eq!(letters.pop(), Some(page(round + at)));
-            }
-            assert_eq!(letters.pop(), None);
+    fn each_letter_comes_once() {
+        let mut letters = Letters::NONE;
+        for _ in 0..2 {
+            (0..LETTERS as u32).for_each(|at| letters.push(page(at)));
         }
+        let mut found: [_; LETTERS] = core::array::from_fn(|_| letters.pop());
+        found.reverse();
+        assert_eq!(found, core::array::from_fn(|at| Some(page(at as u32))));
+        assert_eq!(letters.pop(), None);
     }
 
     #[test]
-    fn a_full_letter_box_asks_for_everything() {
-        let mut letters = Letters::default();
-        for at in 0..=LETTERS as u32 {
-            letters.push(page(at));
+    fn a_full_letter_box_asks_for_everything_and_so_does_a_second_search() {
+        let forget = |frame: u64| Change::Forget(Hpa::new(frame << 12), FrameLoss::Write);
+        let many: [_; LETTERS + 1] = core::array::from_fn(|at| page(at as u32));
+        for changes in [&many[..], &[page(1), forget(1), forget(2)]] {
+            let mut letters = Letters::NONE;
+            changes.iter().for_each(|change| letters.push(*change));
+            letters.push(page(99));
+            assert_eq!(letters.pop(), Some(Change::Everything));
+            assert_eq!(letters.pop(), None);
         }
-        letters.push(page(99));
-        assert_eq!(letters.pop(), Some(Change::Everything));
-        assert_eq!(letters.pop(), Some(page(99)));
-        assert_eq!(letters.pop(), None);
+        let mut letters = Letters::NONE;
+        (0..2).for_each(|_| letters.push(forget(1)));
+        assert_eq!(letters.pop(), Some(forget(1)));
     }
 }

@@ -220,17 +220,28 @@ impl Slot {
             // It is copied later.
             Stage::Copied(next) if index >= next => return true,
             Stage::Settling | Stage::Leaving { .. } => return false,
-            _ if self.holds_code(offset) => return false,
+            // What is behind code may be code, too, until the flow has been followed to its end.
+            _ if self.unfinished || self.holds_code(offset) => return false,
             Stage::Copied(_) | Stage::Looking | Stage::Doubtful | Stage::Sound => {}
         }
+        let before = self.words.get(index).copied().unwrap_or(0);
+        self.set_word(index, raw);
+        let holds =
+            self.stage != Stage::Sound || self.proof.verdict(&self.doubts) == Verdict::Executable;
+        if !holds {
+            self.set_word(index, before);
+        }
+        holds
+    }
+
+    #[inline(never)]
+    fn set_word(&mut self, index: usize, word: u32) {
         if let Some(place) = self.words.get_mut(index) {
-            *place = raw;
+            *place = word;
         }
-        if let Stage::Copied(_) = self.stage {
-            return true;
+        if !matches!(self.stage, Stage::Copied(_)) {
+            self.doubts.update(index as u32, &self.words);
         }
-        self.doubts.update(offset / 4, &self.words);
-        self.stage != Stage::Sound || self.proof.verdict(&self.doubts) == Verdict::Executable
     }
 
     /// Whether there is proven code in the word at `offset`, so that it must not be written.

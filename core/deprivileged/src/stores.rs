@@ -13,7 +13,7 @@ use hanok_decode::Psr;
 use hanok_decode::aarch32::{
     Contents, Encoding, ItState, LoadStore, Piece, Register, Slot, load_store,
 };
-use hanok_hal::{Mutex, TableMemory};
+use hanok_hal::{AccessError, Mutex, TableMemory};
 use hanok_types::{Address, GuestPage, Ipa};
 
 /// The most words that one instruction stores of core registers.
@@ -77,16 +77,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let resolved = store
             .address
             .resolve(base, store.address.index().map_or(0, read), psr.c());
-        // Where each byte goes is known before any is stored. What comes before a word that is refused is
-        // stored all the same, as by a CPU.
-        let found = match self.places(store, resolved.address, code, host) {
-            Ok(found) => found,
+        let refused = match self.store_at(store, resolved.address, code, host) {
+            Ok(refused) => refused,
             Err(answer) => return answer,
         };
-        if let Err(answer) = self.store_pieces(store, &found, code, host) {
-            return answer;
-        }
-        if let Some(exception) = found.refused {
+        if let Some(exception) = refused {
             self.cpu.take(&mut self.registers, exception);
             return Answer::Resume;
         }
@@ -97,12 +92,39 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         Answer::Resume
     }
 
+    /// Stores to `address`. Answers what the guest takes at a word that is refused: what comes before it is stored all the
+    /// same, as by a CPU. Where the bytes go is found out and they are stored while one lock is held, so that a sibling
+    /// that changes its tables meanwhile finds the store made before or after.
+    fn store_at(
+        &mut self,
+        store: &LoadStore,
+        address: u32,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Result<Option<Exception>, Answer> {
+        for _ in 0..TRIES {
+            let mut locked = code.lock();
+            let found = self.places(store, address, &locked, host)?;
+            let stored = self.store_pieces(store, &found, &mut locked, host);
+            drop(locked);
+            let Some(page) = stored.map_err(failed)? else {
+                return Ok(found.refused);
+            };
+            match self.written(page, code, host) {
+                Answer::Resume => {}
+                answer => return Err(answer),
+            }
+        }
+        // Siblings make code of it again and again: the guest tries once more.
+        Err(Answer::Resume)
+    }
+
     /// Where the bytes of each piece of a store to `address` go, up to one that is refused.
     fn places(
         &self,
         store: &LoadStore,
         address: u32,
-        code: &Mutex<Code>,
+        code: &Code,
         host: &impl Host,
     ) -> Result<Places, Answer> {
         let psr = self.registers.psr;
@@ -111,8 +133,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             (true, _) => Rights::Kernel,
             (false, _) => Rights::User,
         };
-        let locked = code.lock();
-        let memory = Memory::new(host, &locked, regime(&self.cpu));
+        let memory = Memory::new(host, code, regime(&self.cpu));
         let mut found = Places {
             bytes: [[Ipa::new(0); 4]; PIECES],
             number: 0,
@@ -144,14 +165,14 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         Ok(found)
     }
 
-    /// Stores each piece's bytes where they go.
+    /// Stores each piece's bytes where they go; or answers the page that has to be given up before.
     fn store_pieces(
-        &mut self,
+        &self,
         store: &LoadStore,
         places: &Places,
-        code: &Mutex<Code>,
+        code: &mut Code,
         host: &impl Host,
-    ) -> Result<(), Answer> {
+    ) -> Result<Option<GuestPage>, AccessError> {
         let psr = self.registers.psr;
         for (piece, place) in pieces(store, psr).zip(&places.bytes).take(places.number) {
             let value = match piece.slot {
@@ -167,43 +188,19 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             if psr.big_endian() {
                 bytes.reverse();
             }
-            if place[0].is_aligned(count as u64) {
-                // At once, as siblings may see it.
-                self.store_bytes(place[0], bytes, code, host)?;
-                continue;
-            }
-            for (at, byte) in place.iter().zip(bytes.chunks(1)) {
-                self.store_bytes(*at, byte, code, host)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Stores bytes in one word. If they change what is known of its page's code, the page becomes plain memory
-    /// before.
-    fn store_bytes(
-        &mut self,
-        at: Ipa,
-        bytes: &[u8],
-        code: &Mutex<Code>,
-        host: &impl Host,
-    ) -> Result<(), Answer> {
-        let Some(page) = GuestPage::of(at) else {
-            return Ok(());
-        };
-        let offset = at.get() as u32 & 0xfff;
-        for _ in 0..TRIES {
-            let stored = code.lock().store(host, page, offset, bytes);
-            if stored.map_err(failed)? {
-                return Ok(());
-            }
-            match self.written(page, code, host) {
-                Answer::Resume => {}
-                answer => return Err(answer),
+            // At once where it is aligned, as siblings may see it.
+            let whole = place[0].is_aligned(count as u64);
+            let size = if whole { count } else { 1 };
+            for (at, bytes) in place.iter().zip(bytes.chunks(size)) {
+                let Some(page) = GuestPage::of(*at) else {
+                    continue;
+                };
+                if !code.store(host, page, at.get() as u32 & 0xfff, bytes)? {
+                    return Ok(Some(page));
+                }
             }
         }
-        // Siblings make code of it again and again: the guest tries once more.
-        Err(Answer::Resume)
+        Ok(None)
     }
 }
 

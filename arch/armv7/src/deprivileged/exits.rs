@@ -262,13 +262,19 @@ fn timer(pcpu: &mut Pcpu<Host>, access: TimerAccess) -> (Cause, After) {
 pub(crate) unsafe fn enter(_vcpu: *mut Vcpu) -> ! {
     // SAFETY: the record of this CPU, to which no reference is in use.
     let cpu = unsafe { cpu::here::<Host>() };
-    let record = prepare(cpu.pcpu());
-    // SAFETY: the record is complete, and no data on this stack is needed again.
-    unsafe { window::go(record) }
+    loop {
+        if let Some(record) = prepare(cpu.pcpu()) {
+            // SAFETY: the record is complete, and no data on this stack is needed again.
+            unsafe { window::go(record) }
+        }
+        // What waits for this CPU comes before the rest, which siblings of the vCPU may have left it without end.
+        let after = interrupted(cpu.pcpu());
+        let _resident = cpu.finish(Cause::Interrupt, after);
+    }
 }
 
-/// Fills this CPU's record for the resident vCPU's guest.
-fn prepare(pcpu: &mut Pcpu<Host>) -> &'static mut Record {
+/// Fills this CPU's record for the resident vCPU's guest; `None` if that is more work than is to be done at once.
+fn prepare(pcpu: &mut Pcpu<Host>) -> Option<&'static mut Record> {
     let (Some(vcpu), local) = pcpu.resident_and_local() else {
         panic!("no vCPU to enter")
     };
@@ -286,7 +292,10 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> &'static mut Record {
     // SAFETY: this CPU's, to which nothing else refers.
     let record = unsafe { &mut *window::record() };
     let host = memory(vcpu.unit, local.board);
-    let root = own.prepare(lines, &mut record.asids, &host);
+    let Some(root) = own.prepare(lines, &mut record.asids, &host) else {
+        own.show(&mut vcpu.context.regs);
+        return None;
+    };
     pay(root.owed);
     let walks = record.own_table & WALKS;
     record.crossing = match own.page_in_window {
@@ -312,7 +321,7 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> &'static mut Record {
     record.guest.psr = monitor.registers.psr.into_bits();
     record.guest_table = root.table.get() as u32 | walks;
     record.guest_asid = root.asid.into();
-    record
+    Some(record)
 }
 
 /// The attributes of walks in TTBR0.

@@ -4,7 +4,7 @@
 use crate::Host;
 use crate::maintain;
 use hanok_arm_common::bulk;
-use hanok_arm_common::sysreg::isb;
+use hanok_arm_common::sysreg::{dsb_ish, isb};
 use hanok_hal::{AccessError, GuestMemory};
 use hanok_memory::{Page, RegionKind};
 use hanok_pcpu::{Board, VmUnit};
@@ -78,6 +78,8 @@ impl hanok_deprivileged::Host for GuestHost {
     }
 
     fn synchronize_fetches(&self) {
+        // What was cleaned has to be there before fetches may find it (DDI 0406C, A3.5.4).
+        dsb_ish();
         bulk::invalidate_instruction_caches();
         isb();
     }

@@ -31,6 +31,9 @@ const MULTIPROCESSING: u32 = 1 << 31;
 const CONFIGURATION: u32 = 4;
 const TARGETS: u32 = 0x800;
 
+/// How many pieces of work are done before an entry at most, until other things have had their turn.
+const PIECES: usize = 24;
+
 /// CTR.DminLine and IminLine.
 const LINES: u32 = 0x000f_000f;
 /// Lines of 4 KiB: a guest that cleans or invalidates memory line by line does so by page, as each of these operations is an
@@ -122,21 +125,23 @@ impl Deprivileged {
         registers.psr = Psr::from_bits(psr.into_bits() & VISIBLE | user);
     }
 
-    /// Delivers what waits, and does what is left to do before the guest can be entered.
+    /// Delivers what waits, and does what is left to do before the guest can be entered; `None` if that is more
+    /// than is to be done at once.
     pub fn prepare(
         &mut self,
         lines: Lines,
         asids: &mut AsidPool,
         host: &GuestHost,
-    ) -> HardwareRoot {
+    ) -> Option<HardwareRoot> {
         let _taken = self.monitor.deliver(lines, self.code, host);
-        loop {
+        for _ in 0..PIECES {
             if self.monitor.go_on_forgetting(self.code)
                 && let Ready::Yes(root) = self.monitor.ready(asids, host)
             {
-                return root;
+                return Some(root);
             }
         }
+        None
     }
 
     /// The address of its handler of failed fetches.

@@ -28,8 +28,12 @@ use hanok_types::Ipa;
 const GROUPS: usize = 8;
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
-    /// Everything is invalidated: of what is common nothing is known to be right.
+    /// Everything is invalidated: of what is common nothing is known to be right. If that comes before the last check has
+    /// ended, nothing is kept, or who invalidates again and again would keep it from ending.
     pub(super) fn invalidate_all(&mut self) -> Owed {
+        if self.checked != 0 && self.has_unchecked() {
+            self.clear();
+        }
         self.purged = 0;
         self.checked = 0;
         Owed::Nothing

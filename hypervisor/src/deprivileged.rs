@@ -85,7 +85,7 @@ impl VmPart {
         // SAFETY: free RAM, mapped in place, taken for tables alone.
         let frames = arena.put(Mutex::new(unsafe { Frames::new(block.start(), FRAMES, 0) }));
         let own = frames.and_then(|frames| {
-            let identity = identity(mpidr as u32);
+            let identity = identity(mpidr as u32, !seats.is_empty());
             let member = Member::new(seats, vcpu.index());
             let mut own = Deprivileged::new(identity, member, code, frames, descriptor)?;
             own.page_in_window = window.show(own.monitor.page());

@@ -25,9 +25,11 @@ pub const FRAMES: u64 = (hanok_paging::shadow::frames(ROOTS, TABLES) + TABLES / 
 /// MPIDR: the Multiprocessing Extensions are there (DDI 0406C, B4.1.106).
 const MULTIPROCESSING: u32 = 1 << 31;
 
+/// MIDR of a Cortex-A9, but for its revision.
+const CORTEX_A9: u32 = 0x410f_c090;
 /// The SCU's configuration register behind CBAR, whose lowest bits say how many CPUs there are beside the first
-/// (DDI 0407I, 2.2.2): Linux believes a Cortex-A9 to be alone if they are zero. There is no SCU in a VM; in this
-/// register's place is GICD_ITARGETSR0, which is zero with one CPU and not with several (IHI 0048B, 4.3.12).
+/// (DDI 0407I, 2.2.2): Linux believes a Cortex-A9 to be alone if they are zero. There is no SCU in a VM; where it has
+/// several of these CPUs, GICD_ITARGETSR0 is in this register's place, which is not zero then (IHI 0048B, 4.3.12).
 const CONFIGURATION: u32 = 4;
 const TARGETS: u32 = 0x800;
 
@@ -198,8 +200,8 @@ pub fn memory(unit: &'static VmUnit<Host>, board: &'static Board<Host>) -> Guest
     GuestHost { unit, board }
 }
 
-/// What this CPU says that it is, for the virtual CPU with this affinity.
-pub fn identity(mpidr: u32) -> Identity {
+/// What this CPU says that it is, for the virtual CPU with this affinity, one of `several` or the only one.
+pub fn identity(mpidr: u32, several: bool) -> Identity {
     macro_rules! cp15 {
         ($opc1:literal $crn:literal $crm:literal $opc2:literal) => {
             crate::read_encoded!(one $opc1 $crn $crm $opc2) as u32
@@ -210,8 +212,14 @@ pub fn identity(mpidr: u32) -> Identity {
         hanok_arm_common::sysreg::isb();
         cp15!(1 0 0 0)
     };
+    let midr = read!("midr_el1") as u32;
+    let scu = if several && midr & 0xff0f_fff0 == CORTEX_A9 {
+        TARGETS - CONFIGURATION
+    } else {
+        0
+    };
     Identity {
-        midr: read!("midr_el1") as u32,
+        midr,
         ctr: read!("ctr_el0") as u32 & !LINES | WIDEST_LINES,
         tcmtr: cp15!(0 0 0 2),
         tlbtr: cp15!(0 0 0 3),
@@ -252,6 +260,7 @@ pub fn identity(mpidr: u32) -> Identity {
             crate::fp::feature_register(true) as u32,
         ],
         l2ctlr: None,
-        cbar: Some(platform::GIC_DIST.get() as u32 + TARGETS - CONFIGURATION),
+        // The platform's, as in any VM.
+        cbar: Some(platform::GIC_DIST.get() as u32 + scu),
     }
 }

@@ -109,6 +109,9 @@ impl AllwinnerTimers {
     }
 }
 
+/// How many ticks the counter may seem to go back, far fewer than lie between two reads a wrap apart.
+const BACKWARD: u32 = 1 << 16;
+
 /// The counter, and the timer that raises the hypervisor's interrupt.
 #[derive(Debug)]
 pub struct AllwinnerTimer {
@@ -136,8 +139,12 @@ impl AllwinnerTimer {
     /// The counter's value.
     pub fn counter(&self) -> u64 {
         let [last, high] = &self.last;
-        let now = self.timers.low();
-        if now < last.load(Ordering::Relaxed) {
+        let (before, mut now) = (last.load(Ordering::Relaxed), self.timers.low());
+        if before.wrapping_sub(now) < BACKWARD {
+            // An emulator's counter may step back a little: that is no wrap.
+            now = before;
+        }
+        if now < before {
             high.store(high.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
         last.store(now, Ordering::Relaxed);

@@ -42,3 +42,10 @@ impl PageState {
         *self = Self::new(self.frame);
     }
 }
+
+/// The last invalidation of a page by the guest: where the PC was behind it, and the page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LastPage {
+    pub pc: u32,
+    pub page: u32,
+}

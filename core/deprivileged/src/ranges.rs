@@ -8,6 +8,7 @@
 use crate::code::Code;
 use crate::host::Host;
 use crate::monitor::Monitor;
+use crate::page::LastPage;
 use hanok_cpu32::Reach;
 use hanok_decode::aarch32::Register;
 use hanok_hal::{Mutex, TableMemory};
@@ -27,13 +28,6 @@ const BLO: u32 = 0x3aff_fffb;
 /// The place of Rn in CMP, and those of Rn and Rd in ADD.
 const RN: u32 = 1 << 16;
 const RN_AND_RD: u32 = 1 << 16 | 1 << 12;
-
-/// The last invalidation of a page: where the PC was behind it, and the page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LastPage {
-    pc: u32,
-    page: u32,
-}
 
 /// What is invalidated, if that is a page.
 fn page_of(what: Invalidation) -> Option<u32> {

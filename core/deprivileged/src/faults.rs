@@ -251,6 +251,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         self.begin(host, page, FrameLoss::KernelExecute, code)
     }
 
+    /// No sibling has entries of a page's frame any more, in its guest, that say what the frame loses.
+    fn take_from_siblings(
+        &self,
+        page: GuestPage,
+        loss: FrameLoss,
+        host: &impl Host,
+    ) -> Result<(), AccessError> {
+        let frame = host.frame(page.start())?;
+        self.tell(Change::Forget(frame, loss), host);
+        Ok(())
+    }
+
     /// Gives a page up, which no sibling executes any more. Answers `false` if it has to be tried once more.
     #[cold]
     fn give_up(
@@ -259,11 +271,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         code: &Mutex<Code>,
         host: &impl Host,
     ) -> Result<bool, AccessError> {
-        let frame = host.frame(page.start())?;
         let Some(ticket) = code.lock().leave(page) else {
             return Ok(true);
         };
-        self.tell(Change::Forget(frame, FrameLoss::KernelExecute), host);
+        self.take_from_siblings(page, FrameLoss::KernelExecute, host)?;
         code.lock().release(host, page, ticket)
     }
 
@@ -276,9 +287,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         code: &Mutex<Code>,
         host: &impl Host,
     ) -> Answer {
-        match host.frame(page.start()) {
-            Ok(frame) => self.tell(Change::Forget(frame, FrameLoss::Write), host),
-            Err(error) => return failed(error),
+        if let Err(error) = self.take_from_siblings(page, FrameLoss::Write, host) {
+            return failed(error);
         }
         self.protecting = Some((page, ticket));
         self.begin(host, page, FrameLoss::Write, code)
@@ -293,9 +303,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         code: &Mutex<Code>,
         host: &impl Host,
     ) -> Answer {
-        match host.frame(page.start()) {
-            Ok(frame) => self.tell(Change::Forget(frame, FrameLoss::KernelExecute), host),
-            Err(error) => return failed(error),
+        if let Err(error) = self.take_from_siblings(page, FrameLoss::KernelExecute, host) {
+            return failed(error);
         }
         self.leave_confinement();
         let settled = code.lock().settle(host, page, ticket);

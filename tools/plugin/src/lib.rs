@@ -146,6 +146,11 @@ fn on_event(event: Event) {
             let total = counters.get(cpu, Counter::Hypervisor);
             plugin.recorder.entered(cpu, reason, total);
         }
+        Event::Known => {
+            if let Some((syndrome, detail)) = plugin.registers.known() {
+                plugin.recorder.knows(cpu, syndrome, detail);
+            }
+        }
         Event::Left => {
             // This `eret` is counted, but only after this call.
             let total = counters.get(cpu, Counter::Hypervisor) + 1;
@@ -218,7 +223,10 @@ impl Plugin {
                 if self.finder.code().looks(ours) {
                     instruction.calls(Event::Turned);
                 }
-                if word == set.eret {
+                if self.finder.code().knows(ours) {
+                    instruction.calls(Event::Known);
+                }
+                if self.finder.code().leaves(ours, word) {
                     instruction.calls(Event::Left);
                 }
                 self.recorder.counts(ours);
@@ -256,6 +264,20 @@ impl Plugin {
 }
 
 impl Registers {
+    /// The word that a guest in User mode has executed, if it was that, and its PC.
+    fn known(&self) -> Option<(u64, u64)> {
+        let [number, status, word] = qemu::WINDOW.map(|register| self.read(register));
+        let (thumb, link) = (status? & 0x20 != 0, self.read(qemu::LINK)?);
+        // Vectors 1 and 2 are of instructions, 4 of data aborts (DDI 0406C, B1.8.3).
+        let (word, distance) = match (number?, thumb) {
+            (1 | 2, false) => (word?, 4),
+            (1 | 2, true) => (0, 2),
+            (4, _) => (0, 8),
+            _ => (0, 4),
+        };
+        Some((word, link.wrapping_sub(distance)))
+    }
+
     /// The reason of the exit by which the CPU has just come through a vector.
     fn reason(&self, entry: Entry) -> Reason {
         let bare = Reason {

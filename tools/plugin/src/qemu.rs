@@ -29,8 +29,22 @@ pub const VMPIDR_EL2: Register = Register([c"VMPIDR_EL2", c"VMPIDR"]);
 /// A call's number.
 pub const X0: Register = Register([c"x0", c"r0"]);
 
+/// The registers in which the window of a 32-bit hypervisor has an exit's vector, status register and word.
+pub const WINDOW: [Register; 3] = [
+    Register([c"", c"r1"]),
+    Register([c"", c"r2"]),
+    Register([c"", c"r3"]),
+];
+/// The return address.
+pub const LINK: Register = Register([c"x30", c"lr"]);
+
 /// The registers that are read.
-const REGISTERS: [Register; 5] = [ESR_EL2, HPFAR_EL2, TPIDR_EL2, VMPIDR_EL2, X0];
+const REGISTERS: [Register; 9] = {
+    let [number, status, word] = WINDOW;
+    [
+        ESR_EL2, HPFAR_EL2, TPIDR_EL2, VMPIDR_EL2, X0, LINK, number, status, word,
+    ]
+};
 
 /// What QEMU says of itself.
 #[repr(C)]
@@ -299,6 +313,8 @@ pub enum Event {
     Turned,
     /// The CPU came through this entry of the vector table.
     Entered(VectorEntry),
+    /// The window knows the exit's cause.
+    Known,
     /// A block begins.
     Block,
     /// The instruction is counted by this counter, without QEMU's help.
@@ -307,7 +323,7 @@ pub enum Event {
 
 impl Event {
     /// All events without a counter's number, in the order of their numbers.
-    const PLAIN: [Self; 9] = [
+    const PLAIN: [Self; 14] = [
         Self::Begin,
         Self::End,
         Self::Left,
@@ -317,6 +333,11 @@ impl Event {
         Self::Entered(VectorEntry::Synchronous),
         Self::Entered(VectorEntry::Interrupt),
         Self::Entered(VectorEntry::SystemError),
+        Self::Entered(VectorEntry::Undefined),
+        Self::Entered(VectorEntry::Call),
+        Self::Entered(VectorEntry::Prefetch),
+        Self::Entered(VectorEntry::Data),
+        Self::Known,
     ];
 
     fn number(self) -> usize {
@@ -340,7 +361,7 @@ impl Event {
     /// Returns whether the callback reads registers.
     fn flags(self) -> c_int {
         match self {
-            Self::Entered(_) | Self::Block => READS_REGISTERS,
+            Self::Entered(_) | Self::Known | Self::Block => READS_REGISTERS,
             _ => NO_REGISTERS,
         }
     }

@@ -14,12 +14,16 @@ pub struct Instructions {
     pub end: u32,
     /// `eret`: the way out of the hypervisor.
     pub eret: u32,
+    /// The way out of the window, where a guest runs in User mode: `movs pc, lr`; 0 if there is none.
+    movs: u32,
     /// The bytes of the shortest instruction; each instruction begins at a multiple of them.
     unit: u64,
     /// The bytes of an entry of the vector table.
     slot_bytes: u64,
     /// What each entry of the vector table is for.
     slots: &'static [Entry],
+    /// What each entry of the window's vector table is for.
+    window_slots: &'static [Entry],
 }
 
 impl Instructions {
@@ -42,6 +46,14 @@ pub enum Entry {
     Interrupt,
     /// An asynchronous abort while a guest ran, where it has an entry of its own.
     SystemError,
+    /// An undefined instruction of a guest in User mode.
+    Undefined,
+    /// SVC of a guest in User mode.
+    Call,
+    /// A fetch of a guest in User mode that failed.
+    Prefetch,
+    /// An access of a guest in User mode that failed.
+    Data,
     /// No entry: the hypervisor took interrupts by itself, with them masked, and goes on.
     Turn,
 }
@@ -51,6 +63,7 @@ pub const A64: Instructions = Instructions {
     begin: 0xd503_201f | 0x40 << 5,
     end: 0xd503_201f | 0x41 << 5,
     eret: 0xd69f_03e0,
+    movs: 0,
     unit: 4,
     slot_bytes: 128,
     slots: &{
@@ -59,24 +72,32 @@ pub const A64: Instructions = Instructions {
             Own, Own, Own, Own, Own, Own, Own, Own, Sync, Irq, Irq, Error, Sync, Irq, Irq, Error,
         ]
     },
+    window_slots: &[],
 };
 
 /// A32 and T32, of a 32-bit hypervisor: its vectors are A32, and so are the guest's markers (the table of
-/// Hyp mode: DDI 0406C, B1.8.1).
+/// Hyp mode and that of the other ones: DDI 0406C, B1.8.1).
 pub const A32: Instructions = Instructions {
     begin: 0xe320_f000 | 0x40,
     end: 0xe320_f000 | 0x41,
     eret: 0xe160_006e,
+    movs: 0xe1b0_f00e,
     unit: 2,
     slot_bytes: 4,
     slots: &{
         use Entry::{Interrupt as Irq, Own, Synchronous as Sync};
         [Own, Own, Own, Own, Own, Sync, Irq, Irq]
     },
+    window_slots: &{
+        use Entry::{Call, Data, Interrupt as Irq, Own, Prefetch, Undefined};
+        [Own, Undefined, Call, Prefetch, Data, Own, Irq, Irq]
+    },
 };
 
 /// The symbol of the exception vectors.
 const VECTORS: &str = "hanok_vectors";
+/// The symbols of the window: its vectors, where an exit's cause is known that is not carried out there, and its end.
+const WINDOW: [&str; 3] = ["hanok_window", "window_known", "hanok_window_end"];
 /// Substrings of the symbols of the functions that take interrupts while they are masked: to handle
 /// them, and to stop work that could go on.
 const LOOKS: [&str; 2] = ["serve_pending", "interrupt_is_pending"];
@@ -98,6 +119,8 @@ pub struct Code {
     vectors: u64,
     /// Where interrupts are taken while they are masked.
     looks: Vec<u64>,
+    /// The window, by the addresses of [`WINDOW`].
+    window: Option<[u64; 3]>,
     set: &'static Instructions,
 }
 
@@ -123,7 +146,18 @@ impl Code {
         let looks = looks.map(|symbol| set.start(symbol.address())).collect();
         let bytes = text.data()?.to_vec();
         let code = Self::new(set, text.address(), bytes, vectors.address())?;
-        Ok(Self { looks, ..code })
+        let named = |name| {
+            let symbol = file.symbols().find(|symbol| symbol.name() == Ok(name))?;
+            Some(symbol.address())
+        };
+        let [vectors, known, end] = WINDOW.map(named);
+        let window = vectors.zip(known).zip(end);
+        let window = window.map(|((vectors, known), end)| [vectors, known, end]);
+        Ok(Self {
+            looks,
+            window,
+            ..code
+        })
     }
 
     /// Code of `set` at `base`, with the exception vectors at `vectors`.
@@ -138,6 +172,7 @@ impl Code {
             bytes,
             vectors,
             looks: Vec::new(),
+            window: None,
             set,
         };
         if !base.is_multiple_of(PAGE) || code.offset(vectors).is_none() {
@@ -183,10 +218,28 @@ impl Code {
 
     /// The entry of the vector table that `offset` is the first instruction of.
     pub fn entry(&self, offset: Offset) -> Option<Entry> {
-        let distance = self.address(offset).checked_sub(self.vectors)?;
-        let first = distance.is_multiple_of(self.set.slot_bytes);
-        let slot = usize::try_from(distance / self.set.slot_bytes).ok()?;
-        self.set.slots.get(slot).filter(|_| first).copied()
+        let of = |vectors, slots: &[Entry]| {
+            let distance = self.address(offset).checked_sub(vectors)?;
+            let first = distance.is_multiple_of(self.set.slot_bytes);
+            let slot = usize::try_from(distance / self.set.slot_bytes).ok()?;
+            slots.get(slot).filter(|_| first).copied()
+        };
+        let own = of(self.vectors, self.set.slots);
+        own.or_else(|| of(self.window?[0], self.set.window_slots))
+    }
+
+    /// Returns whether the instruction at `offset`, which is `word`, leaves the hypervisor.
+    pub fn leaves(&self, offset: Offset, word: u32) -> bool {
+        let at = self.address(offset);
+        let in_window = |[from, _, to]: [u64; 3]| (from..to).contains(&at);
+        word == self.set.eret || word == self.set.movs && self.window.is_some_and(in_window)
+    }
+
+    /// Returns whether `offset` is where the window knows an exit's cause: that is in R0 to R3, as the window's code
+    /// says.
+    pub fn knows(&self, offset: Offset) -> bool {
+        self.window
+            .is_some_and(|[_, known, _]| known == self.address(offset))
     }
 
     /// Returns whether `offset` is the first instruction of the function that takes interrupts

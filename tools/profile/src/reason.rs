@@ -16,6 +16,13 @@ pub fn words(reason: &Reason) -> String {
         (Entry::Synchronous, None) => "a synchronous exception".to_owned(),
         (Entry::Interrupt, _) => "interrupt".to_owned(),
         (Entry::SystemError, _) => "SError".to_owned(),
+        (Entry::Undefined | Entry::Call, Some(word)) => {
+            format!("{word:#010x} {}", place(reason.detail))
+        }
+        (Entry::Undefined, None) => "an undefined instruction, by the window".to_owned(),
+        (Entry::Call, None) => "a system call, by the window".to_owned(),
+        (Entry::Prefetch, _) => format!("fetch {}", place(reason.detail)),
+        (Entry::Data, _) => format!("access {}", place(reason.detail)),
         (Entry::Turn, _) => "between two looks for interrupts".to_owned(),
         (Entry::Own, _) => "an exception of the hypervisor itself".to_owned(),
     }
@@ -58,6 +65,18 @@ fn page(detail: Option<u64>) -> String {
     }
 }
 
+/// The first address of a kernel's, as Linux splits the space.
+const KERNEL: u64 = 0xbf00_0000;
+
+/// Where a guest in User mode was. Programs' addresses have the same words.
+fn place(pc: Option<u64>) -> String {
+    match pc {
+        Some(pc) if pc >= KERNEL => format!("at {pc:#010x}"),
+        Some(_) => "of a program".to_owned(),
+        None => "at an unknown place".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +87,28 @@ mod tests {
             syndrome: Some(syndrome),
             detail,
         })
+    }
+
+    #[test]
+    fn exits_from_user_mode_have_their_word_and_place() {
+        let said = |entry, syndrome, detail| {
+            words(&Reason {
+                entry,
+                syndrome,
+                detail,
+            })
+        };
+        let at = Some(0xc010_0000);
+        let word = said(Entry::Undefined, Some(0xe7fa_00f1), at);
+        assert_eq!(word, "0xe7fa00f1 at 0xc0100000");
+        assert_eq!(
+            said(Entry::Data, None, Some(0x1_0000)),
+            "access of a program"
+        );
+        assert_eq!(
+            said(Entry::Call, None, None),
+            "a system call, by the window"
+        );
     }
 
     #[test]

@@ -128,6 +128,14 @@ impl Recorder {
         self.of(cpu).open = Some((reason, total));
     }
 
+    /// Records the detail of the reason of the exit that `cpu` has begun.
+    pub fn knows(&mut self, cpu: usize, syndrome: u64, detail: u64) {
+        if let Some((reason, _)) = &mut self.of(cpu).open {
+            reason.syndrome = Some(syndrome);
+            reason.detail = Some(detail);
+        }
+    }
+
     /// Records that `cpu` leaves the hypervisor; `total` includes the `eret`.
     pub fn left(&mut self, cpu: usize, total: u64) {
         let exits = self.of(cpu);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::code::Entry;
 
 /// The version of the format.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// A line of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,9 +65,10 @@ pub struct Exit {
 pub struct Reason {
     /// The entry of the vector table.
     pub entry: Entry,
-    /// The syndrome, where there is one (ESR_EL2).
+    /// The syndrome, where there is one (ESR_EL2); the word that a guest in User mode has executed.
     pub syndrome: Option<u64>,
-    /// What the syndrome does not contain: a call's number (X0), a data abort's page (HPFAR_EL2).
+    /// What the syndrome does not contain: a call's number (X0), a data abort's page (HPFAR_EL2), the
+    /// PC of a guest in User mode.
     pub detail: Option<u64>,
 }
 

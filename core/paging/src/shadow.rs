@@ -128,6 +128,7 @@ pub struct LatestRoot {
     pub asid: u8,
     /// The guest's DACR that it was made for.
     pub domains: u32,
+    number: u8,
 }
 
 /// The shadow tables of one vCPU: `ROOTS` first-level tables of 16 KiB, at least one, and `TABLES`
@@ -152,6 +153,8 @@ pub struct Shadow<M, const ROOTS: usize, const TABLES: usize> {
     latest: [Option<Latest>; 3],
     /// The pool of ASIDs of the CPU that the vCPU was entered on last.
     pool: u8,
+    /// The roots of which [`Self::know`] still holds: a bit for each.
+    known: u64,
 }
 
 /// The frames of a [`Shadow`]: in blocks of 4, but for those of the second-level tables.
@@ -187,6 +190,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             checked: usize::MAX,
             latest: [None; 3],
             pool: 0,
+            known: 0,
         })
     }
 
@@ -239,9 +243,15 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             self.pool = asids.id();
             let common = &mut self.roots[..Self::COMMON];
             common.iter_mut().for_each(Root::lose);
+            self.known = 0;
         }
         let root = self.with_losses(number);
+        let before = root.tag;
         let (asid, owed) = asids.renew(&mut root.tag);
+        if self.roots[number].tag != before {
+            self.unknow(number);
+        }
+        let root = &self.roots[number];
         Progress::Done(HardwareRoot {
             table: root.table,
             asid,
@@ -274,9 +284,40 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             table: root.table,
             asid: asids.renew_quietly(&mut root.tag)?,
             domains,
+            number: number as u8,
         };
         self.use_now(number);
         Some(found)
+    }
+
+    /// Lets the guest go by itself to a root that [`Self::latest`] has just answered, whatever other function is called, as long as
+    /// [`Self::knows`] it and the ASIDs are of the same [`AsidPool::generation`]. Answers the root as a set of one, to
+    /// be joined with others by their bits.
+    pub fn know(&mut self, root: &LatestRoot) -> u64 {
+        let bit = 1 << root.number;
+        self.known |= bit;
+        bit
+    }
+
+    /// Whether all roots of a set are as they were when they were made known.
+    pub fn knows(&self, roots: u64) -> bool {
+        self.known & roots == roots
+    }
+
+    /// A root, or what it has from its common one, is not as it was: the guest may not go there by itself any more.
+    fn unknow(&mut self, number: usize) {
+        let others = if number < Self::COMMON {
+            0
+        } else {
+            !(1 << number)
+        };
+        self.known &= others;
+    }
+
+    /// Entries of a root are gone that TLBs may hold.
+    fn lose(&mut self, number: usize) {
+        self.roots[number].lose();
+        self.unknow(number);
     }
 
     /// Moves the window. What the guest had in the new megabyte goes from all roots.
@@ -288,7 +329,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             let root = &mut self.roots[number];
             self.memory
                 .set_word(root.table, window.index, window.descriptor);
-            root.lose();
+            self.lose(number);
         }
         self.window = window;
         // The old window may be in a TLB as a global entry.

@@ -48,6 +48,11 @@ impl AsidPool {
         self.id
     }
 
+    /// The number of the generation of ASIDs, each of which ends when all are used up.
+    pub const fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// The ASID of `tag` if it still holds, or else a new one; and what is to be invalidated before
     /// it is used.
     pub(super) fn renew(&mut self, tag: &mut Option<Tag>) -> (u8, Owed) {

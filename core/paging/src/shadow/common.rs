@@ -72,6 +72,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     #[inline(never)]
     pub(super) fn disown(&mut self, number: usize) {
         self.roots[number].disown();
+        self.unknow(number);
         if number < Self::COMMON {
             for root in &mut self.roots {
                 if root.common == Some(number) {
@@ -134,7 +135,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         }
         if shares {
             self.remove_first(root, index);
-            self.roots[root].lose();
+            self.lose(root);
         }
         root
     }

@@ -57,7 +57,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             let closed = read_only.small_page(frame).into_bits();
             self.memory.set_word(address, index, closed);
         }
-        self.roots[root].lose();
+        self.lose(root);
     }
 
     /// The root of the kernel's view of `space`, and the common one, if there are any.

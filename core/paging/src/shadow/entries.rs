@@ -110,6 +110,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             // The TLB of a CPU that the vCPU has left is not reached from here.
             _ => {
                 self.roots[root].tag = None;
+                self.unknow(root);
                 Owed::Nothing
             }
         }
@@ -124,7 +125,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             Entry::Section(_) => self.owed(root, leaf.at),
             Entry::Table(..) => {
                 self.remove_first(root, index);
-                self.roots[root].lose();
+                self.lose(root);
                 Owed::Nothing
             }
         };
@@ -193,7 +194,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             let used = |one: Parent| self.roots[usize::from(one.root)].used;
             if let Some(oldest) = self.tables.oldest(used) {
                 self.remove_first(oldest.root.into(), oldest.index.into());
-                self.roots[usize::from(oldest.root)].lose();
+                self.lose(usize::from(oldest.root));
             }
         }
         let number = self.tables.free().unwrap_or(0);

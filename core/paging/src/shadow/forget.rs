@@ -96,7 +96,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
                 && search.concerns(view, &section.attributes())
             {
                 self.remove_first(root, index);
-                self.roots[root].lose();
+                self.lose(root);
             }
         }
         true
@@ -124,7 +124,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             let frame = u64::from(page.base());
             if frame == search.frame && search.concerns(view, &page.attributes()) {
                 self.remove_second(table, index);
-                self.roots[root].lose();
+                self.lose(root);
             } else {
                 frames |= frame_bit(frame);
             }

@@ -50,6 +50,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         for root in &mut self.roots {
             root.disown();
         }
+        self.known = 0;
     }
 
     /// Removes what the kernel's view of `space` has for the page at `at`, if anything.
@@ -76,6 +77,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         for (number, root) in self.roots.iter_mut().enumerate().skip(Self::COMMON) {
             if root.owner.is_some_and(|owner| owner.space.asid == asid) {
                 self.purged &= !(1 << number);
+                self.known &= !(1 << number);
                 // Its tables are the first to be taken.
                 root.used = 0;
             }
@@ -115,7 +117,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             let meant = |one: Origin| one.size == MappingSize::Supersection && (mine || one.global);
             if origin.is_some_and(meant) {
                 self.remove_first(root, index);
-                self.roots[root].lose();
+                self.lose(root);
             }
         }
     }
@@ -145,7 +147,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
                 MappingSize::Large => self.remove_large(root, table, at),
                 _ => {
                     self.remove_first(root, index);
-                    self.roots[root].lose();
+                    self.lose(root);
                     Owed::Nothing
                 }
             },
@@ -164,7 +166,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let first = second_index(at) & !(REPEATED - 1);
         for index in first..first + REPEATED {
             if self.remove_second(table, index) {
-                self.roots[root].lose();
+                self.lose(root);
             }
         }
         Owed::Nothing

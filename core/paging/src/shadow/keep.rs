@@ -35,6 +35,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             self.clear();
         }
         self.purged = 0;
+        self.known = 0;
         self.checked = 0;
         Owed::Nothing
     }
@@ -120,7 +121,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             }
             _ => self.remove_first(root, index),
         }
-        self.roots[root].lose();
+        self.lose(root);
     }
 
     /// Notes that all in a megabyte of a root stems from `source`.
@@ -146,6 +147,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// Removes some of the own entries of a root; done if none is left, and it has what is common.
     pub(super) fn purge(&mut self, number: usize) -> Progress<()> {
         self.roots[number].tag = None;
+        self.unknow(number);
         let mut left = SWEEP;
         while let Some(group) = self.roots[number].first_own() {
             for place in numbers(self.roots[number].filled.group(group).into()) {

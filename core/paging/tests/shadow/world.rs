@@ -7,7 +7,7 @@ use crate::model::{KINDS, Model, VIEWS};
 use hanok_hal::fake::FakeTableMemory;
 use hanok_paging::shadow::{
     AsidPool, Doorbells, Filled, Forgetting, FrameKind, FrameLoss, GuestSpace, HardwareRoot,
-    HostMemory, Invalidation, Neighbours, Owed, Progress, Shadow, Window, frames,
+    HostMemory, Invalidation, LatestRoot, Neighbours, Owed, Progress, Shadow, Window, frames,
 };
 use hanok_paging::short::{Access, AccessKind, Privilege, WalkError};
 
@@ -37,6 +37,22 @@ pub struct World<const ROOTS: usize, const TABLES: usize> {
     steps: u32,
     /// How often the guest went to its other view by itself.
     pub crossings: u32,
+    /// Where it may go by itself later, too.
+    known: Vec<Known>,
+    /// How often it went there.
+    pub returns: u32,
+}
+
+/// A root to which a vCPU may go by itself as long as nothing has become of it.
+#[derive(Clone, Copy)]
+struct Known {
+    vcpu: usize,
+    cpu: usize,
+    generation: u64,
+    space: usize,
+    view: Privilege,
+    root: HardwareRoot,
+    set: u64,
 }
 
 impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
@@ -62,6 +78,8 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
             asids: [0, 1].map(|id| AsidPool::with_last(id, last_asid)),
             steps: 0,
             crossings: 0,
+            known: Vec::new(),
+            returns: 0,
         }
     }
 
@@ -194,7 +212,9 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
         for one in &found {
             self.check(number, space, view, at, one);
         }
+        self.forget_unknown();
         self.cross(number, space, view, at);
+        self.return_to_known(number, at);
         found
     }
 
@@ -212,14 +232,41 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
             return;
         };
         self.crossings += 1;
-        let root = HardwareRoot {
-            table: latest.table,
-            asid: latest.asid,
-            owed: Owed::Nothing,
-        };
+        let root = hardware(&latest);
+        self.known.push(Known {
+            vcpu: number,
+            cpu: vcpu.cpu,
+            generation: asids.generation(),
+            space,
+            view: to,
+            root,
+            set: vcpu.shadow.know(&latest),
+        });
         self.cpus[vcpu.cpu].enter(&root);
         for one in self.cpus[vcpu.cpu].find(vcpu.shadow.memory(), &root, at) {
             self.check(number, space, to, at, &one);
+        }
+    }
+
+    fn forget_unknown(&mut self) {
+        let (vcpus, asids) = (&self.vcpus, &self.asids);
+        self.known.retain(|one| {
+            let vcpu = &vcpus[one.vcpu];
+            let same = asids[one.cpu].generation() == one.generation && vcpu.cpu == one.cpu;
+            same && vcpu.shadow.knows(one.set)
+        });
+    }
+
+    /// The guest goes to all roots that it knows.
+    fn return_to_known(&mut self, number: usize, at: u32) {
+        let mine = self.known.iter().filter(|one| one.vcpu == number);
+        for one in mine.copied().collect::<Vec<_>>() {
+            self.returns += 1;
+            self.cpus[one.cpu].enter(&one.root);
+            let memory = self.vcpus[number].shadow.memory();
+            for found in self.cpus[one.cpu].find(memory, &one.root, at) {
+                self.check(number, one.space, one.view, at, &found);
+            }
         }
     }
 
@@ -327,5 +374,13 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
                 }
             }
         }
+    }
+}
+
+fn hardware(latest: &LatestRoot) -> HardwareRoot {
+    HardwareRoot {
+        table: latest.table,
+        asid: latest.asid,
+        owed: Owed::Nothing,
     }
 }

@@ -151,13 +151,17 @@ pub fn establish(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Layou
 /// Maps the window where guests' translations have it, too.
 #[cfg(target_arch = "arm")]
 fn map_window(table: &mut OwnTable, image: &Image) -> Result<Option<u32>, OwnMapError> {
-    use hanok_arch::deprivileged::{Place, code, records};
+    use hanok_arch::deprivileged::{Place, RECORD_PAGES, code, records};
     let page = |linked: u64| Hpa::new(image.start + linked - IMAGE_BASE);
     let (code, records) = (code(), records());
-    let pages = [
-        (code.offset, page(code.linked), Stage1Attributes::TEXT),
-        (records.offset, page(records.linked), Stage1Attributes::DATA),
-    ];
+    let data = core::array::from_fn::<_, { RECORD_PAGES as usize }, _>(|number| {
+        let distance = number as u64 * PAGE_SIZE;
+        let frame = page(records.linked + distance);
+        (records.offset + distance, frame, Stage1Attributes::DATA)
+    });
+    let [first, second, third] = data;
+    let text = (code.offset, page(code.linked), Stage1Attributes::TEXT);
+    let pages = [text, first, second, third];
     let others = Place::all().skip(1).map(|place| u64::from(place.address()));
     table.map_window(Place::FIRST.address().into(), &pages, others)
 }

@@ -153,8 +153,8 @@ impl VirtualCpu {
         self.system.write(register, value)
     }
 
-    /// ISR (B4.1, ISR).
-    fn pending(&self) -> u32 {
+    /// ISR (B4.1, ISR): what waits, as I and F of a status register.
+    pub fn pending(&self) -> u32 {
         u32::from(self.lines.irq) << 7 | u32::from(self.lines.fiq) << 6
     }
 

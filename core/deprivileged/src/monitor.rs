@@ -7,6 +7,7 @@ use crate::host::Host;
 use crate::page::{LastPage, PageState};
 use crate::siblings::{Change, Member};
 use crate::slot::Ticket;
+use crate::spaces::OwnSpaces;
 use crate::translation::{privilege, regime};
 use crate::window::Place;
 use hanok_cpu32::{
@@ -48,6 +49,8 @@ pub struct Monitor<M, const ROOTS: usize, const TABLES: usize> {
     pub fetched: Option<u32>,
     pub(crate) decoded: Decoded,
     pub(crate) page: PageState,
+    /// The spaces between which the kernel may change by itself.
+    pub(crate) spaces: OwnSpaces,
     /// A frame of which the shadow tables say too much.
     pub(crate) forgetting: Option<Forgetting>,
     /// The page that is protected then.
@@ -90,6 +93,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             fetched: None,
             decoded: Decoded::new(),
             page,
+            spaces: OwnSpaces::NONE,
             forgetting: None,
             protecting: None,
             last_page: LastPage::default(),

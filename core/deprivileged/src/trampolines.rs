@@ -46,17 +46,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     pub fn left(&mut self, thread: ThreadRegisters, crossing: &Crossing) {
         self.member.leave();
         self.cpu.set_tpidruro(thread.ro);
+        let shown = self.page.shown == Some(self.cpu.page_changes());
         self.take_crossing(crossing);
-        if !self.uses_page() {
-            return self.cpu.set_tpidrurw(thread.rw);
+        if self.uses_page() {
+            let (memory, frame) = (self.shadow.memory(), self.page.frame);
+            let word = |field| page_word(memory, frame, field);
+            // Its space follows from its DACR whenever it is asked for.
+            let _domains = self.cpu.take_page(word);
+        } else {
+            self.cpu.set_tpidrurw(thread.rw);
         }
-        let (memory, frame) = (self.shadow.memory(), self.page.frame);
-        let word = |field| page_word(memory, frame, field);
-        let same = self.page.shown == Some(self.cpu.page_changes());
-        // Its space follows from its DACR whenever it is asked for.
-        let _domains = self.cpu.take_page(word);
-        if same {
-            // What has changed now is there already.
+        if shown {
+            // What has changed now is there already, or is written before the kernel is entered.
             self.page.shown = Some(self.cpu.page_changes());
         }
     }

@@ -302,7 +302,8 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> Option<&'static mut Record> {
         0 => Crossing::NONE,
         page => {
             record.page = own.monitor.window().address() + page;
-            own.monitor.crossing(&mut record.asids, walks)
+            own.monitor
+                .crossing(&mut record.asids, &mut record.known, walks)
         }
     };
     let Deprivileged {

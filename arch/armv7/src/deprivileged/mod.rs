@@ -13,4 +13,4 @@ pub(crate) use exits::enter;
 pub use exits::install;
 pub use hanok_deprivileged::{Code, CodePage, CodePages, Member, Place, Seat, Slot};
 pub use vcpu::{Deprivileged, FRAMES, identity};
-pub use window::{PAGES, code, records};
+pub use window::{PAGES, RECORD_PAGES, code, records};

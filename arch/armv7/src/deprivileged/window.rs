@@ -19,18 +19,20 @@ use hanok_abi::crossing::{CROSSING_TRAP, CROSSING_TRAPS};
 use hanok_abi::trampoline::Field;
 use hanok_arm_common::cpu;
 use hanok_arm_common::sysreg::{dsb_sy, isb};
-use hanok_deprivileged::{Crossing, Place};
+use hanok_deprivileged::{Crossing, KnownSpace, KnownSpaces, Place, SETS};
 use hanok_paging::shadow::AsidPool;
 use hanok_types::PAGE_SIZE;
 
 /// The offset of the records in the window.
 const RECORDS: u64 = PAGE_SIZE;
+/// How many pages they have.
+pub const RECORD_PAGES: u64 = 3;
 /// The offsets in the window of what vCPUs have there.
-pub const PAGES: core::ops::Range<u64> = 2 * PAGE_SIZE..1 << 20;
+pub const PAGES: core::ops::Range<u64> = RECORDS + RECORD_PAGES * PAGE_SIZE..1 << 20;
 /// The ASID of the hypervisor's own translation. ASID 0 is in use between two translations.
 const OWN_ASID: u8 = 255;
 /// The bytes from one record to the next, one for each CPU of a GICv2.
-const STRIDE: u64 = 0x100;
+const STRIDE: u64 = 0x600;
 
 /// The registers of a guest in User mode, as they are stored and loaded.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,13 +87,18 @@ pub struct Record {
     pub page: u32,
     /// How the guest crosses.
     pub crossing: Crossing,
+    /// The spaces between which it may change.
+    pub known: KnownSpaces,
     /// The bits of CNTKCTL that let the guest read counters that are the CPU's own: PL0VCTEN and PL0PCTEN.
     pub counters: u32,
     /// The ASIDs of this CPU.
     pub asids: AsidPool,
 }
 
-const _: () = assert!(size_of::<Record>() as u64 <= STRIDE && 8 * STRIDE <= PAGE_SIZE);
+const _: () =
+    assert!(size_of::<Record>() as u64 <= STRIDE && 8 * STRIDE <= RECORD_PAGES * PAGE_SIZE);
+// The window's code finds a set by the lowest four bits of CONTEXTIDR, in steps of two entries of eight words.
+const _: () = assert!(SETS == 16 && size_of::<KnownSpace>() == 32);
 
 core::arch::global_asm!(
     r#"
@@ -227,11 +234,11 @@ hanok_window_enter:
 window_call:
     cpsid   af
     stmia   sp, {{r0-r4}}
-    ldr     r0, [sp, #{mode}]
+    ldr     r0, [sp, #{status}]
     mrs     r1, spsr
     cmp     r0, #0x10
-    tsteq   r1, #0xf
-    ldmiane sp, {{r0-r4}}
+    bne     window_status
+    tst     r1, #0xf
     bne     window_left_by_call
     ldr     r2, [sp, #{page}]
     str     r1, [r2, #{page_spsr}]
@@ -257,7 +264,7 @@ window_call:
     msr     spsr_fsxc, r1
     ldr     lr, [sp, #{vector}]
     mov     r3, #0x13
-    str     r3, [sp, #{mode}]
+    str     r3, [sp, #{status}]
     str     r3, [sp, #{crossed}]
     ldr     r3, [sp, #{kernel}]
     ldr     r4, [sp, #{kernel} + 4]
@@ -265,7 +272,61 @@ window_call:
     ldmia   sp, {{r0-r4}}
     movs    pc, lr
 window_left_by_call:
+    ldmia   sp, {{r0-r4}}
     leave_guest 2
+
+    // SVC of a kernel that may cross, in the place of MRS or MSR of a status register.
+window_status:
+    lsl     r3, r1, #22
+    cmp     r3, #0x04000000         // of User mode, in A32, not big-endian
+    bne     window_left_by_call
+    tst     r0, #0xf                // none, or User mode
+    beq     window_left_by_call
+    ldr     r0, [lr, #-4]
+    ldr     r2, [sp, #{page}]
+    ubfx    r3, r0, #8, #16
+    movw    r4, #{reads_status}
+    cmp     r3, r4
+    beq     window_reads_status
+    movw    r4, #{writes_status}
+    cmp     r3, r4
+    bne     window_left_by_call
+    // MSR SPSR_fsxc, Rm, one of R0 to R4
+    uxtb    r3, r0
+    sub     r3, r3, #0xf0
+    cmp     r3, #4
+    bhi     window_left_by_call
+    ldr     r3, [sp, r3, lsl #2]
+    str     r3, [r2, #{page_spsr}]
+    ldmia   sp, {{r0-r4}}
+    movs    pc, lr
+    // MRS Rd, SPSR if bit 4 is set, or CPSR; Rd is one of R0 to R4, or LR.
+window_reads_status:
+    tst     r0, #0xe0
+    bne     window_left_by_call
+    tst     r0, #0x10
+    ldrne   r4, [r2, #{page_spsr}]
+    ldreq   r4, [r2, #{page_psr}]
+    ldreq   r3, [r2, #{page_mask}]
+    andeq   r3, r3, #0x80
+    orreq   r4, r4, r3
+    // N, Z, C, V, Q and GE
+    lsreq   r3, r1, #16
+    biceq   r3, r3, #0x7f0
+    orreq   r4, r4, r3, lsl #16
+    and     r3, r0, #0xf
+    cmp     r3, #4
+    strls   r4, [sp, r3, lsl #2]
+    bls     window_has_status
+    cmp     r3, #14
+    bne     window_left_by_call
+    str     r4, [sp, #{spare}]
+    add     r3, sp, #{spare}
+    ldmia   r3, {{lr}}^
+    nop
+window_has_status:
+    ldmia   sp, {{r0-r4}}
+    movs    pc, lr
 
     // An undefined instruction: one of a kernel's that may cross, or any other.
 window_undefined:
@@ -275,12 +336,13 @@ window_undefined:
     lsl     r3, r1, #22
     cmp     r3, #0x04000000         // of User mode, in A32, not big-endian
     bne     window_left_by_undefined
-    ldr     r2, [sp, #{mode}]
-    ands    r2, r2, #0xf            // none, or User mode
+    ldr     r2, [sp, #{status}]
+    tst     r2, #0xf                // none, or User mode
     beq     window_left_by_undefined
     ldr     r0, [lr, #-4]
     movw    r3, #{trap}
-    cmp     r3, r0, lsr #16
+    lsr     r1, r0, #16
+    cmp     r3, r1
     bne     window_thread_register
     uxth    r3, r0
     sub     r3, r3, #0xf0
@@ -307,11 +369,13 @@ window_undefined:
     ldmia   sp, {{r0-r6}}
     movs    pc, lr
 
-    // MCR p15, 0, Rt, c13, c0, 3: TPIDRURO
+    // MCR p15, 0, Rt, c13, c0, 3: TPIDRURO; or 1: CONTEXTIDR
 window_thread_register:
     movw    r3, #0xee0d
-    cmp     r3, r0, lsr #16
+    cmp     r3, r1
     bne     window_floating_point
+    tst     r0, #0x40
+    beq     window_context
     operand 0x0f70
     mcr     p15, 0, r4, c13, c0, 3
     ldmia   sp, {{r0-r4}}
@@ -320,7 +384,7 @@ window_thread_register:
     // VMSR FPEXC, Rt: nothing is to be done if it has that value.
 window_floating_point:
     movw    r3, #0xeee8
-    cmp     r3, r0, lsr #16
+    cmp     r3, r1
     bne     window_instruction_caches
     operand 0x0a10
     ldr     r3, [sp, #{fpexc}]
@@ -333,8 +397,8 @@ window_floating_point:
     // the Multiprocessing Extensions (MPIDR, bit 31) the second. The guest's own barriers complete it.
 window_instruction_caches:
     movw    r3, #0xee07
-    cmp     r3, r0, lsr #16
-    bne     window_left_by_undefined
+    cmp     r3, r1
+    bne     window_domains
     uxth    r3, r0
     ubfx    r4, r0, #6, #2          // opc2 is 0 or 6, by these bits
     cmp     r4, #0
@@ -356,13 +420,101 @@ window_left_by_undefined:
     mov     r1, #1
     b       window_leave
 
+    // MCR p15, 0, Rt, c3, c0, 0: DACR
+window_domains:
+    movw    r3, #0xee03
+    cmp     r3, r1
+    bne     window_tables
+    operand 0x0f10
+    ldr     r2, [sp, #{page}]
+    str     r4, [r2, #{page_dacr}]
+    ldmia   sp, {{r0-r4}}
+    movs    pc, lr
+
+    // MCR p15, 0, Rt, c2, c0, 0: TTBR0
+window_tables:
+    movw    r3, #0xee02
+    cmp     r3, r1
+    bne     window_system_register
+    operand 0x0f10
+    ldr     r5, [sp, #{space} + 4]
+    b       window_space
+window_context:
+    operand 0x0f30
+    mov     r5, r4
+    ldr     r4, [sp, #{space}]
+    // To the space with TTBR0 = R4 and CONTEXTIDR = R5, if it is known.
+window_space:
+    ldr     r0, [sp, #{stamp}]
+    and     r3, r5, #0xf
+    add     r3, sp, r3, lsl #6
+    add     r3, r3, #{known}
+    cmp     r0, #0
+    beq     window_left_by_undefined
+    ldmia   r3, {{r1, r2, r6}}
+    cmp     r1, r0
+    cmpeq   r2, r4
+    cmpeq   r6, r5
+    beq     window_known_space
+    add     r3, r3, #32
+    ldmia   r3, {{r1, r2, r6}}
+    cmp     r1, r0
+    cmpeq   r2, r4
+    cmpeq   r6, r5
+    bne     window_left_by_undefined
+window_known_space:
+    ldr     r2, [sp, #{page}]
+    str     r4, [sp, #{space}]
+    str     r5, [sp, #{space} + 4]
+    str     r4, [r2, #{page_ttbr0}]
+    str     r5, [r2, #{page_contextidr}]
+    add     r3, r3, #12
+    ldmia   r3, {{r1, r2, r4, r5, r6}}
+    add     r0, sp, #{kernel}
+    stmia   r0, {{r1, r2, r4, r5, r6}}
+    str     sp, [sp, #{crossed}]
+    change_root r1, r2
+    ldmia   sp, {{r0-r6}}
+    movs    pc, lr
+
+    // MRC of one of these registers: the instruction with R0, and where the value is on the page, or with bit 0 set in the
+    // record.
+window_system_registers:
+    .word   0xee150f10, {page_dfsr}
+    .word   0xee160f10, {page_dfar}
+    .word   0xee150f30, {page_ifsr}
+    .word   0xee160f50, {page_ifar}
+    .word   0xee100ff1, {mmfr3} + 1
+    .word   0, 0
+window_system_register:
+    adr     r1, window_system_registers
+    bic     r3, r0, #0xf000
+    ubfx    r0, r0, #12, #4
+1:  ldmia   r1!, {{r4, r5}}
+    cmp     r4, #0
+    cmpne   r0, #13
+    bhs     window_left_by_undefined
+    cmp     r4, r3
+    bne     1b
+    tst     r5, #1
+    ldreq   r2, [sp, #{page}]
+    subne   r2, sp, #1
+    ldr     r4, [r2, r5]
+    str     r4, [sp, r0, lsl #2]
+    ldmia   sp, {{r0-r12}}
+    movs    pc, lr
+
     // R3 = 1: LDMDB R2, {{R0-LR}}^ or {{R1-LR}}^ by bit 0 of R4; NOP; ADD SP, #72 or #80 by bit 1; MOVS PC, LR.
     // R3 = 2: MOVS PC, LR.
 window_return:
-    ldr     r1, [sp, #{user_root}]
-    ldr     r2, [sp, #{page}]
-    cmp     r1, #0
+    ldr     r5, [sp, #{page}]
+    and     r1, r2, #0x1f
+    mov     r2, r5
     ldr     r0, [r2, #{page_spsr}]
+    cmp     r1, #0x13
+    bne     window_to_supervisor
+    ldr     r1, [sp, #{user_root}]
+    cmp     r1, #0
     beq     window_left_by_undefined
     // To User mode with nothing masked, in no IT block, neither Jazelle nor ThumbEE.
     bic     r5, r0, #0x20
@@ -432,11 +584,55 @@ window_go_back:
     add     r4, sp, #{user}
     ldmia   r4, {{sp, lr}}^
     mov     r1, #0x10
-    str     r1, [sp, #{mode}]
+    str     r1, [sp, #{status}]
     str     r1, [sp, #{crossed}]
     ldr     r3, [sp, #{user_root}]
     ldr     r4, [sp, #{user_root} + 4]
     change_root r3, r4
+    ldmia   sp, {{r0-r5}}
+    movs    pc, lr
+
+    // MOVS PC, LR from the mode of another exception: to Supervisor mode in A32, not big-endian, in no IT block; R0 = SPSR, R2 =
+    // the page.
+window_to_supervisor:
+    and     r1, r0, #0x1f
+    cmp     r3, #2
+    cmpeq   r1, #0x13
+    bne     window_left_by_undefined
+    tst     r0, #0x07000000
+    tsteq   r0, #0xfc00
+    tsteq   r0, #0x220
+    bne     window_left_by_undefined
+    // What waits stays masked.
+    ldr     r3, [sp, #{waits}]
+    bics    r3, r3, r0
+    bne     window_left_by_undefined
+    add     r5, sp, #{banked}
+    stmia   r5, {{sp, lr}}^
+    nop
+    ldmia   r5, {{r3, r4}}
+    add     r5, sp, #{other}
+    stmia   r5, {{r3, r4}}
+    str     r0, [r5, #8]
+    ldr     r3, [sp, #{supervisor_spsr}]
+    str     r3, [r2, #{page_spsr}]
+    and     r3, r0, #0x80
+    str     r3, [r2, #{page_mask}]
+    // The mode, A and F
+    ubfx    r3, r0, #0, #9
+    bic     r3, r3, #0xa0
+    str     r3, [r2, #{page_psr}]
+    str     r3, [sp, #{status}]
+    str     r3, [sp, #{crossed}]
+    add     r5, sp, #{supervisor}
+    ldmia   r5, {{sp, lr}}^
+    // N, Z, C, V, Q and GE
+    lsr     r0, r0, #16
+    bic     r0, r0, #0x7f0
+    mov     r3, #0x10
+    orr     r0, r3, r0, lsl #16
+    msr     spsr_fsxc, r0
+    mov     lr, r4
     ldmia   sp, {{r0-r5}}
     movs    pc, lr
     dsb     nsh
@@ -448,7 +644,7 @@ hanok_window_end:
     .balign 4096
     .global hanok_window_records
 hanok_window_records:
-    .space  4096
+    .space  3 * 4096
     .text
 "#,
     own_asid = const OWN_ASID,
@@ -466,7 +662,7 @@ hanok_window_records:
     spare = const offset_of!(Record, spare),
     target_sp = const offset_of!(Record, target_sp),
     page = const offset_of!(Record, page),
-    mode = const offset_of!(Record, crossing.mode),
+    status = const offset_of!(Record, crossing.status),
     crossed = const offset_of!(Record, crossing.crossed),
     user = const offset_of!(Record, crossing.banks.user),
     supervisor = const offset_of!(Record, crossing.banks.supervisor),
@@ -474,18 +670,36 @@ hanok_window_records:
     vector = const offset_of!(Record, crossing.vector),
     kernel_psr = const offset_of!(Record, crossing.kernel_psr),
     tpidrprw = const offset_of!(Record, crossing.tpidrprw),
-    kernel = const offset_of!(Record, crossing.kernel),
-    user_root = const offset_of!(Record, crossing.user),
-    domains = const offset_of!(Record, crossing.domains),
+    other = const offset_of!(Record, crossing.banks.other),
+    space = const offset_of!(Record, crossing.space),
+    kernel = const offset_of!(Record, crossing.roots.kernel),
+    user_root = const offset_of!(Record, crossing.roots.user),
+    domains = const offset_of!(Record, crossing.roots.domains),
+    stamp = const offset_of!(Record, crossing.stamp),
+    waits = const offset_of!(Record, crossing.waits),
+    mmfr3 = const offset_of!(Record, crossing.mmfr3),
+    known = const offset_of!(Record, known),
     fpexc = const offset_of!(Record, crossing.fpexc),
     page_psr = const Field::PSR.offset(),
     page_spsr = const Field::SPSR.offset(),
     page_dacr = const Field::DACR.offset(),
+    page_ttbr0 = const Field::TTBR0.offset(),
+    page_contextidr = const Field::CONTEXTIDR.offset(),
+    page_dfsr = const Field::DFSR.offset(),
+    page_dfar = const Field::DFAR.offset(),
+    page_ifsr = const Field::IFSR.offset(),
+    page_ifar = const Field::IFAR.offset(),
     page_tpidrurw = const Field::TPIDRURW.offset(),
     page_mask = const Field::MASK.offset(),
     trap = const CROSSING_TRAP >> 16,
     traps = const CROSSING_TRAPS << 8,
+    reads_status = const READS_STATUS,
+    writes_status = const WRITES_STATUS,
 );
+
+/// Bits 23 to 8 of SVC in the place of MRS, and of MSR of a whole SPSR (`hanok_abi::trap`).
+const READS_STATUS: u32 = 0xf020;
+const WRITES_STATUS: u32 = 0xf011;
 
 unsafe extern "C" {
     static hanok_window: u8;
@@ -510,7 +724,7 @@ pub fn code() -> Part {
     }
 }
 
-/// The page with the records.
+/// The first of [`RECORD_PAGES`] pages with the records.
 pub fn records() -> Part {
     Part {
         linked: &raw const hanok_window_records as u64,
@@ -547,6 +761,7 @@ pub fn install(stack: u64, handler: extern "C" fn(*mut Record, u32) -> !) {
             page: 0,
             crossing: Crossing::NONE,
             counters: counters(),
+            known: KnownSpaces::NONE,
             asids: AsidPool::with_last(cpu::own_id().index() as u8, OWN_ASID - 1),
         });
     }

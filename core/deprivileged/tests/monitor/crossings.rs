@@ -268,6 +268,24 @@ fn native(kernel: &[u32], rewritten: &Rewritten) -> Native {
 
 /// Compares all that the guest can see.
 fn compare(guest: &Guest<8, 16>, native: &Native, how: Run) {
+    let number = |at: u32| word_of(at.into()).expect("memory");
+    let count = guest.board.original(number(COUNT));
+    assert_eq!(count, how.interrupt.is_some().into(), "{how:?}");
+    compare_but(
+        guest,
+        native,
+        &[(RAM, KERNEL.len()), (HANDLER_AT, HANDLER.len())],
+        &how,
+    );
+}
+
+/// Compares all that the guest can see, but for so many words that were rewritten, and what the handler has counted.
+pub fn compare_but<const ROOTS: usize, const TABLES: usize>(
+    guest: &Guest<ROOTS, TABLES>,
+    native: &Native,
+    others: &[(u32, usize)],
+    how: &impl std::fmt::Debug,
+) {
     let (mine, its) = (&guest.monitor.registers, &native.registers);
     assert_eq!(mine, its, "{how:?}");
     let mine = settled(&guest.monitor.cpu, mine);
@@ -280,20 +298,14 @@ fn compare(guest: &Guest<8, 16>, native: &Native, how: Run) {
         assert_eq!(mine, its, "{how:?} {register:?}");
     }
     let number = |at: u32| word_of(at.into()).expect("memory");
-    let others = [
-        number(RAM)..number(RAM) + KERNEL.len(),
-        number(HANDLER_AT)..number(HANDLER_AT) + HANDLER.len(),
-        number(COUNT)..number(COUNT) + 4,
-    ];
     let (mut memory, mut its) = (guest.board.originals(), native.memory.words.clone());
-    let count = memory[number(COUNT)];
-    for other in others {
+    for (at, words) in others.iter().copied().chain([(COUNT, 4)]) {
+        let other = number(at)..number(at) + words;
         memory[other.clone()].fill(0);
         its[other].fill(0);
     }
     let differs = || memory.iter().zip(&its).position(|(mine, its)| mine != its);
     assert!(memory == its, "{how:?}: word {:x?}", differs());
-    assert_eq!(count, how.interrupt.is_some().into(), "{how:?}");
 }
 
 /// Checks that what may cross did, without an exit.
@@ -305,6 +317,7 @@ fn check_crossed(way: Way, crossed: &Crossed) {
         returns,
         threads,
         caches,
+        ..
     } = *crossed;
     // The first return makes the program's root.
     assert!(calls >= 3 && stores >= 3 && threads >= 3, "{crossed:?}");

@@ -9,13 +9,13 @@ use crate::native::{Event, Kind, settled};
 use crate::reach::Reach;
 use crate::window::Crossed;
 use hanok_cpu32::{
-    Exception, Fault, FaultStatus, Identity, Interrupt, Lines, Mode, Outcome, Registers,
-    SystemRegister, VirtualCpu,
+    Exception, Fault, FaultStatus, Identity, Interrupt, Lines, Outcome, Registers, SystemRegister,
+    VirtualCpu,
 };
 use hanok_decode::aarch32::{Encoding, ItState, UserMode, is_wide, sensitive};
 use hanok_deprivileged::{
-    Answer, Code, CodePage, CodePages, Crossing, Member, Monitor, Ready, Seat, Slot, Stopped,
-    ThreadRegisters, Trap,
+    Answer, Code, CodePage, CodePages, Crossing, KnownSpaces, Member, Monitor, Ready, Seat, Slot,
+    Stopped, ThreadRegisters, Trap,
 };
 use hanok_hal::Mutex;
 use hanok_hal::fake::FakeTableMemory;
@@ -49,6 +49,7 @@ pub struct Guest<const ROOTS: usize, const TABLES: usize> {
     code: Rc<Mutex<Code>>,
     pub tables: Tables,
     asids: AsidPool,
+    pub known: KnownSpaces,
     pub mmu: Mmu,
     pub root: HardwareRoot,
     /// Whether the guest has been entered, and not left since.
@@ -113,6 +114,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             code,
             tables,
             asids: AsidPool::with_last(0, last_asid),
+            known: KnownSpaces::NONE,
             mmu: Mmu::default(),
             root: HardwareRoot {
                 table: Hpa::new(0),
@@ -186,7 +188,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
                 };
                 self.crossing = Crossing::NONE;
                 if self.crosses {
-                    self.crossing = self.monitor.crossing(&mut self.asids, 0);
+                    self.crossing = self.monitor.crossing(&mut self.asids, &mut self.known, 0);
                 }
                 return;
             }
@@ -312,7 +314,9 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         match done {
             Ok(()) => Some(Outcomes::Event(Event::Retired)),
             Err(Stop::Undefined) => self.undefined(encoding),
-            Err(Stop::SupervisorCall) if self.calls() => Some(Outcomes::Event(Event::Retired)),
+            Err(Stop::SupervisorCall) if self.calls(encoding) => {
+                Some(Outcomes::Event(Event::Retired))
+            }
             Err(Stop::SupervisorCall) => self.serve(Trap::SupervisorCall),
             Err(Stop::Breakpoint) => self.serve(Trap::PrefetchAbort {
                 status: 2,
@@ -332,9 +336,9 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
 
     /// The virtual CPU's mode now, which may have crossed since it was entered.
     fn runs_kernel(&self) -> bool {
-        match (self.crossing.crossed, self.crossing.mode) {
-            (0, _) => self.monitor.cpu.mode().is_privileged(),
-            (_, mode) => mode != Mode::User.into_bits().into(),
+        match self.crossing.crossed {
+            0 => self.monitor.cpu.mode().is_privileged(),
+            _ => self.crossing.status & 0xf != 0,
         }
     }
 
@@ -342,8 +346,13 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     fn virtual_cpu(&self) -> VirtualCpu {
         let mut cpu = self.monitor.cpu.clone();
         if self.crossing.crossed != 0 {
-            let mode = [Mode::User, Mode::Supervisor][usize::from(self.runs_kernel())];
-            cpu.crossed(mode, &self.crossing.banks);
+            let Crossing {
+                status,
+                space,
+                banks,
+                ..
+            } = &self.crossing;
+            cpu.crossed(*status, *space, banks);
         }
         cpu.set_tpidruro(self.thread.ro);
         cpu

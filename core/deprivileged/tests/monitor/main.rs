@@ -18,6 +18,7 @@ mod interpret;
 mod lockstep;
 mod native;
 mod pages;
+mod processes;
 mod programs;
 mod random;
 mod ranges;

@@ -6,6 +6,7 @@ use crate::interpret::{Abort, Bus};
 use crate::reach::{Reach, page_word, set_page_word};
 use hanok_abi::crossing::{CROSSING_TRAP, CROSSING_TRAPS};
 use hanok_abi::trampoline::{Field, MASKED};
+use hanok_abi::trap::{Original, original_a32};
 use hanok_cpu32::Mode;
 use hanok_decode::Psr;
 use hanok_decode::aarch32::Encoding;
@@ -25,6 +26,16 @@ pub struct Crossed {
     pub returns: u32,
     /// MCR of TPIDRURO.
     pub threads: u32,
+    /// Reads and writes of status registers.
+    pub status: u32,
+    /// Changes of the space.
+    pub spaces: u32,
+    /// MCR of DACR.
+    pub domains: u32,
+    /// MRC of other registers.
+    pub reads: u32,
+    /// MOVS PC, LR to Supervisor mode.
+    pub arrivals: u32,
     /// Maintenance of all of the instruction caches and branch predictors.
     pub caches: u32,
 }
@@ -35,6 +46,8 @@ const SUPERVISOR: u32 = 0x13;
 const LOW: u32 = 0x3ff;
 const BIG_ENDIAN: u32 = 1 << 9;
 const THUMB: u32 = 1 << 5;
+/// A, F and the mode.
+const STATUS: u32 = 0x15f;
 /// The IT state and J.
 const IT_AND_J: u32 = 0x0700_fc00;
 /// N, Z, C, V, Q and GE.
@@ -63,15 +76,99 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     }
 
     fn crosses_to(&mut self, mode: Mode) {
-        self.crossing.mode = mode.into_bits().into();
+        self.crossing.status = mode.into_bits().into();
         self.crossing.crossed = 1;
     }
 
-    /// Carries out SVC if a program calls its kernel and may cross. Answers whether it did. In an IT block, where a CPU says
-    /// that it is behind the SVC, it leaves that to the monitor.
-    pub fn calls(&mut self) -> bool {
+    /// Whether a kernel runs, in A32 and not big-endian, that may do something by itself.
+    fn may_cross(&self) -> bool {
+        self.monitor.registers.psr.into_bits() & LOW == USER && self.crossing.status & 0xf != 0
+    }
+
+    fn done(&mut self) -> bool {
+        self.monitor.registers.pc += 4;
+        true
+    }
+
+    /// MRS of a status register, or MSR of SPSR, for which an SVC stands.
+    fn status(&mut self, svc: u32) -> bool {
+        let Some(Original::Word(word)) = original_a32(svc).filter(|_| svc >> 28 == 0xe) else {
+            return false;
+        };
+        let to = (word >> 12 & 0xf) as usize;
+        let value = match word & !0xf00f {
+            0xe16f_0000 if to == 15 && word & 0xf <= 4 => {
+                let value = self.monitor.registers.general[(word & 0xf) as usize];
+                self.set_field(Field::SPSR, value);
+                self.crossed.status += 1;
+                return self.done();
+            }
+            0xe14f_0000 => self.field(Field::SPSR),
+            0xe10f_0000 => {
+                let flags = self.monitor.registers.psr.into_bits() & FLAGS;
+                flags | self.field(Field::PSR) | self.field(Field::MASK) & MASKED
+            }
+            _ => return false,
+        };
+        if word & 0xf != 0 || !matches!(to, 0..=4 | 14) {
+            return false;
+        }
+        self.monitor.registers.general[to] = value;
+        self.crossed.status += 1;
+        self.done()
+    }
+
+    /// MCR of TTBR0, of CONTEXTIDR or of DACR, or MRC of what is on the page.
+    fn system(&mut self, word: u32) -> bool {
+        let register = (word >> 12 & 0xf) as usize;
+        if register > 12 {
+            return false;
+        }
+        let value = self.monitor.registers.general[register];
+        let [table, context] = self.crossing.space;
+        let read = match word & !0xf000 {
+            0xee03_0f10 => {
+                self.set_field(Field::DACR, value);
+                self.crossed.domains += 1;
+                return self.done();
+            }
+            0xee02_0f10 => return self.changes_space([value, context]),
+            0xee0d_0f30 => return self.changes_space([table, value]),
+            0xee15_0f10 => self.field(Field::DFSR),
+            0xee16_0f10 => self.field(Field::DFAR),
+            0xee15_0f30 => self.field(Field::IFSR),
+            0xee16_0f50 => self.field(Field::IFAR),
+            0xee10_0ff1 => self.crossing.mmfr3,
+            _ => return false,
+        };
+        self.monitor.registers.general[register] = read;
+        self.crossed.reads += 1;
+        self.done()
+    }
+
+    fn changes_space(&mut self, space: [u32; 2]) -> bool {
+        let Some(found) = self.known.find(self.crossing.stamp, space) else {
+            return false;
+        };
+        (self.crossing.space, self.crossing.roots) = (space, found.roots);
+        self.crossing.crossed = 1;
+        self.set_field(Field::TTBR0, space[0]);
+        self.set_field(Field::CONTEXTIDR, space[1]);
+        self.change_root(self.crossing.roots.kernel);
+        self.crossed.spaces += 1;
+        self.done()
+    }
+
+    /// Carries out SVC if a program calls its kernel and may cross, or if it stands for an instruction of a kernel's that may.
+    /// Answers whether it did. In an IT block, where a CPU says that it is behind the SVC, it leaves that to the monitor.
+    pub fn calls(&mut self, svc: Encoding) -> bool {
+        if let Encoding::A32(svc) = svc
+            && self.may_cross()
+        {
+            return self.status(svc);
+        }
         let psr = self.monitor.registers.psr;
-        if self.crossing.mode != USER || psr.it() != 0 {
+        if self.crossing.status != USER || psr.it() != 0 {
             return false;
         }
         let bits = psr.into_bits();
@@ -88,19 +185,21 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         registers.pc = self.crossing.vector;
         registers.psr = Psr::from_bits(bits & FLAGS | self.crossing.kernel_psr[1]);
         self.crosses_to(Mode::Supervisor);
-        self.change_root(self.crossing.kernel);
+        self.change_root(self.crossing.roots.kernel);
         self.crossed.calls += 1;
         true
     }
 
     /// Carries out an instruction that is undefined in User mode, if it is a part of a crossing. Answers whether it did.
     pub fn crosses_by(&mut self, encoding: Encoding) -> bool {
-        let psr = self.monitor.registers.psr.into_bits();
         let Encoding::A32(word) = encoding else {
             return false;
         };
-        if psr & LOW != USER || self.crossing.mode != SUPERVISOR {
+        if !self.may_cross() {
             return false;
+        }
+        if self.system(word) {
+            return true;
         }
         let part = word & 0xffff;
         if word & !0xf000 == SETS_THREAD && word >> 12 & 0xf <= 12 {
@@ -173,10 +272,13 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     /// MOVS PC, LR; and before it, the program's registers were loaded and so much was added to SP.
     fn returns(&mut self, loaded: Option<([u32; 15], u32)>) -> bool {
         let spsr = self.field(Field::SPSR);
+        if self.crossing.status & 0x1f != SUPERVISOR {
+            return loaded.is_none() && self.arrives(spsr);
+        }
         let fine = spsr & LOW & !(THUMB | BIG_ENDIAN) == USER
             && spsr & IT_AND_J == 0
-            && self.field(Field::DACR) == self.crossing.domains;
-        if self.crossing.user[0] == 0 || !fine {
+            && self.field(Field::DACR) == self.crossing.roots.domains;
+        if self.crossing.roots.user[0] == 0 || !fine {
             return false;
         }
         let registers = &mut self.monitor.registers;
@@ -192,8 +294,33 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         (registers.pc, registers.psr) = (lr, Psr::from_bits(spsr));
         self.thread.rw = self.field(Field::TPIDRURW);
         self.crosses_to(Mode::User);
-        self.change_root(self.crossing.user);
+        self.change_root(self.crossing.roots.user);
         self.crossed.returns += 1;
+        true
+    }
+
+    /// MOVS PC, LR from the mode of another exception.
+    fn arrives(&mut self, spsr: u32) -> bool {
+        let fine = spsr & 0x1f == SUPERVISOR
+            && spsr & (THUMB | BIG_ENDIAN | IT_AND_J) == 0
+            && self.crossing.waits & !spsr == 0;
+        if !fine {
+            return false;
+        }
+        let registers = &mut self.monitor.registers;
+        let [.., sp, lr] = registers.general;
+        let banks = &mut self.crossing.banks;
+        banks.other = [sp, lr, spsr];
+        registers.general[13..].copy_from_slice(&banks.supervisor);
+        (registers.pc, registers.psr) = (lr, Psr::from_bits(spsr & FLAGS | USER));
+        let (masked, status) = (spsr & MASKED, spsr & STATUS);
+        let before = banks.spsr;
+        self.set_field(Field::SPSR, before);
+        self.set_field(Field::MASK, masked);
+        self.set_field(Field::PSR, status);
+        self.crossing.status = status;
+        self.crossing.crossed = 1;
+        self.crossed.arrivals += 1;
         true
     }
 }

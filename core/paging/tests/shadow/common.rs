@@ -102,6 +102,41 @@ fn what_went_on_one_cpu_is_not_found_on_the_one_before() {
     assert!(!is_mapped(&mut world, FIRST, AT));
 }
 
+/// A guest goes back by itself to a space of which something was invalidated while it was in another one.
+#[test]
+fn a_space_that_is_entered_without_the_monitor_has_lost_it_too() {
+    for what in [
+        Invalidation::All,
+        Invalidation::Asid(1),
+        Invalidation::Page { at: AT, asid: 1 },
+        Invalidation::PageOfAllAsids { at: AT },
+    ] {
+        let mut world = world();
+        let own = AT + 0x1000;
+        read(&mut world, FIRST, 0, own);
+        // The kernel has it, too, and then goes to its programs and back by itself.
+        let access = Access {
+            address: own,
+            kind: AccessKind::Read,
+            by: Privilege::Kernel,
+        };
+        world.access(0, FIRST, &access, Neighbours::None);
+        assert!(is_mapped(&mut world, FIRST, own));
+        read(&mut world, OTHERS[0], 0, own);
+        let before = world.returns;
+        assert!(is_mapped(&mut world, OTHERS[0], own));
+        assert!(world.returns > before, "the first space is known");
+        world.edit(SECOND_TABLES[1] + 4, 0);
+        let what = match what {
+            Invalidation::Page { asid, .. } => Invalidation::Page { at: own, asid },
+            Invalidation::PageOfAllAsids { .. } => Invalidation::PageOfAllAsids { at: own },
+            other => other,
+        };
+        world.invalidate(0, what);
+        world.find(0, OTHERS[0], Privilege::User, own);
+    }
+}
+
 /// Something large and common goes: the root that the guest may go to by itself has another ASID then, or is none.
 #[test]
 fn a_view_that_is_entered_without_the_monitor_has_lost_it_too() {

@@ -143,16 +143,26 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         first.is_some_and(|first| address.wrapping_sub(first) < self.page.triples * TRIPLE)
     }
 
-    /// Closes the doorbells of a space that is to be entered, if an interrupt waits that is masked.
+    /// Closes the doorbells of a space that is to be entered, if an interrupt waits that is masked, and opens them when none does
+    /// any more.
     pub(crate) fn close_doorbells(&mut self, space: &GuestSpace) {
-        self.page.closed = self.uses_page() && self.cpu.waits();
-        if let (true, Some(first)) = (self.page.closed, self.page.at) {
-            let doorbells = Doorbells {
-                first,
-                step: TRIPLE,
-                count: self.page.triples,
-            };
+        if !self.uses_page() {
+            return;
+        }
+        let closed = self.cpu.waits();
+        let before = core::mem::replace(&mut self.page.closed, closed);
+        let Some(first) = self.page.at.filter(|_| closed || before) else {
+            return;
+        };
+        let doorbells = Doorbells {
+            first,
+            step: TRIPLE,
+            count: self.page.triples,
+        };
+        if closed {
             self.shadow.close_doorbells(space, doorbells);
+        } else {
+            self.shadow.open_doorbells(space, doorbells);
         }
     }
 

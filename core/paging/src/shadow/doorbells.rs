@@ -29,35 +29,60 @@ impl Doorbells {
 }
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
-    /// Makes the doorbells at these addresses read-only in the kernel's view of `space`, until they are filled
+    /// Makes the doorbells at these addresses read-only in the kernel's view of `space`, until they are opened or filled
     /// anew, and with them those that are common. Nothing is owed: roots get other ASIDs, if anything has changed.
     pub fn close_doorbells(&mut self, space: &GuestSpace, doorbells: Doorbells) {
         for root in self.kernel_roots(space).into_iter().flatten() {
             if core::mem::take(&mut self.roots[root].doorbells) {
-                self.close(root, doorbells);
+                self.change(root, doorbells, [WRITABLE, CLOSED]);
             }
         }
     }
 
-    fn close(&mut self, root: usize, doorbells: Doorbells) {
+    /// Opens again the doorbells at these addresses, in the kernel's view of `space`, that were closed and have not been
+    /// removed since. Nothing is owed, as for [`Self::close_doorbells`].
+    pub fn open_doorbells(&mut self, space: &GuestSpace, doorbells: Doorbells) {
+        for root in self.kernel_roots(space).into_iter().flatten() {
+            if self.change(root, doorbells, [CLOSED, WRITABLE]) {
+                self.roots[root].doorbells = true;
+            }
+        }
+    }
+
+    /// Changes the permissions of doorbells from the first to the second value. Answers whether there were any.
+    fn change(&mut self, root: usize, doorbells: Doorbells, [from, to]: [u8; 2]) -> bool {
+        let mut any = false;
         for at in doorbells.pages() {
-            let Entry::Table(table, _) = self.entry(root, first_index(at)) else {
+            let entry = self.entry(root, first_index(at));
+            let Entry::Table(table, _) = entry else {
                 continue;
             };
+            // What is common is changed there, for all.
+            if self.is_foreign(root, entry) {
+                continue;
+            }
             let (address, index) = (self.tables.address(table), second_index(at));
             let SecondLevel::Small(page) = SecondLevel::decode(self.memory.word(address, index))
             else {
                 continue;
             };
-            let read_only = Attributes {
-                ap: READ_ONLY,
-                ..page.attributes()
+            let attributes = page.attributes();
+            if attributes.ap != from {
+                continue;
+            }
+            any = true;
+            let changed = Attributes {
+                ap: to,
+                ..attributes
             };
             let frame = u64::from(page.base()) << 12;
-            let closed = read_only.small_page(frame).into_bits();
-            self.memory.set_word(address, index, closed);
+            let page = changed.small_page(frame).into_bits();
+            self.memory.set_word(address, index, page);
         }
-        self.lose(root);
+        if any {
+            self.lose(root);
+        }
+        any
     }
 
     /// The root of the kernel's view of `space`, and the common one, if there are any.
@@ -73,5 +98,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 }
 
-/// AP of what User mode may read, and nobody may write.
-const READ_ONLY: u8 = 0b111;
+/// AP of what User mode may write.
+const WRITABLE: u8 = 0b011;
+/// AP of a closed doorbell: User mode may read it, and nobody may write, as with 0b111, which all other entries have of which
+/// that is true (DDI 0406C, B3.7.1).
+pub(super) const CLOSED: u8 = 0b110;

@@ -5,6 +5,7 @@
 //! searched. Rejected: a list of the places of each frame, which is larger than the tables, or runs
 //! full.
 
+use super::doorbells::CLOSED;
 use super::owed::Progress;
 use super::roots::Owner;
 use super::tables::{ENTRIES, frame_bit};
@@ -56,7 +57,7 @@ impl Forgetting {
     fn concerns(&self, view: Privilege, attributes: &Attributes) -> bool {
         match self.loss {
             FrameLoss::Mapping => true,
-            FrameLoss::Write => attributes.ap == 0b011,
+            FrameLoss::Write => matches!(attributes.ap, 0b011 | CLOSED),
             FrameLoss::KernelExecute => view == Privilege::Kernel && !attributes.execute_never,
         }
     }

@@ -77,7 +77,7 @@ fn walk(memory: &impl TableMemory, root: Hpa, at: u32) -> Option<Cached> {
     assert_eq!(SHADOW_DACR >> (2 * (first >> 5 & 15)) & 3, 1, "a client");
     Some(Cached {
         frame: u64::from(descriptor >> shift) << shift,
-        user_read: ap == 0b011 || ap == 0b111,
+        user_read: matches!(ap, 0b011 | 0b110 | 0b111),
         user_write: ap == 0b011,
         execute: !xn,
         start: at >> shift << shift,

@@ -167,3 +167,41 @@ fn closed_doorbells_can_be_read_until_they_are_filled_anew() {
     world.close_doorbells(0, 1, doorbells);
     assert_eq!(kernel(&mut world, 0), Some(false));
 }
+
+/// Doorbells that were closed and are opened again, but for one that was made anew as read-only.
+#[test]
+fn closed_doorbells_are_opened_as_they_were() {
+    let mut world = Large::new(255);
+    world.edit(FIRST, section(1, READ_WRITE));
+    let pages = [0, 1, 2, 15];
+    for page in pages {
+        world.change_frame(256 + page, Some(FrameKind::Doorbell));
+    }
+    let at = |page: u64| AT + ((page as u32) << 12);
+    let open = |world: &mut Large| {
+        pages.map(|page| {
+            let found = world.find(0, 1, Privilege::Kernel, at(page));
+            found.first().map(|one| one.allows(AccessKind::Write))
+        })
+    };
+    for page in pages {
+        access(&mut world, at(page), AccessKind::Write, Privilege::Kernel);
+    }
+    let doorbells = Doorbells {
+        first: AT,
+        step: 0x1000,
+        count: 17,
+    };
+    for _ in 0..2 {
+        world.close_doorbells(0, 1, doorbells);
+        assert_eq!(open(&mut world), [Some(false); 4]);
+        world.open_doorbells(0, 1, doorbells);
+        assert_eq!(open(&mut world), [Some(true); 4]);
+    }
+    world.close_doorbells(0, 1, doorbells);
+    world.change_frame(258, Some(FrameKind::Sealed));
+    access(&mut world, at(2), AccessKind::Read, Privilege::Kernel);
+    world.open_doorbells(0, 1, doorbells);
+    let wanted = [true, true, false, true].map(Some);
+    assert_eq!(open(&mut world), wanted);
+}

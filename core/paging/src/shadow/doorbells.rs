@@ -8,8 +8,9 @@
 use super::entries::Entry;
 use super::roots::{GuestSpace, Owner};
 use super::{Shadow, first_index, second_index};
-use crate::short::{Attributes, Privilege, SecondLevel, Words};
+use crate::short::{Privilege, Words};
 use hanok_hal::TableMemory;
+use hanok_types::Hpa;
 
 /// The addresses of doorbells: pages at equal distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,39 +51,37 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     /// Changes the permissions of doorbells from the first to the second value. Answers whether there were any.
-    fn change(&mut self, root: usize, doorbells: Doorbells, [from, to]: [u8; 2]) -> bool {
-        let mut any = false;
+    fn change(&mut self, root: usize, doorbells: Doorbells, [from, to]: [u32; 2]) -> bool {
+        let (mut any, mut table) = (false, None);
         for at in doorbells.pages() {
-            let entry = self.entry(root, first_index(at));
-            let Entry::Table(table, _) = entry else {
+            let first = first_index(at);
+            let (_, address) = match table {
+                Some(known @ (index, _)) if index == first => known,
+                _ => *table.insert((first, self.own_table(root, first))),
+            };
+            let (Some(address), second) = (address, second_index(at)) else {
                 continue;
             };
-            // What is common is changed there, for all.
-            if self.is_foreign(root, entry) {
-                continue;
+            let page = self.memory.word(address, second);
+            if page & (SMALL_PAGE | AP) == SMALL_PAGE | from {
+                self.memory.set_word(address, second, page & !AP | to);
+                any = true;
             }
-            let (address, index) = (self.tables.address(table), second_index(at));
-            let SecondLevel::Small(page) = SecondLevel::decode(self.memory.word(address, index))
-            else {
-                continue;
-            };
-            let attributes = page.attributes();
-            if attributes.ap != from {
-                continue;
-            }
-            any = true;
-            let changed = Attributes {
-                ap: to,
-                ..attributes
-            };
-            let frame = u64::from(page.base()) << 12;
-            let page = changed.small_page(frame).into_bits();
-            self.memory.set_word(address, index, page);
         }
         if any {
             self.lose(root);
         }
         any
+    }
+
+    /// The second-level table of a root at `index`, if it has one of its own: what is common is changed there, for all.
+    fn own_table(&self, root: usize, index: usize) -> Option<Hpa> {
+        match self.entry(root, index) {
+            entry @ Entry::Table(table, _) if !self.is_foreign(root, entry) => {
+                Some(self.tables.address(table))
+            }
+            _ => None,
+        }
     }
 
     /// The root of the kernel's view of `space`, and the common one, if there are any.
@@ -98,8 +97,13 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 }
 
-/// AP of what User mode may write.
-const WRITABLE: u8 = 0b011;
-/// AP of a closed doorbell: User mode may read it, and nobody may write, as with 0b111, which all other entries have of which
-/// that is true (DDI 0406C, B3.7.1).
-pub(super) const CLOSED: u8 = 0b110;
+/// What tells a small page from what is none (DDI 0406C, B3.5.1), and the two fields that are AP.
+const SMALL_PAGE: u32 = 1 << 1;
+const AP: u32 = 0x230;
+/// AP 0b011: what User mode may write.
+const WRITABLE: u32 = 0x030;
+/// AP 0b110, of a closed doorbell: User mode may read it, and nobody may write, as with 0b111, which all other entries have of
+/// which that is true (DDI 0406C, B3.7.1).
+const CLOSED: u32 = 0x220;
+/// The same as [`Attributes::ap`](crate::short::Attributes::ap).
+pub(super) const CLOSED_AP: u8 = 0b110;

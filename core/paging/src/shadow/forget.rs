@@ -5,7 +5,7 @@
 //! searched. Rejected: a list of the places of each frame, which is larger than the tables, or runs
 //! full.
 
-use super::doorbells::CLOSED;
+use super::doorbells::CLOSED_AP;
 use super::owed::Progress;
 use super::roots::Owner;
 use super::tables::{ENTRIES, frame_bit};
@@ -57,7 +57,7 @@ impl Forgetting {
     fn concerns(&self, view: Privilege, attributes: &Attributes) -> bool {
         match self.loss {
             FrameLoss::Mapping => true,
-            FrameLoss::Write => matches!(attributes.ap, 0b011 | CLOSED),
+            FrameLoss::Write => matches!(attributes.ap, 0b011 | CLOSED_AP),
             FrameLoss::KernelExecute => view == Privilege::Kernel && !attributes.execute_never,
         }
     }

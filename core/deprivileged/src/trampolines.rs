@@ -156,14 +156,15 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         };
         let doorbells = Doorbells {
             first,
-            step: TRIPLE,
-            count: self.page.triples,
+            step: (TRIPLE / PAGE) as u8,
+            count: self.page.triples as u16,
         };
-        if closed {
-            self.shadow.close_doorbells(space, doorbells);
+        let owed = if closed {
+            self.shadow.close_doorbells(space, doorbells)
         } else {
-            self.shadow.open_doorbells(space, doorbells);
-        }
+            self.shadow.open_doorbells(space, doorbells)
+        };
+        self.owe(owed);
     }
 
     /// The kernel stores to a closed doorbell: its trampoline unmasks interrupts, of which one waits.

@@ -11,7 +11,7 @@ use hanok_cpu32::{Lines, Movement, SystemRegister, TimerAccess, TimerRegister, W
 use hanok_decode::Psr;
 use hanok_deprivileged::{Answer, Crossing, Device, Stopped, ThreadRegisters, Trap};
 use hanok_hal::Backend;
-use hanok_paging::shadow::Owed;
+use hanok_paging::shadow::{Doorbells, Owed};
 use hanok_pcpu::{After, FpAccess, Local, Pcpu, guest};
 use hanok_trace::Event;
 use hanok_vgic::{GuestInterface, InterruptInput};
@@ -334,8 +334,14 @@ fn pay(owed: Owed) {
         Owed::Nothing => return,
         Owed::Page { at, asid } => maintain!(0 8 7 1, at & !0xfff | u32::from(asid)),
         Owed::PageEverywhere { at } if has_multiprocessing() => maintain!(0 8 7 3, at & !0xfff),
+        Owed::PagesEverywhere { first, step, count } if has_multiprocessing() => {
+            let pages = Doorbells { first, step, count };
+            pages.each(|at| maintain!(0 8 7 3, at & !0xfff));
+        }
         // TLBIMVAA is of the Multiprocessing Extensions.
-        Owed::PageEverywhere { .. } | Owed::Everything => maintain!(0 8 7 0, 0),
+        Owed::PageEverywhere { .. } | Owed::PagesEverywhere { .. } | Owed::Everything => {
+            maintain!(0 8 7 0, 0);
+        }
     }
     dsb_sy();
     isb();

@@ -2,7 +2,7 @@
 
 use crate::native::Kind;
 use hanok_hal::TableMemory;
-use hanok_paging::shadow::{HardwareRoot, Owed};
+use hanok_paging::shadow::{Doorbells, HardwareRoot, Owed};
 use hanok_types::Hpa;
 use std::collections::BTreeMap;
 
@@ -68,6 +68,14 @@ impl Mmu {
             Owed::PageEverywhere { at } => self
                 .tlb
                 .retain(|(_, shift, number), _| !here(*shift, *number, at)),
+            Owed::PagesEverywhere { first, step, count } => {
+                let pages = Doorbells { first, step, count };
+                let gone = |at| {
+                    self.tlb
+                        .retain(|(_, shift, number), _| !here(*shift, *number, at));
+                };
+                pages.each(gone);
+            }
             Owed::Everything => {
                 self.tlb.clear();
                 self.roots.clear();

@@ -6,6 +6,7 @@
 //! [`FrameKind::Doorbell`]: super::FrameKind::Doorbell
 
 use super::entries::Entry;
+use super::owed::Owed;
 use super::roots::{GuestSpace, Owner};
 use super::{Shadow, first_index, second_index};
 use crate::short::{Privilege, Words};
@@ -17,61 +18,75 @@ use hanok_types::Hpa;
 pub struct Doorbells {
     /// The address of the first one.
     pub first: u32,
-    /// The distance from one to the next, in bytes.
-    pub step: u32,
+    /// The distance from one to the next, in pages.
+    pub step: u8,
     /// How many they are, which bounds the work of [`Shadow::close_doorbells`].
-    pub count: u32,
+    pub count: u16,
 }
 
 impl Doorbells {
-    fn pages(self) -> impl Iterator<Item = u32> {
-        (0..self.count).map(move |number| self.first.wrapping_add(number.wrapping_mul(self.step)))
+    /// Does something with the address of each, by a loop of few instructions.
+    pub fn each(self, mut act: impl FnMut(u32)) {
+        let (mut at, mut left) = (self.first, self.count);
+        while left != 0 {
+            act(at);
+            at = at.wrapping_add(u32::from(self.step) << 12);
+            left -= 1;
+        }
     }
 }
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
     /// Makes the doorbells at these addresses read-only in the kernel's view of `space`, until they are opened or filled
-    /// anew, and with them those that are common. Nothing is owed: roots get other ASIDs, if anything has changed.
-    pub fn close_doorbells(&mut self, space: &GuestSpace, doorbells: Doorbells) {
+    /// anew, and with them those that are common.
+    pub fn close_doorbells(&mut self, space: &GuestSpace, doorbells: Doorbells) -> Owed {
+        let mut owed = Owed::Nothing;
         for root in self.kernel_roots(space).into_iter().flatten() {
             if core::mem::take(&mut self.roots[root].doorbells) {
-                self.change(root, doorbells, [WRITABLE, CLOSED]);
+                owed = owed.and(self.change(root, doorbells, [WRITABLE, CLOSED]));
             }
         }
+        owed
     }
 
     /// Opens again the doorbells at these addresses, in the kernel's view of `space`, that were closed and have not been
-    /// removed since. Nothing is owed, as for [`Self::close_doorbells`].
-    pub fn open_doorbells(&mut self, space: &GuestSpace, doorbells: Doorbells) {
+    /// removed since.
+    pub fn open_doorbells(&mut self, space: &GuestSpace, doorbells: Doorbells) -> Owed {
+        let mut owed = Owed::Nothing;
         for root in self.kernel_roots(space).into_iter().flatten() {
-            if self.change(root, doorbells, [CLOSED, WRITABLE]) {
-                self.roots[root].doorbells = true;
-            }
+            self.roots[root].doorbells = true;
+            owed = owed.and(self.change(root, doorbells, [CLOSED, WRITABLE]));
         }
+        owed
     }
 
-    /// Changes the permissions of doorbells from the first to the second value. Answers whether there were any.
-    fn change(&mut self, root: usize, doorbells: Doorbells, [from, to]: [u32; 2]) -> bool {
-        let (mut any, mut table) = (false, None);
-        for at in doorbells.pages() {
-            let first = first_index(at);
-            let (_, address) = match table {
-                Some(known @ (index, _)) if index == first => known,
-                _ => *table.insert((first, self.own_table(root, first))),
-            };
-            let (Some(address), second) = (address, second_index(at)) else {
-                continue;
+    /// Changes the permissions of doorbells from the first to the second value. For common ones, which other roots have,
+    /// too, the pages are owed; a root of its own gets another ASID.
+    fn change(&mut self, root: usize, doorbells: Doorbells, [from, to]: [u32; 2]) -> Owed {
+        let (mut any, mut known, mut table) = (false, usize::MAX, None);
+        doorbells.each(|at| {
+            let (first, second) = (first_index(at), second_index(at));
+            if first != known {
+                (known, table) = (first, self.own_table(root, first));
+            }
+            let Some(address) = table else {
+                return;
             };
             let page = self.memory.word(address, second);
             if page & (SMALL_PAGE | AP) == SMALL_PAGE | from {
                 self.memory.set_word(address, second, page & !AP | to);
                 any = true;
             }
+        });
+        match any {
+            true if root < Self::COMMON => {
+                let Doorbells { first, step, count } = doorbells;
+                return Owed::PagesEverywhere { first, step, count };
+            }
+            true => self.lose(root),
+            false => {}
         }
-        if any {
-            self.lose(root);
-        }
-        any
+        Owed::Nothing
     }
 
     /// The second-level table of a root at `index`, if it has one of its own: what is common is changed there, for all.

@@ -1,5 +1,8 @@
 //! What a call leaves to its caller: TLB maintenance, and work that is not finished.
 
+#[cfg(doc)]
+use super::doorbells::Doorbells;
+
 /// What has to be invalidated in the TLB of the CPU that the vCPU was entered on last, before the
 /// guest runs again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +23,9 @@ pub enum Owed {
         /// A virtual address in what was mapped; its low twelve bits mean nothing.
         at: u32,
     },
+    /// As [`Self::PageEverywhere`], for the pages of [`Doorbells`].
+    #[allow(missing_docs)] // as there
+    PagesEverywhere { first: u32, step: u8, count: u16 },
     /// All entries (TLBIALL).
     Everything,
 }
@@ -40,7 +46,7 @@ impl Owed {
     fn page(self) -> Option<u32> {
         match self {
             Self::Page { at, .. } | Self::PageEverywhere { at } => Some(at),
-            Self::Nothing | Self::Everything => None,
+            Self::Nothing | Self::PagesEverywhere { .. } | Self::Everything => None,
         }
     }
 }
@@ -59,15 +65,27 @@ pub enum Progress<T> {
 mod tests {
     use super::*;
 
+    // It is copied at each exit.
+    const _: () = assert!(size_of::<Owed>() == 8);
+
     #[test]
     fn two_debts_are_paid_by_one_operation() {
         let page = |at, asid| Owed::Page { at, asid };
+        let row = |count| Owed::PagesEverywhere {
+            first: 0,
+            step: 1,
+            count,
+        };
         let both = [
             (Owed::Nothing, page(1, 2), page(1, 2)),
             (page(1, 2), page(1, 2), page(1, 2)),
             (page(1, 2), page(1, 3), Owed::PageEverywhere { at: 1 }),
             (page(1, 2), page(4, 2), Owed::Everything),
             (Owed::Everything, page(1, 2), Owed::Everything),
+            (Owed::Nothing, row(2), row(2)),
+            (row(2), row(2), row(2)),
+            (row(2), row(3), Owed::Everything),
+            (row(2), page(0, 2), Owed::Everything),
         ];
         for (one, other, sum) in both {
             assert_eq!(one.and(other), sum);

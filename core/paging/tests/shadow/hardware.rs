@@ -1,7 +1,7 @@
 //! A CPU that walks short descriptors and keeps all that it ever walked, until it is invalidated.
 
 use hanok_hal::TableMemory;
-use hanok_paging::shadow::{HardwareRoot, Owed, SHADOW_DACR};
+use hanok_paging::shadow::{Doorbells, HardwareRoot, Owed, SHADOW_DACR};
 use hanok_paging::short::AccessKind;
 use hanok_types::Hpa;
 use std::collections::BTreeMap;
@@ -92,6 +92,10 @@ impl Cpu {
             Owed::Nothing => (),
             Owed::Page { at, asid } => self.tlb.retain(|(of, one)| *of != asid || !here(one, at)),
             Owed::PageEverywhere { at } => self.tlb.retain(|(_, one)| !here(one, at)),
+            Owed::PagesEverywhere { first, step, count } => {
+                let pages = Doorbells { first, step, count };
+                pages.each(|at| self.tlb.retain(|(_, one)| !here(one, at)));
+            }
             Owed::Everything => {
                 self.tlb.clear();
                 self.roots.clear();

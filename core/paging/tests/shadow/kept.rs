@@ -200,7 +200,7 @@ fn frames_and_doorbells_change_between_the_invalidation_and_the_look() {
     all(&mut world);
     let doorbells = Doorbells {
         first: PIECES,
-        step: 0x1000,
+        step: 1,
         count: 1,
     };
     world.close_doorbells(0, FIRST, doorbells);

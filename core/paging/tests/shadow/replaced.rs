@@ -150,7 +150,7 @@ fn closed_doorbells_can_be_read_until_they_are_filled_anew() {
     write(&mut world, AT);
     let doorbells = Doorbells {
         first: AT,
-        step: 0x2000,
+        step: 2,
         count: 9,
     };
     for _ in 0..2 {
@@ -189,7 +189,7 @@ fn closed_doorbells_are_opened_as_they_were() {
     }
     let doorbells = Doorbells {
         first: AT,
-        step: 0x1000,
+        step: 1,
         count: 17,
     };
     for _ in 0..2 {

@@ -181,20 +181,22 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
     /// A vCPU closes the doorbells of a space.
     pub fn close_doorbells(&mut self, number: usize, space: usize, doorbells: Doorbells) {
         let vcpu = &mut self.vcpus[number];
-        vcpu.shadow.close_doorbells(&self.spaces[space], doorbells);
+        let owed = vcpu.shadow.close_doorbells(&self.spaces[space], doorbells);
+        self.cpus[vcpu.cpu].pay(owed);
     }
 
     /// A vCPU opens them again.
     pub fn open_doorbells(&mut self, number: usize, space: usize, doorbells: Doorbells) {
         let vcpu = &mut self.vcpus[number];
-        vcpu.shadow.open_doorbells(&self.spaces[space], doorbells);
+        let owed = vcpu.shadow.open_doorbells(&self.spaces[space], doorbells);
+        self.cpus[vcpu.cpu].pay(owed);
     }
 
     /// Closes all pages of 32 megabytes: none of them is then an open doorbell for the space's kernel.
     fn close_and_look(&mut self, number: usize, space: usize) {
         let doorbells = Doorbells {
             first: 0,
-            step: 0x1000,
+            step: 1,
             count: 32 << 8,
         };
         self.close_doorbells(number, space, doorbells);
@@ -205,7 +207,7 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
             }
         }
         // Some of them stay closed; what is open then is checked by all that is found later.
-        if self.steps % 3 != 0 {
+        if !self.steps.is_multiple_of(3) {
             self.open_doorbells(number, space, doorbells);
         }
     }

@@ -5,6 +5,7 @@
 
 use crate::bank::{Bank, SPI_BANKS, bits};
 use crate::fill::Cause;
+use crate::listing::Next;
 use crate::lr::{Lr, LrState};
 use crate::reports::Reports;
 use crate::state::{Cpu, InterruptPlace, MAX_LRS, Vgic};
@@ -105,7 +106,7 @@ impl Vgic {
     pub fn fold(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> VcpuSet {
         let index = vcpu.index();
         for slot in bits(self.cpu(index).map_or(0, |cpu| cpu.used)) {
-            let read = self.fold_slot(index, slot as usize, lrs);
+            let read = self.fold_slot_before(Next::Kept, index, slot as usize, lrs);
             if !read.is_valid() {
                 // Emptying the list register withdraws the report of this end, and nothing else would
                 // say that there is room for interrupts that wait.
@@ -286,14 +287,27 @@ impl Vgic {
         lr
     }
 
-    /// Reads one list register into the bank of its interrupt. The answer is the value read.
+    /// Reads one list register, which is written or given up next, into the bank of its interrupt. The answer is the
+    /// value read.
     pub(crate) fn fold_slot(&mut self, cpu: usize, slot: usize, lrs: &impl ListRegisters) -> Lr {
+        self.fold_slot_before(Next::Written, cpu, slot, lrs)
+    }
+
+    /// [`Self::fold_slot`] of a list register to which `next` is done.
+    #[inline(always)]
+    fn fold_slot_before(
+        &mut self,
+        next: Next,
+        cpu: usize,
+        slot: usize,
+        lrs: &impl ListRegisters,
+    ) -> Lr {
         let read = Lr::from_bits(lrs.read(slot));
         let shadow = &mut self.cpus[cpu].lr[slot % MAX_LRS];
         shadow.set_state(read.state());
         let folded = *shadow;
         let (bank, bit) = self.listed_mut(cpu, folded);
-        bank.fold(bit, folded);
+        bank.fold(bit, folded, next);
         let released = bank.released != 0;
         self.any_released |= released;
         folded

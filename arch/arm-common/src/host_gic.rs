@@ -111,10 +111,10 @@ impl Plain {
     /// Sends the kick to the CPUs of `targets`, or where there is one CPU, to that.
     #[cold]
     #[inline(never)]
-    fn kick(&self, targets: u8) {
+    fn kick(&self, targets: u8, interfaces: &SoftwareInterfaces) {
         match self {
             Self::Gic(gic) => gic.send_sgi(KICK, targets),
-            Self::Allwinner(interrupts) => interrupts.kick(),
+            Self::Allwinner(_) => interfaces.kick(),
         }
     }
 }
@@ -177,6 +177,12 @@ macro_rules! of_either {
 impl BoardGic {
     /// Takes the pending interrupt of the highest priority, if there is one.
     pub fn acknowledge(&self) -> Option<Taken> {
+        #[cfg(target_arch = "arm")]
+        if let Self::Software(_, interfaces) = self
+            && interfaces.take_kick()
+        {
+            return Some(Taken::new(KICK.get()));
+        }
         let taken = of_either!(self, gic => CpuInterface::acknowledge(gic));
         (!taken.is_none()).then_some(taken)
     }
@@ -211,7 +217,18 @@ impl BoardGic {
             }
             Self::V2(gic, _) => gic.send_sgi(KICK, to.mask()),
             #[cfg(target_arch = "arm")]
-            Self::Software(gic, _) => gic.kick(to.mask()),
+            Self::Software(gic, interfaces) => gic.kick(to.mask(), interfaces),
+        }
+    }
+
+    /// Whether a kick waits that is no interrupt: no guest may be entered, and the CPU may not sleep, before it was
+    /// acknowledged.
+    #[inline(always)]
+    pub fn is_kicked(&self) -> bool {
+        match self {
+            #[cfg(target_arch = "arm")]
+            Self::Software(_, interfaces) => interfaces.is_kicked(),
+            _ => false,
         }
     }
 

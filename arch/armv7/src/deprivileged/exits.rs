@@ -273,7 +273,8 @@ pub(crate) unsafe fn enter(_vcpu: *mut Vcpu) -> ! {
     }
 }
 
-/// Fills this CPU's record for the resident vCPU's guest; `None` if that is more work than is to be done at once.
+/// Fills this CPU's record for the resident vCPU's guest; `None` if a kick waits, or if that is more work than is to
+/// be done at once.
 fn prepare(pcpu: &mut Pcpu<Host>) -> Option<&'static mut Record> {
     let (Some(vcpu), local) = pcpu.resident_and_local() else {
         panic!("no vCPU to enter")
@@ -282,6 +283,10 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> Option<&'static mut Record> {
         panic!("a vCPU of Hyp mode at PL1")
     };
     own.take_back(&vcpu.context.regs);
+    if local.board.machine.gic.is_kicked() {
+        own.show(&mut vcpu.context.regs);
+        return None;
+    }
     let input = local.board.machine.lists().software(|lists| lists.input());
     let input = input.flatten();
     let lines = Lines {

@@ -89,6 +89,7 @@ fn in_software(gic: Plain, arena: &mut Arena) -> BoardGic {
 
 /// An Allwinner A10's interrupt controller.
 #[cfg(target_arch = "arm")]
+#[inline(never)]
 fn allwinner(registers: &Span<Hpa>) -> AllwinnerInterrupts {
     // SAFETY: the board's, mapped for ever, and driven from here alone.
     match unsafe { AllwinnerInterrupts::new(Hva::new(registers.start().get())) } {

@@ -108,6 +108,15 @@ pub enum Plain {
 
 #[cfg(target_arch = "arm")]
 impl Plain {
+    /// Takes the kick that was noted, or an interrupt.
+    fn acknowledge_any(self, interfaces: &SoftwareInterfaces) -> Taken {
+        if interfaces.take_kick() {
+            Taken::new(KICK.get())
+        } else {
+            self.acknowledge()
+        }
+    }
+
     /// Sends the kick to the CPUs of `targets`, or where there is one CPU, to that.
     #[cold]
     #[inline(never)]
@@ -176,14 +185,15 @@ macro_rules! of_either {
 
 impl BoardGic {
     /// Takes the pending interrupt of the highest priority, if there is one.
+    #[cfg_attr(target_arch = "arm", inline(never))]
     pub fn acknowledge(&self) -> Option<Taken> {
-        #[cfg(target_arch = "arm")]
-        if let Self::Software(_, interfaces) = self
-            && interfaces.take_kick()
-        {
-            return Some(Taken::new(KICK.get()));
-        }
-        let taken = of_either!(self, gic => CpuInterface::acknowledge(gic));
+        let taken = match self {
+            #[cfg(target_arch = "aarch64")]
+            Self::V3 => SystemRegisters.acknowledge(),
+            Self::V2(gic, _) => CpuInterface::acknowledge(*gic),
+            #[cfg(target_arch = "arm")]
+            Self::Software(gic, interfaces) => gic.acknowledge_any(interfaces),
+        };
         (!taken.is_none()).then_some(taken)
     }
 

@@ -84,11 +84,11 @@ pub(crate) struct Bank {
     pub hardware: u32,
     /// There is a physical interrupt behind the listed state.
     pub hardware_listed: u32,
-    /// Listed, and the list register must lose its pending state when it is next written.
+    /// Listed, and the list register must lose its pending state at the next fold.
     pub unpend: u32,
-    /// Listed, and the list register must lose its active state when it is next written.
+    /// Listed, and the list register must lose its active state at the next fold.
     pub deactivate: u32,
-    /// Listed, and the list register must become active when it is next written.
+    /// Listed, and the list register must become active at the next fold.
     pub activate: u32,
     /// The physical interrupt must be deactivated by software.
     pub released: u32,

@@ -5,7 +5,6 @@
 
 use crate::bank::{Bank, SPI_BANKS, bits};
 use crate::fill::Cause;
-use crate::listing::Next;
 use crate::lr::{Lr, LrState};
 use crate::reports::Reports;
 use crate::state::{Cpu, InterruptPlace, MAX_LRS, Vgic};
@@ -101,12 +100,16 @@ impl Vgic {
 
     /// Reads the list registers of this pCPU, on which `vcpu` is resident, into the model,
     /// and does not change what they show to the guest. Call it before a read of a register
-    /// by this vCPU, and before [`Self::has_pending`]. Returns the *other* vCPUs to be
-    /// kicked.
+    /// by this vCPU, and before [`Self::has_pending`]. One that the guest's writes are to change is left out: the
+    /// model has what was written, and the list register, which may be read again before it is written, has not.
+    /// Returns the *other* vCPUs to be kicked.
     pub fn fold(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> VcpuSet {
         let index = vcpu.index();
         for slot in bits(self.cpu(index).map_or(0, |cpu| cpu.used)) {
-            let read = self.fold_slot_before(Next::Kept, index, slot as usize, lrs);
+            if self.is_asked(index, slot as usize) {
+                continue;
+            }
+            let read = self.fold_slot(index, slot as usize, lrs);
             if !read.is_valid() {
                 // Emptying the list register withdraws the report of this end, and nothing else would
                 // say that there is room for interrupts that wait.
@@ -232,6 +235,15 @@ impl Vgic {
         bank.latch >> bit & 1 != 0
     }
 
+    /// Whether the guest's writes are to change the list register.
+    #[inline(never)]
+    fn is_asked(&self, cpu: usize, slot: usize) -> bool {
+        let id = self.cpus[cpu].lr[slot % MAX_LRS].virtual_id();
+        let word = id as usize / 32;
+        self.bank(InterruptPlace { cpu, word })
+            .is_some_and(|bank| bank.is_asked(1 << (id % 32)))
+    }
+
     pub(crate) fn is_acknowledged(&self, cpu: usize, slot: usize) -> bool {
         let (bank, bit) = self.listed(cpu, self.shadow(cpu, slot));
         (bank.active & !bank.forced) >> bit & 1 != 0
@@ -287,27 +299,14 @@ impl Vgic {
         lr
     }
 
-    /// Reads one list register, which is written or given up next, into the bank of its interrupt. The answer is the
-    /// value read.
+    /// Reads one list register into the bank of its interrupt. The answer is the value read.
     pub(crate) fn fold_slot(&mut self, cpu: usize, slot: usize, lrs: &impl ListRegisters) -> Lr {
-        self.fold_slot_before(Next::Written, cpu, slot, lrs)
-    }
-
-    /// [`Self::fold_slot`] of a list register to which `next` is done.
-    #[inline(always)]
-    fn fold_slot_before(
-        &mut self,
-        next: Next,
-        cpu: usize,
-        slot: usize,
-        lrs: &impl ListRegisters,
-    ) -> Lr {
         let read = Lr::from_bits(lrs.read(slot));
         let shadow = &mut self.cpus[cpu].lr[slot % MAX_LRS];
         shadow.set_state(read.state());
         let folded = *shadow;
         let (bank, bit) = self.listed_mut(cpu, folded);
-        bank.fold(bit, folded, next);
+        bank.fold(bit, folded);
         let released = bank.released != 0;
         self.any_released |= released;
         folded

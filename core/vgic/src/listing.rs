@@ -6,20 +6,17 @@ use crate::lr::{Lr, LrState};
 use crate::reports::Reports;
 use hanok_types::IntId;
 
-/// What is done next with a list register that was read, if the interrupt still stands in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// It is written, or given up.
-    Written,
-    /// It stays as it is: it may be read again before it is written, and does not have the guest's writes yet.
-    Kept,
-}
-
 impl Bank {
     /// The interrupts that a list register shows as pending and that stay pending when their lines
     /// fall.
     fn lasting(&self) -> u32 {
         self.soft | self.hardware_listed
+    }
+
+    /// Whether the guest's writes are to change the list registers of interrupts of `mask`.
+    #[inline(always)]
+    pub(crate) fn is_asked(&self, mask: u32) -> bool {
+        (self.unpend | self.deactivate | self.activate) & mask != 0
     }
 
     /// The value of the list register, except its id, for an interrupt that is put or stays there,
@@ -91,7 +88,7 @@ impl Bank {
     #[inline(always)]
     pub(crate) fn end(&mut self, bit: u32, with_hardware: bool) -> Option<()> {
         let mask = 1 << bit;
-        if (self.unpend | self.deactivate | self.activate) & mask != 0 {
+        if self.is_asked(mask) {
             return None;
         }
         self.listed &= !mask;
@@ -141,22 +138,17 @@ impl Bank {
 
     /// Takes the present value of a list register, which was last written as this module said, into
     /// the bank. If the interrupt has ended, and the CPU has not deactivated the physical one behind it, that
-    /// one is released. `next` says whether what the guest's writes ask for is asked for afterwards, too.
-    ///
-    /// It is in line, as each caller knows `next`.
-    #[inline(always)]
-    pub(crate) fn fold(&mut self, bit: u32, read: Lr, next: Next) {
+    /// one is released.
+    pub(crate) fn fold(&mut self, bit: u32, read: Lr) {
         let mask = 1 << bit;
         let kept_active = read.is_active() && self.deactivate & mask == 0;
         let forced = self.activate & mask != 0 && !kept_active;
         let active = kept_active || forced;
         let still_forced = active && self.forced & mask != 0;
         let pending = read.is_pending() && self.unpend & mask == 0;
-        if next == Next::Written || !read.is_valid() {
-            self.unpend &= !mask;
-            self.deactivate &= !mask;
-            self.activate &= !mask;
-        }
+        self.unpend &= !mask;
+        self.deactivate &= !mask;
+        self.activate &= !mask;
         set(&mut self.active, mask, active);
         set(&mut self.shown, mask, pending);
         self.soft &= self.shown | !mask;

@@ -283,10 +283,6 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> Option<&'static mut Record> {
         panic!("a vCPU of Hyp mode at PL1")
     };
     own.take_back(&vcpu.context.regs);
-    if local.board.machine.gic.is_kicked() {
-        own.show(&mut vcpu.context.regs);
-        return None;
-    }
     let input = local.board.machine.lists().software(|lists| lists.input());
     let input = input.flatten();
     let lines = Lines {
@@ -297,7 +293,12 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> Option<&'static mut Record> {
     // SAFETY: this CPU's, to which nothing else refers.
     let record = unsafe { &mut *window::record() };
     let host = memory(vcpu.unit, local.board);
-    let Some(root) = own.prepare(lines, &mut record.asids, &host) else {
+    let root = if local.board.machine.gic.is_kicked() {
+        None
+    } else {
+        own.prepare(lines, &mut record.asids, &host)
+    };
+    let Some(root) = root else {
         own.show(&mut vcpu.context.regs);
         return None;
     };

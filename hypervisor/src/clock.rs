@@ -2,7 +2,7 @@
 //! that have none another one of the device tree.
 
 #[cfg(target_arch = "arm")]
-pub mod host;
+mod host;
 
 use hanok_arch::read;
 use hanok_arm_common::machine::Kind;

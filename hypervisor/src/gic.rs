@@ -10,7 +10,7 @@ use hanok_arm_common::host_gic::Plain;
 use hanok_arm_common::host_gic::{BoardGic, CpuFrames};
 use hanok_arm_common::privilege::is_deprivileged;
 #[cfg(target_arch = "arm")]
-use hanok_arm_common::{AllwinnerInterrupts, AllwinnerTimers, SoftwareInterfaces};
+use hanok_arm_common::{AllwinnerInterrupts, SoftwareInterfaces};
 use hanok_arm_common::{GicError, HostGicV2};
 use hanok_config::{BoardTree, Gic};
 use hanok_types::{Address, Hpa, Hva, IntId, PAGE_SIZE, Span, platform};
@@ -74,9 +74,7 @@ pub fn interface(tree: &BoardTree<'_>, arena: &mut Arena) -> BoardGic {
             }
         }
         #[cfg(target_arch = "arm")]
-        Gic::Allwinner(registers) => {
-            in_software(Plain::Allwinner(allwinner(tree, registers)), arena)
-        }
+        Gic::Allwinner(registers) => in_software(Plain::Allwinner(allwinner(registers)), arena),
     }
 }
 
@@ -89,17 +87,12 @@ fn in_software(gic: Plain, arena: &mut Arena) -> BoardGic {
     }
 }
 
-/// An Allwinner A10's interrupt controller, and the timers beside it.
+/// An Allwinner A10's interrupt controller.
 #[cfg(target_arch = "arm")]
-fn allwinner(tree: &BoardTree<'_>, registers: &Span<Hpa>) -> AllwinnerInterrupts {
-    let timer = crate::clock::host::find(tree);
-    let at = |span: &Span<Hpa>| Hva::new(span.start().get());
-    // SAFETY: both are the board's, mapped for ever, and driven from here and by the clock, which uses other timers.
-    let found = unsafe {
-        AllwinnerTimers::new(at(&timer.registers))
-            .and_then(|timers| AllwinnerInterrupts::new(at(registers), timers, timer.interrupt))
-    };
-    match found {
+#[inline(never)]
+fn allwinner(registers: &Span<Hpa>) -> AllwinnerInterrupts {
+    // SAFETY: the board's, mapped for ever, and driven from here alone.
+    match unsafe { AllwinnerInterrupts::new(Hva::new(registers.start().get())) } {
         Ok(interrupts) => interrupts,
         Err(error) => refuse(format_args!("{error}")),
     }
@@ -206,6 +199,6 @@ pub fn frames(tree: &BoardTree<'_>) -> GicFrames {
         },
         Gic::V2 { .. } => GicFrames::V2(gicv2(tree)),
         #[cfg(target_arch = "arm")]
-        Gic::Allwinner(registers) => GicFrames::Allwinner(allwinner(tree, registers)),
+        Gic::Allwinner(registers) => GicFrames::Allwinner(allwinner(registers)),
     }
 }

@@ -108,13 +108,22 @@ pub enum Plain {
 
 #[cfg(target_arch = "arm")]
 impl Plain {
+    /// Takes the kick that was noted, or an interrupt.
+    fn acknowledge_any(self, interfaces: &SoftwareInterfaces) -> Taken {
+        if interfaces.take_kick() {
+            Taken::new(KICK.get())
+        } else {
+            self.acknowledge()
+        }
+    }
+
     /// Sends the kick to the CPUs of `targets`, or where there is one CPU, to that.
     #[cold]
     #[inline(never)]
-    fn kick(&self, targets: u8) {
+    fn kick(&self, targets: u8, interfaces: &SoftwareInterfaces) {
         match self {
             Self::Gic(gic) => gic.send_sgi(KICK, targets),
-            Self::Allwinner(interrupts) => interrupts.kick(),
+            Self::Allwinner(_) => interfaces.kick(),
         }
     }
 }
@@ -176,8 +185,15 @@ macro_rules! of_either {
 
 impl BoardGic {
     /// Takes the pending interrupt of the highest priority, if there is one.
+    #[cfg_attr(target_arch = "arm", inline(never))]
     pub fn acknowledge(&self) -> Option<Taken> {
-        let taken = of_either!(self, gic => CpuInterface::acknowledge(gic));
+        let taken = match self {
+            #[cfg(target_arch = "aarch64")]
+            Self::V3 => SystemRegisters.acknowledge(),
+            Self::V2(gic, _) => CpuInterface::acknowledge(*gic),
+            #[cfg(target_arch = "arm")]
+            Self::Software(gic, interfaces) => gic.acknowledge_any(interfaces),
+        };
         (!taken.is_none()).then_some(taken)
     }
 
@@ -211,7 +227,18 @@ impl BoardGic {
             }
             Self::V2(gic, _) => gic.send_sgi(KICK, to.mask()),
             #[cfg(target_arch = "arm")]
-            Self::Software(gic, _) => gic.kick(to.mask()),
+            Self::Software(gic, interfaces) => gic.kick(to.mask(), interfaces),
+        }
+    }
+
+    /// Whether a kick waits that is no interrupt: no guest may be entered, and the CPU may not sleep, before it was
+    /// acknowledged.
+    #[inline(always)]
+    pub fn is_kicked(&self) -> bool {
+        match self {
+            #[cfg(target_arch = "arm")]
+            Self::Software(_, interfaces) => interfaces.is_kicked(),
+            _ => false,
         }
     }
 

@@ -167,7 +167,9 @@ impl<K: Kind> Backend for Machine<K> {
     }
 
     fn idle(&self) {
-        sysreg::wait_for_interrupt();
+        if !self.gic.is_kicked() {
+            sysreg::wait_for_interrupt();
+        }
     }
 
     fn enter_empty_space(&self) {

@@ -6,13 +6,18 @@
 use crate::cpu;
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering};
 use hanok_hal::ListRegisters;
 use hanok_types::{GicVersion, MAX_CPUS};
 use hanok_vgic::{GuestInterface, InterruptInput, SoftwareInterface, SoftwareInterfaceState};
 
 /// The interfaces of all pCPUs.
 #[derive(Debug)]
-pub struct SoftwareInterfaces([UnsafeCell<SoftwareInterface>; MAX_CPUS]);
+pub struct SoftwareInterfaces {
+    interfaces: [UnsafeCell<SoftwareInterface>; MAX_CPUS],
+    /// Whether the CPU has kicked itself, on a board that has one CPU and no interrupt for that.
+    kicked: AtomicBool,
+}
 
 // SAFETY: each pCPU reaches its own alone (`SoftwareInterfaces::here`).
 unsafe impl Sync for SoftwareInterfaces {}
@@ -20,13 +25,39 @@ unsafe impl Sync for SoftwareInterfaces {}
 impl SoftwareInterfaces {
     /// Interfaces that are in the state after a reset.
     pub fn new() -> Self {
-        Self([const { UnsafeCell::new(SoftwareInterface::new(GicVersion::V2)) }; MAX_CPUS])
+        Self {
+            interfaces: [const { UnsafeCell::new(SoftwareInterface::new(GicVersion::V2)) };
+                MAX_CPUS],
+            kicked: AtomicBool::new(false),
+        }
     }
 
     /// This pCPU's interface.
     pub(crate) fn here(&'static self) -> SoftwareLists {
-        let own = &self.0[cpu::own_id().index() % MAX_CPUS];
+        let own = &self.interfaces[cpu::own_id().index() % MAX_CPUS];
         SoftwareLists(NonNull::from(own).cast())
+    }
+
+    /// Notes that the CPU, the only one, has kicked itself. There is nothing to interrupt, as it executes the
+    /// hypervisor: it looks for the note before it enters a guest, and before it sleeps. Rejected: a timer of one
+    /// tick, whose interrupt comes when the guest has executed some instructions more. What is left to an exit of
+    /// its own has to be done before these.
+    pub(crate) fn kick(&self) {
+        self.kicked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether such a kick was not acknowledged yet.
+    pub(crate) fn is_kicked(&self) -> bool {
+        self.kicked.load(Ordering::Relaxed)
+    }
+
+    /// Acknowledges the kick. Returns whether there was one.
+    pub(crate) fn take_kick(&self) -> bool {
+        let kicked = self.is_kicked();
+        if kicked {
+            self.kicked.store(false, Ordering::Relaxed);
+        }
+        kicked
     }
 }
 

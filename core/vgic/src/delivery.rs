@@ -100,11 +100,15 @@ impl Vgic {
 
     /// Reads the list registers of this pCPU, on which `vcpu` is resident, into the model,
     /// and does not change what they show to the guest. Call it before a read of a register
-    /// by this vCPU, and before [`Self::has_pending`]. Returns the *other* vCPUs to be
-    /// kicked.
+    /// by this vCPU, and before [`Self::has_pending`]. One that the guest's writes are to change is left out: the
+    /// model has what was written, and the list register, which may be read again before it is written, has not.
+    /// Returns the *other* vCPUs to be kicked.
     pub fn fold(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> VcpuSet {
         let index = vcpu.index();
         for slot in bits(self.cpu(index).map_or(0, |cpu| cpu.used)) {
+            if self.is_asked(index, slot as usize) {
+                continue;
+            }
             let read = self.fold_slot(index, slot as usize, lrs);
             if !read.is_valid() {
                 // Emptying the list register withdraws the report of this end, and nothing else would
@@ -229,6 +233,15 @@ impl Vgic {
     pub(crate) fn is_latched(&self, cpu: usize, lr: Lr) -> bool {
         let (bank, bit) = self.listed(cpu, lr);
         bank.latch >> bit & 1 != 0
+    }
+
+    /// Whether the guest's writes are to change the list register.
+    #[inline(never)]
+    fn is_asked(&self, cpu: usize, slot: usize) -> bool {
+        let id = self.cpus[cpu].lr[slot % MAX_LRS].virtual_id();
+        let word = id as usize / 32;
+        self.bank(InterruptPlace { cpu, word })
+            .is_some_and(|bank| bank.is_asked(1 << (id % 32)))
     }
 
     pub(crate) fn is_acknowledged(&self, cpu: usize, slot: usize) -> bool {

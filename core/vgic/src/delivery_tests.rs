@@ -458,3 +458,40 @@ fn the_timer_s_fast_path_finds_its_list_register_wherever_it_is() {
     // While the guest has not ended it, there is no fast path.
     assert_eq!(vgic.relist_hardware(V0, TIMER, TIMER, &mut lrs), None);
 }
+
+/// A guest's write to a listed interrupt lasts until its list register is written, however often that is read before:
+/// a kick may come late, and each access to the interrupt controller before it folds.
+#[test]
+fn a_write_lasts_until_the_list_register_is_written() {
+    use LrState::{Active, Pending, PendingActive};
+    const SET_ACTIVE: u64 = 0x304;
+    const CLEAR_ACTIVE: u64 = 0x384;
+    const CLEAR_PENDING: u64 = 0x284;
+    const SPI: u32 = 50;
+    let bit = 1 << (SPI - 32);
+    let cases: [(u64, LrState, Option<LrState>); 5] = [
+        (CLEAR_ACTIVE, Active, None),
+        (CLEAR_ACTIVE, PendingActive, Some(Pending)),
+        (CLEAR_PENDING, Pending, None),
+        (CLEAR_PENDING, PendingActive, Some(Active)),
+        (SET_ACTIVE, Pending, Some(PendingActive)),
+    ];
+    for (register, state, expected) in cases {
+        for folds in 0..4 {
+            let mut vgic = ready(1);
+            let mut lrs = FakeListRegisters::new(4);
+            vgic.pulse(None, IntId::new(SPI));
+            vgic.enter(V0, &mut lrs);
+            becomes(&mut lrs, 0, state);
+            vgic.fold(V0, &mut lrs);
+            write(&mut vgic, register, bit);
+            for _ in 0..folds {
+                vgic.fold(V0, &mut lrs);
+            }
+            vgic.enter(V0, &mut lrs);
+            let shown: std::vec::Vec<_> = shown(&lrs).into_iter().map(|(_, state)| state).collect();
+            let expected: std::vec::Vec<_> = expected.into_iter().collect();
+            assert_eq!(shown, expected, "{register:#x} of {state:?}, {folds} folds");
+        }
+    }
+}

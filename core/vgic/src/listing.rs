@@ -13,6 +13,12 @@ impl Bank {
         self.soft | self.hardware_listed
     }
 
+    /// Whether the guest's writes are to change the list registers of interrupts of `mask`.
+    #[inline(always)]
+    pub(crate) fn is_asked(&self, mask: u32) -> bool {
+        (self.unpend | self.deactivate | self.activate) & mask != 0
+    }
+
     /// The value of the list register, except its id, for an interrupt that is put or stays there,
     /// with the changes to the bank. If the interrupt is not `wanted` (disabled) or not `here`
     /// (routed to another vCPU), the list register shows only its active state.
@@ -82,7 +88,7 @@ impl Bank {
     #[inline(always)]
     pub(crate) fn end(&mut self, bit: u32, with_hardware: bool) -> Option<()> {
         let mask = 1 << bit;
-        if (self.unpend | self.deactivate | self.activate) & mask != 0 {
+        if self.is_asked(mask) {
             return None;
         }
         self.listed &= !mask;

@@ -44,7 +44,7 @@ pub fn clock(tree: &BoardTree<'_>) -> Clock {
 }
 
 /// The board's timer. Refuses a board that has none which fits its interrupt controller.
-pub fn find(tree: &BoardTree<'_>) -> Node {
+fn find(tree: &BoardTree<'_>) -> Node {
     let Some(found) = tree.host_timer().filter(|timer| is_mapped(tree, timer)) else {
         refuse(format_args!(
             "the CPU has no generic timer, and the board's device tree has no other one that is known \

@@ -1,11 +1,10 @@
 //! The interrupt controller. Its interrupts are SPIs here, line 0 the first.
 //!
 //! It has no active state and no interrupt of the CPU's own. An interrupt that is served is masked meanwhile, by
-//! another register than the one that enables it. [`KICK`] is the interrupt of a timer.
+//! another register than the one that enables it.
 
-use super::AllwinnerTimers;
 use crate::GicError;
-use crate::host_gic::{CpuInterface, KICK};
+use crate::host_gic::CpuInterface;
 use core::ptr::NonNull;
 use hanok_hal::Taken;
 use hanok_types::{GicVersion, Hva, IntId};
@@ -41,9 +40,6 @@ const SPURIOUS: u32 = 1023;
 #[derive(Clone, Copy, Debug)]
 pub struct AllwinnerInterrupts {
     registers: NonNull<Registers>,
-    timers: AllwinnerTimers,
-    /// The line of the timer by which the CPU interrupts itself.
-    kick: u32,
 }
 
 // SAFETY: the board has one CPU, which runs the hypervisor with interrupts masked.
@@ -52,24 +48,15 @@ unsafe impl Sync for AllwinnerInterrupts {}
 unsafe impl Send for AllwinnerInterrupts {}
 
 impl AllwinnerInterrupts {
-    /// The controller whose registers lie here. `timer` is the interrupt of the first of the `timers`; those of the
-    /// others follow it.
+    /// The controller whose registers lie here.
     ///
     /// # Safety
     /// They are an Allwinner A10's, mapped as device memory for ever, and no other code drives them.
-    pub unsafe fn new(
-        registers: Hva,
-        timers: AllwinnerTimers,
-        timer: IntId,
-    ) -> Result<Self, GicError> {
+    pub unsafe fn new(registers: Hva) -> Result<Self, GicError> {
         let registers = NonNull::new(registers.get() as *mut Registers)
             .filter(|registers| registers.is_aligned())
             .ok_or(GicError::BadAddress)?;
-        Ok(Self {
-            registers,
-            timers,
-            kick: timer.get().saturating_sub(SPIS) + 2,
-        })
+        Ok(Self { registers })
     }
 
     fn registers(&self) -> UniqueMmioPointer<'_, Registers> {
@@ -88,17 +75,9 @@ impl AllwinnerInterrupts {
         }
     }
 
-    /// The line of an interrupt, if it has one.
-    fn line(&self, interrupt: IntId) -> Option<u32> {
-        if interrupt == KICK {
-            return Some(self.kick);
-        }
-        interrupt.get().checked_sub(SPIS)
-    }
-
     /// Lets an interrupt through, or not.
     pub(crate) fn enable(&self, interrupt: IntId, on: bool) {
-        if let Some(line) = self.line(interrupt) {
+        if let Some(line) = interrupt.get().checked_sub(SPIS) {
             let mut registers = self.registers();
             let (word, bit) = (line as usize / 32, 1 << (line % 32));
             set(field!(registers, enable).get(word), bit, on);
@@ -120,11 +99,6 @@ impl AllwinnerInterrupts {
 
     /// All lines are level-sensitive.
     pub(crate) fn set_edge(&self, _: IntId, _: bool) {}
-
-    /// Raises [`KICK`].
-    pub(crate) fn kick(&self) {
-        self.timers.kick();
-    }
 }
 
 /// Sets or clears bits of a register.
@@ -141,10 +115,6 @@ impl CpuInterface for AllwinnerInterrupts {
     fn acknowledge(self) -> Taken {
         let mut registers = self.registers();
         let line = field!(registers, vector).read() >> 2;
-        if line == self.kick {
-            self.timers.kicked();
-            return Taken::new(KICK.get());
-        }
         // Line 0 is never enabled, so that zero means none.
         Taken::new(if line == 0 { SPURIOUS } else { line + SPIS })
     }

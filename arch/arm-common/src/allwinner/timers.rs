@@ -1,8 +1,7 @@
 //! The timers. Each counts down at 24 MHz.
 //!
 //! The first raises the hypervisor's interrupt when something is due. The second never stops: it is the counter,
-//! whose upper half is kept here. (The block has a counter of 64 bits, too, but QEMU's counts nanoseconds.) The
-//! third serves [`AllwinnerInterrupts`](super::AllwinnerInterrupts), which cannot interrupt by itself.
+//! whose upper half is kept here. (The block has a counter of 64 bits, too, but QEMU's counts nanoseconds.)
 
 use crate::GicError;
 use core::ptr::NonNull;
@@ -20,21 +19,19 @@ struct Timer {
     _reserved: u32,
 }
 
-/// The registers up to the third timer.
+/// The registers up to the second timer.
 #[repr(C)]
 struct Registers {
     enable: ReadPureWrite<u32>,
     status: ReadPureWrite<u32>,
     _reserved: [u32; 2],
-    timers: [Timer; 3],
+    timers: [Timer; 2],
 }
 
 /// The place of the timer that raises the hypervisor's interrupt. Its interrupt's bit has the same one.
 const DUE: usize = 0;
 /// The place of the counter.
 const COUNTER: usize = 1;
-/// The place of the timer by which the CPU interrupts itself.
-const KICK: usize = 2;
 
 /// A timer's control: it begins anew with its interval, by the clock of 24 MHz, undivided.
 const START: u32 = 0b111;
@@ -84,10 +81,10 @@ impl AllwinnerTimers {
         }
     }
 
-    /// Makes a timer's interrupt end.
-    fn clear(&self, place: usize) {
+    /// Makes the first timer's interrupt end.
+    fn clear(&self) {
         let mut registers = self.registers();
-        field!(registers, status).write(1 << place);
+        field!(registers, status).write(1 << DUE);
     }
 
     /// The time in ticks since the counter began, of which it keeps 32 bits.
@@ -96,16 +93,6 @@ impl AllwinnerTimers {
         let timers = field_shared!(registers, timers);
         let counter = timers.get(COUNTER);
         counter.map_or(0, |timer| !field_shared!(timer, current).read())
-    }
-
-    /// Raises the third timer's interrupt.
-    pub(super) fn kick(&self) {
-        self.control(KICK, 1, START_ONCE);
-    }
-
-    /// Ends that interrupt.
-    pub(super) fn kicked(&self) {
-        self.clear(KICK);
     }
 }
 
@@ -123,13 +110,11 @@ pub struct AllwinnerTimer {
 impl AllwinnerTimer {
     /// Starts the counter at zero.
     pub fn start(timers: AllwinnerTimers) -> Self {
-        for place in [DUE, KICK] {
-            timers.control(place, 0, 0);
-            timers.clear(place);
-        }
+        timers.control(DUE, 0, 0);
+        timers.clear();
         timers.control(COUNTER, u32::MAX, START);
         let mut registers = timers.registers();
-        field!(registers, enable).write(1 << DUE | 1 << KICK);
+        field!(registers, enable).write(1 << DUE);
         Self {
             timers,
             last: [const { AtomicU32::new(0) }; 2],
@@ -156,7 +141,7 @@ impl AllwinnerTimer {
         self.timers.control(DUE, 0, 0);
         let stopped = self.timers.low();
         while self.timers.low().wrapping_sub(stopped) < STOPPING {}
-        self.timers.clear(DUE);
+        self.timers.clear();
         let now = self.counter();
         let ahead = due.ticks().map_or(LONGEST, |at| at.saturating_sub(now));
         let interval = ahead.clamp(1, LONGEST) as u32;

@@ -273,7 +273,8 @@ pub(crate) unsafe fn enter(_vcpu: *mut Vcpu) -> ! {
     }
 }
 
-/// Fills this CPU's record for the resident vCPU's guest; `None` if that is more work than is to be done at once.
+/// Fills this CPU's record for the resident vCPU's guest; `None` if a kick waits, or if that is more work than is to
+/// be done at once.
 fn prepare(pcpu: &mut Pcpu<Host>) -> Option<&'static mut Record> {
     let (Some(vcpu), local) = pcpu.resident_and_local() else {
         panic!("no vCPU to enter")
@@ -292,7 +293,12 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> Option<&'static mut Record> {
     // SAFETY: this CPU's, to which nothing else refers.
     let record = unsafe { &mut *window::record() };
     let host = memory(vcpu.unit, local.board);
-    let Some(root) = own.prepare(lines, &mut record.asids, &host) else {
+    let root = if local.board.machine.gic.is_kicked() {
+        None
+    } else {
+        own.prepare(lines, &mut record.asids, &host)
+    };
+    let Some(root) = root else {
         own.show(&mut vcpu.context.regs);
         return None;
     };

@@ -119,10 +119,12 @@ proptest! {
         few in any::<bool>(),
         split in any::<bool>(),
         short_path in any::<bool>(),
+        folds in any::<bool>(),
         steps in proptest::collection::vec(step(), 1..150),
     ) {
         let count = if few { count.min(4) } else { count };
         let mut world = World::new(version, count, split, true, short_path);
+        world.folds = folds;
         for step in steps {
             world.step(step);
         }

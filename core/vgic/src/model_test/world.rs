@@ -49,6 +49,8 @@ pub(super) struct World {
     /// Bring everything up to date after each event, so that the plain model holds exactly.
     pub(super) exact: bool,
     pub(super) short_path: bool,
+    /// Read all list registers after each event, before they are brought up to date.
+    pub(super) folds: bool,
 }
 
 /// The vCPUs of a GICv3 that get events: of 64, the first, and one of either end of two clusters.
@@ -83,6 +85,7 @@ impl World {
             split,
             exact: false,
             short_path,
+            folds: false,
         };
         for cpu in 0..CPUS {
             for id in 0..16 {
@@ -152,6 +155,11 @@ impl World {
     pub(super) fn after(&mut self, cpu: usize, kick: VcpuSet) {
         for other in kick.iter() {
             assert!(self.vgic.needs_entry(other), "{other} kicked for nothing");
+        }
+        for (other, lrs) in self.cpus.iter_mut().enumerate() {
+            if self.folds && lrs.resident {
+                self.vgic.fold(vcpu(self.version, other), lrs);
+            }
         }
         if self.exact {
             self.settle_all();

@@ -222,6 +222,34 @@ fn an_sgi_comes_with_its_sender() {
     assert_eq!(soft.get(0, GICC + IAR), NONE);
 }
 
+/// The update of the list registers that a guest's access needs is left to an exit of its own, and the guest may make
+/// further accesses before: what it wrote holds.
+#[test]
+fn what_a_guest_writes_holds_although_the_kick_comes_late() {
+    let (bit, word) = (1 << 8, 4);
+    let [set_pending, clear_pending] = [0x200, 0x280].map(|register| GICD + register + word);
+    let [set_active, clear_active] = [0x300, 0x380].map(|register| GICD + register + word);
+    for reads in 0..4 {
+        let mut soft = Soft::new(1);
+        soft.put(0, set_active, bit);
+        soft.put(0, set_pending, bit);
+        soft.settle();
+        assert_eq!(soft.interfaces[0].input(), None, "it is active");
+        soft.put(0, clear_active, bit);
+        for _ in 0..reads {
+            assert_eq!(soft.get(0, set_active) & bit, 0);
+        }
+        soft.settle();
+        assert_eq!(soft.interfaces[0].input(), Some(InterruptInput::Irq));
+        soft.put(0, clear_pending, bit);
+        for _ in 0..reads {
+            assert_eq!(soft.get(0, set_pending) & bit, 0);
+        }
+        soft.settle();
+        assert_eq!(soft.interfaces[0].input(), None, "after {reads} reads");
+    }
+}
+
 /// With the interrupt of a real device, its end deactivates the physical one, alone or among others.
 #[test]
 fn the_end_of_a_device_s_interrupt_is_one_on_the_board() {

@@ -52,6 +52,7 @@ impl Guest {
             boot: Boot::Kernel(KernelRef::Debian {
                 version: spec.version,
                 flavour: spec.flavour,
+                release: spec.release,
             }),
             architecture: spec.architecture,
             initramfs: Some(InitramfsRef::Busybox {

@@ -277,13 +277,23 @@ pub fn wanted(artifacts: &[Artifacts]) -> Vec<(String, String)> {
 
 fn stock(boot: &Boot, architecture: Architecture) -> Option<KernelSpec> {
     match boot {
-        Boot::Kernel(KernelRef::Debian { version, flavour })
+        Boot::Kernel(KernelRef::Debian {
+            version,
+            flavour,
+            release,
+        })
         | Boot::Firmware(FirmwareRef::UBootWith {
-            kernel: KernelRef::Debian { version, flavour },
+            kernel:
+                KernelRef::Debian {
+                    version,
+                    flavour,
+                    release,
+                },
             ..
         }) => Some(KernelSpec {
             version: version.clone(),
             flavour: *flavour,
+            release: release.clone(),
             architecture,
         }),
         Boot::Kernel(KernelRef::Guest(_) | KernelRef::Path(_)) | Boot::Firmware(_) => None,

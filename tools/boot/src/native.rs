@@ -58,6 +58,7 @@ impl Guest {
             initramfs: Some(InitramfsRef::Busybox {
                 modules: Modules::Default,
             }),
+            examine: false,
             rewrite: false,
         };
         let (cpu, binary) = match spec.architecture {
@@ -112,6 +113,7 @@ impl Guest {
         let artifacts = [Artifacts {
             architecture,
             // QEMU's CPU runs it as it is.
+            examine: false,
             rewrite: false,
             ..self.artifacts.clone()
         }];

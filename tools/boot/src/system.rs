@@ -193,6 +193,18 @@ fn rewritten_lines(all: &[Resolved]) -> Vec<&str> {
     lines.collect()
 }
 
+/// The kernel needs long descriptors, which the board's CPUs do not have.
+#[derive(Debug)]
+struct LongDescriptors;
+
+impl std::fmt::Display for LongDescriptors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the kernel needs long descriptors (LPAE), which the board's CPUs do not have")
+    }
+}
+
+impl std::error::Error for LongDescriptors {}
+
 fn resolve_one(
     root: &Path,
     store: &Store,
@@ -200,19 +212,19 @@ fn resolve_one(
     (vm, artifacts): (usize, &Artifacts),
 ) -> Outcome<Resolved> {
     resolve_vm(root, store, artifacts).map_err(|failure| {
-        match failure.error.downcast_ref::<NoModule>() {
-            Some(NoModule(name)) => {
-                let what = format!("the kernel has no module \"{name}\"");
-                let why =
-                    "none of its package has this name; it may be built in, or of another kernel";
-                let remedy = "remove it from `initramfs-modules`, or mend the name";
-                refused(vec![system.refusal(
-                    vm,
-                    Key::Initramfs,
-                    [&what, why, remedy],
-                )])
-            }
-            None => failure,
+        if let Some(NoModule(name)) = failure.error.downcast_ref() {
+            let what = format!("the kernel has no module \"{name}\"");
+            let why = "none of its package has this name; it may be built in, or of another kernel";
+            let remedy = "remove it from `initramfs-modules`, or mend the name";
+            refused(vec![system.refusal(
+                vm,
+                Key::Initramfs,
+                [&what, why, remedy],
+            )])
+        } else if failure.error.is::<LongDescriptors>() {
+            refused(vec![system.long_descriptors(vm)])
+        } else {
+            failure
         }
     })
 }
@@ -347,20 +359,28 @@ fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Reso
         firmware: matches!(artifacts.boot, Boot::Firmware(_)),
         initramfs,
     };
-    if artifacts.rewrite {
-        rewrite(store, resolved)
+    if artifacts.examine {
+        examine(store, artifacts, resolved)
     } else {
         Ok(resolved)
     }
 }
 
-/// With its kernel unpacked and rewritten, if that is a zImage that is understood.
-fn rewrite(store: &Store, resolved: Resolved) -> Outcome<Resolved> {
+/// With its kernel unpacked and rewritten, if that is a zImage that is understood, and the VM wants it. A
+/// kernel that cannot run on the board is refused in any case.
+fn examine(store: &Store, artifacts: &Artifacts, resolved: Resolved) -> Outcome<Resolved> {
     let Some(found) = store.rewritten(&resolved.kernel).blame(Code::Setup)? else {
         return Ok(resolved);
     };
     let line = Some(found.line());
     Ok(match found.outcome {
+        rewritten::Outcome::LongDescriptors => {
+            return Err(Failure {
+                code: Code::Refused,
+                error: LongDescriptors.into(),
+            });
+        }
+        _ if !artifacts.rewrite => resolved,
         rewritten::Outcome::Kernel { image, memory, .. } => Resolved {
             kernel: image,
             raw: Some(memory),

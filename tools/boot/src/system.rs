@@ -16,7 +16,7 @@ use hanok_artifacts::cargo::{self, Variant};
 use hanok_artifacts::initramfs::modules::{NoModule, Selection};
 use hanok_artifacts::kernel::KernelSpec;
 use hanok_artifacts::qemu::{self, Qemu};
-use hanok_artifacts::rewritten;
+use hanok_artifacts::rewritten::{self, Rewritten};
 use hanok_artifacts::{Store, u_boot};
 use hanok_base::exit::{Blame, Code, Failure, Outcome, failure};
 use hanok_base::outputs;
@@ -366,12 +366,17 @@ fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Reso
     }
 }
 
-/// With its kernel unpacked and rewritten, if that is a zImage that is understood, and the VM wants it. A
-/// kernel that cannot run on the board is refused in any case.
+/// With its kernel unpacked and rewritten, if that is a zImage ([`with_kernel`]).
 fn examine(store: &Store, artifacts: &Artifacts, resolved: Resolved) -> Outcome<Resolved> {
-    let Some(found) = store.rewritten(&resolved.kernel).blame(Code::Setup)? else {
-        return Ok(resolved);
-    };
+    match store.rewritten(&resolved.kernel).blame(Code::Setup)? {
+        Some(found) => with_kernel(found, artifacts.rewrite, resolved),
+        None => Ok(resolved),
+    }
+}
+
+/// With the kernel that was made of its zImage, if that was understood, and the VM wants it. A kernel that
+/// cannot run on the board is refused in any case.
+fn with_kernel(found: Rewritten, wanted: bool, resolved: Resolved) -> Outcome<Resolved> {
     let line = Some(found.line());
     Ok(match found.outcome {
         rewritten::Outcome::LongDescriptors => {
@@ -380,7 +385,7 @@ fn examine(store: &Store, artifacts: &Artifacts, resolved: Resolved) -> Outcome<
                 error: LongDescriptors.into(),
             });
         }
-        _ if !artifacts.rewrite => resolved,
+        _ if !wanted => resolved,
         rewritten::Outcome::Kernel { image, memory, .. } => Resolved {
             kernel: image,
             raw: Some(memory),
@@ -487,15 +492,41 @@ impl ReadFiles {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_kernel_of_two_vms_is_told_once() {
-        let resolved = |kernel: &str, line: Option<&str>| Resolved {
+    fn resolved(kernel: &str, line: Option<&str>) -> Resolved {
+        Resolved {
             kernel: kernel.into(),
             raw: None,
             rewritten: line.map(str::to_owned),
             firmware: false,
             initramfs: None,
+        }
+    }
+
+    #[test]
+    fn a_kernel_with_long_descriptors_is_refused_whether_or_not_it_is_to_be_rewritten() {
+        let with = |outcome, wanted| {
+            let found = Rewritten {
+                name: "vmlinuz".to_owned(),
+                outcome,
+                cached: true,
+            };
+            with_kernel(found, wanted, resolved("path", None))
         };
+        for wanted in [false, true] {
+            let Err(failure) = with(rewritten::Outcome::LongDescriptors, wanted) else {
+                panic!("not refused");
+            };
+            assert!(failure.error.is::<LongDescriptors>());
+            let other = with(rewritten::Outcome::Refused("T32".to_owned()), wanted);
+            let Ok(other) = other else {
+                panic!("refused");
+            };
+            assert_eq!(other.rewritten.is_some(), wanted);
+        }
+    }
+
+    #[test]
+    fn a_kernel_of_two_vms_is_told_once() {
         let all = [
             resolved("one", Some("made")),
             resolved("one", Some("made (cached)")),

@@ -154,6 +154,11 @@ fn what_a_vm_cannot_have_without_hardware_is_refused() {
         found.len() == 1 && found[0].contains("with long descriptors (LPAE)"),
         "{found:?}"
     );
+    // By its path nobody knows before it is unpacked.
+    let description = load(&described("rewrite = false\n")).unwrap();
+    assert!(description.artifacts()[0].examine);
+    let found = description.long_descriptors(0).to_string();
+    assert!(found.contains(":5:10: a kernel with long"), "{found}");
     for with in ["", "+debian:6.1", "+debian:6.1-lpae"] {
         let kernel = "kernel = \"debian:6.1\"\ninitramfs = \"busybox\"";
         let firmware = format!("firmware = \"u-boot:qemu_arm{with}\"");

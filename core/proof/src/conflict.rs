@@ -20,7 +20,7 @@ pub enum Contradiction {
     Block,
     /// The halfword is executed, and also loaded relative to the PC.
     CodeAndData,
-    /// The instruction begins in the frame and ends in the next one.
+    /// The instruction that was fetched begins in the frame and ends in the next one.
     BeyondEnd,
 }
 

@@ -16,7 +16,8 @@
 //!   decoder that ends too early costs time only.
 //! - No place that proven code reaches by itself is forgotten: when the flow is
 //!   [finished](Progress::Finished), such code goes to a place of the frame that is not proven only
-//!   where a frame that is [confined](Execution::Confined) has a trap, or by an exception's return.
+//!   where a frame that is [confined](Execution::Confined) has a trap, or by an exception's return, or
+//!   where an instruction ends in the next frame.
 //! - A verdict never depends on whether the flow was followed to its end.
 //! - Every function is total, and its work is bounded: the guest chose every word.
 //!

@@ -141,7 +141,12 @@ impl FrameProof {
     /// Follows the flow from `entry`, at which the guest fetched, through at most `budget`
     /// instructions. What an earlier call left unfinished is followed afterwards; but an entry inside
     /// of an IT block that was not begun is forgotten, and is fetched again.
+    ///
+    /// An entry that ends in the next frame is a contradiction; the flow just ends in front of one.
     pub fn follow(&mut self, entry: Place, words: &Words, budget: u32) -> Progress {
+        if frame::encoding(words, entry.offset(), entry.isa()).is_none() {
+            self.conflict = Some(Contradiction::BeyondEnd.at(entry.offset()));
+        }
         let old = self.entry.replace(entry);
         if let Some(old) = old.filter(|old| !old.it().is_inside()) {
             self.waiting.push(old);
@@ -190,8 +195,11 @@ impl FrameProof {
     /// Proves the instruction at `place`, and answers the one behind it if the flow goes on there.
     fn execute(&mut self, place: Place, words: &Words) -> Result<Option<Place>, Conflict> {
         let offset = place.offset();
-        let encoding = frame::encoding(words, offset, place.isa())
-            .ok_or(Contradiction::BeyondEnd.at(offset))?;
+        // No part of what ends in the next frame is executed while this one is confined, and else its first
+        // half goes wrong with no second one (`Doubts`).
+        let Some(encoding) = frame::encoding(words, offset, place.isa()) else {
+            return Ok(None);
+        };
         let step = step(encoding, place.it());
         if self.map.execute(place, step.bytes)? == Known::Before {
             if self.agrees(place, words) {

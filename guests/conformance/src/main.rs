@@ -12,7 +12,7 @@
 //! `conformance.run=off-all` to turn every CPU off, `conformance.run=online` to start all and reach each by
 //! interrupts, `conformance.run=places` to say where everything
 //! was loaded, `conformance.run=ids` to say what the ID registers hold, `conformance.run=sweep` to look at
-//! every address, `conformance.run=hold` to hold a pattern in memory until a key comes (and to
+//! every address (with `sweep.stride=N`, in each Nth page below 4 GiB), `conformance.run=hold` to hold a pattern in memory until a key comes (and to
 //! spoil it, with `conformance.spoil=yes`), `conformance.run=fuzz` to try everything ([`fuzz`]),
 //! `conformance.run=bounds` for what makes the hypervisor work longest at a time ([`bounds`]),
 //! `conformance.run=tick` for an interrupt of the timer every ten microseconds for a second,
@@ -84,7 +84,10 @@ fn run(arguments: &tree::Arguments) {
     match selection::selection(arguments) {
         Selection::ResetLoop => cases::canary::reset_loop(&machine),
         Selection::DeviceLives => cases::pass_through::lives(&machine),
-        Selection::Sweep => sweep::run(&machine),
+        Selection::Sweep => {
+            let stride = arguments.value("sweep.stride=").map(str::parse);
+            sweep::run(&machine, stride.and_then(Result::ok).unwrap_or(1));
+        }
         Selection::Hold => {
             let spoil = arguments.value("conformance.spoil=") == Some("yes");
             sweep::hold(&machine, spoil);

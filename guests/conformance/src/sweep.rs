@@ -122,8 +122,9 @@ fn write(address: u64, width: u64, value: u64) -> Result<u64, Fault> {
     unsafe { access::store(mmu::everywhere(address), width, value) }.map(|()| value)
 }
 
-/// Accesses all addresses, and reports the result.
-pub fn run(machine: &Machine) {
+/// Accesses all addresses, of those below 4 GiB in each page whose number is a multiple of `stride`, and reports the
+/// result.
+pub fn run(machine: &Machine, stride: usize) {
     const SEED: u64 = 0x5eed_0001;
     mmu::map_everything(machine.memory());
     let limit = mmu::address_limit();
@@ -133,7 +134,7 @@ pub fn run(machine: &Machine) {
     };
     pattern.fill();
     let mut report = Report::default();
-    for page in (0..BELOW).step_by(PAGE as usize) {
+    for page in (0..BELOW).step_by(PAGE as usize).step_by(stride.max(1)) {
         look(machine, page, &pattern, &mut report);
     }
     println!(

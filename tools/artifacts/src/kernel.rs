@@ -20,6 +20,8 @@ pub struct KernelSpec {
     pub version: String,
     /// The flavour of its build.
     pub flavour: Flavour,
+    /// The release that it is of, if that is not the one of everything else.
+    pub release: Option<String>,
     /// The architecture that it is for.
     pub architecture: Architecture,
 }
@@ -51,35 +53,55 @@ impl Kernel {
 }
 
 impl KernelSpec {
-    /// Parses a reference such as `debian:6.12-rt` or `debian:6.1-lpae:armhf`.
+    /// Parses a reference such as `debian:6.12-rt`, `debian:6.1-lpae:armhf` or
+    /// `debian:5.10/bullseye:armhf`.
     pub fn parse(reference: &str) -> Option<Self> {
         let name = reference.strip_prefix("debian:")?;
         let (name, architecture) = match name.strip_suffix(ARMHF) {
             Some(name) => (name, Architecture::Arm),
             None => (name, Architecture::Arm64),
         };
+        let (name, release) = match name.split_once('/') {
+            Some((name, release)) => (name, Some(release)),
+            None => (name, None),
+        };
         let (version, flavour) = Flavour::split(name);
         let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         let well = version.split('.').count() == 2 && version.split('.').all(digits);
         let exists = flavour != Flavour::LongDescriptors || architecture == Architecture::Arm;
-        (well && exists).then(|| Self {
+        // The release is part of paths in the cache.
+        let plain = |name: &str| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
+        let named = release.is_none_or(|name| !name.is_empty() && plain(name));
+        (well && exists && named).then(|| Self {
             version: version.to_owned(),
             flavour,
+            release: release.map(str::to_owned),
             architecture,
         })
     }
 
-    /// `debian:VERSION`, with the flavour's suffix, and `:armhf` for 32 bits.
+    /// `debian:VERSION`, with the flavour's suffix, `/RELEASE` if it is of another one, and `:armhf`
+    /// for 32 bits.
     pub fn reference(&self) -> String {
         let architecture = match self.architecture {
             Architecture::Arm64 => "",
             Architecture::Arm => ARMHF,
         };
+        let release = self.release.as_deref().map(|name| format!("/{name}"));
         format!(
-            "debian:{}{}{architecture}",
+            "debian:{}{}{}{architecture}",
             self.version,
-            self.flavour.suffix()
+            self.flavour.suffix(),
+            release.unwrap_or_default()
         )
+    }
+
+    /// The name of its architecture in the archive.
+    const fn debian_architecture(&self) -> &'static str {
+        match self.architecture {
+            Architecture::Arm64 => "arm64",
+            Architecture::Arm => "armhf",
+        }
     }
 
     fn meta_package(&self) -> &'static str {
@@ -111,11 +133,7 @@ impl KernelSpec {
         let name = meta
             .dependency("linux-image-")
             .context("the meta package names no kernel")?;
-        let architecture = match self.architecture {
-            Architecture::Arm64 => "arm64",
-            Architecture::Arm => "armhf",
-        };
-        let real = apt.show(&format!("{name}:{architecture}"))?;
+        let real = apt.show(&format!("{name}:{}", self.debian_architecture()))?;
         newest(real).with_context(|| format!("Debian's lists have no {name}"))
     }
 }
@@ -123,7 +141,14 @@ impl KernelSpec {
 impl Store {
     /// A stock kernel, from the cache or from Debian.
     pub fn kernel(&self, spec: &KernelSpec) -> Result<Kernel> {
-        let resolved = self.package(&spec.reference(), |apt| spec.choose(apt))?;
+        let choose = |apt: &Apt| spec.choose(apt);
+        let resolved = match &spec.release {
+            None => self.package(&spec.reference(), choose)?,
+            Some(release) => {
+                let architecture = Some(spec.debian_architecture());
+                self.package_of(&spec.reference(), (release, architecture), choose)?
+            }
+        };
         let tree = self.cache.path(&resolved.path);
         let image = entry_starting(&tree.join("boot"), "vmlinuz-")?;
         // The tree may be merged: lib/ in bookworm, usr/lib/ in later releases.
@@ -158,6 +183,11 @@ mod tests {
         let long = KernelSpec::parse("debian:6.1-lpae:armhf").unwrap();
         assert_eq!(long.flavour, Flavour::LongDescriptors);
         assert_eq!(long.reference(), "debian:6.1-lpae:armhf");
+        let old = KernelSpec::parse("debian:5.10-rt/bullseye:armhf").unwrap();
+        let parts = (old.flavour, old.release.as_deref(), old.architecture);
+        let wanted = (Flavour::Realtime, Some("bullseye"), Architecture::Arm);
+        assert_eq!(parts, wanted);
+        assert_eq!(old.reference(), "debian:5.10-rt/bullseye:armhf");
         assert_eq!(rt.reference(), "debian:6.12-rt");
         for bad in [
             "debian:",
@@ -165,6 +195,8 @@ mod tests {
             "debian:6.1.2",
             "debian:6.x",
             "debian:6.1-lpae",
+            "debian:6.1/",
+            "debian:6.1/../x",
             "fedora:6.1",
         ] {
             assert_eq!(KernelSpec::parse(bad), None, "{bad}");

@@ -13,12 +13,17 @@
 //! An entry of the cache is a folder, named by the kernel's content and the versions of what makes
 //! it: [`RECORD`], [`IMAGE`], and [`SIDE`], by which `hanok previrt unpatch` gives the original. What is
 //! refused is remembered, too.
+//!
+//! A kernel with long descriptors (LPAE) looks for them in ID_MMFR0 before it has a console, finds none
+//! there, and waits for ever without a word. It is told here by its accesses to the translation table
+//! registers of 64 bits, which no other kernel has.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use hanok_previrt::container::zimage;
+use hanok_previrt::site::{Certainty, Site, is_long_table_base};
 use hanok_previrt::{Lookalikes, Options, Patched, Refusal, Scan, SideFile, Sites};
 use hanok_system::{KernelSizes, RawKernel};
 use serde::{Deserialize, Serialize};
@@ -28,7 +33,7 @@ use crate::store::{REWRITTEN, Store};
 use hanok_base::ui::LongStep;
 
 /// A number that is raised by changes to an entry's form, or to what is made of a scan.
-const GENERATION: u32 = 7;
+const GENERATION: u32 = 8;
 
 /// What was made, or why nothing was: [`Record`].
 const RECORD: &str = "kernel.toml";
@@ -70,6 +75,8 @@ pub enum Outcome {
     },
     /// It is not, for this reason.
     Refused(String),
+    /// It needs long descriptors, which such a board does not have.
+    LongDescriptors,
 }
 
 /// [`Outcome`], as it is kept.
@@ -87,6 +94,7 @@ enum Record {
     Refused {
         why: String,
     },
+    LongDescriptors {},
 }
 
 impl Rewritten {
@@ -109,6 +117,9 @@ impl Rewritten {
             ),
             Outcome::Refused(why) => {
                 format!("kernel {name}: used as it is, and slower: {why}{cached}")
+            }
+            Outcome::LongDescriptors => {
+                format!("kernel {name}: not usable, it needs long descriptors (LPAE){cached}")
             }
         }
     }
@@ -155,8 +166,8 @@ impl Store {
     fn record(&self, folder: &str) -> Option<Record> {
         let folder = self.cache.path(folder);
         let record = toml::from_str(&fs::read_to_string(folder.join(RECORD)).ok()?).ok()?;
-        let whole = matches!(record, Record::Refused { .. }) || folder.join(IMAGE).is_file();
-        whole.then_some(record)
+        let has_image = matches!(record, Record::Kernel { .. });
+        (!has_image || folder.join(IMAGE).is_file()).then_some(record)
     }
 }
 
@@ -181,6 +192,7 @@ fn outcome(record: Record, folder: &Path) -> Outcome {
             doubtful,
         },
         Record::Refused { why } => Outcome::Refused(why),
+        Record::LongDescriptors {} => Outcome::LongDescriptors,
     }
 }
 
@@ -196,7 +208,8 @@ fn key(bytes: &[u8]) -> String {
 /// Writes the entry for a zImage with these bytes into `folder`.
 fn make(bytes: Vec<u8>, folder: &Path) -> Result<Record> {
     let record = match rewrite(bytes) {
-        Ok((patched, memory)) => {
+        Ok(Made::LongDescriptors) => Record::LongDescriptors {},
+        Ok(Made::Kernel(patched, memory)) => {
             write(folder, IMAGE, &patched.bytes)?;
             write(folder, SIDE, patched.side.to_json().as_bytes())?;
             Record::Kernel {
@@ -228,9 +241,18 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn rewrite(bytes: Vec<u8>) -> Result<(Patched, RawKernel), Refusal> {
+/// What a zImage that is understood becomes.
+enum Made {
+    Kernel(Box<Patched>, RawKernel),
+    LongDescriptors,
+}
+
+fn rewrite(bytes: Vec<u8>) -> Result<Made, Refusal> {
     let sizes = KernelSizes::of(&bytes);
     let scan = hanok_previrt::scan(bytes)?;
+    if scan.sites.iter().any(is_long) {
+        return Ok(Made::LongDescriptors);
+    }
     let memory = memory(&scan, sizes)?;
     let options = Options {
         sites: Sites::Frequent,
@@ -247,7 +269,14 @@ fn rewrite(bytes: Vec<u8>) -> Result<(Patched, RawKernel), Refusal> {
     let end = areas.map(|area| area.offset + area.len as usize).max();
     let added = start.zip(end);
     let added = added.map(|(start, end)| (start as u64, (end - start) as u64));
-    Ok((patched, RawKernel { added, ..memory }))
+    Ok(Made::Kernel(
+        Box::new(patched),
+        RawKernel { added, ..memory },
+    ))
+}
+
+fn is_long(site: &Site) -> bool {
+    site.certainty == Certainty::Sure && is_long_table_base(&site.found)
 }
 
 /// Refuses a kernel in T32: the hypervisor knows only traps of A32 for certain.
@@ -255,7 +284,8 @@ fn no_thumb(side: &SideFile) -> Result<(), Refusal> {
     if side.changes.iter().any(|change| change.thumb) {
         return Err(Refusal::new(
             "this kernel is in T32",
-            "the hypervisor does not know all traps that would be put into it",
+            "the hypervisor does not know all traps that would be put into it, and may stop it at an \
+             instruction that lies across two pages",
             "build it without CONFIG_THUMB2_KERNEL",
         ));
     }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::apt::{self, Apt};
+use crate::apt::{self, Apt, Package};
 use crate::cache::{Resolved, digest};
 use crate::store::{Store, TOOLCHAINS};
 
@@ -78,17 +78,31 @@ impl Store {
     /// folder where it is unpacked.
     pub fn data_of(&self, release: &str, package: &str) -> Result<(String, PathBuf)> {
         let reference = format!("data {release} {package}");
-        let resolved = match self.cached(&reference) {
-            Some(found) => found,
-            None => {
-                let _lock = self.cache.lock()?;
-                let apt = self.apt_of(release, None)?;
-                let found = self.fetch_by(&apt, &apt.candidate(&format!("{package}:all"))?)?;
-                self.cache.remember(&reference, &found)?;
-                found
-            }
-        };
+        let resolved = self.package_of(&reference, (release, None), |apt| {
+            apt.candidate(&format!("{package}:all"))
+        })?;
         Ok((resolved.version, self.cache.path(resolved.path)))
+    }
+
+    /// The package of `reference`, from the cache or, chosen by `choose`, from a release for an
+    /// architecture (`None`: the machine's).
+    pub(crate) fn package_of(
+        &self,
+        reference: &str,
+        (release, architecture): (&str, Option<&str>),
+        choose: impl FnOnce(&Apt) -> Result<Package>,
+    ) -> Result<Resolved> {
+        if let Some(found) = self.cached(reference) {
+            return Ok(found);
+        }
+        let _lock = self.cache.lock()?;
+        if let Some(found) = self.cached(reference) {
+            return Ok(found);
+        }
+        let apt = self.apt_of(release, architecture)?;
+        let found = self.fetch_by(&apt, &choose(&apt)?)?;
+        self.cache.remember(reference, &found)?;
+        Ok(found)
     }
 }
 

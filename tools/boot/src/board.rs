@@ -190,6 +190,7 @@ fn kernel_of(tree: &DtbRef, architecture: Architecture) -> Option<KernelSpec> {
         DtbRef::Debian { version, .. } => Some(KernelSpec {
             version: version.clone(),
             flavour: Flavour::Stock,
+            release: None,
             architecture,
         }),
         DtbRef::Path(_) => None,

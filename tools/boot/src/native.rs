@@ -52,11 +52,13 @@ impl Guest {
             boot: Boot::Kernel(KernelRef::Debian {
                 version: spec.version,
                 flavour: spec.flavour,
+                release: spec.release,
             }),
             architecture: spec.architecture,
             initramfs: Some(InitramfsRef::Busybox {
                 modules: Modules::Default,
             }),
+            examine: false,
             rewrite: false,
         };
         let (cpu, binary) = match spec.architecture {
@@ -111,6 +113,7 @@ impl Guest {
         let artifacts = [Artifacts {
             architecture,
             // QEMU's CPU runs it as it is.
+            examine: false,
             rewrite: false,
             ..self.artifacts.clone()
         }];

@@ -16,7 +16,7 @@ use hanok_artifacts::cargo::{self, Variant};
 use hanok_artifacts::initramfs::modules::{NoModule, Selection};
 use hanok_artifacts::kernel::KernelSpec;
 use hanok_artifacts::qemu::{self, Qemu};
-use hanok_artifacts::rewritten;
+use hanok_artifacts::rewritten::{self, Rewritten};
 use hanok_artifacts::{Store, u_boot};
 use hanok_base::exit::{Blame, Code, Failure, Outcome, failure};
 use hanok_base::outputs;
@@ -193,6 +193,18 @@ fn rewritten_lines(all: &[Resolved]) -> Vec<&str> {
     lines.collect()
 }
 
+/// The kernel needs long descriptors, which the board's CPUs do not have.
+#[derive(Debug)]
+struct LongDescriptors;
+
+impl std::fmt::Display for LongDescriptors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the kernel needs long descriptors (LPAE), which the board's CPUs do not have")
+    }
+}
+
+impl std::error::Error for LongDescriptors {}
+
 fn resolve_one(
     root: &Path,
     store: &Store,
@@ -200,19 +212,19 @@ fn resolve_one(
     (vm, artifacts): (usize, &Artifacts),
 ) -> Outcome<Resolved> {
     resolve_vm(root, store, artifacts).map_err(|failure| {
-        match failure.error.downcast_ref::<NoModule>() {
-            Some(NoModule(name)) => {
-                let what = format!("the kernel has no module \"{name}\"");
-                let why =
-                    "none of its package has this name; it may be built in, or of another kernel";
-                let remedy = "remove it from `initramfs-modules`, or mend the name";
-                refused(vec![system.refusal(
-                    vm,
-                    Key::Initramfs,
-                    [&what, why, remedy],
-                )])
-            }
-            None => failure,
+        if let Some(NoModule(name)) = failure.error.downcast_ref() {
+            let what = format!("the kernel has no module \"{name}\"");
+            let why = "none of its package has this name; it may be built in, or of another kernel";
+            let remedy = "remove it from `initramfs-modules`, or mend the name";
+            refused(vec![system.refusal(
+                vm,
+                Key::Initramfs,
+                [&what, why, remedy],
+            )])
+        } else if failure.error.is::<LongDescriptors>() {
+            refused(vec![system.long_descriptors(vm)])
+        } else {
+            failure
         }
     })
 }
@@ -277,13 +289,23 @@ pub fn wanted(artifacts: &[Artifacts]) -> Vec<(String, String)> {
 
 fn stock(boot: &Boot, architecture: Architecture) -> Option<KernelSpec> {
     match boot {
-        Boot::Kernel(KernelRef::Debian { version, flavour })
+        Boot::Kernel(KernelRef::Debian {
+            version,
+            flavour,
+            release,
+        })
         | Boot::Firmware(FirmwareRef::UBootWith {
-            kernel: KernelRef::Debian { version, flavour },
+            kernel:
+                KernelRef::Debian {
+                    version,
+                    flavour,
+                    release,
+                },
             ..
         }) => Some(KernelSpec {
             version: version.clone(),
             flavour: *flavour,
+            release: release.clone(),
             architecture,
         }),
         Boot::Kernel(KernelRef::Guest(_) | KernelRef::Path(_)) | Boot::Firmware(_) => None,
@@ -337,20 +359,33 @@ fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Reso
         firmware: matches!(artifacts.boot, Boot::Firmware(_)),
         initramfs,
     };
-    if artifacts.rewrite {
-        rewrite(store, resolved)
+    if artifacts.examine {
+        examine(store, artifacts, resolved)
     } else {
         Ok(resolved)
     }
 }
 
-/// With its kernel unpacked and rewritten, if that is a zImage that is understood.
-fn rewrite(store: &Store, resolved: Resolved) -> Outcome<Resolved> {
-    let Some(found) = store.rewritten(&resolved.kernel).blame(Code::Setup)? else {
-        return Ok(resolved);
-    };
+/// With its kernel unpacked and rewritten, if that is a zImage ([`with_kernel`]).
+fn examine(store: &Store, artifacts: &Artifacts, resolved: Resolved) -> Outcome<Resolved> {
+    match store.rewritten(&resolved.kernel).blame(Code::Setup)? {
+        Some(found) => with_kernel(found, artifacts.rewrite, resolved),
+        None => Ok(resolved),
+    }
+}
+
+/// With the kernel that was made of its zImage, if that was understood, and the VM wants it. A kernel that
+/// cannot run on the board is refused in any case.
+fn with_kernel(found: Rewritten, wanted: bool, resolved: Resolved) -> Outcome<Resolved> {
     let line = Some(found.line());
     Ok(match found.outcome {
+        rewritten::Outcome::LongDescriptors => {
+            return Err(Failure {
+                code: Code::Refused,
+                error: LongDescriptors.into(),
+            });
+        }
+        _ if !wanted => resolved,
         rewritten::Outcome::Kernel { image, memory, .. } => Resolved {
             kernel: image,
             raw: Some(memory),
@@ -457,15 +492,41 @@ impl ReadFiles {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_kernel_of_two_vms_is_told_once() {
-        let resolved = |kernel: &str, line: Option<&str>| Resolved {
+    fn resolved(kernel: &str, line: Option<&str>) -> Resolved {
+        Resolved {
             kernel: kernel.into(),
             raw: None,
             rewritten: line.map(str::to_owned),
             firmware: false,
             initramfs: None,
+        }
+    }
+
+    #[test]
+    fn a_kernel_with_long_descriptors_is_refused_whether_or_not_it_is_to_be_rewritten() {
+        let with = |outcome, wanted| {
+            let found = Rewritten {
+                name: "vmlinuz".to_owned(),
+                outcome,
+                cached: true,
+            };
+            with_kernel(found, wanted, resolved("path", None))
         };
+        for wanted in [false, true] {
+            let Err(failure) = with(rewritten::Outcome::LongDescriptors, wanted) else {
+                panic!("not refused");
+            };
+            assert!(failure.error.is::<LongDescriptors>());
+            let other = with(rewritten::Outcome::Refused("T32".to_owned()), wanted);
+            let Ok(other) = other else {
+                panic!("refused");
+            };
+            assert_eq!(other.rewritten.is_some(), wanted);
+        }
+    }
+
+    #[test]
+    fn a_kernel_of_two_vms_is_told_once() {
         let all = [
             resolved("one", Some("made")),
             resolved("one", Some("made (cached)")),

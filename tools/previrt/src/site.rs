@@ -62,6 +62,23 @@ pub fn is_tpidrurw(found: &Sensitive) -> bool {
     thread_register(found).is_some_and(|(_, opc2)| opc2 == 2)
 }
 
+/// Whether the instruction reads or writes TTBR0 or TTBR1 of 64 bits (MRRC and MCRR of c2; DDI 0406C,
+/// B4.1.154 and B4.1.155), which a kernel with long descriptors alone does.
+pub fn is_long_table_base(found: &Sensitive) -> bool {
+    matches!(
+        found.operation,
+        Operation::Coprocessor(Coprocessor {
+            number: 15,
+            access: Access::Pair {
+                opc1: 0 | 1,
+                crm: 2,
+                ..
+            },
+            ..
+        })
+    )
+}
+
 /// For an access to a thread register (c13, c0): whether it is read, and opc2, which tells the
 /// registers apart.
 pub fn thread_register(found: &Sensitive) -> Option<(bool, u8)> {

@@ -2,6 +2,7 @@
 
 use crate::board::Board;
 use crate::diagnostic::{Diagnostic, Words};
+use crate::rules;
 use crate::source::{Boot, KernelRef};
 use crate::vm::{Artifacts, Key, Vm};
 use hanok_config::{CorePolicy, Promise};
@@ -55,17 +56,20 @@ impl Description {
 
     /// What must be found before [`Self::build`]: an entry for each VM, in the description's order.
     pub fn artifacts(&self) -> Vec<Artifacts> {
-        let of = |vm: &Vm| Artifacts {
-            vm: vm.name().to_owned(),
-            boot: vm.boot.clone(),
-            architecture: vm.architecture(),
-            initramfs: vm.initramfs.clone(),
-            rewrite: self.board.is_deprivileged()
-                && vm.rewrite
-                && matches!(
-                    vm.boot,
-                    Boot::Kernel(KernelRef::Debian { .. } | KernelRef::Path(_))
-                ),
+        let of = |vm: &Vm| {
+            let kernel = matches!(
+                vm.boot,
+                Boot::Kernel(KernelRef::Debian { .. } | KernelRef::Path(_))
+            );
+            let examine = self.board.is_deprivileged() && kernel;
+            Artifacts {
+                vm: vm.name().to_owned(),
+                boot: vm.boot.clone(),
+                architecture: vm.architecture(),
+                initramfs: vm.initramfs.clone(),
+                examine,
+                rewrite: examine && vm.rewrite,
+            }
         };
         self.vms.iter().map(of).collect()
     }
@@ -83,6 +87,13 @@ impl Description {
             Key::Initramfs => marks.initramfs,
         });
         let words = Words::new(what, why, remedy);
+        Diagnostic::at(&self.path, mark.unwrap_or_default(), words)
+    }
+
+    /// The diagnostic about a kernel with long descriptors on a board that has none.
+    pub fn long_descriptors(&self, vm: usize) -> Diagnostic {
+        let mark = self.vms.get(vm).map(|vm| vm.marks.boot);
+        let words = rules::long_descriptors(&self.board);
         Diagnostic::at(&self.path, mark.unwrap_or_default(), words)
     }
 

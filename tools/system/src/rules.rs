@@ -329,26 +329,43 @@ pub(crate) fn rewrite(report: &mut Report, board: &Board, draft: &Draft) {
     report.refuse(&rewrite.span, Words::new(what, why, "remove it"));
 }
 
+/// The words about a kernel with long descriptors.
+pub(crate) fn long_descriptors(board: &Board) -> Words {
+    Words::new(
+        format!(
+            "a kernel with long descriptors (LPAE) on board {}",
+            board.name
+        ),
+        "CPUs without virtualization extensions have none, and such a kernel stops at once",
+        "give it the kernel without `-lpae`, or build it without CONFIG_ARM_LPAE",
+    )
+}
+
+/// The words about the distribution's U-Boot, which is built with long descriptors.
+fn u_boot_with_long_descriptors(board: &Board) -> Words {
+    Words::new(
+        format!("Debian's U-Boot on board {}", board.name),
+        "it turns on long descriptors (LPAE), which CPUs without virtualization extensions do not have",
+        "give the kernel itself, by `kernel`, or the path of a U-Boot built without CONFIG_ARMV7_LPAE",
+    )
+}
+
 /// Refuses what a VM cannot have yet where no hardware helps.
 pub(crate) fn deprivileged(report: &mut Report, board: &Board, draft: &Draft) {
     if !board.is_deprivileged() {
         return;
     }
-    let long = |boot: &&At<Boot>| {
-        let flavour = Flavour::LongDescriptors;
-        matches!(&boot.value, Boot::Kernel(KernelRef::Debian { flavour: of, .. }) if *of == flavour)
-    };
-    if let Some(boot) = draft.boot.as_ref().filter(long) {
-        let what = format!(
-            "a kernel with long descriptors (LPAE) on board {}",
-            board.name
-        );
-        let why =
-            "CPUs without virtualization extensions have none, and such a kernel stops at once";
-        report.refuse(
-            &boot.span,
-            Words::new(what, why, "give it the kernel without `-lpae`"),
-        );
+    if let Some(boot) = &draft.boot {
+        match &boot.value {
+            Boot::Kernel(KernelRef::Debian {
+                flavour: Flavour::LongDescriptors,
+                ..
+            }) => report.refuse(&boot.span, long_descriptors(board)),
+            Boot::Firmware(FirmwareRef::UBoot(_) | FirmwareRef::UBootWith { .. }) => {
+                report.refuse(&boot.span, u_boot_with_long_descriptors(board));
+            }
+            Boot::Kernel(_) | Boot::Firmware(FirmwareRef::Path(_)) => {}
+        }
     }
     for device in &draft.devices {
         let what = format!("device {:?} on board {}", device.value, board.name);

@@ -44,13 +44,15 @@ const ARMHF: &str = ":armhf";
 /// Where a VM's kernel comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelRef {
-    /// `"debian:6.1"`, `"debian:6.12-rt"`: the stock kernel of the distribution for the
-    /// VM's architecture.
+    /// `"debian:6.1"`, `"debian:6.12-rt"`, `"debian:5.10/bullseye"`: the stock kernel of the
+    /// distribution for the VM's architecture.
     Debian {
         /// `6.1` or `6.12`.
         version: String,
         /// The flavour of its build.
         flavour: Flavour,
+        /// Another release of the distribution than the one that everything else is of.
+        release: Option<String>,
     },
     /// `"guest:conformance"`: the program of this repository in `guests/conformance`, which is
     /// built when it is needed.
@@ -61,6 +63,10 @@ pub enum KernelRef {
 
 /// The versions of the distribution's kernels.
 const DEBIAN_VERSIONS: [&str; 2] = ["6.1", "6.12"];
+
+/// Versions of other releases, with their release. They are for tests: guests that are older or newer
+/// than what the distribution has by itself.
+const OTHER_RELEASES: [(&str, &str); 2] = [("5.10", "bullseye"), ("6.12", "trixie")];
 
 impl KernelRef {
     /// Parses a reference; a path is relative to `folder`. Refuses an unknown Debian kernel. The
@@ -73,21 +79,35 @@ impl KernelRef {
         let Some(debian) = name.strip_prefix("debian:") else {
             return Ok(Self::Path(folder.join(name)));
         };
+        let (debian, release) = match debian.split_once('/') {
+            Some((debian, release)) => (debian, Some(release)),
+            None => (debian, None),
+        };
         let (version, flavour) = Flavour::split(debian);
-        if !DEBIAN_VERSIONS.contains(&version) {
+        let known = match release {
+            None => DEBIAN_VERSIONS.contains(&version),
+            Some(release) => OTHER_RELEASES.contains(&(version, release)),
+        };
+        if !known {
             return Err(Self::unknown(text));
         }
-        let version = version.to_owned();
-        Ok(Self::Debian { version, flavour })
+        Ok(Self::Debian {
+            version: version.to_owned(),
+            flavour,
+            release: release.map(str::to_owned),
+        })
     }
 
     /// The names of all stock kernels.
     pub(crate) fn stock() -> Vec<String> {
-        let flavours = |version| {
-            let of = move |flavour: Flavour| format!("debian:{version}{}", flavour.suffix());
+        let own = DEBIAN_VERSIONS.map(|version| (version, String::new()));
+        let other = OTHER_RELEASES.map(|(version, release)| (version, format!("/{release}")));
+        let flavours = |(version, release): (&'static str, String)| {
+            let of =
+                move |flavour: Flavour| format!("debian:{version}{}{release}", flavour.suffix());
             Flavour::ALL.into_iter().map(of)
         };
-        let names = DEBIAN_VERSIONS.into_iter().flat_map(flavours);
+        let names = own.into_iter().chain(other).flat_map(flavours);
         let both = names.flat_map(|name| [format!("{name}{ARMHF}"), name]);
         both.collect()
     }
@@ -95,9 +115,12 @@ impl KernelRef {
     fn unknown(text: &str) -> Words {
         let what = format!("there is no kernel \"{text}\"");
         let why = format!(
-            "of Debian's kernels there are {}, each also with -rt, and with {ARMHF} at the end for \
-             32 bits, where -lpae is one more",
-            DEBIAN_VERSIONS.join(" and ")
+            "of Debian's kernels there are {}, and {} of other releases, each also with -rt, and with \
+             {ARMHF} at the end for 32 bits, where -lpae is one more",
+            DEBIAN_VERSIONS.join(" and "),
+            OTHER_RELEASES
+                .map(|(version, release)| format!("{version}/{release}"))
+                .join(" and ")
         );
         let remedy = did_you_mean(text, &Self::stock());
         Words::new(
@@ -117,7 +140,8 @@ impl KernelRef {
         let named = text.starts_with("guest:") || text.starts_with("debian:");
         let without = text.strip_suffix(ARMHF).filter(|_| named);
         let long = Flavour::LongDescriptors.suffix();
-        let said = without.is_some() || text.starts_with("debian:") && text.ends_with(long);
+        let build = text.split('/').next().unwrap_or(text);
+        let said = without.is_some() || text.starts_with("debian:") && build.ends_with(long);
         (without.unwrap_or(text), said)
     }
 

@@ -18,8 +18,10 @@ pub struct Artifacts {
     pub architecture: Architecture,
     /// Its initramfs.
     pub initramfs: Option<InitramfsRef>,
-    /// Whether its kernel, if that is a zImage, is to be unpacked and rewritten, as the board's CPUs
-    /// have no virtualization hardware.
+    /// Whether its kernel, if that is a zImage, is to be looked at, as the board's CPUs have no
+    /// virtualization hardware.
+    pub examine: bool,
+    /// Whether it is then to be unpacked and rewritten, too.
     pub rewrite: bool,
 }
 

@@ -47,6 +47,7 @@ fn a_sound_description_is_read() {
     let kernel = KernelRef::Debian {
         version,
         flavour: Flavour::Stock,
+        release: None,
     };
     assert_eq!(artifacts[0].boot, Boot::Kernel(kernel));
     assert!(vm.config.autostart && !vm.config.trusted && vm.devices.is_empty());
@@ -74,6 +75,7 @@ fn all_sources_are_read() {
     let kernel = KernelRef::Debian {
         version,
         flavour: Flavour::Realtime,
+        release: None,
     };
     assert_eq!(load(&text).unwrap().vms[0].boot, Boot::Kernel(kernel));
     let modules = [
@@ -100,6 +102,9 @@ fn a_kernel_s_name_says_whether_it_is_for_32_bits() {
         ("debian:6.12-rt:armhf", Arm),
         ("debian:6.12-lpae:armhf", Arm),
         ("debian:6.12-lpae", Arm),
+        ("debian:5.10/bullseye", Arm64),
+        ("debian:5.10/bullseye:armhf", Arm),
+        ("debian:6.12-lpae/trixie", Arm),
         ("guest:rtos", Arm64),
         ("guest:rtos:armhf", Arm),
     ];
@@ -408,6 +413,7 @@ fn a_firmware_takes_the_kernel_s_place() {
     let kernel = KernelRef::Debian {
         version: "6.1".to_owned(),
         flavour: Flavour::Realtime,
+        release: None,
     };
     let machine = "qemu_arm64".to_owned();
     let boot = &load(&with_kernel).unwrap().vms[0].boot;

@@ -58,10 +58,8 @@ fn the_key_is_refused_where_it_means_nothing() {
     let kernel = "kernel = \"debian:6.1\"\ninitramfs = \"busybox\"";
     let firmware = described("rewrite = true\n").replace(kernel, "firmware = \"u-boot:qemu_arm\"");
     let found = refusals(&firmware);
-    assert!(
-        found[0].contains("`rewrite` beside `firmware`"),
-        "{found:?}"
-    );
+    let beside = |found: &String| found.contains("`rewrite` beside `firmware`");
+    assert!(found.iter().any(beside), "{found:?}");
     let found = refusals(&described("rewrite = \"no\"\n"));
     assert!(found[0].contains("true or false"), "{found:?}");
 }
@@ -156,4 +154,18 @@ fn what_a_vm_cannot_have_without_hardware_is_refused() {
         found.len() == 1 && found[0].contains("with long descriptors (LPAE)"),
         "{found:?}"
     );
+    // By its path nobody knows before it is unpacked.
+    let description = load(&described("rewrite = false\n")).unwrap();
+    assert!(description.artifacts()[0].examine);
+    let found = description.long_descriptors(0).to_string();
+    assert!(found.contains(":5:10: a kernel with long"), "{found}");
+    for with in ["", "+debian:6.1", "+debian:6.1-lpae"] {
+        let kernel = "kernel = \"debian:6.1\"\ninitramfs = \"busybox\"";
+        let firmware = format!("firmware = \"u-boot:qemu_arm{with}\"");
+        let found = refusals(&described("").replace(kernel, &firmware));
+        assert!(
+            found.len() == 1 && found[0].contains("Debian's U-Boot on board qemu-virt-arm-pl1"),
+            "{found:?}"
+        );
+    }
 }

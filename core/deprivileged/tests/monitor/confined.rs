@@ -49,6 +49,22 @@ fn an_interrupt_goes_to_what_is_not_proven() {
     ends(both, 10);
 }
 
+/// The last halfword of a doubtful page begins an instruction of T32 that nobody executes, as the branch in front of it
+/// is always taken.
+#[test]
+fn the_flow_ends_in_front_of_what_ends_in_the_next_page() {
+    let mut words = vec![DOUBTFUL; 1024];
+    words[0] = b(RAM, RAM + 0xff0);
+    // bx pc; nop, then A32.
+    words[0xfe0 / 4] = 0xbf00_4778;
+    words[0xfe4 / 4] = b(RAM + 0xfe4, STOP);
+    words[0xff0 / 4] = 0xe28f_0001; // add r0, pc, #1: T32 at 0xff8
+    words[0xff4 / 4] = 0xe12f_ff10; // bx r0
+    words[0xff8 / 4] = 0xd0f1_4280; // cmp r0, r0; beq.n 0xfe0
+    words[0xffc / 4] = 0xf3ef_bf00; // nop; the first half of mrs
+    ends(both(&words), 10);
+}
+
 /// The guest returns from an exception into an IT block where none is, as far as was proven: the
 /// branch there is not executed, and what is behind it is.
 #[test]

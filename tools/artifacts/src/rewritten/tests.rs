@@ -20,6 +20,7 @@ fn kernel(found: &Rewritten) -> (PathBuf, RawKernel) {
     match &found.outcome {
         Outcome::Kernel { image, memory, .. } => (image.clone(), *memory),
         Outcome::Refused(why) => panic!("{why}"),
+        Outcome::LongDescriptors => panic!("long descriptors"),
     }
 }
 
@@ -139,6 +140,35 @@ fn what_is_not_understood_is_used_as_it_is_and_remembered() {
     assert_eq!(store.rewritten(&path).unwrap(), None);
 }
 
+/// In place of a read of TPIDRPRW, which each function of the sample has.
+#[test]
+fn a_kernel_with_long_descriptors_is_told_and_remembered() {
+    let with = |word: u32| {
+        let mut image = sample::image(true);
+        let tpidrprw = 0xee1d_1f90_u32.to_le_bytes();
+        let at = image.chunks(4).position(|word| word == tpidrprw).unwrap() * 4;
+        image[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        file(&sample::zimage(&image))
+    };
+    // MRRC and MCRR of TTBR0 and TTBR1; of the former one, on condition.
+    for word in [0xec54_3f02, 0xec43_2f02, 0xec43_2f12, 0x1c43_2f12] {
+        let (_dir, store) = store();
+        let (_kernel_dir, path) = with(word);
+        for cached in [false, true] {
+            let found = store.rewritten(&path).unwrap().unwrap();
+            let got = (found.outcome, found.cached);
+            assert_eq!(got, (Outcome::LongDescriptors, cached), "{word:#x}");
+        }
+    }
+    // PAR, CNTVCT, and a register of Hyp mode.
+    for word in [0xec54_3f07, 0xec51_0f1e, 0xec43_2f42] {
+        let (_dir, store) = store();
+        let (_kernel_dir, path) = with(word);
+        let found = store.rewritten(&path).unwrap().unwrap();
+        assert_ne!(found.outcome, Outcome::LongDescriptors, "{word:#x}");
+    }
+}
+
 #[test]
 fn a_zimage_says_where_its_kernel_runs() {
     let mut zimage = sample::zimage(&sample::tight_image());
@@ -147,14 +177,18 @@ fn a_zimage_says_where_its_kernel_runs() {
     assert_eq!((sizes.text_offset, sizes.bss), (Some(0), 0));
     zimage[0x4c..0x50].copy_from_slice(&0x10_0000_u32.to_le_bytes());
     zimage[0x50..0x54].copy_from_slice(&0x20_8000_u32.to_le_bytes());
-    let (_, memory) = rewrite(zimage).unwrap();
+    let Ok(Made::Kernel(_, memory)) = rewrite(zimage) else {
+        panic!("no kernel");
+    };
     assert_eq!(memory.offset, 0x20_8000);
     let len = sample::tight_image().len() as u64;
     assert_eq!(memory.size, len + 0x10_0000, "the larger of both");
     // Without its name, and without a table that clears it, nothing says how large the bss is.
     let mut zimage = sample::zimage(&sample::image(true));
     zimage[0x34..0x38].fill(0);
-    let refusal = rewrite(zimage).unwrap_err();
+    let Err(refusal) = rewrite(zimage) else {
+        panic!("not refused");
+    };
     assert!(refusal.what.contains("how much memory"), "{refusal}");
 }
 

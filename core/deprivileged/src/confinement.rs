@@ -25,6 +25,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         code: &Mutex<Code>,
         host: &impl Host,
     ) -> Answer {
+        self.member.touch(self.registers.pc);
         self.confine_found(page, None, code, host)
     }
 
@@ -72,6 +73,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             kind: AccessKind::Execute,
             by: privilege(self.cpu.mode()),
         };
+        self.member.touch(pc);
         let locked = code.lock();
         let view = View::new(host, &locked, Executable::Sound);
         let Ok(mapping) = walk_code(&regime(&self.cpu), &access, &view) else {

@@ -168,6 +168,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         }
         self.find_trampolines(&code);
         let view = View::new(host, &code, executable).with_page(self.kernel_page());
+        self.member.touch(address);
         let mut filled = self.shadow.fill(&space, &access, &view, Neighbours::Of16);
         if matches!(filled, Filled::Fault(_))
             && kind == AccessKind::Execute

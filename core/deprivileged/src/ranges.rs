@@ -1,5 +1,6 @@
 //! A kernel that invalidates the translations of many pages does so in a loop, one page after the other. The second time
-//! round, the loop is recognized, and some pages are invalidated in one exit.
+//! round, the loop is recognized, and some pages are invalidated in one exit; or everything, if there are many, which is less
+//! work, and one change for all siblings.
 //!
 //! In A32 it is: the operation; ADD Rn, Rn, #4096; CMP Rn, Rm; BLO to the operation. Whatever the operation's own register is,
 //! Rn and the flags are afterwards as if the loop had been executed, and to invalidate more than was asked for is
@@ -19,6 +20,8 @@ const PAGE: u32 = PAGE_SIZE as u32;
 /// How many further pages are invalidated in one exit, if the vCPU has no siblings, and if it has: each has room for a few
 /// changes.
 const MOST: [u32; 2] = [8, 3];
+/// With more further pages than these everything is invalidated.
+const MANY: u32 = 48;
 /// ADD R0, R0, #4096.
 const ADD: u32 = 0xe280_0a01;
 /// CMP R0, R0.
@@ -81,6 +84,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         };
         let (mut next, end) = (self.registers.read(rn), self.registers.read(rm));
         if next & !(PAGE - 1) != page {
+            return;
+        }
+        let further = end.saturating_sub(next).saturating_sub(1) / PAGE;
+        if further > MANY {
+            self.invalidate_for(reach, Invalidation::All, code, host);
+            self.registers.write(rn, next + further * PAGE);
             return;
         }
         for _ in 0..MOST[usize::from(self.member.has_siblings())] {

@@ -11,10 +11,13 @@
 //! - Who waits has left its guest, so that two that wait for each other do not wait. A sibling in its guest leaves at
 //!   once, by its interrupt.
 //! - A letter box has a fixed size. One that is full asks for all entries to go.
+//! - Before a vCPU reads the guest's tables to make an entry, its seat says that it has *touched* the megabyte. A sibling that
+//!   invalidates a page, after it has changed the tables, leaves out a seat that has not: an entry made later stems from
+//!   what the tables say now. Between what each writes and what it reads of the other stands a barrier.
 
 use crate::host::Host;
 use hanok_hal::Mutex;
-use hanok_hal::sync::atomic::{AtomicBool, Ordering};
+use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use hanok_paging::shadow::{FrameLoss, Invalidation};
 use hanok_types::Hpa;
 
@@ -79,7 +82,13 @@ pub struct Seat {
     /// Whether changes wait for it.
     waits: AtomicBool,
     letters: Mutex<Letters>,
+    /// The megabytes in which its shadow tables may have an entry: a bit for each.
+    touched: [AtomicU32; MEGABYTES / BITS],
 }
+
+/// The megabytes of an address space, and the bits of a word.
+const MEGABYTES: usize = 4096;
+const BITS: usize = u32::BITS as usize;
 
 impl Default for Seat {
     fn default() -> Self {
@@ -87,6 +96,7 @@ impl Default for Seat {
             inside: AtomicBool::new(false),
             waits: AtomicBool::new(false),
             letters: Mutex::new(Letters::NONE),
+            touched: core::array::from_fn(|_| AtomicU32::new(0)),
         }
     }
 }
@@ -96,6 +106,25 @@ impl Seat {
         let mut letters = self.letters.lock();
         letters.push(change);
         self.waits.store(true, Ordering::SeqCst);
+    }
+
+    /// The word with the bit for the megabyte of an address, and the bit.
+    fn bit(&self, address: u32) -> Option<(&AtomicU32, u32)> {
+        let megabyte = (address >> 20) as usize;
+        let word = self.touched.get(megabyte / BITS)?;
+        Some((word, 1 << (megabyte % BITS)))
+    }
+
+    /// Whether a change can concern its shadow tables.
+    fn is_concerned(&self, change: Change) -> bool {
+        match change {
+            Change::Invalidate(
+                Invalidation::Page { at, .. } | Invalidation::PageOfAllAsids { at },
+            ) => self
+                .bit(at)
+                .is_none_or(|(word, bit)| word.load(Ordering::SeqCst) & bit != 0),
+            _ => true,
+        }
     }
 
     /// Whether its guest may be running as before a change that was posted.
@@ -154,6 +183,17 @@ impl Member {
         may
     }
 
+    /// An entry is about to be made for an address. To be called before the guest's tables are read for it.
+    pub(crate) fn touch(&self, address: u32) {
+        let seat = self.seats.get(self.number);
+        if let Some((word, bit)) = seat.and_then(|seat| seat.bit(address))
+            && word.load(Ordering::Relaxed) & bit == 0
+        {
+            word.fetch_or(bit, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+        }
+    }
+
     /// A change that was left here.
     pub(crate) fn take(&self) -> Option<Change> {
         let seat = self.seats.get(self.number)?;
@@ -172,8 +212,10 @@ impl Member {
     /// [`Self::leave`], without any lock.
     #[inline(never)]
     pub(crate) fn tell(&self, change: Change, host: &impl Host) {
+        // The guest's own barrier may order nothing but stores.
+        fence(Ordering::SeqCst);
         for (number, seat) in self.seats.iter().enumerate() {
-            if number == self.number {
+            if number == self.number || !seat.is_concerned(change) {
                 continue;
             }
             seat.post(change);
@@ -192,10 +234,27 @@ impl Member {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
 
     fn page(at: u32) -> Change {
         Change::Invalidate(Invalidation::PageOfAllAsids { at })
+    }
+
+    #[test]
+    fn a_page_concerns_who_has_touched_its_megabyte() {
+        static SEATS: std::sync::OnceLock<[Seat; 2]> = std::sync::OnceLock::new();
+        let seats = SEATS.get_or_init(Default::default);
+        let one = Member::new(seats, 1);
+        one.touch(0xffe1_2345);
+        let concerned = |at| seats.each_ref().map(|seat| seat.is_concerned(page(at)));
+        assert_eq!(concerned(0xffef_f000), [false, true]);
+        assert_eq!(concerned(0xfff0_0000), [false, false]);
+        assert_eq!(concerned(0xffdf_f000), [false, false]);
+        assert!(seats[0].is_concerned(Change::Invalidate(Invalidation::All)));
+        assert!(seats[0].is_concerned(Change::Invalidate(Invalidation::Asid(1))));
+        assert!(seats[0].is_concerned(Change::Forget(Hpa::new(0), FrameLoss::Write)));
+        Member::ALONE.touch(0);
     }
 
     #[test]

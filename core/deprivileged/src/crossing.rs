@@ -15,7 +15,7 @@
 //! that its root was made for; and not while an interrupt waits, which would be taken then.
 
 use crate::monitor::Monitor;
-use crate::spaces::KnownSpaces;
+use crate::spaces::{KnownSpaces, Roots};
 use hanok_cpu32::{CrossedBanks, Mode, SystemRegister, Vector, sctlr};
 use hanok_hal::TableMemory;
 use hanok_paging::shadow::{AsidPool, GuestSpace, LatestRoot};
@@ -56,35 +56,6 @@ pub struct Crossing {
     pub mmfr3: u32,
     /// FPEXC, of which a write that changes nothing is none; a value that it never has, if the kernel has no VFP.
     pub fpexc: u32,
-}
-
-/// Where the views of a space are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Roots {
-    /// The kernel's first-level table, as TTBR0 is to have it, and ASID.
-    pub kernel: [u32; 2],
-    /// The programs' ones. If the table is 0, the kernel does not go back by itself.
-    pub user: [u32; 2],
-    /// DACR with which the kernel may go back.
-    pub domains: u32,
-}
-
-impl Roots {
-    /// None.
-    pub const NONE: Self = Self {
-        kernel: [0; 2],
-        user: [0; 2],
-        domains: 0,
-    };
-
-    /// The kernel's alone.
-    const fn of_kernel(self) -> Self {
-        Self {
-            kernel: self.kernel,
-            ..Self::NONE
-        }
-    }
 }
 
 impl Crossing {

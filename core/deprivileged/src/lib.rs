@@ -58,11 +58,11 @@ mod window;
 
 pub use answer::{Answer, Device, Stopped, Trap};
 pub use code::{Code, CodePage, CodePages};
-pub use crossing::{Crossing, Roots, ThreadRegisters};
+pub use crossing::{Crossing, ThreadRegisters};
 pub use host::Host;
 pub use monitor::{Monitor, Ready};
 pub use siblings::{Member, Seat};
 pub use slot::Slot;
-pub use spaces::{KnownSpace, KnownSpaces, SETS};
+pub use spaces::{KnownSpace, KnownSpaces, Roots, SETS};
 pub use traps::Traps;
 pub use window::Place;

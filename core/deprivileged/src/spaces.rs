@@ -5,7 +5,6 @@
 //! each entry counts only with the *stamp* that is in force: when a root, its ASID or anything else that an entry supposes
 //! has changed since, or another vCPU has used the table, the monitor takes another stamp, and begins anew.
 
-use crate::crossing::Roots;
 use hanok_paging::shadow::AsidPool;
 use hanok_paging::short::ShortRegime;
 
@@ -13,6 +12,35 @@ use hanok_paging::short::ShortRegime;
 pub const SETS: usize = 16;
 /// The entries of a set: Linux changes to a process's tables by way of reserved ones, with the same ASID.
 const WAYS: usize = 2;
+
+/// Where the views of a space are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Roots {
+    /// The kernel's first-level table, as TTBR0 is to have it, and ASID.
+    pub kernel: [u32; 2],
+    /// The programs' ones. If the table is 0, the kernel does not go back by itself.
+    pub user: [u32; 2],
+    /// DACR with which the kernel may go back.
+    pub domains: u32,
+}
+
+impl Roots {
+    /// None.
+    pub const NONE: Self = Self {
+        kernel: [0; 2],
+        user: [0; 2],
+        domains: 0,
+    };
+
+    /// The kernel's alone.
+    pub(crate) const fn of_kernel(self) -> Self {
+        Self {
+            kernel: self.kernel,
+            ..Self::NONE
+        }
+    }
+}
 
 /// A space that is known.
 #[derive(Clone, Copy, Debug)]

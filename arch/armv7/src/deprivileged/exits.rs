@@ -1,7 +1,8 @@
 //! The way of an exit from the window to the core, and back.
 
+use super::record::Record;
 use super::vcpu::{Deprivileged, memory};
-use super::window::{self, Record};
+use super::window;
 use crate::{Host, Vcpu, maintain, read, write};
 use hanok_arm_common::cpu;
 use hanok_arm_common::host_gic::KICK;

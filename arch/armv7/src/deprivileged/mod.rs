@@ -6,11 +6,14 @@
 
 mod exits;
 mod memory;
+mod record;
 mod vcpu;
 mod window;
+mod window_code;
 
 pub(crate) use exits::enter;
 pub use exits::install;
 pub use hanok_deprivileged::{Code, CodePage, CodePages, Member, Place, Seat, Slot};
+pub use record::RECORD_PAGES;
 pub use vcpu::{Deprivileged, FRAMES, identity};
-pub use window::{PAGES, RECORD_PAGES, code, records};
+pub use window::{PAGES, code, records};

@@ -26,13 +26,13 @@ const PAGE: u32 = 0x83e;
 const HANDLER_AT: u32 = RAM + 0x8000;
 /// Where SVC and data aborts lead.
 const CALL: u32 = RAM + 0xa4;
-const ABORTED: u32 = RAM + 0x178;
+const ABORTED: u32 = RAM + 0x18c;
 /// Where the kernel unmasks interrupts, and where it has ended.
 const UNMASKS: u32 = RAM + 0xd8;
-const END: u32 = RAM + 0x170;
+const END: u32 = RAM + 0x184;
 
 /// The kernel: it begins two processes, and serves the calls of each, and changes to the other one. It ends at the label `stop`.
-const KERNEL: [u32; 136] = [
+const KERNEL: [u32; 141] = [
     0xe3a0_0101, // mov r0, #1073741824
     0xe380_0b02, // orr r0, r0, #2048
     0xee0c_0f10, // mcr 15, 0, r0, cr12, cr0, {0}
@@ -68,7 +68,7 @@ const KERNEL: [u32; 136] = [
     0x03a0_a101, // moveq sl, #1073741824
     0x038a_ac21, // orreq sl, sl, #8448
     0x058a_d010, // streq sp, [sl, #16]
-    0x0a00_002f, // beq 150 back
+    0x0a00_0034, // beq 164 back
     0xe3a0_a101, // mov sl, #1073741824
     0xe38a_ac21, // orr sl, sl, #8448
     0xe58a_d014, // str sp, [sl, #20]
@@ -90,7 +90,7 @@ const KERNEL: [u32; 136] = [
     0xf108_0080, // cpsie i
     0xf10c_0080, // cpsid i
     0xe357_0006, // cmp r7, #6
-    0x0a00_0021, // beq 170 stop
+    0x0a00_0026, // beq 184 stop
     0xee1d_1f30, // mrc 15, 0, r1, cr13, cr0, {1}
     0xe261_2003, // rsb r2, r1, #3
     0xe28a_300c, // add r3, sl, #12
@@ -114,6 +114,11 @@ const KERNEL: [u32; 136] = [
     0xe085_9189, // add r9, r5, r9, lsl #3
     0xe089_9006, // add r9, r9, r6
     0xe58a_9018, // str r9, [sl, #24]
+    0xe3a0_8101, // mov r8, #1073741824
+    0xe388_8602, // orr r8, r8, #2097152
+    0xe288_8c1f, // add r8, r8, #7936
+    0xe4e8_9004, // strbt r9, [r8], #4
+    0xe4a8_9000, // strt r9, [r8], #0
     0xe59d_9000, // ldr r9, [sp]
     0xe089_9001, // add r9, r9, r1
     0xe58d_9000, // str r9, [sp]
@@ -126,7 +131,7 @@ const KERNEL: [u32; 136] = [
     0xe28d_d048, // add sp, sp, #72
     0xe1b0_f00e, // movs pc, lr
     0xf108_0080, // cpsie i: `stop`
-    0xeaff_fffd, // b 170 stop
+    0xeaff_fffd, // b 184 stop
     0xe24e_e008, // sub lr, lr, #8: `aborted`
     0xe88d_4001, // stm sp, {r0, lr}
     0xe14f_e000, // mrs lr, SPSR
@@ -168,7 +173,7 @@ const KERNEL: [u32; 136] = [
     0xe58a_c01c, // str ip, [sl, #28]
     0xf108_0080, // cpsie i
     0xf10c_0080, // cpsid i
-    0xeaff_ffcb, // b 150 back
+    0xeaff_ffcb, // b 164 back
 ];
 
 /// What both processes execute: it calls, and then reads what it may not.
@@ -193,6 +198,12 @@ const PROGRAM: [u32; 15] = [
 /// The kernel with traps in what Linux has as stubs of its vectors, and in what follows no trampolines but of CPS.
 fn rewritten() -> Rewritten {
     let mut it = Rewritten::new(&KERNEL, HANDLER_AT, 0);
+    for (number, word) in KERNEL.iter().enumerate() {
+        // STRT and STRBT.
+        if word & 0x0f30_0000 == 0x0420_0000 || word & 0x0fb0_0000 == 0x04a0_0000 {
+            it.program[number] = trap_a32(*word).expect("there is one");
+        }
+    }
     let first = ((ABORTED - RAM) / 4) as usize;
     for (number, word) in KERNEL.iter().enumerate().skip(first) {
         let status = matches!(word & 0x0fb0_0000, 0x0100_0000 | 0x0120_0000) && word & 0xf0 == 0;

@@ -28,6 +28,8 @@ pub struct Crossed {
     pub threads: u32,
     /// Reads and writes of status registers.
     pub status: u32,
+    /// STRT and STRBT.
+    pub stores_as_program: u32,
     /// Changes of the space.
     pub spaces: u32,
     /// MCR of DACR.
@@ -92,9 +94,12 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
 
     /// MRS of a status register, or MSR of SPSR, for which an SVC stands.
     fn status(&mut self, svc: u32) -> bool {
-        let Some(Original::Word(word)) = original_a32(svc).filter(|_| svc >> 28 == 0xe) else {
+        let Some(Original::Word(word)) = original_a32(svc) else {
             return false;
         };
+        if word & 0x0fa0_0000 == 0x04a0_0000 && word & 1 << 20 == 0 {
+            return self.stores_as_program(word);
+        }
         let to = (word >> 12 & 0xf) as usize;
         let value = match word & !0xf00f {
             0xe16f_0000 if to == 15 && word & 0xf <= 4 => {
@@ -116,6 +121,31 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         self.monitor.registers.general[to] = value;
         self.crossed.status += 1;
         self.done()
+    }
+
+    /// STRT or STRBT with a constant that is added.
+    fn stores_as_program(&mut self, word: u32) -> bool {
+        let [base, from] = [16, 12].map(|at| (word >> at & 0xf) as usize);
+        let bytes = if word & 1 << 22 != 0 { 1 } else { 4 };
+        let roots = self.crossing.roots;
+        let allowed = roots.user[0] != 0 && self.field(Field::DACR) == roots.domains;
+        if base > 12 || from > 12 || !allowed {
+            return false;
+        }
+        let general = &self.monitor.registers.general;
+        let (to, value) = (general[base], general[from]);
+        if !to.is_multiple_of(bytes) {
+            return false;
+        }
+        self.change_root(roots.user);
+        let done = self.reach().write(to, bytes, value).is_ok();
+        self.change_root(roots.kernel);
+        if done {
+            self.monitor.registers.general[base] = to.wrapping_add(word & 0xfff);
+            self.crossed.stores_as_program += 1;
+            self.done();
+        }
+        done
     }
 
     /// MCR of TTBR0, of CONTEXTIDR or of DACR, or MRC of what is on the page.

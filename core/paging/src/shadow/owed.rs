@@ -1,8 +1,5 @@
 //! What a call leaves to its caller: TLB maintenance, and work that is not finished.
 
-#[cfg(doc)]
-use super::doorbells::Doorbells;
-
 /// What has to be invalidated in the TLB of the CPU that the vCPU was entered on last, before the
 /// guest runs again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +20,7 @@ pub enum Owed {
         /// A virtual address in what was mapped; its low twelve bits mean nothing.
         at: u32,
     },
-    /// As [`Self::PageEverywhere`], for the pages of [`Doorbells`].
+    /// As [`Self::PageEverywhere`], for pages at equal distances ([`Doorbells`](super::Doorbells)).
     #[allow(missing_docs)] // as there
     PagesEverywhere { first: u32, step: u8, count: u16 },
     /// All entries (TLBIALL).

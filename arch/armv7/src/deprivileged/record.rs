@@ -1,0 +1,78 @@
+//! What the window has for each pCPU.
+
+use hanok_deprivileged::{Crossing, KnownSpace, KnownSpaces, SETS};
+use hanok_paging::shadow::AsidPool;
+use hanok_types::PAGE_SIZE;
+
+/// How many pages the records have.
+pub const RECORD_PAGES: u64 = 3;
+/// The ASID of the hypervisor's own translation. ASID 0 is in use between two translations.
+pub const OWN_ASID: u8 = 255;
+/// The bytes from one record to the next, one for each CPU of a GICv2.
+pub const STRIDE: u64 = 0x600;
+
+/// The registers of a guest in User mode, as they are stored and loaded.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct UserRegisters {
+    /// R0 to R14.
+    pub general: [u32; 15],
+    /// The return address of the exception; at an entry, where the guest goes on.
+    pub pc: u32,
+    /// CPSR.
+    pub psr: u32,
+}
+
+impl UserRegisters {
+    /// Takes over R0 to R14, by single words: the compiler's function for a copy takes four times as many instructions.
+    pub fn set_general(&mut self, general: &[u32; 15]) {
+        let [r0, r1, r2, r3, r4, r5, r6, r7, rest @ ..] = *general;
+        let [r8, r9, r10, r11, r12, r13, r14] = rest;
+        self.general = [
+            r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, r13, r14,
+        ];
+    }
+}
+
+/// One pCPU's record.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Record {
+    /// The guest's registers.
+    pub guest: UserRegisters,
+    /// TTBR0 of the hypervisor's own translation.
+    pub own_table: u32,
+    /// TTBR0 of the guest.
+    pub guest_table: u32,
+    /// CONTEXTIDR of the guest: its ASID.
+    pub guest_asid: u32,
+    /// The top of the pCPU's stack.
+    pub stack: u32,
+    /// The function that handles exits.
+    pub handler: u32,
+    /// The vectors for the hypervisor's own faults.
+    pub faults: u32,
+    /// Which of them is taken.
+    pub fault: u32,
+    /// The A32 word that was undefined, or an SVC.
+    pub word: u32,
+    /// Of use to the window's code alone.
+    pub spare: u32,
+    /// SP of Supervisor mode behind an exception return, of use to the window's code alone.
+    pub target_sp: u32,
+    /// Where the virtual CPU's page is in the window.
+    pub page: u32,
+    /// How the guest crosses.
+    pub crossing: Crossing,
+    /// The spaces between which it may change.
+    pub known: KnownSpaces,
+    /// The bits of CNTKCTL that let the guest read counters that are the CPU's own: PL0VCTEN and PL0PCTEN.
+    pub counters: u32,
+    /// The ASIDs of this CPU.
+    pub asids: AsidPool,
+}
+
+const _: () =
+    assert!(size_of::<Record>() as u64 <= STRIDE && 8 * STRIDE <= RECORD_PAGES * PAGE_SIZE);
+// The window's code finds a set by the lowest four bits of CONTEXTIDR, in steps of two entries of eight words.
+const _: () = assert!(SETS == 16 && size_of::<KnownSpace>() == 32);

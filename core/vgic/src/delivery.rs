@@ -106,10 +106,9 @@ impl Vgic {
     pub fn fold(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> VcpuSet {
         let index = vcpu.index();
         for slot in bits(self.cpu(index).map_or(0, |cpu| cpu.used)) {
-            if self.is_asked(index, slot as usize) {
+            let Some(read) = self.fold_unasked(index, slot as usize, lrs) else {
                 continue;
-            }
-            let read = self.fold_slot(index, slot as usize, lrs);
+            };
             if !read.is_valid() {
                 // Emptying the list register withdraws the report of this end, and nothing else would
                 // say that there is room for interrupts that wait.
@@ -235,15 +234,6 @@ impl Vgic {
         bank.latch >> bit & 1 != 0
     }
 
-    /// Whether the guest's writes are to change the list register.
-    #[inline(never)]
-    fn is_asked(&self, cpu: usize, slot: usize) -> bool {
-        let id = self.cpus[cpu].lr[slot % MAX_LRS].virtual_id();
-        let word = id as usize / 32;
-        self.bank(InterruptPlace { cpu, word })
-            .is_some_and(|bank| bank.is_asked(1 << (id % 32)))
-    }
-
     pub(crate) fn is_acknowledged(&self, cpu: usize, slot: usize) -> bool {
         let (bank, bit) = self.listed(cpu, self.shadow(cpu, slot));
         (bank.active & !bank.forced) >> bit & 1 != 0
@@ -310,6 +300,27 @@ impl Vgic {
         let released = bank.released != 0;
         self.any_released |= released;
         folded
+    }
+
+    /// As [`Self::fold_slot`], if the guest's writes are not to change the list register: else `None`, and nothing is done.
+    #[inline(always)]
+    fn fold_unasked(&mut self, cpu: usize, slot: usize, lrs: &impl ListRegisters) -> Option<Lr> {
+        let state = &mut self.cpus[cpu];
+        let shadow = &mut state.lr[slot % MAX_LRS];
+        let (word, bit) = (shadow.virtual_id() / 32, shadow.virtual_id() % 32);
+        let bank = match word {
+            0 => &mut state.private,
+            word => &mut self.spis[(word as usize - 1) % SPI_BANKS],
+        };
+        if bank.is_asked(1 << bit) {
+            return None;
+        }
+        let read = Lr::from_bits(lrs.read(slot));
+        shadow.set_state(read.state());
+        let folded = *shadow;
+        bank.fold(bit, folded);
+        self.any_released |= bank.released != 0;
+        Some(folded)
     }
 
     /// Moves the interrupts that the guest has ended from their list registers, which are empty now, back to

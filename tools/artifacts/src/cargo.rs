@@ -17,12 +17,14 @@ pub const TARGET: &str = "aarch64-unknown-none-softfloat";
 /// The target of 32-bit programs.
 pub const TARGET_32: &str = "armv7a-none-eabi";
 const HYPERVISOR: &str = "hanok-hypervisor";
-/// The crates that long exits run through. T32 saves enough space to build them for speed.
-const T32_FOR_SPEED: [&str; 4] = [
+/// The crates that long exits run through: T32 saves enough space to build them for speed. And one that they do not.
+const T32_LEVELS: [&str; 6] = [
     "--config",
     "profile.release.package.hanok-vgic.opt-level=3",
     "--config",
     "profile.release.package.hanok-armv7.opt-level=2",
+    "--config",
+    "profile.release.package.hanok-sched.opt-level='z'",
 ];
 /// Makes the compiler emit T32 for [`TARGET_32`], in cargo's environment. Only the hypervisor is
 /// built in this way: it has a size limit, and shares no crate's code with a guest.
@@ -120,7 +122,7 @@ pub fn variant_of(
     build_args(&mut build, HYPERVISOR, target);
     if architecture == Architecture::Arm {
         let (name, value) = T32;
-        build.env(name, value).args(T32_FOR_SPEED);
+        build.env(name, value).args(T32_LEVELS);
     }
     variant.asked_of(&mut build, root);
     process::run(&mut build)?;

@@ -7,7 +7,8 @@ use crate::pages::{ALIAS, LEAVES, leaf, mmu_on, with_pages};
 use crate::random::image::Code;
 
 const CODE: u32 = RAM + 0x1000;
-const PAGES: u32 = 40;
+/// More than are invalidated one by one.
+const PAGES: u32 = 64;
 
 /// Reads all pages, turns their order round, invalidates `from` to `to` of them by this operation, and reads all again, which
 /// leaves in R5 what tells their order. Answers the code and where it ends.
@@ -67,7 +68,16 @@ fn exceptions(operation: u32, from: u32, to: u32) -> u64 {
 fn pages_are_invalidated_some_at_a_time() {
     // TLBIMVA, TLBIMVAA, and their inner shareable forms.
     for operation in [0xee08_0f37, 0xee08_0f77, 0xee08_0f33, 0xee08_0f73] {
-        for (from, to) in [(0, 1), (0, 2), (3, 12), (0, 10), (0, PAGES), (7, 39)] {
+        for (from, to) in [
+            (0, 1),
+            (0, 2),
+            (3, 12),
+            (0, 10),
+            (0, 40),
+            (7, 39),
+            (0, PAGES),
+            (3, 61),
+        ] {
             exceptions(operation, from, to);
         }
         let few = exceptions(operation, 0, PAGES) - exceptions(operation, 0, 1);

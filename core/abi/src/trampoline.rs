@@ -104,14 +104,13 @@ impl Field {
     /// All fields that show the virtual CPU: those but [`Self::SCRATCH`].
     pub fn all() -> impl Iterator<Item = Self> {
         (0..Self::FPEXC.0 / 4 + 1)
-            .map(|word| Self(4 * word))
+            .map(Self::of_word)
             .chain([Self::MASK])
     }
 
-    /// The field in the word before it; the first one has itself.
-    #[must_use]
-    pub const fn before(self) -> Self {
-        Self(self.0.saturating_sub(4))
+    /// The field in this word of the page.
+    pub const fn of_word(word: u16) -> Self {
+        Self(4 * word)
     }
 
     /// The offset from the start of the page, in bytes.

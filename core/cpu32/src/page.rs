@@ -61,10 +61,15 @@ impl VirtualCpu {
         Domains::Changed
     }
 
-    /// How often one of the registers has changed that fields are copies of, modulo 2^32: as long as it is the same, all
-    /// fields but [`Field::PSR`], [`Field::SPSR`] and [`Field::MASK`] have the values that they had.
+    /// Where the page may have other values than [`Self::page_word`], by a bit for each pair of words from its start, since
+    /// [`Self::set_page_changes`]. [`Field::PSR`], [`Field::SPSR`] and [`Field::MASK`] may have other values anyhow.
     pub const fn page_changes(&self) -> u32 {
         self.system.changes()
+    }
+
+    /// Takes this for [`Self::page_changes`].
+    pub const fn set_page_changes(&mut self, changes: u32) {
+        self.system.set_changes(changes);
     }
 
     /// Takes over a store of `value` to [`Field::MASK`] that a closed doorbell has refused.
@@ -93,3 +98,16 @@ const fn copied(field: Field) -> Option<SystemRegister> {
         _ => return None,
     })
 }
+
+/// The pair of words of the page that has a copy of each register: one bit, or none if it has no copy.
+pub(crate) const PAIRS: [u32; SystemRegister::ALL.len()] = {
+    let mut pairs = [0; _];
+    let mut word = 0;
+    while word <= Field::FPEXC.offset() / 4 {
+        if let Some(register) = copied(Field::of_word(word as u16)) {
+            pairs[register as usize] = 1 << (word / 2);
+        }
+        word += 1;
+    }
+    pairs
+};

@@ -2,6 +2,7 @@
 
 use crate::name::Name;
 use crate::outcome::{MmuOperation, Outcome, RegimeChange};
+use crate::page::PAIRS;
 
 /// The bits of SCTLR (DDI 0406C, B4.1, SCTLR).
 pub mod sctlr {
@@ -163,7 +164,7 @@ impl SystemRegister {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemRegisters {
     values: [u32; COUNT],
-    /// Counts changes.
+    /// Where the virtual CPU's page has copies of what has changed: a bit for each pair of its words.
     changes: u32,
 }
 
@@ -203,13 +204,18 @@ impl SystemRegisters {
             && *place != value
         {
             *place = value;
-            self.changes = self.changes.wrapping_add(1);
+            self.changes |= PAIRS[register as usize];
         }
     }
 
-    /// How many changes there have been, modulo 2^32.
+    /// The pairs of words of the virtual CPU's page of which [`Self::set`] has changed the originals: a bit for each.
     pub(crate) const fn changes(&self) -> u32 {
         self.changes
+    }
+
+    /// Takes this for what has changed.
+    pub(crate) const fn set_changes(&mut self, changes: u32) {
+        self.changes = changes;
     }
 
     /// Writes the value as a guest does.

@@ -1,7 +1,24 @@
 //! The guest's memory on the board.
 
 use hanok_hal::AccessError;
-use hanok_types::{Hpa, Ipa};
+use hanok_types::{Hpa, Ipa, Span};
+
+/// RAM that the guest may write, and whose pages follow each other in the host, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// The guest's addresses.
+    pub span: Span<Ipa>,
+    /// The first address on the board.
+    pub host: Hpa,
+}
+
+impl Stretch {
+    /// The frame of the page at `at`, if it is in there.
+    pub fn frame(&self, at: Ipa) -> Option<Hpa> {
+        let offset = self.span.offset_of(at)?;
+        Some(Hpa::new(self.host.get() + offset))
+    }
+}
 
 /// A VM's memory, and the caches over it.
 pub trait Host {
@@ -29,6 +46,11 @@ pub trait Host {
     fn frame(&self, at: Ipa) -> Result<Hpa, AccessError>;
     /// The frames behind the megabyte at `at`, if it is all RAM, contiguous and aligned to a megabyte.
     fn section(&self, at: Ipa) -> Option<Hpa>;
+    /// The stretch around `at`, if no page of it is ever taken.
+    fn stretch(&self, at: Ipa) -> Option<Stretch> {
+        let _ = at;
+        None
+    }
     /// Whether the guest may write the memory at `at`.
     fn is_writable(&self, at: Ipa) -> bool;
     /// Interrupts the vCPU with this number, if its guest runs.

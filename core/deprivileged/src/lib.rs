@@ -59,7 +59,7 @@ mod window;
 pub use answer::{Answer, Device, Stopped, Trap};
 pub use code::{Code, CodePage, CodePages};
 pub use crossing::{Crossing, ThreadRegisters};
-pub use host::Host;
+pub use host::{Host, Stretch};
 pub use monitor::{Monitor, Ready};
 pub use siblings::{Member, Seat};
 pub use slot::Slot;

@@ -21,8 +21,8 @@ pub(crate) struct PageState {
     pub at: Option<u32>,
     /// Whether an interrupt waits that is masked.
     pub closed: bool,
-    /// The virtual CPU's count of changes when all fields were written; `None` if they were not.
-    pub shown: Option<u32>,
+    /// Whether it has been written at all.
+    pub shown: bool,
 }
 
 impl PageState {
@@ -33,7 +33,7 @@ impl PageState {
             triples: 0,
             at: None,
             closed: false,
-            shown: None,
+            shown: false,
         }
     }
 

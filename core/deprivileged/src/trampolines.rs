@@ -46,7 +46,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     pub fn left(&mut self, thread: ThreadRegisters, crossing: &Crossing) {
         self.member.leave();
         self.cpu.set_tpidruro(thread.ro);
-        let shown = self.page.shown == Some(self.cpu.page_changes());
+        let changes = self.cpu.page_changes();
         self.take_crossing(crossing);
         if self.uses_page() {
             let (memory, frame) = (self.shadow.memory(), self.page.frame);
@@ -56,10 +56,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         } else {
             self.cpu.set_tpidrurw(thread.rw);
         }
-        if shown {
-            // What has changed now is there already, or is written before the kernel is entered.
-            self.page.shown = Some(self.cpu.page_changes());
-        }
+        // What has changed now is there already, or is written before the kernel is entered.
+        self.cpu.set_page_changes(changes);
     }
 
     /// What TPIDRURW is to hold while the guest runs.
@@ -77,30 +75,34 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         if self.page.triples == 0 {
             return;
         }
-        let changes = self.cpu.page_changes();
-        if self.page.shown != Some(changes) {
-            self.page.shown = Some(changes);
-            Field::all().for_each(|field| self.show_pair(field));
-        } else if self.uses_page() {
+        let mut changes = self.cpu.page_changes();
+        if !core::mem::replace(&mut self.page.shown, true) {
+            changes = ALL;
+        }
+        if self.uses_page() {
             // Crossings write these.
-            self.show_pair(Field::SPSR);
-            self.show_pair(Field::TPIDRURW);
-            self.show_pair(Field::MASK);
+            changes |= CROSSED;
+            self.show_pair(MASK);
+        }
+        self.cpu.set_page_changes(0);
+        for pair in 0..PAIRS {
+            if changes >> pair & 1 != 0 {
+                self.show_pair(pair);
+            }
         }
     }
 
-    /// Writes the field and the one before it if it is the upper word of a pair, or is alone.
-    fn show_pair(&mut self, field: Field) {
-        let value = |field: Field| u64::from(self.cpu.page_word(&self.registers, field));
-        let both = match (pair(field), field) {
-            ((_, true), _) => value(field.before()) | value(field) << u32::BITS,
-            (_, Field::MASK) => value(field),
-            _ => return,
-        };
-        let (index, _) = pair(field);
-        self.shadow
-            .memory_mut()
-            .write_unseen(self.page.frame, index, both);
+    /// Writes a pair of words.
+    fn show_pair(&mut self, pair: u16) {
+        let [lower, upper] = [2 * pair, 2 * pair + 1].map(|word| {
+            let field = Field::of_word(word);
+            u64::from(self.cpu.page_word(&self.registers, field))
+        });
+        self.shadow.memory_mut().write_unseen(
+            self.page.frame,
+            pair.into(),
+            lower | upper << u32::BITS,
+        );
     }
 
     /// Finds out whether the kernel has trampolines.
@@ -231,15 +233,24 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 }
 
+/// The pairs of words from the start of the page that have fields; those in which crossings write; and the one of
+/// [`Field::MASK`].
+const PAIRS: u16 = pair(Field::FPEXC).0 + 1;
+const ALL: u32 = (1 << PAIRS) - 1;
+const CROSSED: u32 = 1 << pair(Field::SPSR).0 | 1 << pair(Field::TPIDRURW).0;
+const MASK: u16 = pair(Field::MASK).0;
+// They have all other fields, and not what is the guest's alone.
+const _: () = assert!(pair(Field::PSR).0 == pair(Field::SPSR).0 && pair(Field::SCRATCH).0 >= PAIRS);
+
 /// A field of the page in `frame`.
 fn page_word(memory: &impl TableMemory, frame: Hpa, field: Field) -> u32 {
     let (pair, upper) = pair(field);
-    let both = memory.read(frame, pair);
+    let both = memory.read(frame, pair.into());
     (if upper { both >> u32::BITS } else { both }) as u32
 }
 
 /// Where a field is: the number of its pair of words, and whether it is the upper one.
-const fn pair(field: Field) -> (usize, bool) {
-    let word = field.offset() as usize / 4;
+const fn pair(field: Field) -> (u16, bool) {
+    let word = field.offset() as u16 / 4;
     (word / 2, !word.is_multiple_of(2))
 }

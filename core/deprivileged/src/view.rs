@@ -1,12 +1,12 @@
 //! The memory as shadow tables are to show it.
 
 use crate::code::{Alias, Code, Executability};
-use crate::host::Host;
+use crate::host::{Host, Stretch};
 use crate::page::CpuPage;
 use core::cell::Cell;
 use hanok_hal::AccessError;
 use hanok_paging::shadow::{FrameKind, HostFrame, HostMemory};
-use hanok_types::{Address, GuestPage, Ipa, PAGE_SIZE};
+use hanok_types::{Address, GuestPage, Hpa, Ipa, PAGE_SIZE};
 
 /// Which pages the kernel may execute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub(crate) struct View<'a, H> {
     pub page: Option<CpuPage>,
     /// An absent page that was in the way.
     pub absent: Cell<Option<GuestPage>>,
+    /// The stretch of memory that was asked for last.
+    stretch: Cell<Option<Stretch>>,
 }
 
 impl<'a, H: Host> View<'a, H> {
@@ -39,6 +41,7 @@ impl<'a, H: Host> View<'a, H> {
             executable,
             page: None,
             absent: Cell::new(None),
+            stretch: Cell::new(None),
         }
     }
 
@@ -68,12 +71,28 @@ impl<'a, H: Host> View<'a, H> {
         found.ok()
     }
 
-    fn kind(&self, at: Ipa) -> FrameKind {
+    /// The frame of a page, and whether the guest may write it.
+    fn frame(&self, at: Ipa) -> Option<(Hpa, bool)> {
+        let mut stretch = self.stretch.get();
+        if stretch.and_then(|stretch| stretch.frame(at)).is_none() {
+            stretch = self.host.stretch(at);
+            self.stretch.set(stretch);
+        }
+        match stretch.and_then(|stretch| stretch.frame(at)) {
+            Some(frame) => Some((frame, true)),
+            None => {
+                let frame = self.noted(self.host.frame(at))?;
+                Some((frame, self.host.is_writable(at)))
+            }
+        }
+    }
+
+    fn kind(&self, at: Ipa, writable: bool) -> FrameKind {
         let Some(page) = GuestPage::of(at) else {
             return FrameKind::Sealed;
         };
         match (self.code.executability(page), self.executable) {
-            (Executability::Unknown, _) if self.host.is_writable(at) => FrameKind::Plain,
+            (Executability::Unknown, _) if writable => FrameKind::Plain,
             (Executability::Sound, Executable::Sound) => FrameKind::Code,
             (Executability::Doubtful, Executable::Only(only)) if only == page => FrameKind::Code,
             _ => FrameKind::Sealed,
@@ -94,10 +113,10 @@ impl<H: Host> HostMemory for View<'_, H> {
         if let Some(alias) = self.alias(at) {
             return Some(alias);
         }
-        let frame = self.noted(self.host.frame(at))?;
+        let (frame, writable) = self.frame(at)?;
         Some(HostFrame {
             at: frame,
-            kind: self.kind(at),
+            kind: self.kind(at, writable),
         })
     }
 

@@ -6,7 +6,8 @@ use crate::maintain;
 use hanok_arm_common::bulk;
 use hanok_arm_common::sysreg::{dsb_ish, isb};
 use hanok_hal::{AccessError, GuestMemory};
-use hanok_memory::{Page, RegionKind};
+use hanok_deprivileged::Stretch;
+use hanok_memory::{Page, Region, RegionKind};
 use hanok_pcpu::{Board, VmUnit};
 use hanok_types::{Address, Hpa, Ipa, PAGE_SIZE, Span, VcpuId};
 
@@ -103,6 +104,12 @@ impl hanok_deprivileged::Host for GuestHost {
             return None;
         };
         (whole && here.is_aligned(SECTION)).then_some(here)
+    }
+
+    fn stretch(&self, at: Ipa) -> Option<Stretch> {
+        let space = self.unit.memory.lock();
+        let Region { span, host, kind } = *space.region_of(at)?;
+        (kind == RegionKind::Ram && space.is_fixed()).then_some(Stretch { span, host })
     }
 
     fn is_writable(&self, at: Ipa) -> bool {

@@ -1,9 +1,9 @@
 //! The guest's memory on the board: what is in it, and what the guest wrote there.
 
-use hanok_deprivileged::{Host, Member, Seat};
+use hanok_deprivileged::{Host, Member, Seat, Stretch};
 use hanok_hal::fake::FakeTableMemory;
 use hanok_hal::{AccessError, TableMemory};
-use hanok_types::{Address, GuestPage, Hpa, Ipa, PAGE_SIZE};
+use hanok_types::{Address, GuestPage, Hpa, Ipa, PAGE_SIZE, Span};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -169,6 +169,15 @@ impl Host for Board {
     fn section(&self, at: Ipa) -> Option<Hpa> {
         let whole = self.sections && self.absent.borrow().is_empty() && is_writable(at.get());
         whole.then(|| self.frame(at).expect("RAM"))
+    }
+
+    fn stretch(&self, at: Ipa) -> Option<Stretch> {
+        let span = Span::new(Ipa::new(RAM.into()), RAM_BYTES.into())?;
+        let whole = self.sections && self.absent.borrow().is_empty() && span.contains(at);
+        whole.then_some(Stretch {
+            span,
+            host: Hpa::new(HOST_RAM),
+        })
     }
 
     fn is_writable(&self, at: Ipa) -> bool {

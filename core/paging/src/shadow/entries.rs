@@ -144,8 +144,14 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         owed.and(self.put_second(root, table, leaf))
     }
 
+    /// Notes all about a leaf but its frame, where there is a table for it.
+    pub(super) fn join(&mut self, root: usize, leaf: &Leaf) {
+        let (_table, _nothing) = self.table_for(root, leaf);
+        self.roots[root].doorbells |= leaf.doorbell;
+    }
+
     /// Maps a page by a table of a root that notes all about the leaf but its frame.
-    pub(super) fn put_second(&mut self, root: usize, table: usize, leaf: &Leaf) -> Owed {
+    fn put_second(&mut self, root: usize, table: usize, leaf: &Leaf) -> Owed {
         self.roots[root].doorbells |= leaf.doorbell;
         let (address, index) = (self.tables.address(table), second_index(leaf.at));
         let page = leaf.attributes.small_page(leaf.frame.get()).into_bits();

@@ -5,13 +5,14 @@ use super::host::{FrameKind, HostFrame, HostMemory};
 use super::origin::Origin;
 use super::owed::{Owed, Progress};
 use super::roots::GuestSpace;
-use super::{Shadow, first_index, second_index};
+use super::tables::frame_bit;
+use super::{Shadow, first_index, frame_number, second_index};
 use crate::short::{
     Access, AccessKind, Attributes, GuestMapping, MappingSize, MemoryType, Rights, ShortFault,
     WalkError, Words,
 };
 use hanok_hal::TableMemory;
-use hanok_types::{Address, Ipa, PAGE_SIZE};
+use hanok_types::{Address, Hpa, Ipa, PAGE_SIZE};
 
 /// The bytes of a section.
 const SECTION: u64 = 1 << 20;
@@ -123,17 +124,11 @@ impl<H: HostMemory> Abort<'_, H> {
         Some(words.map(|word| self.space.regime.loaded(word)))
     }
 
-    /// The entry for a page beside the one of the access, which leads to `mapping`, if one is to be made. `descriptor` is the
-    /// page's; `None` if it is the same.
-    fn neighbour(&self, at: u32, mapping: &GuestMapping, descriptor: Option<u32>) -> Option<Leaf> {
+    /// What is to be made for a page beside one that has been made. `descriptor` is the page's; `None` if both have the same.
+    fn neighbour(&self, at: u32, beside: &Made, descriptor: Option<u32>) -> Option<Neighbour> {
         const ATTRIBUTES: u32 = 0xfff;
         let kind = AccessKind::Read;
-        let access = Access {
-            address: at,
-            kind,
-            ..self.access
-        };
-        let mut mapping = *mapping;
+        let mut mapping = *beside.mapping;
         match descriptor {
             None => {
                 let base = mapping.output.get() & !(SECTION - 1);
@@ -147,10 +142,38 @@ impl<H: HostMemory> Abort<'_, H> {
             {
                 mapping.output = Ipa::new((word & !ATTRIBUTES).into());
             }
-            Some(_) => mapping = self.walk(&access).ok()?,
+            Some(_) => {
+                let access = Access {
+                    address: at,
+                    kind,
+                    ..self.access
+                };
+                mapping = self.walk(&access).ok()?;
+                let leaf = self.leaf(at, kind, &mapping, self.page(&mapping)?)?;
+                return Some(Neighbour::Other(leaf));
+            }
         }
-        self.leaf(at, kind, &mapping, self.page(&mapping)?)
+        let frame = self.page(&mapping)?;
+        // Whoever may do what the access did may read.
+        if frame.kind == beside.kind && frame.kind != FrameKind::Doorbell {
+            return Some(Neighbour::Alike(frame.at));
+        }
+        self.leaf(at, kind, &mapping, frame).map(Neighbour::Other)
     }
+}
+
+/// A page that has been mapped.
+struct Made<'a> {
+    mapping: &'a GuestMapping,
+    leaf: &'a Leaf,
+    kind: FrameKind,
+}
+
+/// A page beside it.
+enum Neighbour {
+    /// It differs in its frame alone.
+    Alike(Hpa),
+    Other(Leaf),
 }
 
 /// The bits of an entry for User mode: AP 0b011, or 0b111 if it is not writable. Whoever may write
@@ -241,7 +264,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         } else {
             let owed = self.put_page(holder, &leaf);
             if neighbours != Neighbours::None {
-                self.fill_neighbours(holder, abort, (mapping, &leaf), neighbours);
+                let made = Made {
+                    mapping,
+                    leaf: &leaf,
+                    kind: frame.kind,
+                };
+                self.fill_neighbours(holder, abort, &made, neighbours);
             }
             owed
         };
@@ -251,35 +279,58 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         Filled::Made(owed)
     }
 
-    /// Maps pages around the access, which leads to a mapping by a leaf, that are not mapped yet, all by the same table. Nothing is owed
-    /// for them, as no TLB holds what is not there.
+    /// Maps pages around one that has been made that are not mapped yet, all by the same table. Nothing is owed
+    /// for them, as no TLB holds what is not there; and if a walk does not see one at once, there is another abort.
     fn fill_neighbours<H: HostMemory>(
         &mut self,
         holder: usize,
         abort: &Abort<H>,
-        (mapping, beside): (&GuestMapping, &Leaf),
+        made: &Made,
         neighbours: Neighbours,
     ) {
         let address = abort.access.address;
         let Entry::Table(table, _) = self.entry(holder, first_index(address)) else {
             return;
         };
-        let descriptors = abort.descriptors(mapping);
+        let descriptors = abort.descriptors(made.mapping);
+        let at_table = self.tables.address(table);
+        let alike = made.leaf.attributes.small_page(0).into_bits();
         let first = second_index(address) & !(neighbours.pages() - 1);
-        for page in first..first + neighbours.pages() {
-            let at = address & !0xf_ffff | (page as u32) << 12;
-            let descriptor = descriptors.as_ref().map(|all| all[page % all.len()]);
-            if self.memory.word(self.tables.address(table), page) == 0
-                && let Some(leaf) = abort.neighbour(at, mapping, descriptor)
-                && (leaf.origin.global || holder >= Self::COMMON)
-            {
-                let alike = leaf.origin == beside.origin && leaf.source == beside.source;
-                let _nothing = if alike {
-                    self.put_second(holder, table, &leaf)
-                } else {
-                    self.put_page(holder, &leaf)
+        let (mut number, mut frames) = (0, 0);
+        for pair in first / 2..(first + neighbours.pages()) / 2 {
+            let before = self.memory.pair(at_table, pair);
+            let mut after = before;
+            for (half, word) in after.iter_mut().enumerate() {
+                if *word != 0 {
+                    continue;
+                }
+                let page = 2 * pair + half;
+                let at = address & !0xf_ffff | (page as u32) << 12;
+                let descriptor = descriptors.as_ref().map(|all| all[page % all.len()]);
+                let frame = match abort.neighbour(at, made, descriptor) {
+                    Some(Neighbour::Alike(frame)) => {
+                        *word = alike | frame.get() as u32;
+                        frame
+                    }
+                    Some(Neighbour::Other(leaf))
+                        if leaf.origin.global || holder >= Self::COMMON =>
+                    {
+                        self.join(holder, &leaf);
+                        let frame = leaf.frame.get();
+                        *word = leaf.attributes.small_page(frame).into_bits();
+                        leaf.frame
+                    }
+                    _ => continue,
                 };
+                number += 1;
+                frames |= frame_bit(frame_number(frame));
+            }
+            if after != before {
+                self.memory.set_pair_unseen(at_table, pair, after);
             }
         }
+        let state = self.tables.get_mut(table);
+        state.live += number;
+        state.frames |= frames;
     }
 }

@@ -15,6 +15,10 @@ pub(crate) trait Words {
     fn word(&self, table: Hpa, index: usize) -> u32;
     /// Sets descriptor `index` of the table at `table`, and makes it visible to walkers.
     fn set_word(&mut self, table: Hpa, index: usize, descriptor: u32);
+    /// Descriptors `2 * number` and the next of the table at `table`.
+    fn pair(&self, table: Hpa, number: usize) -> [u32; 2];
+    /// Sets both of a pair. Walkers may not see that at once.
+    fn set_pair_unseen(&mut self, table: Hpa, number: usize, descriptors: [u32; 2]);
     /// Clears all descriptors of a table that no walker can reach.
     fn clear_unseen(&mut self, table: Hpa, entries: usize);
 }
@@ -59,6 +63,18 @@ impl<M: TableMemory> Words for M {
             Half::Upper => [both as u32, descriptor],
         };
         self.write(page, pair, u64::from(upper) << u32::BITS | u64::from(lower));
+    }
+
+    fn pair(&self, table: Hpa, number: usize) -> [u32; 2] {
+        let (page, first, _) = place(table, 0);
+        let both = self.read(page, first + number);
+        [both as u32, (both >> u32::BITS) as u32]
+    }
+
+    fn set_pair_unseen(&mut self, table: Hpa, number: usize, [lower, upper]: [u32; 2]) {
+        let (page, first, _) = place(table, 0);
+        let both = u64::from(upper) << u32::BITS | u64::from(lower);
+        self.write_unseen(page, first + number, both);
     }
 
     fn clear_unseen(&mut self, table: Hpa, entries: usize) {

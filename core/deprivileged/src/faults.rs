@@ -19,8 +19,17 @@ use hanok_paging::short::{
 use hanok_types::{Address, GuestPage, Ipa, PAGE_SIZE};
 
 /// FS of IFSR and DFSR: bits 10 and 3 to 0 (DDI 0406C, B4.1, DFSR).
-const fn status(register: u32) -> u32 {
+pub(crate) const fn status(register: u32) -> u32 {
     register >> 6 & 0x10 | register & 0xf
+}
+
+/// Whether it was a store, by DFSR.
+pub(crate) const fn data_kind(register: u32) -> AccessKind {
+    if register & WRITE != 0 {
+        AccessKind::Write
+    } else {
+        AccessKind::Read
+    }
 }
 
 const ALIGNMENT: u32 = 0b0_0001;
@@ -85,12 +94,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             }
             _ => {}
         }
-        let kind = if write {
-            AccessKind::Write
-        } else {
-            AccessKind::Read
-        };
-        let (filled, absent) = self.fill(address, kind, code, host);
+        let (filled, absent) = self.fill_or_found(address, data_kind(register), code, host);
         if let Some(page) = absent {
             return Answer::Page(page);
         }
@@ -148,7 +152,22 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         Answer::Resume
     }
 
-    fn fill(
+    /// As [`Self::fill`], if that has not just been done.
+    fn fill_or_found(
+        &mut self,
+        address: u32,
+        kind: AccessKind,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> (Filled, Option<GuestPage>) {
+        match self.found.take() {
+            Some(found) => found,
+            None => self.fill(address, kind, code, host),
+        }
+    }
+
+    /// Makes an entry for an access, if there can be one, and says whether an absent page is in the way.
+    pub(crate) fn fill(
         &mut self,
         address: u32,
         kind: AccessKind,
@@ -419,7 +438,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         if own && self.cpu.mode().is_privileged() && self.go_on(code, host) {
             return Answer::Resume;
         }
-        let (filled, absent) = self.fill(address, AccessKind::Execute, code, host);
+        let (filled, absent) = self.fill_or_found(address, AccessKind::Execute, code, host);
         if let Some(page) = absent {
             return Answer::Page(page);
         }

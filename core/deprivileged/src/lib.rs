@@ -36,6 +36,7 @@
 
 mod access;
 mod answer;
+mod at_once;
 mod code;
 mod confinement;
 mod crossing;
@@ -57,6 +58,7 @@ mod view;
 mod window;
 
 pub use answer::{Answer, Device, Stopped, Trap};
+pub use at_once::AtOnce;
 pub use code::{Code, CodePage, CodePages};
 pub use crossing::{Crossing, ThreadRegisters};
 pub use host::{Host, Stretch};

@@ -16,7 +16,7 @@ use hanok_cpu32::{
 use hanok_decode::Psr;
 use hanok_hal::{AccessError, Mutex, TableMemory};
 use hanok_paging::shadow::{
-    AsidPool, Forgetting, FrameLoss, GuestSpace, HardwareRoot, Invalidation, Owed, Progress, Shadow,
+    AsidPool, Filled, Forgetting, FrameLoss, GuestSpace, HardwareRoot, Invalidation, Owed, Progress, Shadow,
 };
 use hanok_paging::short::ShortRegime;
 use hanok_types::{GuestPage, Hpa};
@@ -43,6 +43,8 @@ pub struct Monitor<M, const ROOTS: usize, const TABLES: usize> {
     pub(crate) settled: (u32, Psr),
     /// What has to be invalidated in the TLB before the guest is entered.
     pub(crate) owed: Owed,
+    /// What was found for the abort that comes to [`Self::serve`], if that is known.
+    pub(crate) found: Option<(Filled, Option<GuestPage>)>,
     /// The address of the last data abort, for an external abort that the core answers.
     pub fault_address: u32,
     /// The A32 word at the PC of the exception that comes to [`Self::serve`], if the backend has fetched it.
@@ -89,6 +91,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             open: None,
             settled: (0, Psr::new()),
             owed: Owed::Nothing,
+            found: None,
             fault_address: 0,
             fetched: None,
             decoded: Decoded::new(),
@@ -146,7 +149,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             }
             Trap::DataAbort { status, address } => self.data_abort(status, address, code, host),
         };
-        self.fetched = None;
+        (self.fetched, self.found) = (None, None);
         self.settle(code);
         answer
     }

@@ -45,6 +45,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     /// `thread`. To be called once after each exit, before anything else.
     pub fn left(&mut self, thread: ThreadRegisters, crossing: &Crossing) {
         self.member.leave();
+        self.take_over(thread, crossing);
+    }
+
+    /// Takes over what the guest did by itself.
+    pub(crate) fn take_over(&mut self, thread: ThreadRegisters, crossing: &Crossing) {
         self.cpu.set_tpidruro(thread.ro);
         let changes = self.cpu.page_changes();
         self.take_crossing(crossing);

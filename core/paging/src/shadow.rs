@@ -155,6 +155,8 @@ pub struct Shadow<M, const ROOTS: usize, const TABLES: usize> {
     pool: u8,
     /// The roots of which [`Self::know`] still holds: a bit for each.
     known: u64,
+    /// The root for which an entry was made last.
+    filled: usize,
 }
 
 /// The frames of a [`Shadow`]: in blocks of 4, but for those of the second-level tables.
@@ -191,6 +193,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             latest: [None; 3],
             pool: 0,
             known: 0,
+            filled: 0,
         })
     }
 
@@ -302,6 +305,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// Whether all roots of a set are as they were when they were made known.
     pub fn knows(&self, roots: u64) -> bool {
         self.known & roots == roots
+    }
+
+    /// Whether the root for which [`Self::fill`] made an entry last is the one with this TTBR0, whatever the attributes of walks.
+    pub fn is_filled(&self, table: u32) -> bool {
+        let root = self.roots.get(self.filled);
+        root.is_some_and(|root| root.table.get() == u64::from(table & !0x3fff))
     }
 
     /// A root, or what it has from its common one, is not as it was: the guest may not go there by itself any more.

@@ -8,9 +8,11 @@ use hanok_arm_common::cpu;
 use hanok_arm_common::host_gic::KICK;
 use hanok_arm_common::privilege::has_multiprocessing;
 use hanok_arm_common::sysreg::{dsb_sy, isb};
-use hanok_cpu32::{Lines, Movement, SystemRegister, TimerAccess, TimerRegister, Wait};
+use hanok_cpu32::{
+    Lines, Movement, Registers, SystemRegister, TimerAccess, TimerRegister, Wait,
+};
 use hanok_decode::Psr;
-use hanok_deprivileged::{Answer, Crossing, Device, Stopped, ThreadRegisters, Trap};
+use hanok_deprivileged::{Answer, AtOnce, Crossing, Device, Stopped, ThreadRegisters, Trap};
 use hanok_hal::Backend;
 use hanok_paging::shadow::{Doorbells, Owed};
 use hanok_pcpu::{After, FpAccess, Local, Pcpu, guest};
@@ -56,10 +58,70 @@ extern "C" fn exited(record: *mut Record, number: u32) -> ! {
     let record = unsafe { &mut *record };
     // SAFETY: a guest ran here, so that the CPU's record is installed, and nothing refers to it.
     let cpu = unsafe { cpu::here::<Host>() };
+    if serve_at_once(cpu.pcpu(), record, number) {
+        // SAFETY: the record is complete, and no data on this stack is needed again.
+        unsafe { window::go(record) }
+    }
     let (cause, after) = serve(cpu.pcpu(), record, number);
     let vcpu = cpu.finish(cause, after);
     // SAFETY: what the executive gave, and this stack is not needed again.
     unsafe { enter(vcpu) }
+}
+
+/// Serves an abort with which the guest can go on as it is in the record, or as the record is made then.
+fn serve_at_once(pcpu: &mut Pcpu<Host>, record: &mut Record, number: u32) -> bool {
+    let Some(trap @ (Trap::PrefetchAbort { .. } | Trap::DataAbort { .. })) = trap(number) else {
+        return false;
+    };
+    let (Some(vcpu), local) = pcpu.resident_and_local() else {
+        return false;
+    };
+    let host = memory(vcpu.unit, local.board);
+    let Some(Deprivileged { monitor, code, .. }) = vcpu.context.deprivileged.as_deref_mut() else {
+        return false;
+    };
+    let Record {
+        guest, crossing, ..
+    } = record;
+    let psr = Psr::from_bits(guest.psr);
+    let pc = guest.pc.wrapping_sub(trap.distance(psr.thumb()));
+    let registers = || Registers {
+        general: guest.general,
+        pc,
+        psr,
+    };
+    let state = (thread_registers(), crossing);
+    let Some(done) = monitor.abort_at_once(&trap, state, registers, code, &host) else {
+        return false;
+    };
+    match done {
+        AtOnce::Filled(owed) => {
+            pay(owed);
+            record.guest.pc = pc;
+        }
+        AtOnce::Taken => {
+            write!("tpidr_el0", u64::from(monitor.tpidrurw()));
+            record.guest.set_general(&monitor.registers.general);
+            record.guest.pc = monitor.registers.pc;
+            record.guest.psr = monitor.registers.psr.into_bits();
+        }
+    }
+    let roots = &record.crossing.roots;
+    [record.guest_table, record.guest_asid] = if monitor.cpu.mode().is_privileged() {
+        roots.kernel
+    } else {
+        roots.user
+    };
+    local.exited(vcpu, u64::from(number) << 26, pc.into());
+    local.handled(vcpu, Cause::SystemRegister);
+    true
+}
+
+fn thread_registers() -> ThreadRegisters {
+    ThreadRegisters {
+        rw: read!("tpidr_el0") as u32,
+        ro: read!("tpidrro_el0") as u32,
+    }
 }
 
 fn serve(pcpu: &mut Pcpu<Host>, record: &Record, number: u32) -> (Cause, After) {
@@ -76,11 +138,7 @@ fn serve(pcpu: &mut Pcpu<Host>, record: &Record, number: u32) -> (Cause, After) 
     registers.general = record.guest.general;
     registers.pc = record.guest.pc.wrapping_sub(distance);
     registers.psr = psr;
-    let thread = ThreadRegisters {
-        rw: read!("tpidr_el0") as u32,
-        ro: read!("tpidrro_el0") as u32,
-    };
-    own.monitor.left(thread, &record.crossing);
+    own.monitor.left(thread_registers(), &record.crossing);
     let Some(trap) = trap else {
         own.show(&mut vcpu.context.regs);
         return (Cause::Interrupt, interrupted(pcpu));

@@ -14,7 +14,7 @@ use hanok_cpu32::{
 };
 use hanok_decode::aarch32::{Encoding, ItState, UserMode, is_wide, sensitive};
 use hanok_deprivileged::{
-    Answer, Code, CodePage, CodePages, Crossing, KnownSpaces, Member, Monitor, Ready, Seat, Slot,
+    Answer, AtOnce, Code, CodePage, CodePages, Crossing, KnownSpaces, Member, Monitor, Ready, Seat, Slot,
     Stopped, ThreadRegisters, Trap,
 };
 use hanok_hal::Mutex;
@@ -470,9 +470,52 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         answer
     }
 
+    /// Serves an abort without leaving, if the monitor can. Answers whether the guest goes on elsewhere.
+    fn serve_at_once(&mut self, trap: &Trap) -> Option<bool> {
+        if !self.entered {
+            return None;
+        }
+        let registers = self.monitor.registers;
+        let done = self.monitor.abort_at_once(
+            trap,
+            (self.thread, &mut self.crossing),
+            || registers,
+            &self.code,
+            &*self.board,
+        )?;
+        let roots = &self.crossing.roots;
+        let [table, asid] = if self.monitor.cpu.mode().is_privileged() {
+            roots.kernel
+        } else {
+            roots.user
+        };
+        let owed = match done {
+            AtOnce::Filled(owed) => owed,
+            AtOnce::Taken => Owed::Nothing,
+        };
+        self.root = HardwareRoot {
+            table: Hpa::new(table.into()),
+            asid: asid as u8,
+            owed,
+        };
+        self.mmu.enter(&self.root);
+        self.thread.rw = match done {
+            AtOnce::Filled(_) => self.thread.rw,
+            AtOnce::Taken => self.monitor.tpidrurw(),
+        };
+        Some(done == AtOnce::Taken)
+    }
+
     /// Lets the monitor serve an exception. `None` if the guest is to try again.
     fn serve(&mut self, trap: Trap) -> Option<Outcomes> {
-        self.leave();
+        match self.serve_at_once(&trap) {
+            Some(elsewhere) => {
+                self.exceptions += 1;
+                self.crossed.at_once[usize::from(elsewhere)] += 1;
+                return elsewhere.then_some(Outcomes::Event(Event::Retired));
+            }
+            None => self.leave(),
+        }
         let before = (self.monitor.registers, self.monitor.cpu.clone());
         self.exceptions += 1;
         self.board.reads.set(0);

@@ -258,6 +258,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let Progress::Done(root) = self.root_of(abort.space, by) else {
             return Filled::Again;
         };
+        self.filled = root;
         let holder = self.holder(root, &leaf);
         let owed = if section.is_some() {
             self.put_section(holder, &leaf)

@@ -67,7 +67,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     /// Whether there is anything left for [`Self::check_kept`].
-    pub(super) fn has_unchecked(&self) -> bool {
+    pub fn has_unchecked(&self) -> bool {
         self.checked < Self::COMMON * ENTRIES
     }
 

@@ -1,6 +1,6 @@
 //! A kernel that invalidates the translations of many pages does so in a loop, one page after the other. The second time
-//! round, the loop is recognized, and some pages are invalidated in one exit; or everything, if there are many, which is less
-//! work, and one change for all siblings.
+//! round, the loop is recognized, and many of those that are left are invalidated in one
+//! exit, as one change for all siblings.
 //!
 //! In A32 it is: the operation; ADD Rn, Rn, #4096; CMP Rn, Rm; BLO to the operation. Whatever the operation's own register is,
 //! Rn and the flags are afterwards as if the loop had been executed, and to invalidate more than was asked for is
@@ -17,11 +17,6 @@ use hanok_paging::shadow::Invalidation;
 use hanok_types::{Ipa, PAGE_SIZE};
 
 const PAGE: u32 = PAGE_SIZE as u32;
-/// How many further pages are invalidated in one exit, if the vCPU has no siblings, and if it has: each has room for a few
-/// changes.
-const MOST: [u32; 2] = [8, 3];
-/// With more further pages than these everything is invalidated.
-const MANY: u32 = 48;
 /// ADD R0, R0, #4096.
 const ADD: u32 = 0xe280_0a01;
 /// CMP R0, R0.
@@ -36,16 +31,18 @@ const RN_AND_RD: u32 = 1 << 16 | 1 << 12;
 fn page_of(what: Invalidation) -> Option<u32> {
     match what {
         Invalidation::Page { at, .. } | Invalidation::PageOfAllAsids { at } => Some(at),
-        Invalidation::All | Invalidation::Asid(_) => None,
+        _ => None,
     }
 }
 
-/// The same of another page.
-fn of_page(what: Invalidation, at: u32) -> Invalidation {
-    match what {
-        Invalidation::Page { asid, .. } => Invalidation::Page { at, asid },
-        _ => Invalidation::PageOfAllAsids { at },
-    }
+/// The same of other pages.
+fn of_pages(what: Invalidation, at: u32, count: u32) -> Invalidation {
+    let asid = match what {
+        Invalidation::Page { asid, .. } => Some(asid),
+        _ => None,
+    };
+    let count = count as u16;
+    Invalidation::Pages { at, count, asid }
 }
 
 /// Rn and Rm of the loop that these words end.
@@ -82,26 +79,17 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let Some([rn, rm]) = self.words_at_pc(code, host).and_then(registers_of) else {
             return;
         };
-        let (mut next, end) = (self.registers.read(rn), self.registers.read(rm));
-        if next & !(PAGE - 1) != page {
+        let (this, end) = (self.registers.read(rn), self.registers.read(rm));
+        let further = end.saturating_sub(this).saturating_sub(1) / PAGE;
+        if this & !(PAGE - 1) != page || further == 0 {
             return;
         }
-        let further = end.saturating_sub(next).saturating_sub(1) / PAGE;
-        if further > MANY {
-            self.invalidate_for(reach, Invalidation::All, code, host);
-            self.registers.write(rn, next + further * PAGE);
-            return;
-        }
-        for _ in 0..MOST[usize::from(self.member.has_siblings())] {
-            let Some(after) = next.checked_add(PAGE).filter(|after| *after < end) else {
-                break;
-            };
-            next = after;
-            let further = of_page(what, next & !(PAGE - 1));
-            self.invalidate_for(reach, further, code, host);
-        }
-        self.registers.write(rn, next);
-        self.last_page.page = next & !(PAGE - 1);
+        let next = page.wrapping_add(PAGE);
+        let most = further.min(Invalidation::MOST_PAGES.into()) as u16;
+        let count = u32::from(self.shadow.pages_at_once(next, most));
+        self.invalidate_for(reach, of_pages(what, next, count), code, host);
+        self.registers.write(rn, this + count * PAGE);
+        self.last_page.page = page + count * PAGE;
     }
 
     /// The three words from the PC on, if they are in one page, and the kernel may execute them.

@@ -117,14 +117,16 @@ impl Seat {
 
     /// Whether a change can concern its shadow tables.
     fn is_concerned(&self, change: Change) -> bool {
-        match change {
+        let (at, count) = match change {
             Change::Invalidate(
                 Invalidation::Page { at, .. } | Invalidation::PageOfAllAsids { at },
-            ) => self
-                .bit(at)
-                .is_none_or(|(word, bit)| word.load(Ordering::SeqCst) & bit != 0),
-            _ => true,
-        }
+            ) => (at, 1),
+            Change::Invalidate(Invalidation::Pages { at, count, .. }) => (at, count.into()),
+            _ => return true,
+        };
+        let last = (at >> 12).saturating_add(count).saturating_sub(1) >> 8;
+        let has = |(word, bit): (&AtomicU32, u32)| word.load(Ordering::SeqCst) & bit != 0;
+        (at >> 20..=last).any(|megabyte| self.bit(megabyte << 20).is_some_and(has))
     }
 
     /// Whether its guest may be running as before a change that was posted.

@@ -73,18 +73,21 @@ impl<'a, H: Host> View<'a, H> {
 
     /// The frame of a page, and whether the guest may write it.
     fn frame(&self, at: Ipa) -> Option<(Hpa, bool)> {
-        let mut stretch = self.stretch.get();
-        if stretch.and_then(|stretch| stretch.frame(at)).is_none() {
-            stretch = self.host.stretch(at);
-            self.stretch.set(stretch);
-        }
-        match stretch.and_then(|stretch| stretch.frame(at)) {
+        match self.stretch.get().and_then(|stretch| stretch.frame(at)) {
             Some(frame) => Some((frame, true)),
-            None => {
-                let frame = self.noted(self.host.frame(at))?;
-                Some((frame, self.host.is_writable(at)))
-            }
+            None => self.find(at),
         }
+    }
+
+    #[inline(never)]
+    fn find(&self, at: Ipa) -> Option<(Hpa, bool)> {
+        let stretch = self.host.stretch(at);
+        if let Some(frame) = stretch.and_then(|stretch| stretch.frame(at)) {
+            self.stretch.set(stretch);
+            return Some((frame, true));
+        }
+        let frame = self.noted(self.host.frame(at))?;
+        Some((frame, self.host.is_writable(at)))
     }
 
     fn kind(&self, at: Ipa, writable: bool) -> FrameKind {

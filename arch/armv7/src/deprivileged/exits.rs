@@ -398,6 +398,14 @@ fn pay(owed: Owed) {
     match owed {
         Owed::Nothing => return,
         Owed::Page { at, asid } => maintain!(0 8 7 1, at & !0xfff | u32::from(asid)),
+        Owed::Pages { at, asid, count } => {
+            let pages = Doorbells {
+                first: at & !0xfff | u32::from(asid),
+                step: 1,
+                count,
+            };
+            pages.each(|at| maintain!(0 8 7 1, at));
+        }
         Owed::PageEverywhere { at } if has_multiprocessing() => maintain!(0 8 7 3, at & !0xfff),
         Owed::PagesEverywhere { first, step, count } if has_multiprocessing() => {
             let pages = Doorbells { first, step, count };

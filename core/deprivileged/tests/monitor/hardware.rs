@@ -65,6 +65,13 @@ impl Mmu {
             Owed::Page { at, asid } => self
                 .tlb
                 .retain(|(of, shift, number), _| *of != asid || !here(*shift, *number, at)),
+            Owed::Pages { at, asid, count } => {
+                for at in (0..u32::from(count)).map(|page| at.wrapping_add(page << 12)) {
+                    self.tlb.retain(|(of, shift, number), _| {
+                        *of != asid || !here(*shift, *number, at)
+                    });
+                }
+            }
             Owed::PageEverywhere { at } => self
                 .tlb
                 .retain(|(_, shift, number), _| !here(*shift, *number, at)),

@@ -32,6 +32,7 @@ pub enum Neighbours {
 }
 
 impl Neighbours {
+    /// How many pages are together: an even number, but for one.
     const fn pages(self) -> usize {
         match self {
             Self::None => 1,
@@ -86,7 +87,11 @@ impl<H: HostMemory> Abort<'_, H> {
     }
 
     fn page(&self, mapping: &GuestMapping) -> Option<HostFrame> {
-        let frame = self.host.page(mapping.output.align_down(PAGE_SIZE))?;
+        self.page_at(mapping.output.align_down(PAGE_SIZE))
+    }
+
+    fn page_at(&self, output: Ipa) -> Option<HostFrame> {
+        let frame = self.host.page(output)?;
         (frame.at.is_aligned(PAGE_SIZE) && frame.at.get() < END).then_some(frame)
     }
 
@@ -114,51 +119,56 @@ impl<H: HostMemory> Abort<'_, H> {
         })
     }
 
-    /// The second-level descriptors of the sixteen pages around the one of the access; `None` if a section says it all.
+    /// The second-level descriptors of the sixteen pages around the one of the access, as they are in memory; `None` if a section says it all.
     fn descriptors(&self, mapping: &GuestMapping) -> Option<[u32; 16]> {
         if mapping.size >= MappingSize::Section {
             return None;
         }
         let at = Ipa::new((mapping.descriptor_at & !0x3f).into());
-        let words = self.host.words(at).unwrap_or([0; 16]);
-        Some(words.map(|word| self.space.regime.loaded(word)))
+        Some(self.host.words(at).unwrap_or([0; 16]))
     }
 
-    /// What is to be made for a page beside one that has been made. `descriptor` is the page's; `None` if both have the same.
+    /// What is to be made for a page beside one that has been made. `descriptor` is the page's, as it is in memory; `None` if
+    /// both have the same.
     fn neighbour(&self, at: u32, beside: &Made, descriptor: Option<u32>) -> Option<Neighbour> {
         const ATTRIBUTES: u32 = 0xfff;
-        let kind = AccessKind::Read;
-        let mut mapping = *beside.mapping;
-        match descriptor {
+        let mapping = beside.mapping;
+        let output = match descriptor.map(|word| self.space.regime.loaded(word)) {
             None => {
                 let base = mapping.output.get() & !(SECTION - 1);
-                mapping.output = Ipa::new(base | u64::from(at) & (SECTION - 1));
+                Ipa::new(base | u64::from(at) & (SECTION - 1))
             }
-            Some(0) => return None,
             // Mostly a page has the attributes of the one beside it.
             Some(word)
                 if mapping.size == MappingSize::Small
                     && (word ^ mapping.descriptor) & ATTRIBUTES == 0 =>
             {
-                mapping.output = Ipa::new((word & !ATTRIBUTES).into());
+                Ipa::new((word & !ATTRIBUTES).into())
             }
-            Some(_) => {
-                let access = Access {
-                    address: at,
-                    kind,
-                    ..self.access
-                };
-                mapping = self.walk(&access).ok()?;
-                let leaf = self.leaf(at, kind, &mapping, self.page(&mapping)?)?;
-                return Some(Neighbour::Other(leaf));
-            }
-        }
-        let frame = self.page(&mapping)?;
+            Some(_) => return self.unlike(at),
+        };
+        let frame = self.page_at(output)?;
         // Whoever may do what the access did may read.
         if frame.kind == beside.kind && frame.kind != FrameKind::Doorbell {
             return Some(Neighbour::Alike(frame.at));
         }
-        self.leaf(at, kind, &mapping, frame).map(Neighbour::Other)
+        let mapping = GuestMapping { output, ..*mapping };
+        let leaf = self.leaf(at, AccessKind::Read, &mapping, frame)?;
+        Some(Neighbour::Other(leaf))
+    }
+
+    /// The same, for a page with other attributes.
+    #[inline(never)]
+    fn unlike(&self, at: u32) -> Option<Neighbour> {
+        let kind = AccessKind::Read;
+        let access = Access {
+            address: at,
+            kind,
+            ..self.access
+        };
+        let mapping = self.walk(&access).ok()?;
+        let leaf = self.leaf(at, kind, &mapping, self.page(&mapping)?)?;
+        Some(Neighbour::Other(leaf))
     }
 }
 
@@ -296,39 +306,45 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let descriptors = abort.descriptors(made.mapping);
         let at_table = self.tables.address(table);
         let alike = made.leaf.attributes.small_page(0).into_bits();
-        let first = second_index(address) & !(neighbours.pages() - 1);
+        let (mut page, mut left) = (second_index(address), neighbours.pages());
+        page &= !(left - 1);
         let (mut number, mut frames) = (0, 0);
-        for pair in first / 2..(first + neighbours.pages()) / 2 {
-            let before = self.memory.pair(at_table, pair);
-            let mut after = before;
-            for (half, word) in after.iter_mut().enumerate() {
-                if *word != 0 {
+        // Not by iterators, which take twice as many instructions in T32.
+        while left != 0 {
+            let mut words = self.memory.pair(at_table, page / 2);
+            let given = match &descriptors {
+                Some(all) => [all[page % 16], all[page % 16 | 1]],
+                // A descriptor that says it all leads to something, or there were no access.
+                None => [1; 2],
+            };
+            let mut changed = false;
+            for half in 0..2 {
+                if words[half] != 0 || given[half] == 0 {
                     continue;
                 }
-                let page = 2 * pair + half;
-                let at = address & !0xf_ffff | (page as u32) << 12;
-                let descriptor = descriptors.as_ref().map(|all| all[page % all.len()]);
-                let frame = match abort.neighbour(at, made, descriptor) {
-                    Some(Neighbour::Alike(frame)) => {
-                        *word = alike | frame.get() as u32;
-                        frame
-                    }
+                let at = address & !0xf_ffff | ((page + half) as u32) << 12;
+                let descriptor = descriptors.is_some().then_some(given[half]);
+                let (word, frame) = match abort.neighbour(at, made, descriptor) {
+                    Some(Neighbour::Alike(frame)) => (alike | frame.get() as u32, frame),
                     Some(Neighbour::Other(leaf))
                         if leaf.origin.global || holder >= Self::COMMON =>
                     {
                         self.join(holder, &leaf);
-                        let frame = leaf.frame.get();
-                        *word = leaf.attributes.small_page(frame).into_bits();
-                        leaf.frame
+                        let page = leaf.attributes.small_page(leaf.frame.get());
+                        (page.into_bits(), leaf.frame)
                     }
                     _ => continue,
                 };
+                words[half] = word;
+                changed = true;
                 number += 1;
                 frames |= frame_bit(frame_number(frame));
             }
-            if after != before {
-                self.memory.set_pair_unseen(at_table, pair, after);
+            if changed {
+                self.memory.set_pair_unseen(at_table, page / 2, words);
             }
+            page += 2;
+            left -= 2;
         }
         let state = self.tables.get_mut(table);
         state.live += number;

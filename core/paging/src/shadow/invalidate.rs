@@ -4,8 +4,9 @@ use super::entries::Entry;
 use super::origin::Origin;
 use super::owed::Owed;
 use super::roots::{GROUP, GuestSpace, numbers};
+use super::tables::ENTRIES as PAGES;
 use super::{Shadow, first_index, second_index};
-use crate::short::MappingSize;
+use crate::short::{MappingSize, Words};
 use hanok_hal::TableMemory;
 
 /// The pages of a large page.
@@ -30,7 +31,43 @@ pub enum Invalidation {
         /// The virtual address.
         at: u32,
     },
+    /// Each of some pages that follow each other: TLBIMVA or TLBIMVAA in a loop.
+    Pages {
+        /// The virtual address of the first.
+        at: u32,
+        /// How many they are, at most [`Self::MOST_PAGES`]; those beyond the last address do not count.
+        count: u16,
+        /// The guest's ASID; `None` for all.
+        asid: Option<u8>,
+    },
 }
+
+impl Invalidation {
+    /// So many pages are invalidated together at most.
+    pub const MOST_PAGES: u16 = 4096;
+}
+
+/// Pages of one megabyte.
+#[derive(Clone, Copy)]
+struct Pages {
+    at: u32,
+    count: usize,
+}
+
+impl Pages {
+    const fn one(at: u32) -> Self {
+        Self { at, count: 1 }
+    }
+
+    /// Their indices in a second-level table, from the first to the one behind the last.
+    fn indices(self) -> core::ops::Range<usize> {
+        let first = second_index(self.at);
+        first..(first + self.count).min(PAGES)
+    }
+}
+
+/// How many pages are looked for in how many roots at most: beyond that everything is invalidated.
+const MOST: u32 = 1024;
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
     /// Does what the guest asks of its TLB. More than that may go. Of a whole space nothing is left that
@@ -40,8 +77,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         match what {
             Invalidation::All => self.invalidate_all(),
             Invalidation::Asid(asid) => self.invalidate_asid(asid),
-            Invalidation::Page { at, asid } => self.invalidate_page(at, Some(asid)),
-            Invalidation::PageOfAllAsids { at } => self.invalidate_page(at, None),
+            Invalidation::Page { at, asid } => self.invalidate_pages(Pages::one(at), Some(asid)),
+            Invalidation::PageOfAllAsids { at } => self.invalidate_pages(Pages::one(at), None),
+            Invalidation::Pages { at, count, asid } => {
+                let count = count.min(Invalidation::MOST_PAGES);
+                self.invalidate_range(at >> 12, count.into(), asid)
+            }
         }
     }
 
@@ -85,24 +126,71 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         Owed::Nothing
     }
 
-    fn invalidate_page(&mut self, at: u32, asid: Option<u8>) -> Owed {
-        let mut owed = Owed::Nothing;
-        // What is void already is purged before it is used.
+    /// The roots that have something in a megabyte. What is void already is purged before it is used.
+    fn in_force(&self, index: usize) -> u64 {
         let common = (1 << Self::COMMON) - 1;
-        for root in numbers(self.holders.of(first_index(at)) & (self.purged | common)) {
+        self.holders.of(index) & (self.purged | common)
+    }
+
+    /// How many entries are looked at to invalidate so many pages of a megabyte.
+    fn work(&self, index: usize, count: u32) -> u32 {
+        let has = |root: &usize| self.roots[*root].filled.contains(index);
+        numbers(self.in_force(index)).filter(has).count() as u32 * count
+    }
+
+    /// How many of these pages [`Invalidation::Pages`] should be asked for at once; for more of them everything may be
+    /// invalidated, which is less work.
+    pub fn pages_at_once(&self, at: u32, count: u16) -> u16 {
+        let (first, mut left) = (at >> 12, MOST);
+        let end = first + u32::from(count.min(Invalidation::MOST_PAGES));
+        let mut page = first;
+        while page < end {
+            let count = (end - page).min(PAGES as u32 - page % PAGES as u32);
+            match left.checked_sub(self.work(first_index(page << 12), count)) {
+                None if page != first => break,
+                rest => left = rest.unwrap_or(0),
+            }
+            page += count;
+        }
+        (page - first) as u16
+    }
+
+    /// Invalidates so many pages from the one with this number on, megabyte by megabyte.
+    #[inline(never)]
+    fn invalidate_range(&mut self, first: u32, count: u32, asid: Option<u8>) -> Owed {
+        let (mut owed, mut left) = (Owed::Nothing, MOST);
+        let (mut page, end) = (first, (first + count).min(1 << 20));
+        while page < end {
+            let at = page << 12;
+            let count = (end - page).min(PAGES as u32 - page % PAGES as u32);
+            let Some(rest) = left.checked_sub(self.work(first_index(at), count)) else {
+                return owed.and(self.invalidate_all());
+            };
+            left = rest;
+            let count = count as usize;
+            owed = owed.and(self.invalidate_pages(Pages { at, count }, asid));
+            page += count as u32;
+        }
+        owed
+    }
+
+    fn invalidate_pages(&mut self, pages: Pages, asid: Option<u8>) -> Owed {
+        let index = first_index(pages.at);
+        let mut owed = Owed::Nothing;
+        for root in numbers(self.in_force(index)) {
             let Some(owner) = &self.roots[root].owner else {
                 continue;
             };
             // What is a copy is changed with its common one.
-            if root >= Self::COMMON && !self.roots[root].has_own(first_index(at)) {
+            if root >= Self::COMMON && !self.roots[root].has_own(index) {
                 continue;
             }
             let mine = asid.is_none_or(|asid| asid == owner.space.asid);
             if self.supersections >> root & 1 != 0 {
-                self.remove_supersection(root, at, mine);
+                self.remove_supersection(root, pages.at, mine);
             }
-            if self.roots[root].filled.contains(first_index(at)) {
-                owed = owed.and(self.remove_around(root, at, mine));
+            if self.roots[root].filled.contains(index) {
+                owed = owed.and(self.remove_around(root, pages, mine));
             }
         }
         owed
@@ -130,9 +218,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         }
     }
 
-    /// Removes all in the megabyte of `at` that may stem from the guest's descriptor for `at`.
-    fn remove_around(&mut self, root: usize, at: u32, mine: bool) -> Owed {
-        let index = first_index(at);
+    /// Removes all in the megabyte of `pages` that may stem from the guest's descriptors for them.
+    fn remove_around(&mut self, root: usize, pages: Pages, mine: bool) -> Owed {
+        let index = first_index(pages.at);
         let entry = self.entry(root, index);
         match (self.origin(root, index), entry) {
             (Some(origin), _) if !mine && !origin.global => Owed::Nothing,
@@ -140,11 +228,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             (_, Entry::Empty) => Owed::Nothing,
             (_, Entry::Section(_)) => {
                 self.remove_first(root, index);
-                self.owed(root, at)
+                self.owed(root, pages.at)
             }
             (_, Entry::Table(table, origin)) => match origin.size {
-                MappingSize::Small => self.remove_page(root, table, at),
-                MappingSize::Large => self.remove_large(root, table, at),
+                MappingSize::Small if pages.count == 1 => self.remove_page(root, table, pages.at),
+                MappingSize::Small => self.remove_pages(root, table, pages),
+                MappingSize::Large if pages.count == 1 => self.remove_large(root, table, pages.at),
                 _ => {
                     self.remove_first(root, index);
                     self.lose(root);
@@ -159,6 +248,37 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             self.owed(root, at)
         } else {
             Owed::Nothing
+        }
+    }
+
+    #[inline(never)]
+    fn remove_pages(&mut self, root: usize, table: usize, pages: Pages) -> Owed {
+        let address = self.tables.address(table);
+        let (range, live) = (pages.indices(), self.tables.get(table).live);
+        let first = self.memory.next_filled(address, range.start, range.end);
+        if first == range.end {
+            return Owed::Nothing;
+        }
+        let (mut last, mut removed) = (first, 0);
+        // The last one is removed last, by which walks see them all.
+        while removed + 1 != live {
+            let next = self.memory.next_filled(address, last + 1, range.end);
+            if next == range.end {
+                break;
+            }
+            self.memory.set_word_unseen(address, last, 0);
+            (last, removed) = (next, removed + 1);
+        }
+        self.tables.get_mut(table).live -= removed;
+        self.remove_second(table, last);
+        let at = pages.at & !0xf_ffff | (first as u32) << 12;
+        match (self.owed(root, at), (last - first + 1) as u16) {
+            (Owed::Page { at, asid }, count) if count > 1 => Owed::Pages { at, asid, count },
+            (Owed::PageEverywhere { at: first }, count) if count > 1 => {
+                let step = 1;
+                Owed::PagesEverywhere { first, step, count }
+            }
+            (owed, _) => owed,
         }
     }
 

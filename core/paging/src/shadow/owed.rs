@@ -14,6 +14,9 @@ pub enum Owed {
         /// The hardware's ASID.
         asid: u8,
     },
+    /// As [`Self::Page`], for so many pages that follow each other.
+    #[allow(missing_docs)] // as there
+    Pages { at: u32, asid: u8, count: u16 },
     /// The entries for an address under all ASIDs (TLBIMVAA; a CPU without the multiprocessing
     /// extensions may have none, and then does TLBIALL).
     PageEverywhere {
@@ -33,20 +36,45 @@ impl Owed {
         match (self, other) {
             (one, Self::Nothing) | (Self::Nothing, one) => one,
             (one, other) if one == other => one,
-            (one, other) => match (one.page(), other.page()) {
-                (Some(at), Some(also)) if at == also => Self::PageEverywhere { at },
-                _ => Self::Everything,
+            (one, other) => match (one.span(), other.span()) {
+                ((at, 1), (also, 1)) if at == also => Self::PageEverywhere { at },
+                (one, other) => Self::together(one, other),
             },
         }
     }
 
-    fn page(self) -> Option<u32> {
+    /// The first page of those that follow each other, and how many they are; none if it is anything else.
+    fn span(self) -> (u32, u16) {
         match self {
-            Self::Page { at, .. } | Self::PageEverywhere { at } => Some(at),
-            Self::Nothing | Self::PagesEverywhere { .. } | Self::Everything => None,
+            Self::Page { at, .. } | Self::PageEverywhere { at } => (at, 1),
+            Self::Pages { at, count, .. } => (at, count),
+            Self::PagesEverywhere {
+                first,
+                step: 1,
+                count,
+            } => (first, count),
+            Self::Nothing | Self::PagesEverywhere { .. } | Self::Everything => (0, 0),
+        }
+    }
+
+    /// Both spans and what is between them, if they are near each other.
+    fn together((one, count): (u32, u16), (other, also): (u32, u16)) -> Self {
+        let [first, second] = [one >> 12, other >> 12];
+        let start = first.min(second);
+        let end = (first + u32::from(count)).max(second + u32::from(also));
+        if count == 0 || also == 0 || end - start > MOST {
+            return Self::Everything;
+        }
+        Self::PagesEverywhere {
+            first: start << 12,
+            step: 1,
+            count: (end - start) as u16,
         }
     }
 }
+
+/// The pages of a megabyte.
+const MOST: u32 = 256;
 
 /// Whether a call has finished its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,16 +101,27 @@ mod tests {
             step: 1,
             count,
         };
+        let pages = |at, count| Owed::Pages { at, asid: 4, count };
+        let near = Owed::PagesEverywhere {
+            first: 0x1000,
+            step: 1,
+            count: 4,
+        };
         let both = [
             (Owed::Nothing, page(1, 2), page(1, 2)),
             (page(1, 2), page(1, 2), page(1, 2)),
             (page(1, 2), page(1, 3), Owed::PageEverywhere { at: 1 }),
-            (page(1, 2), page(4, 2), Owed::Everything),
+            (page(0x1001, 2), page(0x4002, 2), near),
+            (page(0x1001, 2), page(0x10_1000, 2), Owed::Everything),
+            (pages(0x2000, 3), page(0x1000, 9), near),
+            (pages(0x2000, 3), pages(0x1000, 2), near),
+            (pages(0x2000, 3), pages(0x2000, 3), pages(0x2000, 3)),
+            (pages(0x2000, 3), Owed::Everything, Owed::Everything),
             (Owed::Everything, page(1, 2), Owed::Everything),
             (Owed::Nothing, row(2), row(2)),
             (row(2), row(2), row(2)),
-            (row(2), row(3), Owed::Everything),
-            (row(2), page(0, 2), Owed::Everything),
+            (row(2), row(3), row(3)),
+            (row(2), page(0, 2), row(2)),
         ];
         for (one, other, sum) in both {
             assert_eq!(one.and(other), sum);

@@ -19,6 +19,10 @@ pub(crate) trait Words {
     fn pair(&self, table: Hpa, number: usize) -> [u32; 2];
     /// Sets both of a pair. Walkers may not see that at once.
     fn set_pair_unseen(&mut self, table: Hpa, number: usize, descriptors: [u32; 2]);
+    /// As [`Self::set_word`], but walkers may not see it at once.
+    fn set_word_unseen(&mut self, table: Hpa, index: usize, descriptor: u32);
+    /// The first descriptor from `index` on that is not 0; `end` if there is none before.
+    fn next_filled(&self, table: Hpa, index: usize, end: usize) -> usize;
     /// Clears all descriptors of a table that no walker can reach.
     fn clear_unseen(&mut self, table: Hpa, entries: usize);
 }
@@ -43,6 +47,19 @@ fn place(table: Hpa, index: usize) -> (Hpa, usize, Half) {
     (page, number / 2, half)
 }
 
+/// The page of a descriptor, its pair, and what that is with the descriptor.
+fn with<M: TableMemory>(memory: &M, table: Hpa, index: usize, to: u32) -> (Hpa, usize, u64) {
+    let (page, pair, half) = place(table, index);
+    let both = memory.read(page, pair);
+    // Not by a shift of a mask by 0 or 32: for T32 the compiler has made code of that which loses the
+    // other half.
+    let [lower, upper] = match half {
+        Half::Lower => [to, (both >> u32::BITS) as u32],
+        Half::Upper => [both as u32, to],
+    };
+    (page, pair, u64::from(upper) << u32::BITS | u64::from(lower))
+}
+
 impl<M: TableMemory> Words for M {
     fn word(&self, table: Hpa, index: usize) -> u32 {
         let (page, pair, half) = place(table, index);
@@ -54,15 +71,13 @@ impl<M: TableMemory> Words for M {
     }
 
     fn set_word(&mut self, table: Hpa, index: usize, descriptor: u32) {
-        let (page, pair, half) = place(table, index);
-        let both = self.read(page, pair);
-        // Not by a shift of a mask by 0 or 32: for T32 the compiler has made code of that which loses the
-        // other half.
-        let [lower, upper] = match half {
-            Half::Lower => [descriptor, (both >> u32::BITS) as u32],
-            Half::Upper => [both as u32, descriptor],
-        };
-        self.write(page, pair, u64::from(upper) << u32::BITS | u64::from(lower));
+        let (page, pair, both) = with(self, table, index, descriptor);
+        self.write(page, pair, both);
+    }
+
+    fn set_word_unseen(&mut self, table: Hpa, index: usize, descriptor: u32) {
+        let (page, pair, both) = with(self, table, index, descriptor);
+        self.write_unseen(page, pair, both);
     }
 
     fn pair(&self, table: Hpa, number: usize) -> [u32; 2] {
@@ -75,6 +90,23 @@ impl<M: TableMemory> Words for M {
         let (page, first, _) = place(table, 0);
         let both = u64::from(upper) << u32::BITS | u64::from(lower);
         self.write_unseen(page, first + number, both);
+    }
+
+    fn next_filled(&self, table: Hpa, mut index: usize, end: usize) -> usize {
+        let (page, first, _) = place(table, 0);
+        while index < end {
+            let both = self.read(page, first + index / 2);
+            if both == 0 {
+                index = (index | 1) + 1;
+                continue;
+            }
+            let is_lower = index.is_multiple_of(2);
+            if is_lower && both as u32 != 0 || !is_lower && both >> u32::BITS != 0 {
+                return index;
+            }
+            index += 1;
+        }
+        end
     }
 
     fn clear_unseen(&mut self, table: Hpa, entries: usize) {

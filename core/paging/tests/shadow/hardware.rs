@@ -91,6 +91,12 @@ impl Cpu {
         match owed {
             Owed::Nothing => (),
             Owed::Page { at, asid } => self.tlb.retain(|(of, one)| *of != asid || !here(one, at)),
+            Owed::Pages { at, asid, count } => {
+                let pages = (0..u32::from(count)).map(|page| at.wrapping_add(page << 12));
+                for at in pages {
+                    self.tlb.retain(|(of, one)| *of != asid || !here(one, at));
+                }
+            }
             Owed::PageEverywhere { at } => self.tlb.retain(|(_, one)| !here(one, at)),
             Owed::PagesEverywhere { first, step, count } => {
                 let pages = Doorbells { first, step, count };

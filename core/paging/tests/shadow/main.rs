@@ -50,6 +50,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => asid.clone().prop_map(Invalidation::Asid),
         8 => (at(), asid).prop_map(|(at, asid)| Invalidation::Page { at, asid }),
         4 => at().prop_map(|at| Invalidation::PageOfAllAsids { at }),
+        8 => (at(), prop_oneof![4 => 1..280u16, 1 => 1..2000u16], prop::option::of(0..3u8)).prop_map(
+            |(at, count, asid)| Invalidation::Pages { at, count, asid }
+        ),
     ];
     let space = || prop_oneof![2 => Just(1usize), 2 => 0..SPACES];
     let kind = prop::sample::select(KINDS.to_vec());

@@ -98,6 +98,12 @@ impl Model {
                 Invalidation::Asid(asid) => mine(asid) && !one.global,
                 Invalidation::Page { at, asid } => one.covers(at) && (one.global || mine(asid)),
                 Invalidation::PageOfAllAsids { at } => one.covers(at),
+                Invalidation::Pages { at, count, asid } => {
+                    let pages = 0..u32::from(count);
+                    let mut pages = pages.filter_map(|page| (at & !0xfff).checked_add(page << 12));
+                    pages.any(|page| one.covers(page))
+                        && (one.global || asid.is_none_or(mine))
+                }
             });
         }
         self.look(guest, spaces);

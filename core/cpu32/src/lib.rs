@@ -91,5 +91,5 @@ pub use outcome::{Conduit, MmuOperation, Outcome, RegimeChange, Wait};
 pub use page::Domains;
 pub use registers::Registers;
 pub use state::{Masks, VirtualCpu};
-pub use system::{SystemRegister, sctlr};
+pub use system::{Changes, SystemRegister, sctlr};
 pub use timer::{Destination, Movement, TimerAccess, TimerRegister};

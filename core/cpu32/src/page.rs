@@ -5,7 +5,7 @@
 //! kernel had written it by an instruction. All other fields are copies to be read.
 
 use crate::status::SAVED;
-use crate::system::SystemRegister;
+use crate::system::{Changes, SystemRegister};
 use crate::{Registers, VirtualCpu};
 use hanok_abi::trampoline::{Field, MASKED};
 use hanok_decode::Psr;
@@ -61,14 +61,15 @@ impl VirtualCpu {
         Domains::Changed
     }
 
-    /// Where the page may have other values than [`Self::page_word`], by a bit for each pair of words from its start, since
-    /// [`Self::set_page_changes`]. [`Field::PSR`], [`Field::SPSR`] and [`Field::MASK`] may have other values anyhow.
-    pub const fn page_changes(&self) -> u32 {
+    /// The registers that have changed since [`Self::set_changes`], but for those that programs change. Where the page has copies of
+    /// them, it may have other values than [`Self::page_word`]; [`Field::PSR`], [`Field::SPSR`] and [`Field::MASK`] may have
+    /// other values anyhow.
+    pub const fn changes(&self) -> Changes {
         self.system.changes()
     }
 
-    /// Takes this for [`Self::page_changes`].
-    pub const fn set_page_changes(&mut self, changes: u32) {
+    /// Takes this for [`Self::changes`].
+    pub const fn set_changes(&mut self, changes: Changes) {
         self.system.set_changes(changes);
     }
 

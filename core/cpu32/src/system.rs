@@ -160,12 +160,51 @@ impl SystemRegister {
     }
 }
 
+/// Registers that have changed: a bit for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changes(u32);
+
+impl Changes {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// Those that say how addresses are translated, but for DACR, what exceptions lead to, and what programs may use.
+    const CONTROL: u32 = {
+        use SystemRegister::*;
+        1 << Sctlr as u32
+            | 1 << Cpacr as u32
+            | 1 << Ttbr0 as u32
+            | 1 << Ttbr1 as u32
+            | 1 << Ttbcr as u32
+            | 1 << Prrr as u32
+            | 1 << Nmrr as u32
+            | 1 << Vbar as u32
+            | 1 << Contextidr as u32
+            | 1 << Cntkctl as u32
+            | 1 << Fpexc as u32
+    };
+
+    /// Whether the translation of addresses, leaving DACR aside, the way of exceptions or what programs may use is not as it was.
+    pub const fn is_of_control(self) -> bool {
+        self.0 & Self::CONTROL != 0
+    }
+
+    /// The pairs of words of the virtual CPU's page that have copies of them: a bit for each pair, from the page's start.
+    pub fn pairs(self) -> u32 {
+        let (mut left, mut pairs) = (self.0, 0);
+        while let Some(register) = left.checked_ilog2() {
+            left &= !(1 << register);
+            pairs |= PAIRS.get(register as usize).copied().unwrap_or(0);
+        }
+        pairs
+    }
+}
+
 /// The values of the registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemRegisters {
     values: [u32; COUNT],
-    /// Where the virtual CPU's page has copies of what has changed: a bit for each pair of its words.
-    changes: u32,
+    /// What has changed.
+    changes: Changes,
 }
 
 impl PartialEq for SystemRegisters {
@@ -181,7 +220,7 @@ impl SystemRegisters {
     pub(crate) fn new() -> Self {
         let mut registers = Self {
             values: [0; COUNT],
-            changes: 0,
+            changes: Changes(0),
         };
         registers.set(SystemRegister::Sctlr, sctlr::RESET);
         registers
@@ -204,17 +243,17 @@ impl SystemRegisters {
             && *place != value
         {
             *place = value;
-            self.changes |= PAIRS[register as usize];
+            self.changes.0 |= 1 << register as u32;
         }
     }
 
-    /// The pairs of words of the virtual CPU's page of which [`Self::set`] has changed the originals: a bit for each.
-    pub(crate) const fn changes(&self) -> u32 {
+    /// What [`Self::set`] has changed since there was another value of it.
+    pub(crate) const fn changes(&self) -> Changes {
         self.changes
     }
 
     /// Takes this for what has changed.
-    pub(crate) const fn set_changes(&mut self, changes: u32) {
+    pub(crate) const fn set_changes(&mut self, changes: Changes) {
         self.changes = changes;
     }
 

@@ -1,8 +1,9 @@
-//! Aborts that are served at once, between two instructions of the guest's as it were: without the rest of an exit.
+//! Exits that are served at once: without what other entries look at.
 //!
-//! Most aborts make an entry of shadow tables, or are the guest's own. While the guest may cross ([`Crossing`]), all that its next
-//! entry needs is there already, and little of it changes by an abort. So nothing is looked at anew but that; a vCPU
-//! stays in its [`Seat`](crate::siblings::Seat), and what waits for it interrupts it as if the abort had not been.
+//! Most aborts make an entry of shadow tables, or are the guest's own; and most instructions that are carried out for a kernel
+//! change little. While the guest may cross ([`Crossing`]), all that its next entry needs is there already. So nothing is
+//! looked at anew but what has changed. For an abort a vCPU even stays in its [`Seat`](crate::siblings::Seat): what
+//! waits for it interrupts it as if the abort had not been.
 //!
 //! Kept true: when the guest goes on, its registers, tables and page are what an exit and an entry would have made of them.
 
@@ -13,7 +14,7 @@ use crate::faults::{data_kind, status};
 use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::translation::{fault, privilege};
-use hanok_cpu32::{Exception, Registers};
+use hanok_cpu32::{Exception, Registers, SystemRegister};
 use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::{Filled, Owed};
 use hanok_paging::short::{AccessKind, Privilege, ShortFault};
@@ -59,8 +60,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         host: &impl Host,
     ) -> Option<AtOnce> {
         let (address, kind) = accessed(trap)?;
-        let waits = self.forgetting.is_some() || self.owed != Owed::Nothing;
-        if crossing.status == 0 || waits || self.shadow.has_unchecked() {
+        if crossing.status == 0 || self.waits() || self.owed != Owed::Nothing {
             return None;
         }
         self.take_over(thread, crossing);
@@ -79,9 +79,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             (Filled::Fault(found), None) if !(is_program && self.page.closed) => {
                 self.registers = guest();
                 self.take_at_once(address, kind, &found);
-                crossing.status = self.cpu.crossing_status();
-                crossing.banks = self.cpu.crossed_banks();
-                self.show_page();
+                self.renew(crossing);
                 Some(AtOnce::Taken)
             }
             _ => {
@@ -89,6 +87,47 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 None
             }
         }
+    }
+
+    /// After [`Self::serve`] has answered that the guest is to be entered: whether that needs no more than what it has changed
+    /// of `crossing`, by which the guest left. If so, the guest goes on by [`Crossing::roots`] of its mode, with
+    /// [`Self::registers`] and [`Self::tpidrurw`], as soon as the answer is paid.
+    pub fn goes_on(&mut self, crossing: &mut Crossing) -> Option<Owed> {
+        let changes = self.cpu.changes();
+        let same = crossing.status != 0
+            && !changes.is_of_control()
+            && !self.waits()
+            && self.confined.is_none()
+            && self.cpu.can_cross()
+            && self.shadow.knows(self.spaces.roots);
+        if !same || self.page.closed || self.cpu.pending() != 0 || crossing.waits != 0 {
+            return None;
+        }
+        let domains = self.cpu.system(SystemRegister::Dacr);
+        let fits = if self.cpu.mode().is_privileged() {
+            self.spaces.domains() == Some(self.kernel_domains(domains))
+        } else {
+            crossing.roots.user[0] != 0 && crossing.roots.domains == domains
+        };
+        if !fits || !self.member.enter() {
+            return None;
+        }
+        self.renew(crossing);
+        Some(core::mem::replace(&mut self.owed, Owed::Nothing))
+    }
+
+    /// Whether there is work that has to be done before the guest may go on.
+    fn waits(&self) -> bool {
+        self.forgetting.is_some() || self.shadow.has_unchecked()
+    }
+
+    /// Notes what the guest may cross with in another mode.
+    fn renew(&mut self, crossing: &mut Crossing) {
+        crossing.status = self.cpu.crossing_status();
+        crossing.crossed = 0;
+        crossing.banks = self.cpu.crossed_banks();
+        crossing.tpidrprw = self.cpu.system(SystemRegister::Tpidrprw);
+        self.show_page();
     }
 
     /// Whether the entry that was just made is in the root by which the guest goes on, and the guest may still use all that it

@@ -167,6 +167,11 @@ impl OwnSpaces {
         self.stamp
     }
 
+    /// The kernel's DACR in the spaces.
+    pub fn domains(&self) -> Option<u32> {
+        self.regime.as_ref().map(|regime| regime.dacr)
+    }
+
     /// Puts an entry into the table, whose roots are these.
     pub fn put(&mut self, table: &mut KnownSpaces, space: [u32; 2], roots: Roots, numbers: u64) {
         self.roots |= numbers;

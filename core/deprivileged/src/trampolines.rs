@@ -29,7 +29,7 @@ use crate::page::CpuPage;
 use crate::translation::walk_code;
 use crate::view::{Executable, View};
 use hanok_abi::trampoline::{Field, PAGE, Resumption, TRIPLE, resume};
-use hanok_cpu32::{Fault, FaultStatus, SystemRegister};
+use hanok_cpu32::{Changes, Fault, FaultStatus, SystemRegister};
 use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::{Doorbells, GuestSpace};
 use hanok_paging::short::{Access, AccessKind, Privilege};
@@ -51,7 +51,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     /// Takes over what the guest did by itself.
     pub(crate) fn take_over(&mut self, thread: ThreadRegisters, crossing: &Crossing) {
         self.cpu.set_tpidruro(thread.ro);
-        let changes = self.cpu.page_changes();
+        let changes = self.cpu.changes();
         self.take_crossing(crossing);
         if self.uses_page() {
             let (memory, frame) = (self.shadow.memory(), self.page.frame);
@@ -62,7 +62,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             self.cpu.set_tpidrurw(thread.rw);
         }
         // What has changed now is there already, or is written before the kernel is entered.
-        self.cpu.set_page_changes(changes);
+        self.cpu.set_changes(changes);
     }
 
     /// What TPIDRURW is to hold while the guest runs.
@@ -80,7 +80,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         if self.page.triples == 0 {
             return;
         }
-        let mut changes = self.cpu.page_changes();
+        let mut changes = self.cpu.changes().pairs();
         if !core::mem::replace(&mut self.page.shown, true) {
             changes = ALL;
         }
@@ -89,7 +89,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             changes |= CROSSED;
             self.show_pair(MASK);
         }
-        self.cpu.set_page_changes(0);
+        self.cpu.set_changes(Changes::NONE);
         for pair in 0..PAIRS {
             if changes >> pair & 1 != 0 {
                 self.show_pair(pair);

@@ -1,7 +1,7 @@
 //! The way of an exit from the window to the core, and back.
 
 use super::record::Record;
-use super::vcpu::{Deprivileged, memory};
+use super::vcpu::{Deprivileged, GuestMonitor, memory};
 use super::window;
 use crate::{Host, Vcpu, maintain, read, write};
 use hanok_arm_common::cpu;
@@ -63,6 +63,10 @@ extern "C" fn exited(record: *mut Record, number: u32) -> ! {
         unsafe { window::go(record) }
     }
     let (cause, after) = serve(cpu.pcpu(), record, number);
+    if after == After::Resume && goes_on(cpu.pcpu(), record, cause) {
+        // SAFETY: as above.
+        unsafe { window::go(record) }
+    }
     let vcpu = cpu.finish(cause, after);
     // SAFETY: what the executive gave, and this stack is not needed again.
     unsafe { enter(vcpu) }
@@ -98,23 +102,46 @@ fn serve_at_once(pcpu: &mut Pcpu<Host>, record: &mut Record, number: u32) -> boo
         AtOnce::Filled(owed) => {
             pay(owed);
             record.guest.pc = pc;
+            record.choose_root(monitor.cpu.mode().is_privileged());
         }
-        AtOnce::Taken => {
-            write!("tpidr_el0", u64::from(monitor.tpidrurw()));
-            record.guest.set_general(&monitor.registers.general);
-            record.guest.pc = monitor.registers.pc;
-            record.guest.psr = monitor.registers.psr.into_bits();
-        }
+        AtOnce::Taken => put_back(record, monitor),
     }
-    let roots = &record.crossing.roots;
-    [record.guest_table, record.guest_asid] = if monitor.cpu.mode().is_privileged() {
-        roots.kernel
-    } else {
-        roots.user
-    };
     local.exited(vcpu, u64::from(number) << 26, pc.into());
     local.handled(vcpu, Cause::SystemRegister);
     true
+}
+
+/// Whether the guest can be entered as it left, but for what [`serve`] has changed.
+fn goes_on(pcpu: &mut Pcpu<Host>, record: &mut Record, cause: Cause) -> bool {
+    let (Some(vcpu), local) = pcpu.resident_and_local() else {
+        return false;
+    };
+    let Some(own) = vcpu.context.deprivileged.as_deref_mut() else {
+        return false;
+    };
+    if cause != Cause::SystemRegister || own.is_outside() {
+        return false;
+    }
+    let Some(owed) = own.monitor.goes_on(&mut record.crossing) else {
+        return false;
+    };
+    pay(owed);
+    write!(
+        "tpidrro_el0",
+        own.monitor.cpu.system(SystemRegister::Tpidruro).into()
+    );
+    put_back(record, &own.monitor);
+    local.handled(vcpu, cause);
+    true
+}
+
+/// Puts the guest's registers back, for [`Crossing::roots`].
+fn put_back(record: &mut Record, monitor: &GuestMonitor) {
+    write!("tpidr_el0", u64::from(monitor.tpidrurw()));
+    record.guest.set_general(&monitor.registers.general);
+    record.guest.pc = monitor.registers.pc;
+    record.guest.psr = monitor.registers.psr.into_bits();
+    record.choose_root(monitor.cpu.mode().is_privileged());
 }
 
 fn thread_registers() -> ThreadRegisters {

@@ -72,6 +72,14 @@ pub struct Record {
     pub asids: AsidPool,
 }
 
+impl Record {
+    /// Lets the guest go on by the root of its kernel's or its programs' view that it crosses to.
+    pub fn choose_root(&mut self, kernel: bool) {
+        let roots = &self.crossing.roots;
+        [self.guest_table, self.guest_asid] = if kernel { roots.kernel } else { roots.user };
+    }
+}
+
 const _: () =
     assert!(size_of::<Record>() as u64 <= STRIDE && 8 * STRIDE <= RECORD_PAGES * PAGE_SIZE);
 // The window's code finds a set by the lowest four bits of CONTEXTIDR, in steps of two entries of eight words.

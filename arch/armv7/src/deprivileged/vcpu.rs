@@ -49,11 +49,14 @@ const NO_MACHINE: u32 = 0xffff_ffff;
 /// The bits of a status register that are the guest's own in User mode.
 const VISIBLE: u32 = 0xfe0f_fe20;
 
+/// A vCPU's monitor.
+pub type GuestMonitor = Monitor<SharedFrames, ROOTS, TABLES>;
+
 /// A vCPU without virtualization hardware.
 #[derive(Debug)]
 pub struct Deprivileged {
     /// Its monitor.
-    pub monitor: Monitor<SharedFrames, ROOTS, TABLES>,
+    pub monitor: GuestMonitor,
     /// The code of its VM.
     pub code: &'static Mutex<Code>,
     /// Whether the core has its registers: [`Regs`] are newer than the monitor's.
@@ -110,6 +113,11 @@ impl Deprivileged {
         regs.pc = u64::from(*pc);
         regs.pstate = psr.into_bits().into();
         self.outside = true;
+    }
+
+    /// Whether the core has its registers.
+    pub fn is_outside(&self) -> bool {
+        self.outside
     }
 
     /// Takes the registers back that the core may have changed.

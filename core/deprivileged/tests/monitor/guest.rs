@@ -483,15 +483,23 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             &self.code,
             &*self.board,
         )?;
+        match done {
+            AtOnce::Filled(owed) => self.choose_root(owed),
+            AtOnce::Taken => {
+                self.choose_root(Owed::Nothing);
+                self.thread.rw = self.monitor.tpidrurw();
+            }
+        }
+        Some(done == AtOnce::Taken)
+    }
+
+    /// The guest goes on by the root of its mode that it crosses to.
+    fn choose_root(&mut self, owed: Owed) {
         let roots = &self.crossing.roots;
         let [table, asid] = if self.monitor.cpu.mode().is_privileged() {
             roots.kernel
         } else {
             roots.user
-        };
-        let owed = match done {
-            AtOnce::Filled(owed) => owed,
-            AtOnce::Taken => Owed::Nothing,
         };
         self.root = HardwareRoot {
             table: Hpa::new(table.into()),
@@ -499,11 +507,19 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             owed,
         };
         self.mmu.enter(&self.root);
-        self.thread.rw = match done {
-            AtOnce::Filled(_) => self.thread.rw,
-            AtOnce::Taken => self.monitor.tpidrurw(),
-        };
-        Some(done == AtOnce::Taken)
+    }
+
+    /// After an exit: the guest goes on as it left, if it can.
+    fn go_on(&mut self) {
+        if let Some(owed) = self.monitor.goes_on(&mut self.crossing) {
+            self.entered = true;
+            self.choose_root(owed);
+            self.thread = ThreadRegisters {
+                rw: self.monitor.tpidrurw(),
+                ro: self.monitor.cpu.system(SystemRegister::Tpidruro),
+            };
+            self.crossed.at_once[2] += 1;
+        }
     }
 
     /// Lets the monitor serve an exception. `None` if the guest is to try again.
@@ -527,6 +543,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         match answer {
             Answer::Resume | Answer::Yield => {
                 let same = before == (self.monitor.registers, self.monitor.cpu.clone());
+                self.go_on();
                 if same { None } else { retired }
             }
             Answer::Device(device) => {

@@ -40,8 +40,8 @@ pub struct Crossed {
     pub arrivals: u32,
     /// Maintenance of all of the instruction caches and branch predictors.
     pub caches: u32,
-    /// Aborts that were served at once: entries, and faults of the guest's own.
-    pub at_once: [u32; 2],
+    /// What was served at once: entries, faults of the guest's own, and other exits.
+    pub at_once: [u32; 3],
 }
 
 const USER: u32 = 0x10;

@@ -8,6 +8,7 @@ use crate::page::{LastPage, PageState};
 use crate::siblings::{Change, Member};
 use crate::slot::Ticket;
 use crate::spaces::OwnSpaces;
+use crate::stores::Row;
 use crate::translation::{privilege, regime};
 use crate::window::Place;
 use hanok_cpu32::{
@@ -57,6 +58,8 @@ pub struct Monitor<M, const ROOTS: usize, const TABLES: usize> {
     pub(crate) protecting: Option<(GuestPage, Ticket)>,
     /// The page whose translation the guest invalidated last.
     pub(crate) last_page: LastPage,
+    /// Stores to pages that hold code.
+    pub(crate) row: Row,
     /// The vCPU among its siblings.
     pub(crate) member: Member,
 }
@@ -97,6 +100,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             forgetting: None,
             protecting: None,
             last_page: LastPage::default(),
+            row: Row::default(),
             member,
         })
     }

@@ -276,9 +276,4 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let owed = self.shadow.invalidate(what);
         self.owe(owed);
     }
-
-    /// Leaves a change for all siblings, none of which runs its guest as before when this returns.
-    pub(crate) fn tell(&self, change: Change, host: &impl Host) {
-        self.member.tell(change, host);
-    }
 }

@@ -1,6 +1,7 @@
 //! A kernel that invalidates the translations of many pages does so in a loop, one page after the other. The second time
 //! round, the loop is recognized, and some pages are invalidated in one exit; or everything, if there are many, which is less
-//! work, and one change for all siblings.
+//! work, and one change for all siblings. As long as no page is invalidated elsewhere, it is recognized the first time round:
+//! Linux calls it for one section after the other, while it has all other CPUs wait with interrupts masked.
 //!
 //! In A32 it is: the operation; ADD Rn, Rn, #4096; CMP Rn, Rm; BLO to the operation. Whatever the operation's own register is,
 //! Rn and the flags are afterwards as if the loop had been executed, and to invalidate more than was asked for is
@@ -61,47 +62,64 @@ fn registers_of([add, cmp, blo]: [u32; 3]) -> Option<[Register; 2]> {
 }
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
-    /// Goes on with a loop whose operation has just been carried out: with some of the pages that follow. The PC stays
-    /// behind the operation, as after the last of them.
+    /// What an operation that has just been carried out is to invalidate. If it is in a loop, that is one of the pages that
+    /// follow, those before it being invalidated here; or everything. The PC stays behind the operation, as after the last
+    /// of them.
     pub(crate) fn go_on_with_pages(
         &mut self,
         reach: Reach,
         what: Invalidation,
         code: &Mutex<Code>,
         host: &impl Host,
-    ) {
-        let Some(page) = page_of(what) else {
-            return;
-        };
-        let pc = self.registers.pc;
-        let last = core::mem::replace(&mut self.last_page, LastPage { pc, page });
-        let follows = last.pc == pc && last.page.wrapping_add(PAGE) == page;
-        if !follows || self.registers.psr.thumb() {
-            return;
-        }
-        let Some([rn, rm]) = self.words_at_pc(code, host).and_then(registers_of) else {
-            return;
+    ) -> Invalidation {
+        let Some([rn, rm]) = self.find_loop(what, code, host) else {
+            return what;
         };
         let (mut next, end) = (self.registers.read(rn), self.registers.read(rm));
-        if next & !(PAGE - 1) != page {
-            return;
-        }
         let further = end.saturating_sub(next).saturating_sub(1) / PAGE;
+        let mut last = what;
         if further > MANY {
-            self.invalidate_for(reach, Invalidation::All, code, host);
-            self.registers.write(rn, next + further * PAGE);
-            return;
-        }
-        for _ in 0..MOST[usize::from(self.member.has_siblings())] {
-            let Some(after) = next.checked_add(PAGE).filter(|after| *after < end) else {
-                break;
-            };
-            next = after;
-            let further = of_page(what, next & !(PAGE - 1));
-            self.invalidate_for(reach, further, code, host);
+            next += PAGE * further;
+            last = Invalidation::All;
+        } else {
+            for _ in 0..further.min(MOST[usize::from(self.member.has_siblings())]) {
+                self.invalidate_for(reach, last);
+                next += PAGE;
+                last = of_page(what, next & !(PAGE - 1));
+            }
         }
         self.registers.write(rn, next);
         self.last_page.page = next & !(PAGE - 1);
+        last
+    }
+
+    /// The registers Rn and Rm of the loop that an operation is in.
+    fn find_loop(
+        &mut self,
+        what: Invalidation,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Option<[Register; 2]> {
+        let page = page_of(what)?;
+        let pc = self.registers.pc;
+        let last = core::mem::replace(
+            &mut self.last_page,
+            LastPage {
+                pc,
+                page,
+                in_loop: false,
+            },
+        );
+        let follows = last.in_loop || last.page.wrapping_add(PAGE) == page;
+        if last.pc != pc || !follows || self.registers.psr.thumb() {
+            return None;
+        }
+        let found = self.words_at_pc(code, host).and_then(registers_of)?;
+        if self.registers.read(found[0]) & !(PAGE - 1) != page {
+            return None;
+        }
+        self.last_page.in_loop = true;
+        Some(found)
     }
 
     /// The three words from the PC on, if they are in one page, and the kernel may execute them.

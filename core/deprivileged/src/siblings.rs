@@ -208,22 +208,27 @@ impl Member {
         change
     }
 
-    /// Leaves a change for all siblings. When it returns, none of them runs its guest as before. To be called after
-    /// [`Self::leave`], without any lock.
-    #[inline(never)]
-    pub(crate) fn tell(&self, change: Change, host: &impl Host) {
+    /// Leaves a change for all siblings, which [`Self::wait`] is to follow.
+    pub(crate) fn post(&self, change: Change) {
         // The guest's own barrier may order nothing but stores.
         fence(Ordering::SeqCst);
         for (number, seat) in self.seats.iter().enumerate() {
-            if number == self.number || !seat.is_concerned(change) {
-                continue;
+            if number != self.number && seat.is_concerned(change) {
+                seat.post(change);
             }
-            seat.post(change);
+        }
+    }
+
+    /// Waits until no sibling runs its guest as before the changes that were posted. To be called after [`Self::leave`],
+    /// without any lock. All are kicked first, so that they leave at the same time.
+    #[inline(never)]
+    pub(crate) fn wait(&self, host: &impl Host) {
+        // Its own guest does not run.
+        for (number, seat) in self.seats.iter().enumerate() {
             if seat.runs_as_before() {
                 host.kick(number);
             }
         }
-        // Its own guest does not run.
         for seat in self.seats {
             while seat.runs_as_before() {
                 core::hint::spin_loop();

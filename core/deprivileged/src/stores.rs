@@ -258,7 +258,9 @@ mod tests {
         let mut row = Row::default();
         let mut long = |at| row.is_long_with(at);
         let stores = 3 * (ROW + 1);
-        let found = (0..stores).filter(|store| long(0x8000 + NEAR * store)).count();
+        let found = (0..stores)
+            .filter(|store| long(0x8000 + NEAR * store))
+            .count();
         assert_eq!(found, 3);
         assert!(!(0..stores).any(|store| long(0x8000 + (NEAR + 4) * store)));
         assert!(!(0..stores).any(|_| long(0x8000)));

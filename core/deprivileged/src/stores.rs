@@ -85,7 +85,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             None if self.own_page(page, code, host) => {
                 Answer::Stop(Stopped::Unproven { at: page.start() })
             }
-            None => self.written(page, code, host),
+            None => {
+                if self.member.has_siblings() {
+                    code.lock().spare(page);
+                }
+                self.written(page, code, host)
+            }
         }
     }
 

@@ -46,6 +46,7 @@ mod host;
 mod monitor;
 mod page;
 mod ranges;
+mod row;
 mod siblings;
 mod slot;
 mod spaces;

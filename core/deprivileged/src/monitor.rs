@@ -5,10 +5,10 @@ use crate::code::Code;
 use crate::decoded::Decoded;
 use crate::host::Host;
 use crate::page::{LastPage, PageState};
+use crate::row::Row;
 use crate::siblings::{Change, Member};
 use crate::slot::Ticket;
 use crate::spaces::OwnSpaces;
-use crate::stores::Row;
 use crate::translation::{privilege, regime};
 use crate::window::Place;
 use hanok_cpu32::{

@@ -42,7 +42,7 @@ fn program(operation: u32, from: u32, to: u32, times: u32) -> (Code, u32) {
         code.a32(0xe150_0001); // CMP R0, R1
         code.a32(0x3aff_fffb); // BLO
         code.a32(0xe256_6001); // SUBS R6, R6, #1
-        let distance = again.wrapping_sub(code.here() + 8) / 4 & 0xff_ffff;
+        let distance = (again.wrapping_sub(code.here() + 8) / 4) & 0xff_ffff;
         code.a32(0x1a00_0000 | distance); // BNE
     }
     let end = code.here();
@@ -97,7 +97,7 @@ fn pages_are_invalidated_some_at_a_time() {
 
 /// B from `at` to `to`.
 fn branch(at: u32, to: u32) -> u32 {
-    0xea00_0000 | to.wrapping_sub(at + 8) / 4 & 0xff_ffff
+    0xea00_0000 | (to.wrapping_sub(at + 8) / 4) & 0xff_ffff
 }
 
 /// Lets a vCPU run until it is at this address.

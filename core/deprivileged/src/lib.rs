@@ -51,6 +51,8 @@ mod siblings;
 mod slot;
 mod spaces;
 mod stores;
+#[cfg(test)]
+mod tickets;
 mod trampolines;
 mod translation;
 mod traps;

@@ -64,7 +64,7 @@ pub use code::{Code, CodePage, CodePages};
 pub use crossing::{Crossing, ThreadRegisters};
 pub use host::Host;
 pub use monitor::{Monitor, Ready};
-pub use siblings::{Member, Seat};
+pub use siblings::{Change, Member, Seat};
 pub use slot::Slot;
 pub use spaces::{KnownSpace, KnownSpaces, Roots, SETS};
 pub use traps::Traps;

@@ -12,6 +12,8 @@ use hanok_types::{GuestPage, Ipa, PAGE_SIZE, Span};
 
 /// The bytes of a section.
 const SECTION: u64 = 1 << 20;
+/// How many fetches from a page wait for a store of a sibling's.
+const SPARED: u32 = 128;
 /// The regions of memory that a VM can execute: RAM and firmware.
 const REGIONS: usize = 2;
 
@@ -118,6 +120,8 @@ pub struct Code {
     added: Option<Span<Ipa>>,
     /// How many triples of pages of trampolines it begins with (`hanok_abi::trampoline`); `None` until that was looked up.
     triples: Option<u32>,
+    /// The page that was given up last for a store that the guest makes by itself, and how many fetches from it wait for that.
+    spared: Option<(GuestPage, u32)>,
     /// Counts uses of slots.
     clock: u32,
     /// The ticket that was given out last, and the one of clean pages that are given up.
@@ -144,6 +148,7 @@ impl Code {
             rewritten,
             added,
             triples: None,
+            spared: None,
             clock: 0,
             given: Ticket::NONE,
             leaving: Ticket::NONE,
@@ -423,8 +428,20 @@ impl Code {
         Ok(slot.is_some_and(|slot| slot.written(offset, after)))
     }
 
+    /// The guest is to store to `page` by itself. Siblings that execute it would make code of it again and again: some of
+    /// their fetches wait, each of them an exit of its own.
+    pub(crate) fn spare(&mut self, page: GuestPage) {
+        self.spared = Some((page, SPARED));
+    }
+
     /// Takes a slot for `page`, a free one; or else the one that was used longest ago has to become free.
     fn begin(&mut self, page: GuestPage) -> Proven {
+        if let Some((spared, left @ 1..)) = &mut self.spared
+            && *spared == page
+        {
+            *left -= 1;
+            return Proven::More;
+        }
         let now = self.clock;
         let age = |slot: &Slot| match slot.page {
             None => u32::MAX,

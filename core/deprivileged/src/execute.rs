@@ -244,22 +244,24 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             TlbScope::Address { page, asid } => Invalidation::Page { at: page, asid },
             TlbScope::AddressAllAsids { page } => Invalidation::PageOfAllAsids { at: page },
         };
-        self.invalidate_for(operation.reach, what, code, host);
-        self.go_on_with_pages(operation.reach, what, code, host);
+        let last = self.go_on_with_pages(what, code, host);
+        self.invalidate_for(operation.reach, last);
+        self.wait_for_siblings(operation.reach, code, host);
         Answer::Resume
     }
 
-    /// Invalidates for this vCPU, or for all.
-    pub(crate) fn invalidate_for(
-        &mut self,
-        reach: Reach,
-        what: Invalidation,
-        code: &Mutex<Code>,
-        host: &impl Host,
-    ) {
+    /// Invalidates for this vCPU, or for all; then [`Self::wait_for_siblings`] is to follow.
+    pub(crate) fn invalidate_for(&mut self, reach: Reach, what: Invalidation) {
         self.invalidate_here(what);
+        if reach == Reach::InnerShareable {
+            self.member.post(Change::Invalidate(what));
+        }
+    }
+
+    /// Waits until no sibling's guest uses what was invalidated for all.
+    pub(crate) fn wait_for_siblings(&self, reach: Reach, code: &Mutex<Code>, host: &impl Host) {
         if reach == Reach::InnerShareable && self.member.has_siblings() {
-            self.tell(Change::Invalidate(what), host);
+            self.member.wait(host);
             // An access that is carried out for a sibling holds the lock from its walk on: it is over now.
             drop(code.lock());
         }

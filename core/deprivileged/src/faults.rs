@@ -279,7 +279,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         host: &impl Host,
     ) -> Result<(), AccessError> {
         let frame = host.frame(page.start())?;
-        self.tell(Change::Forget(frame, loss), host);
+        self.member.post(Change::Forget(frame, loss));
+        self.member.wait(host);
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use crate::code::Code;
 use crate::decoded::Decoded;
 use crate::host::Host;
 use crate::page::{LastPage, PageState};
+use crate::row::Row;
 use crate::siblings::{Change, Member};
 use crate::slot::Ticket;
 use crate::spaces::OwnSpaces;
@@ -59,6 +60,8 @@ pub struct Monitor<M, const ROOTS: usize, const TABLES: usize> {
     pub(crate) protecting: Option<(GuestPage, Ticket)>,
     /// The page whose translation the guest invalidated last.
     pub(crate) last_page: LastPage,
+    /// Stores to pages that hold code.
+    pub(crate) row: Row,
     /// The vCPU among its siblings.
     pub(crate) member: Member,
 }
@@ -100,6 +103,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             forgetting: None,
             protecting: None,
             last_page: LastPage::default(),
+            row: Row::default(),
             member,
         })
     }
@@ -274,10 +278,5 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     pub(crate) fn invalidate_here(&mut self, what: Invalidation) {
         let owed = self.shadow.invalidate(what);
         self.owe(owed);
-    }
-
-    /// Leaves a change for all siblings, none of which runs its guest as before when this returns.
-    pub(crate) fn tell(&self, change: Change, host: &impl Host) {
-        self.member.tell(change, host);
     }
 }

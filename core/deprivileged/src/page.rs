@@ -43,9 +43,10 @@ impl PageState {
     }
 }
 
-/// The last invalidation of a page by the guest: where the PC was behind it, and the page.
+/// The last invalidation of a page by the guest: where the PC was behind it, the page, and whether it was in a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LastPage {
     pub pc: u32,
     pub page: u32,
+    pub in_loop: bool,
 }

@@ -1,6 +1,7 @@
 //! A kernel that invalidates the translations of many pages does so in a loop, one page after the other. The second time
-//! round, the loop is recognized, and many of those that are left are invalidated in one
-//! exit, as one change for all siblings.
+//! round, the loop is recognized, and many of those that are left are invalidated in one exit, as one change for all
+//! siblings. As long as no page is invalidated elsewhere, it is recognized the first time round:
+//! Linux calls it for one section after the other, while it has all other CPUs wait with interrupts masked.
 //!
 //! In A32 it is: the operation; ADD Rn, Rn, #4096; CMP Rn, Rm; BLO to the operation. Whatever the operation's own register is,
 //! Rn and the flags are afterwards as if the loop had been executed, and to invalidate more than was asked for is
@@ -10,7 +11,6 @@ use crate::code::Code;
 use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::page::LastPage;
-use hanok_cpu32::Reach;
 use hanok_decode::aarch32::Register;
 use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::Invalidation;
@@ -36,12 +36,11 @@ fn page_of(what: Invalidation) -> Option<u32> {
 }
 
 /// The same of other pages.
-fn of_pages(what: Invalidation, at: u32, count: u32) -> Invalidation {
+fn of_pages(what: Invalidation, at: u32, count: u16) -> Invalidation {
     let asid = match what {
         Invalidation::Page { asid, .. } => Some(asid),
         _ => None,
     };
-    let count = count as u16;
     Invalidation::Pages { at, count, asid }
 }
 
@@ -58,38 +57,58 @@ fn registers_of([add, cmp, blo]: [u32; 3]) -> Option<[Register; 2]> {
 }
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
-    /// Goes on with a loop whose operation has just been carried out: with some of the pages that follow. The PC stays
-    /// behind the operation, as after the last of them.
+    /// What an operation that has just been carried out is to invalidate. If it is in a loop, that is some of the pages that
+    /// follow, too. The PC stays behind the operation, as after the last of them.
     pub(crate) fn go_on_with_pages(
         &mut self,
-        reach: Reach,
         what: Invalidation,
         code: &Mutex<Code>,
         host: &impl Host,
-    ) {
-        let Some(page) = page_of(what) else {
-            return;
-        };
-        let pc = self.registers.pc;
-        let last = core::mem::replace(&mut self.last_page, LastPage { pc, page });
-        let follows = last.pc == pc && last.page.wrapping_add(PAGE) == page;
-        if !follows || self.registers.psr.thumb() {
-            return;
-        }
-        let Some([rn, rm]) = self.words_at_pc(code, host).and_then(registers_of) else {
-            return;
+    ) -> Invalidation {
+        let Some([rn, rm]) = self.find_loop(what, code, host) else {
+            return what;
         };
         let (this, end) = (self.registers.read(rn), self.registers.read(rm));
-        let further = end.saturating_sub(this).saturating_sub(1) / PAGE;
-        if this & !(PAGE - 1) != page || further == 0 {
-            return;
+        let page = this & !(PAGE - 1);
+        let pages = end.saturating_sub(this).saturating_sub(1) / PAGE + 1;
+        let most = pages.min(Invalidation::MOST_PAGES.into()) as u16;
+        let count = self.shadow.pages_at_once(page, most);
+        let further = u32::from(count.saturating_sub(1)) * PAGE;
+        if further == 0 {
+            return what;
         }
-        let next = page.wrapping_add(PAGE);
-        let most = further.min(Invalidation::MOST_PAGES.into()) as u16;
-        let count = u32::from(self.shadow.pages_at_once(next, most));
-        self.invalidate_for(reach, of_pages(what, next, count), code, host);
-        self.registers.write(rn, this + count * PAGE);
-        self.last_page.page = page + count * PAGE;
+        self.registers.write(rn, this + further);
+        self.last_page.page = page + further;
+        of_pages(what, page, count)
+    }
+
+    /// The registers Rn and Rm of the loop that an operation is in.
+    fn find_loop(
+        &mut self,
+        what: Invalidation,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Option<[Register; 2]> {
+        let page = page_of(what)?;
+        let pc = self.registers.pc;
+        let last = core::mem::replace(
+            &mut self.last_page,
+            LastPage {
+                pc,
+                page,
+                in_loop: false,
+            },
+        );
+        let follows = last.in_loop || last.page.wrapping_add(PAGE) == page;
+        if last.pc != pc || !follows || self.registers.psr.thumb() {
+            return None;
+        }
+        let found = self.words_at_pc(code, host).and_then(registers_of)?;
+        if self.registers.read(found[0]) & !(PAGE - 1) != page {
+            return None;
+        }
+        self.last_page.in_loop = true;
+        Some(found)
     }
 
     /// The three words from the PC on, if they are in one page, and the kernel may execute them.

@@ -10,6 +10,7 @@
 //! - A guest runs only while its seat says so, and that is said before the letter box is looked into for the last time.
 //! - Who waits has left its guest, so that two that wait for each other do not wait. A sibling in its guest leaves at
 //!   once, by its interrupt.
+//! - Who waits does nothing else, as for a lock: a pCPU that panics ends the board, so that nobody has to go on without it.
 //! - A letter box has a fixed size. One that is full asks for all entries to go.
 //! - Before a vCPU reads the guest's tables to make an entry, its seat says that it has *touched* the megabyte. A sibling that
 //!   invalidates a page, after it has changed the tables, leaves out a seat that has not: an entry made later stems from
@@ -26,7 +27,7 @@ const LETTERS: usize = 8;
 
 /// What a vCPU's shadow tables have to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub enum Change {
     /// An invalidation for all CPUs.
     Invalidate(Invalidation),
     /// A frame allows less than before.
@@ -173,7 +174,7 @@ impl Member {
     }
 
     /// The guest is about to run. Answers whether it may: otherwise there are changes to be made before.
-    pub(crate) fn enter(&self) -> bool {
+    pub fn enter(&self) -> bool {
         let Some(seat) = self.seats.get(self.number) else {
             return true;
         };
@@ -186,7 +187,7 @@ impl Member {
     }
 
     /// An entry is about to be made for an address. To be called before the guest's tables are read for it.
-    pub(crate) fn touch(&self, address: u32) {
+    pub fn touch(&self, address: u32) {
         let seat = self.seats.get(self.number);
         if let Some((word, bit)) = seat.and_then(|seat| seat.bit(address))
             && word.load(Ordering::Relaxed) & bit == 0
@@ -197,7 +198,7 @@ impl Member {
     }
 
     /// A change that was left here.
-    pub(crate) fn take(&self) -> Option<Change> {
+    pub fn take(&self) -> Option<Change> {
         let seat = self.seats.get(self.number)?;
         if !seat.waits.load(Ordering::SeqCst) {
             return None;
@@ -210,22 +211,27 @@ impl Member {
         change
     }
 
-    /// Leaves a change for all siblings. When it returns, none of them runs its guest as before. To be called after
-    /// [`Self::leave`], without any lock.
-    #[inline(never)]
-    pub(crate) fn tell(&self, change: Change, host: &impl Host) {
+    /// Leaves a change for all siblings, which [`Self::wait`] is to follow.
+    pub fn post(&self, change: Change) {
         // The guest's own barrier may order nothing but stores.
         fence(Ordering::SeqCst);
         for (number, seat) in self.seats.iter().enumerate() {
-            if number == self.number || !seat.is_concerned(change) {
-                continue;
+            if number != self.number && seat.is_concerned(change) {
+                seat.post(change);
             }
-            seat.post(change);
+        }
+    }
+
+    /// Waits until no sibling runs its guest as before the changes that were posted. To be called after [`Self::leave`],
+    /// without any lock. All are kicked first, so that they leave at the same time.
+    #[inline(never)]
+    pub fn wait(&self, host: &impl Host) {
+        // Its own guest does not run.
+        for (number, seat) in self.seats.iter().enumerate() {
             if seat.runs_as_before() {
                 host.kick(number);
             }
         }
-        // Its own guest does not run.
         for seat in self.seats {
             while seat.runs_as_before() {
                 core::hint::spin_loop();

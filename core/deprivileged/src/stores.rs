@@ -1,5 +1,6 @@
 //! Stores to pages that hold code, carried out here: often the page holds data, too, and what is known of
-//! its code still holds afterwards.
+//! its code still holds afterwards. A page that the guest fills or copies to, one word behind the other, is given up
+//! instead (`row`).
 
 use crate::access::Memory;
 use crate::answer::{Answer, Stopped};
@@ -53,12 +54,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         };
         let found = load_store(encoding, ItState::from_bits(psr.it())).filter(is_simple_store);
         match found {
+            Some(_) if self.row.is_long_with(self.fault_address) => self.written(page, code, host),
             Some(store) => self.carry_out_store(&store, code, host),
             // It would never come to rest: write-protected for the fetch, and plain for the store.
             None if self.own_page(page, code, host) => {
                 Answer::Stop(Stopped::Unproven { at: page.start() })
             }
-            None => self.written(page, code, host),
+            None => {
+                if self.member.has_siblings() {
+                    code.lock().spare(page);
+                }
+                self.written(page, code, host)
+            }
         }
     }
 

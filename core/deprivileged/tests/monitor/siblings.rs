@@ -302,6 +302,38 @@ fn a_page_that_a_sibling_has_proven_is_not_confined() {
     team.run_to(0, SHARED + 12);
 }
 
+/// A store that the guest has to make by itself, to a page that a sibling executes all the time, is made.
+#[test]
+fn a_swap_beside_code_of_a_sibling_comes_to_rest() {
+    let mut first = Code::new(FIRST);
+    first.set(2, SHARED + 0x800);
+    let begin = first.here();
+    for _ in 0..4 {
+        first.a32(0xe102_1094); // SWP R1, R4, [R2]
+    }
+    let done = first.here();
+    first.a32(STOP);
+    let mut second = Code::new(SECOND);
+    second.set(3, SHARED);
+    second.a32(BX);
+    for doubt in [NOP, MRS] {
+        // It goes round in the page.
+        let mut team = pair(&first, &second, &[NOP, doubt, NOP, 0xeaff_fffb]);
+        team.run_to(0, begin);
+        team.run_to(1, SHARED + 12);
+        for _ in 0..100 {
+            team.step(0);
+            for _ in 0..30 {
+                team.step(1);
+            }
+        }
+        assert_eq!(team.cpus[0].native.registers.pc, done);
+        // The sibling goes on.
+        team.run_to(1, SHARED + 4);
+        team.run_to(1, SHARED + 12);
+    }
+}
+
 /// More invalidations than a letter box holds all count.
 #[test]
 fn no_invalidation_of_a_sibling_is_lost() {

@@ -133,7 +133,7 @@ impl<B: Bus> Core<'_, B> {
         }
     }
 
-    /// MUL and MLA without flags.
+    /// MUL and MLA without flags, and SWP.
     fn multiply(&mut self, w: u32) -> Done {
         let (d, a, m, n) = (
             field(w, 19, 16),
@@ -141,6 +141,14 @@ impl<B: Bus> Core<'_, B> {
             field(w, 11, 8),
             field(w, 3, 0),
         );
+        if field(w, 24, 20) == 0b1_0000 {
+            // SWP
+            require(m == 0 && ![d, a, n].contains(&15) && d != a && d != n)?;
+            let value = self.load(self.get(d), 4)?;
+            self.store(self.get(d), 4, self.get(n))?;
+            self.set(a, value);
+            return Ok(());
+        }
         require(field(w, 24, 20) & !2 == 0)?;
         let adds = bit(w, 21);
         require(![d, m, n].contains(&15) && if adds { a != 15 } else { a == 0 })?;

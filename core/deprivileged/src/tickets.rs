@@ -1,0 +1,175 @@
+//! Tests of what a vCPU ends late with a page: what it has begun was ended by a sibling meanwhile, and begun anew.
+
+extern crate std;
+
+use crate::code::{Code, CodePage, CodePages, Proven};
+use crate::host::Host;
+use crate::slot::{Slot, Ticket, place};
+use hanok_decode::aarch32::ItState;
+use hanok_hal::AccessError;
+use hanok_types::{GuestPage, Hpa, Ipa, PAGE_SIZE, Span};
+use std::boxed::Box;
+use std::cell::RefCell;
+use std::vec;
+use std::vec::Vec;
+
+/// MRS R0, CPSR, which is doubtful, and B to itself.
+const CODE: [u32; 2] = [0xe10f_0000, 0xeaff_fffe];
+
+/// A page of memory.
+struct Memory(RefCell<Vec<u32>>);
+
+impl Host for Memory {
+    fn word(&self, at: Ipa) -> Result<u32, AccessError> {
+        Ok(self.0.borrow()[at.get() as usize / 4])
+    }
+    fn set_word(&self, at: Ipa, value: u32) -> Result<(), AccessError> {
+        self.0.borrow_mut()[at.get() as usize / 4] = value;
+        Ok(())
+    }
+    fn store(&self, at: Ipa, _: &[u8]) -> Result<(), AccessError> {
+        Err(AccessError::NoMemory(at))
+    }
+    fn synchronize_fetches(&self) {}
+    fn clean(&self, _: Ipa) {}
+    fn frame(&self, at: Ipa) -> Result<Hpa, AccessError> {
+        Err(AccessError::NoMemory(at))
+    }
+    fn section(&self, _: Ipa) -> Option<Hpa> {
+        None
+    }
+    fn is_writable(&self, _: Ipa) -> bool {
+        true
+    }
+    fn kick(&self, _: usize) {}
+}
+
+/// A VM with one page of memory, which begins with [`CODE`].
+struct Vm {
+    memory: Memory,
+    code: Code,
+    page: GuestPage,
+}
+
+impl Vm {
+    fn new() -> Self {
+        let span = Span::new(Ipa::new(0), PAGE_SIZE).expect("a page");
+        let pages = vec![CodePage::default(); 1].into_boxed_slice();
+        let pages = CodePages::new(span, Box::leak(pages));
+        let slots = Box::leak(vec![Slot::empty(); 1].into_boxed_slice());
+        let mut words = vec![0; 1024];
+        words[..2].copy_from_slice(&CODE);
+        Self {
+            memory: Memory(RefCell::new(words)),
+            code: Code::new([Some(pages), None], slots, false, None),
+            page: GuestPage::of(Ipa::new(0)).expect("a page"),
+        }
+    }
+
+    fn prove(&mut self) -> Proven {
+        let start = place(0, false, ItState::from_bits(0));
+        let proven = self.code.prove(&self.memory, self.page, start);
+        proven.expect("memory")
+    }
+
+    /// Goes on until something is to be waited for, or the page may be executed.
+    fn go_on(&mut self) -> Proven {
+        let mut steps = (0..200).map(|_| self.prove());
+        let found = steps.find(|proven| *proven != Proven::More);
+        found.expect("an end")
+    }
+
+    fn begin(&mut self) -> Ticket {
+        match self.go_on() {
+            Proven::Protect(page, ticket) if page == self.page => ticket,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Goes on until the page needs no confinement any more.
+    fn settle(&mut self) -> Ticket {
+        let ticket = self.begin();
+        self.code.protected(self.page, ticket);
+        match self.go_on() {
+            Proven::Settles(page, ticket) if page == self.page => ticket,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn leave(&mut self) -> Ticket {
+        self.code.leave(self.page).expect("something is known")
+    }
+
+    fn release(&mut self, ticket: Ticket) -> bool {
+        let released = self.code.release(&self.memory, self.page, ticket);
+        released.expect("memory")
+    }
+
+    fn give_up(&mut self) {
+        let ticket = self.leave();
+        assert!(self.release(ticket));
+    }
+}
+
+#[test]
+fn a_page_is_not_protected_by_who_has_begun_before() {
+    let mut vm = Vm::new();
+    let late = vm.begin();
+    vm.give_up();
+    let now = vm.begin();
+    vm.code.protected(vm.page, late);
+    assert_eq!(vm.go_on(), Proven::Protect(vm.page, now));
+    vm.code.protected(vm.page, now);
+    assert!(matches!(vm.go_on(), Proven::Settles(..)));
+}
+
+#[test]
+fn a_page_is_not_settled_by_who_has_proven_it_before() {
+    let mut vm = Vm::new();
+    let late = vm.settle();
+    vm.give_up();
+    let now = vm.settle();
+    let settle = |vm: &mut Vm, ticket| vm.code.settle(&vm.memory, vm.page, ticket);
+    assert_eq!(settle(&mut vm, late), Ok(()));
+    assert_eq!(vm.go_on(), Proven::Settles(vm.page, now));
+    assert_eq!(settle(&mut vm, now), Ok(()));
+    assert_eq!(vm.go_on(), Proven::Sound);
+}
+
+#[test]
+fn a_page_is_not_released_by_who_has_left_it_before() {
+    let mut vm = Vm::new();
+    vm.settle();
+    let late = vm.leave();
+    assert_eq!(vm.leave(), late, "siblings leave it together");
+    assert!(vm.release(late));
+    assert_eq!(
+        vm.memory.0.borrow()[..2],
+        CODE,
+        "what was rewritten is put back"
+    );
+    assert!(vm.release(late), "nothing is known of it");
+    vm.settle();
+    assert!(!vm.release(late), "it is not left");
+    let now = vm.leave();
+    assert!(!vm.release(late));
+    assert!(vm.release(now));
+}
+
+#[test]
+fn a_clean_page_is_not_released_by_who_has_left_it_before() {
+    let mut vm = Vm::new();
+    vm.memory.0.borrow_mut()[0] = CODE[1];
+    let clean = |vm: &mut Vm| {
+        let ticket = vm.begin();
+        vm.code.protected(vm.page, ticket);
+        assert_eq!(vm.go_on(), Proven::Sound);
+        vm.leave()
+    };
+    let late = clean(&mut vm);
+    assert_eq!(vm.go_on(), Proven::Leaves(vm.page));
+    assert!(vm.release(late));
+    let now = clean(&mut vm);
+    assert!(!vm.release(late));
+    assert!(vm.release(now));
+}

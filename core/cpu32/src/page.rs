@@ -100,8 +100,20 @@ const fn copied(field: Field) -> Option<SystemRegister> {
     })
 }
 
+impl Changes {
+    /// The pairs of words of the virtual CPU's page that have copies of them: a bit for each pair, from the page's start.
+    pub fn pairs(self) -> u32 {
+        let (mut left, mut pairs) = (self.0, 0);
+        while let Some(register) = left.checked_ilog2() {
+            left &= !(1 << register);
+            pairs |= PAIRS.get(register as usize).copied().unwrap_or(0);
+        }
+        pairs
+    }
+}
+
 /// The pair of words of the page that has a copy of each register: one bit, or none if it has no copy.
-pub(crate) const PAIRS: [u32; SystemRegister::ALL.len()] = {
+const PAIRS: [u32; SystemRegister::ALL.len()] = {
     let mut pairs = [0; _];
     let mut word = 0;
     while word <= Field::FPEXC.offset() / 4 {

@@ -2,7 +2,6 @@
 
 use crate::name::Name;
 use crate::outcome::{MmuOperation, Outcome, RegimeChange};
-use crate::page::PAIRS;
 
 /// The bits of SCTLR (DDI 0406C, B4.1, SCTLR).
 pub mod sctlr {
@@ -162,7 +161,7 @@ impl SystemRegister {
 
 /// Registers that have changed: a bit for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Changes(u32);
+pub struct Changes(pub(crate) u32);
 
 impl Changes {
     /// Nothing.
@@ -186,16 +185,6 @@ impl Changes {
     /// Whether the translation of addresses, leaving DACR aside, the way of exceptions or what programs may use is not as it was.
     pub const fn is_of_control(self) -> bool {
         self.0 & Self::CONTROL != 0
-    }
-
-    /// The pairs of words of the virtual CPU's page that have copies of them: a bit for each pair, from the page's start.
-    pub fn pairs(self) -> u32 {
-        let (mut left, mut pairs) = (self.0, 0);
-        while let Some(register) = left.checked_ilog2() {
-            left &= !(1 << register);
-            pairs |= PAIRS.get(register as usize).copied().unwrap_or(0);
-        }
-        pairs
     }
 }
 

@@ -17,7 +17,8 @@ use hanok_cpu32::{
 use hanok_decode::Psr;
 use hanok_hal::{AccessError, Mutex, TableMemory};
 use hanok_paging::shadow::{
-    AsidPool, Filled, Forgetting, FrameLoss, GuestSpace, HardwareRoot, Invalidation, Owed, Progress, Shadow,
+    AsidPool, Filled, Forgetting, FrameLoss, GuestSpace, HardwareRoot, Invalidation, Owed,
+    Progress, Shadow,
 };
 use hanok_paging::short::ShortRegime;
 use hanok_types::{GuestPage, Hpa};

@@ -17,14 +17,16 @@ pub const TARGET: &str = "aarch64-unknown-none-softfloat";
 /// The target of 32-bit programs.
 pub const TARGET_32: &str = "armv7a-none-eabi";
 const HYPERVISOR: &str = "hanok-hypervisor";
-/// The crates that long exits run through: T32 saves enough space to build them for speed. And one that they do not.
-const T32_LEVELS: [&str; 6] = [
+/// The crates that long exits run through: T32 saves enough space to build them for speed. And two that they do not.
+const T32_LEVELS: [&str; 8] = [
     "--config",
     "profile.release.package.hanok-vgic.opt-level=3",
     "--config",
     "profile.release.package.hanok-armv7.opt-level=2",
     "--config",
     "profile.release.package.hanok-sched.opt-level='z'",
+    "--config",
+    "profile.release.package.hanok-pcpu.opt-level='z'",
 ];
 /// Makes the compiler emit T32 for [`TARGET_32`], in cargo's environment. Only the hypervisor is
 /// built in this way: it has a size limit, and shares no crate's code with a guest.

@@ -8,9 +8,7 @@ use hanok_arm_common::cpu;
 use hanok_arm_common::host_gic::KICK;
 use hanok_arm_common::privilege::has_multiprocessing;
 use hanok_arm_common::sysreg::{dsb_sy, isb};
-use hanok_cpu32::{
-    Lines, Movement, Registers, SystemRegister, TimerAccess, TimerRegister, Wait,
-};
+use hanok_cpu32::{Lines, Movement, Registers, SystemRegister, TimerAccess, TimerRegister, Wait};
 use hanok_decode::Psr;
 use hanok_deprivileged::{Answer, AtOnce, Crossing, Device, Stopped, ThreadRegisters, Trap};
 use hanok_hal::Backend;

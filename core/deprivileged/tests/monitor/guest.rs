@@ -14,8 +14,8 @@ use hanok_cpu32::{
 };
 use hanok_decode::aarch32::{Encoding, ItState, UserMode, is_wide, sensitive};
 use hanok_deprivileged::{
-    Answer, AtOnce, Code, CodePage, CodePages, Crossing, KnownSpaces, Member, Monitor, Ready, Seat, Slot,
-    Stopped, ThreadRegisters, Trap,
+    Answer, AtOnce, Code, CodePage, CodePages, Crossing, KnownSpaces, Member, Monitor, Ready, Seat,
+    Slot, Stopped, ThreadRegisters, Trap,
 };
 use hanok_hal::Mutex;
 use hanok_hal::fake::FakeTableMemory;

@@ -67,9 +67,8 @@ impl Mmu {
                 .retain(|(of, shift, number), _| *of != asid || !here(*shift, *number, at)),
             Owed::Pages { at, asid, count } => {
                 for at in (0..u32::from(count)).map(|page| at.wrapping_add(page << 12)) {
-                    self.tlb.retain(|(of, shift, number), _| {
-                        *of != asid || !here(*shift, *number, at)
-                    });
+                    self.tlb
+                        .retain(|(of, shift, number), _| *of != asid || !here(*shift, *number, at));
                 }
             }
             Owed::PageEverywhere { at } => self

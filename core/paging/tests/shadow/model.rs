@@ -101,8 +101,7 @@ impl Model {
                 Invalidation::Pages { at, count, asid } => {
                     let pages = 0..u32::from(count);
                     let mut pages = pages.filter_map(|page| (at & !0xfff).checked_add(page << 12));
-                    pages.any(|page| one.covers(page))
-                        && (one.global || asid.is_none_or(mine))
+                    pages.any(|page| one.covers(page)) && (one.global || asid.is_none_or(mine))
                 }
             });
         }

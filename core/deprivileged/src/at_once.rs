@@ -122,6 +122,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 
     /// Notes what the guest may cross with in another mode.
+    #[inline(never)]
     fn renew(&mut self, crossing: &mut Crossing) {
         crossing.status = self.cpu.crossing_status();
         crossing.crossed = 0;

@@ -48,11 +48,13 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         }
     }
 
+    #[inline(never)]
     fn take(&mut self, exception: Exception) -> Answer {
         self.cpu.take(&mut self.registers, exception);
         Answer::Resume
     }
 
+    #[inline(never)]
     pub(crate) fn take_data(&mut self, address: u32, fault: Fault, write: bool) -> Answer {
         self.take(Exception::DataAbort {
             address,
@@ -61,6 +63,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         })
     }
 
+    #[inline(never)]
     fn take_prefetch(&mut self, address: u32, fault: Fault) -> Answer {
         self.take(Exception::PrefetchAbort { address, fault })
     }
@@ -153,6 +156,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 
     /// As [`Self::fill`], if that has not just been done.
+    #[inline(never)]
     fn fill_or_found(
         &mut self,
         address: u32,

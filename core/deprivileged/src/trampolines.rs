@@ -49,6 +49,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 
     /// Takes over what the guest did by itself.
+    #[inline(never)]
     pub(crate) fn take_over(&mut self, thread: ThreadRegisters, crossing: &Crossing) {
         self.cpu.set_tpidruro(thread.ro);
         let changes = self.cpu.changes();

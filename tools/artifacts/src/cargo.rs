@@ -17,8 +17,8 @@ pub const TARGET: &str = "aarch64-unknown-none-softfloat";
 /// The target of 32-bit programs.
 pub const TARGET_32: &str = "armv7a-none-eabi";
 const HYPERVISOR: &str = "hanok-hypervisor";
-/// The crates that long exits run through: T32 saves enough space to build them for speed. And two that they do not.
-const T32_LEVELS: [&str; 8] = [
+/// The crates that long exits run through: T32 saves enough space to build them for speed. And some that they do not.
+const T32_LEVELS: [&str; 16] = [
     "--config",
     "profile.release.package.hanok-vgic.opt-level=3",
     "--config",
@@ -27,6 +27,14 @@ const T32_LEVELS: [&str; 8] = [
     "profile.release.package.hanok-sched.opt-level='z'",
     "--config",
     "profile.release.package.hanok-pcpu.opt-level='z'",
+    "--config",
+    "profile.release.package.hanok-arm-common.opt-level='z'",
+    "--config",
+    "profile.release.package.hanok-devices.opt-level='z'",
+    "--config",
+    "profile.release.package.heapless.opt-level='z'",
+    "--config",
+    "profile.release.package.hanok-trace.opt-level='s'",
 ];
 /// Makes the compiler emit T32 for [`TARGET_32`], in cargo's environment. Only the hypervisor is
 /// built in this way: it has a size limit, and shares no crate's code with a guest.

@@ -56,11 +56,12 @@ extern "C" fn exited(record: *mut Record, number: u32) -> ! {
     let record = unsafe { &mut *record };
     // SAFETY: a guest ran here, so that the CPU's record is installed, and nothing refers to it.
     let cpu = unsafe { cpu::here::<Host>() };
-    if serve_at_once(cpu.pcpu(), record, number) {
+    let trap = trap(number);
+    if serve_at_once(cpu.pcpu(), record, trap.as_ref(), number) {
         // SAFETY: the record is complete, and no data on this stack is needed again.
         unsafe { window::go(record) }
     }
-    let (cause, after) = serve(cpu.pcpu(), record, number);
+    let (cause, after) = serve(cpu.pcpu(), record, trap, number);
     if after == After::Resume && goes_on(cpu.pcpu(), record, cause) {
         // SAFETY: as above.
         unsafe { window::go(record) }
@@ -71,8 +72,13 @@ extern "C" fn exited(record: *mut Record, number: u32) -> ! {
 }
 
 /// Serves an abort with which the guest can go on as it is in the record, or as the record is made then.
-fn serve_at_once(pcpu: &mut Pcpu<Host>, record: &mut Record, number: u32) -> bool {
-    let Some(trap @ (Trap::PrefetchAbort { .. } | Trap::DataAbort { .. })) = trap(number) else {
+fn serve_at_once(
+    pcpu: &mut Pcpu<Host>,
+    record: &mut Record,
+    trap: Option<&Trap>,
+    number: u32,
+) -> bool {
+    let Some(trap @ (Trap::PrefetchAbort { .. } | Trap::DataAbort { .. })) = trap else {
         return false;
     };
     let (Some(vcpu), local) = pcpu.resident_and_local() else {
@@ -93,7 +99,7 @@ fn serve_at_once(pcpu: &mut Pcpu<Host>, record: &mut Record, number: u32) -> boo
         psr,
     };
     let state = (thread_registers(), crossing);
-    let Some(done) = monitor.abort_at_once(&trap, state, registers, code, &host) else {
+    let Some(done) = monitor.abort_at_once(trap, state, registers, code, &host) else {
         return false;
     };
     match done {
@@ -134,6 +140,7 @@ fn goes_on(pcpu: &mut Pcpu<Host>, record: &mut Record, cause: Cause) -> bool {
 }
 
 /// Puts the guest's registers back, for [`Crossing::roots`].
+#[inline(never)]
 fn put_back(record: &mut Record, monitor: &GuestMonitor) {
     write!("tpidr_el0", u64::from(monitor.tpidrurw()));
     record.guest.set_general(&monitor.registers.general);
@@ -149,11 +156,15 @@ fn thread_registers() -> ThreadRegisters {
     }
 }
 
-fn serve(pcpu: &mut Pcpu<Host>, record: &Record, number: u32) -> (Cause, After) {
+fn serve(
+    pcpu: &mut Pcpu<Host>,
+    record: &Record,
+    trap: Option<Trap>,
+    number: u32,
+) -> (Cause, After) {
     let (Some(vcpu), local) = pcpu.resident_and_local() else {
         return (Cause::Denied, After::Reconsider);
     };
-    let trap = trap(number);
     let psr = Psr::from_bits(record.guest.psr);
     let distance = trap.map_or(4, |trap| trap.distance(psr.thumb()));
     let Some(own) = &mut vcpu.context.deprivileged else {
@@ -419,6 +430,7 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> Option<&'static mut Record> {
 const WALKS: u32 = 0x7f;
 
 /// Invalidates what is owed in this CPU's TLB.
+#[inline(never)]
 fn pay(owed: Owed) {
     match owed {
         Owed::Nothing => return,

@@ -243,7 +243,7 @@ fn run_to(rewritten: &Rewritten, how: Run, place: u32) -> (Guest<8, 16>, u32, Ve
         let fine = matches!(outcome, Outcomes::Event(Event::Retired));
         assert!(fine, "{how:?} {outcome:?} {:x?}", guest.monitor.registers);
         // A backend delivers after each exit.
-        if guest.exceptions != before {
+        if guest.exceptions != before && !guest.entered {
             deliver(&mut guest, irq);
         }
     }

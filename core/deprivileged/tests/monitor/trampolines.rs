@@ -219,7 +219,7 @@ fn interrupted(rewritten: &Rewritten, exits: bool, when: u32) -> Ended {
         let fine = matches!(outcome, Outcomes::Event(Event::Retired));
         assert!(fine, "{outcome:?} {:x?}", guest.monitor.registers);
         // A backend delivers after each exit.
-        if guest.exceptions != before {
+        if guest.exceptions != before && !guest.entered {
             let _taken = guest.deliver(lines);
         }
     }

@@ -313,7 +313,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         while left != 0 {
             let mut words = self.memory.pair(at_table, page / 2);
             let given = match &descriptors {
-                Some(all) => [all[page % 16], all[page % 16 | 1]],
+                Some(all) => [all[page % 16], all[(page % 16) | 1]],
                 // A descriptor that says it all leads to something, or there were no access.
                 None => [1; 2],
             };

@@ -13,11 +13,11 @@ use crate::crossing::{Crossing, ThreadRegisters};
 use crate::faults::{data_kind, status};
 use crate::host::Host;
 use crate::monitor::Monitor;
-use crate::translation::{fault, privilege};
+use crate::translation::fault;
 use hanok_cpu32::{Exception, Registers, SystemRegister};
 use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::{Filled, Owed};
-use hanok_paging::short::{AccessKind, Privilege, ShortFault};
+use hanok_paging::short::{AccessKind, ShortFault};
 
 /// What has come of an abort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,13 +63,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         if crossing.status == 0 || self.waits() || self.owed != Owed::Nothing {
             return None;
         }
-        self.take_over(thread, crossing);
-        crossing.crossed = 0;
-        let by = privilege(self.cpu.mode());
-        let is_program = by == Privilege::User;
+        let is_program = crossing.status & 0xf == 0;
         if kind == AccessKind::Execute && !is_program {
             return None;
         }
+        self.take_over(thread, crossing);
+        crossing.crossed = 0;
         let found = self.fill(address, kind, code, host);
         let roots = &crossing.roots;
         let root = if is_program { roots.user } else { roots.kernel };

@@ -45,7 +45,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     /// `thread`. To be called once after each exit, before anything else.
     pub fn left(&mut self, thread: ThreadRegisters, crossing: &Crossing) {
         self.member.leave();
-        self.take_over(thread, crossing);
+        // What was found at once was found after that.
+        if self.found.is_none() {
+            self.take_over(thread, crossing);
+        }
     }
 
     /// Takes over what the guest did by itself.

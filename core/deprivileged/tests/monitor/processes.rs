@@ -249,7 +249,10 @@ struct Run {
     asids: u8,
 }
 
-fn run<const ROOTS: usize>(rewritten: &Rewritten, how: Run) -> (Guest<ROOTS, 32>, u32) {
+fn run<const ROOTS: usize, const TABLES: usize>(
+    rewritten: &Rewritten,
+    how: Run,
+) -> (Guest<ROOTS, TABLES>, u32) {
     let words = parts(&rewritten.program, &rewritten.handler, &rewritten.code);
     let mut guest = Guest::new(Board::new(words, true), 8, how.asids);
     guest.add_trampolines(Span::new(Ipa::new(ADDED.into()), TRIPLE.into()).expect("below"));
@@ -297,8 +300,12 @@ fn native(rewritten: &Rewritten) -> Native {
     native
 }
 
-fn check<const ROOTS: usize>(rewritten: &Rewritten, native: &Native, how: Run) -> Guest<ROOTS, 32> {
-    let (guest, _) = run::<ROOTS>(rewritten, how);
+fn check<const ROOTS: usize, const TABLES: usize>(
+    rewritten: &Rewritten,
+    native: &Native,
+    how: Run,
+) -> Guest<ROOTS, TABLES> {
+    let (guest, _) = run::<ROOTS, TABLES>(rewritten, how);
     let count = guest.board.original(word_of(COUNT.into()).expect("memory"));
     assert_eq!(count, how.interrupt.is_some().into(), "{how:?}");
     let others = [(RAM, KERNEL.len()), (HANDLER_AT, HANDLER.len())];
@@ -317,7 +324,7 @@ const RUN: Run = Run {
 fn processes_change_without_the_monitor() {
     let rewritten = rewritten();
     let native = native(&rewritten);
-    let guest = check::<24>(&rewritten, &native, RUN);
+    let guest = check::<24, 32>(&rewritten, &native, RUN);
     let crossed = &guest.crossed;
     // Ten calls, each with three steps to the other process, of which the first ones make the spaces known.
     assert!(crossed.spaces >= 15, "{crossed:?}");
@@ -332,7 +339,7 @@ fn processes_change_without_the_monitor() {
 }
 
 #[test]
-fn processes_change_with_exits_anywhere_and_few_roots_and_asids() {
+fn processes_change_with_exits_anywhere_and_few_roots_tables_and_asids() {
     let rewritten = rewritten();
     let native = native(&rewritten);
     for crosses in [false, true] {
@@ -344,8 +351,10 @@ fn processes_change_with_exits_anywhere_and_few_roots_and_asids() {
                     asids,
                     ..RUN
                 };
-                check::<24>(&rewritten, &native, how);
-                check::<5>(&rewritten, &native, how);
+                check::<24, 32>(&rewritten, &native, how);
+                check::<5, 32>(&rewritten, &native, how);
+                check::<24, 4>(&rewritten, &native, how);
+                check::<24, 8>(&rewritten, &native, how);
             }
         }
     }
@@ -355,13 +364,13 @@ fn processes_change_with_exits_anywhere_and_few_roots_and_asids() {
 fn processes_change_with_an_interrupt_anywhere() {
     let rewritten = rewritten();
     let native = native(&rewritten);
-    let (_, steps) = run::<24>(&rewritten, RUN);
+    let (_, steps) = run::<24, 32>(&rewritten, RUN);
     for when in 0..steps {
         let how = Run {
             interrupt: Some(when),
             exits: if when % 5 == 0 { 19 } else { 0 },
             ..RUN
         };
-        check::<24>(&rewritten, &native, how);
+        check::<24, 32>(&rewritten, &native, how);
     }
 }

@@ -62,6 +62,8 @@ pub const SLOW_STEPS: &[TestStep] = &[
 const SHOWN: usize = 80;
 /// How much of what cargo says beside its tests.
 const BUILD_SHOWN: usize = 20;
+/// How many numbers below each other are shown of a failure.
+const NUMBERS: usize = 8;
 
 fn fmt(root: &Path) -> Tally {
     one(cargo(root).args(["fmt", "--all", "--check"]))
@@ -240,13 +242,17 @@ fn is_ignored(line: &str) -> bool {
     result.is_some_and(|(_, result)| result.starts_with("ignored"))
 }
 
-/// The parts of `cargo test`'s output that say what failed.
+/// The parts of `cargo test`'s output that say what failed. Of numbers below each other, as a long
+/// array is printed, the first ones are enough: a page of them would push out what failed.
 fn failures(text: &str) -> String {
     let mut shown = String::new();
     let mut inside = false;
+    let mut numbers = 0;
     for line in text.lines() {
         inside = (inside || line == "failures:") && !line.starts_with("test result:");
-        if inside {
+        let is_number = line.trim().trim_end_matches(',').parse::<i128>().is_ok();
+        numbers = if is_number { numbers + 1 } else { 0 };
+        if inside && numbers <= NUMBERS {
             shown += line;
             shown.push('\n');
         }
@@ -318,5 +324,9 @@ mod tests {
         assert_eq!((tally.passed, tally.failed), (1, 1));
         assert!(tally.details.contains("boom") && !tally.details.contains("test a"));
         assert_eq!(count(&output(101, "")).failed, 1);
+        let page = "     0,\n".repeat(1024);
+        let text =
+            format!("test b ... FAILED\n\nfailures:\n\nboom\n[\n{page}]\ntest result: FAILED.\n");
+        assert!(count(&output(101, &text)).details.contains("boom"));
     }
 }

@@ -90,6 +90,12 @@ fn step_at(proof: &FrameProof, offset: u32, words: &Words) -> (Step, Isa) {
     }
 }
 
+/// Whether the first half of a wide T32 instruction is the frame's last halfword (B3.1 of the
+/// ARMv7-A manual: 0b11101, 0b11110 and 0b11111 begin one).
+fn is_split(offset: u32, words: &Words) -> bool {
+    offset == 4094 && words[WORDS - 1] >> 27 >= 0b11101
+}
+
 fn proof(words: &Words, entries: &[Place]) -> FrameProof {
     let mut proof = FrameProof::new(0x8000_0000, AfterCall::Follow);
     for entry in entries {
@@ -144,7 +150,7 @@ proptest! {
     }
 
     /// Each place of the frame that proven code goes to by itself is proven, also if entries came
-    /// while others were followed.
+    /// while others were followed; only in front of an instruction of two frames the flow ends.
     #[test]
     fn a_finished_flow_is_closed((words, entries) in frames(), budget in 0u32..20) {
         let mut proof = FrameProof::new(0, AfterCall::Follow);
@@ -171,7 +177,8 @@ proptest! {
                 prop_assert!(site.is_some() || breakpoint);
             }
             let behind = falls.then_some((offset + step.bytes, isa));
-            for (to, isa) in target.into_iter().chain(behind).filter(|(to, _)| *to < 4096) {
+            let inside = |to: u32, isa: Isa| to < 4096 && !(isa == Isa::T32 && is_split(to, &words));
+            for (to, isa) in target.into_iter().chain(behind).filter(|(to, isa)| inside(*to, *isa)) {
                 prop_assert_eq!(proof.instruction(to), Some(isa), "from {:x} to {:x}", offset, to);
             }
             at = proof.next_code(offset + 2);

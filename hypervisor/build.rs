@@ -6,6 +6,7 @@ fn main() {
     let script = format!("{folder}/linker-{arch}.ld");
     println!("cargo:rerun-if-changed={script}");
     println!("cargo:rustc-link-arg-bins=-T{script}");
+    println!("cargo:rustc-link-arg-bins=--icf=all");
     if arch == "aarch64" {
         // Cortex-A53 erratum 843419: an ADRP at the end of a page.
         println!("cargo:rustc-link-arg-bins=--fix-cortex-a53-843419");

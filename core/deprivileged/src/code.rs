@@ -205,6 +205,7 @@ impl Code {
         }
     }
 
+    #[inline(never)]
     fn state(&self, page: GuestPage) -> CodePage {
         let mut regions = self.regions.iter().flatten();
         let found = regions.find_map(|region| {

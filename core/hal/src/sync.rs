@@ -17,7 +17,39 @@ pub use shuttle::sync::atomic;
 /// of these three inside another. While any other lock (VMIDs, random numbers, a VM's stop reason,
 /// a VM's address space, the frames' owners) is held, no further lock is taken.
 #[cfg(not(feature = "interleavings"))]
-pub type Mutex<T> = spin::mutex::SpinMutex<T>;
+#[derive(Debug, Default)]
+pub struct Mutex<T>(spin::mutex::SpinMutex<T>);
+
+#[cfg(not(feature = "interleavings"))]
+impl<T> Mutex<T> {
+    /// A lock that holds `value`.
+    pub const fn new(value: T) -> Self {
+        Self(spin::mutex::SpinMutex::new(value))
+    }
+
+    /// Waits for the lock and takes it. It is nearly always free: the code that waits is not where each
+    /// lock is taken.
+    #[inline(always)]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        match self.0.try_lock_weak() {
+            Some(guard) => guard,
+            None => self.lock_contended(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_contended(&self) -> MutexGuard<'_, T> {
+        self.0.lock()
+    }
+}
+
+/// Holds a [`Mutex`] until it is dropped.
+#[cfg(not(feature = "interleavings"))]
+pub type MutexGuard<'a, T> = spin::mutex::SpinMutexGuard<'a, T>;
+/// Holds a [`Mutex`] until it is dropped.
+#[cfg(feature = "interleavings")]
+pub type MutexGuard<'a, T> = shuttle::sync::MutexGuard<'a, T>;
 
 /// The lock of the core, made of the model checker's lock.
 #[cfg(feature = "interleavings")]
@@ -31,7 +63,7 @@ impl<T> Mutex<T> {
     }
 
     /// Waits for the lock and takes it.
-    pub fn lock(&self) -> shuttle::sync::MutexGuard<'_, T> {
+    pub fn lock(&self) -> MutexGuard<'_, T> {
         match self.0.lock() {
             Ok(guard) => guard,
             Err(poisoned) => poisoned.into_inner(),

@@ -5,18 +5,25 @@
 
 use crate::{Board, Host, VmUnit};
 use core::fmt::Arguments;
+use hanok_hal::sync::MutexGuard;
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{HostLine, LineFull};
 use hanok_types::{MAX_VMS, VmId};
-use hanok_vm::{Clock, Received};
+use hanok_vm::{Clock, Multiplexer, Received};
 
 /// The number of received bytes that one exit takes: as many as a PL011 keeps.
 const AT_ONCE: usize = 16;
 
 impl<B: Host> Board<B> {
+    /// The lock of the line, in the image once.
+    #[inline(never)]
+    pub(crate) fn lock_console(&self) -> MutexGuard<'_, Multiplexer<'static, B::Line>> {
+        self.console.lock()
+    }
+
     /// Prints one line of the hypervisor's own on the console, as soon as the serial line takes it.
     pub fn say(&self, text: Arguments<'_>) {
-        let mut console = self.console.lock();
+        let mut console = self.lock_console();
         console.say(text);
         if console.pending() {
             self.output_waits.store(true, Ordering::Relaxed);
@@ -53,7 +60,7 @@ impl<B: Host> Board<B> {
 
     fn interrupt_when_writable(&self) {
         self.output_waits.store(true, Ordering::Relaxed);
-        self.console.lock().port().interrupt_when_writable(true);
+        self.lock_console().port().interrupt_when_writable(true);
     }
 
     /// Serves a guest's access to its serial port: moves received bytes if there is `room` for them, and
@@ -64,16 +71,16 @@ impl<B: Host> Board<B> {
             self.feed(vm);
         }
         if waiting && !self.output_waits.swap(true, Ordering::Relaxed) {
-            self.console.lock().port().interrupt_when_writable(true);
+            self.lock_console().port().interrupt_when_writable(true);
         }
     }
 
     /// Sends the bytes of the hypervisor and all VMs that wait for the line. The line's interrupt is
     /// disabled first, because a guest on another pCPU that finds the line full meanwhile enables it again.
     fn transmit(&self) {
-        self.console.lock().port().interrupt_when_writable(false);
+        self.lock_console().port().interrupt_when_writable(false);
         self.output_waits.store(false, Ordering::Relaxed);
-        let mut sent = self.console.lock().drain();
+        let mut sent = self.lock_console().drain();
         for unit in self.vms {
             sent = sent.and(unit.vm.transmit(self));
         }
@@ -88,11 +95,11 @@ impl<B: Host> Board<B> {
     /// prompt after it: they stay in the port, whose interrupt for them is off, as it would come again at once.
     fn receive(&'static self) -> Walked {
         let mut walk = self.rx_lock.lock();
-        if walk.is_some() && self.console.lock().pending() {
+        if walk.is_some() && self.lock_console().pending() {
             return Walked::InPart;
         }
         let most = if walk.is_some() { 0 } else { AT_ONCE };
-        let arrived = self.console.lock().receive(most);
+        let arrived = self.lock_console().receive(most);
         for index in 0..MAX_VMS {
             if arrived.vms >> index & 1 != 0 {
                 self.feed(VmId::new(index as u8));
@@ -104,7 +111,7 @@ impl<B: Host> Board<B> {
         let under_way = *walk;
         *walk = under_way.and_then(|walk| self.walk(walk));
         let left = walk.is_some();
-        let mut console = self.console.lock();
+        let mut console = self.lock_console();
         if under_way.is_some() || left {
             console.port().interrupt_when_received(!left);
         }
@@ -128,11 +135,11 @@ impl<B: Host> Board<B> {
         let mut console = None;
         // The device is locked once for all bytes, and unlocked before the interrupt controller is locked.
         let next = move || {
-            let console = console.get_or_insert_with(|| self.console.lock());
+            let console = console.get_or_insert_with(|| self.lock_console());
             console.take_input(vm)
         };
         let all = unit.vm.receive(self, next) == Received::Complete;
-        if all || !self.console.lock().has_input(vm) {
+        if all || !self.lock_console().has_input(vm) {
             self.input_waits.fetch_and(!bit(vm), Ordering::SeqCst);
         }
     }

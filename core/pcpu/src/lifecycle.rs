@@ -79,7 +79,7 @@ impl<B: Host> Board<B> {
     pub(crate) fn carry_out_ending(&'static self, unit: &'static VmUnit<B>, ending: Ending) {
         let name = &unit.vm.config().name;
         // Bytes that were typed for this boot must not reach the next one.
-        self.console.lock().clear_input(unit.vm.id());
+        self.lock_console().clear_input(unit.vm.id());
         if ending == Ending::Reset {
             self.notice(unit, format_args!("reset"));
             // A command may have turned the VM off meanwhile.
@@ -161,7 +161,7 @@ impl<B: Host> Board<B> {
     /// Turns the board off, once all printed lines have been sent. It returns if the board has no firmware
     /// that can turn it off.
     pub(crate) fn power_off(&self) {
-        self.console.lock().flush_blocking();
+        self.lock_console().flush_blocking();
         self.machine.power_off();
     }
 }

@@ -26,9 +26,9 @@ const T32_LEVELS: [&str; 16] = [
     "--config",
     "profile.release.package.hanok-sched.opt-level='z'",
     "--config",
-    "profile.release.package.hanok-pcpu.opt-level='z'",
+    "profile.release.package.hanok-pcpu.opt-level=2",
     "--config",
-    "profile.release.package.hanok-arm-common.opt-level='z'",
+    "profile.release.package.hanok-arm-common.opt-level='s'",
     "--config",
     "profile.release.package.hanok-devices.opt-level='z'",
     "--config",
@@ -40,7 +40,7 @@ const T32_LEVELS: [&str; 16] = [
 /// built in this way: it has a size limit, and shares no crate's code with a guest.
 const T32: (&str, &str) = (
     "CARGO_TARGET_ARMV7A_NONE_EABI_RUSTFLAGS",
-    "-Ctarget-feature=+thumb-mode,+aapcs-frame-chain",
+    "-Ctarget-feature=+thumb-mode,+aapcs-frame-chain -Cllvm-args=-inlinehint-threshold=225",
 );
 
 /// cargo in the repository, with the toolchain that the repository pins.

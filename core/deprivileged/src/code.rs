@@ -323,13 +323,12 @@ impl Code {
         self.given
     }
 
-    /// Does a piece of the work before the kernel can execute `place` of `page`, which is memory; no
-    /// place is the second half of an instruction that begins in another page.
+    /// Does a piece of the work before the kernel can execute `place` of `page`, which is memory.
     pub(crate) fn prove(
         &mut self,
         host: &impl Host,
         page: GuestPage,
-        place: Option<Place>,
+        place: Place,
     ) -> Result<Proven, AccessError> {
         let state = self.state(page);
         match state {
@@ -513,6 +512,7 @@ mod tests {
             Ok(())
         }
         fn synchronize_fetches(&self) {}
+        fn show_code(&self, _: Hpa) {}
         fn clean(&self, _: Ipa) {}
         fn frame(&self, at: Ipa) -> Result<Hpa, AccessError> {
             Err(AccessError::NoMemory(at))

@@ -6,7 +6,7 @@ use crate::page::CpuPage;
 use core::cell::Cell;
 use hanok_hal::AccessError;
 use hanok_paging::shadow::{FrameKind, HostFrame, HostMemory};
-use hanok_types::{Address, GuestPage, Ipa, PAGE_SIZE};
+use hanok_types::{Address, GuestPage, Hpa, Ipa, PAGE_SIZE};
 
 /// Which pages the kernel may execute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) enum Executable {
     Nothing,
     /// This one.
     Only(GuestPage),
+    /// This frame, which is to be found behind all pages.
+    Slot(Hpa),
 }
 
 /// The memory as the shadow tables of one view are to show it.
@@ -91,6 +93,10 @@ impl<H: Host> HostMemory for View<'_, H> {
     }
 
     fn page(&self, at: Ipa) -> Option<HostFrame> {
+        if let Executable::Slot(at) = self.executable {
+            let kind = FrameKind::Code;
+            return Some(HostFrame { at, kind });
+        }
         if let Some(alias) = self.alias(at) {
             return Some(alias);
         }

@@ -11,6 +11,7 @@ mod anything;
 mod board;
 mod confined;
 mod crossings;
+mod displaced;
 mod flow;
 mod guest;
 mod hardware;

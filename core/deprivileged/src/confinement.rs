@@ -2,7 +2,7 @@
 //!
 //! Kept true: among all shadow tables there is at most one entry by which a doubtful page or the slot can be
 //! executed ([`Monitor::open`]), in the tables of a confined space; and while it is there and the
-//! kernel runs, the PC is at a proven place of that page, or elsewhere. (The slot: `displaced.rs`.)
+//! kernel runs, the PC is at a proven place of that page, or elsewhere. (The slot: `across.rs`.)
 
 use crate::answer::Answer;
 use crate::code::{Code, Executability};

@@ -37,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod across;
 mod answer;
 mod code;
 mod confinement;

@@ -232,7 +232,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             Progress::Done(root) => {
                 let owed = core::mem::replace(&mut self.owed, Owed::Nothing).and(root.owed);
                 if let Some(displaced) = &mut self.displaced {
-                    displaced.exchange(&mut self.registers);
+                    displaced.enter(&mut self.registers);
                 }
                 Ready::Yes(HardwareRoot { owed, ..root })
             }

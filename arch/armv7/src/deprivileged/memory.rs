@@ -85,7 +85,7 @@ impl hanok_deprivileged::Host for GuestHost {
     }
 
     fn show_code(&self, at: Hpa) {
-        bulk::clean_to_coherency(at.get(), 4);
+        bulk::clean_to_coherency(at.get(), 32);
         self.synchronize_fetches();
     }
 

@@ -1,7 +1,8 @@
 //! T32 instructions across two pages, of which one or both, or none, have doubtful words.
 
-use crate::board::RAM;
+use crate::board::{Board, RAM};
 use crate::confined::DOUBTFUL;
+use crate::guest::Guest;
 use crate::lockstep::{Both, End, STOP, Setup, memory};
 use crate::programs::b;
 use hanok_cpu32::Lines;
@@ -245,6 +246,55 @@ fn it_changes_itself() {
         assert!(matches!(end, End::Ran | End::Unknown), "{end:?}");
         assert!(both.steps > 30);
         assert_eq!(both.native.memory.words[second + 4] & 0xffff, 1);
+    }
+}
+
+/// A load-exclusive in the first page, its store in the second one: no exit is between them.
+#[test]
+fn an_exclusive_pair_lies_across_two_pages() {
+    // ldrex r1, [r4, #8]; adds r1, #3; strex r2, r1, [r4, #8]; with what fills a page up.
+    for (code, displaced) in [
+        (&[0xe854, 0x1f02, 0x3103, 0xe844, 0x1202][..], 3),
+        (&[0xe854, 0x1f02, 0x3103, 0xbf00, 0xe844, 0x1202], 4),
+        (
+            &[
+                0xe854, 0x1f02, 0x4299, 0xbf18, 0x3103, 0xbf00, 0xe844, 0x1202,
+            ],
+            6,
+        ),
+    ] {
+        for (behind, doubtful) in
+            (1..code.len() as u32).flat_map(|behind| DOUBTS.map(|doubtful| (behind, doubtful)))
+        {
+            let program = Program {
+                before: Vec::new(),
+                both: 0,
+                doubtful,
+            };
+            let mut words = program.words();
+            let start = SECOND - 2 * (code.len() as u32 - behind);
+            let end = [0x3001, 0xbf00, 0xe7fe];
+            for (half, at) in code.iter().chain(&end).zip((start..).step_by(2)) {
+                let word = &mut words[crate::board::word_of(at.into()).expect("memory")];
+                let shift = at % 4 * 8;
+                *word = *word & !(0xffff << shift) | half << shift;
+            }
+            let mut guest = Guest::<4, 8>::new(Board::new(words.clone(), true), 8, 255);
+            guest.monitor.boot(RAM, [0; 3]);
+            while guest.monitor.registers.pc != FIRST + 0xff0 {
+                let _event = guest.step();
+            }
+            guest.monitor.registers.pc = start;
+            for _ in 0..code.len() + 2 {
+                let _event = guest.step();
+            }
+            let data = crate::board::word_of(DATA.into()).expect("memory") + 2;
+            let what = format!("{code:x?}, {behind}, {doubtful:?}");
+            assert_eq!(guest.board.original(data), words[data] + 3, "{what}");
+            assert_eq!(guest.monitor.registers.general[2], 0, "{what}");
+            // The load alone was tried before its page was there.
+            assert_eq!(guest.displaced, displaced + 1, "{what}");
+        }
     }
 }
 

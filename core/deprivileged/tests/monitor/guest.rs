@@ -354,10 +354,10 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     /// An instruction in the slot, of which the guest sees nothing when it has left.
     fn attempt_displaced(&mut self, encoding: Encoding) -> Option<Outcomes> {
         let registers = self.monitor.registers;
-        assert!(registers.psr.thumb() && registers.pc & 0xfff == 0xffc && self.runs_kernel());
+        assert!(registers.psr.thumb() && registers.pc & 0xfff >= 0xfe0 && self.runs_kernel());
         let it = ItState::from_bits(registers.psr.it());
         assert_eq!(sensitive(encoding, it), None, "{encoding:x?} runs unseen");
-        let beside = [registers.pc & !0xfff, registers.pc + 4];
+        let beside = [registers.pc & !0xfff, (registers.pc | 0xfff) + 1];
         let executable = beside.map(|at| {
             let found = self.mmu.find(&self.tables, &self.root, at, Kind::Execute);
             found.is_some_and(is_guest_frame)
@@ -372,15 +372,22 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             rewritten: Vec::new(),
             refused: None,
         };
-        let done = interpret::execute(&mut self.monitor.registers, encoding, &mut reach);
+        let (plain, result) = not_exclusive(encoding);
+        let done = interpret::execute(&mut self.monitor.registers, plain, &mut reach);
         let rewritten = reach.rewritten;
         self.check_rewritten(&rewritten);
         match done {
             Ok(()) => {
+                if let Some(result) = result {
+                    self.monitor.registers.general[result as usize] = 0;
+                }
                 let behind = self.monitor.registers.pc;
-                assert_eq!(behind, registers.pc + 4, "{encoding:x?} leaves the slot");
-                self.leave();
-                self.behind = Some(behind);
+                let next = registers.pc + encoding.bytes();
+                assert_eq!(behind, next, "{encoding:x?} leaves the slot");
+                if behind & 0xfff == 0 {
+                    self.leave();
+                    self.behind = Some(behind);
+                }
                 Some(Outcomes::Event(Event::Retired))
             }
             Err(Stop::Data(abort)) => self.serve(data_abort(abort)),
@@ -597,6 +604,19 @@ fn has_number(encoding: Encoding) -> bool {
         Encoding::A32(word) => word & 0xfffe_00f0 == 0xe7fa_00f0,
         Encoding::Narrow(half) => (0xde40..0xdec0).contains(&half),
         Encoding::Wide(both) => both & 0xffff_f000 == 0xf7fa_a000,
+    }
+}
+
+/// LDREX or STREX as LDR or STR, as no exit is between them in the slot, and where STREX tells that it has stored.
+fn not_exclusive(encoding: Encoding) -> (Encoding, Option<u32>) {
+    let Encoding::Wide(both) = encoding else {
+        return (encoding, None);
+    };
+    let plain = |opcode: u32| Encoding::Wide(opcode | both & 0xf_f000 | (both & 0xff) << 2);
+    match both >> 20 {
+        0xe85 => (plain(0xf8d0_0000), None),
+        0xe84 => (plain(0xf8c0_0000), Some(both >> 8 & 0xf)),
+        _ => (encoding, None),
     }
 }
 

@@ -118,7 +118,7 @@ pub fn seam(rng: &mut Rng, from: u32, blocks: &Blocks) -> u32 {
         2 => 0xeb10_0000 | t << 16 | d << 8 | rng.below(4),
         3 => 0xf110_0000 | t << 16 | d << 8 | rng.below(256),
         4 => 0xf8c0_0000 | rng.below(2) << 20 | base << 16 | d << 12 | near,
-        5 => 0xf840_0900 | rng.below(2) << 20 | base << 16 | d << 12 | 4 * rng.below(8),
+        5 => 0xf840_0900 | rng.below(2) << 20 | base << 16 | d << 12 | rng.below(8) << 2,
         6 => 0xe880_0003 | rng.below(2) << 20 | base << 16,
         7 => 0xe9c0_0000 | rng.below(2) << 20 | base << 16 | d << 12 | (d ^ 1) << 8 | near >> 2,
         // Literals on both sides.

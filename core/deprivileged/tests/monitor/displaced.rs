@@ -249,6 +249,62 @@ fn it_changes_itself() {
     }
 }
 
+/// A guest after it has come to code of which so many halfwords are in the second page, and has run it, and its memory before.
+fn from_load(program: &Program, code: &[u32], behind: u32) -> (Guest<4, 8>, Vec<u32>) {
+    let mut words = program.words();
+    let start = SECOND - 2 * (code.len() as u32 - behind);
+    let end = [0x3001, 0xbf00, 0xe7fe];
+    for (half, at) in code.iter().chain(&end).zip((start..).step_by(2)) {
+        let word = &mut words[crate::board::word_of(at.into()).expect("memory")];
+        let shift = at % 4 * 8;
+        *word = *word & !(0xffff << shift) | half << shift;
+    }
+    let mut guest = Guest::new(Board::new(words.clone(), true), 8, 255);
+    guest.monitor.boot(RAM, [0; 3]);
+    while guest.monitor.registers.pc != FIRST + 0xff0 {
+        let _event = guest.step();
+    }
+    guest.monitor.registers.pc = start;
+    for _ in 0..code.len() + 2 {
+        let _event = guest.step();
+    }
+    (guest, words)
+}
+
+/// What is not the same in User mode or elsewhere does not go to the slot with a load-exclusive.
+#[test]
+fn only_what_means_the_same_there_is_between_an_exclusive_pair() {
+    for between in [
+        0xb672u32,   // cpsid i
+        0xa001,      // add r0, pc, #4
+        0x4679,      // mov r1, pc
+        0x4478,      // add r0, pc
+        0x4801,      // ldr r0, [pc, #4]
+        0xe000,      // b
+        0xb108,      // cbz
+        0x4770,      // bx lr
+        0xf3ef_8000, // mrs r0, cpsr
+        0xf20f_0004, // add r0, pc, #4
+        0xf8df_0004, // ldr r0, [pc, #4]
+        0xf000_b800, // b
+    ] {
+        let mut code = vec![0xe854, 0x1f02];
+        code.extend(Some(between >> 16).filter(|first| *first != 0));
+        code.extend([between & 0xffff, 0xe844, 0x1202]);
+        for doubtful in DOUBTS {
+            let program = Program {
+                before: Vec::new(),
+                both: 0,
+                doubtful,
+            };
+            let (guest, words) = from_load(&program, &code, 2);
+            let data = crate::board::word_of(DATA.into()).expect("memory") + 2;
+            assert_eq!(guest.displaced, 0, "{between:x}");
+            assert_eq!(guest.board.original(data), words[data]);
+        }
+    }
+}
+
 /// A load-exclusive in the first page, its store in the second one: no exit is between them.
 #[test]
 fn an_exclusive_pair_lies_across_two_pages() {
@@ -271,23 +327,7 @@ fn an_exclusive_pair_lies_across_two_pages() {
                 both: 0,
                 doubtful,
             };
-            let mut words = program.words();
-            let start = SECOND - 2 * (code.len() as u32 - behind);
-            let end = [0x3001, 0xbf00, 0xe7fe];
-            for (half, at) in code.iter().chain(&end).zip((start..).step_by(2)) {
-                let word = &mut words[crate::board::word_of(at.into()).expect("memory")];
-                let shift = at % 4 * 8;
-                *word = *word & !(0xffff << shift) | half << shift;
-            }
-            let mut guest = Guest::<4, 8>::new(Board::new(words.clone(), true), 8, 255);
-            guest.monitor.boot(RAM, [0; 3]);
-            while guest.monitor.registers.pc != FIRST + 0xff0 {
-                let _event = guest.step();
-            }
-            guest.monitor.registers.pc = start;
-            for _ in 0..code.len() + 2 {
-                let _event = guest.step();
-            }
+            let (guest, words) = from_load(&program, code, behind);
             let data = crate::board::word_of(DATA.into()).expect("memory") + 2;
             let what = format!("{code:x?}, {behind}, {doubtful:?}");
             assert_eq!(guest.board.original(data), words[data] + 3, "{what}");

@@ -60,8 +60,7 @@ impl Stopped {
                  extensions do not have: give it a kernel without LPAE"
             }
             Self::Unproven { .. } => {
-                "its kernel executes code that contradicts itself, or a T32 instruction that is half in a \
-                 page with doubtful words, so that nobody knows what it is"
+                "its kernel executes code that contradicts itself, so that nobody knows what it is"
             }
             Self::NoWindow => {
                 "its kernel has something in each of the megabytes from 0xff000000 to 0xffe00000, \

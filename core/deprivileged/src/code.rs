@@ -329,13 +329,12 @@ impl Code {
         self.given
     }
 
-    /// Does a piece of the work before the kernel can execute `place` of `page`, which is memory; no
-    /// place is the second half of an instruction that begins in another page.
+    /// Does a piece of the work before the kernel can execute `place` of `page`, which is memory.
     pub(crate) fn prove(
         &mut self,
         host: &impl Host,
         page: GuestPage,
-        place: Option<Place>,
+        place: Place,
     ) -> Result<Proven, AccessError> {
         let state = self.state(page);
         match state {
@@ -513,48 +512,21 @@ impl Code {
 mod tests {
     extern crate std;
     use super::*;
-    use hanok_types::Hpa;
+    use crate::fake::FakePage;
     use std::boxed::Box;
     use std::vec;
-
-    /// A page of memory that begins with these words.
-    struct Page(&'static [u32]);
-
-    impl Host for Page {
-        fn word(&self, at: Ipa) -> Result<u32, AccessError> {
-            Ok(self.0.get(at.get() as usize / 4).copied().unwrap_or(0))
-        }
-        fn set_word(&self, at: Ipa, _: u32) -> Result<(), AccessError> {
-            Err(AccessError::NoMemory(at))
-        }
-        fn store(&self, _: Ipa, _: &[u8]) -> Result<(), AccessError> {
-            Ok(())
-        }
-        fn synchronize_fetches(&self) {}
-        fn clean(&self, _: Ipa) {}
-        fn frame(&self, at: Ipa) -> Result<Hpa, AccessError> {
-            Err(AccessError::NoMemory(at))
-        }
-        fn section(&self, _: Ipa) -> Option<Hpa> {
-            None
-        }
-        fn is_writable(&self, _: Ipa) -> bool {
-            true
-        }
-        fn kick(&self, _: usize) {}
-    }
 
     #[test]
     fn a_store_behind_the_load_of_a_crossing_makes_its_page_be_looked_at_again() {
         const NOP: u32 = 0xe1a0_0000;
         // The load's trap, the three words that it stands for, too, and one more.
-        let host = Page(&[NOP, 0xe7fb_01f0, NOP, 0xe28d_d048, 0xe7fb_02f0, NOP]);
+        let host = FakePage::new(&[NOP, 0xe7fb_01f0, NOP, 0xe28d_d048, 0xe7fb_02f0, NOP]);
         let span = Span::new(Ipa::new(0), PAGE_SIZE).expect("a page");
         let pages = CodePages::new(span, Box::leak(vec![CodePage::CLEAN].into_boxed_slice()));
         let mut code = Code::new([Some(pages), None], &mut [], true, None);
         let page = GuestPage::of(Ipa::new(0)).expect("a page");
         let mut store = |offset: u32| {
-            let same = host.0[offset as usize / 4].to_le_bytes();
+            let same = host.0.borrow()[offset as usize / 4].to_le_bytes();
             code.store(&host, page, offset, &same).ok()
         };
         let holds = [0, 4, 8, 12, 16, 20].map(&mut store);

@@ -1,20 +1,20 @@
 //! Confinement: the kernel executes one doubtful page alone.
 //!
-//! Kept true: among all shadow tables there is at most one entry by which a doubtful page can be
+//! Kept true: among all shadow tables there is at most one entry by which a doubtful page or the slot can be
 //! executed ([`Monitor::open`]), in the tables of a confined space; and while it is there and the
-//! kernel runs, the PC is at a proven place of that page, or elsewhere.
+//! kernel runs, the PC is at a proven place of that page, or elsewhere. (The slot: `across.rs`.)
 
 use crate::answer::Answer;
 use crate::code::{Code, Executability};
 use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::slot::place;
-use crate::translation::{privilege, regime, walk_code};
+use crate::translation::{privilege, regime, walk};
 use crate::view::{Executable, View};
 use hanok_decode::aarch32::ItState;
 use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::Filled;
-use hanok_paging::short::{Access, AccessKind, GuestMapping};
+use hanok_paging::short::{Access, AccessKind, GuestMapping, Privilege};
 use hanok_types::GuestPage;
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
@@ -39,12 +39,6 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     ) -> Answer {
         self.close();
         self.confined = Some(page);
-        let space = self.space();
-        let access = Access {
-            address: self.registers.pc,
-            kind: AccessKind::Execute,
-            by: privilege(self.cpu.mode()),
-        };
         let code = code.lock();
         // A sibling may have given the page up meanwhile.
         let (pc, psr) = (self.registers.pc, self.registers.psr);
@@ -53,15 +47,38 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             return Answer::Resume;
         }
         let view = View::new(host, &code, Executable::Only(page));
+        let access = Access {
+            address: pc,
+            kind: AccessKind::Execute,
+            by: privilege(self.cpu.mode()),
+        };
         let found = found.copied();
-        let found = found.or_else(|| walk_code(&space.regime, &access, &view).ok());
-        let filled = found.map(|found| self.shadow.fill_found(&space, &access, &found, &view));
-        if let Some(Filled::Made(owed)) = filled {
-            self.open = Some((space, access.address));
-            self.owe(owed);
-        }
-        // In all other cases the guest tries again, and gets what it is to get.
+        let found = found.or_else(|| walk(&regime(&self.cpu), &access, &view).ok());
+        // If it is not opened, the guest tries again, and gets what it is to get.
+        let _opened = found.is_some_and(|found| self.open(pc, &found, &view));
         Answer::Resume
+    }
+
+    /// Makes the entry by which the kernel, which is confined, can execute the page at `address`. Answers whether it is made.
+    #[inline(never)]
+    pub(crate) fn open<H: Host>(
+        &mut self,
+        address: u32,
+        mapping: &GuestMapping,
+        view: &View<'_, H>,
+    ) -> bool {
+        let space = self.space();
+        let access = Access {
+            address,
+            kind: AccessKind::Execute,
+            by: Privilege::Kernel,
+        };
+        let Filled::Made(owed) = self.shadow.fill_found(&space, &access, mapping, view) else {
+            return false;
+        };
+        self.open = Some((space, address));
+        self.owe(owed);
+        true
     }
 
     /// Goes on where the kernel's PC is now, if nothing has to be proven for that: out of confinement in a sound
@@ -76,7 +93,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         self.member.touch(pc);
         let locked = code.lock();
         let view = View::new(host, &locked, Executable::Sound);
-        let Ok(mapping) = walk_code(&regime(&self.cpu), &access, &view) else {
+        let Ok(mapping) = walk(&regime(&self.cpu), &access, &view) else {
             return false;
         };
         let Some(page) = GuestPage::of(mapping.output) else {
@@ -119,8 +136,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         self.confined = None;
     }
 
-    /// Removes the entry by which a doubtful page can be executed.
-    fn close(&mut self) {
+    /// Removes the entry by which a doubtful page or the slot can be executed.
+    pub(crate) fn close(&mut self) {
+        self.displaced = None;
         if let Some((space, at)) = self.open.take() {
             let owed = self.shadow.remove_kernel_page(&space, at);
             self.owe(owed);

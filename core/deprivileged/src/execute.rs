@@ -7,7 +7,7 @@ use crate::decoded::Meaning;
 use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::siblings::Change;
-use crate::translation::{fault, regime, wants_long};
+use crate::translation::{fault, regime, walk, wants_long};
 use crate::view::{Executable, View};
 use hanok_abi::trap;
 use hanok_cpu32::{
@@ -16,7 +16,7 @@ use hanok_cpu32::{
 };
 use hanok_decode::aarch32::{Condition, Encoding, Isa, ItState};
 use hanok_hal::{Mutex, TableMemory};
-use hanok_paging::shadow::{HostMemory, Invalidation};
+use hanok_paging::shadow::Invalidation;
 use hanok_paging::short::{Access, AccessKind, Privilege, WalkError};
 use hanok_types::{GuestPage, Ipa};
 
@@ -80,7 +80,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 
     /// Carries out an instruction that User mode does not.
-    fn execute(&mut self, encoding: Encoding, code: &Mutex<Code>, host: &impl Host) -> Answer {
+    pub(crate) fn execute(
+        &mut self,
+        encoding: Encoding,
+        code: &Mutex<Code>,
+        host: &impl Host,
+    ) -> Answer {
         let it = ItState::from_bits(self.registers.psr.it());
         match Meaning::of(encoding, it) {
             Some(meaning) => self.carry_out_meaning(&meaning, code, host),
@@ -154,7 +159,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 
     /// The instruction at the PC, as the guest wrote it.
-    fn undefined_instruction(
+    pub(crate) fn undefined_instruction(
         &mut self,
         code: &Mutex<Code>,
         host: &impl Host,
@@ -284,7 +289,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 Rights::User => Privilege::User,
             },
         };
-        let found = regime(&self.cpu).walk(&access, |at| view.word(at));
+        let found = walk(&regime(&self.cpu), &access, &view);
         if let Some(page) = view.absent.get() {
             return Answer::Page(page);
         }
@@ -334,7 +339,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             kind: AccessKind::Read,
             by: Privilege::Kernel,
         };
-        let found = regime(&self.cpu).walk(&access, |at| view.word(at));
+        let found = walk(&regime(&self.cpu), &access, &view);
         found.ok().map(|mapping| mapping.output)
     }
 }

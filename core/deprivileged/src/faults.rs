@@ -6,16 +6,13 @@ use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::siblings::Change;
 use crate::slot::{Ticket, place};
-use crate::translation::{fault, privilege, regime, walk_code};
+use crate::translation::{fault, privilege, regime, walk};
 use crate::view::{Executable, View};
-use crate::window::Place;
 use hanok_cpu32::{Exception, Fault, FaultStatus};
 use hanok_decode::aarch32::{ItState, is_wide};
 use hanok_hal::{AccessError, Mutex, TableMemory};
-use hanok_paging::shadow::{Filled, FrameLoss, HostMemory, Neighbours};
-use hanok_paging::short::{
-    Access, AccessKind, GuestMapping, Privilege, ShortFaultKind, ShortLevel, WalkError,
-};
+use hanok_paging::shadow::{Filled, FrameLoss, Neighbours};
+use hanok_paging::short::{Access, AccessKind, GuestMapping, Privilege, WalkError};
 use hanok_types::{Address, GuestPage, Ipa, PAGE_SIZE};
 
 /// FS of IFSR and DFSR: bits 10 and 3 to 0 (DDI 0406C, B4.1, DFSR).
@@ -128,26 +125,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     /// Moves the window to a megabyte in which the guest has nothing.
     #[cold]
     fn move_window(&mut self, code: &Mutex<Code>, host: &impl Host) -> Answer {
-        let free = {
-            let code = code.lock();
-            let view = View::new(host, &code, Executable::Sound);
-            Place::all().find(|place| {
-                let access = Access {
-                    address: place.address(),
-                    kind: AccessKind::Read,
-                    by: Privilege::Kernel,
-                };
-                let found = regime(&self.cpu).walk(&access, |at| view.word(at));
-                matches!(
-                    found,
-                    Err(WalkError::Fault(fault))
-                        if fault.kind == ShortFaultKind::Translation
-                            && fault.level == ShortLevel::First
-                )
-            })
-        };
-        let Some(place) = free else {
-            return Answer::Stop(Stopped::NoWindow);
+        let place = match self.free_place(code, host) {
+            Ok(place) => place,
+            Err(answer) => return answer,
         };
         let owed = self.shadow.move_window(place.window(self.descriptor));
         self.window = place;
@@ -195,7 +175,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let mut filled = self.shadow.fill(&space, &access, &view, Neighbours::Of16);
         if matches!(filled, Filled::Fault(_))
             && kind == AccessKind::Execute
-            && let Ok(mapping) = walk_code(&space.regime, &access, &view)
+            && let Ok(mapping) = walk(&space.regime, &access, &view)
         {
             filled = self.shadow.fill_found(&space, &access, &mapping, &view);
         }
@@ -204,7 +184,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             && matches!(filled, Filled::Made(_))
             && code.trampolines().is_some()
             && !self.knows_trampolines(address)
-            && let Ok(mapping) = walk_code(&space.regime, &access, &view)
+            && let Ok(mapping) = walk(&space.regime, &access, &view)
         {
             self.executes(address, mapping.output, &code);
         }
@@ -391,7 +371,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let code = code.lock();
         let view = View::new(host, &code, Executable::Sound);
         let access = self.access(address, AccessKind::Execute);
-        let found = walk_code(&regime(&self.cpu), &access, &view);
+        let found = walk(&regime(&self.cpu), &access, &view);
         (found, view.absent.get())
     }
 
@@ -439,9 +419,16 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             }
             _ => {}
         }
-        let own = address >> 12 == self.registers.pc >> 12;
-        if own && self.cpu.mode().is_privileged() && self.go_on(code, host) {
-            return Answer::Resume;
+        let mut address = address;
+        if self.cpu.mode().is_privileged() {
+            // An instruction across two pages is no matter of the second one, and behind the slot nothing is fetched.
+            address = self.registers.pc;
+            if let Some(answer) = self.across(code, host) {
+                return answer;
+            }
+            if self.go_on(code, host) {
+                return Answer::Resume;
+            }
         }
         let (filled, absent) = self.fill_or_found(address, AccessKind::Execute, code, host);
         if let Some(page) = absent {
@@ -466,25 +453,19 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 let fault = Fault::without_domain(FaultStatus::External);
                 self.take_prefetch(address, fault)
             }
-            Filled::Protected(mapping) => self.prove(address, mapping.output, code, host),
+            Filled::Protected(mapping) => self.prove(mapping.output, code, host),
         }
     }
 
-    /// The kernel fetches from a page that it cannot execute yet: `address`, which is at `at`.
-    fn prove(&mut self, address: u32, at: Ipa, code: &Mutex<Code>, host: &impl Host) -> Answer {
+    /// The kernel fetches from a page that it cannot execute yet: its PC is at `at`.
+    fn prove(&mut self, at: Ipa, code: &Mutex<Code>, host: &impl Host) -> Answer {
         let Some(page) = GuestPage::of(at) else {
             return Answer::Stop(Stopped::Unproven { at });
         };
         let (pc, psr) = (self.registers.pc, self.registers.psr);
         let it = ItState::from_bits(psr.it());
-        let place = if address >> 12 == pc >> 12 {
-            let place = place(pc, psr.thumb(), it);
-            if place.is_none() {
-                return Answer::Stop(Stopped::Unproven { at });
-            }
-            place
-        } else {
-            None
+        let Some(place) = place(pc, psr.thumb(), it) else {
+            return Answer::Stop(Stopped::Unproven { at });
         };
         let proven = code.lock().prove(host, page, place);
         match proven {

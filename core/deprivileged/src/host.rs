@@ -37,6 +37,8 @@ pub trait Host {
     fn set_word(&self, at: Ipa, value: u32) -> Result<(), AccessError>;
     /// Stores bytes, as the guest would: two or four that are aligned to their number at once.
     fn store(&self, at: Ipa, bytes: &[u8]) -> Result<(), AccessError>;
+    /// Makes the 32 bytes at `at`, in a frame that the monitor has of its memory for tables, visible to fetches of this CPU.
+    fn show_code(&self, at: Hpa);
     /// Makes all CPUs fetch instructions as they are in memory now.
     fn synchronize_fetches(&self);
     /// Makes what was written to the page of `at` visible to fetches: the lines of a guest's caches are as long as a page, or

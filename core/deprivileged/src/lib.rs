@@ -17,6 +17,8 @@
 //!   indirect branches rewritten to traps, too. So nothing is executed in it before the flow there was
 //!   followed. Confinement costs a trap for each entry and each indirect branch; it ends when the last
 //!   doubtful word has been reached, or is known to be data.
+//! - An instruction of T32 that lies across two frames is executed in a frame of the vCPU's own, where one of both may not be
+//!   executed with the other.
 //!
 //! Traps name the instruction that they stand for ([`Traps`]), so that a guest may copy its code.
 //!
@@ -35,13 +37,17 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod across;
 mod answer;
 mod at_once;
 mod code;
 mod confinement;
 mod crossing;
 mod decoded;
+mod displaced;
 mod execute;
+#[cfg(test)]
+mod fake;
 mod faults;
 mod host;
 mod monitor;

@@ -3,6 +3,7 @@
 use crate::answer::{Answer, Trap};
 use crate::code::Code;
 use crate::decoded::Decoded;
+use crate::displaced::Displaced;
 use crate::host::Host;
 use crate::page::{LastPage, PageState};
 use crate::row::Row;
@@ -38,9 +39,12 @@ pub struct Monitor<M, const ROOTS: usize, const TABLES: usize> {
     pub(crate) descriptor: u32,
     /// The page that the kernel is confined to.
     pub(crate) confined: Option<GuestPage>,
-    /// The one entry of shadow tables by which a confined page can be executed: the space it is in,
+    /// The one entry of shadow tables by which a confined page can be executed, or the slot: the space it is in,
     /// and its address.
     pub(crate) open: Option<(GuestSpace, u32)>,
+    /// A frame for an instruction that cannot be executed where it is, and the one that is to be executed there.
+    pub(crate) slot: Hpa,
+    pub(crate) displaced: Option<Displaced>,
     /// The PC and the state for which that entry was found to be right.
     pub(crate) settled: (u32, Psr),
     /// What has to be invalidated in the TLB before the guest is entered.
@@ -85,6 +89,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let window = Place::FIRST;
         let mut shadow = Shadow::new(memory, window.window(descriptor))?;
         let page = PageState::new(shadow.memory_mut().allocate(1)?);
+        let slot = shadow.memory_mut().allocate(1)?;
         Some(Self {
             window,
             descriptor,
@@ -93,6 +98,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             shadow,
             confined: None,
             open: None,
+            slot,
+            displaced: None,
             settled: (0, Psr::new()),
             owed: Owed::Nothing,
             found: None,
@@ -121,6 +128,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     pub fn forget_all(&mut self) {
         self.confined = None;
         self.open = None;
+        self.displaced = None;
         self.forgetting = None;
         self.protecting = None;
         self.owe(Owed::Everything);
@@ -209,7 +217,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         }
     }
 
-    /// The table with which the guest, whose memory is `host`, is to be entered, on the CPU with these ASIDs.
+    /// The table with which the guest, whose memory is `host`, is to be entered, on the CPU with these ASIDs. It has to be
+    /// entered then, with [`Self::registers`].
     pub fn ready(&mut self, asids: &mut AsidPool, host: &impl Host) -> Ready {
         if self.forgetting.is_some() || !self.catch_up() {
             return Ready::Again;
@@ -230,6 +239,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             }
             Progress::Done(root) => {
                 let owed = core::mem::replace(&mut self.owed, Owed::Nothing).and(root.owed);
+                if let Some(displaced) = &mut self.displaced {
+                    displaced.enter(&mut self.registers);
+                }
                 Ready::Yes(HardwareRoot { owed, ..root })
             }
         }

@@ -132,13 +132,12 @@ impl Slot {
         word.filter(|_| copied)
     }
 
-    /// Does a piece of the work before the instruction at `place` can be executed; no place is the
-    /// second half of an instruction that begins in another frame, of which nothing is proven.
+    /// Does a piece of the work before the instruction at `place` can be executed.
     pub(crate) fn work(
         &mut self,
         host: &impl Host,
         traps: &mut Traps,
-        place: Option<Place>,
+        place: Place,
     ) -> Result<Work, AccessError> {
         let Some(start) = self.page.map(GuestPage::start) else {
             return Ok(Work::Contradictory);
@@ -147,10 +146,7 @@ impl Slot {
             Stage::Unprotected | Stage::Leaving { .. } => Ok(Work::More),
             Stage::Copied(next) => self.copy(host, traps, start, next),
             Stage::Looking => Ok(self.look()),
-            Stage::Doubtful => match place {
-                Some(place) => self.prove(host, traps, start, place),
-                None => Ok(Work::Contradictory),
-            },
+            Stage::Doubtful => self.prove(host, traps, start, place),
             Stage::Settling => Ok(Work::More),
             Stage::Sound => Ok(Work::Done),
         }

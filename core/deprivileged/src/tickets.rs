@@ -3,50 +3,19 @@
 extern crate std;
 
 use crate::code::{Code, CodePage, CodePages, Proven};
-use crate::host::Host;
+use crate::fake::FakePage;
 use crate::slot::{Slot, Ticket, place};
 use hanok_decode::aarch32::ItState;
-use hanok_hal::AccessError;
-use hanok_types::{GuestPage, Hpa, Ipa, PAGE_SIZE, Span};
+use hanok_types::{GuestPage, Ipa, PAGE_SIZE, Span};
 use std::boxed::Box;
-use std::cell::RefCell;
 use std::vec;
-use std::vec::Vec;
 
 /// MRS R0, CPSR, which is doubtful, and B to itself.
 const CODE: [u32; 2] = [0xe10f_0000, 0xeaff_fffe];
 
-/// A page of memory.
-struct Memory(RefCell<Vec<u32>>);
-
-impl Host for Memory {
-    fn word(&self, at: Ipa) -> Result<u32, AccessError> {
-        Ok(self.0.borrow()[at.get() as usize / 4])
-    }
-    fn set_word(&self, at: Ipa, value: u32) -> Result<(), AccessError> {
-        self.0.borrow_mut()[at.get() as usize / 4] = value;
-        Ok(())
-    }
-    fn store(&self, at: Ipa, _: &[u8]) -> Result<(), AccessError> {
-        Err(AccessError::NoMemory(at))
-    }
-    fn synchronize_fetches(&self) {}
-    fn clean(&self, _: Ipa) {}
-    fn frame(&self, at: Ipa) -> Result<Hpa, AccessError> {
-        Err(AccessError::NoMemory(at))
-    }
-    fn section(&self, _: Ipa) -> Option<Hpa> {
-        None
-    }
-    fn is_writable(&self, _: Ipa) -> bool {
-        true
-    }
-    fn kick(&self, _: usize) {}
-}
-
 /// A VM with one page of memory, which begins with [`CODE`].
 struct Vm {
-    memory: Memory,
+    memory: FakePage,
     code: Code,
     page: GuestPage,
 }
@@ -57,10 +26,8 @@ impl Vm {
         let pages = vec![CodePage::default(); 1].into_boxed_slice();
         let pages = CodePages::new(span, Box::leak(pages));
         let slots = Box::leak(vec![Slot::empty(); 1].into_boxed_slice());
-        let mut words = vec![0; 1024];
-        words[..2].copy_from_slice(&CODE);
         Self {
-            memory: Memory(RefCell::new(words)),
+            memory: FakePage::new(&CODE),
             code: Code::new([Some(pages), None], slots, false, None),
             page: GuestPage::of(Ipa::new(0)).expect("a page"),
         }
@@ -68,7 +35,9 @@ impl Vm {
 
     fn prove(&mut self) -> Proven {
         let start = place(0, false, ItState::from_bits(0));
-        let proven = self.code.prove(&self.memory, self.page, start);
+        let proven = self
+            .code
+            .prove(&self.memory, self.page, start.expect("aligned"));
         proven.expect("memory")
     }
 

@@ -26,7 +26,7 @@ use crate::crossing::{Crossing, ThreadRegisters};
 use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::page::CpuPage;
-use crate::translation::walk_code;
+use crate::translation::walk;
 use crate::view::{Executable, View};
 use hanok_abi::trampoline::{Field, PAGE, Resumption, TRIPLE, resume};
 use hanok_cpu32::{Changes, Fault, FaultStatus, SystemRegister};
@@ -41,10 +41,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         self.page.triples != 0 && self.cpu.mode().is_privileged()
     }
 
-    /// The guest has left: takes over how it has crossed, what it wrote to the page, and its thread registers, which hold
+    /// The guest has left, with [`Self::registers`]: takes over how it has crossed, what it wrote to the page, and its thread registers, which hold
     /// `thread`. To be called once after each exit, before anything else.
     pub fn left(&mut self, thread: ThreadRegisters, crossing: &Crossing) {
         self.member.leave();
+        self.take_back();
         // What was found at once was found after that.
         if self.found.is_none() {
             self.take_over(thread, crossing);
@@ -220,7 +221,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             kind: AccessKind::Execute,
             by: Privilege::Kernel,
         };
-        let Ok(found) = walk_code(&self.space().regime, &access, &view) else {
+        let Ok(found) = walk(&self.space().regime, &access, &view) else {
             return view.absent.get().is_none();
         };
         let page = found.output.align_down(PAGE_SIZE).get();

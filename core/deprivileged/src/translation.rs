@@ -28,26 +28,29 @@ pub(crate) fn regime(cpu: &VirtualCpu) -> ShortRegime {
     }
 }
 
-/// Where a fetch of the guest leads. Code that was added to its kernel ([`Code::is_added`]) lies in RAM that
+/// Where an access of the guest leads. Code that was added to its kernel ([`Code::is_added`]) lies in RAM that
 /// the kernel knows nothing of and may map execute-never: its kernel may execute what it may read there.
 ///
 /// [`Code::is_added`]: crate::code::Code::is_added
-pub(crate) fn walk_code<H: Host>(
+pub(crate) fn walk<H: Host>(
     regime: &ShortRegime,
     access: &Access,
     view: &View<'_, H>,
 ) -> Result<GuestMapping, WalkError> {
-    let found = regime.walk(access, |at| view.word(at));
+    let walk = |access: &Access| regime.walk(access, |at| view.word(at));
+    let found = walk(access);
     match found {
         Err(WalkError::Fault(fault))
-            if fault.kind == ShortFaultKind::Permission && access.by == Privilege::Kernel => {}
+            if fault.kind == ShortFaultKind::Permission
+                && access.kind == AccessKind::Execute
+                && access.by == Privilege::Kernel => {}
         found => return found,
     }
     let read = Access {
         kind: AccessKind::Read,
         ..*access
     };
-    match regime.walk(&read, |at| view.word(at)) {
+    match walk(&read) {
         Ok(mut mapping) if view.code.is_added(mapping.output) => {
             mapping.permissions.kernel.execute = true;
             Ok(mapping)

@@ -17,6 +17,8 @@ pub(crate) enum Executable {
     Nothing,
     /// This one.
     Only(GuestPage),
+    /// This frame, which is to be found behind all pages.
+    Slot(Hpa),
 }
 
 /// The memory as the shadow tables of one view are to show it.
@@ -113,6 +115,10 @@ impl<H: Host> HostMemory for View<'_, H> {
     }
 
     fn page(&self, at: Ipa) -> Option<HostFrame> {
+        if let Executable::Slot(at) = self.executable {
+            let kind = FrameKind::Code;
+            return Some(HostFrame { at, kind });
+        }
         if let Some(alias) = self.alias(at) {
             return Some(alias);
         }

@@ -20,7 +20,10 @@ impl Place {
 
     /// All of them, in the order in which they are tried.
     pub fn all() -> impl Iterator<Item = Self> {
-        (0..=FIRST).rev().chain((FIRST + 1..PLACES).rev()).map(Self)
+        (0..PLACES).map(|number| match FIRST.checked_sub(number) {
+            Some(place) => Self(place),
+            None => Self(FIRST + PLACES - number),
+        })
     }
 
     /// Its first address.

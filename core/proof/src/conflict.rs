@@ -20,8 +20,6 @@ pub enum Contradiction {
     Block,
     /// The halfword is executed, and also loaded relative to the PC.
     CodeAndData,
-    /// The instruction that was fetched begins in the frame and ends in the next one.
-    BeyondEnd,
 }
 
 impl Contradiction {

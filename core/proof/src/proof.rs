@@ -142,11 +142,8 @@ impl FrameProof {
     /// instructions. What an earlier call left unfinished is followed afterwards; but an entry inside
     /// of an IT block that was not begun is forgotten, and is fetched again.
     ///
-    /// An entry that ends in the next frame is a contradiction; the flow just ends in front of one.
+    /// The flow ends in front of an instruction that ends in the next frame, the entry or another one.
     pub fn follow(&mut self, entry: Place, words: &Words, budget: u32) -> Progress {
-        if frame::encoding(words, entry.offset(), entry.isa()).is_none() {
-            self.conflict = Some(Contradiction::BeyondEnd.at(entry.offset()));
-        }
         let old = self.entry.replace(entry);
         if let Some(old) = old.filter(|old| !old.it().is_inside()) {
             self.waiting.push(old);

@@ -284,8 +284,7 @@ fn no_thumb(side: &SideFile) -> Result<(), Refusal> {
     if side.changes.iter().any(|change| change.thumb) {
         return Err(Refusal::new(
             "this kernel is in T32",
-            "the hypervisor does not know all traps that would be put into it, and may stop it at an \
-             instruction that lies across two pages",
+            "the hypervisor does not know all traps that would be put into it",
             "build it without CONFIG_THUMB2_KERNEL",
         ));
     }

@@ -85,6 +85,11 @@ impl hanok_deprivileged::Host for GuestHost {
         isb();
     }
 
+    fn show_code(&self, at: Hpa) {
+        bulk::clean_to_coherency(at.get(), 32);
+        self.synchronize_fetches();
+    }
+
     fn clean(&self, at: Ipa) {
         if let Ok(here) = self.find(at.align_down(PAGE_SIZE)) {
             bulk::clean_to_coherency(here.get(), PAGE_SIZE);

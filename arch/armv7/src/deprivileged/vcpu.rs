@@ -19,8 +19,8 @@ use hanok_types::{Regs, platform};
 const ROOTS: usize = 64;
 /// Second-level tables of a vCPU's shadow.
 const TABLES: usize = 1024;
-/// The frames that a vCPU's shadow needs, with what alignment wastes, and its page.
-pub const FRAMES: u64 = (hanok_paging::shadow::frames(ROOTS, TABLES) + TABLES / 4 + 1) as u64;
+/// The frames that a vCPU's shadow needs, with what alignment wastes, its page and its slot.
+pub const FRAMES: u64 = (hanok_paging::shadow::frames(ROOTS, TABLES) + TABLES / 4 + 2) as u64;
 
 /// MPIDR: the Multiprocessing Extensions are there (DDI 0406C, B4.1.106).
 const MULTIPROCESSING: u32 = 1 << 31;

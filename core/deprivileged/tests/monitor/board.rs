@@ -154,6 +154,8 @@ impl Host for Board {
 
     fn synchronize_fetches(&self) {}
 
+    fn show_code(&self, _: Hpa) {}
+
     fn clean(&self, _: Ipa) {}
 
     fn frame(&self, at: Ipa) -> Result<Hpa, AccessError> {

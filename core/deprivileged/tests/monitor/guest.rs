@@ -1,12 +1,12 @@
 //! The same CPU where the guest runs in User mode: it walks shadow tables, and whatever stops it is
 //! the monitor's.
 
-use crate::board::{Board, Tables, word_of, word_of_host};
+use crate::board::{Board, Tables, is_guest_frame, word_of, word_of_host};
 use crate::flow::{self, At};
 use crate::hardware::Mmu;
 use crate::interpret::{self, Abort, Stop};
 use crate::native::{Event, Kind, settled};
-use crate::reach::Reach;
+use crate::reach::{Reach, page_byte};
 use crate::window::Crossed;
 use hanok_cpu32::{
     Exception, Fault, FaultStatus, Identity, Interrupt, Lines, Outcome, Registers, SystemRegister,
@@ -29,6 +29,8 @@ use std::rc::Rc;
 const READS: u64 = 700;
 /// Exceptions without any progress.
 pub const TRIES: u32 = 4000;
+/// The number of a word that is none of the guest's.
+const SLOT: usize = usize::MAX;
 /// Calls of `ready` in a row.
 const CALLS: u32 = 400;
 
@@ -54,6 +56,10 @@ pub struct Guest<const ROOTS: usize, const TABLES: usize> {
     pub root: HardwareRoot,
     /// Whether the guest has been entered, and not left since.
     pub entered: bool,
+    /// The address behind the slot, if an instruction was executed there, whose fetch is refused next.
+    behind: Option<u32>,
+    /// How many were.
+    pub displaced: u64,
     /// What programs and the kernel executed in a page since code in it was written, by the number of its
     /// first word.
     executed: Rc<RefCell<BTreeMap<usize, [BTreeSet<At>; 2]>>>,
@@ -102,7 +108,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     }
 
     fn vcpu(board: Rc<Board>, code: Rc<Mutex<Code>>, member: Member, last_asid: u8) -> Self {
-        let pool = FakeTableMemory::new(frames(ROOTS, TABLES) + 1);
+        let pool = FakeTableMemory::new(frames(ROOTS, TABLES) + 2);
         let tables = Tables(Rc::new(RefCell::new(pool)));
         let identity = Identity {
             mpidr: member.number() as u32,
@@ -122,6 +128,8 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
                 owed: Owed::Nothing,
             },
             entered: false,
+            behind: None,
+            displaced: 0,
             executed: Rc::default(),
             exceptions: 0,
             fetches: true,
@@ -204,6 +212,11 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
 
     /// One instruction or one exception; `None` if the guest is to try again.
     pub fn try_step(&mut self) -> Option<Outcomes> {
+        if let Some(address) = self.behind.take()
+            && let Some(done) = self.serve(Trap::PrefetchAbort { status: 5, address })
+        {
+            return Some(done);
+        }
         self.enter();
         let done = self.attempt();
         let written = self.board.written.take();
@@ -219,6 +232,14 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             status: 5,
             address: at,
         })?;
+        if !is_guest_frame(host) {
+            let byte = |at| page_byte(&self.tables, at) as u16;
+            return Ok((
+                byte(host) | byte(host + 1) << 8,
+                SLOT,
+                (host & 0xfff) as u32,
+            ));
+        }
         let word = word_of_host(host);
         let half = (self.board.get(word) >> (host % 4 * 8)) as u16;
         Ok((half, word, (host & 0xfff) as u32))
@@ -253,6 +274,9 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             _ => None,
         };
         let place = (offset, psr.thumb(), psr.it());
+        if word == SLOT {
+            return self.attempt_displaced(encoding);
+        }
         if !self.is_fine(encoding, word, place) {
             return Some(Outcomes::Excused);
         }
@@ -324,6 +348,52 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             }),
             Err(Stop::Data(abort)) => self.serve(data_abort(abort)),
             Err(Stop::Unknown) => Some(Outcomes::Event(Event::Unknown)),
+        }
+    }
+
+    /// An instruction in the slot, of which the guest sees nothing when it has left.
+    fn attempt_displaced(&mut self, encoding: Encoding) -> Option<Outcomes> {
+        let registers = self.monitor.registers;
+        assert!(registers.psr.thumb() && registers.pc & 0xfff >= 0xfe0 && self.runs_kernel());
+        let it = ItState::from_bits(registers.psr.it());
+        assert_eq!(sensitive(encoding, it), None, "{encoding:x?} runs unseen");
+        let beside = [registers.pc & !0xfff, (registers.pc | 0xfff) + 1];
+        let executable = beside.map(|at| {
+            let found = self.mmu.find(&self.tables, &self.root, at, Kind::Execute);
+            found.is_some_and(is_guest_frame)
+        });
+        assert_eq!(executable, [false; 2]);
+        self.displaced += 1;
+        let mut reach = Reach {
+            board: &self.board,
+            mmu: &mut self.mmu,
+            tables: &self.tables,
+            root: self.root,
+            rewritten: Vec::new(),
+            refused: None,
+        };
+        let (plain, result) = not_exclusive(encoding);
+        let done = interpret::execute(&mut self.monitor.registers, plain, &mut reach);
+        let rewritten = reach.rewritten;
+        self.check_rewritten(&rewritten);
+        match done {
+            Ok(()) => {
+                if let Some(result) = result {
+                    self.monitor.registers.general[result as usize] = 0;
+                }
+                let behind = self.monitor.registers.pc;
+                let next = registers.pc + encoding.bytes();
+                assert_eq!(behind, next, "{encoding:x?} leaves the slot");
+                if behind & 0xfff == 0 {
+                    self.leave();
+                    self.behind = Some(behind);
+                }
+                Some(Outcomes::Event(Event::Retired))
+            }
+            Err(Stop::Data(abort)) => self.serve(data_abort(abort)),
+            Err(Stop::Undefined) => self.serve(Trap::Undefined),
+            Err(Stop::Unknown) => Some(Outcomes::Event(Event::Unknown)),
+            Err(stop) => panic!("{stop:?}"),
         }
     }
 
@@ -594,6 +664,19 @@ fn has_number(encoding: Encoding) -> bool {
         Encoding::A32(word) => word & 0xfffe_00f0 == 0xe7fa_00f0,
         Encoding::Narrow(half) => (0xde40..0xdec0).contains(&half),
         Encoding::Wide(both) => both & 0xffff_f000 == 0xf7fa_a000,
+    }
+}
+
+/// LDREX or STREX as LDR or STR, as no exit is between them in the slot, and where STREX tells that it has stored.
+fn not_exclusive(encoding: Encoding) -> (Encoding, Option<u32>) {
+    let Encoding::Wide(both) = encoding else {
+        return (encoding, None);
+    };
+    let plain = |opcode: u32| Encoding::Wide(opcode | both & 0xf_f000 | (both & 0xff) << 2);
+    match both >> 20 {
+        0xe85 => (plain(0xf8d0_0000), None),
+        0xe84 => (plain(0xf8c0_0000), Some(both >> 8 & 0xf)),
+        _ => (encoding, None),
     }
 }
 

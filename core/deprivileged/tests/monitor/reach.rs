@@ -99,7 +99,7 @@ impl Reach<'_> {
 }
 
 /// A byte of the virtual CPU's page.
-fn page_byte(tables: &Tables, host: u64) -> u32 {
+pub fn page_byte(tables: &Tables, host: u64) -> u32 {
     let pair = tables.read(Hpa::new(host & !0xfff), (host as usize & 0xfff) / 8);
     (pair >> (host % 8 * 8)) as u32 & 0xff
 }

@@ -94,10 +94,25 @@ pub struct Blocks {
 }
 
 impl Blocks {
+    /// Whether an instruction lies across the begin of this block, which is that of a page.
+    fn has_seam(&self, number: u32) -> bool {
+        let t32 = |number: u32| self.t32.get(number as usize) == Some(&true);
+        number.is_multiple_of(4096 / BLOCK) && t32(number) && t32(number.wrapping_sub(1))
+    }
+
+    /// Where a block begins.
+    fn begin(&self, number: u32) -> u32 {
+        TEXT + number * BLOCK + if self.has_seam(number) { 4 } else { 0 }
+    }
+
     /// The address of one, with bit 0 for T32.
     pub fn any(&self, rng: &mut Rng, may: &May) -> u32 {
-        let number = rng.below(BLOCKS);
-        let mut at = TEXT + number * BLOCK;
+        let mut number = rng.below(BLOCKS);
+        if rng.once_in(6) {
+            // One that may go on in the next page.
+            number |= 4096 / BLOCK - 1;
+        }
+        let mut at = self.begin(number);
         if may.mmu && rng.once_in(4) {
             at = at - RAM + rng.one(&[ALIAS, WHOLE]);
         }
@@ -110,7 +125,7 @@ impl Blocks {
     /// One of this instruction set, in RAM, near `from`.
     pub fn near(&self, rng: &mut Rng, t32: bool) -> Option<u32> {
         let number = rng.below(BLOCKS);
-        (self.t32[number as usize] == t32).then_some(TEXT + number * BLOCK)
+        (self.t32[number as usize] == t32).then_some(self.begin(number))
     }
 }
 
@@ -235,7 +250,12 @@ fn table(rng: &mut Rng, blocks: &Blocks, may: &May) -> Vec<u32> {
 }
 
 fn block(rng: &mut Rng, number: u32, blocks: &Blocks, may: &May) -> Vec<u32> {
-    let mut code = Code::new(TEXT + number * BLOCK);
+    let mut code = Code::new(blocks.begin(number));
+    if blocks.has_seam(number + 1) {
+        t32::last_block(&mut code, rng, blocks, may);
+        return code.words();
+    }
+    let length = (BLOCK - code.at % BLOCK) / 4;
     if blocks.t32[number as usize] {
         t32::block(&mut code, rng, blocks, may);
     } else {
@@ -245,8 +265,8 @@ fn block(rng: &mut Rng, number: u32, blocks: &Blocks, may: &May) -> Vec<u32> {
         code.t16(0xb672);
     }
     let mut words = code.words();
-    assert!(words.len() <= (BLOCK / 4) as usize, "{}", words.len());
-    while words.len() < (BLOCK / 4) as usize {
+    assert!(words.len() <= length as usize, "{}", words.len());
+    while words.len() < length as usize {
         words.push(data(rng));
     }
     words
@@ -293,10 +313,18 @@ fn tables(rng: &mut Rng, parts: &mut Vec<(u32, Vec<u32>)>) {
     }
 }
 
+/// Whether a block is the first or the last one of a page.
+const fn is_at_end(number: u32) -> bool {
+    let place = number % (4096 / BLOCK);
+    place == 0 || place == 4096 / BLOCK - 1
+}
+
 /// All of the memory.
 pub fn image(rng: &mut Rng, may: &May) -> Vec<u32> {
     let blocks = Blocks {
-        t32: (0..BLOCKS).map(|_| may.t32 && rng.once_in(2)).collect(),
+        t32: (0..BLOCKS)
+            .map(|number| may.t32 && (rng.once_in(2) || is_at_end(number) && !rng.once_in(4)))
+            .collect(),
     };
     let mut parts = vec![
         (RAM, vectors(rng, may).words()),
@@ -305,7 +333,7 @@ pub fn image(rng: &mut Rng, may: &May) -> Vec<u32> {
         (TABLE, table(rng, &blocks, may)),
     ];
     for number in 0..BLOCKS {
-        parts.push((TEXT + number * BLOCK, block(rng, number, &blocks, may)));
+        parts.push((blocks.begin(number), block(rng, number, &blocks, may)));
     }
     tables(rng, &mut parts);
     let parts: Vec<(u32, &[u32])> = parts.iter().map(|(at, words)| (*at, &words[..])).collect();

@@ -200,7 +200,7 @@ proptest! {
 #[test]
 fn programs_run() {
     let mut ends = BTreeMap::new();
-    let (mut steps, mut exceptions, mut reads) = (0, 0, 0);
+    let (mut steps, mut exceptions, mut reads, mut displaced) = (0, 0, 0, 0);
     let may = May {
         t32: true,
         modes: true,
@@ -239,8 +239,11 @@ fn programs_run() {
         *ends.entry(end).or_insert(0) += 1;
         steps += both.steps;
         exceptions += both.guest.exceptions;
+        displaced += both.guest.displaced;
         reads = reads.max(both.guest.most_reads);
     }
-    println!("{ends:?}, {steps} steps, {exceptions} exceptions, {reads} reads at most");
+    println!(
+        "{ends:?}, {steps} steps, {exceptions} exceptions, {reads} reads at most, {displaced} displaced"
+    );
     assert!(steps > 10_000, "{ends:?}, {steps} steps");
 }

@@ -93,6 +93,88 @@ fn conditional(code: &mut Code, rng: &mut Rng) {
     }
 }
 
+/// B, BL or BLX over a distance.
+fn branch(link: u32, distance: u32) -> u32 {
+    let distance = distance.wrapping_sub(4);
+    let (sign, i1, i2) = (distance >> 24 & 1, distance >> 23 & 1, distance >> 22 & 1);
+    let same = |bit: u32| bit ^ sign ^ 1;
+    0xf000_0000
+        | link
+        | sign << 26
+        | same(i1) << 13
+        | same(i2) << 11
+        | (distance >> 12 & 0x3ff) << 16
+        | distance >> 1 & 0x7ff
+}
+
+/// An instruction of two halfwords at `from`, the end of a page.
+pub fn seam(rng: &mut Rng, from: u32, blocks: &Blocks) -> u32 {
+    let (d, t) = (rng.below(4), rng.below(4));
+    let base = rng.one(&[4, 4, 5, 6, 7]);
+    let near = rng.below(0x60) << 2;
+    match rng.below(20) {
+        0 => 0xf240_0000 | rng.below(16) << 16 | d << 8 | rng.below(256),
+        1 => 0xf2c0_0000 | rng.below(16) << 16 | d << 8 | rng.below(256),
+        2 => 0xeb10_0000 | t << 16 | d << 8 | rng.below(4),
+        3 => 0xf110_0000 | t << 16 | d << 8 | rng.below(256),
+        4 => 0xf8c0_0000 | rng.below(2) << 20 | base << 16 | d << 12 | near,
+        5 => 0xf840_0900 | rng.below(2) << 20 | base << 16 | d << 12 | rng.below(8) << 2,
+        6 => 0xe880_0003 | rng.below(2) << 20 | base << 16,
+        7 => 0xe9c0_0000 | rng.below(2) << 20 | base << 16 | d << 12 | (d ^ 1) << 8 | near >> 2,
+        // Literals on both sides.
+        8 | 9 => 0xf81f_0000 | rng.below(3) << 21 | rng.below(2) << 23 | d << 12 | near,
+        10 => 0xe95f_0000 | rng.below(2) << 23 | d << 12 | (d ^ 1) << 8 | near >> 2,
+        11 => rng.one(&[0xf20f_0000, 0xf2af_0000]) | d << 8 | rng.below(256),
+        12 => match blocks.near(rng, true) {
+            Some(to) => branch(rng.one(&[0x9000, 0xd000]), to.wrapping_sub(from)),
+            None => 0xf3af_8000,
+        },
+        13 => match blocks.near(rng, false) {
+            Some(to) => branch(0xc000, to.wrapping_sub(from & !3)),
+            None => 0xf3bf_8f5f,
+        },
+        // B<c> over a bit.
+        14 | 15 => 0xf000_8000 | rng.below(14) << 22 | rng.below(4),
+        16 => rng.one(&[0xf3ef_8000, 0xf3ff_8000]) | d << 8,
+        17 => rng.one(&[0xf380_8800, 0xf390_8900]) | d << 16,
+        18 => 0xf840_0e00 | rng.below(2) << 20 | base << 16 | d << 12 | rng.below(8) << 2,
+        _ => rng.one(&[
+            0xf7f0_a000,
+            0xf3af_8600,
+            0xee1d_0f90,
+            0xee0d_0f90,
+            0xe8df_f000,
+        ]),
+    }
+}
+
+/// A block at the end of a page, whose last instruction lies across it; the halfword behind that is the last one.
+pub fn last_block(code: &mut Code, rng: &mut Rng, blocks: &Blocks, may: &May) {
+    for _ in 0..rng.below(8) {
+        match rng.below(5) {
+            0 => status(code, rng, may),
+            1 => conditional(code, rng),
+            _ => plain(code, rng),
+        }
+    }
+    // An IT block, in which it is the last or the one before.
+    let block = rng.below(4);
+    while code.halves.len() < 63 - block as usize {
+        code.t16(0xbf00);
+    }
+    if block > 0 {
+        let end = rng.one(&[0x10, 0x8]) >> block;
+        let mask = end | rng.next() & 0xf & !(2 * end - 1);
+        code.t16(0xbf00 | rng.below(14) << 4 | mask);
+    }
+    for _ in 1..block {
+        code.t16(0x2000 | rng.below(4) << 8 | rng.below(256));
+    }
+    let from = code.here();
+    code.t32(seam(rng, from, blocks));
+    code.t16(rng.one(&[0xbf00, 0x2107, 0x3201]));
+}
+
 fn leave(code: &mut Code, rng: &mut Rng, blocks: &Blocks, may: &May) {
     let to = blocks.any(rng, may);
     match rng.below(8) {
@@ -136,19 +218,8 @@ fn leave(code: &mut Code, rng: &mut Rng, blocks: &Blocks, may: &May) {
         }
         6 => {
             if let Some(to) = blocks.near(rng, true) {
-                let distance = to.wrapping_sub(code.here()).wrapping_sub(4);
                 let link = rng.one(&[0x9000, 0xd000]);
-                let (sign, i1, i2) = (distance >> 24 & 1, distance >> 23 & 1, distance >> 22 & 1);
-                let same = |bit: u32| bit ^ sign ^ 1;
-                code.t32(
-                    0xf000_0000
-                        | link
-                        | sign << 26
-                        | same(i1) << 13
-                        | same(i2) << 11
-                        | (distance >> 12 & 0x3ff) << 16
-                        | distance >> 1 & 0x7ff,
-                );
+                code.t32(branch(link, to.wrapping_sub(code.here())));
             }
         }
         _ => {}
@@ -166,7 +237,7 @@ pub fn block(code: &mut Code, rng: &mut Rng, blocks: &Blocks, may: &May) {
             5 => conditional(code, rng),
             6 => {
                 // Literals in the block's end.
-                let distance = code.at + 0x7c - (code.here() & !3) - 4;
+                let distance = (code.at & !0x7f) + 0x7c - (code.here() & !3) - 4;
                 code.t16(0x4800 | rng.below(4) << 8 | distance >> 2);
             }
             _ => plain(code, rng),

@@ -142,7 +142,7 @@ unsafe fn run(buffer: &Buffer, state: u32, r0: u32) -> Result<u32, Fault> {
 
 /// Makes new instructions at `address` visible to instruction fetches (DDI 0406C, A3.9.3): DCCMVAU,
 /// ICIMVAU, BPIALL.
-fn synchronize(address: u32) {
+pub fn synchronize(address: u32) {
     // SAFETY: cache maintenance of a line of ours.
     unsafe {
         core::arch::asm!(

@@ -6,6 +6,7 @@ mod forms;
 mod fp;
 mod holes;
 mod modes;
+mod seams;
 mod short;
 mod sysregs;
 mod undescribed;
@@ -14,12 +15,13 @@ use crate::case::Case;
 pub use sysregs::feature_id;
 
 /// All cases of ARMv7-A.
-pub const TOPICS: [&[Case]; 9] = [
+pub const TOPICS: [&[Case]; 10] = [
     holes::CASES,
     exceptions::CASES,
     short::CASES,
     modes::CASES,
     forms::CASES,
+    seams::CASES,
     sysregs::CASES,
     debug::CASES,
     fp::CASES,

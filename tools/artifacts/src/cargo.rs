@@ -18,7 +18,7 @@ pub const TARGET: &str = "aarch64-unknown-none-softfloat";
 pub const TARGET_32: &str = "armv7a-none-eabi";
 const HYPERVISOR: &str = "hanok-hypervisor";
 /// The crates that long exits run through: T32 saves enough space to build them for speed. And some that they do not.
-const T32_LEVELS: [&str; 16] = [
+const T32_LEVELS: [&str; 14] = [
     "--config",
     "profile.release.package.hanok-vgic.opt-level=3",
     "--config",
@@ -27,8 +27,6 @@ const T32_LEVELS: [&str; 16] = [
     "profile.release.package.hanok-sched.opt-level='z'",
     "--config",
     "profile.release.package.hanok-pcpu.opt-level=2",
-    "--config",
-    "profile.release.package.hanok-arm-common.opt-level='s'",
     "--config",
     "profile.release.package.hanok-devices.opt-level='z'",
     "--config",

@@ -40,6 +40,7 @@ impl Host for &Vm {
         Err(AccessError::NoMemory(at))
     }
     fn synchronize_fetches(&self) {}
+    fn show_code(&self, _: Hpa) {}
     fn clean(&self, _: Ipa) {}
     fn frame(&self, at: Ipa) -> Result<Hpa, AccessError> {
         Err(AccessError::NoMemory(at))

@@ -97,7 +97,7 @@ impl TableMemory for Frames {
     fn write_unseen(&mut self, table: Hpa, index: usize, descriptor: u64) {
         // SAFETY: as in `read`; `self` is borrowed mutably, so no other code writes.
         unsafe { ptr::write_volatile(self.pointer(table, index), descriptor) };
-        clean(self.pointer(table, index));
+        clean(self.pointer(table, index).cast());
     }
 
     fn shares(&self) -> bool {
@@ -108,7 +108,7 @@ impl TableMemory for Frames {
 /// Makes a descriptor visible to walks on a CPU without the Multiprocessing Extensions, where they do not look in
 /// the data caches (DDI 0406C, B3.10.1): DCCMVAU.
 #[inline(always)]
-fn clean(descriptor: *const u64) {
+fn clean(descriptor: *const u32) {
     #[cfg(target_arch = "arm")]
     if !has_multiprocessing() {
         crate::maintain!(0 7 11 1, descriptor as u32);
@@ -134,6 +134,11 @@ fn descriptor(table: Hpa, index: usize) -> *mut u64 {
     (table.get() as *mut u64).wrapping_add(index)
 }
 
+/// The 32-bit descriptor `index` of a table. All our CPUs are little-endian.
+fn short_descriptor(table: Hpa, index: usize) -> *mut u32 {
+    (table.get() as *mut u32).wrapping_add(index)
+}
+
 impl TableMemory for SharedFrames {
     fn allocate(&mut self, frames: usize) -> Option<Hpa> {
         self.0.lock().allocate(frames)
@@ -157,7 +162,24 @@ impl TableMemory for SharedFrames {
     fn write_unseen(&mut self, table: Hpa, index: usize, value: u64) {
         // SAFETY: as in `read`; the table's owner is borrowed mutably, so no other code writes.
         unsafe { ptr::write_volatile(descriptor(table, index), value) };
-        clean(descriptor(table, index));
+        clean(descriptor(table, index).cast());
+    }
+
+    // By a load and a store of a word, where a pair would take four times as many instructions.
+    fn read_word(&self, table: Hpa, index: usize) -> u32 {
+        // SAFETY: as in `read`.
+        unsafe { ptr::read_volatile(short_descriptor(table, index)) }
+    }
+
+    fn write_word(&mut self, table: Hpa, index: usize, value: u32) {
+        self.write_word_unseen(table, index, value);
+        crate::sysreg::dsb_ish();
+    }
+
+    fn write_word_unseen(&mut self, table: Hpa, index: usize, value: u32) {
+        // SAFETY: as in `write_unseen`.
+        unsafe { ptr::write_volatile(short_descriptor(table, index), value) };
+        clean(short_descriptor(table, index));
     }
 
     fn shares(&self) -> bool {

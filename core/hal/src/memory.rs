@@ -1,6 +1,6 @@
 //! A guest's memory, translation tables and the TLB.
 
-use hanok_types::{GuestPage, Hpa, Ipa, Span};
+use hanok_types::{Address, GuestPage, Hpa, Ipa, PAGE_SIZE, Span};
 
 /// The reasons why a guest's memory could not be read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub trait GuestMemory {
 
 /// Frames that hold translation tables.
 ///
-/// Descriptors are 64 bits; a table of 32-bit descriptors is read and written in pairs.
+/// Descriptors are 64 bits. Those of 32 bits lie in pairs, of which the lower half is the first one.
 pub trait TableMemory {
     /// Allocates `frames` consecutive 4 KiB frames, zeroed and aligned to their size (a power of
     /// two); `None` if the pool is empty.
@@ -39,12 +39,59 @@ pub trait TableMemory {
     fn write_unseen(&mut self, table: Hpa, index: usize, descriptor: u64) {
         self.write(table, index, descriptor);
     }
+    /// The value of the 32-bit descriptor `index` of the table at `table`, which is aligned to 8 bytes.
+    fn read_word(&self, table: Hpa, index: usize) -> u32 {
+        let (page, pair, is_lower) = place(table, index);
+        let both = self.read(page, pair);
+        if is_lower {
+            both as u32
+        } else {
+            (both >> u32::BITS) as u32
+        }
+    }
+    /// Sets the 32-bit descriptor `index` of the table at `table`, and makes it visible to walkers.
+    fn write_word(&mut self, table: Hpa, index: usize, descriptor: u32) {
+        let (page, pair, both) = with(self, table, index, descriptor);
+        self.write(page, pair, both);
+    }
+    /// As [`Self::write_word`], but walkers see the descriptor once a later write that is not unseen is done.
+    fn write_word_unseen(&mut self, table: Hpa, index: usize, descriptor: u32) {
+        let (page, pair, both) = with(self, table, index, descriptor);
+        self.write_unseen(page, pair, both);
+    }
     /// Whether normal memory is mapped as shareable where it is to be. It is not on a CPU that is alone and may
     /// leave shareable memory out of its caches (a Cortex-A8; DDI 0406C, A3.5.4, allows that): there it would lose
     /// them, and what two mappings of the same memory have in them would differ.
     fn shares(&self) -> bool {
         true
     }
+}
+
+/// The page of a 32-bit descriptor, the index of its pair in there, and whether it is the lower half of the pair. A table
+/// of several pages is one table of the memory, so its indices go on.
+fn place(table: Hpa, index: usize) -> (Hpa, usize, bool) {
+    let page = table.align_down(PAGE_SIZE);
+    let number = (table.get() - page.get()) as usize / size_of::<u32>() + index;
+    (page, number / 2, number.is_multiple_of(2))
+}
+
+/// The page of a 32-bit descriptor, its pair, and what that is with the descriptor.
+fn with<M: TableMemory + ?Sized>(
+    memory: &M,
+    table: Hpa,
+    index: usize,
+    to: u32,
+) -> (Hpa, usize, u64) {
+    let (page, pair, is_lower) = place(table, index);
+    let both = memory.read(page, pair);
+    // Not by a shift of a mask by 0 or 32: for T32 the compiler has made code of that which loses the
+    // other half.
+    let [lower, upper] = if is_lower {
+        [to, (both >> u32::BITS) as u32]
+    } else {
+        [both as u32, to]
+    };
+    (page, pair, u64::from(upper) << u32::BITS | u64::from(lower))
 }
 
 /// The TLBs of one translation regime, on all CPUs.
@@ -56,7 +103,6 @@ pub trait Tlb<A> {
 #[cfg(any(test, feature = "fake"))]
 mod fakes {
     use super::*;
-    use hanok_types::{Address, GuestPage, PAGE_SIZE};
     use std::cell::RefCell;
     use std::collections::{BTreeMap, BTreeSet};
     use std::vec;

@@ -54,16 +54,16 @@ impl Vm {
     /// ones.
     #[inline(never)]
     fn other_destination(&self, access: &Span<Ipa>) -> Destination<'_> {
+        if self.has_software_interface()
+            && let Some(offset) = within(platform::GIC_V2_CPU, platform::GIC_V2_CPU_SIZE, access)
+        {
+            return Destination::CpuInterface(offset);
+        }
         if let Some((slot, offset)) = self.slots.find(access) {
             return Destination::Slot(slot, offset);
         }
         if let Some((vcpu, offset)) = self.in_redistributor(access) {
             return Destination::Redistributor(vcpu, offset);
-        }
-        if self.has_software_interface()
-            && let Some(offset) = within(platform::GIC_V2_CPU, platform::GIC_V2_CPU_SIZE, access)
-        {
-            return Destination::CpuInterface(offset);
         }
         if self.config().memory.covers(access) {
             Destination::Memory

@@ -67,6 +67,14 @@ pub struct Deprivileged {
     pub page_in_window: u32,
 }
 
+/// The first general register that is not [`Regs`]' of the same number in this mode.
+fn first_banked(psr: Psr) -> usize {
+    match psr.mode() {
+        mode::FIQ => 8,
+        _ => 13,
+    }
+}
+
 impl Deprivileged {
     /// A vCPU that is off, `member` of a VM with this code; `None` if `frames` has too few frames. `window` is the
     /// window's first-level descriptor.
@@ -107,7 +115,11 @@ impl Deprivileged {
     pub fn show(&mut self, regs: &mut Regs) {
         let Registers { general, pc, .. } = &self.monitor.registers;
         let psr = self.monitor.cpu.psr(&self.monitor.registers);
-        for (value, number) in general.iter().zip(0..) {
+        let (shared, banked) = general.split_at(first_banked(psr));
+        for (place, value) in regs.x.iter_mut().zip(shared) {
+            *place = u64::from(*value);
+        }
+        for (value, number) in banked.iter().zip(shared.len() as u8..) {
             regs.set(banked_register(number, psr.mode()), u64::from(*value));
         }
         regs.pc = u64::from(*pc);
@@ -127,7 +139,12 @@ impl Deprivileged {
         }
         let psr = Psr::from_bits(regs.pstate as u32);
         let registers = &mut self.monitor.registers;
-        for (value, number) in registers.general.iter_mut().zip(0..) {
+        let (shared, banked) = registers.general.split_at_mut(first_banked(psr));
+        let first = shared.len() as u8;
+        for (value, place) in shared.iter_mut().zip(&regs.x) {
+            *value = *place as u32;
+        }
+        for (value, number) in banked.iter_mut().zip(first..) {
             *value = regs.get(banked_register(number, psr.mode())) as u32;
         }
         registers.pc = regs.pc as u32;

@@ -8,6 +8,7 @@
 use super::entries::Entry;
 use super::owed::Owed;
 use super::roots::{GuestSpace, Owner};
+use super::tables::ENTRIES as PAGES;
 use super::{Shadow, first_index, second_index};
 use crate::short::{Privilege, Words};
 use hanok_hal::TableMemory;
@@ -63,21 +64,25 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// Changes the permissions of doorbells from the first to the second value. For common ones, which other roots have,
     /// too, the pages are owed; a root of its own gets another ASID.
     fn change(&mut self, root: usize, doorbells: Doorbells, [from, to]: [u32; 2]) -> Owed {
-        let (mut any, mut known, mut table) = (false, usize::MAX, None);
-        doorbells.each(|at| {
-            let (first, second) = (first_index(at), second_index(at));
-            if first != known {
-                (known, table) = (first, self.own_table(root, first));
+        let (mut any, mut at, mut left) = (false, doorbells.first, doorbells.count);
+        let step = usize::from(doorbells.step);
+        while left != 0 {
+            let table = self.own_table(root, first_index(at));
+            let mut second = second_index(at);
+            // Those that the table has: a loop of few instructions.
+            while second < PAGES && left != 0 {
+                if let Some(table) = table {
+                    let page = self.memory.word(table, second);
+                    if page & (SMALL_PAGE | AP) == SMALL_PAGE | from {
+                        self.memory.set_word(table, second, page & !AP | to);
+                        any = true;
+                    }
+                }
+                second += step;
+                at = at.wrapping_add(u32::from(doorbells.step) << 12);
+                left -= 1;
             }
-            let Some(address) = table else {
-                return;
-            };
-            let page = self.memory.word(address, second);
-            if page & (SMALL_PAGE | AP) == SMALL_PAGE | from {
-                self.memory.set_word(address, second, page & !AP | to);
-                any = true;
-            }
-        });
+        }
         match any {
             true if root < Self::COMMON => {
                 let Doorbells { first, step, count } = doorbells;

@@ -115,7 +115,8 @@ fn serve_at_once(
     true
 }
 
-/// Whether the guest can be entered as it left, but for what [`serve`] has changed.
+/// Whether the guest can be entered as it left, but for what [`serve`] has changed. Whatever the exit was for, it was served
+/// to its end, and only its registers and its interrupt lines have changed without the monitor.
 fn goes_on(pcpu: &mut Pcpu<Host>, record: &mut Record, cause: Cause) -> bool {
     let (Some(vcpu), local) = pcpu.resident_and_local() else {
         return false;
@@ -123,8 +124,13 @@ fn goes_on(pcpu: &mut Pcpu<Host>, record: &mut Record, cause: Cause) -> bool {
     let Some(own) = vcpu.context.deprivileged.as_deref_mut() else {
         return false;
     };
-    if cause != Cause::SystemRegister || own.is_outside() {
+    // It has other registers of floating point.
+    if cause == Cause::Fp {
         return false;
+    }
+    if own.is_outside() {
+        own.take_back(&vcpu.context.regs);
+        own.monitor.cpu.set_lines(lines(local));
     }
     let Some(owed) = own.monitor.goes_on(&mut record.crossing) else {
         return false;
@@ -378,12 +384,7 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> Option<&'static mut Record> {
         panic!("a vCPU of Hyp mode at PL1")
     };
     own.take_back(&vcpu.context.regs);
-    let input = local.board.machine.lists().software(|lists| lists.input());
-    let input = input.flatten();
-    let lines = Lines {
-        irq: input == Some(InterruptInput::Irq),
-        fiq: input == Some(InterruptInput::Fiq),
-    };
+    let lines = lines(local);
     window::move_to(own.monitor.window());
     // SAFETY: this CPU's, to which nothing else refers.
     let record = unsafe { &mut *window::record() };
@@ -424,6 +425,16 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> Option<&'static mut Record> {
     record.guest_table = root.table.get() as u32 | walks;
     record.guest_asid = root.asid.into();
     Some(record)
+}
+
+/// What the virtual interrupt controller signals to the resident vCPU.
+fn lines(local: &Local<Host>) -> Lines {
+    let input = local.board.machine.lists().software(|lists| lists.input());
+    let input = input.flatten();
+    Lines {
+        irq: input == Some(InterruptInput::Irq),
+        fiq: input == Some(InterruptInput::Fiq),
+    }
 }
 
 /// The attributes of walks in TTBR0.

@@ -51,6 +51,13 @@ impl CodePages {
     pub fn new(span: Span<Ipa>, pages: &'static mut [CodePage]) -> Self {
         Self { span, pages }
     }
+
+    /// Which of the elements is that of `page`; one that there is not, if the page is in none of the region's. With 32 bits only: it is
+    /// asked for each neighbour of a page that is filled.
+    fn index(&self, page: GuestPage) -> usize {
+        let first = (self.span.start().get() / PAGE_SIZE) as u32;
+        page.number().wrapping_sub(first) as usize
+    }
 }
 
 /// What a page may be used for.
@@ -208,10 +215,7 @@ impl Code {
     #[inline(never)]
     fn state(&self, page: GuestPage) -> CodePage {
         let mut regions = self.regions.iter().flatten();
-        let found = regions.find_map(|region| {
-            let index = region.span.offset_of(page.start())? / PAGE_SIZE;
-            region.pages.get(index as usize)
-        });
+        let found = regions.find_map(|region| region.pages.get(region.index(page)));
         found.copied().unwrap_or_default()
     }
 
@@ -219,8 +223,8 @@ impl Code {
     fn set_state(&mut self, page: GuestPage, state: CodePage) {
         let mut regions = self.regions.iter_mut().flatten();
         let found = regions.find_map(|region| {
-            let index = region.span.offset_of(page.start())? / PAGE_SIZE;
-            region.pages.get_mut(index as usize)
+            let index = region.index(page);
+            region.pages.get_mut(index)
         });
         if let Some(place) = found {
             *place = state;

@@ -13,6 +13,11 @@ impl GuestPage {
         u32::try_from(address.get() / PAGE_SIZE).ok().map(Self)
     }
 
+    /// The page's number: its first address by the size of a page.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
     /// The page's first address.
     pub fn start(self) -> Ipa {
         Ipa::new(u64::from(self.0) * PAGE_SIZE)

@@ -311,43 +311,36 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let (mut number, mut frames) = (0, 0);
         // Not by iterators, which take twice as many instructions in T32.
         while left != 0 {
-            let mut words = self.memory.pair(at_table, page / 2);
-            let given = match &descriptors {
-                Some(all) => [all[page % 16], all[(page % 16) | 1]],
-                // A descriptor that says it all leads to something, or there were no access.
-                None => [1; 2],
-            };
-            let mut changed = false;
-            for half in 0..2 {
-                if words[half] != 0 || given[half] == 0 {
-                    continue;
-                }
-                let at = address & !0xf_ffff | ((page + half) as u32) << 12;
-                let descriptor = descriptors.is_some().then_some(given[half]);
-                let (word, frame) = match abort.neighbour(at, made, descriptor) {
-                    Some(Neighbour::Alike(frame)) => (alike | frame.get() as u32, frame),
-                    Some(Neighbour::Other(leaf))
-                        if leaf.origin.global || holder >= Self::COMMON =>
-                    {
-                        self.join(holder, &leaf);
-                        let page = leaf.attributes.small_page(leaf.frame.get());
-                        (page.into_bits(), leaf.frame)
-                    }
-                    _ => continue,
+            let descriptor = descriptors.as_ref().map(|all| all[page % 16]);
+            if descriptor != Some(0) && self.memory.word(at_table, page) == 0 {
+                let at = address & !0xf_ffff | (page as u32) << 12;
+                let made = match abort.neighbour(at, made, descriptor) {
+                    Some(Neighbour::Alike(frame)) => Some((alike | frame.get() as u32, frame)),
+                    Some(Neighbour::Other(leaf)) => self.other(holder, &leaf),
+                    None => None,
                 };
-                words[half] = word;
-                changed = true;
-                number += 1;
-                frames |= frame_bit(frame_number(frame));
+                if let Some((word, frame)) = made {
+                    self.memory.set_word_unseen(at_table, page, word);
+                    number += 1;
+                    frames |= frame_bit(frame_number(frame));
+                }
             }
-            if changed {
-                self.memory.set_pair_unseen(at_table, page / 2, words);
-            }
-            page += 2;
-            left -= 2;
+            page += 1;
+            left -= 1;
         }
         let state = self.tables.get_mut(table);
         state.live += number;
         state.frames |= frames;
+    }
+
+    /// The entry of a neighbour with another origin or other attributes, if the root that has the table may have it.
+    #[inline(never)]
+    fn other(&mut self, holder: usize, leaf: &Leaf) -> Option<(u32, Hpa)> {
+        if !leaf.origin.global && holder < Self::COMMON {
+            return None;
+        }
+        self.join(holder, leaf);
+        let page = leaf.attributes.small_page(leaf.frame.get());
+        Some((page.into_bits(), leaf.frame))
     }
 }

@@ -212,6 +212,14 @@ impl Code {
         }
     }
 
+    /// Whether it is known at once that `page` is in the VM's first region, and nothing is known of it.
+    pub(crate) fn is_plain(&self, page: GuestPage) -> bool {
+        let [Some(region), _] = &self.regions else {
+            return false;
+        };
+        region.pages.get(region.index(page)) == Some(&CodePage::UNKNOWN)
+    }
+
     #[inline(never)]
     fn state(&self, page: GuestPage) -> CodePage {
         let mut regions = self.regions.iter().flatten();

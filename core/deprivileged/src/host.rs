@@ -1,22 +1,39 @@
 //! The guest's memory on the board.
 
 use hanok_hal::AccessError;
-use hanok_types::{Hpa, Ipa, Span};
+use hanok_types::{GuestPage, Hpa, Ipa, PAGE_SIZE, Span};
 
 /// RAM that the guest may write, and whose pages follow each other in the host, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// The guest's addresses.
-    pub span: Span<Ipa>,
-    /// The first address on the board.
-    pub host: Hpa,
+    /// The number of its first page, how many pages it has, and the number of its first frame: with 32 bits only, as it is asked for each
+    /// neighbour of a page that is filled.
+    first: u32,
+    pages: u32,
+    frame: u32,
 }
 
 impl Stretch {
+    /// The guest's addresses `span`, whose frames begin at `host`; `None` beyond 16 TiB.
+    pub fn new(span: Span<Ipa>, host: Hpa) -> Option<Self> {
+        let number = |bytes: u64| u32::try_from(bytes / PAGE_SIZE).ok();
+        Some(Self {
+            first: number(span.start().get())?,
+            pages: number(span.len())?,
+            frame: number(host.get())?,
+        })
+    }
+
+    /// The number of the frame of the page with this number, if it is in there.
+    pub fn number(&self, page: u32) -> Option<u32> {
+        let offset = page.wrapping_sub(self.first);
+        (offset < self.pages).then_some(self.frame.wrapping_add(offset))
+    }
+
     /// The frame of the page at `at`, if it is in there.
     pub fn frame(&self, at: Ipa) -> Option<Hpa> {
-        let offset = self.span.offset_of(at)?;
-        Some(Hpa::new(self.host.get() + offset))
+        let frame = self.number(GuestPage::of(at)?.number())?;
+        Some(Hpa::new(u64::from(frame) * PAGE_SIZE))
     }
 }
 

@@ -129,6 +129,16 @@ impl<H: Host> HostMemory for View<'_, H> {
         })
     }
 
+    #[inline(always)]
+    fn plain(&self, page: u32) -> Option<u32> {
+        if self.page.is_some() || matches!(self.executable, Executable::Slot(_)) {
+            return None;
+        }
+        let frame = self.stretch.get()?.number(page)?;
+        let is_plain = self.code.is_plain(GuestPage::from_number(page));
+        is_plain.then_some(frame)
+    }
+
     fn section(&self, at: Ipa) -> Option<HostFrame> {
         if self.code.has_code_in_section(at) || !self.host.is_writable(at) {
             return None;

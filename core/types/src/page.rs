@@ -13,6 +13,11 @@ impl GuestPage {
         u32::try_from(address.get() / PAGE_SIZE).ok().map(Self)
     }
 
+    /// The page with this number.
+    pub const fn from_number(number: u32) -> Self {
+        Self(number)
+    }
+
     /// The page's number: its first address by the size of a page.
     pub const fn number(self) -> u32 {
         self.0

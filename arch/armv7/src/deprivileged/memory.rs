@@ -114,7 +114,8 @@ impl hanok_deprivileged::Host for GuestHost {
     fn stretch(&self, at: Ipa) -> Option<Stretch> {
         let space = self.unit.memory.lock();
         let Region { span, host, kind } = *space.region_of(at)?;
-        (kind == RegionKind::Ram && space.is_fixed()).then_some(Stretch { span, host })
+        let is_fixed = kind == RegionKind::Ram && space.is_fixed();
+        Stretch::new(span, host).filter(|_| is_fixed)
     }
 
     fn is_writable(&self, at: Ipa) -> bool {

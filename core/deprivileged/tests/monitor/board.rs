@@ -176,10 +176,7 @@ impl Host for Board {
     fn stretch(&self, at: Ipa) -> Option<Stretch> {
         let span = Span::new(Ipa::new(RAM.into()), RAM_BYTES.into())?;
         let whole = self.sections && self.absent.borrow().is_empty() && span.contains(at);
-        whole.then_some(Stretch {
-            span,
-            host: Hpa::new(HOST_RAM),
-        })
+        Stretch::new(span, Hpa::new(HOST_RAM)).filter(|_| whole)
     }
 
     fn is_writable(&self, at: Ipa) -> bool {

@@ -281,10 +281,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             return Some(Outcomes::Excused);
         }
         let kernel = self.runs_kernel();
-        let mut executed = self.executed.borrow_mut();
-        let entries = executed.entry(word & !1023).or_default();
-        entries[usize::from(kernel)].insert(place);
-        drop(executed);
+        self.executes(word, place, kernel);
         let it = ItState::from_bits(psr.it());
         let here = self.virtual_cpu();
         let mut reach = Reach {
@@ -378,7 +375,8 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         self.check_rewritten(&rewritten);
         match done {
             Ok(()) => {
-                if let Some(result) = result {
+                let executed = registers.psr.passes(hanok_decode::Condition::Unknown);
+                if let Some(result) = result.filter(|_| executed) {
                     self.monitor.registers.general[result as usize] = 0;
                 }
                 let behind = self.monitor.registers.pc;
@@ -395,6 +393,20 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             Err(Stop::Unknown) => Some(Outcomes::Event(Event::Unknown)),
             Err(stop) => panic!("{stop:?}"),
         }
+    }
+
+    /// Notes that the instruction at a place in the page of `word` is executed.
+    fn executes(&self, word: usize, place: At, kernel: bool) {
+        let mut executed = self.executed.borrow_mut();
+        let entries = executed.entry(word & !1023).or_default();
+        entries[usize::from(kernel)].insert(place);
+    }
+
+    /// Notes that the kernel fetches from the word, which may be rewritten before it comes to execute it: a sibling may see that
+    /// first.
+    pub fn fetches_next(&self, word: usize) {
+        let Registers { pc, psr, .. } = self.monitor.registers;
+        self.executes(word, (pc & 0xfff, psr.thumb(), psr.it()), true);
     }
 
     fn undefined(&mut self, encoding: Encoding) -> Option<Outcomes> {

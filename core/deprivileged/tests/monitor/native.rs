@@ -294,16 +294,30 @@ impl Native {
         event
     }
 
-    fn attempt(&mut self) -> Event {
+    /// Lets the memory be reached as the CPU's registers say now.
+    fn look_at_tables(&mut self) {
         let memory = &mut self.memory;
-        memory.written.clear();
-        memory.aborted = false;
         let of = |register| self.cpu.system(register);
         memory.sctlr = of(SystemRegister::Sctlr);
         memory.dacr = of(SystemRegister::Dacr);
         memory.ttbr = [of(SystemRegister::Ttbr0), of(SystemRegister::Ttbr1)];
         memory.ttbcr = of(SystemRegister::Ttbcr);
         memory.privileged = self.cpu.mode().is_privileged();
+    }
+
+    /// The word of memory from which the kernel fetches next; `None` for a program, and if the fetch aborts.
+    pub fn kernel_fetches(&mut self) -> Option<usize> {
+        self.look_at_tables();
+        let is_kernel = self.cpu.mode().is_privileged();
+        self.fetch().ok().filter(|_| is_kernel)?;
+        let found = self.memory.reach(self.registers.pc, Kind::Execute, true);
+        found.ok().map(|(word, _)| word)
+    }
+
+    fn attempt(&mut self) -> Event {
+        self.memory.written.clear();
+        self.memory.aborted = false;
+        self.look_at_tables();
         let encoding = match self.fetch() {
             Ok(encoding) => encoding,
             Err((address, fault)) => {

@@ -70,6 +70,9 @@ impl<const ROOTS: usize, const TABLES: usize> Team<ROOTS, TABLES> {
             cpu.guest.leave();
         }
         let at = cpu.native.registers;
+        if let Some(word) = cpu.native.kernel_fetches() {
+            cpu.guest.fetches_next(word);
+        }
         let Some(outcome) = cpu.guest.try_step() else {
             cpu.tries += 1;
             if cpu.tries > TRIES {

@@ -5,7 +5,7 @@ use super::host::{FrameKind, HostFrame, HostMemory};
 use super::origin::Origin;
 use super::owed::{Owed, Progress};
 use super::roots::GuestSpace;
-use super::tables::frame_bit;
+use super::tables::frame_half;
 use super::{Shadow, first_index, frame_number, second_index};
 use crate::short::{
     Access, AccessKind, Attributes, GuestMapping, MappingSize, MemoryType, Rights, ShortFault,
@@ -128,10 +128,23 @@ impl<H: HostMemory> Abort<'_, H> {
         Some(self.host.words(at).unwrap_or([0; 16]))
     }
 
+    /// The entry of a page beside one that has been made, and its frame's number, if it is known at once to have the same attributes and
+    /// the same kind; `None` says nothing.
+    #[inline(always)]
+    fn plain(&self, beside: &Made, descriptor: u32) -> Option<(u32, u32)> {
+        let Made { mapping, kind, .. } = beside;
+        let word = self.space.regime.loaded(descriptor);
+        let is_alike = (word ^ mapping.descriptor) & ATTRIBUTES == 0;
+        if !is_alike || mapping.size != MappingSize::Small || *kind != FrameKind::Plain {
+            return None;
+        }
+        let frame = self.host.plain(word >> 12)?;
+        (frame >> 20 == 0).then_some((beside.alike | frame << 12, frame))
+    }
+
     /// What is to be made for a page beside one that has been made. `descriptor` is the page's, as it is in memory; `None` if
     /// both have the same.
     fn neighbour(&self, at: u32, beside: &Made, descriptor: Option<u32>) -> Option<Neighbour> {
-        const ATTRIBUTES: u32 = 0xfff;
         let mapping = beside.mapping;
         let output = match descriptor.map(|word| self.space.regime.loaded(word)) {
             None => {
@@ -172,11 +185,15 @@ impl<H: HostMemory> Abort<'_, H> {
     }
 }
 
+/// All of a small page's descriptor but its address (DDI 0406C, B3.5.1).
+const ATTRIBUTES: u32 = 0xfff;
+
 /// A page that has been mapped.
 struct Made<'a> {
     mapping: &'a GuestMapping,
-    leaf: &'a Leaf,
     kind: FrameKind,
+    /// Its entry, without the frame.
+    alike: u32,
 }
 
 /// A page beside it.
@@ -277,8 +294,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             if neighbours != Neighbours::None {
                 let made = Made {
                     mapping,
-                    leaf: &leaf,
                     kind: frame.kind,
+                    alike: leaf.attributes.small_page(0).into_bits(),
                 };
                 self.fill_neighbours(holder, abort, &made, neighbours);
             }
@@ -305,24 +322,23 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         };
         let descriptors = abort.descriptors(made.mapping);
         let at_table = self.tables.address(table);
-        let alike = made.leaf.attributes.small_page(0).into_bits();
         let (mut page, mut left) = (second_index(address), neighbours.pages());
         page &= !(left - 1);
-        let (mut number, mut frames) = (0, 0);
+        let (mut number, mut frames) = (0, [0; 2]);
         // Not by iterators, which take twice as many instructions in T32.
         while left != 0 {
             let descriptor = descriptors.as_ref().map(|all| all[page % 16]);
             if descriptor != Some(0) && self.memory.word(at_table, page) == 0 {
-                let at = address & !0xf_ffff | (page as u32) << 12;
-                let made = match abort.neighbour(at, made, descriptor) {
-                    Some(Neighbour::Alike(frame)) => Some((alike | frame.get() as u32, frame)),
-                    Some(Neighbour::Other(leaf)) => self.other(holder, &leaf),
-                    None => None,
-                };
-                if let Some((word, frame)) = made {
-                    self.memory.set_word_unseen(at_table, page, word);
+                let quick = descriptor.and_then(|word| abort.plain(made, word));
+                let entry = quick.or_else(|| {
+                    let at = address & !0xf_ffff | (page as u32) << 12;
+                    self.beside(holder, abort, made, (at, descriptor))
+                });
+                if let Some((leaf, frame)) = entry {
+                    self.memory.set_word_unseen(at_table, page, leaf);
                     number += 1;
-                    frames |= frame_bit(frame_number(frame));
+                    let (half, bit) = frame_half(frame);
+                    frames[half] |= bit;
                 }
             }
             page += 1;
@@ -330,17 +346,29 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         }
         let state = self.tables.get_mut(table);
         state.live += number;
-        state.frames |= frames;
+        state.frames |= u64::from(frames[1]) << u32::BITS | u64::from(frames[0]);
     }
 
-    /// The entry of a neighbour with another origin or other attributes, if the root that has the table may have it.
+    /// The entry of a neighbour and its frame's number, if it is to have one. `at` is its address.
     #[inline(never)]
-    fn other(&mut self, holder: usize, leaf: &Leaf) -> Option<(u32, Hpa)> {
-        if !leaf.origin.global && holder < Self::COMMON {
-            return None;
-        }
-        self.join(holder, leaf);
-        let page = leaf.attributes.small_page(leaf.frame.get());
-        Some((page.into_bits(), leaf.frame))
+    fn beside<H: HostMemory>(
+        &mut self,
+        holder: usize,
+        abort: &Abort<H>,
+        made: &Made,
+        (at, descriptor): (u32, Option<u32>),
+    ) -> Option<(u32, u32)> {
+        let (entry, frame) = match abort.neighbour(at, made, descriptor)? {
+            Neighbour::Alike(frame) => (made.alike | frame.get() as u32, frame),
+            Neighbour::Other(leaf) => {
+                if !leaf.origin.global && holder < Self::COMMON {
+                    return None;
+                }
+                self.join(holder, &leaf);
+                let page = leaf.attributes.small_page(leaf.frame.get());
+                (page.into_bits(), leaf.frame)
+            }
+        };
+        Some((entry, frame_number(frame) as u32))
     }
 }

@@ -59,6 +59,13 @@ pub trait HostMemory {
     /// and where nothing is.
     fn page(&self, at: Ipa) -> Option<HostFrame>;
 
+    /// The number of the frame behind the page with this number, if it is known at once that [`Self::page`] would answer it as
+    /// [`FrameKind::Plain`]; `None` says nothing. It is asked for each neighbour of a page that is filled.
+    fn plain(&self, page: u32) -> Option<u32> {
+        let _ = page;
+        None
+    }
+
     /// The frames behind the megabyte at `at`, if it is all RAM, contiguous and aligned to a
     /// megabyte, and all of one kind.
     fn section(&self, at: Ipa) -> Option<HostFrame> {

@@ -104,3 +104,8 @@ impl<const N: usize> Tables<N> {
 pub(super) const fn frame_bit(frame: u64) -> u64 {
     1 << (frame >> 4 & 63)
 }
+
+/// The same with 32 bits: which half of the set it is in, and its bit there.
+pub(super) const fn frame_half(frame: u32) -> (usize, u32) {
+    ((frame >> 9 & 1) as usize, 1 << (frame >> 4 & 31))
+}

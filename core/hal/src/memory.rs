@@ -39,6 +39,12 @@ pub trait TableMemory {
     fn write_unseen(&mut self, table: Hpa, index: usize, descriptor: u64) {
         self.write(table, index, descriptor);
     }
+    /// Clears `count` descriptors of the table at `table` from `first` on. No walker can reach it.
+    fn clear_unseen(&mut self, table: Hpa, first: usize, count: usize) {
+        for index in first..first + count {
+            self.write_unseen(table, index, 0);
+        }
+    }
     /// The value of the 32-bit descriptor `index` of the table at `table`, which is aligned to 8 bytes.
     fn read_word(&self, table: Hpa, index: usize) -> u32 {
         let (page, pair, is_lower) = place(table, index);

@@ -206,7 +206,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let number = self.tables.free().unwrap_or(0);
         if self.tables.get(number).live != 0 {
             self.memory
-                .clear_unseen(self.tables.address(number), ENTRIES);
+                .clear_words_unseen(self.tables.address(number), ENTRIES);
         }
         self.clock += 1;
         let table = self.tables.get_mut(number);

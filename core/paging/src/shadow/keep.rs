@@ -115,7 +115,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
                 }
                 let state = self.tables.get_mut(table);
                 (state.live, state.frames) = (0, 0);
-                self.memory.clear_unseen(self.tables.address(table), PAGES);
+                self.memory
+                    .clear_words_unseen(self.tables.address(table), PAGES);
                 // It is seen with this one.
                 self.set_source(root, index, 0);
             }

@@ -73,12 +73,15 @@ pub(super) const GROUP: usize = 16;
 #[derive(Debug)]
 pub(super) struct Indices {
     words: [u32; ENTRIES / BITS],
+    /// A bit for each word that is not 0: a search passes 1024 indices at once.
+    filled: [u32; ENTRIES / BITS / BITS],
     number: u16,
 }
 
 impl Indices {
     const EMPTY: Self = Self {
         words: [0; ENTRIES / BITS],
+        filled: [0; ENTRIES / BITS / BITS],
         number: 0,
     };
 
@@ -92,6 +95,7 @@ impl Indices {
             && let Some(word) = self.words.get_mut(index / BITS)
         {
             *word |= 1 << (index % BITS);
+            self.filled[index / BITS / BITS] |= 1 << (index / BITS % BITS);
             self.number += 1;
         }
     }
@@ -101,6 +105,9 @@ impl Indices {
             && let Some(word) = self.words.get_mut(index / BITS)
         {
             *word &= !(1 << (index % BITS));
+            if *word == 0 {
+                self.filled[index / BITS / BITS] &= !(1 << (index / BITS % BITS));
+            }
             self.number -= 1;
         }
     }
@@ -122,25 +129,41 @@ impl Indices {
 
     /// The least of them from `first` on.
     pub fn next(&self, first: usize) -> Option<usize> {
-        least(first, |number| self.words[number])
+        least(first, &self.filled, |number| self.words[number])
     }
 
     /// The least of them from `first` on that is none of the others.
     pub fn next_beyond(&self, others: &Self, first: usize) -> Option<usize> {
-        least(first, |number| self.words[number] & !others.words[number])
+        least(first, &self.filled, |number| {
+            self.words[number] & !others.words[number]
+        })
     }
 }
 
-/// The least index from `first` on whose bit is set in these words.
-fn least(first: usize, word: impl Fn(usize) -> u32) -> Option<usize> {
+/// The least index from `first` on whose bit is set in these words, of which only those that are `filled` can be other than 0.
+fn least(
+    first: usize,
+    filled: &[u32; ENTRIES / BITS / BITS],
+    word: impl Fn(usize) -> u32,
+) -> Option<usize> {
     let mut mask = u32::MAX << (first % BITS);
+    let mut number = first / BITS;
     // Not by iterators: what they become for T32 takes three times as long.
-    for number in first / BITS..ENTRIES / BITS {
-        let word = word(number) & mask;
-        if word != 0 {
-            return Some(number * BITS + word.trailing_zeros() as usize);
+    while number < ENTRIES / BITS {
+        let rest = filled[number / BITS] >> (number % BITS);
+        if rest & 1 == 0 {
+            // To the next one, or to the end of this word of `filled`.
+            let skipped = (rest.trailing_zeros() as usize).min(BITS - number % BITS);
+            number += skipped;
+            mask = u32::MAX;
+            continue;
+        }
+        let found = word(number) & mask;
+        if found != 0 {
+            return Some(number * BITS + found.trailing_zeros() as usize);
         }
         mask = u32::MAX;
+        number += 1;
     }
     None
 }
@@ -299,6 +322,43 @@ mod tests {
         set.remove(32);
         set.remove(4095);
         assert!(set.next(0).is_none() && set.is_empty());
+    }
+
+    /// Beside an element for each index, which are looked at one by one.
+    #[test]
+    fn searches_find_what_a_search_one_by_one_finds() {
+        let mut sets = [Root::new().filled, Root::new().filled];
+        let mut plain = [[false; ENTRIES]; 2];
+        let mut state = 1u32;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as usize % below
+        };
+        for step in 0..8000usize {
+            // Dense in few places, and now and then all over.
+            let index = match random(8) {
+                0 => random(ENTRIES),
+                _ => 32 * (random(3) * 61) + random(34),
+            };
+            let which = random(2);
+            let insert = random(100) < [70, 3, 20, 3][step / 250 % 4];
+            plain[which][index] = insert;
+            if insert {
+                sets[which].insert(index);
+            } else {
+                sets[which].remove(index);
+            }
+            let first = random(ENTRIES + 1);
+            let [one, other] = &sets;
+            let expected = (first..ENTRIES).find(|at| plain[0][*at]);
+            assert_eq!(one.next(first), expected, "step {step}, from {first}");
+            let expected = (first..ENTRIES).find(|at| plain[0][*at] && !plain[1][*at]);
+            assert_eq!(
+                one.next_beyond(other, first),
+                expected,
+                "step {step}, from {first}"
+            );
+        }
     }
 
     #[test]

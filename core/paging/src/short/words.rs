@@ -23,8 +23,8 @@ pub(crate) trait Words {
     fn set_word_unseen(&mut self, table: Hpa, index: usize, descriptor: u32);
     /// The first descriptor from `index` on that is not 0; `end` if there is none before.
     fn next_filled(&self, table: Hpa, index: usize, end: usize) -> usize;
-    /// Clears all descriptors of a table that no walker can reach.
-    fn clear_unseen(&mut self, table: Hpa, entries: usize);
+    /// Clears the `entries` descriptors of a table that no walker can reach.
+    fn clear_words_unseen(&mut self, table: Hpa, entries: usize);
 }
 
 /// The page of a table, and the index in there of its first pair of descriptors.
@@ -75,10 +75,8 @@ impl<M: TableMemory> Words for M {
         end
     }
 
-    fn clear_unseen(&mut self, table: Hpa, entries: usize) {
+    fn clear_words_unseen(&mut self, table: Hpa, entries: usize) {
         let (page, first) = first_pair(table);
-        for pair in first..first + entries / 2 {
-            self.write_unseen(page, pair, 0);
-        }
+        self.clear_unseen(page, first, entries / 2);
     }
 }

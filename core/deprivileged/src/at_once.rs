@@ -50,12 +50,12 @@ fn accessed(trap: &Trap) -> Option<(u32, AccessKind)> {
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
     /// Serves an exception at once, if it can be: the guest, which has not [left](Self::left), goes on by
     /// [`Crossing::roots`] of its mode, and with [`Self::tpidrurw`]. `None`: it has to leave, and the exception to be
-    /// served by [`Self::serve`]. `guest` answers its registers, with the PC of the instruction.
+    /// served by [`Self::serve`]. `guest` gives its registers, with the PC of the instruction.
     pub fn abort_at_once(
         &mut self,
         trap: &Trap,
         (thread, crossing): (ThreadRegisters, &mut Crossing),
-        guest: impl FnOnce() -> Registers,
+        guest: impl FnOnce(&mut Registers),
         code: &Mutex<Code>,
         host: &impl Host,
     ) -> Option<AtOnce> {
@@ -76,7 +76,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             (Filled::Made(owed), _) if self.is_in_force(root) => Some(AtOnce::Filled(owed)),
             // Doubtful is only whether the page shows what waits.
             (Filled::Fault(found), None) if !(is_program && self.page.closed) => {
-                self.registers = guest();
+                guest(&mut self.registers);
                 self.take_at_once(address, kind, &found);
                 self.renew(crossing);
                 Some(AtOnce::Taken)

@@ -95,10 +95,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             self.show_pair(MASK);
         }
         self.cpu.set_changes(Changes::NONE);
-        for pair in 0..PAIRS {
-            if changes >> pair & 1 != 0 {
-                self.show_pair(pair);
-            }
+        while changes != 0 {
+            self.show_pair(changes.trailing_zeros() as u16);
+            changes &= changes - 1;
         }
     }
 

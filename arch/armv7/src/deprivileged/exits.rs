@@ -93,10 +93,9 @@ fn serve_at_once(
     } = record;
     let psr = Psr::from_bits(guest.psr);
     let pc = guest.pc.wrapping_sub(trap.distance(psr.thumb()));
-    let registers = || Registers {
-        general: guest.general,
-        pc,
-        psr,
+    let registers = |registers: &mut Registers| {
+        guest.give_general(&mut registers.general);
+        (registers.pc, registers.psr) = (pc, psr);
     };
     let state = (thread_registers(), crossing);
     let Some(done) = monitor.abort_at_once(trap, state, registers, code, &host) else {
@@ -177,7 +176,7 @@ fn serve(
         return (Cause::Denied, After::Reconsider);
     };
     let registers = &mut own.monitor.registers;
-    registers.general = record.guest.general;
+    record.guest.give_general(&mut registers.general);
     registers.pc = record.guest.pc.wrapping_sub(distance);
     registers.psr = psr;
     own.monitor.left(thread_registers(), &record.crossing);

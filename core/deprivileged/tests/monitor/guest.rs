@@ -561,7 +561,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         let done = self.monitor.abort_at_once(
             trap,
             (self.thread, &mut self.crossing),
-            || registers,
+            |to: &mut Registers| *to = registers,
             &self.code,
             &*self.board,
         )?;

@@ -125,7 +125,7 @@ impl<H: HostMemory> Abort<'_, H> {
             return None;
         }
         let at = Ipa::new((mapping.descriptor_at & !0x3f).into());
-        Some(self.host.words(at).unwrap_or([0; 16]))
+        Some(self.host.words(at).unwrap_or_else(|| [0; 16]))
     }
 
     /// The entry of a page beside one that has been made, and its frame's number, if it is known at once to have the same attributes and

@@ -119,15 +119,6 @@ impl<H: HostMemory> Abort<'_, H> {
         })
     }
 
-    /// The second-level descriptors of the sixteen pages around the one of the access, as they are in memory; `None` if a section says it all.
-    fn descriptors(&self, mapping: &GuestMapping) -> Option<[u32; 16]> {
-        if mapping.size >= MappingSize::Section {
-            return None;
-        }
-        let at = Ipa::new((mapping.descriptor_at & !0x3f).into());
-        Some(self.host.words(at).unwrap_or_else(|| [0; 16]))
-    }
-
     /// The entry of a page beside one that has been made, and its frame's number, if it is known at once to have the same attributes and
     /// the same kind; `None` says nothing.
     #[inline(always)]
@@ -320,7 +311,15 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let Entry::Table(table, _) = self.entry(holder, first_index(address)) else {
             return;
         };
-        let descriptors = abort.descriptors(made.mapping);
+        // The descriptors of the sixteen pages around, as they are in memory, if not a section says it all.
+        let mut descriptors = None;
+        if made.mapping.size < MappingSize::Section {
+            let at = Ipa::new((made.mapping.descriptor_at & !0x3f).into());
+            descriptors = abort.host.words(at);
+            if descriptors.is_none() {
+                return;
+            }
+        }
         let at_table = self.tables.address(table);
         let (mut page, mut left) = (second_index(address), neighbours.pages());
         page &= !(left - 1);

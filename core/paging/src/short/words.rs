@@ -3,7 +3,7 @@
 use hanok_hal::TableMemory;
 use hanok_types::{Address, Hpa, PAGE_SIZE};
 
-/// The bytes of a descriptor.
+/// The bytes of a pair of descriptors.
 const PAIR: usize = 8;
 
 /// Reads and writes single descriptors of 32 bits. `table` may begin inside a page, as a
@@ -15,10 +15,6 @@ pub(crate) trait Words {
     fn word(&self, table: Hpa, index: usize) -> u32;
     /// Sets descriptor `index` of the table at `table`, and makes it visible to walkers.
     fn set_word(&mut self, table: Hpa, index: usize, descriptor: u32);
-    /// Descriptors `2 * number` and the next of the table at `table`.
-    fn pair(&self, table: Hpa, number: usize) -> [u32; 2];
-    /// Sets both of a pair. Walkers may not see that at once.
-    fn set_pair_unseen(&mut self, table: Hpa, number: usize, descriptors: [u32; 2]);
     /// As [`Self::set_word`], but walkers may not see it at once.
     fn set_word_unseen(&mut self, table: Hpa, index: usize, descriptor: u32);
     /// The first descriptor from `index` on that is not 0; `end` if there is none before.
@@ -44,18 +40,6 @@ impl<M: TableMemory> Words for M {
 
     fn set_word_unseen(&mut self, table: Hpa, index: usize, descriptor: u32) {
         self.write_word_unseen(table, index, descriptor);
-    }
-
-    fn pair(&self, table: Hpa, number: usize) -> [u32; 2] {
-        let (page, first) = first_pair(table);
-        let both = self.read(page, first + number);
-        [both as u32, (both >> u32::BITS) as u32]
-    }
-
-    fn set_pair_unseen(&mut self, table: Hpa, number: usize, [lower, upper]: [u32; 2]) {
-        let (page, first) = first_pair(table);
-        let both = u64::from(upper) << u32::BITS | u64::from(lower);
-        self.write_unseen(page, first + number, both);
     }
 
     fn next_filled(&self, table: Hpa, mut index: usize, end: usize) -> usize {

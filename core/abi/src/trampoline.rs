@@ -283,6 +283,12 @@ impl Template {
         }
     }
 
+    /// Whether it writes through the doorbell.
+    pub fn rings(&self) -> bool {
+        let mut steps = self.steps.iter().take(self.count);
+        steps.any(|step| matches!(step, TrampolineStep::Store(_, field) if field.is_doorbell()))
+    }
+
     /// The number of words.
     #[allow(clippy::len_without_is_empty)] // none is empty
     pub const fn len(&self) -> usize {
@@ -421,12 +427,30 @@ fn system(word: u32) -> Option<Template> {
 /// The first words of the first code page of a room, by which a room is recognised anywhere.
 pub const HEADER: [u32; 3] = [0x4f4e_4148, 0x4f52_204b, 0x0031_4d4f]; // "HANOK ROOM1"
 
-/// The number of triples in the room whose first code page begins with `words`; `None` if they are
-/// not the beginning of a room.
-pub fn room(words: [u32; 4]) -> Option<u32> {
-    let [first, second, third, triples] = words;
-    let sound = [first, second, third] == HEADER && (1..=1 << 12).contains(&triples);
-    sound.then_some(triples)
+/// A row of triples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// How many they are.
+    pub triples: u32,
+    /// How many of them, the first ones, have trampolines that write through their doorbells. The other doorbells may
+    /// always be read-only.
+    pub doorbells: u32,
+}
+
+impl Room {
+    /// The words behind [`HEADER`].
+    pub const fn words(self) -> [u32; 2] {
+        [self.triples, self.doorbells]
+    }
+}
+
+/// The room whose first code page begins with `words`; `None` if they are not the beginning of one.
+pub fn room(words: [u32; 5]) -> Option<Room> {
+    let [first, second, third, triples, doorbells] = words;
+    let sound = [first, second, third] == HEADER
+        && (1..=1 << 12).contains(&triples)
+        && doorbells <= triples;
+    sound.then_some(Room { triples, doorbells })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::host::Host;
 use crate::slot::{Slot, Stage, Ticket, Work};
 use crate::traps::Traps;
 use hanok_abi::crossing::{BEHIND_CROSSING_LOAD, is_crossing_load};
-use hanok_abi::trampoline::{MOST_TRIPLES, TO_CODE, TRIPLE, room};
+use hanok_abi::trampoline::{MOST_TRIPLES, Room, TO_CODE, TRIPLE, room};
 use hanok_decode::aarch32::Encoding;
 use hanok_hal::AccessError;
 use hanok_proof::{Place, is_part_of_doubt};
@@ -78,20 +78,24 @@ pub(crate) enum Executability {
 pub(crate) enum Alias {
     /// It can be written only while nothing waits.
     Doorbell,
+    /// A doorbell that no trampoline writes through: it cannot be written.
+    Closed,
     /// It can be written always.
     Plain,
 }
 
-/// The number of triples in `added`, by the header in its second page; zero if there is none.
-fn triples(added: Span<Ipa>, host: &impl Host) -> Result<u32, AccessError> {
+/// The triples in `added`, by the header in its second page; none if there is no header.
+fn room_in(added: Span<Ipa>, host: &impl Host) -> Result<Room, AccessError> {
     let header = added.start().get() + u64::from(TO_CODE);
     let word = |index: u64| host.word(Ipa::new(header + 4 * index));
     if added.len() < u64::from(TRIPLE) {
-        return Ok(0);
+        return Ok(Room::default());
     }
-    let found = room([word(0)?, word(1)?, word(2)?, word(3)?]).unwrap_or(0);
-    let fits = u64::from(found) * u64::from(TRIPLE) <= added.len() && found <= MOST_TRIPLES;
-    Ok(if fits { found } else { 0 })
+    let found = room([word(0)?, word(1)?, word(2)?, word(3)?, word(4)?]);
+    let fits = |found: &Room| {
+        u64::from(found.triples) * u64::from(TRIPLE) <= added.len() && found.triples <= MOST_TRIPLES
+    };
+    Ok(found.filter(fits).unwrap_or_default())
 }
 
 /// What has to be done before the kernel can execute the place that it fetched.
@@ -126,7 +130,7 @@ pub struct Code {
     /// RAM with code that was added to the kernel then.
     added: Option<Span<Ipa>>,
     /// How many triples of pages of trampolines it begins with (`hanok_abi::trampoline`); `None` until that was looked up.
-    triples: Option<u32>,
+    room: Option<Room>,
     /// The page that was given up last for a store that the guest makes by itself, and how many fetches from it wait for that.
     spared: Option<(GuestPage, u32)>,
     /// Counts uses of slots.
@@ -154,7 +158,7 @@ impl Code {
             traps: Traps::NONE,
             rewritten,
             added,
-            triples: None,
+            room: None,
             spared: None,
             clock: 0,
             given: Ticket::NONE,
@@ -173,28 +177,28 @@ impl Code {
 
     /// Finds out how much of the added code is trampolines.
     pub(crate) fn find_trampolines(&mut self, host: &impl Host) -> Result<(), AccessError> {
-        if self.triples.is_none() {
-            self.triples = Some(match self.added {
-                Some(added) => triples(added, host)?,
-                None => 0,
+        if self.room.is_none() {
+            self.room = Some(match self.added {
+                Some(added) => room_in(added, host)?,
+                None => Room::default(),
             });
         }
         Ok(())
     }
 
-    /// The trampolines that were added to the kernel, by the place of the first doorbell's page and the number of
-    /// triples.
-    pub(crate) fn trampolines(&self) -> Option<(Span<Ipa>, u32)> {
-        let triples = self.triples.filter(|triples| *triples != 0)?;
-        Some((self.added?, triples))
+    /// The trampolines that were added to the kernel, by the place of the first doorbell's page and the triples.
+    pub(crate) fn trampolines(&self) -> Option<(Span<Ipa>, Room)> {
+        let room = self.room.filter(|room| room.triples != 0)?;
+        Some((self.added?, room))
     }
 
     /// The alias of the virtual CPU's page that the kernel is to find in the page at `at`, if any.
     pub(crate) fn alias(&self, at: Ipa) -> Option<Alias> {
-        let (added, triples) = self.trampolines()?;
+        let (added, room) = self.trampolines()?;
         let page = added.offset_of(at)? / PAGE_SIZE;
         match page % 3 {
-            _ if page >= u64::from(3 * triples) => None,
+            _ if page >= u64::from(3 * room.triples) => None,
+            0 if page >= u64::from(3 * room.doorbells) => Some(Alias::Closed),
             0 => Some(Alias::Doorbell),
             2 => Some(Alias::Plain),
             _ => None,
@@ -203,7 +207,7 @@ impl Code {
 
     /// Forgets everything, as the VM's memory is made anew.
     pub fn clear(&mut self) {
-        self.triples = None;
+        self.room = None;
         for region in self.regions.iter_mut().flatten() {
             region.pages.fill(CodePage::UNKNOWN);
         }

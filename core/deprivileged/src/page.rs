@@ -17,6 +17,8 @@ pub(crate) struct PageState {
     pub frame: Hpa,
     /// Whether the kernel has trampolines, by their number of triples; zero if it has none.
     pub triples: u32,
+    /// How many doorbells are written, the first ones.
+    pub doorbells: u32,
     /// Where the kernel executes them.
     pub at: Option<u32>,
     /// Whether an interrupt waits that is masked.
@@ -31,6 +33,7 @@ impl PageState {
         Self {
             frame,
             triples: 0,
+            doorbells: 0,
             at: None,
             closed: false,
             shown: false,

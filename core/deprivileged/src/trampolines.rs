@@ -28,7 +28,7 @@ use crate::monitor::Monitor;
 use crate::page::CpuPage;
 use crate::translation::walk;
 use crate::view::{Executable, View};
-use hanok_abi::trampoline::{Field, PAGE, Resumption, TRIPLE, resume};
+use hanok_abi::trampoline::{Field, PAGE, Resumption, Room, TRIPLE, resume};
 use hanok_cpu32::{Changes, Fault, FaultStatus, SystemRegister};
 use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::{Doorbells, GuestSpace};
@@ -116,7 +116,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
 
     /// Finds out whether the kernel has trampolines.
     pub(crate) fn find_trampolines(&mut self, code: &Code) {
-        self.page.triples = code.trampolines().map_or(0, |(_, triples)| triples);
+        let room = code.trampolines().map_or(Room::default(), |(_, room)| room);
+        (self.page.triples, self.page.doorbells) = (room.triples, room.doorbells);
     }
 
     /// What the kernel's tables are to have as the page.
@@ -168,7 +169,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let doorbells = Doorbells {
             first,
             step: (TRIPLE / PAGE) as u8,
-            count: self.page.triples as u16,
+            count: self.page.doorbells as u16,
         };
         let owed = if closed {
             self.shadow.close_doorbells(space, doorbells)

@@ -56,6 +56,7 @@ impl<'a, H: Host> View<'a, H> {
         let page = self.page?;
         let kind = match self.code.alias(at)? {
             Alias::Plain => FrameKind::Plain,
+            Alias::Closed => FrameKind::Sealed,
             Alias::Doorbell if page.closed => FrameKind::Sealed,
             Alias::Doorbell => FrameKind::Doorbell,
         };

@@ -19,7 +19,7 @@ use crate::flow::marks::{Mark, Marks};
 use crate::flow::memory::Memory;
 use crate::kallsyms::Symbol;
 use crate::refusal::{Refusal, Result};
-use hanok_abi::trampoline::{CODE, HEADER, PAGE, TO_CODE, TRIPLE, Template, room as triples};
+use hanok_abi::trampoline::{CODE, HEADER, PAGE, Room, TO_CODE, TRIPLE, Template, room};
 use hanok_decode::aarch32::Encoding;
 use hanok_proof::is_part_of_doubt;
 use std::ops::Range;
@@ -41,13 +41,19 @@ pub(crate) fn unused(memory: Memory<'_>, symbols: &[Symbol], marks: &Marks) -> O
     (start < end).then_some(start..end)
 }
 
+/// The number of triples of an area whose first code page has these words.
+fn triples(word: impl Fn(u32) -> Option<u32>) -> Option<u32> {
+    let found = room([word(0)?, word(1)?, word(2)?, word(3)?, word(4)?]);
+    found.map(|room| room.triples)
+}
+
 /// Finds the areas of a rewritten image by their headers.
 pub(crate) fn written(memory: Memory<'_>) -> Vec<Range<u32>> {
     let first = memory.base.next_multiple_of(PAGE);
     let pages = (first..memory.address(memory.bytes.len())).step_by(PAGE as usize);
     let found = pages.filter_map(|page| {
         let word = |n: u32| memory.word(page.wrapping_add(4 * n));
-        let triples = self::triples([word(0)?, word(1)?, word(2)?, word(3)?])?;
+        let triples = triples(word)?;
         let start = page.checked_sub(TO_CODE)?;
         Some(start..start.checked_add(triples.checked_mul(TRIPLE)?)?)
     });
@@ -61,7 +67,7 @@ pub(crate) fn whole(address: u32, content: &[u8]) -> Option<Range<u32>> {
         base: address,
     };
     let word = |n: u32| memory.word(address.wrapping_add(TO_CODE + 4 * n));
-    let triples = self::triples([word(0)?, word(1)?, word(2)?, word(3)?])?;
+    let triples = triples(word)?;
     let end = address.checked_add(triples.checked_mul(TRIPLE)?)?;
     (content.len() == (end - address) as usize).then_some(address..end)
 }
@@ -83,6 +89,8 @@ pub(super) struct Area {
     space: Space,
     /// The area's content so far.
     code: Vec<u8>,
+    /// How many triples, the first ones, have doorbells that are written.
+    doorbells: u32,
 }
 
 /// Which part of an area is taken.
@@ -194,6 +202,7 @@ impl Area {
             free,
             space,
             code: Vec::new(),
+            doorbells: 0,
         }
     }
 
@@ -226,6 +235,10 @@ impl Area {
             self.put(at.wrapping_add(4 * n as u32), *word)?;
         }
         self.space = space;
+        if wanted.template.rings() {
+            let triple = at.wrapping_sub(self.free.range.start) / TRIPLE;
+            self.doorbells = self.doorbells.max(triple + 1);
+        }
         Some(entry)
     }
 
@@ -271,7 +284,11 @@ impl Area {
         }
         let len = self.code.len() as u32;
         let first = self.free.range.start.wrapping_add(TO_CODE);
-        let header = HEADER.into_iter().chain([len / TRIPLE]);
+        let room = Room {
+            triples: len / TRIPLE,
+            doorbells: self.doorbells,
+        };
+        let header = HEADER.into_iter().chain(room.words());
         for (n, word) in header.enumerate() {
             self.put(first.wrapping_add(4 * n as u32), word);
         }

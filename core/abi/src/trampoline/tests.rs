@@ -82,10 +82,28 @@ fn no_two_registers_share_a_field_and_no_template_is_longer_than_it_may_be() {
 #[test]
 fn a_room_is_known_by_its_header() {
     let [a, b, c] = HEADER;
-    assert_eq!(room([a, b, c, 3]), Some(3));
-    assert_eq!(room([a, b, c, 0]), None);
-    assert_eq!(room([a, b, c, u32::MAX]), None);
-    assert_eq!(room([0, b, c, 3]), None);
+    let [triples, doorbells] = [3, 1];
+    assert_eq!(room([a, b, c, 3, 1]), Some(Room { triples, doorbells }));
+    assert_eq!(room([a, b, c, 3, 4]), None);
+    assert_eq!(room([a, b, c, 0, 0]), None);
+    assert_eq!(room([a, b, c, u32::MAX, 0]), None);
+    assert_eq!(room([0, b, c, 3, 1]), None);
+}
+
+#[test]
+fn what_stores_the_mask_rings() {
+    let rings = |word| Template::of(word, FREE).map(|template| template.rings());
+    // cpsie i, cpsid i, msr cpsr_c, r1; mrs r1, cpsr; msr spsr, r1; mcr p15, 0, r1, c3, c0, 0.
+    let words = [
+        0xf108_0080,
+        0xf10c_0080,
+        0xe121_f001,
+        0xe10f_1000,
+        0xe16f_f001,
+        0xee03_1f10,
+    ];
+    let expected = [true, true, true, false, false, false];
+    assert_eq!(words.map(rings), expected.map(Some));
 }
 
 #[test]

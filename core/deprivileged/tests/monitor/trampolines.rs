@@ -110,7 +110,7 @@ impl Rewritten {
     /// The handler is at `handler_at`, and `registers` are free in the program.
     pub fn new(program: &[u32], handler_at: u32, registers: u16) -> Self {
         let mut code = vec![0; (PAGE / 4) as usize];
-        code[..4].copy_from_slice(&[HEADER[0], HEADER[1], HEADER[2], 1]);
+        code[..5].copy_from_slice(&[HEADER[0], HEADER[1], HEADER[2], 1, 1]);
         let mut it = Self {
             program: Vec::new(),
             handler: Vec::new(),
@@ -232,8 +232,14 @@ fn interrupted(rewritten: &Rewritten, exits: bool, when: u32) -> Ended {
 
 /// Checks all runs where these registers are free for trampolines.
 fn check(mmu: bool, free: u16, exits: bool) {
+    check_with(mmu, free, exits, 1);
+}
+
+/// The same where so many triples have doorbells that are opened.
+fn check_with(mmu: bool, free: u16, exits: bool, doorbells: u32) {
     let program = program(mmu);
-    let rewritten = Rewritten::new(&program, HANDLER_AT, free);
+    let mut rewritten = Rewritten::new(&program, HANDLER_AT, free);
+    rewritten.code[4] = doorbells;
     assert_eq!(rewritten.count, 23);
     let memory = || parts(&program, &HANDLER, &rewritten.code);
     let empty = Guest::<4, 8>::new(Board::new(memory(), true), 8, 255);
@@ -303,6 +309,13 @@ fn an_interrupt_anywhere_changes_nothing_with_the_mmu_on() {
 fn an_interrupt_anywhere_restores_what_was_spilled() {
     check(false, 0, false);
     check(true, 0, false);
+}
+
+/// A header may say that no trampoline writes through its doorbell: one that does then is slow.
+#[test]
+fn a_doorbell_that_is_always_closed_does_the_same() {
+    check_with(false, TWO, false, 0);
+    check_with(true, 0, true, 0);
 }
 
 #[test]

@@ -30,6 +30,7 @@ use hanok_abi::trampoline::{MOST_TRIPLES, PAGE, TRIPLE, Template, enter, t32};
 use hanok_decode::aarch32::{Encoding, Isa};
 use hanok_instructions::mnemonic;
 use in_place::InPlaceCode;
+use std::collections::BTreeMap;
 
 /// A rewritten file.
 #[derive(Debug)]
@@ -81,6 +82,7 @@ impl Plan {
             placer,
             sites,
         };
+        work.place_ringing();
         for site in &scan.sites {
             work.site(site)?;
         }
@@ -156,6 +158,27 @@ impl Rewriting<'_> {
         Ok(())
     }
 
+    /// Places the trampolines that write through doorbells, before all others: as few doorbells are to be written as can be, because
+    /// the hypervisor closes each when an interrupt waits.
+    fn place_ringing(&mut self) {
+        let Some(placer) = self
+            .placer
+            .as_mut()
+            .filter(|_| self.sites == Sites::Frequent)
+        else {
+            return;
+        };
+        let sites = self.scan.sites.iter();
+        for site in sites.filter(|site| site.certainty != Certainty::Doubtful) {
+            let rings = placer
+                .template(site)
+                .is_some_and(|template| template.rings());
+            if rings && let Some(branch) = placer.jump(site) {
+                placer.ringing.insert(site.offset, branch);
+            }
+        }
+    }
+
     /// The A32 words from a site to the end of its page, four of them at most.
     fn words_behind(&self, site: &Site) -> Vec<u32> {
         let left = PAGE - site.address % PAGE;
@@ -198,6 +221,8 @@ struct TrampolinePlacer<'a> {
     /// The areas of memory, in the order in which they are filled.
     areas: Vec<Area>,
     which: Trampolines,
+    /// The branches to trampolines that are placed already, by the offsets of their sites.
+    ringing: BTreeMap<usize, Encoding>,
 }
 
 impl<'a> TrampolinePlacer<'a> {
@@ -225,6 +250,7 @@ impl<'a> TrampolinePlacer<'a> {
             in_place,
             areas,
             which: options.trampolines,
+            ringing: BTreeMap::new(),
         }))
     }
 
@@ -233,24 +259,33 @@ impl<'a> TrampolinePlacer<'a> {
         self.areas.first_mut().is_some_and(Area::begin)
     }
 
-    /// The branch to the trampoline of a site; `None` if it can have none.
-    fn jump(&mut self, site: &Site) -> Option<Encoding> {
+    /// The trampoline of a site; `None` if it can have none.
+    fn template(&mut self, site: &Site) -> Option<Template> {
         let noted = self.which == Trampolines::All || !form::writes_dacr(site);
         if !noted || site.it.is_inside() || !self.in_place.is_in_place(site) {
             return None;
         }
-        let (encoding, free) = (site.found.encoding, self.in_place.free(site));
-        let template = match encoding {
+        let free = self.in_place.free(site);
+        match site.found.encoding {
             Encoding::A32(word) => Template::of(word, free),
             Encoding::Wide(both) => Template::of_t32(both, free),
             Encoding::Narrow(_) => None,
-        };
+        }
+    }
+
+    /// The branch to the trampoline of a site; `None` if it can have none.
+    fn jump(&mut self, site: &Site) -> Option<Encoding> {
+        if let Some(branch) = self.ringing.get(&site.offset) {
+            return Some(*branch);
+        }
+        let template = self.template(site)?;
+        let encoding = site.found.encoding;
         let enter = |at| match encoding {
             Encoding::A32(word) => enter(word, site.address, at).map(Encoding::A32),
             _ => t32::enter(site.address, at).map(Encoding::Wide),
         };
         let wanted = Placement {
-            template: &template?,
+            template: &template,
             site: site.address,
             enter: &enter,
         };

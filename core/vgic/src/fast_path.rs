@@ -88,7 +88,7 @@ impl Vgic {
     pub fn end_of_hardware(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> Option<IntId> {
         let cpu = self.cpus.get_mut(vcpu.index())?;
         // On a GICv3 a maintenance interrupt most often says that there is room for interrupts that wait.
-        let room = self.version == GicVersion::V3 && cpu.waits();
+        let room = self.version.served() == GicVersion::V3 && cpu.waits();
         if cpu.attention || cpu.stuck || room {
             return None;
         }
@@ -122,7 +122,7 @@ impl Vgic {
     /// Where there is more to do than that, nothing is changed, and the answer is `None`.
     #[inline(always)]
     pub fn list_latched(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> Option<()> {
-        let (groups, version) = (self.groups, self.version);
+        let (groups, version) = (self.groups, self.version.served());
         let cpu = self.cpus.get_mut(vcpu.index())?;
         if cpu.discard || cpu.refold || cpu.waits() || cpu.forced != 0 || cpu.words != 1 {
             return None;

@@ -131,7 +131,7 @@ impl Vgic {
         let read = if !offset.is_multiple_of(width.bytes()) {
             None
         } else {
-            match (self.version, frame) {
+            match (self.version.served(), frame) {
                 (GicVersion::V3, Frame::Dist) => self.read_dist(offset, width),
                 (GicVersion::V3, Frame::Redist(vcpu)) => self.read_redist(vcpu, offset, width),
                 (GicVersion::V2, Frame::V2(vcpu)) => self.read_v2(vcpu, offset, width),
@@ -165,7 +165,7 @@ impl Vgic {
     /// A word of the distributor's own, before those that have a part for each interrupt.
     #[inline(always)]
     fn read_own(&mut self, frame: Frame, offset: u64) -> u64 {
-        let value = match (self.version, frame) {
+        let value = match (self.version.served(), frame) {
             (GicVersion::V3, Frame::Dist) => self.read_dist_word(offset),
             (GicVersion::V2, Frame::V2(_)) => self.read_v2_word(offset),
             _ => None,
@@ -184,7 +184,7 @@ impl Vgic {
         let written = if !offset.is_multiple_of(width.bytes()) {
             None
         } else {
-            match (self.version, frame) {
+            match (self.version.served(), frame) {
                 (GicVersion::V3, Frame::Dist) => self.write_dist(offset, width, value),
                 (GicVersion::V3, Frame::Redist(vcpu)) => {
                     self.write_redist(vcpu, offset, width, value)

@@ -173,7 +173,7 @@ impl SoftwareInterface {
     /// is set, otherwise as IRQ like group 1 (IHI 0048B, 4.4.1). A GICv3 of a single security state
     /// always signals group 0 as FIQ, and group 1 as IRQ (IHI 0069H, 4.6.2).
     pub fn input(&self) -> Option<InterruptInput> {
-        let fiq = match (self.signals()?, self.version) {
+        let fiq = match (self.signals()?, self.version.served()) {
             (Group::One, _) => false,
             (Group::Zero, GicVersion::V2) => self.state.control.fiq(),
             (Group::Zero, GicVersion::V3) => true,
@@ -193,7 +193,7 @@ impl SoftwareInterface {
 
     /// Whether the condition of a maintenance interrupt holds, as for list registers in a CPU.
     pub(crate) fn maintenance_is_due(&self) -> bool {
-        if self.version == GicVersion::V2 && !self.reports {
+        if self.version.served() == GicVersion::V2 && !self.reports {
             return false;
         }
         let ended = self.lr.iter().any(|lr| !lr.is_valid() && lr.eoi());
@@ -213,7 +213,7 @@ impl SoftwareInterface {
             HighestPending(group) => self.highest_pending(group),
             ActivePriorities(group) => self.state.active[group as usize],
             GroupEnable(group) => self.enables(group).into(),
-            Identification if self.version == GicVersion::V2 => IIDR,
+            Identification if self.version.served() == GicVersion::V2 => IIDR,
             End(_) | Deactivate | Identification => 0,
         }
     }
@@ -240,12 +240,12 @@ impl SoftwareInterface {
             BinaryPoint(group) => {
                 let at = group as usize;
                 let shared = group == Group::One && self.state.control.common_point();
-                if !(shared && self.version == GicVersion::V3) {
+                if !(shared && self.version.served() == GicVersion::V3) {
                     self.state.points[at] = (value as u8 & 7).max(LEAST_POINTS[at]);
                 }
             }
             // A GICv2 without security extensions has no GICC_NSAPR0.
-            ActivePriorities(Group::One) if self.version == GicVersion::V2 => {}
+            ActivePriorities(Group::One) if self.version.served() == GicVersion::V2 => {}
             ActivePriorities(group) => self.state.active[group as usize] = value,
             GroupEnable(Group::Zero) => self.state.control.set_group0(value & 1 != 0),
             GroupEnable(Group::One) => self.state.control.set_group1(value & 1 != 0),
@@ -254,7 +254,7 @@ impl SoftwareInterface {
     }
 
     fn read_control(&self) -> u32 {
-        match self.version {
+        match self.version.served() {
             GicVersion::V2 => self.state.control.into_bits(),
             GicVersion::V3 => IccControl::new()
                 .with_common_point(self.state.control.common_point())
@@ -265,7 +265,7 @@ impl SoftwareInterface {
 
     fn write_control(&mut self, value: u32) {
         let old = self.state.control;
-        self.state.control = match self.version {
+        self.state.control = match self.version.served() {
             GicVersion::V2 => {
                 let new = self::Control::from_bits(value);
                 // The reserved bits stay zero.
@@ -289,7 +289,7 @@ impl SoftwareInterface {
     /// ICC_CTLR_EL1.CBPR).
     fn read_point(&self, group: Group) -> u8 {
         let shared = group == Group::One && self.state.control.common_point();
-        if shared && self.version == GicVersion::V3 {
+        if shared && self.version.served() == GicVersion::V3 {
             (self.state.points[0] + 1).min(7)
         } else {
             self.state.points[group as usize]
@@ -342,7 +342,7 @@ impl SoftwareInterface {
     /// The value that identifies an interrupt: its id, and for an SGI of a GICv2 its sender
     /// (GICC_IAR.CPUID).
     fn iar_value(&self, lr: Lr) -> u32 {
-        let sender = match self.version {
+        let sender = match self.version.served() {
             GicVersion::V2 if lr.virtual_id() < 16 => u32::from(lr.sender()) << 10,
             _ => 0,
         };
@@ -353,7 +353,7 @@ impl SoftwareInterface {
     /// that one.
     fn withheld(&self, group: Group, lr: Lr) -> Option<u32> {
         let its = Group::of(lr) == group;
-        match self.version {
+        match self.version.served() {
             _ if its => None,
             // An interrupt of group 1, read by a register of group 0.
             GicVersion::V2 if group == Group::Zero => {
@@ -389,7 +389,7 @@ impl SoftwareInterface {
 
     /// The index of a group's active priorities.
     fn active_of(&self, group: Group) -> usize {
-        match self.version {
+        match self.version.served() {
             GicVersion::V2 => 0,
             GicVersion::V3 => group as usize,
         }
@@ -415,7 +415,7 @@ impl SoftwareInterface {
     /// Ends the active state of an interrupt. The answer is the physical interrupt that ends with
     /// it.
     fn deactivate(&mut self, value: u32) -> Option<IntId> {
-        let version = self.version;
+        let version = self.version.served();
         let (id, sender) = (value & 0x3ff, (value >> 10 & 7) as u8);
         let is_it = |lr: &&mut Lr| {
             let sent = version == GicVersion::V2 && id < 16;

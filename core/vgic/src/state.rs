@@ -151,7 +151,7 @@ impl Vgic {
     /// The part of [`Self::reset`] that is `vcpu`'s own. It must be called for all vCPUs before
     /// [`Self::reset_shared`].
     pub fn reset_private(&mut self, vcpu: VcpuId) {
-        let fresh = Bank::private(self.version);
+        let fresh = Bank::private(self.version.served());
         if let Some(cpu) = self.cpu_mut(vcpu.index()) {
             cpu.reset(&fresh);
         }
@@ -162,7 +162,7 @@ impl Vgic {
         let fresh = Bank::spis();
         self.spis.iter_mut().for_each(|bank| bank.reset(&fresh));
         self.groups = Groups::new(false, false);
-        let route = Route::initial(self.version, self.vcpus);
+        let route = Route::initial(self.version.served(), self.vcpus);
         self.routes = [route; SPIS as usize];
         let first = self.cpus.first_mut();
         first.routed = [route.first_ones(); SPI_BANKS];
@@ -175,7 +175,7 @@ impl Vgic {
 
     /// The version of the architecture that it shows to the guest.
     pub const fn version(&self) -> GicVersion {
-        self.version
+        self.version.served()
     }
 
     /// How many accesses there were to registers that do not exist, or in a width that the

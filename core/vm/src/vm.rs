@@ -159,7 +159,7 @@ impl Vm {
 
     /// The architecture of its interrupt controller.
     pub fn gic_version(&self) -> GicVersion {
-        self.gic_version
+        self.gic_version.served()
     }
 
     /// Whether its accesses to a GICv2's CPU interface exit, and are answered in software.
@@ -167,7 +167,7 @@ impl Vm {
         // Images for CPUs that all have a virtual CPU interface are built without.
         cfg!(any(test, feature = "fake", feature = "software-interface"))
             && self.software_interface
-            && self.gic_version == GicVersion::V2
+            && self.gic_version() == GicVersion::V2
     }
 
     /// The vCPU that a PSCI call's target names; none where a bit is set that is no affinity and must be

@@ -18,7 +18,11 @@ pub const TARGET: &str = "aarch64-unknown-none-softfloat";
 pub const TARGET_32: &str = "armv7a-none-eabi";
 const HYPERVISOR: &str = "hanok-hypervisor";
 /// The crates that long exits run through: T32 saves enough space to build them for speed. And some that they do not.
-const T32_LEVELS: [&str; 14] = [
+const T32_LEVELS: [&str; 18] = [
+    "--config",
+    "profile.release.package.hanok-paging.opt-level=2",
+    "--config",
+    "profile.release.package.hanok-cpu32.opt-level=2",
     "--config",
     "profile.release.package.hanok-vgic.opt-level=3",
     "--config",

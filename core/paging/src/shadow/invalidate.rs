@@ -3,7 +3,7 @@
 use super::entries::Entry;
 use super::origin::Origin;
 use super::owed::Owed;
-use super::roots::{GROUP, GuestSpace, numbers};
+use super::roots::{GROUP, GuestSpace, having_own, numbers};
 use super::tables::ENTRIES as PAGES;
 use super::{Shadow, first_index, second_index};
 use crate::short::{MappingSize, Words};
@@ -77,8 +77,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         match what {
             Invalidation::All => self.invalidate_all(),
             Invalidation::Asid(asid) => self.invalidate_asid(asid),
-            Invalidation::Page { at, asid } => self.invalidate_pages(Pages::one(at), Some(asid)),
-            Invalidation::PageOfAllAsids { at } => self.invalidate_pages(Pages::one(at), None),
+            Invalidation::Page { at, asid } => self.invalidate_page(at, Some(asid)),
+            Invalidation::PageOfAllAsids { at } => self.invalidate_page(at, None),
             Invalidation::Pages { at, count, asid } => {
                 let count = count.min(Invalidation::MOST_PAGES);
                 self.invalidate_range(at >> 12, count.into(), asid)
@@ -132,21 +132,26 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         self.holders.of(index) & (self.purged | common)
     }
 
-    /// How many entries are looked at to invalidate so many pages of a megabyte.
-    fn work(&self, index: usize, count: u32) -> u32 {
-        let has = |root: &usize| self.roots[*root].filled.contains(index);
-        numbers(self.in_force(index)).filter(has).count() as u32 * count
+    /// Those of [`Self::in_force`] that have something of their own in this megabyte.
+    fn having(&self, index: usize) -> u64 {
+        having_own(&self.roots, Self::COMMON, self.in_force(index), index)
     }
 
     /// How many of these pages [`Invalidation::Pages`] should be asked for at once; for more of them everything may be
     /// invalidated, which is less work.
     pub fn pages_at_once(&self, at: u32, count: u16) -> u16 {
         let (first, mut left) = (at >> 12, MOST);
-        let end = first + u32::from(count.min(Invalidation::MOST_PAGES));
+        let count = count.min(Invalidation::MOST_PAGES);
+        let end = first + u32::from(count);
+        // So few fit whatever the roots have.
+        if u32::from(count) <= MOST / u64::BITS {
+            return count;
+        }
         let mut page = first;
         while page < end {
             let count = (end - page).min(PAGES as u32 - page % PAGES as u32);
-            match left.checked_sub(self.work(first_index(page << 12), count)) {
+            let work = self.having(first_index(page << 12)).count_ones() * count;
+            match left.checked_sub(work) {
                 None if page != first => break,
                 rest => left = rest.unwrap_or(0),
             }
@@ -163,33 +168,39 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         while page < end {
             let at = page << 12;
             let count = (end - page).min(PAGES as u32 - page % PAGES as u32);
-            let Some(rest) = left.checked_sub(self.work(first_index(at), count)) else {
+            let having = self.having(first_index(at));
+            let Some(rest) = left.checked_sub(having.count_ones() * count) else {
                 return owed.and(self.invalidate_all());
             };
             left = rest;
+            page += count;
             let count = count as usize;
-            owed = owed.and(self.invalidate_pages(Pages { at, count }, asid));
-            page += count as u32;
+            owed = owed.and(self.invalidate_pages(Pages { at, count }, asid, having));
         }
         owed
     }
 
-    fn invalidate_pages(&mut self, pages: Pages, asid: Option<u8>) -> Owed {
+    fn invalidate_page(&mut self, at: u32, asid: Option<u8>) -> Owed {
+        let having = self.having(first_index(at));
+        self.invalidate_pages(Pages::one(at), asid, having)
+    }
+
+    /// `having` is what [`Self::having`] answers: what is a copy is changed with its common one.
+    fn invalidate_pages(&mut self, pages: Pages, asid: Option<u8>, having: u64) -> Owed {
         let index = first_index(pages.at);
         let mut owed = Owed::Nothing;
-        for root in numbers(self.in_force(index)) {
+        let supersections = self.in_force(index) & self.supersections;
+        for root in numbers(having | supersections) {
             let Some(owner) = &self.roots[root].owner else {
                 continue;
             };
-            // What is a copy is changed with its common one.
-            if root >= Self::COMMON && !self.roots[root].has_own(index) {
-                continue;
-            }
             let mine = asid.is_none_or(|asid| asid == owner.space.asid);
-            if self.supersections >> root & 1 != 0 {
+            if supersections >> root & 1 != 0
+                && (root < Self::COMMON || self.roots[root].has_own(index))
+            {
                 self.remove_supersection(root, pages.at, mine);
             }
-            if self.roots[root].filled.contains(index) {
+            if self.roots[root].filled.contains(index) && having >> root & 1 != 0 {
                 owed = owed.and(self.remove_around(root, pages, mine));
             }
         }

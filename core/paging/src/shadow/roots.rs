@@ -189,13 +189,41 @@ impl Holders {
     }
 }
 
-/// The numbers of the bits that are set.
-pub(super) fn numbers(mut mask: u64) -> impl Iterator<Item = usize> {
+/// The numbers of the bits that are set, the greatest first.
+pub(super) fn numbers(mask: u64) -> impl Iterator<Item = usize> {
+    // A shift of 64 bits takes many instructions on a CPU of 32.
+    let mut halves = [mask as u32, (mask >> BITS) as u32];
     core::iter::from_fn(move || {
-        let number = mask.checked_ilog2()?;
-        mask &= !(1 << number);
-        Some(number as usize)
+        let [low, high] = &mut halves;
+        let (half, base) = if *high == 0 { (low, 0) } else { (high, BITS) };
+        let number = half.checked_ilog2()?;
+        *half &= !(1 << number);
+        Some(base + number as usize)
     })
+}
+
+/// Those of the `asked` ones of `roots`, a bit for each, that have an entry at `index` which may be no copy of a common root's. The first `common`
+/// roots have no copies.
+#[inline(never)]
+pub(super) fn having_own(roots: &[Root], common: usize, asked: u64, index: usize) -> u64 {
+    let halves = [asked as u32, (asked >> BITS) as u32];
+    let mut found = [0; 2];
+    // Not by iterators: so a root takes some 15 instructions, and there may be 64.
+    for half in 0..2 {
+        let mut left = halves[half];
+        while left != 0 {
+            let bit = left & left.wrapping_neg();
+            left ^= bit;
+            let number = half * BITS + bit.trailing_zeros() as usize;
+            let Some(root) = roots.get(number) else {
+                break;
+            };
+            if root.filled.contains(index) && (number < common || root.has_own(index)) {
+                found[half] |= bit;
+            }
+        }
+    }
+    u64::from(found[1]) << BITS | u64::from(found[0])
 }
 
 /// A first-level table.

@@ -8,7 +8,7 @@
 //! which a reset sets the Secure copy alone, are here as far as they count before the MMU is on; the rest is
 //! set where PL1 is set up on each CPU.
 //!
-//! Nothing leads back: HVC of a guest is undefined in User mode (B9.3.3), and nothing else traps. An HVC of the
+//! Nothing leads back: HVC of a guest is undefined in User mode (B9.3.4), and nothing else traps. An HVC of the
 //! hypervisor's own, if the board's device tree names that way to a firmware, finds vectors that say what
 //! happened. They are used with Hyp mode's MMU off, at their physical address.
 

@@ -12,6 +12,7 @@ use hanok_arch::{Host, traps, vectors, wiring};
 use hanok_arm_common::cpu::{self, Cpu};
 use hanok_arm_common::host_gic::Target;
 use hanok_arm_common::image::{self, BootArguments};
+use hanok_arm_common::privilege::is_deprivileged;
 use hanok_arm_common::{Conduit, Firmware, HostUart, pmu};
 use hanok_config::{BoardTree, Console, PsciMethod, SystemView};
 use hanok_hal::Mutex;
@@ -278,10 +279,11 @@ fn greet(board: &Board, tree: &BoardTree<'_>) {
     wiring::say(
         board,
         format_args!(
-            "Hanok {} on {} CPU{}, {} MiB of RAM, {} VM{}",
+            "Hanok {} on {} CPU{}{}, {} MiB of RAM, {} VM{}",
             env!("CARGO_PKG_VERSION"),
             tree.cpus.len(),
             if tree.cpus.len() == 1 { "" } else { "s" },
+            if is_deprivileged() { ", at PL1" } else { "" },
             ram >> 20,
             board.vms.len(),
             if board.vms.len() == 1 { "" } else { "s" },

@@ -11,6 +11,7 @@ use hanok_arch::{Vcpu, exits};
 use hanok_arm_common::frames::SharedFrames;
 use hanok_arm_common::mmu::Stage2Tlb;
 use hanok_arm_common::planted::Planted;
+use hanok_arm_common::{Conduit, Firmware};
 use hanok_config::VmConfig;
 use hanok_memory::{FrameMap, Slot};
 use hanok_paging::{Stage2, Stage2Attributes, Table, Vmid, vttbr_el2};
@@ -170,13 +171,17 @@ pub fn late(bootargs: &str) {
             black_box(unsafe { hole.read_volatile() });
             panic!("hanok.selftest: a hole could be read");
         }
+        Some("hvc") => {
+            Firmware::new(Conduit::Hvc).system_off();
+            panic!("hanok.selftest: HVC came back");
+        }
         // The first vCPU that runs does it.
         Some("serror" | "late-serror" | "panic-running") => {}
         // Done where the VMs are created, and by each vCPU.
         Some("leak" | "unsteady-ids" | "pages") => {}
         Some(other) => refuse(format_args!(
             "hanok.selftest={other} is none of panic-early, panic, stack, write-code, run-data, hole, \
-             serror, late-serror, panic-running, leak, unsteady-ids, pages"
+             hvc, serror, late-serror, panic-running, leak, unsteady-ids, pages"
         )),
         None => {}
     }

@@ -33,7 +33,7 @@ hanok_image_start:
     .global hanok_image_info
 hanok_image_info:
     .ascii  "HANOKIMG"
-    .quad   0, 0, 0, 0, 0, 0, 0, 0, 0
+    .quad   0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 
     .section .text.boot, "ax"
     // Maps the 2 MiB around x0 at the address x1 (level-2 slot and level-1 slot from x1),

@@ -25,6 +25,10 @@ pub struct ImageInfo {
     pub system_sum: u64,
     /// Random bytes, which differ in each image; zeros if the image is to have none.
     pub key: [u8; 32],
+    /// 1 if the system is made for the backend `deprivileged`: then a 32-bit image runs at PL1, also on a CPU that
+    /// has Hyp mode; otherwise 0. It is here, and not in the system's tree, as the first page tables depend on it,
+    /// which are made before anything can be parsed.
+    pub at_pl1: u64,
 }
 
 /// Bytes of the header and of the information block up to its sum.

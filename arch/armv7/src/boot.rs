@@ -15,12 +15,16 @@
 //!   FP).
 //!
 //! In Supervisor mode of a CPU without virtualization extensions the hypervisor stays there: it runs at PL1,
-//! and its tables are those of `boot/pl1.rs`. Code that serves both asks for the mode, whose bit 0 differs.
+//! and its tables are those of `boot/pl1.rs`. If the system's description asks for that
+//! ([`ImageInfo::at_pl1`](hanok_arm_common::image::ImageInfo::at_pl1)), it goes back there from Hyp mode, on each CPU
+//! (`boot/leave_hyp.rs`). Code that serves both asks for the mode, whose bit 0 differs.
 
+mod leave_hyp;
 mod pl1;
 
+use core::mem::offset_of;
 use core::sync::atomic::AtomicU32;
-use hanok_arm_common::image::BOOT_STACK;
+use hanok_arm_common::image::{BOOT_STACK, ImageInfo};
 use hanok_arm_common::space::IMAGE_BASE;
 
 unsafe extern "C" {
@@ -56,7 +60,7 @@ hanok_image_start:
     .global hanok_image_info
 hanok_image_info:
     .ascii  "HANOKIMG"
-    .quad   0, 0, 0, 0, 0, 0, 0, 0, 0
+    .quad   0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 
     .section .text.boot, "ax"
     .arm
@@ -205,7 +209,8 @@ hanok_boot:
     mov     lr, #0
     ldr     pc, =hanok_boot_main
 
-    // No interrupts, vectors that say what happens, and r10. Clobbers r0, r1.
+    // No interrupts, vectors that say what happens, r10, and the mode in which the hypervisor runs: PL1 if
+    // the image tool says so. Clobbers r0 to r2.
 basics:
     cpsid   aif
     adr     r10, 1f
@@ -219,7 +224,12 @@ basics:
     bne     34f
     mcr     p15, 4, r0, c12, c0, 0  // HVBAR
     isb
-    bx      lr
+    place   hanok_image_info
+    ldr     r0, [r0, #{at_pl1}]
+    cmp     r0, #0
+    bxeq    lr
+    place   early_vectors
+    b       hanok_leave_hyp
 34: mcr     p15, 0, r0, c12, c0, 0  // VBAR
     isb
     bx      lr
@@ -377,6 +387,10 @@ wrong_mode:
 wrong_place:
     ldr     r1, =22f
     b       early_say
+    .global hanok_left_fault
+hanok_left_fault:
+    ldr     r1, =24f
+    b       early_say
 early_fault:
     ldr     r1, =23f
 early_say:
@@ -401,6 +415,8 @@ early_say:
 22: .asciz  "\r\nhanok: refused: the image is not at a multiple of 4 KiB: its header is damaged, or the boot loader does not follow it\r\nhanok: end: refused\r\n"
     .balign 4
 23: .asciz  "\r\nhanok: panic: an exception before the first translation was in place\r\nhanok: end: panic\r\n"
+    .balign 4
+24: .asciz  "\r\nhanok: panic: an exception to Hyp mode, which was left: is PSCI by HVC on a board that starts in Hyp mode?\r\nhanok: end: panic\r\n"
     .balign 4
 
     // Until Rust installs the real ones: whatever happens is said.
@@ -445,6 +461,7 @@ hanok_boot_stack_top:
     device = const 0b1 | (1 << 2) | (1 << 6) | (1 << 10),
     // XN, in the upper word.
     xn = const 1 << 22,
+    at_pl1 = const offset_of!(ImageInfo, at_pl1),
     mair = const MAIR,
     tcr = const TCR,
     sctlr = const SCTLR,

@@ -279,12 +279,14 @@ fn is_long(site: &Site) -> bool {
     site.certainty == Certainty::Sure && is_long_table_base(&site.found)
 }
 
-/// Refuses a kernel in T32: the hypervisor knows only traps of A32 for certain.
+/// Refuses a kernel in T32, which is used as it is then. An SVC in the place of an instruction of two halfwords has a part of
+/// it in the second one, which the hypervisor, to which a T32 SVC is one halfword, would prove as code. UDF.W would be one
+/// instruction, but gains nothing (docs/previrt.md, "Before a run").
 fn no_thumb(side: &SideFile) -> Result<(), Refusal> {
     if side.changes.iter().any(|change| change.thumb) {
         return Err(Refusal::new(
             "this kernel is in T32",
-            "the hypervisor does not know all traps that would be put into it",
+            "the hypervisor does not know all traps that would be put into it, and its pages would stay confined anyway",
             "build it without CONFIG_THUMB2_KERNEL",
         ));
     }

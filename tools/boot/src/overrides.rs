@@ -17,6 +17,8 @@ pub struct Overrides {
     pub whose: Whose,
     /// The name of the board.
     pub board: Option<String>,
+    /// The backend.
+    pub backend: Option<String>,
     /// The CPU model.
     pub cpu: Option<String>,
     /// The number of cores.
@@ -88,6 +90,9 @@ impl Overrides {
         };
         let board = [
             self.board.as_deref().map(|board| word("board", board)),
+            self.backend
+                .as_deref()
+                .map(|backend| word("backend", backend)),
             self.cpu.as_deref().map(|cpu| word("cpu", cpu)),
             self.cores.map(|cores| format!("cores = {cores}")),
             self.memory.map(|bytes| kibibytes("memory", bytes)),

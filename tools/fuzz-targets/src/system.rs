@@ -109,9 +109,8 @@ pub fn hypervisor_binary(data: &[u8]) {
     };
     match sound().build(data, &[files], None, &KEY) {
         Ok(image) => {
-            // The place of the payload, the header's `image_size`, the console and the checksum are
-            // set.
-            let kept = |at: usize| !(16..24).contains(&at) && !(72..144).contains(&at);
+            // The header's `image_size` and the information block are set.
+            let kept = |at: usize| !(16..24).contains(&at) && !(72..152).contains(&at);
             let sum = hanok_config::sum(&image[80..data.len()]).to_le_bytes();
             assert_eq!((&image[72..80], &image[112..144]), (&sum[..], &KEY[..]));
             assert!((0..data.len()).all(|at| !kept(at) || image[at] == data[at]));

@@ -60,8 +60,8 @@ impl Part {
         let kind = match self {
             Self::Image => return Ok(0..image.len()),
             Self::Header => return Ok(0..64),
-            Self::Information => return Ok(64..144),
-            Self::Hypervisor => return Ok(144..payload(image)?.start),
+            Self::Information => return Ok(64..152),
+            Self::Hypervisor => return Ok(152..payload(image)?.start),
             Self::Payload => return payload(image),
             Self::SystemTree => {
                 let start = payload(image)?.start;

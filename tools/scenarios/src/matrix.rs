@@ -95,6 +95,12 @@ fn expand(stem: &str, mark: Option<&str>, scenario: &Scenario) -> Result<Vec<Cas
     );
     let drafts = by(
         drafts,
+        &s.backend,
+        |d, v| d.overrides.backend = v,
+        String::clone,
+    );
+    let drafts = by(
+        drafts,
         &s.kernel,
         |d, v| d.overrides.vm.kernel = v,
         |v| v.trim_start_matches("debian:").to_owned(),

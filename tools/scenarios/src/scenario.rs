@@ -29,6 +29,8 @@ pub struct Scenario {
     pub system: OneOrMore<String>,
     /// Boards, instead of the description's; a case each.
     pub board: Option<OneOrMore<String>>,
+    /// Backends, instead of the description's; a case each.
+    pub backend: Option<OneOrMore<String>>,
     /// The board's CPU models; a case each.
     pub cpu: Option<OneOrMore<String>>,
     /// Numbers of cores of the board; a case each.

@@ -29,7 +29,8 @@ const PAYLOAD_LEN: usize = 88;
 const CONSOLE: usize = 96;
 const SYSTEM_SUM: usize = 104;
 const KEY: usize = 112;
-const INFO_END: usize = 144;
+const AT_PL1: usize = 144;
+const INFO_END: usize = 152;
 
 /// Random bytes that only this image has. They are one of the sources of its guests' random
 /// numbers; zeros where they are not to be.
@@ -57,6 +58,8 @@ pub(crate) struct Told<'a> {
     /// [`sum`] of the system's tree.
     pub(crate) system_sum: u64,
     pub(crate) key: &'a BuildKey,
+    /// Whether it is to run at PL1, also on CPUs that have Hyp mode.
+    pub(crate) at_pl1: bool,
 }
 
 impl<'a> Binary<'a> {
@@ -116,11 +119,12 @@ impl<'a> Binary<'a> {
             (PAYLOAD_LEN, told.payload_len),
             (CONSOLE, told.console),
             (SYSTEM_SUM, told.system_sum),
+            (AT_PL1, told.at_pl1.into()),
         ];
         for (at, value) in fields {
             head[at..at + 8].copy_from_slice(&value.to_le_bytes());
         }
-        head[KEY..INFO_END].copy_from_slice(told.key);
+        head[KEY..AT_PL1].copy_from_slice(told.key);
         let whole = sum(&head[SUMMED..self.bytes.len()]);
         head[SUM..SUMMED].copy_from_slice(&whole.to_le_bytes());
         head

@@ -1,5 +1,6 @@
 //! Boards: what `boards/NAME.toml` says.
 
+use crate::backend::{A_BACKEND, Architecture, Backend};
 use crate::diagnostic::{Diagnostic, Report, Words, nearest, read};
 use crate::size;
 use crate::source::DtbRef;
@@ -62,25 +63,6 @@ pub struct Qemu {
     pub poweroff: bool,
 }
 
-/// The architecture of a CPU backend's guests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Architecture {
-    /// AArch64.
-    Arm64,
-    /// AArch32, ARMv7-A.
-    Arm,
-}
-
-/// The backend for CPUs without virtualization hardware.
-const DEPRIVILEGED: &str = "deprivileged";
-
-/// The CPU backends, and the architecture of their guests.
-const BACKENDS: [(&str, Architecture); 3] = [
-    ("el2", Architecture::Arm64),
-    ("hyp", Architecture::Arm),
-    (DEPRIVILEGED, Architecture::Arm),
-];
-
 /// A board.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Board {
@@ -88,8 +70,9 @@ pub struct Board {
     pub name: String,
     /// A description in one line.
     pub description: String,
-    /// The CPU backend that runs on it: `el2`, `hyp` or `deprivileged`.
-    pub backend: String,
+    /// The CPU backend that makes the most of its CPUs. A description may ask for another one:
+    /// [`Description::backend`](crate::Description::backend).
+    pub backend: Backend,
     /// The CPU model where the description names none.
     pub cpu: String,
     /// The CPU models that it may have.
@@ -188,13 +171,7 @@ fn load(boards_dir: &Path, name: &str) -> Result<Board, Vec<Diagnostic>> {
 impl Board {
     /// The architecture of the board's own guests.
     pub fn architecture(&self) -> Architecture {
-        let of = BACKENDS.iter().find(|(name, _)| *name == self.backend);
-        of.map_or(Architecture::Arm64, |(_, architecture)| *architecture)
-    }
-
-    /// Whether guests' kernels run in User mode, as its CPUs have no virtualization hardware.
-    pub fn is_deprivileged(&self) -> bool {
-        self.backend == DEPRIVILEGED
+        self.backend.architecture()
     }
 
     /// The part of `memory` bytes that a system can use.
@@ -232,9 +209,7 @@ impl Board {
 
 fn board(name: &str, reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Board> {
     let description = reader.require(report, "description", "one line of text", table::word);
-    let backend = reader.require(report, "backend", "\"el2\" or \"hyp\"", |value| {
-        table::word(value).filter(|backend| BACKENDS.iter().any(|(name, _)| name == backend))
-    });
+    let backend = reader.require(report, "backend", A_BACKEND, Backend::of_value);
     let an_address = "an address such as 0x4000_0000";
     let ram = reader.require(report, "ram", an_address, table::number);
     let console = reader.require(report, "console", an_address, table::number);

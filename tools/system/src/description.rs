@@ -1,8 +1,9 @@
 //! The description of a system, `systems/NAME.toml`, after it was read and checked.
 
+use crate::backend::Backend;
+use crate::backend_rules;
 use crate::board::Board;
 use crate::diagnostic::{Diagnostic, Words};
-use crate::rules;
 use crate::source::{Boot, KernelRef};
 use crate::vm::{Artifacts, Key, Vm};
 use hanok_config::{CorePolicy, Promise};
@@ -16,6 +17,8 @@ pub struct Description {
     pub path: PathBuf,
     /// The board.
     pub board: Board,
+    /// The backend by which the board runs it: the board's own one, or the one that the description asks for.
+    pub backend: Backend,
     /// The board's CPU model.
     pub cpu: String,
     /// The board's number of cores.
@@ -61,7 +64,7 @@ impl Description {
                 vm.boot,
                 Boot::Kernel(KernelRef::Debian { .. } | KernelRef::Path(_))
             );
-            let examine = self.board.is_deprivileged() && kernel;
+            let examine = self.backend == Backend::Deprivileged && kernel;
             Artifacts {
                 vm: vm.name().to_owned(),
                 boot: vm.boot.clone(),
@@ -93,7 +96,7 @@ impl Description {
     /// The diagnostic about a kernel with long descriptors on a board that has none.
     pub fn long_descriptors(&self, vm: usize) -> Diagnostic {
         let mark = self.vms.get(vm).map(|vm| vm.marks.boot);
-        let words = rules::long_descriptors(&self.board);
+        let words = backend_rules::long_descriptors(&self.board, self.backend);
         Diagnostic::at(&self.path, mark.unwrap_or_default(), words)
     }
 

@@ -1,6 +1,6 @@
 //! A VM as it was written, before the rules are applied.
 
-use crate::board::Architecture;
+use crate::backend::Architecture;
 use crate::diagnostic::{Report, Words};
 use crate::schedule::draft::Placed;
 use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef, Modules};

@@ -4,7 +4,7 @@
 //!
 //! Formats: System V gABI, chapters 4 and 5; ELF for the Arm (64-bit) Architecture.
 
-use crate::board::Architecture;
+use crate::backend::Architecture;
 use crate::diagnostic::Words;
 use crate::kernel::{Kernel, Part, Protocol};
 use hanok_config::{MAX_BLOBS, MAX_MEMORY};

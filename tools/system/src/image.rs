@@ -7,6 +7,7 @@
 //! image, so that boot loaders leave the payload alone. Behind the header, the information block
 //! says where the payload is.
 
+use crate::backend::Backend;
 use crate::binary::{Binary, BuildKey, Told};
 use crate::description::Description;
 use crate::devices::{self, VmDevices};
@@ -69,6 +70,7 @@ impl Description {
             console: self.board.serial.port(self.board.console),
             system_sum: sum(&payload.tree),
             key,
+            at_pl1: self.backend == Backend::Deprivileged,
         };
         let head = binary.told(&told);
         Ok(Image { head, payload })

@@ -1,6 +1,6 @@
 //! What of a kernel is loaded into a VM, and how it begins.
 
-use crate::board::Architecture;
+use crate::backend::Architecture;
 use crate::diagnostic::Words;
 use hanok_types::{Ipa, platform};
 use std::borrow::Cow;

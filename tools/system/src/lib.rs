@@ -8,6 +8,8 @@
 
 #![forbid(unsafe_code)]
 
+mod backend;
+mod backend_rules;
 mod binary;
 mod board;
 mod board_tree;
@@ -37,8 +39,9 @@ mod unpack;
 mod vm;
 mod zimage;
 
+pub use backend::{Architecture, Backend};
 pub use binary::BuildKey;
-pub use board::{Architecture, Board, Limits, Qemu, boards};
+pub use board::{Board, Limits, Qemu, boards};
 pub use board_tree::check_board_tree;
 pub use description::Description;
 pub use devices::check_devices;

@@ -5,7 +5,7 @@
 //! unpacker leaves MMU and data cache off and passes on the registers that it got
 //! (Documentation/arch/arm/booting.rst), so that the protocol is the zImage's own.
 
-use crate::board::Architecture;
+use crate::backend::Architecture;
 use crate::diagnostic::Words;
 use crate::kernel::Kernel;
 use hanok_types::{Ipa, Span};

@@ -1,6 +1,7 @@
 //! Reads descriptions of systems and of schedules. All faults of one are told at once, in the order
 //! of its lines.
 
+use crate::backend::{A_BACKEND, Backend};
 use crate::board::{self, Cores};
 use crate::description::Description;
 use crate::diagnostic::{Diagnostic, Report, Words, read};
@@ -8,7 +9,7 @@ use crate::draft::Draft;
 use crate::schedule::draft::Whole;
 use crate::schedule::{self, Schedule, carts, enforce};
 use crate::table::{self, Reader};
-use crate::{cores, rules};
+use crate::{backend_rules, cores, rules};
 use hanok_types::{GICV2_CPUS, GicVersion, MAX_VCPUS};
 use std::path::Path;
 
@@ -64,6 +65,7 @@ fn system(
             None
         }
     });
+    let backend = reader.get(report, "backend", A_BACKEND, Backend::of_value);
     let cpu = reader.get(report, "cpu", "a CPU model", table::word);
     let cores = reader.get(report, "cores", "a number from 1", table::number);
     let memory = reader.get(report, "memory", table::A_SIZE, table::size);
@@ -79,6 +81,7 @@ fn system(
     let (board, drafts) = (board?, drafts?);
     let mut description = Description {
         path: report.path.clone(),
+        backend: backend_rules::used(report, &board, backend),
         cpu: rules::cpu(report, &board, cpu),
         cores: rules::cores(report, &board, cores),
         memory: rules::memory(report, &board, memory),
@@ -111,8 +114,9 @@ fn system(
         let architecture =
             rules::files(report, boards_dir, &draft, description.board.architecture());
         rules::guest(report, boards_dir, &draft);
-        rules::rewrite(report, &description.board, &draft);
-        rules::deprivileged(report, &description.board, &draft);
+        let (board, backend) = (&description.board, description.backend);
+        backend_rules::rewrite(report, board, backend, &draft);
+        backend_rules::deprivileged(report, board, backend, &draft);
         let vm = draft.finish(cpus, architecture, report);
         description.vms.extend(vm);
     }
@@ -130,6 +134,7 @@ const MOST_CORES: u64 = 256;
 /// its pools name. It cannot be built.
 fn without_board(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Schedule> {
     // Keys that only matter with a board are allowed.
+    reader.get(report, "backend", A_BACKEND, Backend::of_value);
     reader.get(report, "cpu", "a CPU model", table::word);
     reader.get(report, "memory", table::A_SIZE, table::size);
     reader.get(report, "slice", table::A_TIME, table::time);

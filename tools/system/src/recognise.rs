@@ -5,7 +5,7 @@
 //! The formats are those of the Linux kernel's documentation: arch/arm64/booting.rst for the
 //! Image's header, arch/x86/boot.rst, arch/arm/boot for zImage, and the EFI zboot header.
 
-use crate::board::Architecture;
+use crate::backend::Architecture;
 use crate::bytes::{has, u64_at};
 use crate::diagnostic::Words;
 use crate::kernel::Kernel;

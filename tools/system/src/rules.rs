@@ -1,11 +1,11 @@
 //! The rules of a description that go beyond the form of its values.
 
-use crate::board::{Architecture, Board};
-
+use crate::backend::Architecture;
+use crate::board::Board;
 use crate::diagnostic::{Report, Words, nearest};
 use crate::draft::Draft;
 use crate::files::{self, Named};
-use crate::source::{BUSYBOX, Boot, FirmwareRef, Flavour, InitramfsRef, KernelRef};
+use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef};
 use crate::table::At;
 use crate::{kernel, layout, recognise, size, time};
 use hanok_config::{DEFAULT_SLICE, MAX_DEVICES, MAX_MEMORY, SLICES};
@@ -306,74 +306,6 @@ fn kernel_file(
                 report.refuse(&memory.span, too_small.words());
             }
         }
-    }
-}
-
-/// Refuses `rewrite` where nothing is rewritten.
-pub(crate) fn rewrite(report: &mut Report, board: &Board, draft: &Draft) {
-    let Some(rewrite) = &draft.rewrite else {
-        return;
-    };
-    let firmware = matches!(&draft.boot, Some(boot) if matches!(boot.value, Boot::Firmware(_)));
-    let (what, why) = if !board.is_deprivileged() {
-        (
-            format!("`rewrite` on board {}", board.name),
-            "its CPUs run a kernel as it is; it is rewritten only for the backend \"deprivileged\"",
-        )
-    } else if firmware {
-        let why = "only a kernel is rewritten before it starts";
-        ("`rewrite` beside `firmware`".to_owned(), why)
-    } else {
-        return;
-    };
-    report.refuse(&rewrite.span, Words::new(what, why, "remove it"));
-}
-
-/// The words about a kernel with long descriptors.
-pub(crate) fn long_descriptors(board: &Board) -> Words {
-    Words::new(
-        format!(
-            "a kernel with long descriptors (LPAE) on board {}",
-            board.name
-        ),
-        "CPUs without virtualization extensions have none, and such a kernel stops at once",
-        "give it the kernel without `-lpae`, or build it without CONFIG_ARM_LPAE",
-    )
-}
-
-/// The words about the distribution's U-Boot, which is built with long descriptors.
-fn u_boot_with_long_descriptors(board: &Board) -> Words {
-    Words::new(
-        format!("Debian's U-Boot on board {}", board.name),
-        "it turns on long descriptors (LPAE), which CPUs without virtualization extensions do not have",
-        "give the kernel itself, by `kernel`, or the path of a U-Boot built without CONFIG_ARMV7_LPAE",
-    )
-}
-
-/// Refuses what a VM cannot have yet where no hardware helps.
-pub(crate) fn deprivileged(report: &mut Report, board: &Board, draft: &Draft) {
-    if !board.is_deprivileged() {
-        return;
-    }
-    if let Some(boot) = &draft.boot {
-        match &boot.value {
-            Boot::Kernel(KernelRef::Debian {
-                flavour: Flavour::LongDescriptors,
-                ..
-            }) => report.refuse(&boot.span, long_descriptors(board)),
-            Boot::Firmware(FirmwareRef::UBoot(_) | FirmwareRef::UBootWith { .. }) => {
-                report.refuse(&boot.span, u_boot_with_long_descriptors(board));
-            }
-            Boot::Kernel(_) | Boot::Firmware(FirmwareRef::Path(_)) => {}
-        }
-    }
-    for device in &draft.devices {
-        let what = format!("device {:?} on board {}", device.value, board.name);
-        let why = "without virtualization extensions a VM can have no device of the board so far";
-        report.refuse(
-            &device.span,
-            Words::new(what, why, "remove it from `devices`"),
-        );
     }
 }
 

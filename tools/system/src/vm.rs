@@ -1,6 +1,6 @@
 //! A VM as it is described, and the files that must be found for it.
 
-use crate::board::Architecture;
+use crate::backend::Architecture;
 use crate::diagnostic::Mark;
 use crate::raw::RawKernel;
 use crate::source::{Boot, InitramfsRef};

@@ -5,7 +5,7 @@
 //! placed behind all that. Newer zImages say how much memory that is, in a table of tags, of which
 //! the tag with the kernel's size is read here (arch/arm/boot/compressed/vmlinux.lds.S).
 
-use crate::board::Architecture;
+use crate::backend::Architecture;
 use crate::bytes::u32_at;
 use crate::diagnostic::Words;
 use crate::kernel::Kernel;

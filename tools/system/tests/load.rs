@@ -636,7 +636,7 @@ fn a_board_s_file_is_checked_too() {
         (
             "backend = \"el2\"",
             "backend = \"x\"",
-            "2:11 the value of `backend` is not \"el2\" or \"hyp\"",
+            "2:11 the value of `backend` is not \"el2\", \"hyp\" or \"deprivileged\"",
         ),
         (
             "gic = \"v3\"",

@@ -134,6 +134,11 @@ hanok_pl1_mmu_on:
     .global hanok_pl1_forget
     .type   hanok_pl1_forget, %function
 hanok_pl1_forget:
+    // With virtualization extensions it is one that invalidates its caches at reset (Cortex-A7, A15, A17), and
+    // software may have run there since.
+    mrc     p15, 0, r0, c0, c1, 1   // ID_PFR1
+    tst     r0, #0xf000             // Virtualization
+    bxne    lr
     mov     r0, #0
     mcr     p15, 2, r0, c0, c0, 0   // CSSELR: data, level 1
     isb

@@ -52,7 +52,7 @@ pub fn zimage(len: usize) -> Vec<u8> {
 pub fn hypervisor(len: usize, size: u64) -> Vec<u8> {
     let mut image = kernel(len, size);
     image[64..72].copy_from_slice(b"HANOKIMG");
-    image[72..144].fill(0);
+    image[72..152].fill(0);
     image
 }
 

@@ -141,7 +141,7 @@ pub(crate) fn devices(report: &mut Report, drafts: &[Draft]) {
     let mut earlier: Vec<(&str, usize)> = Vec::new();
     for (vm, draft) in drafts.iter().enumerate() {
         for device in &draft.devices {
-            let name = device.value.as_str();
+            let name = device.value.name.as_str();
             if let Some((_, other)) = earlier.iter().find(|(other, _)| *other == name) {
                 let other = drafts.get(*other).and_then(|draft| draft.name.as_ref());
                 let other = other.map_or("another", |name| name.value.as_str());
@@ -366,14 +366,6 @@ pub(crate) fn deprivileged(report: &mut Report, board: &Board, draft: &Draft) {
             }
             Boot::Kernel(_) | Boot::Firmware(FirmwareRef::Path(_)) => {}
         }
-    }
-    for device in &draft.devices {
-        let what = format!("device {:?} on board {}", device.value, board.name);
-        let why = "without virtualization extensions a VM can have no device of the board so far";
-        report.refuse(
-            &device.span,
-            Words::new(what, why, "remove it from `devices`"),
-        );
     }
 }
 

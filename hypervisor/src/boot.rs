@@ -145,6 +145,8 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     if let Err(fault) = tree.check(&system) {
         refuse(format_args!("the system does not fit this board: {fault}"));
     }
+    let mut table = layout.table;
+    layout::map_registers(&mut table, &system);
     let Some(lines) = lines_of(system.vms) else {
         refuse(format_args!(
             "the system's devices have too many interrupts"
@@ -209,9 +211,7 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     greet(board, tree);
     tell_sources(board);
     let mut cpus = records::prepare(tree, board, &system, &mut arena);
-    let root = layout.table.root();
-    #[cfg(target_arch = "arm")]
-    let mut table = layout.table;
+    let root = table.root();
     system::place_vcpus(
         board,
         &system,

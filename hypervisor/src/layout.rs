@@ -5,7 +5,7 @@ use hanok_arm_common::frames::Frames;
 use hanok_arm_common::image::{BootArguments, ImageInfo};
 use hanok_arm_common::mmu::{self, OwnMapError, OwnTable};
 use hanok_arm_common::space::IMAGE_BASE;
-use hanok_config::{BoardTree, Gic, MAX_RESERVED};
+use hanok_config::{BoardTree, Gic, MAX_RESERVED, SystemView};
 use hanok_memory::{FrameMap, Kept, MAX_KEPT, Use, reachable};
 use hanok_paging::Stage1Attributes;
 use hanok_types::{Address, CpuId, Hpa, PAGE_SIZE, Span};
@@ -242,6 +242,20 @@ fn map_image(table: &mut OwnTable, image: &Image) -> Result<(), OwnMapError> {
         )?;
     }
     Ok(())
+}
+
+/// Maps the registers of devices that VMs have by exits alone.
+pub fn map_registers(table: &mut OwnTable, system: &SystemView<'_>) {
+    for device in system.vms.iter().flat_map(|vm| &vm.devices) {
+        for range in &device.registers {
+            let at = range.host.get();
+            if device.trapped
+                && let Err(error) = table.map(at, range.host, range.len, Stage1Attributes::DEVICE)
+            {
+                refuse(format_args!("the registers of a VM's device: {error}"));
+            }
+        }
+    }
 }
 
 fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>, early: Hpa) -> Result<(), OwnMapError> {

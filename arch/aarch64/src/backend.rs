@@ -2,10 +2,11 @@
 //! debug and FP registers.
 
 use crate::traps::Features;
-use crate::{HostContext, debug, fp, host_id, read, write};
+use crate::{HostContext, debug, device, fp, host_id, read, write};
 use hanok_arm_common::machine::Kind;
 use hanok_decode::SysReg;
-use hanok_vm::{CpuRegisters, StackPointer};
+use hanok_types::{Hpa, Width};
+use hanok_vm::{CpuRegisters, DeviceRegisters, StackPointer};
 
 /// EL2 of Armv8-A.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +16,14 @@ impl Kind for El2 {
     type Context = HostContext;
     type Features = Features;
     const TIMER_INLINE: bool = false;
+}
+
+impl DeviceRegisters for El2 {
+    fn access_register(&self, at: Hpa, width: Width, value: Option<u64>) -> Option<u64> {
+        // SAFETY: the core asks only for registers of a device that the guest has for itself, aligned, and
+        // `hypervisor/src/layout.rs`, `map_registers`, has mapped these.
+        unsafe { device::access(at, width, value) }
+    }
 }
 
 impl CpuRegisters for El2 {

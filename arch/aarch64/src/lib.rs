@@ -15,6 +15,7 @@ pub mod backend;
 pub mod boot;
 mod context;
 mod debug;
+mod device;
 mod el1;
 mod errors;
 pub mod exits;

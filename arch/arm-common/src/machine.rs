@@ -10,12 +10,12 @@ use core::fmt::Debug;
 use hanok_decode::SysReg;
 use hanok_hal::{Backend, Context, LateError, Taken, Tlb};
 use hanok_trace::{Event, Sink, Source};
-use hanok_types::{CpuId, Deadline, IntId, Ipa, Span};
-use hanok_vm::{CpuRegisters, StackPointer};
+use hanok_types::{CpuId, Deadline, Hpa, IntId, Ipa, Span, Width};
+use hanok_vm::{CpuRegisters, DeviceRegisters, StackPointer};
 
 /// The part of a [`Machine`] that differs between the architectures. Its [`CpuRegisters`] are those of the
 /// calling CPU.
-pub trait Kind: CpuRegisters + Debug + Default + Sync + Sized + 'static {
+pub trait Kind: CpuRegisters + DeviceRegisters + Debug + Default + Sync + Sized + 'static {
     /// A vCPU's registers.
     type Context: Context<Machine<Self>>;
     /// Which of the CPUs' optional features there are.
@@ -204,6 +204,12 @@ impl<K: Kind> Backend for Machine<K> {
 impl<K: Kind> Sink for Machine<K> {
     #[inline(always)]
     fn record(&self, _: Option<Source>, _: Event) {}
+}
+
+impl<K: Kind> DeviceRegisters for Machine<K> {
+    fn access_register(&self, at: Hpa, width: Width, value: Option<u64>) -> Option<u64> {
+        self.registers.access_register(at, width, value)
+    }
 }
 
 impl<K: Kind> CpuRegisters for Machine<K> {

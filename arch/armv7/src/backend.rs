@@ -2,13 +2,13 @@
 //! debug and FP registers.
 
 use crate::traps::Features;
-use crate::{HostContext, fp, host_id, read, write, write_own};
+use crate::{HostContext, device, fp, host_id, read, write, write_own};
 use hanok_arm_common::HostTimer;
 use hanok_arm_common::machine::Kind;
 use hanok_arm_common::privilege::is_deprivileged;
 use hanok_decode::SysReg;
-use hanok_types::Deadline;
-use hanok_vm::{CpuRegisters, StackPointer};
+use hanok_types::{Deadline, Hpa, Width};
+use hanok_vm::{CpuRegisters, DeviceRegisters, StackPointer};
 
 /// A CPU of ARMv7-A, whose Hyp mode the hypervisor runs in, or whose PL1.
 #[derive(Debug, Default)]
@@ -76,6 +76,14 @@ impl Arm32 {
             }
             None => write!("cntp_ctl_el0", 0),
         }
+    }
+}
+
+impl DeviceRegisters for Arm32 {
+    fn access_register(&self, at: Hpa, width: Width, value: Option<u64>) -> Option<u64> {
+        // SAFETY: the core asks only for registers of a device that the guest has for itself, aligned, and
+        // `hypervisor/src/layout.rs`, `map_registers`, has mapped these.
+        unsafe { device::access(at, width, value) }
     }
 }
 

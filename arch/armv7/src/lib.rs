@@ -17,6 +17,7 @@ pub mod backend;
 pub mod boot;
 mod context;
 pub mod deprivileged;
+mod device;
 mod errors;
 pub mod exits;
 mod fast;

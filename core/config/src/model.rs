@@ -133,6 +133,9 @@ pub struct PassThrough {
     pub registers: Vec<Registers, MAX_REGISTERS>,
     /// Its interrupts.
     pub interrupts: Vec<Line, MAX_LINES>,
+    /// Whether each access to its registers is an exit, and the hypervisor carries it out; otherwise the
+    /// VM has the registers mapped.
+    pub trapped: bool,
 }
 
 /// A range of a device's registers, whole pages.

@@ -16,7 +16,7 @@ use hanok_types::{CpuId, Hpa, IntId, Ipa, MAX_CPUS, MAX_VCPUS, MAX_VMS, Span, Vc
 use heapless::{String, Vec};
 
 /// The version of the system tree's binding that this code reads and writes.
-pub(crate) const VERSION: u32 = 5;
+pub(crate) const VERSION: u32 = 6;
 
 /// A system's tree whose form is verified. Its parts are read one by one, into memory that the reader
 /// sizes by counting the parts first. So no reader needs room for the largest system.
@@ -255,6 +255,7 @@ fn parse_device(device: &Reader<'_>) -> Result<PassThrough, TreeError> {
         name,
         registers,
         interrupts: device.lines()?,
+        trapped: device.boolean("trapped")?,
     })
 }
 

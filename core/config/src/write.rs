@@ -106,7 +106,8 @@ impl PassThrough {
         let registers: Vec<u8> = longs.flat_map(u64::to_be_bytes).collect();
         let device = node(format!("device@{number}"))
             .with("label", self.name.as_str())
-            .with("registers", registers);
+            .with("registers", registers)
+            .with("trapped", u32::from(self.trapped));
         if self.interrupts.is_empty() {
             return device;
         }

@@ -91,6 +91,7 @@ fn device(place: u64, host: u64, spi: u32) -> PassThrough {
         name: "device@0".try_into().unwrap(),
         registers: [registers].into_iter().collect(),
         interrupts: [line].into_iter().collect(),
+        trapped: place == 1,
     }
 }
 

@@ -109,9 +109,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 let fault = Fault::without_domain(FaultStatus::External);
                 self.take_data(address, fault, write)
             }
-            Filled::InWindow(mapping) if host.frame(mapping.output).is_ok() => {
-                self.move_window(code, host)
-            }
+            Filled::InWindow(mapping) if host.has(mapping.output) => self.move_window(code, host),
             Filled::InWindow(mapping) | Filled::NoFrame(mapping) => {
                 self.device(mapping.output, write, code, host)
             }
@@ -445,9 +443,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 let fault = Fault::without_domain(FaultStatus::External);
                 self.take_prefetch(address, fault)
             }
-            Filled::InWindow(mapping) if host.frame(mapping.output).is_ok() => {
-                self.move_window(code, host)
-            }
+            Filled::InWindow(mapping) if host.has(mapping.output) => self.move_window(code, host),
             Filled::InWindow(mapping) | Filled::NoFrame(mapping) => Answer::Fetch(mapping.output),
             Filled::Protected(mapping) if self.is_alias(mapping.output, code) => {
                 let fault = Fault::without_domain(FaultStatus::External);

@@ -63,6 +63,15 @@ pub trait Host {
     fn clean(&self, at: Ipa);
     /// The frame behind the page at `at`.
     fn frame(&self, at: Ipa) -> Result<Hpa, AccessError>;
+    /// The page of registers behind the page at `at`, if the VM has the device for itself and has it mapped.
+    fn device(&self, at: Ipa) -> Option<Hpa> {
+        let _ = at;
+        None
+    }
+    /// Whether the VM has memory or mapped registers at `at`, present or not.
+    fn has(&self, at: Ipa) -> bool {
+        !matches!(self.frame(at), Err(AccessError::NoMemory(_))) || self.device(at).is_some()
+    }
     /// The frames behind the megabyte at `at`, if it is all RAM, contiguous and aligned to a megabyte.
     fn section(&self, at: Ipa) -> Option<Hpa>;
     /// The stretch around `at`, if no page of it is ever taken.

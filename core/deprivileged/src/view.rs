@@ -123,7 +123,10 @@ impl<H: Host> HostMemory for View<'_, H> {
         if let Some(alias) = self.alias(at) {
             return Some(alias);
         }
-        let (frame, writable) = self.frame(at)?;
+        let Some((frame, writable)) = self.frame(at) else {
+            let (at, kind) = (self.host.device(at)?, FrameKind::Device);
+            return Some(HostFrame { at, kind });
+        };
         Some(HostFrame {
             at: frame,
             kind: self.kind(at, writable),

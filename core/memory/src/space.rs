@@ -264,6 +264,12 @@ impl<T: TableMemory> AddressSpace<T> {
         }
     }
 
+    /// The board's address of the registers at `at`, if a real device's are mapped there.
+    pub fn device(&self, at: Ipa) -> Option<Hpa> {
+        let region = self.region_of(at)?;
+        (region.kind == RegionKind::Device).then(|| region.home(at))
+    }
+
     /// The board's address of `at`, for the hypervisor to read or write.
     pub fn find(&self, at: Ipa) -> Result<Hpa, AccessError> {
         match (self.page(at), GuestPage::of(at)) {

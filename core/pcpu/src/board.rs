@@ -8,14 +8,16 @@ use hanok_hal::{Backend, LineFull, Mutex, SerialPort};
 use hanok_memory::Owners;
 use hanok_paging::VmidPool;
 use hanok_trace::Sink;
-use hanok_types::{IntId, MAX_CPUS, VmId};
+use hanok_types::{Hpa, IntId, MAX_CPUS, VmId, Width};
 use hanok_vgic::GuestInterface;
-use hanok_vm::{Clock, CpuRegisters, Home, Interrupts, Multiplexer, SerialLines, StackPointer};
+use hanok_vm::{
+    Clock, CpuRegisters, DeviceRegisters, Home, Interrupts, Multiplexer, SerialLines, StackPointer,
+};
 
 /// A backend that provides everything that VMs need.
-pub trait Host: Backend<Lists: GuestInterface> + CpuRegisters + Sink {}
+pub trait Host: Backend<Lists: GuestInterface> + CpuRegisters + DeviceRegisters + Sink {}
 
-impl<B: Backend<Lists: GuestInterface> + CpuRegisters + Sink> Host for B {}
+impl<B: Backend<Lists: GuestInterface> + CpuRegisters + DeviceRegisters + Sink> Host for B {}
 
 /// An interrupt of a device that a VM has for itself.
 #[derive(Clone, Copy, Debug)]
@@ -157,6 +159,12 @@ impl<B: Host> SerialLines for Board<B> {
 
     fn line_state(&self, vm: VmId, room: bool, waiting: bool) {
         self.port_changed(vm, room, waiting);
+    }
+}
+
+impl<B: Host> DeviceRegisters for Board<B> {
+    fn access_register(&self, at: Hpa, width: Width, value: Option<u64>) -> Option<u64> {
+        self.machine.access_register(at, width, value)
     }
 }
 

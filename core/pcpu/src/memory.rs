@@ -31,7 +31,7 @@ pub enum PageFault {
 }
 
 /// The regions of a VM's address space: its RAM, its firmware, a GICv2's virtual CPU interface, its real
-/// devices. `None` if a device's registers exceed the address space, or there are too many regions.
+/// devices that are mapped. `None` if a device's registers exceed the address space, or there are too many regions.
 pub fn regions_of(
     config: &VmConfig,
     ram: Hpa,
@@ -50,7 +50,8 @@ pub fn regions_of(
         let span = Span::new(platform::GIC_V2_CPU, platform::GIC_V2_CPU_SIZE)?;
         add(span, gicv, RegionKind::Device)?;
     }
-    for registers in config.devices.iter().flat_map(|device| &device.registers) {
+    let mapped = config.devices.iter().filter(|device| !device.trapped);
+    for registers in mapped.flat_map(|device| &device.registers) {
         add(registers.guest_span()?, registers.host, RegionKind::Device)?;
     }
     Some(regions)

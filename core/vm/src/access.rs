@@ -1,4 +1,4 @@
-//! Loads and stores that stage 2 did not translate: devices, or nothing.
+//! Loads and stores that stage 2 did not translate: devices of the virtual platform, trapped ones of the board, or nothing.
 
 use crate::{
     Action, Attempt, DataAbort, Destination, Guest, GuestFault, Instruction, Machine, MmioAccess,
@@ -169,6 +169,10 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
             }
             Destination::Slot(slot, offset) => Some(self.device(slot, offset, access)),
             Destination::CpuInterface(offset) => self.cpu_interface(offset, access),
+            Destination::Register(at) => {
+                let value = access.write.then_some(access.value);
+                self.machine.access_register(at, access.width, value)
+            }
             Destination::Memory | Destination::Hole => None,
         }
     }

@@ -5,7 +5,7 @@
 
 use crate::Vm;
 use hanok_devices::Slot;
-use hanok_types::{GicVersion, Ipa, Span, VcpuId, platform};
+use hanok_types::{Address, GicVersion, Hpa, Ipa, Span, VcpuId, platform};
 
 /// The destination of an access of a vCPU.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,9 @@ pub enum Destination<'a> {
     CpuInterface(u64),
     /// A device of the virtual platform, with the offset in its registers.
     Slot(&'a Slot, u64),
+    /// A register of a real device that the VM has for itself, by its address on the board. The VM has the device's
+    /// registers trapped.
+    Register(Hpa),
     /// The VM's memory. If an access to it exits, the page is absent.
     Memory,
     /// Nothing; or the access reaches beyond the end of something.
@@ -38,7 +41,8 @@ impl Vm {
     /// nothing.
     ///
     /// Where a CPU has a virtual CPU interface, a GICv2's CPU interface is nothing here: stage 2 maps it to that.
-    /// Real devices that the VM has for itself are mapped, too.
+    /// Real devices that the VM has for itself are mapped, too, unless the description wants exits. Then an access
+    /// that is not aligned to its size goes to nothing.
     #[inline(always)]
     pub fn destination(&self, ipa: Ipa, bytes: u64) -> Destination<'_> {
         let Some(access) = Span::new(ipa, bytes).filter(|access| !access.is_empty()) else {
@@ -66,10 +70,33 @@ impl Vm {
             return Destination::Redistributor(vcpu, offset);
         }
         if self.config().memory.covers(access) {
-            Destination::Memory
-        } else {
-            Destination::Hole
+            return Destination::Memory;
         }
+        match self.register(access) {
+            Some(at) => Destination::Register(at),
+            None => Destination::Hole,
+        }
+    }
+
+    /// The address on the board of the trapped registers that contain all of `access`.
+    #[cold]
+    #[inline(never)]
+    fn register(&self, access: &Span<Ipa>) -> Option<Hpa> {
+        let (at, len) = (access.start().get(), access.len());
+        // Accesses have 1, 2, 4 or 8 bytes.
+        if at & (len - 1) != 0 {
+            return None;
+        }
+        // Loops take half the code of iterators here.
+        for device in &self.config().devices {
+            for range in &device.registers {
+                let offset = at.wrapping_sub(range.ipa.get());
+                if device.trapped && offset < range.len && len <= range.len - offset {
+                    return range.host.checked_add(offset);
+                }
+            }
+        }
+        None
     }
 
     /// The redistributor that contains all of `access`, and the offset in it; a GICv2 has none.

@@ -1,15 +1,15 @@
 //! A machine and a VM on it, for tests on a PC.
 
 use crate::{
-    Action, Clock, CpuRegisters, Exit, Guest, Home, Interrupts, SerialLines, SharedVcpu,
-    StackPointer, Vcpu, VcpuParts, Vm,
+    Action, Clock, CpuRegisters, DeviceRegisters, Exit, Guest, Home, Interrupts, SerialLines,
+    SharedVcpu, StackPointer, Vcpu, VcpuParts, Vm,
 };
 use core::cell::{Cell, RefCell, RefMut};
 use hanok_config::{VmConfig, platform_slots};
 use hanok_decode::SysReg;
 use hanok_hal::fake::{FakeBackend, FakeListRegisters, FakeLists, FakeSerialPort};
 use hanok_hal::{LineFull, SerialPort};
-use hanok_types::{CpuId, GicVersion, IntId, Ipa, Regs, Span, VcpuId, VmId};
+use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, Regs, Span, VcpuId, VmId, Width};
 use hanok_vgic::CpuPart;
 use std::boxed::Box;
 use std::vec;
@@ -55,6 +55,10 @@ pub struct FakeMachine {
     pub stack_pointers: Cell<[u64; 2]>,
     /// V0 to V31, if the guest has them.
     pub vectors: RefCell<Option<[u128; 32]>>,
+    /// The accesses to registers of real devices, oldest first.
+    pub accesses: RefCell<Vec<(Hpa, Width, Option<u64>)>>,
+    /// What a load from such a register answers; `None`: no device answers.
+    pub register: Cell<Option<u64>>,
 }
 
 /// Borrows the line. A second borrow at the same time panics, as a lock would deadlock.
@@ -84,6 +88,8 @@ impl FakeMachine {
             id_register: Cell::new(u64::MAX),
             stack_pointers: Cell::new([0; 2]),
             vectors: RefCell::new(None),
+            accesses: RefCell::default(),
+            register: Cell::new(Some(0)),
         }
     }
 
@@ -136,6 +142,13 @@ impl SerialLines for FakeMachine {
 
     fn input_waits(&self, _vm: VmId) -> bool {
         self.input_waits.get()
+    }
+}
+
+impl DeviceRegisters for FakeMachine {
+    fn access_register(&self, at: Hpa, width: Width, value: Option<u64>) -> Option<u64> {
+        self.accesses.borrow_mut().push((at, width, value));
+        self.register.get()
     }
 }
 
@@ -250,9 +263,15 @@ impl Fixture {
 
     /// As [`Self::new`], on CPUs whose virtual CPU interface has this version.
     pub fn with_gic(vcpus: u8, version: GicVersion) -> Self {
+        Self::of(config(vcpus), version)
+    }
+
+    /// As [`Self::with_gic`], with this description.
+    pub fn of(config: VmConfig, version: GicVersion) -> Self {
+        let vcpus = config.cpus.len() as u8;
         let this = Self {
             machine: FakeMachine::new(),
-            vm: vm(VmId::new(0), config(vcpus), version, &|_| 0),
+            vm: vm(VmId::new(0), config, version, &|_| 0),
             vcpus: (0..vcpus).map(|n| Vcpu::new(VcpuId::new(n))).collect(),
             regs: vec![
                 Regs {
@@ -315,6 +334,13 @@ impl Fixture {
             .filter(pending)
             .map(|lr| *lr as u32)
             .collect()
+    }
+}
+
+/// Each register reads as its address.
+impl<L: FakeLists> DeviceRegisters for FakeBackend<L> {
+    fn access_register(&self, at: Hpa, _width: Width, _value: Option<u64>) -> Option<u64> {
+        Some(at.get())
     }
 }
 

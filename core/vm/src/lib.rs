@@ -67,7 +67,9 @@ pub use hanok_trace::{Cause, Counters};
 pub use id_registers::id_register;
 pub use interrupts::{Relay, TimerInterrupt};
 pub use lifecycle::{Ending, Lifecycle, Transition, Wish};
-pub use machine::{Clock, CpuRegisters, Home, Interrupts, Machine, SerialLines, StackPointer};
+pub use machine::{
+    Clock, CpuRegisters, DeviceRegisters, Home, Interrupts, Machine, SerialLines, StackPointer,
+};
 #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
 pub use partial::Partial;
 pub use power::{Power, StartRefused};

@@ -2,7 +2,7 @@
 
 use hanok_decode::SysReg;
 use hanok_hal::SerialPort;
-use hanok_types::{CpuId, IntId, VmId};
+use hanok_types::{CpuId, Hpa, IntId, VmId, Width};
 
 /// One of a vCPU's stack pointers, which are not among its general registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,15 @@ pub trait CpuRegisters {
     fn set_vector(&self, index: u8, value: u128);
 }
 
-/// The machine as one pCPU sees it.
-pub trait Machine: Clock + Interrupts + SerialLines + CpuRegisters {}
+/// Registers of real devices that a guest reaches only by exits.
+pub trait DeviceRegisters {
+    /// Stores the low bytes of `value` to the register at `at`, which is a multiple of the width, or loads from
+    /// there if there is no value. The answer is what was loaded, or zero; `None` if the device does not
+    /// answer.
+    fn access_register(&self, at: Hpa, width: Width, value: Option<u64>) -> Option<u64>;
+}
 
-impl<M: Clock + Interrupts + SerialLines + CpuRegisters> Machine for M {}
+/// The machine as one pCPU sees it.
+pub trait Machine: Clock + Interrupts + SerialLines + CpuRegisters + DeviceRegisters {}
+
+impl<M: Clock + Interrupts + SerialLines + CpuRegisters + DeviceRegisters> Machine for M {}

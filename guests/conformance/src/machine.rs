@@ -22,6 +22,8 @@ pub struct Machine {
     pub tree: Area,
     /// Whether the board has a clock, by which the VM's begins (without `conformance.clock=no`).
     pub has_clock: bool,
+    /// Whether each access to the VM's device of the board is an exit (`conformance.access=trap`).
+    pub traps_own_device: bool,
     /// Random bytes of the tree: `rng-seed` and `kaslr-seed`.
     pub seeds: [&'static [u8]; 2],
 }
@@ -38,6 +40,7 @@ impl Machine {
             devices: devices(arguments),
             tree: arguments.tree,
             has_clock: arguments.value("conformance.clock=") != Some("no"),
+            traps_own_device: arguments.value("conformance.access=") == Some("trap"),
             seeds: arguments.seeds,
         }
     }

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use hanok_system::{Architecture, Description, DtbRef, Flavour};
 use serde::Deserialize;
 
-use crate::machine::{self, Boot};
+use crate::machine::{self, Boot, SerialPlace};
 use crate::system;
 use hanok_artifacts::cache;
 use hanok_artifacts::kernel::KernelSpec;
@@ -56,6 +56,8 @@ pub struct Start {
     pub icount: bool,
     /// Whether the line is as on a real board: not framed.
     pub plain: bool,
+    /// Where the board's second serial port leads, if a VM has it.
+    pub serial: SerialPlace,
 }
 
 /// The files that a board needs besides its image.
@@ -142,6 +144,7 @@ impl Tools {
             words: machine::words(&start.append, !start.plain),
             tree: self.tree.as_deref(),
             u_boot: self.u_boot.as_deref().map(|u_boot| (u_boot, at)),
+            serial: system.second_serial().map(|_| &start.serial),
         };
         machine::board(&mut command, &system.qemu_args(), &boot);
         if start.icount {
@@ -259,6 +262,9 @@ impl Tools {
         let mut command = self.command(system);
         command.args(system.qemu_args());
         command.args(["-nodefaults", "-display", "none"]);
+        if system.second_serial().is_some() {
+            command.args(["-serial", "null", "-serial", "null"]);
+        }
         if let Some(tree) = &self.tree {
             command.arg("-dtb").arg(tree);
         }

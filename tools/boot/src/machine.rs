@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, bail};
@@ -32,8 +32,7 @@ pub struct Native<'a> {
     pub cmdline: &'a str,
 }
 
-/// Adds what every run has: no window, no network, no second serial port, and a reset that ends
-/// QEMU.
+/// Adds what every run has: no window, no network, and a reset that ends QEMU.
 fn common(command: &mut Command) {
     command.args(["-nographic", "-nodefaults", "-nic", "none", "-no-reboot"]);
     // The guest's Ctrl-C is a byte like any other. The monitor stays closed, so that nothing on the
@@ -45,6 +44,53 @@ fn common(command: &mut Command) {
         "chardev:line",
     ]);
     command.args(["-monitor", "none"]);
+}
+
+/// Where the board's second serial port leads, if a VM has it for itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SerialPlace {
+    /// Nowhere.
+    #[default]
+    Nowhere,
+    /// To a file, which gets what the VM sends.
+    File(PathBuf),
+    /// To a UNIX socket, at which one program at a time sends and receives.
+    Socket(PathBuf),
+}
+
+impl SerialPlace {
+    /// The place that is named by `file:PATH` or `socket:PATH`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("file", path)) if !path.is_empty() => Ok(Self::File(path.into())),
+            Some(("socket", path)) if !path.is_empty() => Ok(Self::Socket(path.into())),
+            _ => Err("it is neither file:PATH nor socket:PATH".to_owned()),
+        }
+    }
+
+    /// The file or socket that it makes.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Nowhere => None,
+            Self::File(path) | Self::Socket(path) => Some(path),
+        }
+    }
+
+    /// Adds the second serial port, behind the first one.
+    fn add_to(&self, command: &mut Command) {
+        let device = match self {
+            Self::Nowhere => {
+                command.args(["-serial", "null"]);
+                return;
+            }
+            Self::File(path) => format!("file,id=second,path={}", escaped(path)),
+            // It does not wait for who reads: what is sent until somebody comes is lost.
+            Self::Socket(path) => {
+                format!("socket,id=second,server=on,wait=off,path={}", escaped(path))
+            }
+        };
+        command.args(["-chardev", &device, "-serial", "chardev:second"]);
+    }
 }
 
 /// The hypervisor's command line: to frame the line, as on this PC, and `append`.
@@ -91,12 +137,17 @@ pub struct Boot<'a> {
     pub tree: Option<&'a Path>,
     /// U-Boot, if it and not QEMU is to start the image, and the image's address.
     pub u_boot: Option<(&'a Path, u64)>,
+    /// The second serial port, if a VM has it.
+    pub serial: Option<&'a SerialPlace>,
 }
 
 /// Adds the arguments that boot a system on the board that `board` describes.
 pub fn board(command: &mut Command, board: &[String], boot: &Boot) {
     command.args(board);
     common(command);
+    if let Some(serial) = boot.serial {
+        serial.add_to(command);
+    }
     if let Some(tree) = boot.tree {
         command.arg("-dtb").arg(tree);
     }
@@ -291,6 +342,7 @@ mod tests {
             words: words("x=1", true),
             tree: Some(Path::new("t.dtb")),
             u_boot: None,
+            serial: None,
         };
         let line = args(&boot);
         assert!(line.starts_with("qemu -M virt "), "{line}");
@@ -300,6 +352,41 @@ mod tests {
         let line = args(&boot);
         let end = "-bios u-boot.bin -device loader,file=a,,b,addr=0x400000,force-raw=on";
         assert!(line.ends_with(end), "{line}");
+    }
+
+    #[test]
+    fn a_second_serial_port_follows_the_first() {
+        let args_with = |serial: &SerialPlace| {
+            args(&Boot {
+                image: Path::new("i"),
+                words: String::new(),
+                tree: None,
+                u_boot: None,
+                serial: Some(serial),
+            })
+        };
+        for (place, words) in [
+            (
+                "file:a,b",
+                "-chardev file,id=second,path=a,,b -serial chardev:second",
+            ),
+            (
+                "socket:/tmp/s",
+                "-chardev socket,id=second,server=on,wait=off,path=/tmp/s -serial chardev:second",
+            ),
+        ] {
+            let line = args_with(&SerialPlace::parse(place).unwrap());
+            let both = format!("-serial chardev:line -monitor none {words} ");
+            assert!(line.contains(&both), "{line}");
+        }
+        let line = args_with(&SerialPlace::Nowhere);
+        assert!(
+            line.contains("chardev:line -monitor none -serial null "),
+            "{line}"
+        );
+        for wrong in ["", "pty", "file:", "socket", "tcp:1"] {
+            assert!(SerialPlace::parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     /// Each literal is where its load reads: at the distance that the load says, plus 8 in A32.

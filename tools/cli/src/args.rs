@@ -11,6 +11,7 @@ use hanok_scenarios::TestArgs;
 use crate::commands::sched::simulate::args::{self as simulate, SimulateArgs};
 use hanok_base::values;
 use hanok_boot::board::Loader;
+use hanok_boot::machine::SerialPlace;
 
 /// Builds, checks, runs and tests systems of virtual machines on Hanok, a small real-time
 /// hypervisor for ARM.
@@ -293,6 +294,10 @@ pub struct RunArgs {
     /// Write the hypervisor's messages to a file.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+    /// Where the board's second serial port leads, if a VM has it: file:PATH, or socket:PATH for a UNIX
+    /// socket, at which another program sends and receives.
+    #[arg(long, value_name = "PLACE", value_parser = SerialPlace::parse, conflicts_with = "native")]
+    pub serial: Option<SerialPlace>,
     /// End with success once this text comes on a console or in the messages.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = values::awaited)]
     pub until: Option<String>,

@@ -398,5 +398,6 @@ fn device(number: u8) -> PassThrough {
         name: "device@1000".try_into().expect("a short name"),
         registers: [registers].into_iter().collect(),
         interrupts: [line].into_iter().collect(),
+        trapped: number == 1,
     }
 }

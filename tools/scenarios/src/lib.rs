@@ -26,6 +26,7 @@ mod profile;
 mod rules;
 mod runner;
 pub mod scenario;
+mod serial;
 mod step;
 mod times;
 mod unlike;

@@ -11,10 +11,11 @@ use hanok_system::Description;
 use super::damage;
 use super::matrix::Case;
 use super::scenario::{FileSpec, MoreSpec};
+use super::serial::Line;
 use hanok_artifacts::Store;
 use hanok_artifacts::cargo::Variant;
 use hanok_artifacts::initramfs;
-use hanok_base::exit::{Blame, Code, Outcome};
+use hanok_base::exit::{Blame, Code, Outcome, failure};
 use hanok_base::{process, repo};
 use hanok_boot::board::{self, Ready, Start};
 use hanok_boot::machine::{self, Placed};
@@ -29,6 +30,8 @@ pub struct Prepared<'a> {
     pub ready: Ready,
     /// Where what it wrote is kept.
     pub dir: PathBuf,
+    /// The other end of the board's second serial port, if somebody is there.
+    pub serial: Option<Line>,
 }
 
 /// Builds a case's image and command.
@@ -48,6 +51,8 @@ pub fn prepare<'a>(root: &Path, store: &Store, case: &'a Case) -> Outcome<Prepar
     let description = system::load(root, &root.join(&case.system), &case.overrides)?;
     let names = board::names(&description);
     let more = more_files(root, store, case, &names, &dir).blame(Code::Setup)?;
+    let serial = (!case.scenario.serial.is_empty()).then(Line::new);
+    let serial = serial.transpose().blame(Code::Setup)?;
     let mut ready = if case.scenario.native {
         native::native_board(
             root,
@@ -60,13 +65,23 @@ pub fn prepare<'a>(root: &Path, store: &Store, case: &'a Case) -> Outcome<Prepar
             case.scenario.binary.as_deref(),
         )?
     } else {
-        virtual_board(root, store, case, &description, &more, &dir)?
+        let start = Start {
+            serial: serial.as_ref().map(Line::place).unwrap_or_default(),
+            ..start(case)
+        };
+        let place = (dir.as_path(), &start);
+        virtual_board(root, store, case, &description, &more, place)?
     };
     if case.scenario.icount && case.scenario.native {
         machine::by_instructions(&mut ready.command);
     }
     machine::extras(&mut ready.command, &case.scenario.qemu_args, None);
-    Ok(Prepared { case, ready, dir })
+    Ok(Prepared {
+        case,
+        ready,
+        dir,
+        serial,
+    })
 }
 
 /// What the scenario adds to the initramfs of each VM, by the VM's index in the description.
@@ -112,10 +127,13 @@ fn virtual_board(
     case: &Case,
     description: &Description,
     more: &[(usize, More)],
-    dir: &Path,
+    (dir, start): (&Path, &Start),
 ) -> Outcome<Ready> {
     let scenario = &case.scenario;
-    let start = start(case);
+    if !scenario.serial.is_empty() && description.second_serial().is_none() {
+        let what = "`serial`, and no VM has the board's second serial port";
+        return Err(failure(Code::Usage, what));
+    }
     let tools = start.tools(store, description)?;
     let artifacts = description.artifacts();
     let mut resolved = system::resolve(root, store, &artifacts)?;
@@ -142,7 +160,7 @@ fn virtual_board(
     damage::damage_image(&mut bytes, &scenario.image_damage, case.seed).blame(Code::Usage)?;
     let image = dir.join("image");
     repo::write_whole(&image, &bytes).blame(Code::Refused)?;
-    let ready = tools.ready(description, &image, &start);
+    let ready = tools.ready(description, &image, start);
     let Some(tree_damage) = &scenario.board_tree_damage else {
         return Ok(ready);
     };
@@ -171,6 +189,7 @@ pub fn start(case: &Case) -> Start {
         loader: case.scenario.boot,
         icount: case.scenario.icount,
         plain: !case.scenario.framed,
+        ..Start::default()
     }
 }
 

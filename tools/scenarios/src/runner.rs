@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::matrix::Case;
 use super::prepare::{Prepared, prepare, start};
 use super::scenario::Ending;
+use super::serial::Attended;
 use super::unlike::Told;
 use crate::step::Tally;
 use anyhow::Result;
@@ -117,7 +118,12 @@ impl<'a> Runner<'a> {
 /// One boot. `told` has the texts of earlier boots that must not come again; `cpu` grows by the time that the
 /// board had a CPU.
 fn boot(prepared: Prepared, told: &mut Told, cpu: &mut Duration) -> Result<()> {
-    let Prepared { case, ready, dir } = prepared;
+    let Prepared {
+        case,
+        ready,
+        dir,
+        serial,
+    } = prepared;
     fs::write(dir.join("command"), machine::typed(&ready.command) + "\n")?;
     let vms = ready.vms.clone();
     let file = |name: &str| Sink::create(&dir.join(name));
@@ -136,9 +142,18 @@ fn boot(prepared: Prepared, told: &mut Told, cpu: &mut Duration) -> Result<()> {
         before_end: None,
         vms,
     };
+    let attended = match serial {
+        Some(line) => {
+            let said = fs::File::create(dir.join("serial.console"))?;
+            Some(line.attend(case.scenario.serial.clone(), said))
+        }
+        None => None,
+    };
     let report = run::run(request).map_err(|failure| failure.error)?;
     *cpu += report.cpu;
+    let done = attended.map_or(Ok(()), Attended::ended);
     judge(case, &report)?;
+    done?;
     check_texts(case, &dir, told)?;
     // These files are large, and are not needed for a passing scenario.
     let _ = fs::remove_file(dir.join("image"));
@@ -272,6 +287,7 @@ mod tests {
             case: &case,
             ready,
             dir: dir.path().to_owned(),
+            serial: None,
         };
         boot(prepared, &mut Told::default(), &mut Duration::default())
     }

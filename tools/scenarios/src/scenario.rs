@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::damage::{Damage, Part};
 use super::numbers::Numbers;
+use super::serial::SerialStep;
 use super::unlike::Unlike;
 use hanok_artifacts::qemu;
 use hanok_base::ui::counted;
@@ -92,6 +93,9 @@ pub struct Scenario {
     /// What to await and to type, in order.
     #[serde(default)]
     pub steps: Vec<StepSpec>,
+    /// What is awaited and typed at the other end of the board's second serial port, in order.
+    #[serde(default)]
+    pub serial: Vec<SerialStep>,
     /// How it must end: one of these.
     #[serde(default = "off")]
     pub end: OneOrMore<Ending>,
@@ -324,6 +328,9 @@ impl Scenario {
                 bail!("`binary` is one of {}", known.join(", "))
             }
             _ => {}
+        }
+        if !self.serial.is_empty() && (self.native || self.board_tree_damage.is_some()) {
+            bail!("`serial` is for boards that boot the hypervisor as it is");
         }
         if self.boots == 0 {
             bail!("`boots` is one or more");

@@ -102,10 +102,4 @@ pub(crate) fn deprivileged(report: &mut Report, board: &Board, backend: Backend,
             Boot::Kernel(_) | Boot::Firmware(FirmwareRef::Path(_)) => {}
         }
     }
-    for device in &draft.devices {
-        let what = format!("device {:?}", device.value);
-        let why = "without virtualization extensions a VM can have no device of the board so far";
-        let remedy = "remove it from `devices`";
-        report.refuse(&device.span, words(board, backend, [&what, why, remedy]));
-    }
 }

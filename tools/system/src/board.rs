@@ -59,6 +59,9 @@ pub struct Qemu {
     pub dtb: Option<DtbRef>,
     /// Whether that tree gets as many CPUs as the board has cores, whatever its own number is.
     pub dtb_cpus: bool,
+    /// The names of the board's second serial port in its tree: a node's name, path or alias. QEMU connects it
+    /// to something where a VM has it; a board whose tree QEMU makes has it only then.
+    pub second_serial: Vec<String>,
     /// Whether the hypervisor can switch the board off. Otherwise QEMU runs until it is ended.
     pub poweroff: bool,
 }
@@ -334,6 +337,9 @@ fn qemu(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Qemu> {
     let dtb = reader.get(report, "dtb", tree, table::word);
     let dtb = dtb.and_then(|dtb| dtb.judged(report, |text| DtbRef::parse(&text, &folder)));
     let cpus = reader.get(report, "dtb-cpus", "true or false", table::truth);
+    let serial = reader.get(report, "second-serial", "a list of names", |value| {
+        table::list(value, table::word)
+    });
     let poweroff = reader.get(report, "poweroff", "true or false", table::truth);
     Some(Qemu {
         binary: binary?.value,
@@ -341,6 +347,7 @@ fn qemu(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Qemu> {
         args: args.map(|at| at.value).unwrap_or_default(),
         dtb: dtb.map(|at| at.value),
         dtb_cpus: cpus.is_some_and(|at| at.value),
+        second_serial: serial.map(|at| at.value).unwrap_or_default(),
         poweroff: poweroff.is_none_or(|at| at.value),
     })
 }

@@ -51,6 +51,15 @@ impl Description {
         self.vms.iter().any(|vm| !vm.devices.is_empty())
     }
 
+    /// The VM that has the board's second serial port for itself, and the port's name there.
+    pub fn second_serial(&self) -> Option<(&Vm, &str)> {
+        let names = &self.board.qemu.second_serial;
+        let devices = self.vms.iter();
+        let mut devices = devices.flat_map(|vm| vm.devices.iter().map(move |device| (vm, device)));
+        let found = devices.find(|(_, device)| names.contains(&device.name));
+        found.map(|(vm, device)| (vm, device.name.as_str()))
+    }
+
     /// Whether the board's own tree is to be checked: it is needed, or a person chose it, so that
     /// its content is not known yet.
     pub fn looks_at_board_tree(&self) -> bool {

@@ -114,16 +114,20 @@ impl<'d> Search<'d> {
     fn vm(&mut self, vm: &'d Vm) -> VmDevices {
         let mut host = Vec::new();
         let marks = vm.marks.devices.iter().copied();
-        for (name, mark) in vm.devices.iter().zip(marks) {
-            match self.device(vm, name) {
+        for (device, mark) in vm.devices.iter().zip(marks) {
+            match self.device(vm, &device.name) {
                 Ok(device) => host.push(device),
                 Err(words) => self.refuse(mark, words),
             }
         }
-        let Some(given) = assign(&host) else {
+        let Some(mut given) = assign(&host) else {
             self.do_not_fit(vm, &host);
             return VmDevices::default();
         };
+        // Where one was refused, nothing comes of the others.
+        for (given, device) in given.iter_mut().zip(&vm.devices) {
+            given.trapped = device.trapped;
+        }
         VmDevices { host, given }
     }
 

@@ -5,7 +5,7 @@ use crate::diagnostic::{Report, Words};
 use crate::schedule::draft::Placed;
 use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef, Modules};
 use crate::table::{self, At, Reader};
-use crate::vm::{Marks, Vm};
+use crate::vm::{DeviceRef, Marks, Vm};
 use hanok_config::{VmConfig, platform_slots};
 use hanok_types::{CpuId, MAX_VCPUS, Span, platform};
 use std::ops::Range;
@@ -24,7 +24,7 @@ pub(crate) struct Draft {
     pub(crate) memory: Option<At<u64>>,
     pub(crate) vcpus: Option<At<u64>>,
     pub(crate) cpus: Option<At<Vec<u64>>>,
-    pub(crate) devices: Vec<At<String>>,
+    pub(crate) devices: Vec<At<DeviceRef>>,
     pub(crate) schedule: Option<Placed>,
     /// The place of its `[vm.schedule]`.
     pub(crate) schedule_span: Option<Range<usize>>,
@@ -40,6 +40,8 @@ const A_KERNEL: &str = "\"debian:6.1\", \"debian:6.12\", either with \"-rt\", \"
 const A_FIRMWARE: &str = "\"u-boot:qemu_arm64\", \"u-boot:qemu_arm\" or a path";
 const SOME_MODULES: &str = "\"default\", \"all\" or a list of modules";
 const SOME_DEVICES: &str = "a list of devices in the board's tree, such as [\"pl061@9030000\"]";
+const A_DEVICE: &str = "a device in the board's tree, such as \"pl061@9030000\"";
+const AN_ACCESS: &str = "\"map\" or \"trap\"";
 const A_TRUTH: &str = "true or false";
 
 impl Draft {
@@ -61,9 +63,23 @@ impl Draft {
         let cpus = reader.get(report, "cpus", "a list of core numbers", |value| {
             table::list(value, table::number)
         });
-        let devices = reader.get(report, "devices", SOME_DEVICES, |value| {
-            table::places(value, table::word)
-        });
+        let mapped = |name| DeviceRef {
+            name,
+            trapped: false,
+        };
+        let devices =
+            reader.words_or_tables(report, "devices", SOME_DEVICES, mapped, |reader, report| {
+                let name = reader.require(report, "name", A_DEVICE, table::word);
+                let trapped = reader.get(report, "access", AN_ACCESS, |value| {
+                    match table::word(value)?.as_str() {
+                        "map" => Some(false),
+                        "trap" => Some(true),
+                        _ => None,
+                    }
+                });
+                let (name, trapped) = (name?.value, trapped.is_some_and(|at| at.value));
+                Some(DeviceRef { name, trapped })
+            });
         let trusted = reader.get(report, "trusted", A_TRUTH, table::truth);
         let autostart = reader.get(report, "autostart", A_TRUTH, table::truth);
         let mut schedule_span = None;
@@ -81,7 +97,7 @@ impl Draft {
             memory,
             vcpus,
             cpus,
-            devices: devices.map(|at| at.value).unwrap_or_default(),
+            devices,
             schedule,
             schedule_span,
             rewrite,

@@ -54,5 +54,5 @@ pub use schedule::Schedule;
 pub use source::{Boot, DtbRef, FirmwareRef, Flavour, InitramfsRef, KernelRef, Modules};
 pub use time::parse_nanos as nanos;
 pub use tree_cores::with_cores;
-pub use vm::{Artifacts, Files, Key, Vm};
+pub use vm::{Artifacts, DeviceRef, Files, Key, Vm};
 pub use zimage::KernelSizes;

@@ -141,7 +141,7 @@ pub(crate) fn devices(report: &mut Report, drafts: &[Draft]) {
     let mut earlier: Vec<(&str, usize)> = Vec::new();
     for (vm, draft) in drafts.iter().enumerate() {
         for device in &draft.devices {
-            let name = device.value.as_str();
+            let name = device.value.name.as_str();
             if let Some((_, other)) = earlier.iter().find(|(other, _)| *other == name) {
                 let other = drafts.get(*other).and_then(|draft| draft.name.as_ref());
                 let other = other.map_or("another", |name| name.value.as_str());

@@ -152,6 +152,41 @@ impl<'t, 'i> Reader<'t, 'i> {
         }
     }
 
+    /// Reads each item of the list `key`, which is `expected`: a word as it is, a table by `body`.
+    pub(crate) fn words_or_tables<T>(
+        &mut self,
+        report: &mut Report,
+        key: &'static str,
+        expected: &str,
+        word: impl Fn(String) -> T,
+        mut body: impl FnMut(&mut Reader<'_, '_>, &mut Report) -> Option<T>,
+    ) -> Vec<At<T>> {
+        let items = self.get(report, key, expected, |value| {
+            let DeValue::Array(items) = value else {
+                return None;
+            };
+            let known = |item: &&toml::Spanned<DeValue<'_>>| {
+                matches!(item.get_ref(), DeValue::Table(_)) || self::word(item.get_ref()).is_some()
+            };
+            items.iter().all(|item| known(&item)).then_some(items)
+        });
+        let items = items.into_iter().flat_map(|at| at.value);
+        let read = |item: &'t toml::Spanned<DeValue<'i>>| {
+            let value = match item.get_ref() {
+                DeValue::Table(table) => {
+                    let mut reader = Reader::new(table, item.span(), key);
+                    let value = body(&mut reader, report);
+                    reader.finish(report);
+                    value
+                }
+                other => self::word(other).map(&word),
+            };
+            let span = item.span();
+            value.map(|value| At { value, span })
+        };
+        items.filter_map(read).collect()
+    }
+
     /// Reads each table of the array `key` by `body`; `None` where it is something else.
     pub(crate) fn tables<T>(
         &mut self,
@@ -261,23 +296,6 @@ pub(crate) fn list<T>(
         DeValue::Array(array) => array.iter().map(|value| item(value.get_ref())).collect(),
         _ => None,
     }
-}
-
-/// As [`list`], each item with its place.
-pub(crate) fn places<T>(
-    value: &DeValue<'_>,
-    item: impl Fn(&DeValue<'_>) -> Option<T>,
-) -> Option<Vec<At<T>>> {
-    let DeValue::Array(array) = value else {
-        return None;
-    };
-    let at = |value: &toml::Spanned<DeValue<'_>>| {
-        Some(At {
-            value: item(value.get_ref())?,
-            span: value.span(),
-        })
-    };
-    array.iter().map(at).collect()
 }
 
 /// The expected form of a size, for messages.

@@ -50,13 +50,22 @@ pub struct Vm {
     pub initramfs: Option<InitramfsRef>,
     /// The kernel's command line.
     pub cmdline: String,
-    /// The devices of the board that it has for itself, each by its node's name, path or alias in
-    /// the board's tree.
-    pub devices: Vec<String>,
+    /// The devices of the board that it has for itself.
+    pub devices: Vec<DeviceRef>,
     /// Whether its kernel may be rewritten beforehand where the board's CPUs have no virtualization
     /// hardware.
     pub rewrite: bool,
     pub(crate) marks: Marks,
+}
+
+/// A device of the board that a VM has for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceRef {
+    /// Its node's name, path or alias in the board's tree.
+    pub name: String,
+    /// Whether each access to its registers is an exit, and the hypervisor carries it out; otherwise the VM
+    /// has them mapped.
+    pub trapped: bool,
 }
 
 impl Vm {

@@ -135,7 +135,8 @@ fn the_board_s_file_and_its_tree_must_agree() {
 
 #[test]
 fn the_image_says_what_the_vm_is_given() {
-    let description = system("[]", "[\"pl061@9030000\"]");
+    let trapped = "[{ name = \"pl061@9030000\", access = \"trap\" }]";
+    let description = system("[]", trapped);
     let files = || Files {
         boot: kernel(4096, 8192).into(),
         initramfs: None,
@@ -160,6 +161,7 @@ fn the_image_says_what_the_vm_is_given() {
     assert_eq!(device.name, "pl061@9030000");
     assert_eq!(device.registers[0].host, Hpa::new(0x0903_0000));
     assert_eq!(device.interrupts[0].board, IntId::spi(7));
+    assert!(device.trapped);
     // And the guest finds it: its tree holds the bus and the device.
     let tree = system.vms[1].blobs.last().unwrap();
     let tree = &payload[tree.offset as usize..][..tree.len as usize];

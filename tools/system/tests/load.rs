@@ -492,7 +492,37 @@ fn devices_are_named_once_and_are_few() {
     assert!(description.needs_board_tree());
     let vm = &description.vms[0];
     assert!(vm.config.trusted && !vm.config.autostart);
-    assert_eq!(vm.devices, ["a"]);
+    assert_eq!(
+        (vm.devices[0].name.as_str(), vm.devices[0].trapped),
+        ("a", false)
+    );
+    let list = "devices = [{ name = \"a\", access = \"trap\" }, { name = \"b\", access = \"map\" }, \"c\"]";
+    let description = load(&format!("{SOUND}{list}\n")).unwrap();
+    let devices = description.vms[0].devices.iter();
+    let devices: Vec<_> = devices
+        .map(|device| (device.name.as_str(), device.trapped))
+        .collect();
+    assert_eq!(devices, [("a", true), ("b", false), ("c", false)]);
+    for (item, what) in [
+        (
+            "{ name = \"a\", access = \"share\" }",
+            "the value of `access` is not \"map\" or \"trap\"",
+        ),
+        ("{ access = \"trap\" }", "`name` is missing in devices"),
+        (
+            "{ name = \"a\", acess = \"trap\" }",
+            "unknown key `acess` in devices",
+        ),
+        (
+            "7",
+            "the value of `devices` is not a list of devices in the board's tree, such as \
+             [\"pl061@9030000\"]",
+        ),
+    ] {
+        let found = load(&format!("{SOUND}devices = [{item}]\n")).unwrap_err();
+        let found: Vec<_> = found.iter().map(|found| found.what.as_str()).collect();
+        assert_eq!(found, [what]);
+    }
     let wrong = format!("{SOUND}trusted = 1\ndevices = \"a\"\n");
     assert_eq!(refusals(&wrong).len(), 2);
 }

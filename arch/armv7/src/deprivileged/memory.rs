@@ -100,6 +100,19 @@ impl hanok_deprivileged::Host for GuestHost {
         self.find(at)
     }
 
+    /// Kept out of line, as each of its callers would have a copy.
+    #[cold]
+    #[inline(never)]
+    fn device(&self, at: Ipa) -> Option<Hpa> {
+        self.unit.memory.lock().device(at)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn has(&self, at: Ipa) -> bool {
+        self.unit.memory.lock().region_of(at).is_some()
+    }
+
     fn section(&self, at: Ipa) -> Option<Hpa> {
         let span = Span::new(at, SECTION)?;
         let space = self.unit.memory.lock();

@@ -342,6 +342,7 @@ pub fn assign(devices: &[HostDevice]) -> Option<heapless::Vec<PassThrough, MAX_D
             name,
             registers,
             interrupts,
+            trapped: false,
         };
         given.push(device).ok()?;
     }

@@ -85,12 +85,15 @@ pub struct FixedClock {
     pub frequency: u32,
 }
 
-/// The node's clocks among `nodes`, if all of them are fixed; otherwise none.
+/// The node's clocks among `nodes`, if all of them are fixed ([`fixed`]); otherwise none.
 pub(super) fn clocks(nodes: &[At<'_>], at: &At<'_>) -> Vec<FixedClock> {
     let mut cells = Cells(tree::value(at.node(), "clocks").unwrap_or_default());
+    let mut names = tree::strings(at.node(), "clock-names");
     let mut clocks = Vec::new();
     while !cells.is_empty() {
-        let Some(clock) = cells.one().and_then(|handle| fixed(nodes, handle)) else {
+        let is_bus = names.next() == Some("apb_pclk");
+        let clock = cells.one().and_then(|handle| fixed(nodes, handle, is_bus));
+        let Some(clock) = clock else {
             return Vec::new();
         };
         clocks.push(clock);
@@ -98,9 +101,17 @@ pub(super) fn clocks(nodes: &[At<'_>], at: &At<'_>) -> Vec<FixedClock> {
     clocks
 }
 
-fn fixed(nodes: &[At<'_>], handle: u32) -> Option<FixedClock> {
+/// The clock with this handle, if its rate is fixed. That of a Versatile Express's oscillator is, if it has no
+/// room; and where it clocks a bus, whose drivers turn it on and do not ask for its rate, any rate will do that
+/// it can have.
+fn fixed(nodes: &[At<'_>], handle: u32, is_bus: bool) -> Option<FixedClock> {
     let has_handle = |at: &&At<'_>| tree::cell(at.node(), "phandle") == Some(handle);
     let node = nodes.iter().find(has_handle)?.node();
+    if tree::compatible(node, "arm,vexpress-osc") {
+        let mut range = Cells(tree::value(node, "freq-range")?);
+        let (frequency, most) = (range.one()?, range.one()?);
+        return (is_bus || frequency == most).then_some(FixedClock { frequency });
+    }
     if !tree::compatible(node, "fixed-clock") {
         return None;
     }

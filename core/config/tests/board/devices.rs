@@ -118,6 +118,13 @@ fn soc(devices: impl IntoIterator<Item = DeviceTreeNode>) -> Vec<u8> {
         .with("#clock-cells", 0u32)
         .with("clock-frequency", 27_000_000u32)
         .with("phandle", 5u32);
+    let oscillator = |name, phandle: u32, least: u32, most: u32| {
+        node(name)
+            .with("compatible", "arm,vexpress-osc")
+            .with("#clock-cells", 0u32)
+            .with("freq-range", [least, most])
+            .with("phandle", phandle)
+    };
     let cprman = node("cprman")
         .with("#clock-cells", 1u32)
         .with("phandle", 7u32);
@@ -130,6 +137,8 @@ fn soc(devices: impl IntoIterator<Item = DeviceTreeNode>) -> Vec<u8> {
         .and(memory)
         .and(clock)
         .and(cprman)
+        .and(oscillator("osc-fixed", 0x28, 24_000_000, 24_000_000))
+        .and(oscillator("osc-wide", 0x29, 33_000_000, 100_000_000))
         .and(bus);
     flat(root)
 }
@@ -322,6 +331,20 @@ fn registers_must_be_reachable_and_few() {
         .collect();
     assert_eq!(with(&far), Err(DeviceError::ManyRegisters));
     assert_eq!(with(&far[..8]).unwrap().registers.len(), 4);
+}
+
+#[test]
+fn an_oscillator_is_a_fixed_clock_where_its_rate_is_known_or_nobody_asks() {
+    let clocks = |handles: &[u32], names: &[&str]| -> Vec<u32> {
+        let node = gpio().with("clocks", handles).with("clock-names", names);
+        let found = device(node).unwrap().clocks;
+        found.iter().map(|clock| clock.frequency).collect()
+    };
+    assert_eq!(clocks(&[0x28], &["uartclk"]), [24_000_000]);
+    assert_eq!(clocks(&[0x29], &["uartclk"]), []);
+    let both = ["uartclk", "apb_pclk"];
+    assert_eq!(clocks(&[0x28, 0x29], &both), [24_000_000, 33_000_000]);
+    assert_eq!(clocks(&[0x29, 0x28], &both), []);
 }
 
 #[test]

@@ -16,6 +16,8 @@ const ROM_BYTES: u32 = 0x4000;
 pub const WORDS: usize = ((RAM_BYTES + ROM_BYTES) / 4) as usize;
 const HOST_RAM: u64 = 0xa000_0000;
 const HOST_ROM: u64 = 0xb000_0000;
+/// The registers of the guest's device.
+const DEVICE_FRAME: u64 = 0x1000_a000;
 
 /// The number of the word at an address of the guest's memory.
 pub fn word_of(at: u64) -> Option<usize> {
@@ -61,6 +63,8 @@ pub struct Board {
     pub reads: Cell<u64>,
     /// Whether RAM may be mapped by megabytes.
     pub sections: bool,
+    /// The page of registers of a device that the guest has mapped, if it has one.
+    pub device: Cell<Option<u32>>,
     /// Words that were written by an instruction.
     pub written: RefCell<BTreeSet<usize>>,
     /// The seats of the vCPUs, and which of them were interrupted.
@@ -166,6 +170,12 @@ impl Host for Board {
         } else {
             HOST_ROM + at
         }))
+    }
+
+    fn device(&self, at: Ipa) -> Option<Hpa> {
+        let page = at.align_down(PAGE_SIZE).get();
+        let is_it = self.device.get().map(u64::from) == Some(page);
+        is_it.then_some(Hpa::new(DEVICE_FRAME))
     }
 
     fn section(&self, at: Ipa) -> Option<Hpa> {

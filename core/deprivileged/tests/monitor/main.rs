@@ -11,6 +11,7 @@ mod anything;
 mod board;
 mod confined;
 mod crossings;
+mod devices;
 mod displaced;
 mod fills;
 mod flow;

@@ -8,8 +8,8 @@ use super::roots::GuestSpace;
 use super::tables::frame_half;
 use super::{Shadow, first_index, frame_number, second_index};
 use crate::short::{
-    Access, AccessKind, Attributes, GuestMapping, MappingSize, MemoryType, Rights, ShortFault,
-    WalkError, Words,
+    Access, AccessKind, Attributes, GuestMapping, MappingSize, MemoryKind, MemoryType, Rights,
+    ShortFault, WalkError, Words,
 };
 use hanok_hal::TableMemory;
 use hanok_types::{Address, Hpa, Ipa, PAGE_SIZE};
@@ -50,7 +50,8 @@ pub enum Filled {
     Made(Owed),
     /// The guest is to be told of this fault.
     Fault(ShortFault),
-    /// The guest may make the access, but there is no RAM: a device, an absent page, or nothing.
+    /// The guest may make the access, but there is no frame for it: another device than its own, an absent page,
+    /// or nothing; or it fetches from a device.
     NoFrame(GuestMapping),
     /// The guest may make the access, but it leads above 4 GiB, where nothing is.
     Beyond(Ipa),
@@ -109,7 +110,7 @@ impl<H: HostMemory> Abort<'_, H> {
         rights.allow(kind).then_some(Leaf {
             at,
             frame: frame.at,
-            attributes: attributes(mapping, rights, self.shares),
+            attributes: attributes(mapping, frame.kind, rights, self.shares),
             origin: Origin::of(mapping),
             doorbell: frame.kind == FrameKind::Doorbell && rights.write,
             source: match mapping.size {
@@ -196,8 +197,13 @@ enum Neighbour {
 
 /// The bits of an entry for User mode: AP 0b011, or 0b111 if it is not writable. Whoever may write
 /// or execute may read (DDI 0406C, B3.7.1).
-fn attributes(mapping: &GuestMapping, rights: Rights, shares: bool) -> Attributes {
+fn attributes(mapping: &GuestMapping, kind: FrameKind, rights: Rights, shares: bool) -> Attributes {
     let memory = match mapping.size {
+        // The stronger of the two, as a second stage of translation would have it.
+        _ if kind == FrameKind::Device => match mapping.memory.kind {
+            MemoryKind::StronglyOrdered => MemoryType::STRONGLY_ORDERED,
+            _ => MemoryType::DEVICE,
+        },
         // Without the MMU data are strongly-ordered and fetches normal memory. One entry serves
         // both, so it is what goes past the caches and may be fetched.
         MappingSize::Flat => MemoryType::NON_CACHEABLE,
@@ -265,11 +271,14 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         mapping: &GuestMapping,
         neighbours: Neighbours,
     ) -> Filled {
+        let Access { address, kind, by } = abort.access;
         let section = abort.section(mapping);
-        let Some(frame) = section.or_else(|| abort.page(mapping)) else {
+        let frame = section.or_else(|| abort.page(mapping));
+        let is_fit =
+            |frame: &HostFrame| frame.kind != FrameKind::Device || kind != AccessKind::Execute;
+        let Some(frame) = frame.filter(is_fit) else {
             return Filled::NoFrame(*mapping);
         };
-        let Access { address, kind, by } = abort.access;
         let Some(leaf) = abort.leaf(address, kind, mapping, frame) else {
             return Filled::Protected(*mapping);
         };

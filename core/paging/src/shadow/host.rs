@@ -15,13 +15,20 @@ pub enum FrameKind {
     Sealed,
     /// As [`Self::Plain`], until [`Shadow::close_doorbells`](super::Shadow::close_doorbells).
     Doorbell,
+    /// Registers of a device. Nobody executes them, and they are Device or strongly-ordered whatever the guest's
+    /// tables say.
+    Device,
 }
 
 impl FrameKind {
     /// What is left of the rights of one view.
     pub(super) fn limit(self, rights: Rights, view: Privilege) -> Rights {
-        let writable = matches!(self, Self::Plain | Self::Doorbell);
-        let executable = view == Privilege::User || self == Self::Code;
+        let writable = matches!(self, Self::Plain | Self::Doorbell | Self::Device);
+        let executable = match self {
+            Self::Code => true,
+            Self::Device => false,
+            _ => view == Privilege::User,
+        };
         Rights {
             read: rights.read,
             write: rights.write && writable,
@@ -30,7 +37,7 @@ impl FrameKind {
     }
 }
 
-/// A frame of RAM, or several that follow each other.
+/// A frame of RAM or of a device's registers, or several of RAM that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostFrame {
     /// The first address; below 4 GiB, or a short descriptor cannot hold it.
@@ -55,8 +62,8 @@ pub trait HostMemory {
         Some(words)
     }
 
-    /// The frame of RAM behind the page at `at`; `None` for a device, for a page that is absent,
-    /// and where nothing is.
+    /// The frame behind the page at `at`, of RAM or of a device that the guest has for itself; `None` for another
+    /// device, for a page that is absent, and where nothing is.
     fn page(&self, at: Ipa) -> Option<HostFrame>;
 
     /// The number of the frame behind the page with this number, if it is known at once that [`Self::page`] would answer it as

@@ -14,6 +14,8 @@ pub struct Cached {
     user_read: bool,
     user_write: bool,
     execute: bool,
+    /// TEX, C and B.
+    texcb: u32,
     /// First address and size of what the entry translates.
     start: u32,
     size: u32,
@@ -26,6 +28,11 @@ impl Cached {
             AccessKind::Write => self.user_write,
             AccessKind::Execute => self.user_read && self.execute,
         }
+    }
+
+    /// Whether it says Device or strongly-ordered, without TEX remap (DDI 0406C, B3.8.2).
+    pub fn is_device(&self) -> bool {
+        matches!(self.texcb, 0b00000 | 0b00001)
     }
 
     fn output(self, at: u32) -> Self {
@@ -80,6 +87,7 @@ fn walk(memory: &impl TableMemory, root: Hpa, at: u32) -> Option<Cached> {
         user_read: matches!(ap, 0b011 | 0b110 | 0b111),
         user_write: ap == 0b011,
         execute: !xn,
+        texcb: descriptor >> if shift == 12 { 6 } else { 12 } << 2 & 0x1c | descriptor >> 2 & 3,
         start: at >> shift << shift,
         size: 1 << shift,
     })

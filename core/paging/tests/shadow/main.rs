@@ -66,6 +66,7 @@ fn step() -> impl Strategy<Value = Step> {
             FrameKind::Plain,
             FrameKind::Code,
             FrameKind::Sealed,
+            FrameKind::Device,
             FrameKind::Doorbell,
         ]),
     );

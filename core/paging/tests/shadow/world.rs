@@ -13,10 +13,10 @@ use hanok_paging::short::{Access, AccessKind, Privilege, WalkError};
 
 const WINDOW_DESCRIPTOR: u32 = 0x7770_040e;
 
-/// A vCPU of the guest.
 /// The kinds of frames that may be written.
-const WRITABLE: [FrameKind; 2] = [FrameKind::Plain, FrameKind::Doorbell];
+const WRITABLE: [FrameKind; 3] = [FrameKind::Plain, FrameKind::Doorbell, FrameKind::Device];
 
+/// A vCPU of the guest.
 pub struct Vcpu<const ROOTS: usize, const TABLES: usize> {
     pub shadow: Shadow<FakeTableMemory, ROOTS, TABLES>,
     model: Model,
@@ -139,6 +139,11 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
             return;
         };
         let losses: &[FrameLoss] = match kind {
+            // A frame is a device's or memory for good: this is another one.
+            _ if before.kind == FrameKind::Device || kind == Some(FrameKind::Device) => {
+                &[FrameLoss::Mapping]
+            }
+            Some(FrameKind::Device) => unreachable!(),
             None => &[FrameLoss::Mapping],
             Some(FrameKind::Plain) => &[FrameLoss::KernelExecute],
             Some(FrameKind::Code) => &[FrameLoss::Write],
@@ -289,7 +294,10 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
                 let Some(frame) = self.guest.kind_of(translation.page, one.frame) else {
                     return false;
                 };
+                let is_device = frame == FrameKind::Device;
+                assert!(!is_device || one.is_device(), "{at:#x}: {one:?}");
                 let allowed = match (kind, view) {
+                    (AccessKind::Execute, _) if is_device => false,
                     (AccessKind::Read, _) | (AccessKind::Execute, Privilege::User) => true,
                     (AccessKind::Write, _) => WRITABLE.contains(&frame),
                     (AccessKind::Execute, Privilege::Kernel) => frame == FrameKind::Code,
@@ -325,7 +333,12 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
             (Ok(mapping), Filled::NoFrame(told)) => {
                 assert_eq!(mapping, told);
                 let page = hanok_types::Ipa::new(mapping.output.get() & !0xfff);
-                assert_eq!(self.guest.page(page), None);
+                match self.guest.page(page) {
+                    None => {}
+                    Some(frame) => {
+                        assert_eq!((frame.kind, kind), (FrameKind::Device, AccessKind::Execute));
+                    }
+                }
                 return;
             }
             (Ok(mapping), Filled::Protected(told)) => {

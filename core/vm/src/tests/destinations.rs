@@ -13,6 +13,7 @@ enum Found {
     Redistributor(usize, u64),
     CpuInterface(u64),
     Device(DeviceKind, u64),
+    Register(u64),
     Memory,
     Hole,
 }
@@ -23,6 +24,7 @@ fn find(vm: &Fixture, ipa: u64, bytes: u64) -> Found {
         Destination::Redistributor(vcpu, offset) => Found::Redistributor(vcpu.index(), offset),
         Destination::CpuInterface(offset) => Found::CpuInterface(offset),
         Destination::Slot(slot, offset) => Found::Device(slot.kind(), offset),
+        Destination::Register(at) => Found::Register(at.get()),
         Destination::Memory => Found::Memory,
         Destination::Hole => Found::Hole,
     }
@@ -151,6 +153,7 @@ proptest! {
         for ipa in [ipa, near] {
             let ends = [ipa, ipa.wrapping_add(bytes - 1)].map(|at| find(&vm, at, 1));
             match (find(&vm, ipa, bytes), ends) {
+                (Found::Register(_), _) => panic!("no device is trapped"),
                 (Found::Hole, _) => {}
                 (Found::Memory, ends) => prop_assert_eq!(ends, [Found::Memory; 2]),
                 (Found::Device(kind, at), ends) => {

@@ -18,6 +18,7 @@ mod requests;
 mod sgis;
 mod states;
 mod timers;
+mod trapped;
 mod trng;
 
 use crate::fake::Fixture;

@@ -48,6 +48,7 @@ pub fn run(machine: &Machine, names: &str) -> (u32, u32) {
     };
     let extra = [
         pass_through::CASES,
+        crate::arch::cases::PASS_THROUGH,
         walk::PASS_THROUGH,
         timer::BESIDE_OTHERS,
     ];

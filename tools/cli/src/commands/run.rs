@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use hanok_system::Architecture;
+use hanok_system::{Architecture, Description};
 
 use super::find;
 use crate::args::RunArgs;
@@ -18,7 +18,7 @@ use hanok_base::outputs::Outputs;
 use hanok_base::{repo, ui};
 use hanok_boot::board::{self, Ready, Start};
 use hanok_boot::key;
-use hanok_boot::machine;
+use hanok_boot::machine::{self, SerialPlace};
 use hanok_boot::native::{Changed, Guest};
 use hanok_boot::overrides::Overrides;
 use hanok_boot::run_image::{Image, ImageLock};
@@ -158,6 +158,7 @@ fn virtual_board(
         loader: args.boot,
         icount: args.icount,
         plain: false,
+        serial: serial_of(args, &system).blame(Code::Usage)?,
     };
     let image =
         Image::of(root, &system, &overrides, machine::variant(&args.append)).blame(Code::Usage)?;
@@ -181,6 +182,26 @@ fn virtual_board(
     Ok((ready, system.cores, Some(kept)))
 }
 
+/// Where the board's second serial port leads.
+fn serial_of(args: &RunArgs, system: &Description) -> Result<SerialPlace> {
+    match (&args.serial, system.second_serial()) {
+        (Some(place), Some(_)) => Ok(place.clone()),
+        (Some(_), None) => bail!(
+            "--serial: no VM has a second serial port of the board\n  why: it is the VM's that names it \
+             in `devices`\n  fix: remove --serial, or give a VM the port (docs/describe-a-system.md)"
+        ),
+        (None, Some((vm, name))) => {
+            eprintln!(
+                "The serial port {name} of VM {} leads nowhere; --serial file:PATH or --serial \
+                 socket:PATH would lead it there.",
+                vm.name()
+            );
+            Ok(SerialPlace::Nowhere)
+        }
+        (None, None) => Ok(SerialPlace::Nowhere),
+    }
+}
+
 /// The size of the terminal at which a person types.
 fn terminal_of_person(args: &RunArgs) -> Option<(u16, u16)> {
     let person = args.script.is_none() && std::io::stdin().is_terminal();
@@ -200,6 +221,9 @@ fn check_outputs(args: &RunArgs, mut reads: Vec<(String, PathBuf)>) -> Outcome<(
     }
     if let Some(path) = &args.log {
         outputs = outputs.writes("--log", path);
+    }
+    if let Some(path) = args.serial.as_ref().and_then(SerialPlace::path) {
+        outputs = outputs.writes("--serial", path);
     }
     outputs.check()
 }

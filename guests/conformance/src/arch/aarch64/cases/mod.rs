@@ -9,6 +9,9 @@ mod sysregs;
 use crate::case::Case;
 pub use sysregs::feature_id;
 
+/// Cases about a device of the board that are of this architecture alone.
+pub const PASS_THROUGH: &[Case] = &[];
+
 /// All cases of AArch64.
 pub const TOPICS: [&[Case]; 5] = [
     holes::CASES,

@@ -13,6 +13,7 @@ mod undescribed;
 
 use crate::case::Case;
 pub use sysregs::feature_id;
+pub use undescribed::PASS_THROUGH;
 
 /// All cases of ARMv7-A.
 pub const TOPICS: [&[Case]; 10] = [

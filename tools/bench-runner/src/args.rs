@@ -33,6 +33,10 @@ pub struct BenchArgs {
     /// GICv3.
     #[arg(long)]
     pub quick: bool,
+    /// With --quick on a board without virtualization extensions: count the operations of each row, too, such as
+    /// TLB maintenance. Without --quick they always are.
+    #[arg(long, requires = "quick")]
+    pub operations: bool,
     /// Show where the hypervisor's instructions of one figure go.
     #[arg(long, value_name = "FIGURE", allow_hyphen_values = true, value_parser = figure)]
     #[arg(conflicts_with_all = ["sides", "figures", "repeat", "quick"])]

@@ -36,6 +36,9 @@ const CMDLINE: &str = "quiet panic=-1 norandmaps nokaslr kpti=off mitigations=of
 /// The rest of the measured Linux's command line.
 const MEASURED: &str = "rdinit=/bench/init";
 
+/// How often each row is done where operations are counted: with one round, and then with eleven, in loops of 5 ms, as the plugin takes its time.
+const WHILE_COUNTING: &str = "bench.rounds=1,11 bench.many=1 bench.enough=5000";
+
 /// The addresses where Xen finds dom0's kernel and initramfs: far from what QEMU itself puts into
 /// memory (kernel and device tree, within the first 130 MiB), and from each other.
 const XEN_KERNEL: u64 = 0x5000_0000;
@@ -85,16 +88,23 @@ impl Boards<'_> {
     pub fn count(&self, job: &Job, ready: &mut Ready, what: What) -> Option<(PathBuf, What)> {
         let counting = self.counting.as_ref()?;
         let report = self.dir.join(format!("{}.report", job.name()));
-        counting.attach(&mut ready.command, &report, what);
+        match what {
+            What::Operations => {
+                let ours = job.side == Side::Hanok;
+                let start = self.materials.kernel_start;
+                counting.attach_operations(&mut ready.command, &report, ours, start);
+            }
+            _ => counting.attach(&mut ready.command, &report, what),
+        }
         Some((report, what))
     }
 
     fn guest(&self, job: &Job, console: &str) -> Outcome<Guest> {
         let found = self.materials;
-        if job.load == Load::Linux {
+        if job.load.is_linux() {
             return Ok(Guest {
                 kernel: found.kernel.image.clone(),
-                initramfs: found.userland.clone(),
+                initramfs: self.userland(job),
                 cmdline: format!("console={console} {CMDLINE} {}", self.rows(job)),
             });
         }
@@ -108,10 +118,22 @@ impl Boards<'_> {
         })
     }
 
+    /// The measured Linux' initramfs: where operations are counted, the one with markers.
+    fn userland(&self, job: &Job) -> Option<PathBuf> {
+        match job.load {
+            Load::Operations => self.materials.marked.clone(),
+            _ => self.materials.userland.clone(),
+        }
+    }
+
     /// The words that tell the script in Linux what to run; the boot gives its figure by itself.
     fn rows(&self, job: &Job) -> String {
         let (rounds, names) = (self.plan.inner_rounds, self.names(job));
-        format!("{MEASURED} bench.rounds={rounds} bench.rows={names}")
+        let rounds = match job.load {
+            Load::Operations => WHILE_COUNTING.to_owned(),
+            _ => format!("bench.rounds={rounds}"),
+        };
+        format!("{MEASURED} {rounds} bench.rows={names}")
     }
 
     /// The words that tell the payload what to measure.
@@ -190,7 +212,9 @@ impl Boards<'_> {
 
     fn hanok(&self, job: &Job) -> Outcome<Ready> {
         let (file, words) = match job.load {
-            Load::Linux => ("bench-linux", format!("{CMDLINE} {}", self.rows(job))),
+            Load::Linux | Load::Operations => {
+                ("bench-linux", format!("{CMDLINE} {}", self.rows(job)))
+            }
             Load::Payload => ("bench-micro", self.figures(job)),
             Load::Switch => ("bench-switch", self.figures(job)),
             Load::Ipi => ("bench-ipi", self.figures(job)),
@@ -201,24 +225,27 @@ impl Boards<'_> {
             cores: Some(if job.load == Load::Ipi { 2 } else { 1 }),
             memory: Some(BOARD_MEMORY),
             vm: VmOverrides {
-                kernel: (job.load == Load::Linux).then(|| materials::kernel(self.plan).to_owned()),
+                kernel: job
+                    .load
+                    .is_linux()
+                    .then(|| materials::kernel(self.plan).to_owned()),
                 cmdline: words,
                 ..VmOverrides::default()
             },
             ..Overrides::default()
         };
         let path = self.root.join("systems").join(file).with_extension("toml");
-        self.hanok_of(&job.name(), &path, &overrides, job.load == Load::Linux)
+        let userland = self.userland(job).filter(|_| job.load.is_linux());
+        self.hanok_of(&job.name(), &path, &overrides, userland)
     }
 
-    /// The board of the description at `path`, as changed; its first VM is the measured Linux where
-    /// `linux` says so.
+    /// The board of the description at `path`, as changed; its first VM has `userland` where that is given.
     pub fn hanok_of(
         &self,
         name: &str,
         path: &Path,
         overrides: &Overrides,
-        linux: bool,
+        userland: Option<PathBuf>,
     ) -> Outcome<Ready> {
         let system = system::load(self.root, path, overrides)?;
         let start = Start {
@@ -228,8 +255,8 @@ impl Boards<'_> {
         let tools = start.tools(self.store, &system)?;
         let artifacts = system.artifacts();
         let mut resolved = system::resolve(self.root, self.store, &artifacts)?;
-        if let (true, Some(first)) = (linux, resolved.first_mut()) {
-            first.initramfs = self.materials.userland.clone();
+        if let (Some(userland), Some(first)) = (userland, resolved.first_mut()) {
+            first.initramfs = Some(userland);
         }
         let tree = board::tree(self.store, &system)?;
         let key = key::of_image(None, start.icount)?;

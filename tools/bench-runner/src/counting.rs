@@ -24,6 +24,8 @@ use hanok_boot::machine;
 /// The plugin's package, and what cargo makes of it.
 const PACKAGE: &str = "hanok-plugin";
 const LIBRARY: &str = "libhanok_plugin.so";
+/// The figure whose stretch begins by itself.
+pub const KERNEL_TO_SHELL: &str = "kernel-to-shell";
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
@@ -31,6 +33,8 @@ pub enum What {
     Stretches,
     /// The instructions from the reset to the first marker that ends a stretch.
     Boot,
+    /// Operations, in each stretch: see [`hanok_profile::operations`].
+    Operations,
 }
 
 /// The plugin, ready for QEMU.
@@ -60,9 +64,30 @@ impl Counting {
         let what = match what {
             What::Stretches => "stretches",
             What::Boot => "boot",
+            What::Operations => "operations",
         };
         command.arg("-plugin");
         command.arg(format!("{plugin},elf={elf},out={out},what={what}"));
+    }
+
+    /// Makes QEMU count operations, and write them to `report`: those of the hypervisor, or on the machine itself
+    /// those of all code. A stretch begins by itself at `start`, where that is known: the kernel's first instruction.
+    pub fn attach_operations(
+        &self,
+        command: &mut Command,
+        report: &Path,
+        hypervisor: bool,
+        start: Option<u64>,
+    ) {
+        let [plugin, elf, out] = [&self.plugin, &self.elf, report].map(machine::escaped);
+        let mut words = format!("{plugin},out={out},what=operations");
+        if hypervisor {
+            words += &format!(",elf={elf}");
+        }
+        if let Some(start) = start {
+            words += &format!(",from={start:#x}");
+        }
+        command.arg("-plugin").arg(words);
     }
 
     /// Where the instructions of `stretches` went.
@@ -137,12 +162,30 @@ pub fn read(path: &Path, console: &str, what: What) -> Result<Vec<Counted>> {
     }
     match what {
         What::Stretches => by_figure(report.stretches, console),
+        What::Operations => operations(report.stretches, console),
         What::Boot => Ok(vec![Counted {
             figure: "boot".to_owned(),
             rounds: None,
             stretches: report.stretches,
         }]),
     }
+}
+
+/// The first stretch is from the kernel's first instruction to a shell, if as many stretches say that it is there; then come
+/// the rows.
+fn operations(mut stretches: Vec<Stretch>, console: &str) -> Result<Vec<Counted>> {
+    let rows = console.lines().filter_map(|line| told(line.trim()));
+    let rows: usize = rows.map(|(_, number, _)| number).sum();
+    let mut counted = Vec::new();
+    if stretches.len() == rows + 1 {
+        counted.push(Counted {
+            figure: KERNEL_TO_SHELL.to_owned(),
+            rounds: None,
+            stretches: vec![stretches.remove(0)],
+        });
+    }
+    counted.extend(by_figure(stretches, console)?);
+    Ok(counted)
 }
 
 /// Assigns stretches to figures: they come in the order in which the console names the figures.
@@ -232,6 +275,19 @@ mod tests {
         let error = by_figure(all[..2].to_vec(), CONSOLE).unwrap_err();
         assert!(error.to_string().contains("ipi"), "{error}");
         assert!(by_figure(all, "").is_err());
+    }
+
+    #[test]
+    fn the_stretch_before_all_rows_is_the_kernel_s_way_to_a_shell() {
+        let console = "bench: begin pipe\nbench: begin pipe\n";
+        let all: Vec<_> = (0..3).map(|at| stretch(at, &[at])).collect();
+        let counted = operations(all.clone(), console).unwrap();
+        let names: Vec<_> = counted.iter().map(|one| &*one.figure).collect();
+        assert_eq!(names, [KERNEL_TO_SHELL, "pipe", "pipe"]);
+        assert_eq!(counted[2].stretches, [all[2].clone()]);
+        let rows = operations(all[1..].to_vec(), console).unwrap();
+        assert_eq!((rows.len(), &*rows[0].figure), (2, "pipe"));
+        assert!(operations(all[..1].to_vec(), console).is_err());
     }
 
     #[test]

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use hanok_bench::{Figure, Side};
+use hanok_bench::{Figure, Operations, Side};
 
 use super::counting::{self, Counted, What};
 use super::gdb;
-use super::plan::Job;
+use super::operations;
+use super::plan::{Job, Load};
 use super::rows::{self, Found};
 use hanok_base::exit::Code;
 use hanok_boot::board::Ready;
@@ -31,6 +32,8 @@ pub struct Prepared {
     pub ready: Ready,
     /// Where its gdb stub will listen.
     pub socket: PathBuf,
+    /// Whether its CPU has the virtualization extensions, and with them an offset of the virtual counter.
+    pub extensions: bool,
     /// The figures that it is to give.
     pub figures: Vec<&'static Figure>,
     /// Where QEMU's plugin writes what it counts, if it does.
@@ -45,6 +48,8 @@ pub struct Given {
     pub lacking: Vec<String>,
     /// What QEMU's plugin counted.
     pub counted: Vec<Counted>,
+    /// How often the rows did what an emulator does not show the cost of.
+    pub operations: Vec<Operations>,
 }
 
 /// How a boot ended.
@@ -61,16 +66,19 @@ pub fn run(prepared: Prepared, dir: &Path) -> Result<Ended> {
         job,
         ready,
         socket,
+        extensions,
         figures,
         report: counts,
     } = prepared;
+    // Without the extensions a guest reads the board's counter as it is.
+    let has_offset = extensions && job.side != Side::Native;
     let path = console_path(&job, dir);
     fs::write(
         path.with_extension("command"),
         machine::typed(&ready.command) + "\n",
     )?;
     let offset = Offset::default();
-    let request = request(&job, ready, socket, &path, &offset, &figures)?;
+    let request = request(&job, ready, (socket, has_offset), &path, &offset, &figures)?;
     let report = run::run(request).map_err(|failure| failure.error)?;
     if report.code == Code::Interrupted {
         return Ok(Ended::Interrupted);
@@ -83,7 +91,20 @@ pub fn run(prepared: Prepared, dir: &Path) -> Result<Ended> {
         Some((path, what)) => counting::read(&path, &text, what)?,
         None => Vec::new(),
     };
-    given(rows::read(&text), &figures, &offset, counted).map(Ended::Given)
+    let found = rows::read(&text);
+    match job.load {
+        Load::Operations => {
+            let given = operations::given(job.side, &found, &figures, &counted);
+            Ok(Given {
+                values: given.values,
+                lacking: given.lacking,
+                counted: Vec::new(),
+                operations: given.operations,
+            })
+        }
+        _ => given(found, &figures, &offset, counted),
+    }
+    .map(Ended::Given)
 }
 
 /// What the emulator said of the counter's offset, once it was asked.
@@ -97,7 +118,7 @@ pub fn console_path(job: &Job, dir: &Path) -> PathBuf {
 fn request(
     job: &Job,
     ready: Ready,
-    socket: PathBuf,
+    (socket, has_offset): (PathBuf, bool),
     console: &Path,
     offset: &Offset,
     figures: &[&Figure],
@@ -106,10 +127,9 @@ fn request(
     let (side, offset) = (job.side, offset.clone());
     let look = move || {
         let found = match side {
-            // No EL2, no offset.
-            Side::Native => Ok(0),
+            _ if !has_offset => Ok(0),
             Side::Hanok => gdb::counter_offset(&socket, false),
-            Side::Xen | Side::Kvm => gdb::counter_offset(&socket, true),
+            _ => gdb::counter_offset(&socket, true),
         };
         *offset.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
     };
@@ -163,6 +183,7 @@ fn given(
         values,
         lacking,
         counted,
+        operations: Vec::new(),
     })
 }
 

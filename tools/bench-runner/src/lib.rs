@@ -16,7 +16,9 @@ mod folders;
 mod gdb;
 mod history;
 mod job;
+mod markers;
 mod materials;
+mod operations;
 mod plan;
 mod profile;
 mod progress;
@@ -37,7 +39,7 @@ use hanok_bench::Style;
 
 use crate::args::BenchArgs;
 use boards::Boards;
-use counting::{Counting, What};
+use counting::Counting;
 use folders::{fresh, sockets, work_dir};
 use hanok_artifacts::Store;
 use hanok_base::exit::{Blame, Code, Outcome, failure};
@@ -134,13 +136,12 @@ fn boot_all(
         match boards.board(job, &socket) {
             Ok(mut ready) => waiting.push(Prepared {
                 job: *job,
-                report: if job.counts() {
-                    boards.count(job, &mut ready, What::Stretches)
-                } else {
-                    None
-                },
+                report: job
+                    .counts()
+                    .and_then(|what| boards.count(job, &mut ready, what)),
                 ready,
                 socket,
+                extensions: boards.plan.extensions,
                 figures: boards.plan.of_boot(job.load, job.side),
             }),
             Err(failure) => done.push((*job, Err(format!("{:#}", failure.error)))),

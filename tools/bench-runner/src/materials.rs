@@ -7,12 +7,14 @@ use anyhow::{Context, Result};
 use hanok_bench::Side;
 use hanok_system::Architecture;
 
+use super::markers::with_markers;
 use super::plan::Plan;
 use hanok_artifacts::kernel::{Kernel, KernelSpec};
 use hanok_artifacts::qemu::Qemu;
+use hanok_artifacts::rewritten::Outcome;
 use hanok_artifacts::{Store, runnable};
 use hanok_artifacts::{cargo, initramfs};
-use hanok_base::exit::{Blame, Code, Outcome};
+use hanok_base::exit::{self, Blame, Code};
 use hanok_base::repo;
 use hanok_boot::system;
 
@@ -79,12 +81,17 @@ const fn kernel_reference(architecture: Architecture, extensions: bool) -> &'sta
 /// on: the payload's code has absolute addresses.
 const XEN_PAYLOAD: u64 = 0x6080_0000;
 
+/// The start of RAM of QEMU's `virt`, and of a VM.
+const RAM: u64 = 0x4000_0000;
+
 /// The programs of lmbench that the script runs, and the one that they run.
-const ROWS: [&str; 12] = [
+const ROWS: [&str; 14] = [
     "lat_syscall",
     "lat_sig",
     "lat_pipe",
     "lat_select",
+    "lat_sem",
+    "lat_fcntl",
     "lat_proc",
     "lat_pagefault",
     "lat_mmap",
@@ -103,6 +110,10 @@ pub struct Materials {
     pub kernel: Kernel,
     /// The guests' initramfs, where Linux is one.
     pub userland: Option<PathBuf>,
+    /// The same with programs that execute markers, where operations are counted.
+    pub marked: Option<PathBuf>,
+    /// Where the unpacked kernel has its first instruction, natively as in a VM, where operations are counted.
+    pub kernel_start: Option<u64>,
     /// The bare-metal payload, where a figure needs it.
     pub payload: Option<PathBuf>,
     /// The payload for Xen, if Xen gives its first domain RAM at another address.
@@ -176,7 +187,7 @@ pub fn fetch(store: &Store) -> Result<()> {
 
 impl Materials {
     /// Asks for what is missing, fetches it, and builds the rest into `dir`.
-    pub fn gather(root: &Path, store: &Store, plan: &Plan, dir: &Path) -> Outcome<Self> {
+    pub fn gather(root: &Path, store: &Store, plan: &Plan, dir: &Path) -> exit::Outcome<Self> {
         let linux = plan.needs_linux();
         if linux {
             store.want_non_free();
@@ -213,9 +224,23 @@ impl Materials {
             repo::write_whole(&path, &userland_of(root, store, architecture)?)?;
             anyhow::Ok(path)
         });
+        let userland = userland.transpose()?;
+        let marked = userland.as_ref().filter(|_| plan.operations).map(|from| {
+            let path = dir.join("marked");
+            let bytes = with_markers(fs::read(from)?, architecture);
+            repo::write_whole(&path, &bytes)?;
+            anyhow::Ok(path)
+        });
+        let kernel_start = if plan.operations {
+            kernel_start(store, &kernel)?
+        } else {
+            None
+        };
         Ok(Self {
             qemu: store.qemu()?,
-            userland: userland.transpose()?,
+            userland,
+            marked: marked.transpose()?,
+            kernel_start,
             payload: payload.transpose()?,
             payload_in_xen: moved.transpose()?,
             versions: versions(store, &kernel, plan),
@@ -224,6 +249,17 @@ impl Materials {
             host,
         })
     }
+}
+
+/// Where a zImage puts the kernel that it unpacks: at the same distance from the start of RAM as it is linked at from the
+/// start of the kernel's mapping (Linux, arch/arm/boot/compressed/head.S, AUTO_ZRELADDR). `None` for a kernel of which that is
+/// not known.
+fn kernel_start(store: &Store, kernel: &Kernel) -> Result<Option<u64>> {
+    let rewritten = store.rewritten(&kernel.image)?;
+    Ok(rewritten.and_then(|kernel| match kernel.outcome {
+        Outcome::Kernel { memory, .. } => Some(RAM + memory.offset),
+        _ => None,
+    }))
 }
 
 /// Only those of the sides that are measured.
@@ -270,6 +306,8 @@ fn userland_of(root: &Path, store: &Store, architecture: Architecture) -> Result
     let rt_tests = store.runnable(packages.rt_tests)?;
     files.extend(runnable::programs(&rt_tests, &cyclictest)?);
     files.push(script("bench/run", include_str!("../guest/bench")));
+    let work = cargo::elf(root, "hanok-integer-work", cargo::target(architecture))?;
+    files.push(("bench/bin/integer-work".to_owned(), work));
     files.push(init(root, architecture)?);
     let mut bytes = fs::read(store.bare_initramfs(architecture)?)?;
     bytes.extend(initramfs::archive_of(&files));

@@ -6,6 +6,7 @@ use hanok_bench::{Figure, Gic, Group, Side, figures_on};
 use hanok_system::Architecture;
 
 use crate::args::{BenchArgs, BenchBoard, Gics};
+use crate::counting::What;
 use hanok_base::exit::{Code, Outcome, failure};
 use hanok_boot::system;
 
@@ -20,10 +21,18 @@ pub enum Load {
     Switch,
     /// The payload on two cores.
     Ipi,
+    /// Linux with lmbench, whose operations are counted.
+    Operations,
 }
 
 impl Load {
-    const ALL: [Self; 4] = [Self::Linux, Self::Payload, Self::Switch, Self::Ipi];
+    const ALL: [Self; 5] = [
+        Self::Operations,
+        Self::Linux,
+        Self::Payload,
+        Self::Switch,
+        Self::Ipi,
+    ];
 
     /// A name for files.
     pub fn name(self) -> &'static str {
@@ -32,11 +41,21 @@ impl Load {
             Self::Payload => "payload",
             Self::Switch => "switch",
             Self::Ipi => "ipi",
+            Self::Operations => "operations",
         }
+    }
+
+    /// Whether the guest is Linux.
+    pub fn is_linux(self) -> bool {
+        matches!(self, Self::Linux | Self::Operations)
     }
 
     /// Whether a boot of this on `side` gives `figure`.
     pub fn gives(self, figure: &Figure, side: Side) -> bool {
+        // Of the rows there, it is operations that are counted.
+        if self == Self::Operations && figure.group == Group::Lmbench {
+            return [Side::Native, Side::Hanok].contains(&side);
+        }
         let (load, sides) = match (figure.id, figure.group) {
             ("nanosleep" | "boot", _) | (_, Group::Lmbench) => (Self::Linux, &Side::ALL[..]),
             // KVM has no hypercall that does nothing, and on the machine itself nothing answers
@@ -48,6 +67,7 @@ impl Load {
                 (Self::Payload, &[Side::Native, Side::Hanok][..])
             }
             ("switch", _) => (Self::Switch, &[Side::Hanok][..]),
+            ("kernel-to-shell", _) => (Self::Operations, &[Side::Native, Side::Hanok][..]),
             // The plugin only knows the instructions of our hypervisor.
             ("ipi", _) => (Self::Ipi, &[Side::Hanok][..]),
             _ => return false,
@@ -70,10 +90,15 @@ pub struct Job {
 }
 
 impl Job {
-    /// Whether the hypervisor's instructions are counted one by one for the profile. That is done
+    /// What QEMU's plugin counts. The hypervisor's instructions are counted one by one for the profile
     /// where the hypervisor is ours; Linux would take too long.
-    pub fn counts(&self) -> bool {
-        self.side == Side::Hanok && self.load != Load::Linux
+    pub fn counts(&self) -> Option<What> {
+        match (self.load, self.side) {
+            (Load::Operations, _) => Some(What::Operations),
+            (Load::Linux, _) => None,
+            (_, Side::Hanok) => Some(What::Stretches),
+            _ => None,
+        }
     }
 
     /// A name for files and people: `xen-gicv3-linux-1`.
@@ -103,6 +128,8 @@ pub struct Plan {
     /// The number of rounds of which lmbench itself takes the median. Some of its programs make
     /// each round a second long.
     pub inner_rounds: u32,
+    /// Whether operations are counted, and with them `kernel-to-shell`.
+    pub operations: bool,
 }
 
 impl Plan {
@@ -151,6 +178,8 @@ impl Plan {
                 .collect(),
             rounds: args.repeat.unwrap_or(if args.quick { 1 } else { 2 }),
             inner_rounds: if args.quick { 1 } else { 3 },
+            // On CPUs with the virtualization extensions, a guest does nearly all of them itself.
+            operations: !extensions && (args.operations || !args.quick),
         })
     }
 
@@ -190,7 +219,7 @@ impl Plan {
 
     /// Whether any boot's instructions are counted one by one.
     pub fn counts(&self) -> bool {
-        self.jobs().iter().any(Job::counts)
+        self.jobs().iter().any(|job| job.counts().is_some())
     }
 
     /// The figures that a boot of `load` on `side` is to give.
@@ -201,12 +230,12 @@ impl Plan {
 
     /// Whether the bare-metal payload is booted anywhere.
     pub fn needs_payload(&self) -> bool {
-        self.jobs().iter().any(|job| job.load != Load::Linux)
+        self.jobs().iter().any(|job| !job.load.is_linux())
     }
 
     /// Whether Linux is booted anywhere, with lmbench and the rest.
     pub fn needs_linux(&self) -> bool {
-        self.jobs().iter().any(|job| job.load == Load::Linux)
+        self.jobs().iter().any(|job| job.load.is_linux())
     }
 
     /// Every boot, a machine after the other; the long ones of a machine first.
@@ -216,7 +245,11 @@ impl Plan {
             for load in Load::ALL {
                 for side in self.sides.iter().rev() {
                     let given = !self.of_boot(load, *side).is_empty();
-                    let rounds = if given { self.rounds } else { 0 };
+                    let rounds = match load {
+                        _ if !given => 0,
+                        Load::Operations => self.operations.into(),
+                        _ => self.rounds,
+                    };
                     all.extend((0..rounds).map(|round| Job {
                         gic: *gic,
                         side: *side,
@@ -320,6 +353,24 @@ mod tests {
             (gicv2.gics.as_slice(), &*gicv2.cpu),
             (&[Gic::V2][..], "cortex-a57")
         );
+    }
+
+    #[test]
+    fn operations_are_counted_without_extensions_and_not_in_haste() {
+        let counted = |line: &str| {
+            let jobs = plan(line).jobs();
+            let counted = jobs.iter().filter(|job| job.load == Load::Operations);
+            counted.map(|job| job.side).collect::<Vec<_>>()
+        };
+        let both = [Side::Hanok, Side::Native];
+        assert_eq!(counted("--board qemu-virt-arm-pl1"), both);
+        assert_eq!(counted("--board qemu-virt-arm-pl1 --quick"), []);
+        assert_eq!(
+            counted("--board qemu-virt-arm-pl1 --quick --operations"),
+            both
+        );
+        assert_eq!(counted("--board qemu-virt-arm"), []);
+        assert_eq!(counted("--board qemu-virt-arm-pl1 --figures hypercall"), []);
     }
 
     #[test]

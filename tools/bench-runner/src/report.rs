@@ -74,6 +74,7 @@ fn run_of(gic: Gic, boards: &Boards, done: &[Done], consoles: &Path) -> Outcome<
                 for (figure, value) in &given.values {
                     run.add(figure, job.side, *value).blame(Code::Refused)?;
                 }
+                run.operations.extend(given.operations.iter().cloned());
                 if !given.lacking.is_empty() {
                     let why = given.lacking.join("; ");
                     run.failures.push(failure(job, &why, consoles));

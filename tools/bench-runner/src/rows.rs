@@ -32,6 +32,8 @@ pub struct Found {
     pub values: BTreeMap<String, f64>,
     /// What a row printed that failed, or that is not understood.
     pub bad: BTreeMap<String, String>,
+    /// What lat_ctx took off its values, in microseconds: what a process does in its turn without a switch.
+    pub overheads: BTreeMap<String, f64>,
     /// The counter at the start of the measured guest's init.
     pub clock: Option<Clock>,
 }
@@ -70,7 +72,12 @@ impl Found {
     fn row(&mut self, name: &str, status: &str, said: &[&str]) {
         let value = (status == "0").then(|| value(name, said)).flatten();
         match value {
-            Some(value) => drop(self.values.insert(name.to_owned(), value)),
+            Some(value) => {
+                self.values.insert(name.to_owned(), value);
+                let overhead = after(said, "ovr=");
+                self.overheads
+                    .extend(overhead.map(|overhead| (name.to_owned(), overhead)));
+            }
             None => {
                 let words = format!("ended with {status}: {}", said.join(" / "));
                 self.bad.insert(name.to_owned(), words);
@@ -97,6 +104,7 @@ fn value(name: &str, said: &[&str]) -> Option<f64> {
         (_, Unit::MegabytesPerSecond) => second_of_two(said),
         _ if name.starts_with("ctx-") => second_of_two(said),
         (_, Unit::Microseconds) => before(said, "microseconds"),
+        (_, Unit::Nanoseconds) => before(said, "nanoseconds"),
         _ => None,
     }
 }
@@ -158,6 +166,15 @@ bench: begin ctx-16\r
 \"size=32k ovr=11.19\r
 16 4.90\r
 bench: end ctx-16 0\r
+bench: begin integer\r
+integer work: 612.345 nanoseconds (99)\r
+bench: end integer 0\r
+bench: begin sem\r
+Semaphore latency: 4.3210 microseconds\r
+bench: end sem 0\r
+bench: begin fcntl\r
+Fcntl lock latency: 9.8700 microseconds\r
+bench: end fcntl 0\r
 bench: begin select-100\r
 lat_select: error while loading shared libraries\r
 bench: end select-100 127\r
@@ -178,14 +195,18 @@ bench: done\r
         let wanted = [
             ("bw-pipe", 1603.22),
             ("ctx-16", 4.90),
+            ("fcntl", 9.87),
             ("hypercall", 423.25),
+            ("integer", 612.345),
             ("mem-rd", 1.031),
             ("mmap", 40.0),
             ("nanosleep", 4480.0),
+            ("sem", 4.321),
             ("syscall-null", 0.457),
         ];
         let wanted = wanted.map(|(name, value)| (name.to_owned(), value));
         assert_eq!(found.values, wanted.into_iter().collect());
+        assert_eq!(found.overheads, [("ctx-16".to_owned(), 11.19)].into());
         let bad: Vec<_> = found.bad.keys().collect();
         assert_eq!(bad, ["fork", "select-100"]);
         assert!(found.bad["select-100"].starts_with("ended with 127: lat_select"));

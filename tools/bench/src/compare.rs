@@ -6,7 +6,7 @@
 //! differences.
 
 use crate::figure::Figure;
-use crate::figures::FIGURES;
+use crate::figures::figures_on;
 use crate::history::Entry;
 use crate::machine::{Machine, Side};
 use crate::verdict::quantity;
@@ -79,7 +79,9 @@ impl Comparison {
     pub fn of(old: &Entry, new: &Entry, tolerance: f64) -> Self {
         let (before, now) = (old.run(), new.run());
         let of = |run, figure| Some(quantity(figure, run, Side::Hanok).ok()?.median);
-        let all = FIGURES.iter().map(|figure| Change {
+        // As they are judged on that machine.
+        let figures = figures_on(new.machine.extensions);
+        let all = figures.iter().map(|figure| Change {
             figure,
             before: of(&before, figure),
             now: of(&now, figure),

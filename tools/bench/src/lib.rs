@@ -7,12 +7,14 @@
 #![forbid(unsafe_code)]
 
 mod compare;
+mod cycles;
 mod figure;
 mod figures;
 mod format;
 mod history;
 mod machine;
 mod model;
+mod operations;
 mod plot;
 mod report;
 mod stats;
@@ -20,12 +22,14 @@ mod table;
 mod verdict;
 
 pub use compare::{Change, Comparison};
+pub use cycles::is_costed;
 pub use figure::{Better, Figure, Group, Limit, Published, PublishedAs, Terms, Unit};
 pub use figures::{FIGURES, figures_on};
 pub use history::{Entry, History, HistoryError};
 pub use machine::{Gic, Machine, Side};
 pub use model::{
-    Failure, FunctionCost, LoadError, Measurement, Profile, Refused, Results, Run, SCHEMA,
+    Failure, FunctionCost, LoadError, Measurement, Operations, Profile, Refused, Results, Run,
+    SCHEMA,
 };
 pub use report::html;
 pub use stats::{Spread, Summary};

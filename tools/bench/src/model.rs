@@ -6,6 +6,8 @@
 //! schema, and a reader ignores fields it does not know. A field that changes its meaning, or is
 //! removed, makes a new schema, which older readers refuse.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::figure::{Figure, Unit};
@@ -118,6 +120,39 @@ pub struct Profile {
     pub functions: Vec<FunctionCost>,
 }
 
+/// How often the rounds of a row did what an emulator does not show the cost of. The start and the end of the row's
+/// program are not in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Operations {
+    /// The figure's id.
+    pub figure: String,
+    /// Where it was counted.
+    pub side: Side,
+    /// What an operation of the row is: `one`, `a megabyte`, `a thousand`.
+    pub of: String,
+    /// How many of these.
+    pub times: f64,
+    /// The hypervisor's instructions in all of them.
+    pub hypervisor: u64,
+    /// All other instructions.
+    pub others: u64,
+    /// How often each kind of instruction or event was, by its name; what never was is not in it.
+    pub counts: BTreeMap<String, u64>,
+}
+
+impl Operations {
+    /// The instructions of one operation, of guest and hypervisor.
+    pub fn instructions(&self) -> f64 {
+        (self.hypervisor + self.others) as f64 / self.times
+    }
+
+    /// How often one operation does any of these.
+    pub fn each(&self, names: &[&str]) -> f64 {
+        let counts = names.iter().filter_map(|name| self.counts.get(*name));
+        counts.sum::<u64>() as f64 / self.times
+    }
+}
+
 /// What was found on one emulated machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -131,6 +166,9 @@ pub struct Run {
     /// The profiles that were taken.
     #[serde(default)]
     pub profiles: Vec<Profile>,
+    /// What the rows did that an emulator does not show the cost of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operations: Vec<Operations>,
 }
 
 impl Run {
@@ -141,6 +179,7 @@ impl Run {
             measurements: Vec::new(),
             failures: Vec::new(),
             profiles: Vec::new(),
+            operations: Vec::new(),
         }
     }
 
@@ -148,6 +187,12 @@ impl Run {
     pub fn measured(&self, figure: &str, side: Side) -> Option<&Measurement> {
         let wanted = |one: &&Measurement| one.figure == figure && one.side == side;
         self.measurements.iter().find(wanted)
+    }
+
+    /// What was counted of `figure` on `side`.
+    pub fn operations_of(&self, figure: &str, side: Side) -> Option<&Operations> {
+        let wanted = |one: &&Operations| one.figure == figure && one.side == side;
+        self.operations.iter().find(wanted)
     }
 
     /// Adds one repetition's `value` to what `figure` was on `side`.

@@ -4,12 +4,13 @@
 //! same page to the byte, so that pages can be compared and kept. Every drawing has its values in a
 //! table beside it.
 
+mod counted;
 mod details;
 mod machine;
 mod tables;
 
 use crate::figure::Figure;
-use crate::figures::FIGURES;
+use crate::figures::figures_on;
 use crate::format;
 use crate::history::{Entry, History};
 use crate::model::{Results, Run};
@@ -159,7 +160,8 @@ fn over_commits(results: &Results, history: &History) -> Vec<Element> {
     for run in &results.runs {
         let all: Vec<_> = with_these.on(&run.machine.id()).collect();
         let (_, entries) = all.split_at(all.len().saturating_sub(COMMITS));
-        let cards = FIGURES.iter().filter_map(|figure| card(figure, entries));
+        let figures = figures_on(run.machine.extensions).iter();
+        let cards = figures.filter_map(|figure| card(figure, entries));
         section = section
             .child(tell("h3", run.machine.title()))
             .child(el("div").class("courses").children(cards));

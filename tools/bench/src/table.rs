@@ -13,6 +13,7 @@ use crate::figure::{Figure, Group, Published, Terms};
 use crate::format;
 use crate::machine::{Machine, Side};
 use crate::model::{Failure, Results, Run};
+use crate::operations;
 use crate::stats::{Spread, Summary};
 use crate::verdict::{Judged, Outcome, Tally, judge_all, quantity};
 
@@ -110,9 +111,65 @@ fn run_text(text: &mut String, run: &Run, style: Style) {
         *text += &format!("Nowhere measured: {}.\n", names.join(", "));
     }
     *text += &summary_line(run, &judged);
+    operations_text(text, run, style);
     for failure in &run.failures {
         failure_text(text, failure);
     }
+}
+
+/// What was counted beside the figures, and what that may cost on a CPU.
+fn operations_text(text: &mut String, run: &Run, style: Style) {
+    let counts = operations::counts(run);
+    if counts.is_empty() {
+        return;
+    }
+    *text += &format!("\n{}\n\n", operations::COUNTED);
+    *text += &numbers(operations::counted_header(), counts, style);
+    *text += &format!("\n{}\n\n", operations::ESTIMATE);
+    *text += &numbers(
+        operations::estimated_header(),
+        operations::estimates(run),
+        style,
+    );
+    let mut costs = empty(style);
+    costs.set_header(operations::COSTS_HEADER);
+    for [title, first, second, why] in operations::costs() {
+        costs.add_row([
+            Cell::new(title),
+            right(first),
+            right(second),
+            Cell::new(why),
+        ]);
+    }
+    *text += &format!("\n{}", drawn(&mut costs));
+    for source in operations::sources() {
+        *text += &format!("{source}\n");
+    }
+}
+
+/// A table of numbers behind a title in each row.
+fn numbers<T: Into<String>>(header: Vec<T>, rows: Vec<Vec<String>>, style: Style) -> String {
+    let mut table = empty(style);
+    let mut first = true;
+    table.set_header(header.into_iter().map(|title| {
+        let title = title.into();
+        if std::mem::take(&mut first) {
+            Cell::new(title)
+        } else {
+            right(title)
+        }
+    }));
+    for row in rows {
+        let mut cells = row.into_iter();
+        let title = cells.next().map(Cell::new);
+        table.add_row(
+            title
+                .into_iter()
+                .chain(cells.map(right))
+                .collect::<Vec<_>>(),
+        );
+    }
+    drawn(&mut table)
 }
 
 /// Whether any side has it.

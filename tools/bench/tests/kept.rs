@@ -269,6 +269,32 @@ fn what_got_worse_is_found() {
     assert_eq!(found.differences, ["QEMU was \"10.0.2\", is \"10.1.0\""]);
 }
 
+/// A machine without virtualization extensions has other limits, and with them other terms.
+#[test]
+fn commits_are_compared_in_the_terms_of_their_machine() {
+    let of = |ours: f64| {
+        let mut entry = entry(&[
+            ("kernel-to-shell", Side::Native, 100.0),
+            ("kernel-to-shell", Side::Hanok, ours),
+            ("sem", Side::Native, 2.0),
+            ("sem", Side::Hanok, 3.0),
+        ]);
+        entry.machine.extensions = false;
+        entry
+    };
+    let mut old = of(150.0);
+    // What an older commit did not measure is new.
+    old.medians.remove("sem");
+    let found = Comparison::of(&old, &of(180.0), 0.01);
+    let [kernel, sem] = &found.changes[..] else {
+        panic!("{:?}", found.changes)
+    };
+    assert_eq!((kernel.before, kernel.now), (Some(1.5), Some(1.8)));
+    assert!(kernel.is_worse(0.01));
+    assert_eq!((sem.before, sem.now), (None, Some(1.5)));
+    assert_eq!(found.worse().count(), 1);
+}
+
 #[test]
 fn worse_than_nothing_has_no_bound() {
     let timer = |hanok| {

@@ -2,7 +2,7 @@
 
 use hanok_bench::{
     Better, FIGURES, Figure, Gic, Limit, Machine, Measurement, Outcome, PublishedAs, Refused, Run,
-    Side, Spread, Summary, Tally, judge, judge_all, quantity,
+    Side, Spread, Summary, Tally, figures_on, judge, judge_all, quantity,
 };
 
 fn run(values: &[(&str, Side, &[f64])]) -> Run {
@@ -217,6 +217,58 @@ fn limits_are_those_that_were_set() {
     for (id, limit) in wanted {
         assert_eq!(Figure::find(id).unwrap().limit, limit, "{id}");
     }
+}
+
+/// The same on a machine without virtualization extensions, where each figure is in the same place.
+#[test]
+fn limits_in_user_mode_are_those_that_were_set() {
+    let user_mode = figures_on(false);
+    let ids = |all: &[&Figure]| all.iter().map(|one| one.id).collect::<Vec<_>>();
+    assert_eq!(ids(user_mode), ids(FIGURES));
+    let wanted = [
+        ("kernel-to-shell", 1.3),
+        ("syscall-null", 1.8),
+        ("syscall-read", 1.25),
+        ("syscall-write", 1.25),
+        ("syscall-open", 1.3),
+        ("sig-install", 1.3),
+        ("sig-catch", 1.5),
+        ("pipe", 1.2),
+        ("select-100", 1.3),
+        ("sem", 1.3),
+        ("fcntl", 1.3),
+        ("fork", 1.4),
+        ("exec", 1.4),
+        ("shell", 1.4),
+        ("pagefault", 1.5),
+        ("mmap", 1.5),
+        ("bw-mem-rd", 1.01),
+        ("bw-mem-wr", 1.01),
+        ("bw-mem-rdwr", 1.01),
+        ("bw-mem-cp", 1.01),
+        ("bw-mem-bzero", 1.01),
+        ("bw-mem-bcopy", 1.01),
+        ("bw-pipe", 1.05),
+        ("mem-rd", 1.01),
+        ("integer", 1.005),
+        ("ctx-2", 1.2),
+        ("ctx-4", 1.2),
+        ("ctx-8", 1.2),
+        ("ctx-16", 1.2),
+        ("ctx-32", 1.2),
+    ];
+    for (id, most) in wanted {
+        let figure = user_mode.iter().find(|one| one.id == id).unwrap();
+        assert_eq!(figure.limit, Limit::RatioToNative(most), "{id}");
+        assert!(
+            id == "mmap" || id == "integer" || !figure.published.is_empty(),
+            "{id}"
+        );
+    }
+    let image = user_mode.iter().find(|one| one.id == "image").unwrap();
+    assert_eq!(image.limit, Limit::AtMost(327_680.0));
+    let others = user_mode.iter().filter(|one| one.limit != Limit::None);
+    assert_eq!(others.count(), wanted.len() + 1);
 }
 
 #[test]

@@ -48,10 +48,15 @@ impl Kept {
 
     /// Handles [`Event::Count`]: adds one to a counter.
     pub fn add(&self, counter: usize) {
-        if let Self::Ours(several) = self
-            && let Some(count) = several.of(cpu(), counter)
-        {
-            count.fetch_add(1, Relaxed);
+        match self {
+            Self::Qemu(scoreboard) => {
+                scoreboard.set(cpu(), counter, scoreboard.value(cpu(), counter) + 1);
+            }
+            Self::Ours(several) => {
+                if let Some(count) = several.of(cpu(), counter) {
+                    count.fetch_add(1, Relaxed);
+                }
+            }
         }
     }
 }

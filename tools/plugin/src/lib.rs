@@ -4,7 +4,9 @@
 //! instruction of the hypervisor it makes the code that QEMU translates add one to a counter
 //! of that instruction and CPU. A guest's marker instructions
 //! ([`hanok_profile::code::Instructions`]) say what is counted; with `what=boot` it is all from
-//! the reset to the first one that ends a stretch, with `what=run` all. With `what=words`, and no
+//! the reset to the first one that ends a stretch, with `what=run` all. With `what=operations` it
+//! counts only how many instructions are the hypervisor's and how often each of
+//! [`hanok_profile::operations`] is done, without `elf` on a machine that has no hypervisor. With `what=words`, and no
 //! `elf`, it lists what was executed ([`words`]). What comes out is [`hanok_profile::report`]'s.
 //!
 //! This is the one tool with unsafe code: QEMU is C. [`qemu`] has all of it.
@@ -19,10 +21,14 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use counters::{Identities, Kept};
-use hanok_profile::code::{Code, Entry, Finder};
+use hanok_profile::code::{A32, Code, Entry, Finder};
+use hanok_profile::operations::{self, Operation};
 use hanok_profile::record::{Counter, Counters, Recorder};
 use hanok_profile::report::{Finish, Line, Reason, VERSION};
 use qemu::{Block, Event, Instruction, Registers};
+
+/// The first address of a kernel's, as Linux splits the space; it is in A32, as all of Debian's are.
+const KERNEL: u64 = 0xbf00_0000;
 
 /// All of the plugin's own state but the counters.
 static PLUGIN: OnceLock<Mutex<Plugin>> = OnceLock::new();
@@ -30,7 +36,11 @@ static PLUGIN: OnceLock<Mutex<Plugin>> = OnceLock::new();
 static COUNTERS: OnceLock<Kept> = OnceLock::new();
 
 struct Plugin {
-    finder: Finder,
+    /// Of the hypervisor's code, where there is one.
+    finder: Option<Finder>,
+    /// Where a stretch begins by itself, and how many markers that end one it does not end with.
+    from: Option<(u64, u32)>,
+    unheard: u32,
     recorder: Recorder,
     registers: Registers,
     identities: Identities,
@@ -49,6 +59,8 @@ enum What {
     Boot,
     /// The whole run.
     Run,
+    /// Operations, in each stretch.
+    Operations,
     /// No counts: only which instructions were executed.
     Words,
 }
@@ -58,6 +70,7 @@ enum What {
 struct Arguments {
     elf: Option<String>,
     out: Option<String>,
+    from: Option<u64>,
     what: What,
 }
 
@@ -71,9 +84,16 @@ impl Arguments {
                 Some(("what", "stretches")) => arguments.what = What::Stretches,
                 Some(("what", "boot")) => arguments.what = What::Boot,
                 Some(("what", "run")) => arguments.what = What::Run,
+                Some(("what", "operations")) => arguments.what = What::Operations,
                 Some(("what", "words")) => arguments.what = What::Words,
+                Some(("from", address)) => {
+                    let digits = address.strip_prefix("0x").unwrap_or(address);
+                    let address = u64::from_str_radix(digits, 16);
+                    arguments.from = Some(address.context("from= is no address")?);
+                }
                 _ => bail!(
-                    "the argument {word} is none of elf=FILE, out=FILE, what=stretches|boot|run|words"
+                    "the argument {word} is none of elf=FILE, out=FILE, from=ADDRESS, \
+                     what=stretches|boot|run|operations|words"
                 ),
             }
         }
@@ -87,13 +107,24 @@ fn install(cpus: usize, words: impl Iterator<Item = String>) -> Result<()> {
     if arguments.what == What::Words {
         return words::install(arguments.out.context("out=FILE is missing")?);
     }
-    let elf = arguments.elf.context("elf=FILE is missing")?;
-    let bytes = std::fs::read(&elf).with_context(|| format!("cannot read {elf}"))?;
-    let code = Code::parse(&bytes).with_context(|| format!("in {elf}"))?;
+    let operations = arguments.what == What::Operations;
+    let finder = match arguments.elf {
+        Some(elf) => {
+            let bytes = std::fs::read(&elf).with_context(|| format!("cannot read {elf}"))?;
+            Some(Finder::new(
+                Code::parse(&bytes).with_context(|| format!("in {elf}"))?,
+            ))
+        }
+        None if operations => None,
+        None => bail!("elf=FILE is missing"),
+    };
     let path = arguments.out.context("out=FILE is missing")?;
     let out = File::create(&path).with_context(|| format!("cannot write {path}"))?;
     let mut plugin = Plugin {
-        finder: Finder::new(code),
+        finder,
+        // Init's first instruction is such a marker, the second one is of the shell's first program.
+        from: arguments.from.map(|address| (address, 1)),
+        unheard: 0,
         recorder: Recorder::default(),
         registers: Registers::default(),
         identities: Identities::default(),
@@ -102,9 +133,12 @@ fn install(cpus: usize, words: impl Iterator<Item = String>) -> Result<()> {
         failed: false,
     };
     plugin.write(&Line::Start { version: VERSION });
-    let number = Counter::number(plugin.finder.code());
+    let code = plugin.finder.as_ref().map(Finder::code);
+    let number = code
+        .filter(|_| !operations)
+        .map_or(Counter::PLAIN, Counter::number);
     let counters = COUNTERS.get_or_init(|| Kept::new(cpus, number));
-    if plugin.what != What::Stretches {
+    if matches!(plugin.what, What::Boot | What::Run) {
         plugin.recorder.begin(counters);
     }
     let _ = PLUGIN.set(Mutex::new(plugin));
@@ -166,8 +200,20 @@ fn on_event(event: Event) {
             };
             plugin.recorder.entered(cpu, reason, total);
         }
-        Event::Begin => plugin.recorder.begin(counters),
+        Event::Begin => plugin.begin(counters),
         Event::End => plugin.end(counters),
+        Event::Vector => {
+            if let Some(exit) = plugin.registers.vector().and_then(Operation::exit) {
+                counters.add(Counter::Operation(exit).index());
+            }
+        }
+        Event::CountIf(condition, counter) => {
+            // A CPU whose flags cannot be read counts it.
+            let flags = plugin.registers.read(qemu::CPSR);
+            if flags.is_none_or(|flags| operations::holds(condition, flags as u32)) {
+                counters.add(counter);
+            }
+        }
         Event::Count(_) => {}
     }
 }
@@ -180,18 +226,24 @@ fn on_block(block: &Block) {
     };
     let plugin = &mut *plugin;
     let instructions: Vec<_> = block.instructions().collect();
-    if !plugin.finder.is_found() {
+    if let Some(finder) = &mut plugin.finder
+        && !finder.is_found()
+    {
         let bytes = instructions.iter().flat_map(Instruction::bytes);
         let bytes: Vec<_> = bytes.collect();
         if let Some(first) = instructions.first() {
-            plugin.finder.block(first.place(), &bytes);
+            finder.block(first.place(), &bytes);
         }
     }
     if counters.wants_blocks() {
         block.calls(Event::Block);
     }
     for instruction in &instructions {
-        plugin.instruction(instruction, counters);
+        if plugin.what == What::Operations {
+            plugin.operation(instruction, counters);
+        } else {
+            plugin.instruction(instruction, counters);
+        }
     }
 }
 
@@ -213,20 +265,23 @@ impl Plugin {
     /// Adds the code that counts `instruction`. Callbacks are called in the order in which they are
     /// added.
     fn instruction(&mut self, instruction: &Instruction, counters: &Kept) {
-        let (word, set) = (instruction.word(), self.finder.code().set());
+        let Some(finder) = &mut self.finder else {
+            return;
+        };
+        let (word, set) = (instruction.word(), finder.code().set());
         let bytes: Vec<_> = instruction.bytes().collect();
-        match self.finder.find(instruction.place(), &bytes) {
+        match finder.find(instruction.place(), &bytes) {
             Some(ours) => {
-                if let Some(entry) = self.finder.code().entry(ours) {
+                if let Some(entry) = finder.code().entry(ours) {
                     instruction.calls(Event::Entered(entry));
                 }
-                if self.finder.code().looks(ours) {
+                if finder.code().looks(ours) {
                     instruction.calls(Event::Turned);
                 }
-                if self.finder.code().knows(ours) {
+                if finder.code().knows(ours) {
                     instruction.calls(Event::Known);
                 }
-                if self.finder.code().leaves(ours, word) {
+                if finder.code().leaves(ours, word) {
                     instruction.calls(Event::Left);
                 }
                 self.recorder.counts(ours);
@@ -243,11 +298,75 @@ impl Plugin {
         }
     }
 
+    /// Adds the code that counts what `instruction` does, if it is an operation of the hypervisor's, or of a kernel
+    /// without one.
+    fn operation(&mut self, instruction: &Instruction, counters: &Kept) {
+        let bytes: Vec<_> = instruction.bytes().collect();
+        let finder = self.finder.as_mut();
+        let ours = finder.and_then(|finder| finder.find(instruction.place(), &bytes));
+        let word = instruction.word();
+        if ours.is_none() {
+            let from = self
+                .from
+                .filter(|(address, _)| *address == instruction.address());
+            match word {
+                _ if word == A32.begin || from.is_some() => instruction.calls(Event::Begin),
+                _ if word == A32.end => instruction.calls(Event::End),
+                _ => {}
+            }
+            counters.count(instruction, Counter::Others);
+        } else {
+            counters.count(instruction, Counter::Hypervisor);
+        }
+        let bare = self.finder.is_none();
+        let found = match (ours, &self.finder) {
+            (Some(ours), Some(finder)) if finder.code().is_t32(ours) => {
+                operations::t32(word, bytes.len())
+            }
+            (Some(_), _) => operations::a32(word),
+            (None, None) if instruction.address() >= KERNEL => operations::a32(word),
+            (None, _) => operations::free(word, bytes.len()),
+        };
+        if let Some(found) = found {
+            let counter = Counter::Operation(found.operation);
+            match found.condition {
+                operations::ALWAYS => counters.count(instruction, counter),
+                other => instruction.calls(Event::CountIf(other, counter.index())),
+            }
+        }
+        let count = |operation| counters.count(instruction, Counter::Operation(operation));
+        if let (Some(ours), Some(finder)) = (ours, &self.finder) {
+            let code = finder.code();
+            code.entry(ours).and_then(Operation::taken).map(count);
+            if code.fills(ours) {
+                count(Operation::Fill);
+            }
+            if code.knows(ours) {
+                instruction.calls(Event::Vector);
+            }
+        } else if bare {
+            Operation::at_high_vector(instruction.address()).map(count);
+        }
+    }
+
+    /// A stretch begins: by a marker, or once by itself.
+    fn begin(&mut self, counters: &Kept) {
+        if let Some((_, unheard)) = self.from.take_if(|_| !self.recorder.is_running()) {
+            self.unheard = unheard;
+        }
+        self.recorder.begin(counters);
+    }
+
     fn end(&mut self, counters: &Kept) {
-        let code = self.finder.code();
+        if let Some(left) = self.unheard.checked_sub(1) {
+            self.unheard = left;
+            return;
+        }
+        let code = self.finder.as_ref().map(Finder::code);
         if let Some(mut stretch) = self.recorder.end(code, counters) {
-            stretch.found = self.finder.is_found();
-            stretch.differing = self.finder.differing();
+            let finder = self.finder.as_ref();
+            stretch.found = finder.is_none_or(Finder::is_found);
+            stretch.differing = finder.map_or(0, Finder::differing);
             self.write(&Line::Stretch(stretch));
         }
     }
@@ -264,6 +383,12 @@ impl Plugin {
 }
 
 impl Registers {
+    /// The number of the vector by which a guest in User mode left.
+    fn vector(&self) -> Option<u64> {
+        let [number, ..] = qemu::WINDOW;
+        self.read(number)
+    }
+
     /// The word that a guest in User mode has executed, if it was that, and its PC.
     fn known(&self) -> Option<(u64, u64)> {
         let [number, status, word] = qemu::WINDOW.map(|register| self.read(register));

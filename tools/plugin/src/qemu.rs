@@ -38,11 +38,14 @@ pub const WINDOW: [Register; 3] = [
 /// The return address.
 pub const LINK: Register = Register([c"x30", c"lr"]);
 
+/// The flags of a 32-bit CPU.
+pub const CPSR: Register = Register([c"", c"cpsr"]);
+
 /// The registers that are read.
-const REGISTERS: [Register; 9] = {
+const REGISTERS: [Register; 10] = {
     let [number, status, word] = WINDOW;
     [
-        ESR_EL2, HPFAR_EL2, TPIDR_EL2, VMPIDR_EL2, X0, LINK, number, status, word,
+        ESR_EL2, HPFAR_EL2, TPIDR_EL2, VMPIDR_EL2, X0, LINK, CPSR, number, status, word,
     ]
 };
 
@@ -317,13 +320,17 @@ pub enum Event {
     Known,
     /// A block begins.
     Block,
+    /// The window knows the exit's vector, and no more is asked.
+    Vector,
     /// The instruction is counted by this counter, without QEMU's help.
     Count(usize),
+    /// The instruction is counted by this counter if this condition holds.
+    CountIf(u8, usize),
 }
 
 impl Event {
     /// All events without a counter's number, in the order of their numbers.
-    const PLAIN: [Self; 14] = [
+    const PLAIN: [Self; 15] = [
         Self::Begin,
         Self::End,
         Self::Left,
@@ -338,12 +345,18 @@ impl Event {
         Self::Entered(VectorEntry::Prefetch),
         Self::Entered(VectorEntry::Data),
         Self::Known,
+        Self::Vector,
     ];
+    /// Marks the number of [`Self::CountIf`], above any counter's.
+    const CONDITIONAL: u32 = 28;
 
     fn number(self) -> usize {
         let count = Self::PLAIN.len();
         match self {
             Self::Count(counter) => count + counter,
+            Self::CountIf(condition, counter) => {
+                1 << Self::CONDITIONAL | usize::from(condition) << 24 | counter
+            }
             plain => {
                 let mut all = Self::PLAIN.iter();
                 all.position(|one| *one == plain).unwrap_or(count)
@@ -354,6 +367,9 @@ impl Event {
     fn of(number: usize) -> Self {
         match Self::PLAIN.get(number) {
             Some(plain) => *plain,
+            None if number >> Self::CONDITIONAL != 0 => {
+                Self::CountIf((number >> 24 & 0xf) as u8, number & 0xff_ffff)
+            }
             None => Self::Count(number - Self::PLAIN.len()),
         }
     }
@@ -362,6 +378,7 @@ impl Event {
     fn flags(self) -> c_int {
         match self {
             Self::Entered(_) | Self::Known | Self::Block => READS_REGISTERS,
+            Self::Vector | Self::CountIf(..) => READS_REGISTERS,
             _ => NO_REGISTERS,
         }
     }

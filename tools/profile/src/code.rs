@@ -101,6 +101,8 @@ const WINDOW: [&str; 3] = ["hanok_window", "window_known", "hanok_window_end"];
 /// Substrings of the symbols of the functions that take interrupts while they are masked: to handle
 /// them, and to stop work that could go on.
 const LOOKS: [&str; 2] = ["serve_pending", "interrupt_is_pending"];
+/// A substring of the symbol of the function that makes an entry of a shadow table for an abort of a guest's.
+const FILLS: &str = "fill_mapped";
 /// So many bytes that are equal to the ELF file's, at one place only, are taken for the
 /// hypervisor's code.
 const CERTAIN: usize = 24;
@@ -119,6 +121,10 @@ pub struct Code {
     vectors: u64,
     /// Where interrupts are taken while they are masked.
     looks: Vec<u64>,
+    /// Where entries of shadow tables are made.
+    fills: Vec<u64>,
+    /// From where on the code is of T32, or is not, in the order of addresses (AAELF32, "Mapping symbols").
+    sets: Vec<(u64, bool)>,
     /// The window, by the addresses of [`WINDOW`].
     window: Option<[u64; 3]>,
     set: &'static Instructions,
@@ -140,10 +146,20 @@ impl Code {
             Architecture::Arm => &A32,
             other => bail!("the ELF file is for {other:?}"),
         };
-        let is_look = |name: &str| LOOKS.iter().any(|look| name.contains(look));
-        let named = |symbol: &object::Symbol<'_, '_>| symbol.name().is_ok_and(is_look);
-        let looks = file.symbols().filter(named);
-        let looks = looks.map(|symbol| set.start(symbol.address())).collect();
+        let like = |parts: &[&str]| {
+            let is_like = |name: &str| parts.iter().any(|part| name.contains(part));
+            let all = file.symbols();
+            let all = all.filter(|symbol| symbol.name().is_ok_and(is_like));
+            all.map(|symbol| set.start(symbol.address()))
+                .collect::<Vec<_>>()
+        };
+        let (looks, fills) = (like(&LOOKS), like(&[FILLS]));
+        let sets = file.symbols().filter_map(|symbol| {
+            let kind = symbol.name().ok()?.strip_prefix('$')?.chars().next()?;
+            Some((symbol.address(), kind == 't'))
+        });
+        let mut sets: Vec<_> = sets.collect();
+        sets.sort_unstable();
         let bytes = text.data()?.to_vec();
         let code = Self::new(set, text.address(), bytes, vectors.address())?;
         let named = |name| {
@@ -155,6 +171,8 @@ impl Code {
         let window = window.map(|((vectors, known), end)| [vectors, known, end]);
         Ok(Self {
             looks,
+            fills,
+            sets,
             window,
             ..code
         })
@@ -172,6 +190,8 @@ impl Code {
             bytes,
             vectors,
             looks: Vec::new(),
+            fills: Vec::new(),
+            sets: Vec::new(),
             window: None,
             set,
         };
@@ -246,6 +266,19 @@ impl Code {
     /// while they are masked.
     pub fn looks(&self, offset: Offset) -> bool {
         self.looks.contains(&self.address(offset))
+    }
+
+    /// Returns whether the instruction at `offset` is of T32.
+    pub fn is_t32(&self, offset: Offset) -> bool {
+        let at = self.address(offset);
+        let after = self.sets.partition_point(|(from, _)| *from <= at);
+        let last = after.checked_sub(1).and_then(|last| self.sets.get(last));
+        last.is_some_and(|(_, t32)| *t32)
+    }
+
+    /// Returns whether `offset` is the first instruction of the function that makes an entry of a shadow table.
+    pub fn fills(&self, offset: Offset) -> bool {
+        self.fills.contains(&self.address(offset))
     }
 
     /// The place at which the code starts, if `block`, executed at `place`, is certain to be a part
@@ -402,6 +435,15 @@ mod tests {
         assert_eq!((found, finder.differing()), (Some(Offset(127)), 1));
         assert_eq!(A32.start(BASE | 1), BASE);
         assert_eq!(A64.start(BASE + 4), BASE + 4);
+    }
+
+    #[test]
+    fn mapping_symbols_tell_the_set() {
+        let mut code = Code::new(&A32, BASE, vec![0; 64], BASE).unwrap();
+        let sets = |code: &Code| [0, 4, 6, 16].map(|at| code.is_t32(Offset(at)));
+        assert_eq!(sets(&code), [false; 4]);
+        code.sets = vec![(BASE + 8, true), (BASE + 32, false)];
+        assert_eq!(sets(&code), [false, true, true, false]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A plugin of QEMU's (`tools/plugin`) counts; this crate is all of it that needs no QEMU.
 //! [`code`] knows the hypervisor's instructions and recognizes them in a guest's physical
-//! memory, [`record`] turns counters into stretches and exits, [`report`] is the file in
+//! memory, [`operations`] those whose cost an emulator does not show, [`record`] turns counters into stretches and exits, [`report`] is the file in
 //! between, [`symbols`] names addresses, and [`profile`] and [`table`] are for people.
 //!
 //! Instructions are counted one by one, never sampled: a profile's total is the figure.
@@ -12,6 +12,7 @@
 pub mod code;
 #[cfg(test)]
 mod fake;
+pub mod operations;
 pub mod profile;
 pub mod reason;
 pub mod record;

@@ -252,6 +252,7 @@ mod tests {
                     reason,
                     costs: costs.to_vec(),
                 }],
+                operations: Vec::new(),
             }],
             ..Stretch::default()
         }

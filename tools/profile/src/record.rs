@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::code::{Code, Offset};
+use crate::operations::Operation;
 use crate::report::{Cpu, Exit, Reason, Stretch};
 
 /// One of the counters that each CPU has.
@@ -15,23 +16,29 @@ pub enum Counter {
     Hypervisor,
     /// All other instructions.
     Others,
+    /// How often an operation was done.
+    Operation(Operation),
     /// Executions of one of the hypervisor's instructions.
     Instruction(Offset),
 }
 
 impl Counter {
+    /// How many counters there are without any code.
+    pub const PLAIN: usize = 2 + Operation::ALL.len();
+
     /// The counter's index in memory.
     pub fn index(self) -> usize {
         match self {
             Self::Hypervisor => 0,
             Self::Others => 1,
-            Self::Instruction(offset) => 2 + offset.0 as usize,
+            Self::Operation(operation) => 2 + operation as usize,
+            Self::Instruction(offset) => Self::PLAIN + offset.0 as usize,
         }
     }
 
     /// How many counters there are for `code`.
     pub fn number(code: &Code) -> usize {
-        2 + code.len()
+        Self::PLAIN + code.len()
     }
 }
 
@@ -79,6 +86,9 @@ impl Recorder {
         for cpu in 0..counters.cpus() {
             counters.clear(cpu, Counter::Hypervisor);
             counters.clear(cpu, Counter::Others);
+            for operation in Operation::ALL {
+                counters.clear(cpu, Counter::Operation(*operation));
+            }
             for offset in &self.seen {
                 counters.clear(cpu, Counter::Instruction(*offset));
             }
@@ -88,8 +98,8 @@ impl Recorder {
     }
 
     /// Ends the stretch, if there is one, and returns it. The caller knows whether the hypervisor
-    /// was found.
-    pub fn end(&mut self, code: &Code, counters: &impl Counters) -> Option<Stretch> {
+    /// was found; without its code, none of its instructions was counted.
+    pub fn end(&mut self, code: Option<&Code>, counters: &impl Counters) -> Option<Stretch> {
         if !std::mem::take(&mut self.running) {
             return None;
         }
@@ -105,10 +115,16 @@ impl Recorder {
         Some(stretch)
     }
 
-    fn cpu(&self, code: &Code, counters: &impl Counters, cpu: usize, exits: Exits) -> Cpu {
-        let counts = self.seen.iter().map(|offset| {
+    fn cpu(&self, code: Option<&Code>, counters: &impl Counters, cpu: usize, exits: Exits) -> Cpu {
+        let counts = self.seen.iter().filter_map(|offset| {
             let count = counters.get(cpu, Counter::Instruction(*offset));
-            (code.address(*offset), count)
+            Some((code?.address(*offset), count))
+        });
+        let operations = Operation::ALL.iter().map(|operation| {
+            (
+                *operation,
+                counters.get(cpu, Counter::Operation(*operation)),
+            )
         });
         let exits = exits.over.into_iter().map(|(reason, costs)| Exit {
             reason,
@@ -119,6 +135,7 @@ impl Recorder {
             others: counters.get(cpu, Counter::Others),
             counts: counts.filter(|(_, count)| *count > 0).collect(),
             exits: exits.collect(),
+            operations: operations.filter(|(_, count)| *count > 0).collect(),
         }
     }
 
@@ -236,7 +253,7 @@ mod tests {
         }
 
         fn end(&mut self) -> Option<Stretch> {
-            self.recorder.end(&self.code, &self.counters)
+            self.recorder.end(Some(&self.code), &self.counters)
         }
     }
 
@@ -245,11 +262,14 @@ mod tests {
         let mut board = Board::new(2);
         board.guest(0, 1000);
         board.exit(0, Entry::Synchronous, 30);
+        board.counters.add(0, Counter::Operation(Operation::Dsb), 9);
         board.begin();
         board.guest(0, 5);
         board.exit(0, Entry::Synchronous, 20);
         board.exit(0, Entry::Synchronous, 20);
         board.exit(0, Entry::Interrupt, 10);
+        let flush = Counter::Operation(Operation::TlbAll);
+        board.counters.add(0, flush, 3);
         board.guest(1, 7);
         let stretch = board.end().unwrap();
         board.guest(0, 100);
@@ -260,6 +280,7 @@ mod tests {
         assert_eq!((one.others, one.hypervisor), (5, 50));
         assert_eq!(one.counts.iter().map(|(_, count)| count).sum::<u64>(), 50);
         assert_eq!(one.counts[0], (0x4000 + 8 * 128, 2));
+        assert_eq!(one.operations, [(Operation::TlbAll, 3)]);
         assert_eq!(one.exits.len(), 2);
         assert_eq!(one.exits[0].costs, [(20, 2)]);
         assert_eq!(one.exits[1].costs, [(10, 1)]);

@@ -5,9 +5,10 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::code::Entry;
+use crate::operations::Operation;
 
 /// The version of the format.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// A line of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +49,8 @@ pub struct Cpu {
     pub counts: Vec<(u64, u64)>,
     /// The exits that ended, by reason.
     pub exits: Vec<Exit>,
+    /// How often each operation was done, where they are counted.
+    pub operations: Vec<(Operation, u64)>,
 }
 
 /// Exits of one reason.
@@ -152,6 +155,7 @@ mod tests {
                     reason,
                     costs: vec![(7, 1)],
                 }],
+                operations: vec![(Operation::Dsb, 2)],
             }],
         };
         let finish = Finish { open: true };

@@ -45,6 +45,7 @@ const PATIENCE: Duration = Duration::from_secs(60 * 60);
 /// `hanok bench --scaling`.
 pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
     let plan = Plan {
+        operations: false,
         sides: vec![Side::Native, Side::Hanok, Side::Xen],
         figures: ["nanosleep", "timer-interrupt"]
             .into_iter()
@@ -146,7 +147,9 @@ fn prepare(boards: &Boards, case: Case) -> Outcome<Prepared> {
     let system = case.system((board, &plan.cpu), &words, kernel);
     let path = boards.dir.join(case.name()).with_extension("toml");
     repo::write_whole(&path, system.description().as_bytes()).blame(Code::Output)?;
-    let mut ready = boards.hanok_of(&case.name(), &path, &Default::default(), case.is_linux())?;
+    let userland = boards.materials.userland.clone();
+    let userland = userland.filter(|_| case.is_linux());
+    let mut ready = boards.hanok_of(&case.name(), &path, &Default::default(), userland)?;
     let report = boards.dir.join(case.name()).with_extension("report");
     let counting = boards.counting.as_ref().filter(|_| case.counts());
     let report = counting.map(|counting| {

@@ -126,6 +126,20 @@ pub(super) const SELECT_100: Figure = Figure {
     ..LATENCY
 };
 
+pub(super) const SEM: Figure = Figure {
+    id: "sem",
+    title: "Semaphores of two processes",
+    about: "Two processes wake each other in turn by System V semaphores: one turn.",
+    ..LATENCY
+};
+
+pub(super) const FCNTL: Figure = Figure {
+    id: "fcntl",
+    title: "Locks of files, two processes",
+    about: "Two processes take and release fcntl locks of files in turn: one turn.",
+    ..LATENCY
+};
+
 pub(super) const FORK: Figure = Figure {
     id: "fork",
     title: "Fork and exit",
@@ -176,6 +190,13 @@ pub(super) const BW_MEM_WR: Figure = Figure {
     ..BANDWIDTH
 };
 
+pub(super) const BW_MEM_RDWR: Figure = Figure {
+    id: "bw-mem-rdwr",
+    title: "Memory read and write",
+    about: "Bandwidth of reading and then writing each word of 512 KiB of memory.",
+    ..BANDWIDTH
+};
+
 pub(super) const BW_MEM_CP: Figure = Figure {
     id: "bw-mem-cp",
     title: "Memory copy",
@@ -187,6 +208,13 @@ pub(super) const BW_MEM_BZERO: Figure = Figure {
     id: "bw-mem-bzero",
     title: "Memory clear",
     about: "Bandwidth of clearing 512 KiB of memory by bzero.",
+    ..BANDWIDTH
+};
+
+pub(super) const BW_MEM_BCOPY: Figure = Figure {
+    id: "bw-mem-bcopy",
+    title: "Memory copy by the C library",
+    about: "Bandwidth of copying 512 KiB of memory by bcopy.",
     ..BANDWIDTH
 };
 
@@ -203,6 +231,16 @@ pub(super) const MEM_RD: Figure = Figure {
     about: "One load of a chain of dependent loads through a megabyte, 128 bytes apart.",
     unit: Unit::Nanoseconds,
     limit: Limit::None,
+    ..LATENCY
+};
+
+pub(super) const INTEGER: Figure = Figure {
+    id: "integer",
+    title: "Integer and string program",
+    about: "One round of a program of this project's own that does what Dhrystone does: it copies records, compares and \
+            copies strings, follows pointers, calls functions, multiplies and divides, without a system call.",
+    unit: Unit::Nanoseconds,
+    published: &[],
     ..LATENCY
 };
 
@@ -231,5 +269,12 @@ pub(super) const CTX_16: Figure = Figure {
     id: "ctx-16",
     title: "Context switch, 16 processes",
     about: "A switch among 16 processes in a ring of pipes, each touching 32 KiB in its turn.",
+    ..CONTEXT
+};
+
+pub(super) const CTX_32: Figure = Figure {
+    id: "ctx-32",
+    title: "Context switch, 32 processes",
+    about: "A switch among 32 processes in a ring of pipes, each touching 32 KiB in its turn.",
     ..CONTEXT
 };

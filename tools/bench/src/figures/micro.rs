@@ -239,6 +239,14 @@ pub(super) const BOOT: Figure = Figure {
     ..COUNT
 };
 
+pub(super) const KERNEL_TO_SHELL: Figure = Figure {
+    id: "kernel-to-shell",
+    title: "Stock kernel to a shell",
+    about: "Instructions from the first one of the unpacked kernel to the first one of the first program that the \
+            shell starts, the hypervisor's included. Counted by an emulator plugin; waiting is no instruction.",
+    ..COUNT
+};
+
 pub(super) const IMAGE: Figure = Figure {
     id: "image",
     title: "Image of the hypervisor",

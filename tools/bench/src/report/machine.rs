@@ -1,6 +1,6 @@
 //! What was found on one machine.
 
-use super::{details, tables};
+use super::{counted, details, tables};
 use crate::figure::{Figure, Group};
 use crate::figures::figures_on;
 use crate::format;
@@ -21,6 +21,7 @@ pub(super) fn section(run: &Run) -> Element {
         .children(lmbench(run))
         .children(mechanisms(run))
         .child(tables::verdicts(run))
+        .children(counted::section(run))
         .children(run.profiles.iter().map(details::profile))
         .child(details::raw(run))
 }

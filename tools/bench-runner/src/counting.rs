@@ -25,12 +25,15 @@ use hanok_boot::machine;
 const PACKAGE: &str = "hanok-plugin";
 const LIBRARY: &str = "libhanok_plugin.so";
 /// What is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum What {
     /// Each stretch between two markers that the guest executes.
+    #[default]
     Stretches,
     /// The instructions from the reset to the first marker that ends a stretch.
     Boot,
+    /// The whole run.
+    Run,
 }
 
 /// The plugin, ready for QEMU.
@@ -60,6 +63,7 @@ impl Counting {
         let what = match what {
             What::Stretches => "stretches",
             What::Boot => "boot",
+            What::Run => "run",
         };
         command.arg("-plugin");
         command.arg(format!("{plugin},elf={elf},out={out},what={what}"));
@@ -137,7 +141,7 @@ pub fn read(path: &Path, console: &str, what: What) -> Result<Vec<Counted>> {
     }
     match what {
         What::Stretches => by_figure(report.stretches, console),
-        What::Boot => Ok(vec![Counted {
+        What::Boot | What::Run => Ok(vec![Counted {
             figure: "boot".to_owned(),
             rounds: None,
             stretches: report.stretches,

@@ -10,7 +10,7 @@ use hanok_cpu32::{
 };
 use hanok_decode::{Psr, banked_register, mode};
 use hanok_deprivileged::{Code, Member, Monitor, Ready};
-use hanok_hal::{GuestFault, Mutex, Start};
+use hanok_hal::{Backend, GuestFault, Mutex, Start};
 use hanok_paging::shadow::{AsidPool, HardwareRoot};
 use hanok_pcpu::{Board, VmUnit};
 use hanok_types::{Regs, platform};
@@ -153,7 +153,7 @@ impl Deprivileged {
     }
 
     /// Delivers what waits, and does what is left to do before the guest can be entered; `None` if that is more
-    /// than is to be done at once.
+    /// than is to be done at once: an interrupt is pending then, or other things are to have their turn.
     pub fn prepare(
         &mut self,
         lines: Lines,
@@ -166,6 +166,10 @@ impl Deprivileged {
                 && let Ready::Yes(root) = self.monitor.ready(asids, host)
             {
                 return Some(root);
+            }
+            // Each piece is short, and so is the time until an interrupt is taken.
+            if host.board.machine.interrupt_is_pending() {
+                break;
             }
         }
         None

@@ -44,3 +44,8 @@ pub fn synchronize_all() {
         );
     }
 }
+
+/// The same for the line at `address`: DCCMVAU, ICIMVAU, BPIALL.
+pub fn synchronize(address: u32) {
+    crate::arch::code::synchronize(address);
+}

@@ -171,6 +171,16 @@ impl End {
         short::long_status(short.into()).map_or(NO_STATUS, |status| status as u32)
     }
 
+    /// The address of an abort: DFAR, or IFAR.
+    pub fn fault_address(&self) -> u32 {
+        self.faults[if self.vector == 3 { 3 } else { 1 }]
+    }
+
+    /// Returns whether a data abort was a store's: DFSR.WnR.
+    pub fn is_write(&self) -> bool {
+        self.faults[0] >> 11 & 1 != 0
+    }
+
     /// Returns whether the exception is a synchronous abort.
     pub fn is_abort(&self) -> bool {
         matches!(self.vector, 3 | 4) && self.kind() != Kind::SystemError

@@ -116,10 +116,11 @@ impl Fuzzer<'_> {
         }
     }
 
-    /// Prints the digest after each step, where that is asked for: so that the first step that differs can be found.
-    pub fn show_digest(&self) {
+    /// Prints something of a step, where that is asked for: so that the first step that differs from another machine's can be
+    /// found.
+    pub fn trace(&self, what: core::fmt::Arguments<'_>) {
         if self.trace {
-            println!("fuzz: step {}: digest {:#018x}", self.step, self.digest);
+            println!("fuzz: step {}: {what}", self.step);
         }
     }
 

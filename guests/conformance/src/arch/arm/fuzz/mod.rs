@@ -9,7 +9,7 @@ pub mod programs;
 pub mod registers;
 pub mod space;
 pub mod tables;
-mod tlb;
+pub mod tlb;
 mod translations;
 pub mod trip;
 

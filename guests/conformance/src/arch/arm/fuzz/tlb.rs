@@ -13,10 +13,12 @@ macro_rules! operation {
     };
 }
 
-/// One of the three forms of an operation.
-macro_rules! in_any_form {
-    ($opc2:literal, $value:expr, $random:expr) => {
-        match $random.below(3) {
+/// The forms of an operation: for the unified TLB, for the inner shareable domain, and for both TLBs one after the other.
+pub const FORMS: usize = 3;
+
+macro_rules! in_form {
+    ($opc2:literal, $value:expr, $form:expr) => {
+        match $form {
             0 => operation!("c7", $opc2, $value),
             1 => operation!("c3", $opc2, $value),
             _ => {
@@ -27,22 +29,50 @@ macro_rules! in_any_form {
     };
 }
 
+fn any_form(random: &mut Random) -> usize {
+    random.below(FORMS as u64) as usize
+}
+
 /// What was written to tables comes before, and what follows uses them.
 pub fn barrier() {
     // SAFETY: barriers.
     unsafe { asm!("dsb", "isb", options(nostack)) };
 }
 
-/// TLBIALL.
+/// TLBIALL in one of its forms.
+pub fn all_by(form: usize) {
+    in_form!("0", 0, form);
+}
+
+/// TLBIASID in one of its forms.
+pub fn asid_by(form: usize, asid: u32) {
+    in_form!("2", asid, form);
+}
+
+/// TLBIMVA in one of its forms; `page` has the ASID in its lowest bits.
+pub fn page_by(form: usize, page: u32) {
+    in_form!("1", page, form);
+}
+
+/// TLBIMVAA in the first or the second form.
+pub fn page_of_all_by(form: usize, page: u32) {
+    if form == 0 {
+        operation!("c7", "3", page);
+    } else {
+        operation!("c3", "3", page);
+    }
+}
+
+/// TLBIALL, and what makes it take effect.
 pub fn all(random: &mut Random) {
     barrier();
-    in_any_form!("0", 0, random);
+    all_by(any_form(random));
     barrier();
 }
 
 /// TLBIASID.
 pub fn asid(asid: u32, random: &mut Random) {
-    in_any_form!("2", asid, random);
+    asid_by(any_form(random), asid);
 }
 
 /// TLBIMVA of so many pages; `first` has the ASID in its lowest bits.
@@ -52,7 +82,7 @@ pub fn pages(first: u32, count: u32, random: &mut Random) {
         return by_loop(first, end);
     }
     for page in 0..count {
-        in_any_form!("1", first + (page << 12), random);
+        page_by(any_form(random), first + (page << 12));
     }
 }
 
@@ -75,11 +105,6 @@ fn by_loop(first: u32, end: u32) {
 /// TLBIMVAA of so many pages.
 pub fn pages_of_all(first: u32, count: u32, random: &mut Random) {
     for page in 0..count {
-        let at = first + (page << 12);
-        if random.once_in(2) {
-            operation!("c7", "3", at);
-        } else {
-            operation!("c3", "3", at);
-        }
+        page_of_all_by(random.below(2) as usize, first + (page << 12));
     }
 }

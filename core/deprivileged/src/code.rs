@@ -1,7 +1,7 @@
 //! Which frames of a VM hold code of its kernel.
 
 use crate::host::Host;
-use crate::slot::{Slot, Stage, Ticket, Work};
+use crate::slot::{Ended, Slot, Stage, Ticket, Work};
 use crate::traps::Traps;
 use hanok_abi::crossing::{BEHIND_CROSSING_LOAD, is_crossing_load};
 use hanok_abi::trampoline::{MOST_TRIPLES, Room, TO_CODE, TRIPLE, room};
@@ -103,6 +103,8 @@ fn room_in(added: Span<Ipa>, host: &impl Host) -> Result<Room, AccessError> {
 pub(crate) enum Proven {
     /// More work on this page.
     More,
+    /// It is left alone for now.
+    Later,
     /// All entries of shadow tables that allow it to be written have to go first
     /// ([`Code::protected`]).
     Protect(GuestPage, Ticket),
@@ -116,6 +118,18 @@ pub(crate) enum Proven {
     Confined,
     /// It cannot be proven.
     Contradictory,
+}
+
+/// Whether a page has been given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Released {
+    /// Nothing is known of it.
+    Yes,
+    /// Something has been begun with it since.
+    No,
+    /// Not all is put back.
+    NotYet,
 }
 
 /// The frames of a VM that hold code of its kernel.
@@ -326,13 +340,13 @@ impl Code {
         host: &impl Host,
         page: GuestPage,
         ticket: Ticket,
-    ) -> Result<(), AccessError> {
+    ) -> Result<Ended, AccessError> {
         let Some(index) = self.state(page).slot() else {
-            return Ok(());
+            return Ok(Ended::Yes);
         };
         match self.slots.get_mut(index) {
             Some(slot) if slot.ticket == ticket => slot.settle(host, &self.traps),
-            _ => Ok(()),
+            _ => Ok(Ended::Yes),
         }
     }
 
@@ -372,7 +386,9 @@ impl Code {
             _ => {}
         }
         Ok(match slot.work(host, &mut self.traps, place)? {
-            Work::More if slot.stage == Stage::Settling => Proven::Settles(page, slot.ticket),
+            Work::More if matches!(slot.stage, Stage::Settling { .. }) => {
+                Proven::Settles(page, slot.ticket)
+            }
             Work::More => Proven::More,
             Work::Contradictory => {
                 // What was followed is not known to its end: siblings do not go on with it.
@@ -456,7 +472,7 @@ impl Code {
             && *spared == page
         {
             *left -= 1;
-            return Proven::More;
+            return Proven::Later;
         }
         let now = self.clock;
         let age = |slot: &Slot| match slot.page {
@@ -504,23 +520,25 @@ impl Code {
         host: &impl Host,
         page: GuestPage,
         ticket: Ticket,
-    ) -> Result<bool, AccessError> {
+    ) -> Result<Released, AccessError> {
         match self.state(page) {
-            CodePage::UNKNOWN => return Ok(true),
-            CodePage::CLEAN => return Ok(false),
-            CodePage::LEAVING if self.leaving != ticket => return Ok(false),
+            CodePage::UNKNOWN => return Ok(Released::Yes),
+            CodePage::CLEAN => return Ok(Released::No),
+            CodePage::LEAVING if self.leaving != ticket => return Ok(Released::No),
             CodePage::LEAVING => {}
             state => {
                 let slot = state.slot().and_then(|index| self.slots.get_mut(index));
                 let Some(slot) = slot.filter(|slot| slot.is_leaving(ticket)) else {
-                    return Ok(false);
+                    return Ok(Released::No);
                 };
-                slot.restore(host, &self.traps)?;
+                if slot.restore(host, &self.traps)? == Ended::NotYet {
+                    return Ok(Released::NotYet);
+                }
                 slot.page = None;
             }
         }
         self.set_state(page, CodePage::UNKNOWN);
-        Ok(true)
+        Ok(Released::Yes)
     }
 }
 

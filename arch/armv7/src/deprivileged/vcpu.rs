@@ -9,8 +9,8 @@ use hanok_cpu32::{
     Exception, Fault, FaultStatus, Identity, Lines, Registers, SystemRegister, Vector,
 };
 use hanok_decode::{Psr, banked_register, mode};
-use hanok_deprivileged::{Code, Member, Monitor, Ready};
-use hanok_hal::{Backend, GuestFault, Mutex, Start};
+use hanok_deprivileged::{Code, Host as _, Member, Monitor, Ready};
+use hanok_hal::{GuestFault, Mutex, Start};
 use hanok_paging::shadow::{AsidPool, HardwareRoot};
 use hanok_pcpu::{Board, VmUnit};
 use hanok_types::{Regs, platform};
@@ -168,7 +168,7 @@ impl Deprivileged {
                 return Some(root);
             }
             // Each piece is short, and so is the time until an interrupt is taken.
-            if host.board.machine.interrupt_is_pending() {
+            if host.is_interrupted() {
                 break;
             }
         }

@@ -132,6 +132,9 @@ pub(crate) enum Released {
     NotYet,
 }
 
+/// How many slots are looked at for one to use.
+const SEARCHED: usize = 64;
+
 /// The frames of a VM that hold code of its kernel.
 #[derive(Debug)]
 pub struct Code {
@@ -147,6 +150,8 @@ pub struct Code {
     room: Option<Room>,
     /// The page that was given up last for a store that the guest makes by itself, and how many fetches from it wait for that.
     spared: Option<(GuestPage, u32)>,
+    /// Where the next search for a slot begins.
+    hand: usize,
     /// Counts uses of slots.
     clock: u32,
     /// The ticket that was given out last, and the one of clean pages that are given up.
@@ -174,6 +179,7 @@ impl Code {
             added,
             room: None,
             spared: None,
+            hand: 0,
             clock: 0,
             given: Ticket::NONE,
             leaving: Ticket::NONE,
@@ -466,7 +472,7 @@ impl Code {
         self.spared = Some((page, SPARED));
     }
 
-    /// Takes a slot for `page`, a free one; or else the one that was used longest ago has to become free.
+    /// Takes a slot for `page`, a free one; or else, of some, the one that was used longest ago has to become free.
     fn begin(&mut self, page: GuestPage) -> Proven {
         if let Some((spared, left @ 1..)) = &mut self.spared
             && *spared == page
@@ -474,22 +480,25 @@ impl Code {
             *left -= 1;
             return Proven::Later;
         }
-        let now = self.clock;
+        let (now, len) = (self.clock, self.slots.len());
         let age = |slot: &Slot| match slot.page {
             None => u32::MAX,
             Some(_) => now.wrapping_sub(slot.used),
         };
-        let oldest = (0..self.slots.len()).max_by_key(|index| age(&self.slots[*index]));
-        let Some(index) = oldest else {
+        // Not all of them, which would take long; the next search goes on behind.
+        let some = (0..len.min(SEARCHED)).map(|number| (self.hand + number) % len);
+        let Some(index) = some.max_by_key(|index| age(&self.slots[*index])) else {
             return Proven::Contradictory;
         };
+        self.hand = index;
         if let Some(old) = self.slots[index].page {
             return Proven::Leaves(old);
         }
         let ticket = self.new_ticket();
         self.slots[index].begin(page, ticket);
         self.set_state(page, CodePage::of_slot(index));
-        Proven::Protect(page, ticket)
+        // It is to be protected then.
+        Proven::More
     }
 
     /// Begins to give `page` up, which nobody may execute from now on; `None` if nothing is known of it. When all

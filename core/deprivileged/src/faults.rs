@@ -252,7 +252,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             self.shadow.clear();
             return Answer::Resume;
         }
-        self.begin(host, page, FrameLoss::KernelExecute, code)
+        self.begin(host, page, FrameLoss::KernelExecute)
     }
 
     /// No sibling has entries of a page's frame any more, in its guest, that say what the frame loses.
@@ -301,7 +301,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             return failed(error);
         }
         self.protecting = Some((page, ticket));
-        self.begin(host, page, FrameLoss::Write, code)
+        self.begin(host, page, FrameLoss::Write)
     }
 
     /// A page needs no confinement any more.
@@ -326,17 +326,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         }
     }
 
-    fn begin(
-        &mut self,
-        host: &impl Host,
-        page: GuestPage,
-        loss: FrameLoss,
-        code: &Mutex<Code>,
-    ) -> Answer {
+    fn begin(&mut self, host: &impl Host, page: GuestPage, loss: FrameLoss) -> Answer {
         if let Err(error) = self.begin_forgetting(host, page, loss) {
             return failed(error);
         }
-        let _unfinished = self.go_on_forgetting(code);
+        // The search itself is work before the next entry.
         Answer::Resume
     }
 

@@ -160,6 +160,10 @@ impl Deprivileged {
         asids: &mut AsidPool,
         host: &GuestHost,
     ) -> Option<HardwareRoot> {
+        // What the exit was for is done: that may have been long enough.
+        if host.is_interrupted() {
+            return None;
+        }
         let _taken = self.monitor.deliver(lines, self.code, host);
         for _ in 0..PIECES {
             if self.monitor.go_on_forgetting(self.code)

@@ -48,11 +48,6 @@ impl Scratch {
         core::ptr::from_ref(&self.free).addr() as u64 + PAGE / 2
     }
 
-    /// The free area.
-    pub fn free(&self) -> &[AtomicU64] {
-        &self.free
-    }
-
     fn fence(&self) -> impl Iterator<Item = (u64, &AtomicU64)> {
         let pattern = (1..).map(|index: u64| index.wrapping_mul(0xd6e8_feb8_6659_fd93));
         pattern.zip(self.before.iter().chain(&self.behind))

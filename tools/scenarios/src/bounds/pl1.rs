@@ -76,7 +76,7 @@ const RUNS: [Run; 5] = [
     },
     Run {
         name: "fuzz",
-        cmdline: "conformance.run=fuzz fuzz.steps=6000",
+        cmdline: "conformance.run=fuzz fuzz.steps=1200",
         vcpus: 2,
         more: "",
         end: ", 0 wrong",

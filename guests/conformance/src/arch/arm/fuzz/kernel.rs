@@ -5,12 +5,18 @@
 //! A program uses nothing that the manual leaves open. So all that it leads to follows from the seed, and is the same on any
 //! CPU: it is put together in [`Fuzzer::digest`], which a machine with and one without a hypervisor must have alike.
 
-use super::space::{CODE, DATA, USER_DATA};
-use super::trip::{MASKED, Start};
+use super::code;
+use super::space::{DATA, USER_DATA};
+use super::trip::{ARRIVE, MASKED, Start};
 use crate::fuzz::Fuzzer;
-use crate::fuzz::memory::{SCRATCH, put_code};
 use crate::fuzz::random::Random;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+const PAGE: u32 = 4096;
+/// Two pages of RAM behind all that the payload has, for the program and for what it may overwrite. Addresses are among what
+/// is compared, so they must not move when the payload changes.
+const CODE: u32 = 0x4300_0000;
+const SCRATCH: u32 = CODE + PAGE;
 
 /// The registers that hold data; R1 and R2 are addresses in memory that may be overwritten.
 const DATA_REGISTERS: [u32; 6] = [0, 3, 4, 5, 6, 7];
@@ -37,8 +43,15 @@ struct Program {
     mode: u32,
 }
 
+/// A word of these pages.
+fn word(at: u32) -> &'static AtomicU32 {
+    // SAFETY: an aligned word of RAM, in which no Rust object lives.
+    unsafe { AtomicU32::from_ptr(at as *mut u32) }
+}
+
 /// Makes one program and runs it.
 pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
+    assert!(crate::boot::image().end() <= CODE.into());
     let mut program = Program {
         words: [NOP; 512],
         len: 0,
@@ -50,16 +63,25 @@ pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     if random.once_in(5) {
         program.end(random);
     }
-    put_code(program.words[..program.len].iter().copied());
-    let memory = || SCRATCH.free().iter().chain(&DATA.0);
-    memory().for_each(|word| word.store(random.next(), Relaxed));
+    let code = program.words[..program.len].iter().chain(&[ARRIVE; 3]);
+    for (at, instruction) in (CODE..).step_by(4).zip(code) {
+        word(at).store(*instruction, Relaxed);
+    }
+    for line in (CODE..CODE + PAGE).step_by(64) {
+        code::synchronize(line);
+    }
+    let memory = || (SCRATCH..SCRATCH + PAGE).step_by(4).map(word);
+    memory().for_each(|word| word.store(random.next() as u32, Relaxed));
+    DATA.0
+        .iter()
+        .for_each(|word| word.store(random.next(), Relaxed));
     let mut start = Start::NOWHERE;
     start.x.iter_mut().for_each(|x| *x = random.next() as u32);
-    let middle = SCRATCH.middle() as u32;
+    let middle = SCRATCH + PAGE / 2;
     start.x[BASE as usize] = middle - 256;
     start.x[MOVING_BASE as usize] = middle;
     start.x[13] = middle + 512;
-    (start.pc, start.pstate) = (CODE.address() as u32, MASKED);
+    (start.pc, start.pstate) = (CODE, MASKED);
     // SAFETY: the program stores to memory that may be overwritten alone, and leaves the stack pointers of the exceptions'
     // modes as they are.
     let end = unsafe { fuzzer.travel(&start) };
@@ -71,7 +93,8 @@ pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     if end.is_abort() {
         add(u64::from(end.status()) << 32 | u64::from(end.fault_address()));
     }
-    memory().for_each(|word| add(word.load(Relaxed)));
+    memory().for_each(|word| add(word.load(Relaxed).into()));
+    DATA.0.iter().for_each(|word| add(word.load(Relaxed)));
     fuzzer.digest = digest;
     fuzzer.trace(format_args!("{end:?}, {:x?}", end.x));
     fuzzer.trace(format_args!("{:x?}", &program.words[..program.len]));
@@ -97,7 +120,7 @@ impl Program {
 
     /// The address of the word that is so many behind the next one.
     fn address(&self, behind: usize) -> u32 {
-        CODE.address() as u32 + 4 * (self.len + behind) as u32
+        CODE + 4 * (self.len + behind) as u32
     }
 
     /// A word with any condition.

@@ -1,7 +1,7 @@
 //! Which frames of a VM hold code of its kernel.
 
 use crate::host::Host;
-use crate::slot::{Slot, Stage, Ticket, Work};
+use crate::slot::{Ended, Slot, Stage, Ticket, Work};
 use crate::traps::Traps;
 use hanok_abi::crossing::{BEHIND_CROSSING_LOAD, is_crossing_load};
 use hanok_abi::trampoline::{MOST_TRIPLES, Room, TO_CODE, TRIPLE, room};
@@ -103,6 +103,8 @@ fn room_in(added: Span<Ipa>, host: &impl Host) -> Result<Room, AccessError> {
 pub(crate) enum Proven {
     /// More work on this page.
     More,
+    /// It is left alone for now.
+    Later,
     /// All entries of shadow tables that allow it to be written have to go first
     /// ([`Code::protected`]).
     Protect(GuestPage, Ticket),
@@ -117,6 +119,21 @@ pub(crate) enum Proven {
     /// It cannot be proven.
     Contradictory,
 }
+
+/// Whether a page has been given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Released {
+    /// Nothing is known of it.
+    Yes,
+    /// Something has been begun with it since.
+    No,
+    /// Not all is put back.
+    NotYet,
+}
+
+/// How many slots are looked at for one to use.
+const SEARCHED: usize = 64;
 
 /// The frames of a VM that hold code of its kernel.
 #[derive(Debug)]
@@ -133,6 +150,8 @@ pub struct Code {
     room: Option<Room>,
     /// The page that was given up last for a store that the guest makes by itself, and how many fetches from it wait for that.
     spared: Option<(GuestPage, u32)>,
+    /// Where the next search for a slot begins.
+    hand: usize,
     /// Counts uses of slots.
     clock: u32,
     /// The ticket that was given out last, and the one of clean pages that are given up.
@@ -160,6 +179,7 @@ impl Code {
             added,
             room: None,
             spared: None,
+            hand: 0,
             clock: 0,
             given: Ticket::NONE,
             leaving: Ticket::NONE,
@@ -326,13 +346,13 @@ impl Code {
         host: &impl Host,
         page: GuestPage,
         ticket: Ticket,
-    ) -> Result<(), AccessError> {
+    ) -> Result<Ended, AccessError> {
         let Some(index) = self.state(page).slot() else {
-            return Ok(());
+            return Ok(Ended::Yes);
         };
         match self.slots.get_mut(index) {
             Some(slot) if slot.ticket == ticket => slot.settle(host, &self.traps),
-            _ => Ok(()),
+            _ => Ok(Ended::Yes),
         }
     }
 
@@ -372,7 +392,9 @@ impl Code {
             _ => {}
         }
         Ok(match slot.work(host, &mut self.traps, place)? {
-            Work::More if slot.stage == Stage::Settling => Proven::Settles(page, slot.ticket),
+            Work::More if matches!(slot.stage, Stage::Settling { .. }) => {
+                Proven::Settles(page, slot.ticket)
+            }
             Work::More => Proven::More,
             Work::Contradictory => {
                 // What was followed is not known to its end: siblings do not go on with it.
@@ -450,30 +472,33 @@ impl Code {
         self.spared = Some((page, SPARED));
     }
 
-    /// Takes a slot for `page`, a free one; or else the one that was used longest ago has to become free.
+    /// Takes a slot for `page`, a free one; or else, of some, the one that was used longest ago has to become free.
     fn begin(&mut self, page: GuestPage) -> Proven {
         if let Some((spared, left @ 1..)) = &mut self.spared
             && *spared == page
         {
             *left -= 1;
-            return Proven::More;
+            return Proven::Later;
         }
-        let now = self.clock;
+        let (now, len) = (self.clock, self.slots.len());
         let age = |slot: &Slot| match slot.page {
             None => u32::MAX,
             Some(_) => now.wrapping_sub(slot.used),
         };
-        let oldest = (0..self.slots.len()).max_by_key(|index| age(&self.slots[*index]));
-        let Some(index) = oldest else {
+        // Not all of them, which would take long; the next search goes on behind.
+        let some = (0..len.min(SEARCHED)).map(|number| (self.hand + number) % len);
+        let Some(index) = some.max_by_key(|index| age(&self.slots[*index])) else {
             return Proven::Contradictory;
         };
+        self.hand = index;
         if let Some(old) = self.slots[index].page {
             return Proven::Leaves(old);
         }
         let ticket = self.new_ticket();
         self.slots[index].begin(page, ticket);
         self.set_state(page, CodePage::of_slot(index));
-        Proven::Protect(page, ticket)
+        // It is to be protected then.
+        Proven::More
     }
 
     /// Begins to give `page` up, which nobody may execute from now on; `None` if nothing is known of it. When all
@@ -504,23 +529,25 @@ impl Code {
         host: &impl Host,
         page: GuestPage,
         ticket: Ticket,
-    ) -> Result<bool, AccessError> {
+    ) -> Result<Released, AccessError> {
         match self.state(page) {
-            CodePage::UNKNOWN => return Ok(true),
-            CodePage::CLEAN => return Ok(false),
-            CodePage::LEAVING if self.leaving != ticket => return Ok(false),
+            CodePage::UNKNOWN => return Ok(Released::Yes),
+            CodePage::CLEAN => return Ok(Released::No),
+            CodePage::LEAVING if self.leaving != ticket => return Ok(Released::No),
             CodePage::LEAVING => {}
             state => {
                 let slot = state.slot().and_then(|index| self.slots.get_mut(index));
                 let Some(slot) = slot.filter(|slot| slot.is_leaving(ticket)) else {
-                    return Ok(false);
+                    return Ok(Released::No);
                 };
-                slot.restore(host, &self.traps)?;
+                if slot.restore(host, &self.traps)? == Ended::NotYet {
+                    return Ok(Released::NotYet);
+                }
                 slot.page = None;
             }
         }
         self.set_state(page, CodePage::UNKNOWN);
-        Ok(true)
+        Ok(Released::Yes)
     }
 }
 

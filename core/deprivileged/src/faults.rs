@@ -1,11 +1,11 @@
 //! Aborts: of the shadow tables, and of the guest's own.
 
 use crate::answer::{Answer, Device, Stopped, Trap};
-use crate::code::{Code, Proven};
+use crate::code::{Code, Proven, Released};
 use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::siblings::Change;
-use crate::slot::{Ticket, place};
+use crate::slot::{Ended, Ticket, place};
 use crate::translation::{fault, privilege, regime, walk};
 use crate::view::{Executable, View};
 use hanok_cpu32::{Exception, Fault, FaultStatus};
@@ -250,7 +250,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             self.shadow.clear();
             return Answer::Resume;
         }
-        self.begin(host, page, FrameLoss::KernelExecute, code)
+        self.begin(host, page, FrameLoss::KernelExecute)
     }
 
     /// No sibling has entries of a page's frame any more, in its guest, that say what the frame loses.
@@ -278,7 +278,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             return Ok(true);
         };
         self.take_from_siblings(page, FrameLoss::KernelExecute, host)?;
-        code.lock().release(host, page, ticket)
+        loop {
+            match code.lock().release(host, page, ticket)? {
+                Released::NotYet if !host.is_interrupted() => {}
+                released => return Ok(released == Released::Yes),
+            }
+        }
     }
 
     /// No sibling writes to a page any more that is to be executed, and this vCPU does not after its search.
@@ -294,7 +299,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             return failed(error);
         }
         self.protecting = Some((page, ticket));
-        self.begin(host, page, FrameLoss::Write, code)
+        self.begin(host, page, FrameLoss::Write)
     }
 
     /// A page needs no confinement any more.
@@ -310,21 +315,20 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             return failed(error);
         }
         self.leave_confinement();
-        let settled = code.lock().settle(host, page, ticket);
-        settled.map_or_else(failed, |()| Answer::Resume)
+        loop {
+            match code.lock().settle(host, page, ticket) {
+                Ok(Ended::NotYet) if !host.is_interrupted() => {}
+                Ok(_) => return Answer::Resume,
+                Err(error) => return failed(error),
+            }
+        }
     }
 
-    fn begin(
-        &mut self,
-        host: &impl Host,
-        page: GuestPage,
-        loss: FrameLoss,
-        code: &Mutex<Code>,
-    ) -> Answer {
+    fn begin(&mut self, host: &impl Host, page: GuestPage, loss: FrameLoss) -> Answer {
         if let Err(error) = self.begin_forgetting(host, page, loss) {
             return failed(error);
         }
-        let _unfinished = self.go_on_forgetting(code);
+        // The search itself is work before the next entry.
         Answer::Resume
     }
 
@@ -463,10 +467,15 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let Some(place) = place(pc, psr.thumb(), it) else {
             return Answer::Stop(Stopped::Unproven { at });
         };
-        let proven = code.lock().prove(host, page, place);
+        let proven = loop {
+            match code.lock().prove(host, page, place) {
+                Ok(Proven::More) if !host.is_interrupted() => {}
+                proven => break proven,
+            }
+        };
         match proven {
             Err(error) => failed(error),
-            Ok(Proven::More) => Answer::Resume,
+            Ok(Proven::More | Proven::Later) => Answer::Resume,
             Ok(Proven::Protect(page, ticket)) => self.protect(page, ticket, code, host),
             Ok(Proven::Leaves(page)) => self.written(page, code, host),
             Ok(Proven::Settles(page, ticket)) => self.settle_page(page, ticket, code, host),

@@ -81,6 +81,10 @@ pub trait Host {
     }
     /// Whether the guest may write the memory at `at`.
     fn is_writable(&self, at: Ipa) -> bool;
+    /// Whether an interrupt waits for this CPU, on which interrupts are masked: work that could go on is to be left for later.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
     /// Interrupts the vCPU with this number, if its guest runs.
     fn kick(&self, vcpu: usize);
 }

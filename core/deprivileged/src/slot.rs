@@ -10,12 +10,14 @@ use hanok_proof::{
 };
 use hanok_types::{GuestPage, Ipa};
 
-/// How many words are copied at once.
-const COPIED: usize = 128;
+/// How many words are copied at once: those that [`Host::words`] gives.
+const COPIED: usize = 16;
 /// How many words are looked at at once.
-const LOOKED: u32 = 32;
+const LOOKED: u32 = 16;
 /// How many instructions are followed at once.
-const FOLLOWED: u32 = 24;
+const FOLLOWED: u32 = 8;
+/// How many traps are looked at at once to put back what they stand for.
+const PUT_BACK: u32 = 8;
 /// The halfwords of a frame, by 32.
 const BITS: usize = 64;
 
@@ -31,7 +33,10 @@ pub(crate) enum Stage {
     /// It has doubtful words.
     Doubtful,
     /// It had doubtful words, all of which are proven now. Indirect branches are still traps.
-    Settling,
+    Settling {
+        /// The offset behind those that are put back already.
+        next: u32,
+    },
     /// It had doubtful words, all of which are proven now.
     Sound,
     /// It is given up.
@@ -52,6 +57,22 @@ pub(crate) enum Work {
     Done,
     /// The frame contradicts itself.
     Contradictory,
+}
+
+/// Whether work that is done in pieces has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Ended {
+    /// It has.
+    Yes,
+    /// The call is to be made again.
+    NotYet,
+}
+
+impl Ended {
+    const fn of(ended: bool) -> Self {
+        if ended { Self::Yes } else { Self::NotYet }
+    }
 }
 
 /// Names what has begun with a page, so that nobody ends what others have begun since.
@@ -147,7 +168,7 @@ impl Slot {
             Stage::Copied(next) => self.copy(host, traps, start, next),
             Stage::Looking => Ok(self.look()),
             Stage::Doubtful => self.prove(host, traps, start, place),
-            Stage::Settling => Ok(Work::More),
+            Stage::Settling { .. } => Ok(Work::More),
             Stage::Sound => Ok(Work::Done),
         }
     }
@@ -160,18 +181,21 @@ impl Slot {
         start: Ipa,
         next: usize,
     ) -> Result<Work, AccessError> {
+        let at = |index: usize| Ipa::new(start.get() + 4 * index as u64);
         let raw = |index: usize| match index {
-            0..WORDS => host.word(Ipa::new(start.get() + 4 * index as u64)),
+            0..WORDS => host.word(at(index)),
             _ => Ok(0),
         };
         let mut before = match next.checked_sub(1) {
             Some(index) => raw(index)?,
             None => 0,
         };
-        let mut here = raw(next)?;
+        let all = host.words(at(next))?;
+        let last = raw(next + COPIED)?;
+        let mut here = all[0];
         let words = self.words.iter_mut().enumerate().skip(next).take(COPIED);
         for (index, word) in words {
-            let behind = raw(index + 1)?;
+            let behind = all.get(index + 1 - next).copied().unwrap_or(last);
             *word = traps.translate(here, (before >> 16) as u16, behind as u16);
             if *word != here && crossing_original(here).is_some() {
                 // With what belongs to it, this trap means the same here.
@@ -215,7 +239,7 @@ impl Slot {
             Stage::Unprotected => return true,
             // It is copied later.
             Stage::Copied(next) if index >= next => return true,
-            Stage::Settling | Stage::Leaving { .. } => return false,
+            Stage::Settling { .. } | Stage::Leaving { .. } => return false,
             // What is behind code may be code, too, until the flow has been followed to its end.
             _ if self.unfinished || self.holds_code(offset) => return false,
             Stage::Copied(_) | Stage::Looking | Stage::Doubtful | Stage::Sound => {}
@@ -269,7 +293,7 @@ impl Slot {
             return Ok(Work::More);
         }
         if self.proof.verdict(&self.doubts) == Verdict::Executable {
-            self.stage = Stage::Settling;
+            self.stage = Stage::Settling { next: 0 };
         }
         // The place itself is asked for again, since it may not have been followed yet.
         Ok(Work::More)
@@ -284,11 +308,8 @@ impl Slot {
     ) -> Result<(), AccessError> {
         let mut any = false;
         let mut next = 0;
-        while let Some(offset) = self.proof.next_code(next) {
+        while let Some(offset) = self.proof.next_unseen(next, &self.seen) {
             next = offset + 2;
-            if has(&self.seen, offset) {
-                continue;
-            }
             let site = self.proof.site(offset, &self.words, Execution::Confined);
             if let Some(site) = site {
                 put(&mut self.trapped, offset);
@@ -307,16 +328,20 @@ impl Slot {
         Ok(())
     }
 
-    /// Puts the indirect branches back, if the frame is to be confined no longer.
-    pub(crate) fn settle(&mut self, host: &impl Host, traps: &Traps) -> Result<(), AccessError> {
-        if let (Stage::Settling, Some(page)) = (self.stage, self.page) {
-            self.put_back(host, traps, page.start(), |slot, offset| {
-                let site = slot.proof.site(offset, &slot.words, Execution::Confined);
-                site.is_some_and(|site| site.cause == Cause::IndirectBranch)
-            })?;
-            self.stage = Stage::Sound;
-        }
-        Ok(())
+    /// Puts some of the indirect branches back, if the frame is to be confined no longer.
+    pub(crate) fn settle(&mut self, host: &impl Host, traps: &Traps) -> Result<Ended, AccessError> {
+        let (Stage::Settling { next }, Some(page)) = (self.stage, self.page) else {
+            return Ok(Ended::Yes);
+        };
+        let next = self.put_back(host, traps, page.start(), next, |slot, offset| {
+            let site = slot.proof.site(offset, &slot.words, Execution::Confined);
+            site.is_some_and(|site| site.cause == Cause::IndirectBranch)
+        })?;
+        self.stage = match next {
+            Some(next) => Stage::Settling { next },
+            None => Stage::Sound,
+        };
+        Ok(Ended::of(next.is_none()))
     }
 
     /// Begins to give the frame up.
@@ -333,54 +358,59 @@ impl Slot {
     /// Whether its words are what the guest wrote.
     fn is_copied(&self) -> bool {
         match self.stage {
-            Stage::Doubtful | Stage::Settling | Stage::Sound => true,
+            Stage::Doubtful | Stage::Settling { .. } | Stage::Sound => true,
             Stage::Leaving { copied } => copied,
             Stage::Unprotected | Stage::Copied(_) | Stage::Looking => false,
         }
     }
 
-    /// Puts back all that the guest wrote.
-    pub(crate) fn restore(&mut self, host: &impl Host, traps: &Traps) -> Result<(), AccessError> {
-        match self.page.map(GuestPage::start) {
-            Some(start) => self.put_back(host, traps, start, |_, _| true),
-            None => Ok(()),
-        }
+    /// Puts back some of what the guest wrote.
+    pub(crate) fn restore(
+        &mut self,
+        host: &impl Host,
+        traps: &Traps,
+    ) -> Result<Ended, AccessError> {
+        let Some(start) = self.page.map(GuestPage::start) else {
+            return Ok(Ended::Yes);
+        };
+        let next = self.put_back(host, traps, start, 0, |_, _| true)?;
+        Ok(Ended::of(next.is_none()))
     }
 
+    /// Puts back some of those traps from `next` on that are chosen. Answers where to go on.
     fn put_back(
         &mut self,
         host: &impl Host,
         traps: &Traps,
         start: Ipa,
+        mut next: u32,
         chosen: impl Fn(&Self, u32) -> bool,
-    ) -> Result<(), AccessError> {
-        let before = self.trapped;
-        let mut changed = [0; BITS];
-        for index in 0..BITS {
-            let mut left = self.trapped[index];
-            while left != 0 {
-                let bit = left.trailing_zeros();
-                left &= left - 1;
-                let offset = 2 * (32 * index as u32 + bit);
-                if chosen(self, offset) {
-                    self.trapped[index] &= !(1 << bit);
-                    put(&mut changed, offset);
-                    put(&mut changed, offset + 2);
-                }
+    ) -> Result<Option<u32>, AccessError> {
+        let mut left = PUT_BACK;
+        let rest = loop {
+            let Some(offset) = first(&self.trapped, next) else {
+                break None;
+            };
+            if left == 0 {
+                break Some(offset);
             }
-        }
-        for offset in (0..4 * WORDS as u32).step_by(4) {
-            if has(&changed, offset) || has(&changed, offset + 2) {
-                let done = self.show(host, traps, start, offset);
+            (left, next) = (left - 1, offset + 2);
+            if chosen(self, offset) {
+                clear(&mut self.trapped, offset);
+                let mut done = self.show(host, traps, start, offset);
+                if offset % 4 != 0 {
+                    // One of four bytes ends in the next word.
+                    done = done.and_then(|()| self.show(host, traps, start, offset + 2));
+                }
                 if done.is_err() {
-                    // All of it is done again when the page is there.
-                    self.trapped = before;
-                    return done;
+                    // It is done again when the page is there.
+                    put(&mut self.trapped, offset);
+                    done?;
                 }
             }
-        }
+        };
         host.synchronize_fetches();
-        Ok(())
+        Ok(rest)
     }
 
     /// Makes the word around `offset` in memory what the guest wrote, or a trap.
@@ -427,6 +457,24 @@ impl Slot {
 fn has(bits: &[u32; BITS], offset: u32) -> bool {
     let word = bits.get((offset / 64) as usize);
     word.is_some_and(|word| word >> (offset / 2 % 32) & 1 != 0)
+}
+
+/// The first offset from `from` on that is in the set.
+fn first(bits: &[u32; BITS], from: u32) -> Option<u32> {
+    let mut mask = u32::MAX << (from / 2 % 32);
+    for (number, word) in bits.iter().enumerate().skip((from / 64) as usize) {
+        if word & mask != 0 {
+            return Some(64 * number as u32 + 2 * (word & mask).trailing_zeros());
+        }
+        mask = u32::MAX;
+    }
+    None
+}
+
+fn clear(bits: &mut [u32; BITS], offset: u32) {
+    if let Some(word) = bits.get_mut((offset / 64) as usize) {
+        *word &= !(1 << (offset / 2 % 32));
+    }
 }
 
 fn put(bits: &mut [u32; BITS], offset: u32) {

@@ -56,13 +56,13 @@ impl Map {
             .find(|isa| self.starts(*isa).has(offset))
     }
 
-    /// The offset of the first proven instruction at `offset` or behind.
-    pub fn next_start(&self, offset: u32) -> Option<u32> {
+    /// The offset of the first proven instruction at `offset` or behind that is not in `seen`.
+    pub fn next_start(&self, offset: u32, seen: &[u32; bits::LENGTH]) -> Option<u32> {
         let (skipped, bit) = bits::position(offset);
-        let all = self.a32.words().iter().zip(self.t32.words());
+        let all = self.a32.words().iter().zip(self.t32.words()).zip(seen);
         let mut mask = u32::MAX << bit;
-        for (number, (a32, t32)) in all.enumerate().skip(skipped) {
-            let found = (a32 | t32) & mask;
+        for (number, ((a32, t32), seen)) in all.enumerate().skip(skipped) {
+            let found = (a32 | t32) & mask & !seen;
             if found != 0 {
                 return Some(bits::offset(number, found.trailing_zeros()));
             }

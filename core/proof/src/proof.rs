@@ -86,7 +86,12 @@ impl FrameProof {
 
     /// The offset of the first proven instruction at `offset` or behind.
     pub fn next_code(&self, offset: u32) -> Option<u32> {
-        self.map.next_start(offset)
+        self.map.next_start(offset, &[0; _])
+    }
+
+    /// As [`Self::next_code`], of those that are not in `seen`: a bit for each halfword of the frame.
+    pub fn next_unseen(&self, offset: u32, seen: &[u32; 64]) -> Option<u32> {
+        self.map.next_start(offset, seen)
     }
 
     /// The proven instruction that begins at `offset`, as it stands in the frame's words.

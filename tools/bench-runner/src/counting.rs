@@ -27,14 +27,17 @@ const LIBRARY: &str = "libhanok_plugin.so";
 /// The figure whose stretch begins by itself.
 pub const KERNEL_TO_SHELL: &str = "kernel-to-shell";
 /// What is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum What {
     /// Each stretch between two markers that the guest executes.
+    #[default]
     Stretches,
     /// The instructions from the reset to the first marker that ends a stretch.
     Boot,
     /// Operations, in each stretch: see [`hanok_profile::operations`].
     Operations,
+    /// The whole run.
+    Run,
 }
 
 /// The plugin, ready for QEMU.
@@ -65,6 +68,7 @@ impl Counting {
             What::Stretches => "stretches",
             What::Boot => "boot",
             What::Operations => "operations",
+            What::Run => "run",
         };
         command.arg("-plugin");
         command.arg(format!("{plugin},elf={elf},out={out},what={what}"));
@@ -163,7 +167,7 @@ pub fn read(path: &Path, console: &str, what: What) -> Result<Vec<Counted>> {
     match what {
         What::Stretches => by_figure(report.stretches, console),
         What::Operations => operations(report.stretches, console),
-        What::Boot => Ok(vec![Counted {
+        What::Boot | What::Run => Ok(vec![Counted {
             figure: "boot".to_owned(),
             rounds: None,
             stretches: report.stretches,

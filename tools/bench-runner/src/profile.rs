@@ -118,7 +118,7 @@ fn shown(counted: &Counted, figure: &Figure, args: &BenchArgs) -> Shown {
     let by = match (counted.all_rounds(), what(figure)) {
         (Some(rounds), _) => By::Rounds(rounds),
         (None, What::Stretches) => By::Exits,
-        (None, What::Boot | What::Operations) => By::Nothing,
+        (None, What::Boot | What::Run | What::Operations) => By::Nothing,
     };
     Shown {
         by,

@@ -8,6 +8,8 @@
 //!
 //! `bounds-many` does it with 64 vCPUs, on one core and on four, and with 64 VMs and a person at the prompt.
 
+mod pl1;
+
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -41,7 +43,16 @@ pub const STEPS: &[TestStep] = &[
         name: "bounds-arm",
         run: |root| told(bounded(root, &ARM)),
     },
+    TestStep {
+        name: "bounds-pl1",
+        run: |root| told(pl1::bounded(root)),
+    },
 ];
+/// The steps that are slow.
+pub const SLOW_STEPS: &[TestStep] = &[TestStep {
+    name: "bounds-linux-pl1",
+    run: |root| told(pl1::linux(root)),
+}];
 
 /// A board.
 struct Board {
@@ -148,7 +159,7 @@ fn bounded(root: &Path, board: &Board) -> Result<String> {
         let until = (part == "lives").then_some("bounds: done");
         let course = Course {
             until,
-            steps: Vec::new(),
+            ..Course::default()
         };
         let report = profile::count(root, &counting, &dir, &described, course, PATIENCE);
         let report = report.map_err(|failure| failure.error)?;
@@ -246,6 +257,7 @@ fn many(root: &Path) -> Result<String> {
             } else {
                 Vec::new()
             },
+            ..Course::default()
         };
         let report = profile::count(root, &counting, &dir, &described, course, PATIENCE);
         let report = report.map_err(|failure| failure.error)?;

@@ -161,7 +161,12 @@ impl Steps {
             bounds::STEPS,
             ids::STEPS,
         ];
-        let slow = [code::SLOW_STEPS, mutants::SLOW_STEPS, previrt::SLOW_STEPS];
+        let slow = [
+            bounds::SLOW_STEPS,
+            code::SLOW_STEPS,
+            mutants::SLOW_STEPS,
+            previrt::SLOW_STEPS,
+        ];
         Self {
             always: always.into_iter().flatten().map(Into::into).collect(),
             slow: slow.into_iter().flatten().map(Into::into).collect(),

@@ -171,6 +171,8 @@ pub struct Course<'a> {
     pub until: Option<&'a str>,
     /// What is awaited and typed at the console.
     pub steps: Vec<ScriptStep>,
+    /// What is counted.
+    pub what: What,
 }
 
 /// The count of a system described by the text `described`. The folder `dir` has their output afterwards, in `vm.console` and
@@ -185,7 +187,7 @@ pub fn count(
 ) -> Outcome<Report> {
     let mut ready = ready(root, dir, described)?;
     let report = dir.join("report");
-    counting.attach(&mut ready.command, &report, What::Stretches);
+    counting.attach(&mut ready.command, &report, course.what);
     let file = |name: &str| Sink::create(&dir.join(name));
     let names = ["vm.console", "vm2.console"].into_iter();
     let consoles: Result<_> = names.take(ready.vms.len()).map(file).collect();

@@ -6,7 +6,7 @@ use crate::maintain;
 use hanok_arm_common::bulk;
 use hanok_arm_common::sysreg::{dsb_ish, isb};
 use hanok_deprivileged::Stretch;
-use hanok_hal::{AccessError, GuestMemory};
+use hanok_hal::{AccessError, Backend, GuestMemory};
 use hanok_memory::{Page, Region, RegionKind};
 use hanok_pcpu::{Board, VmUnit};
 use hanok_types::{Address, Hpa, Ipa, PAGE_SIZE, Span, VcpuId};
@@ -136,6 +136,10 @@ impl hanok_deprivileged::Host for GuestHost {
         space
             .region_of(at)
             .is_some_and(|region| region.kind == RegionKind::Ram)
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.board.machine.interrupt_is_pending()
     }
 
     fn kick(&self, vcpu: usize) {

@@ -9,7 +9,7 @@ use hanok_cpu32::{
     Exception, Fault, FaultStatus, Identity, Lines, Registers, SystemRegister, Vector,
 };
 use hanok_decode::{Psr, banked_register, mode};
-use hanok_deprivileged::{Code, Member, Monitor, Ready};
+use hanok_deprivileged::{Code, Host as _, Member, Monitor, Ready};
 use hanok_hal::{GuestFault, Mutex, Start};
 use hanok_paging::shadow::{AsidPool, HardwareRoot};
 use hanok_pcpu::{Board, VmUnit};
@@ -153,19 +153,27 @@ impl Deprivileged {
     }
 
     /// Delivers what waits, and does what is left to do before the guest can be entered; `None` if that is more
-    /// than is to be done at once.
+    /// than is to be done at once: an interrupt is pending then, or other things are to have their turn.
     pub fn prepare(
         &mut self,
         lines: Lines,
         asids: &mut AsidPool,
         host: &GuestHost,
     ) -> Option<HardwareRoot> {
+        // What the exit was for is done: that may have been long enough.
+        if host.is_interrupted() {
+            return None;
+        }
         let _taken = self.monitor.deliver(lines, self.code, host);
         for _ in 0..PIECES {
             if self.monitor.go_on_forgetting(self.code)
                 && let Ready::Yes(root) = self.monitor.ready(asids, host)
             {
                 return Some(root);
+            }
+            // Each piece is short, and so is the time until an interrupt is taken.
+            if host.is_interrupted() {
+                break;
             }
         }
         None

@@ -59,8 +59,11 @@ pub struct Board {
     changed: RefCell<BTreeSet<usize>>,
     /// The pages that are absent until they are asked for.
     pub absent: RefCell<BTreeSet<u64>>,
-    /// Counts reads of words.
+    /// Counts reads of words since the last look for interrupts, and the most of them between two looks.
     pub reads: Cell<u64>,
+    pub most_reads: Cell<u64>,
+    /// Counts looks for interrupts.
+    pub looks: Cell<u64>,
     /// Whether RAM may be mapped by megabytes.
     pub sections: bool,
     /// The page of registers of a device that the guest has mapped, if it has one.
@@ -126,6 +129,14 @@ impl Board {
 }
 
 impl Host for Board {
+    fn is_interrupted(&self) -> bool {
+        // Now and then, so that work is left and gone on with behind each of its pieces. What was read so far is a piece.
+        self.most_reads
+            .set(self.most_reads.get().max(self.reads.take()));
+        self.looks.set(self.looks.get() + 1);
+        self.looks.get().is_multiple_of(3)
+    }
+
     fn word(&self, at: Ipa) -> Result<u32, AccessError> {
         self.reads.set(self.reads.get() + 1);
         assert!(at.is_aligned(4));

@@ -618,7 +618,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         self.exceptions += 1;
         self.board.reads.set(0);
         let answer = self.monitor.serve(trap, &self.code, &*self.board);
-        let reads = self.board.reads.get();
+        let reads = self.board.reads.get().max(self.board.most_reads.take());
         self.most_reads = self.most_reads.max(reads);
         assert!(reads <= READS, "{reads} reads for {trap:x?}, {answer:x?}");
         let retired = Some(Outcomes::Event(Event::Retired));

@@ -118,7 +118,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
 }
 
 /// What tells a small page from what is none (DDI 0406C, B3.5.1), and the two fields that are AP.
-const SMALL_PAGE: u32 = 1 << 1;
+pub(super) const SMALL_PAGE: u32 = 1 << 1;
 const AP: u32 = 0x230;
 /// AP 0b011: what User mode may write.
 const WRITABLE: u32 = 0x030;

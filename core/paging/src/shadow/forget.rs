@@ -5,21 +5,21 @@
 //! searched. Rejected: a list of the places of each frame, which is larger than the tables, or runs
 //! full.
 
-use super::doorbells::CLOSED_AP;
+use super::doorbells::{CLOSED_AP, SMALL_PAGE};
 use super::owed::Progress;
 use super::roots::Owner;
-use super::tables::{ENTRIES, frame_bit};
+use super::tables::{ENTRIES, frame_bit, frame_half};
 use super::{Shadow, entries::Entry, frame_number};
 use crate::short::{Attributes, Privilege, SecondLevel, Words};
 use hanok_hal::TableMemory;
 use hanok_types::Hpa;
 
 /// The megabytes of a root that are searched at once.
-const PART: usize = 256;
+const PART: usize = 64;
 /// The parts of a root.
 const PARTS: usize = 4096 / PART;
-/// How many tables, and parts of roots, are searched in one call at most.
-const SEARCHES: usize = 1;
+/// How many tables, and parts of roots, are passed in one call at most until one has to be searched.
+const PASSES: usize = 96;
 
 /// What a frame loses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,19 +67,32 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// Goes on with a search and removes what it finds. The guest may make an access by the old
     /// entries until it is done. Nothing is owed: roots that lose an entry get new ASIDs.
     pub fn forget(&mut self, search: &mut Forgetting) -> Progress<()> {
-        let mut searches = 0;
-        while search.next < ROOTS * PARTS + TABLES {
-            if searches == SEARCHES {
-                return Progress::Again;
-            }
+        for _ in 0..PASSES {
             let next = search.next;
+            if next >= ROOTS * PARTS + TABLES {
+                return Progress::Done(());
+            }
             search.next += 1;
-            searches += usize::from(match next.checked_sub(ROOTS * PARTS) {
+            let searched = match next.checked_sub(ROOTS * PARTS) {
+                None if !self.may_have_section(search, next / PARTS) => {
+                    search.next = (next / PARTS + 1) * PARTS;
+                    false
+                }
                 None => self.forget_sections(search, next / PARTS, next % PARTS),
                 Some(table) => self.forget_pages(search, table),
-            });
+            };
+            if searched {
+                break;
+            }
         }
-        Progress::Done(())
+        Progress::Again
+    }
+
+    /// Whether a root may have a section that has the frame.
+    fn may_have_section(&self, search: &Forgetting, root: usize) -> bool {
+        let megabyte = search.frame >> 8;
+        let root = &self.roots[root];
+        root.owner.is_some() && root.sections >> (megabyte & 63) & 1 != 0
     }
 
     /// Searches a part of a root for sections. Answers whether it had to be searched.
@@ -88,9 +101,6 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let Some(Owner { view, .. }) = self.roots[root].owner else {
             return false;
         };
-        if self.roots[root].sections >> (megabyte & 63) & 1 == 0 {
-            return false;
-        }
         for index in part * PART..(part + 1) * PART {
             if let Entry::Section(section) = self.entry(root, index)
                 && section.address().get() >> 20 == megabyte
@@ -116,21 +126,27 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         if state.frames & frame_bit(search.frame) == 0 {
             return false;
         }
-        let mut frames = 0;
+        let (at, mut frames) = (self.tables.address(table), [0; 2]);
+        // A loop of few instructions: what is not the frame is not decoded.
         for index in 0..ENTRIES {
-            let raw = self.memory.word(self.tables.address(table), index);
-            let SecondLevel::Small(page) = SecondLevel::decode(raw) else {
+            let raw = self.memory.word(at, index);
+            let frame = raw >> 12;
+            if raw & SMALL_PAGE == 0 {
                 continue;
-            };
-            let frame = u64::from(page.base());
-            if frame == search.frame && search.concerns(view, &page.attributes()) {
+            }
+            if u64::from(frame) == search.frame
+                && let SecondLevel::Small(page) = SecondLevel::decode(raw)
+                && search.concerns(view, &page.attributes())
+            {
                 self.remove_second(table, index);
                 self.lose(root);
-            } else {
-                frames |= frame_bit(frame);
+                continue;
             }
+            let (half, bit) = frame_half(frame);
+            frames[half] |= bit;
         }
-        self.tables.get_mut(table).frames = frames;
+        self.tables.get_mut(table).frames =
+            u64::from(frames[1]) << u32::BITS | u64::from(frames[0]);
         true
     }
 }

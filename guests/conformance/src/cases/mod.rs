@@ -52,7 +52,8 @@ pub fn run(machine: &Machine, names: &str) -> (u32, u32) {
         walk::PASS_THROUGH,
         timer::BESIDE_OTHERS,
     ];
-    let extra = extra.into_iter().flatten().filter(named);
+    let extra = extra.into_iter().chain(crate::arch::cases::NAMED);
+    let extra = extra.flatten().filter(named);
     for case in all.chain(extra) {
         match run_one(machine, case) {
             Outcome::Passed => passed += 1,

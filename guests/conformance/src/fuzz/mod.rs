@@ -21,7 +21,7 @@ pub mod coverage;
 mod interrupts;
 pub mod memory;
 pub mod places;
-mod plan;
+pub mod plan;
 pub mod random;
 pub mod repair;
 mod siblings;
@@ -50,6 +50,8 @@ pub struct Options {
     pub trace: bool,
     /// Reset the VM at the end, and begin again.
     pub lives: bool,
+    /// The only kind of step, if it is one alone.
+    pub only: Option<Class>,
 }
 
 impl Options {
@@ -67,6 +69,7 @@ impl Options {
             visits: number("fuzz.visits=", 0) as u16,
             trace: value("fuzz.trace=") == Some("yes"),
             lives: value("fuzz.lives=") == Some("yes"),
+            only: value("fuzz.only=").and_then(Class::named),
         }
     }
 }
@@ -89,6 +92,10 @@ pub struct Fuzzer<'a> {
     pub has_aarch32: bool,
     /// A step wrote to a device: its interrupts may be in any state.
     pub touched: bool,
+    /// What programs of the kernel's led to, all together: the same on any machine that is right.
+    pub digest: u64,
+    /// Print each step's number, and its digest.
+    trace: bool,
 }
 
 impl Fuzzer<'_> {
@@ -109,16 +116,24 @@ impl Fuzzer<'_> {
         }
     }
 
+    /// Prints something of a step, where that is asked for: so that the first step that differs from another machine's can be
+    /// found.
+    pub fn trace(&self, what: core::fmt::Arguments<'_>) {
+        if self.trace {
+            println!("fuzz: step {}: {what}", self.step);
+        }
+    }
+
     fn run(&mut self, seed: u64, options: &Options) {
         let end = options.from + options.steps;
         let part = (options.steps / PARTS).max(1);
         for index in options.from..end {
             self.step = index;
-            if options.trace {
+            if self.trace {
                 repair::console();
                 println!("fuzz: step {index}");
             }
-            self.one(seed);
+            self.one(seed, options.only);
             if (index + 1 - options.from).is_multiple_of(part) {
                 self.look_after();
                 println!(
@@ -130,9 +145,13 @@ impl Fuzzer<'_> {
         }
     }
 
-    fn one(&mut self, seed: u64) {
+    fn one(&mut self, seed: u64, only: Option<Class>) {
         let mut random = Random::of(seed, self.step);
-        let class = match plan::step(seed, self.step, &mut random) {
+        let attack = match only {
+            Some(class) => Attack::Other(class),
+            None => plan::step(seed, self.step, &mut random),
+        };
+        let class = match attack {
             Attack::Registers { row } => {
                 registers::row(self, row, &mut random);
                 Class::Registers
@@ -159,6 +178,9 @@ impl Fuzzer<'_> {
             Class::Masked => interrupts::masked,
             Class::Wait => interrupts::waits,
             Class::Sibling => siblings::step,
+            Class::Translations | Class::Kernel => {
+                return crate::arch::fuzz::extra_step(self, class, random);
+            }
         };
         step(self, random);
         if core::mem::take(&mut self.touched) {
@@ -197,6 +219,8 @@ pub fn run(machine: &Machine, options: &Options) -> ! {
         this: read_sysreg!("tpidr_el1"),
         has_aarch32: programs::has_aarch32(),
         touched: false,
+        digest: 0,
+        trace: options.trace,
     };
     siblings::prepare(&mut fuzzer);
     space::install(machine.memory());
@@ -224,6 +248,9 @@ fn finish(fuzzer: &mut Fuzzer<'_>, options: &Options) -> ! {
         println!("fuzz: coverage is complete")
     } else {
         println!("fuzz: coverage is not complete")
+    }
+    if options.only.is_some() {
+        println!("fuzz: digest {:#018x}", fuzzer.digest);
     }
     println!("fuzz: done, {} steps, {wrong} wrong", options.steps);
     psci::system_off()

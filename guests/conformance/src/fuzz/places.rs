@@ -41,7 +41,12 @@ const VIRTIO: Area = Area {
 /// How far from its address an instruction may access memory.
 pub const REACH: u64 = 1024;
 /// The end of the addresses that stage 2 can map.
-pub const LIMIT: u64 = 1 << 40;
+const LIMIT: u64 = 1 << 40;
+
+/// The end of the addresses that steps access: those that stage 2 can map, and that the guest's own tables reach.
+pub fn limit() -> u64 {
+    crate::mmu::address_limit().min(LIMIT)
+}
 
 /// Chooses any address.
 pub fn spot(machine: &Machine, random: &mut Random) -> Spot {
@@ -118,7 +123,7 @@ fn device(machine: &Machine, random: &mut Random) -> Spot {
         _ => random.below(area.size),
     };
     Spot {
-        physical: aligned(area.start.wrapping_add(offset), random) % LIMIT,
+        physical: aligned(area.start.wrapping_add(offset), random) % limit(),
         place: Expectation::Device,
     }
 }
@@ -126,12 +131,12 @@ fn device(machine: &Machine, random: &mut Random) -> Spot {
 fn nothing(machine: &Machine, random: &mut Random) -> Spot {
     loop {
         let physical = match random.below(8) {
-            0 => random.next() % LIMIT,
+            0 => random.next() % limit(),
             1 => machine.ram_end() + random.next() % (1 << 30),
             2 => 0x0c00_0000 + random.below(0x3400_0000),
             _ => 0x0801_0000 + random.below(0x0400_0000),
         };
-        if REACH < physical && physical < LIMIT - REACH && !is_given(machine, physical) {
+        if REACH < physical && physical < limit() - REACH && !is_given(machine, physical) {
             return Spot {
                 physical: aligned(physical, random),
                 place: Expectation::Nothing,

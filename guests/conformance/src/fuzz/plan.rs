@@ -1,6 +1,7 @@
 //! Decides what each step does.
 
 use super::random::Random;
+use crate::arch::fuzz::extra;
 use crate::arch::fuzz::programs::WORDS;
 use crate::arch::fuzz::registers::ROWS;
 
@@ -31,11 +32,15 @@ pub enum Class {
     Wait,
     /// Another vCPU is started, stopped, or put to work.
     Sibling,
+    /// Edits of the guest's own tables with the maintenance that they need, each access as the tables say.
+    Translations,
+    /// Random privileged instructions, as a program of the kernel's.
+    Kernel,
 }
 
 impl Class {
     /// All classes.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Registers,
         Self::Calls,
         Self::Access,
@@ -48,7 +53,14 @@ impl Class {
         Self::Masked,
         Self::Wait,
         Self::Sibling,
+        Self::Translations,
+        Self::Kernel,
     ];
+
+    /// The class of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.word() == name)
+    }
 
     /// The class's name in reports.
     pub fn word(self) -> &'static str {
@@ -65,6 +77,8 @@ impl Class {
             Self::Masked => "masked",
             Self::Wait => "waits",
             Self::Sibling => "siblings",
+            Self::Translations => "translations",
+            Self::Kernel => "kernel",
         }
     }
 }
@@ -126,9 +140,10 @@ fn common_divisor(a: u64, b: u64) -> u64 {
 }
 
 fn other(random: &mut Random) -> Class {
-    let total = WEIGHTS.iter().map(|weight| weight.1).sum();
+    let all = || WEIGHTS.iter().chain(extra()).copied();
+    let total = all().map(|weight| weight.1).sum();
     let mut at = random.below(total);
-    for (class, weight) in WEIGHTS {
+    for (class, weight) in all() {
         if at < weight {
             return class;
         }

@@ -178,12 +178,40 @@ impl Register {
         start.pc = match self.kind() {
             Kind::Single(..) | Kind::Pair(..) => encodings::stub(self.0 as usize, read),
             Kind::Floating(_) | Kind::Banked(..) => {
-                put_code([self.instruction(read, 0)]);
+                let (words, count) = self.instructions(read, 0);
+                put_code(words.into_iter().take(count));
                 CODE.address() as u32
             }
         };
         // SAFETY: a read, or a write of what was there; the way back restores what is needed.
         unsafe { trip::travel(&start) }
+    }
+
+    /// The instructions, of R`register` and the next one, which are up to three, and their number. A CPU without the
+    /// virtualization extensions reaches a banked register in its mode alone (DDI 0406C, B9.2.3).
+    fn instructions(self, read: bool, register: u32) -> ([u32; 3], usize) {
+        match self.kind() {
+            Kind::Banked(number, status) if !has_banked_access() => {
+                let inside = match (number, status) {
+                    // MRS of SPSR, MSR SPSR_fsxc.
+                    (_, true) if read => 0xe14f_0000 | register << 12,
+                    (_, true) => 0xe16f_f000 | register,
+                    // MOV from or to R8 to R14.
+                    (number, false) if read => 0xe1a0_0000 | register << 12 | own_number(number),
+                    (number, false) => 0xe1a0_0000 | own_number(number) << 12 | register,
+                };
+                (
+                    [change_mode(mode_of(number)), inside, change_mode(SYSTEM)],
+                    3,
+                )
+            }
+            _ => ([self.instruction(read, register), 0, 0], 1),
+        }
+    }
+
+    fn put(self, read: bool, register: u32, put: &mut dyn FnMut(u32)) {
+        let (words, count) = self.instructions(read, register);
+        words.into_iter().take(count).for_each(put);
     }
 
     /// The instruction, of R`register` and the next one.
@@ -213,7 +241,7 @@ impl Register {
     pub fn write(self, at: usize, put: &mut dyn FnMut(u32)) {
         put(place(at));
         put(0xe181_40dc); // LDRD R4, R5, [R1, R12]
-        put(self.instruction(false, 4));
+        self.put(false, 4, put);
     }
 
     /// A read to entry `at` of the array of values.
@@ -222,7 +250,7 @@ impl Register {
         if !matches!(self.kind(), Kind::Pair(..)) {
             put(0xe3a0_5000); // MOV R5, #0
         }
-        put(self.instruction(true, 4));
+        self.put(true, 4, put);
         put(0xe182_40fc); // STRD R4, R5, [R2, R12]
     }
 }
@@ -247,6 +275,38 @@ const SPSR_UND: u32 = 0x16;
 /// R8 to R14 of FIQ mode, LR and SP of IRQ, Supervisor, Abort and Undefined mode.
 fn is_banked(number: u32) -> bool {
     matches!(number, 0x08..=0x0e | 0x10..=0x17)
+}
+
+/// Returns whether the CPU has MRS and MSR of banked registers (ID_PFR1, virtualization extensions).
+fn has_banked_access() -> bool {
+    read_sysreg!("id_pfr1_el1") >> 12 & 0xf != 0
+}
+
+/// CPSR.M of System mode, whose registers are User mode's.
+const SYSTEM: u32 = 0x1f;
+
+/// The mode that has the register with this SYSm (B9.2.3).
+fn mode_of(number: u32) -> u32 {
+    match number {
+        0x08..=0x0e => 0x11,
+        0x10 | 0x11 => 0x12,
+        0x12 | 0x13 => 0x13,
+        0x14 | 0x15 => 0x17,
+        _ => 0x1b,
+    }
+}
+
+/// The number of that register in its mode: R8 to R14 of FIQ mode, LR and SP of the others.
+fn own_number(number: u32) -> u32 {
+    match number {
+        0x08..=0x0e => number,
+        _ => 14 - (number & 1),
+    }
+}
+
+/// CPS to this mode.
+fn change_mode(mode: u32) -> u32 {
+    0xf102_0000 | mode
 }
 
 fn has_saved_status(number: u32) -> bool {
@@ -317,15 +377,17 @@ fn alone(layout: &Layout, entry: unsafe extern "C" fn()) -> trip::Start {
 global_asm!(
     r#"
     .arm
-    .arch_extension virt
     .section .text.crossing, "ax"
     // Arguments of the code. R6 and R7: code that writes all registers, and the last ones, from the
     // array at R1; R8: code that reads all into the array at R2; R11: the run's number; R9: what to
-    // do between writing and reading. The stack pointer stays Supervisor mode's, which the code at
+    // do between writing and reading. System mode's stack pointer stays Supervisor mode's, which the code at
     // the trip's end needs.
     .global crossing_run
 crossing_run:
-    mrs     sp, SP_svc
+    cps     #0x13
+    mov     r12, sp
+    cps     #0x1f
+    mov     sp, r12
     ldr     r1, [r11, #{values}]
     blx     r6
     add     r0, r11, #{fp}
@@ -348,7 +410,10 @@ crossing_run:
     blx     r6
     ldr     r1, [r11, #{before}]
     blx     r7
-    msr     SP_svc, sp
+    mov     r12, sp
+    cps     #0x13
+    mov     sp, r12
+    cps     #0x1f
     .word   {arrive}
 
     .global crossing_read
@@ -391,7 +456,7 @@ crossing_spin:
     .global crossing_call
 crossing_call:
     ldr     r0, [r11, #{arguments}]
-    hvc     #0
+    .word   0xe1400070              // HVC #0
     bx      lr
     "#,
     values = const offset_of!(Run, values),

@@ -20,3 +20,6 @@ pub const TOPICS: [&[Case]; 5] = [
     sysregs::CASES,
     debug::CASES,
 ];
+
+/// Those that run only when they are named.
+pub const NAMED: [&[Case]; 0] = [];

@@ -4,7 +4,7 @@ use super::space;
 use super::trip::{self, End, Kind, SVC, Start};
 use crate::fuzz::coverage::Completeness;
 use crate::fuzz::memory::SCRATCH;
-use crate::fuzz::places::{LIMIT, REACH};
+use crate::fuzz::places::{REACH, limit};
 use crate::fuzz::random::Random;
 use crate::fuzz::{Fuzzer, repair};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -314,7 +314,7 @@ pub fn print(least: u16) -> Completeness {
 fn operand(random: &mut Random) -> u64 {
     let value = match random.below(4) {
         0 => SCRATCH.middle(),
-        1 => space::everywhere(random.next() % LIMIT),
+        1 => space::everywhere(random.next() % limit()),
         2 => random.below(0x4000_0000),
         _ => random.value(),
     };
@@ -324,7 +324,7 @@ fn operand(random: &mut Random) -> u64 {
 /// The address given, or an address of free memory where the one given is memory.
 fn spare(address: u64) -> u64 {
     const SCRATCHED: u64 = REACH;
-    let physical = address % LIMIT;
+    let physical = address % limit();
     let middle = SCRATCH.middle();
     let ours = (0x4000_0000..0x40_0000_0000).contains(&physical);
     let ours = ours || (space::USER_CODE..space::USER_DEVICES).contains(&physical);

@@ -1,5 +1,6 @@
 //! Cases about instructions and registers of ARMv7-A.
 
+mod borders;
 mod debug;
 mod exceptions;
 mod forms;
@@ -28,3 +29,6 @@ pub const TOPICS: [&[Case]; 10] = [
     fp::CASES,
     undescribed::CASES,
 ];
+
+/// Those that run only when they are named.
+pub const NAMED: [&[Case]; 2] = [borders::CASES, borders::LAST];

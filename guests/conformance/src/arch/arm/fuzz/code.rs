@@ -23,9 +23,10 @@ pub fn call(way: Call, immediate: u32) -> u32 {
     }
 }
 
-/// Makes new instructions visible (DDI 0406C, A3.9.3): DCCMVAU by line, ICIALLUIS, BPIALLIS.
+/// Makes new instructions visible (DDI 0406C, A3.9.3): DCCMVAU by line, as long as CTR.DminLine says, ICIALLUIS, BPIALLIS.
 pub fn synchronize_all() {
-    for line in (CODE.address()..CODE.address() + 4096).step_by(64) {
+    let line = 4 << (read_sysreg!("ctr_el0") >> 16 & 0xf);
+    for line in (CODE.address()..CODE.address() + 4096).step_by(line) {
         // SAFETY: cleaning loses nothing.
         unsafe {
             core::arch::asm!("mcr p15, 0, {0}, c7, c11, 1", in(reg) line as u32, options(nostack));
@@ -43,4 +44,9 @@ pub fn synchronize_all() {
             options(nostack)
         );
     }
+}
+
+/// The same for the line at `address`: DCCMVAU, ICIMVAU, BPIALL.
+pub fn synchronize(address: u32) {
+    crate::arch::code::synchronize(address);
 }

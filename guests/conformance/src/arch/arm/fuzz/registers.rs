@@ -7,6 +7,7 @@ use crate::fuzz::memory::SCRATCH;
 use crate::fuzz::random::Random;
 use crate::fuzz::{Fuzzer, repair};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
+use hanok_guest_runtime::arch::mmu;
 
 /// Encodings of 32 bits: coprocessor, opc1, CRn, CRm and opc2; behind them those of 64 bits:
 /// coprocessor, opc1 and CRm.
@@ -253,7 +254,9 @@ fn restore(fuzzer: &Fuzzer<'_>, register: Register, end: &End) {
             write_sysreg!("cntkctl_el1", 3);
         }
         Fields::Single(15, 0, 4 | 12, ..) => repair::interface(),
-        Fields::Pair(15, 1, 2) if !register.read => write_sysreg!("ttbr1_el1", 0),
+        Fields::Pair(15, 1, 2) if !register.read && !mmu::is_short() => {
+            write_sysreg!("ttbr1_el1", 0)
+        }
         _ => {}
     }
 }

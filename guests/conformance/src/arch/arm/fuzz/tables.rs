@@ -1,12 +1,14 @@
 //! Fuzzes stage-1 tables: the upper half's tables hold random descriptors, lie anywhere and have
 //! any geometry.
 
+use super::space::{long, short};
 use super::trip::{DATA, FETCH, Kind, MASKED, Start};
 use super::{code, space};
 use crate::fuzz::Fuzzer;
 use crate::fuzz::places;
 use crate::fuzz::random::Random;
 use core::sync::atomic::Ordering::Relaxed;
+use hanok_guest_runtime::arch::mmu;
 
 /// Instructions that only read, from R1 to R0: loads, ATS1C*, cache maintenance.
 const READS: [u32; 9] = [
@@ -27,18 +29,33 @@ const FAR: u64 = 1 << 39;
 
 /// Chooses another set of tables and makes a few accesses through them.
 pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
-    let choice: [u64; 8] = core::array::from_fn(|_| descriptor(fuzzer, random));
-    for (index, word) in space::GARBAGE.0.iter().enumerate() {
-        word.store(choice[index % 8], Relaxed);
-    }
-    let root = match random.below(4) {
-        0 => places::not_memory(fuzzer.machine, random).physical & !0xfff,
-        1 => (random.next() | FAR) & 0xff_ffff_f000,
+    scramble(fuzzer, random);
+    let anywhere = random.below(4);
+    let root = match (anywhere, mmu::is_short()) {
+        (0, true) => places::not_memory(fuzzer.machine, random).physical & !0x3f,
+        (_, true) => short::UPPER.address() | random.next() & 0x7f,
+        (0, false) => places::not_memory(fuzzer.machine, random).physical & !0xfff,
+        (1, false) => (random.next() | FAR) & 0xff_ffff_f000,
         _ => space::GARBAGE.address(),
     };
     let control = random.next();
     for _ in 0..LOOKS {
         look(fuzzer, random, root, control);
+    }
+}
+
+/// Fills the tables of the upper half anew, without an invalidation.
+fn scramble(fuzzer: &Fuzzer<'_>, random: &mut Random) {
+    if mmu::is_short() {
+        let addresses = core::array::from_fn(|_| match random.below(4) {
+            0 => space::GARBAGE.address() as u32,
+            _ => places::not_memory(fuzzer.machine, random).physical as u32,
+        });
+        return short::scramble(&addresses, &core::array::from_fn(|_| random.next() as u32));
+    }
+    let choice: [u64; 8] = core::array::from_fn(|_| descriptor(fuzzer, random));
+    for (index, word) in space::GARBAGE.0.iter().enumerate() {
+        word.store(choice[index % 8], Relaxed);
     }
 }
 
@@ -51,7 +68,7 @@ fn descriptor(fuzzer: &Fuzzer<'_>, random: &mut Random) -> u64 {
         1 => random.next() | FAR,
         _ => space::GARBAGE.address(),
     };
-    space::descriptor(address, random.next())
+    long::descriptor(address, random.next())
 }
 
 fn look(fuzzer: &mut Fuzzer<'_>, random: &mut Random, root: u64, control: u64) {
@@ -61,7 +78,7 @@ fn look(fuzzer: &mut Fuzzer<'_>, random: &mut Random, root: u64, control: u64) {
     start.x[1] = address & !7;
     start.pstate = MASKED;
     let fetches = random.once_in(4);
-    let stale = random.once_in(4).then(|| descriptor(fuzzer, random));
+    let stale = random.once_in(4);
     start.pc = if fetches {
         address & !3
     } else {
@@ -72,14 +89,12 @@ fn look(fuzzer: &mut Fuzzer<'_>, random: &mut Random, root: u64, control: u64) {
         // SAFETY: the upper half is nobody's; all that is done there is reading, and what is fetched
         // is not to be run.
         let end = unsafe { fuzzer.travel(&start) };
-        let Some(descriptor) = stale else {
+        if !stale {
             return end;
-        };
+        }
         // Other tables without an invalidation: the TLB holds translations by the former tables, or
         // none.
-        for word in &space::GARBAGE.0 {
-            word.store(descriptor, Relaxed);
-        }
+        scramble(fuzzer, random);
         // SAFETY: as before.
         unsafe { fuzzer.travel(&start) }
     });

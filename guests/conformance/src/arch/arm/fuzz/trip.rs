@@ -12,6 +12,7 @@ use crate::fuzz::Call;
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
+use hanok_guest_runtime::arch::{mmu, short};
 
 /// How many CPUs travel at most: the vectors find the record by Aff0 alone.
 const MAX_CPUS: usize = 8;
@@ -97,8 +98,10 @@ pub const WANTED: &[(u8, &str)] = &[
 pub const THUMB: u32 = 1 << 5;
 /// CPSR.M.
 const MODE: u32 = 0x1f;
-/// The fault status codes with long descriptors (DDI 0406C, B3.13.3).
+/// The fault status codes with long descriptors (DDI 0406C, B3.13.3), which those of short ones become.
 const STATUS: u32 = 0x3f;
+/// No code of either format.
+const NO_STATUS: u32 = 0;
 const ASYNCHRONOUS: u32 = 0x11;
 const DEBUG_EVENT: u32 = 0x22;
 
@@ -130,7 +133,7 @@ impl End {
             1 => Kind::Synchronous(UNDEFINED),
             2 => Kind::Synchronous(SVC_CLASS),
             3 => of(FETCH_USER, FETCH),
-            4 if self.faults[0] & STATUS == ASYNCHRONOUS => Kind::SystemError,
+            4 if self.status() == ASYNCHRONOUS => Kind::SystemError,
             4 => of(DATA_USER, DATA),
             6 => Kind::Irq,
             7 => Kind::Fiq,
@@ -157,10 +160,25 @@ impl End {
 
     /// The fault status code of an abort.
     pub fn status(&self) -> u32 {
-        match self.vector {
-            3 => self.faults[2] & STATUS,
-            _ => self.faults[0] & STATUS,
+        let register = match self.vector {
+            3 => self.faults[2],
+            _ => self.faults[0],
+        };
+        if !mmu::is_short() {
+            return register & STATUS;
         }
+        let short = register & 0xf | (register & 1 << 10) >> 6;
+        short::long_status(short.into()).map_or(NO_STATUS, |status| status as u32)
+    }
+
+    /// The address of an abort: DFAR, or IFAR.
+    pub fn fault_address(&self) -> u32 {
+        self.faults[if self.vector == 3 { 3 } else { 1 }]
+    }
+
+    /// Returns whether a data abort was a store's: DFSR.WnR.
+    pub fn is_write(&self) -> bool {
+        self.faults[0] >> 11 & 1 != 0
     }
 
     /// Returns whether the exception is a synchronous abort.
@@ -249,12 +267,18 @@ impl Start {
 unsafe extern "C" {
     fn fuzz_enter(record: *mut Record);
     fn fuzz_vectors();
+    fn fuzz_vectors_short();
     fn fuzz_spin();
 }
 
-/// The address of the trip's exception vectors.
+/// The address of the trip's exception vectors: those that put the translation by the descriptors in use in
+/// order.
 pub fn vectors() -> u64 {
-    fuzz_vectors as *const () as u64
+    if mmu::is_short() {
+        fuzz_vectors_short as *const () as u64
+    } else {
+        fuzz_vectors as *const () as u64
+    }
 }
 
 /// Code that counts R0 down and then ends the trip.
@@ -289,19 +313,19 @@ extern "C" fn lost(record: *const Record) -> ! {
 global_asm!(
     r#"
     .arm
-    .macro fuzz_entry kind
+    .macro fuzz_entry kind, arrive
     setend  le
     mcr     p15, 0, r0, c13, c0, 3  // TPIDRURO
     mcr     p15, 0, r1, c13, c0, 2  // TPIDRURW
     mcr     p15, 0, lr, c13, c0, 4  // TPIDRPRW, which is put back
     mov     r0, #\kind
-    b       fuzz_arrive
+    b       \arrive
     .endm
 
-    .section .text.fuzz, "ax"
+    .macro fuzz_table name, arrive
     .balign 32
-    .global fuzz_vectors
-fuzz_vectors:
+    .global \name
+\name:
     b       0f
     b       1f
     b       2f
@@ -310,25 +334,36 @@ fuzz_vectors:
     b       5f
     b       6f
     b       7f
-0:  fuzz_entry 0
-1:  fuzz_entry 1
-2:  fuzz_entry 2
-3:  fuzz_entry 3
-4:  fuzz_entry 4
-5:  fuzz_entry 5
-6:  fuzz_entry 6
-7:  fuzz_entry 7
+0:  fuzz_entry 0, \arrive
+1:  fuzz_entry 1, \arrive
+2:  fuzz_entry 2, \arrive
+3:  fuzz_entry 3, \arrive
+4:  fuzz_entry 4, \arrive
+5:  fuzz_entry 5, \arrive
+6:  fuzz_entry 6, \arrive
+7:  fuzz_entry 7, \arrive
+    .endm
 
-// Runs in the exception's mode, whose stack pointer points to the record, with the vector's number
-// in r0. No memory is accessed until the translation is ours again.
-fuzz_arrive:
+    // Runs in the exception's mode, whose stack pointer points to the record, with the vector's number
+    // in r0. No memory is accessed until the translation is ours again, as \mend makes it.
+    .macro fuzz_arrive name, mend
+\name:
     mrc     p15, 0, r1, c1, c0, 0   // SCTLR
     movw    lr, #{sctlr_low}
     movt    lr, #{sctlr_high}
     eors    r1, r1, lr
-    beq     8f
-    b       fuzz_mend
-8:  mrc     p15, 0, r1, c13, c0, 2
+    beq     fuzz_store
+    b       \mend
+    .endm
+
+    .section .text.fuzz, "ax"
+    fuzz_table fuzz_vectors, fuzz_arrive_long
+    fuzz_table fuzz_vectors_short, fuzz_arrive_short
+    fuzz_arrive fuzz_arrive_long, fuzz_mend
+    fuzz_arrive fuzz_arrive_short, fuzz_mend_short
+
+fuzz_store:
+    mrc     p15, 0, r1, c13, c0, 2
     str     r0, [sp, #{vector}]
     mrc     p15, 0, r0, c13, c0, 3
     stmia   sp, {{r0-r14}}^         // of User mode
@@ -372,6 +407,7 @@ fuzz_mend:
     movt    lr, #:upper16:{root}
     mcrr    p15, 0, lr, r1, c2      // TTBR0
     isb
+fuzz_mended:
     mcr     p15, 0, r1, c8, c7, 0   // TLBIALL
     dsb
     isb
@@ -379,7 +415,20 @@ fuzz_mend:
     movt    lr, #{sctlr_high}
     mcr     p15, 0, lr, c1, c0, 0
     isb
-    b       8b
+    b       fuzz_store
+
+fuzz_mend_short:
+    mov     r1, #{domains}
+    mcr     p15, 0, r1, c3, c0, 0   // DACR
+    mov     r1, #0
+    mcr     p15, 0, r1, c2, c0, 2   // TTBCR
+    mcr     p15, 0, r1, c13, c0, 0  // FCSEIDR, where there is one
+    movw    lr, #:lower16:{root_short}
+    movt    lr, #:upper16:{root_short}
+    orr     lr, lr, #{walks}
+    mcr     p15, 0, lr, c2, c0, 0   // TTBR0
+    isb
+    b       fuzz_mended
 
     .macro own_stack mode
     cps     #\mode
@@ -424,10 +473,13 @@ fuzz_spin:
     "#,
     sctlr_low = const space::SCTLR & 0xffff,
     sctlr_high = const space::SCTLR >> 16,
-    tcr_low = const space::TCR & 0xffff,
-    tcr_high = const space::TCR >> 16,
+    tcr_low = const space::long::TCR & 0xffff,
+    tcr_high = const space::long::TCR >> 16,
     mair = const crate::mmu::MAIR,
-    root = sym space::ROOT,
+    root = sym space::long::ROOT,
+    root_short = sym space::short::ROOT,
+    domains = const space::short::DOMAINS,
+    walks = const space::short::WALKS,
     vector = const offset_of!(End, vector),
     link = const offset_of!(End, link),
     pstate = const offset_of!(End, pstate),

@@ -1,9 +1,8 @@
-//! The stage-1 translation under which the fuzzer runs, with long descriptors.
+//! The translation by long descriptors (DDI 0406C, B3.6).
 
-pub use crate::fuzz::memory::{CODE, DATA, GARBAGE, ZEROS};
+use super::{CODE, DATA, PAGE, USER_CODE, USER_REACH, flush};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-const PAGE: u64 = 4096;
 const MEGABYTES_2: u64 = 2 << 20;
 const GIGABYTE: u64 = 1 << 30;
 
@@ -11,23 +10,8 @@ const GIGABYTE: u64 = 1 << 30;
 pub const TCR: u64 = hanok_guest_runtime::arch::mmu::TCR;
 /// TTBCR with TTBR0's half alone: half of the addresses are mapped.
 const LOWER: u64 = TCR & !(1 << 23) | 1;
-/// SCTLR, with its bits that are one in ARMv7 and in the virtualization extensions (DDI 0406C,
-/// B4.1.130): MMU, caches, branch prediction, CP15 barriers. Read at [`install`] and checked.
-pub const SCTLR: u32 = 0x00c5_187d;
-
-/// Where User mode sees its code.
-pub const USER_CODE: u32 = 2 << 30;
-/// Where User mode sees its data.
-pub const USER_DATA: u32 = USER_CODE + PAGE as u32;
-/// Where User mode sees physical address 0; [`USER_REACH`] bytes follow.
-pub const USER_DEVICES: u32 = USER_CODE + (256 << 20);
-/// How many bytes of devices User mode sees.
-pub const USER_REACH: u64 = 256 << 20;
 /// Where the gigabyte of physical addresses is mapped that was asked for last.
 const EVERYTHING: u64 = 3 << 30;
-
-/// A word that is no instruction of A32, and no instruction of T32 in either halfword.
-const NO_CODE: u64 = 0xe7f0_00f0_e7f0_00f0;
 
 #[repr(C, align(4096))]
 pub struct Table([AtomicU64; 512]);
@@ -62,9 +46,8 @@ const READ_ONLY: u64 = 1 << 7;
 const NOT_AT_PL1: u64 = 1 << 53;
 const NOT_CODE: u64 = 1 << 54;
 
-/// Fills the tables and switches to them.
-pub fn install(ram: crate::tree::Area) {
-    assert!(ram.end() <= 2 * GIGABYTE, "RAM beyond 2 GiB");
+/// Fills the tables.
+pub fn build() {
     let device = BLOCK | ACCESS | DEVICE | NOT_CODE;
     ROOT.set(0, device);
     ROOT.set(1, GIGABYTE | BLOCK | ACCESS | SHARED);
@@ -76,25 +59,6 @@ pub fn install(ram: crate::tree::Area) {
     for (index, start) in (128..).zip((0..USER_REACH).step_by(MEGABYTES_2 as usize)) {
         USER_2.set(index, start | device | FOR_USER);
     }
-    ZEROS.0.iter().for_each(|word| word.store(NO_CODE, Relaxed));
-    super::code::synchronize_all();
-    switch();
-    let found = read_sysreg!("sctlr_el1");
-    assert!(found == u64::from(SCTLR), "SCTLR is {found:#x}");
-}
-
-/// Sets the registers that the fuzzer and the runtime need: the vectors' address, and `this`, which
-/// goes to TPIDRPRW.
-pub fn own_registers(vectors: u64, this: u64) {
-    write_sysreg!("vbar_el1", vectors);
-    write_sysreg!("tpidr_el1", this);
-    write_sysreg!("cntkctl_el1", 3);
-    crate::arch::fp::enable(true);
-}
-
-/// Returns whether the address is of User mode's code.
-pub fn is_user_code(address: u32) -> bool {
-    (USER_CODE..USER_DATA).contains(&address)
 }
 
 /// Lets PL1 or User mode fetch from the page of `physical`, and returns the virtual address of it.
@@ -119,16 +83,6 @@ fn replace(table: &Table, slot: usize, descriptor: u64) {
     flush();
 }
 
-fn flush() {
-    // SAFETY: what the translation of used memory says did not change. TLBIALL.
-    unsafe {
-        core::arch::asm!(
-            "dsb", "mcr p15, 0, {0}, c8, c7, 0", "dsb", "isb",
-            in(reg) 0, options(nostack)
-        )
-    };
-}
-
 /// The virtual address by which PL1 sees `physical`, an address of 40 bits, until the next call.
 pub fn everywhere(physical: u64) -> u32 {
     let block = physical / GIGABYTE * GIGABYTE;
@@ -142,19 +96,21 @@ pub fn everywhere(physical: u64) -> u32 {
     (EVERYTHING + physical % GIGABYTE) as u32
 }
 
-fn switch() {
+/// Switches to the tables.
+pub fn switch() {
     write_sysreg!("ttbr0_el1", ROOT.address());
     write_sysreg!("tcr_el1", TCR);
     flush();
-    write_sysreg!("sctlr_el1", SCTLR.into());
 }
 
-/// Runs `work` with TTBR1 and its half of TTBCR as the step says.
-pub fn with_upper<T>(ttbr1: u64, control: u64, work: impl FnOnce() -> T) -> T {
+/// Lets the upper half translate by tables at `ttbr1`, with these fields of TTBCR.
+pub fn lead_upper(ttbr1: u64, control: u64) {
     set_upper(ttbr1, LOWER | control & UPPER);
-    let result = work();
+}
+
+/// Undoes [`lead_upper`].
+pub fn restore_upper() {
     set_upper(0, TCR);
-    result
 }
 
 /// The fields of TTBCR that are about TTBR1 (DDI 0406C, B4.1.153): T1SZ, IRGN1, ORGN1, SH1. Not

@@ -13,6 +13,8 @@ done
 tracing=/sys/kernel/tracing
 mount -t tracefs tracefs $tracing 2>/dev/null
 cd $tracing 2>/dev/null
+# What is looked at below is among the latest: a short trace is read in a moment.
+echo 128 >buffer_size_kb
 
 # Processes come and go, and files are read, until `rest` is called.
 load() {

@@ -27,7 +27,7 @@ for entry in $list; do
     stress-ng --$name 0 --$name-ops "$operations" --verify --metrics-brief --temp-path /tmp >/tmp/said 2>&1 ||
         fail "$name: $? $(grep 'fail\|error' /tmp/said | head -n 3)"
     # stress-ng: metrc: [PID] NAME OPERATIONS ...; some have lines of their own behind that.
-    done=$(awk -v name="$name" '$4 == name { print $5; exit }' /tmp/said)
+    done=$(awk -v name="$name" '$2 == "metrc:" && $4 == name { print $5; exit }' /tmp/said)
     [ "${done:-0}" -ge "$operations" ] && echo "ok $name: $done" || fail "$name: ${done:-none} of $operations operations"
 done
 dmesg | grep -q 'Kernel panic\|Oops\|BUG:\|WARNING:\|rcu.*stall\|soft lockup' &&

@@ -11,7 +11,7 @@ done
 case $set in
 processes) list="fork:100 vfork:100 exec:50 clone:20 spawn:20 daemon:20 exit-group:5 zombie:50 pthread:50 wait:20 vforkmany:5" ;;
 signals) list="sigsegv:500 sigq:500 kill:200 sigfpe:20 sigtrap:100 sigabrt:20 sigchld:100 sigfd:500 sigio:5 signal:1000
-    signest:20 sigpending:200 sigpipe:200 sigrt:100 sigsuspend:200 itimer:20 timer:100 bad-altstack:10 priv-instr:200 opcode:20 uprobe:50" ;;
+    signest:20 sigpending:200 sigpipe:200 sigrt:100 sigsuspend:200 itimer:20 timer:100 bad-altstack:10 opcode:20" ;;
 memory) list="mmap:2 mmapaddr:50 mmapfixed:100 mmapfork:1 mprotect:500 mremap:2 munmap:2 madvise:2 mincore:20 msync:5 brk:500
     stack:5 stackmmap:10 malloc:500 vm:200 vm-addr:4 vm-segv:10 shm:1 shm-sysv:1 memfd:1 fault:100 userfaultfd:20 tlb-shootdown:1" ;;
 waiting) list="pipe:500 switch:500 futex:500 mutex:200 sem:200 sem-sysv:200 mq:200 msg:200 fifo:200 ring-pipe:200 eventfd:200
@@ -20,8 +20,6 @@ vectors) list="fp:20 vecfp:2 vecmath:5 vecwide:5 vecshuf:1 matrix:10 matrix-3d:2
 *) fail "there is no set $set" ;;
 esac
 ulimit -c 0
-# uprobe's probe is set there.
-mount -t tracefs tracefs /sys/kernel/tracing
 for entry in $list; do
     name=${entry%:*} operations=${entry#*:}
     stress-ng --$name 0 --$name-ops "$operations" --verify --metrics-brief --temp-path /tmp >/tmp/said 2>&1 ||

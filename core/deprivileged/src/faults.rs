@@ -11,7 +11,7 @@ use crate::view::{Executable, View};
 use hanok_cpu32::{Exception, Fault, FaultStatus};
 use hanok_decode::aarch32::{ItState, is_wide};
 use hanok_hal::{AccessError, Mutex, TableMemory};
-use hanok_paging::shadow::{Filled, FrameLoss, Neighbours};
+use hanok_paging::shadow::{Filled, FrameLoss, Invalidation, Neighbours};
 use hanok_paging::short::{Access, AccessKind, GuestMapping, Privilege, WalkError};
 use hanok_types::{Address, GuestPage, Ipa, PAGE_SIZE};
 
@@ -168,6 +168,14 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let mut code = code.lock();
         if let Err(AccessError::Absent(page)) = code.find_trampolines(host) {
             return (Filled::Again, Some(page));
+        }
+        if self.has_left_trampolines(&code) {
+            code.give_up_trampolines();
+            self.page.at = None;
+            let owed = self.shadow.invalidate(Invalidation::All);
+            self.owe(owed);
+            self.find_trampolines(&code);
+            return (Filled::Again, None);
         }
         self.find_trampolines(&code);
         let view = View::new(host, &code, executable).with_page(self.kernel_page());

@@ -206,6 +206,11 @@ impl Code {
         Ok(())
     }
 
+    /// The kernel has no trampolines any more, until the VM's next boot.
+    pub(crate) fn give_up_trampolines(&mut self) {
+        self.room = Some(Room::default());
+    }
+
     /// The trampolines that were added to the kernel, by the place of the first doorbell's page and the triples.
     pub(crate) fn trampolines(&self) -> Option<(Span<Ipa>, Room)> {
         let room = self.room.filter(|room| room.triples != 0)?;

@@ -11,7 +11,7 @@ use crate::view::{Executable, View};
 use hanok_cpu32::{Exception, Fault, FaultStatus};
 use hanok_decode::aarch32::{ItState, is_wide};
 use hanok_hal::{AccessError, Mutex, TableMemory};
-use hanok_paging::shadow::{Filled, FrameLoss, Neighbours};
+use hanok_paging::shadow::{Filled, FrameLoss, Invalidation, Neighbours};
 use hanok_paging::short::{Access, AccessKind, GuestMapping, Privilege, WalkError};
 use hanok_types::{Address, GuestPage, Ipa, PAGE_SIZE};
 
@@ -167,6 +167,14 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         if let Err(AccessError::Absent(page)) = code.find_trampolines(host) {
             return (Filled::Again, Some(page));
         }
+        if self.has_left_trampolines(&code) {
+            code.give_up_trampolines();
+            self.page.at = None;
+            let owed = self.shadow.invalidate(Invalidation::All);
+            self.owe(owed);
+            self.find_trampolines(&code);
+            return (Filled::Again, None);
+        }
         self.find_trampolines(&code);
         let view = View::new(host, &code, executable).with_page(self.kernel_page());
         self.member.touch(address);
@@ -288,13 +296,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
 
     /// No sibling writes to a page any more that is to be executed, and this vCPU does not after its search.
     #[cold]
-    fn protect(
-        &mut self,
-        page: GuestPage,
-        ticket: Ticket,
-        code: &Mutex<Code>,
-        host: &impl Host,
-    ) -> Answer {
+    fn protect(&mut self, page: GuestPage, ticket: Ticket, host: &impl Host) -> Answer {
         if let Err(error) = self.take_from_siblings(page, FrameLoss::Write, host) {
             return failed(error);
         }
@@ -476,7 +478,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         match proven {
             Err(error) => failed(error),
             Ok(Proven::More | Proven::Later) => Answer::Resume,
-            Ok(Proven::Protect(page, ticket)) => self.protect(page, ticket, code, host),
+            Ok(Proven::Protect(page, ticket)) => self.protect(page, ticket, host),
             Ok(Proven::Leaves(page)) => self.written(page, code, host),
             Ok(Proven::Settles(page, ticket)) => self.settle_page(page, ticket, code, host),
             Ok(Proven::Sound) => {

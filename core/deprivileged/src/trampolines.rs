@@ -29,7 +29,7 @@ use crate::page::CpuPage;
 use crate::translation::walk;
 use crate::view::{Executable, View};
 use hanok_abi::trampoline::{Field, PAGE, Resumption, Room, TRIPLE, resume};
-use hanok_cpu32::{Changes, Fault, FaultStatus, SystemRegister};
+use hanok_cpu32::{Changes, Fault, FaultStatus, SystemRegister, sctlr};
 use hanok_hal::{Mutex, TableMemory};
 use hanok_paging::shadow::{Doorbells, GuestSpace};
 use hanok_paging::short::{Access, AccessKind, Privilege};
@@ -118,6 +118,16 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     pub(crate) fn find_trampolines(&mut self, code: &Code) {
         let room = code.trampolines().map_or(Room::default(), |(_, room)| room);
         (self.page.triples, self.page.doorbells) = (room.triples, room.doorbells);
+    }
+
+    /// Whether the kernel has turned its MMU off since it has executed trampolines where it had mapped them: it goes to
+    /// another program (kexec), for which all of the added code is to be plain memory.
+    pub(crate) fn has_left_trampolines(&self, code: &Code) -> bool {
+        self.cpu.system(SystemRegister::Sctlr) & sctlr::M == 0
+            && self.page.at.is_some_and(|first| {
+                let there = code.trampolines();
+                there.is_some_and(|(added, _)| added.start().get() != u64::from(first))
+            })
     }
 
     /// What the kernel's tables are to have as the page.

@@ -118,6 +118,15 @@ impl Store {
         reference: &str,
         choose: impl FnOnce(&Apt) -> Result<Package>,
     ) -> Result<Resolved> {
+        self.remembered(reference, || self.fetch(&choose(self.apt()?)?))
+    }
+
+    /// What the cache has for `reference`; else what `make` puts there, which the cache is locked for.
+    pub(crate) fn remembered(
+        &self,
+        reference: &str,
+        make: impl FnOnce() -> Result<Resolved>,
+    ) -> Result<Resolved> {
         if let Some(found) = self.cached(reference) {
             return Ok(found);
         }
@@ -125,8 +134,7 @@ impl Store {
         if let Some(found) = self.cached(reference) {
             return Ok(found);
         }
-        let package = choose(self.apt()?)?;
-        let resolved = self.fetch(&package)?;
+        let resolved = make()?;
         self.cache.remember(reference, &resolved)?;
         Ok(resolved)
     }
@@ -138,16 +146,25 @@ impl Store {
 
     /// As [`Self::fetch`], from the releases that `apt` knows.
     pub(crate) fn fetch_by(&self, apt: &Apt, package: &Package) -> Result<Resolved> {
-        let path = PathBuf::from("packages").join(package.folder());
+        self.fetch_all(apt, std::slice::from_ref(package))
+    }
+
+    /// As [`Self::fetch_by`], several packages in one folder, which is called after the first of them.
+    pub(crate) fn fetch_all(&self, apt: &Apt, packages: &[Package]) -> Result<Resolved> {
+        let first = packages.first().context("no package was chosen")?;
+        let path = PathBuf::from("packages").join(first.folder());
         if !self.cache.path(&path).exists() {
             let folder = self.cache.temporary()?;
-            let deb = apt.download(package, folder.path())?;
             let tree = folder.path().join("tree");
             fs::create_dir(&tree)?;
-            apt::unpack(&deb, &tree)?;
+            for package in packages {
+                let downloads = folder.path().join(package.folder());
+                fs::create_dir(&downloads)?;
+                apt::unpack(&apt.download(package, &downloads)?, &tree)?;
+            }
             self.cache.publish(&tree, &path)?;
         }
-        Ok(Resolved::of(package, path))
+        Ok(Resolved::of(first, path))
     }
 
     /// The words about what the cache lacks of `wanted`, which are references and words for the

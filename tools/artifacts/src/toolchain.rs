@@ -92,17 +92,10 @@ impl Store {
         (release, architecture): (&str, Option<&str>),
         choose: impl FnOnce(&Apt) -> Result<Package>,
     ) -> Result<Resolved> {
-        if let Some(found) = self.cached(reference) {
-            return Ok(found);
-        }
-        let _lock = self.cache.lock()?;
-        if let Some(found) = self.cached(reference) {
-            return Ok(found);
-        }
-        let apt = self.apt_of(release, architecture)?;
-        let found = self.fetch_by(&apt, &choose(&apt)?)?;
-        self.cache.remember(reference, &found)?;
-        Ok(found)
+        self.remembered(reference, || {
+            let apt = self.apt_of(release, architecture)?;
+            self.fetch_by(&apt, &choose(&apt)?)
+        })
     }
 }
 

@@ -47,7 +47,7 @@ pub enum KernelRef {
     /// `"debian:6.1"`, `"debian:6.12-rt"`, `"debian:5.10/bullseye"`: the stock kernel of the
     /// distribution for the VM's architecture.
     Debian {
-        /// `6.1` or `6.12`.
+        /// `6.1` or `6.12`; `7` for any of 7.x.
         version: String,
         /// The flavour of its build.
         flavour: Flavour,
@@ -65,8 +65,13 @@ pub enum KernelRef {
 const DEBIAN_VERSIONS: [&str; 2] = ["6.1", "6.12"];
 
 /// Versions of other releases, with their release. They are for tests: guests that are older or newer
-/// than what the distribution has by itself.
-const OTHER_RELEASES: [(&str, &str); 2] = [("5.10", "bullseye"), ("6.12", "trixie")];
+/// than what the distribution has by itself. The last two go on to newer versions of the kernel.
+const OTHER_RELEASES: [(&str, &str); 4] = [
+    ("5.10", "bullseye"),
+    ("6.12", "trixie"),
+    ("7", "trixie-backports"),
+    ("7", "sid"),
+];
 
 impl KernelRef {
     /// Parses a reference; a path is relative to `folder`. Refuses an unknown Debian kernel. The

@@ -105,6 +105,8 @@ fn a_kernel_s_name_says_whether_it_is_for_32_bits() {
         ("debian:5.10/bullseye", Arm64),
         ("debian:5.10/bullseye:armhf", Arm),
         ("debian:6.12-lpae/trixie", Arm),
+        ("debian:7/sid:armhf", Arm),
+        ("debian:7/trixie-backports", Arm64),
         ("guest:rtos", Arm64),
         ("guest:rtos:armhf", Arm),
     ];

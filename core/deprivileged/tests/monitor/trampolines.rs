@@ -350,3 +350,56 @@ fn an_abort_that_comes_late_restores_what_was_spilled() {
     assert!(registers.pc < ADDED);
     assert_eq!(registers.general[12], 0xcd);
 }
+
+/// kexec copies another kernel to where this one has its trampolines, with the MMU off.
+#[test]
+fn with_the_mmu_off_again_the_trampolines_memory_is_plain() {
+    let program = [
+        0xe3a0_0101, // mov r0, #0x40000000
+        0xe380_0901, // orr r0, #0x4000
+        0xee02_0f10, // mcr p15, 0, r0, c2, c0, 0: TTBR0
+        0xe3a0_0055, // mov r0, #0x55
+        0xee03_0f10, // mcr p15, 0, r0, c3, c0, 0: DACR
+        0xee11_0f10, // mrc p15, 0, r0, c1, c0, 0: SCTLR
+        0xe1a0_6000, // mov r6, r0
+        0xe380_0001, // orr r0, #1
+        0xee01_0f10, // mcr p15, 0, r0, c1, c0, 0
+        0xe28f_f602, // add pc, pc, #0x200000: the same, mapped elsewhere
+        0xe1a0_0000, // nop
+        0xe10f_2000, // mrs r2, cpsr: a trampoline
+        0xe24f_f602, // sub pc, pc, #0x200000
+        0xe1a0_0000, // nop
+        0xe1a0_0006, // mov r0, r6: no trampoline from here on
+        0xee08_0f17, // mcr p15, 0, r0, c8, c7, 0: TLBIALL, as Linux does before
+        0xee01_0f10, // mcr p15, 0, r0, c1, c0, 0
+        0xe3a0_1101, // mov r1, #0x40000000
+        0xe381_1601, // orr r1, #0x100000
+        0xe3a0_30ab, // mov r3, #0xab
+        0xe581_3000, // str r3, [r1]: the doorbell
+        0xe281_4a02, // add r4, r1, #0x2000
+        0xe584_3004, // str r3, [r4, #4]: the plain page
+        b(RAM + 4 * 23, STOP),
+    ];
+    let rewritten = Rewritten::new(&program, HANDLER_AT, TWO);
+    let [kernel, added] = sections();
+    let parts = memory(&[
+        (RAM, &rewritten.program),
+        (STOP, &[b(STOP, STOP)]),
+        (TABLE + 0x1000, &[kernel, added, kernel, added]),
+        (ADDED + TO_CODE, &rewritten.code),
+    ]);
+    let mut guest = Guest::<4, 8>::new(Board::new(parts, true), 8, 255);
+    guest.add_trampolines(Span::new(Ipa::new(ADDED.into()), TRIPLE.into()).expect("below"));
+    guest.monitor.boot(RAM, [0; 3]);
+    for _ in 0..400 {
+        if guest.monitor.registers.pc == STOP {
+            break;
+        }
+        let outcome = guest.step();
+        let fine = matches!(outcome, Outcomes::Event(Event::Retired));
+        assert!(fine, "{outcome:?} {:x?}", guest.monitor.registers);
+    }
+    assert_eq!(guest.monitor.registers.pc, STOP);
+    assert_eq!(read(&guest, ADDED), 0xab);
+    assert_eq!(read(&guest, ADDED + 2 * PAGE + 4), 0xab);
+}

@@ -131,8 +131,8 @@ impl Fuzzer<'_> {
             self.step = index;
             if self.trace {
                 repair::console();
-                println!("fuzz: step {index}");
             }
+            self.trace(format_args!("begins"));
             self.one(seed, options.only);
             if (index + 1 - options.from).is_multiple_of(part) {
                 self.look_after();

@@ -203,7 +203,7 @@ impl Program {
 
     /// CPS: with a mode, or of masks alone, IRQs left out.
     fn change(&mut self, random: &mut Random) {
-        let masks = random.below(2) as u32 * 0x100 | random.below(2) as u32 * 0x40;
+        let masks = (random.below(2) as u32 * 0x100) | (random.below(2) as u32 * 0x40);
         if masks != 0 && random.once_in(3) {
             return self.put(random.pick(&[0xf108_0000, 0xf10c_0000]) | masks);
         }
@@ -216,12 +216,12 @@ impl Program {
     /// MSR CPSR_c, or of more fields.
     fn set_control(&mut self, random: &mut Random) {
         let mode = random.pick(&MODES);
-        let masks = IRQ | random.below(2) as u32 * 0x40;
+        let masks = IRQ | (random.below(2) as u32 * 0x40);
         if random.once_in(2) {
             self.put(0xe321_f000 | masks | mode);
         } else {
             let value =
-                random.next() as u32 & FLAGS | masks | random.below(2) as u32 * 0x100 | mode;
+                random.next() as u32 & FLAGS | masks | (random.below(2) as u32 * 0x100) | mode;
             self.constant(4, value);
             let fields = random.pick(&[1, 3, 9, 0xf, 5]);
             self.put(0xe120_f004 | fields << 16);

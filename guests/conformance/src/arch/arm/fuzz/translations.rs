@@ -252,7 +252,9 @@ fn begin(random: &mut Random) {
             if place >= SHARED {
                 to[root].at(megabyte << 20).store(descriptor, Relaxed);
             } else if root == 0 {
-                to.map(|root| root.at(megabyte << 20).store(descriptor, Relaxed));
+                for root in to {
+                    root.at(megabyte << 20).store(descriptor, Relaxed);
+                }
             }
         }
     }
@@ -262,7 +264,9 @@ fn begin(random: &mut Random) {
 fn end() {
     Space::FIRST.enter();
     for place in PLACES {
-        [&ROOT, &OTHER].map(|root| root.at(place << 20).store(0, Relaxed));
+        for root in [&ROOT, &OTHER] {
+            root.at(place << 20).store(0, Relaxed);
+        }
     }
     write_sysreg!("contextidr_el1", 0);
     write_sysreg!("ttbr1_32", 0);
@@ -324,7 +328,9 @@ impl Edit {
             }
         };
         if place < SHARED {
-            [&ROOT, &OTHER].map(|root| root.at(PLACES[place] << 20).store(descriptor, Relaxed));
+            for root in [&ROOT, &OTHER] {
+                root.at(PLACES[place] << 20).store(descriptor, Relaxed);
+            }
         } else {
             first.store(descriptor, Relaxed);
         }
@@ -402,7 +408,11 @@ impl Edit {
             1 if !self.was_global => (1..=ASIDS).for_each(|asid| tlb::asid(asid, random)),
             2 | 3 => tlb::pages_of_all(first, count, random),
             _ if self.was_global && !is_table => {
-                tlb::pages(first | 1 + random.below(ASIDS.into()) as u32, count, random);
+                tlb::pages(
+                    first | (1 + random.below(ASIDS.into()) as u32),
+                    count,
+                    random,
+                );
             }
             _ => (1..=ASIDS).for_each(|asid| tlb::pages(first | asid, count, random)),
         }
@@ -490,7 +500,7 @@ fn access(
     // What was stored goes again.
     if let (Ok(physical), Way::Store) = (said, way) {
         let number = (physical - MEMORY.address()) >> 12;
-        let pattern = 0xf000_0000 | number << 16 | (physical & 0xfff) / 4;
+        let pattern = 0xf000_0000 | number << 16 | ((physical & 0xfff) / 4);
         MEMORY.word(physical).store(pattern, Relaxed);
     }
     if is_dirty && way == Way::Store {

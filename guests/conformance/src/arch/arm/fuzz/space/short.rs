@@ -130,7 +130,7 @@ pub fn everywhere(physical: u64) -> u32 {
     if u64::from(first) == GIGABYTE {
         return physical as u32;
     }
-    let section = |megabyte: u32| first + (megabyte << 20) | SECTION | SECTION_DEVICE;
+    let section = |megabyte: u32| (first + (megabyte << 20)) | SECTION | SECTION_DEVICE;
     if ROOT.at(EVERYTHING).load(Relaxed) != section(0) {
         let all = || (0..1024).map(|megabyte| (megabyte, ROOT.at(EVERYTHING + (megabyte << 20))));
         all().for_each(|(_, entry)| entry.store(0, Relaxed));
@@ -190,7 +190,7 @@ fn first_level(address: u32, kind: u32) -> u32 {
     const SUPERSECTION: u32 = 1 << 18;
     match kind % 8 {
         0 => kind & !3,
-        1..=3 => GARBAGE.address() as u32 + (kind & 0xc00) | kind & 0x1e0 | TABLE,
+        1..=3 => (GARBAGE.address() as u32 + (kind & 0xc00)) | kind & 0x1e0 | TABLE,
         4 => address & !0x3ff | kind & 0x1e0 | TABLE,
         5 => (address & !0xff_ffff) | kind & 0xfb_fff0 | SUPERSECTION | SECTION_NEVER | 2,
         _ => (address & !0xf_ffff) | kind & 0xb_fff0 & !SUPERSECTION | SECTION_NEVER | 2,

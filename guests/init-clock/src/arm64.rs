@@ -1,11 +1,6 @@
-//! arm64: system calls by their generic numbers (include/uapi/asm-generic/unistd.h).
+//! The start of the program, on 64-bit Arm.
 
-use core::arch::{asm, global_asm};
-
-pub const WRITE: usize = 64;
-pub const EXIT: usize = 93;
-pub const GETPID: usize = 172;
-pub const EXECVE: usize = 221;
+use core::arch::global_asm;
 
 // The counter is read before anything else; a read may otherwise be done ahead of time (Arm ARM
 // D12.2.2).
@@ -22,22 +17,3 @@ _start:
     "#,
     main = sym crate::main,
 );
-
-/// Calls Linux; gives back its answer, negative for an error.
-pub fn call(number: usize, arguments: [usize; 3]) -> isize {
-    let [first, second, third] = arguments;
-    let answer;
-    // SAFETY: a system call changes x0 alone; memory that it reads is the caller's, alive
-    // and unchanged during the call.
-    unsafe {
-        asm!(
-            "svc #0",
-            inlateout("x0") first => answer,
-            in("x1") second,
-            in("x2") third,
-            in("x8") number,
-            options(nostack),
-        );
-    }
-    answer
-}

@@ -17,13 +17,7 @@ mod arm;
 #[cfg(target_arch = "aarch64")]
 mod arm64;
 
-#[cfg(target_arch = "arm")]
-use arm::{EXECVE, EXIT, GETPID, WRITE, call};
-#[cfg(target_arch = "aarch64")]
-use arm64::{EXECVE, EXIT, GETPID, WRITE, call};
-
-/// Lines go to the kernel's console.
-const STDOUT: usize = 1;
+use hanok_syscalls::{Line, execute, exit, process};
 
 /// The arguments that the kernel put on the stack.
 struct Arguments {
@@ -68,7 +62,7 @@ const LABEL: usize = 16;
 extern "C" fn main(stack: *const usize, frequency: usize, count: u64) -> ! {
     // SAFETY: `_start` passes the stack pointer as it was at the start.
     let arguments = unsafe { Arguments::at(stack) };
-    let first = call(GETPID, [0; 3]) == 1;
+    let first = process() == 1;
     let label = if first {
         b"init".as_slice()
     } else {
@@ -84,62 +78,14 @@ extern "C" fn main(stack: *const usize, frequency: usize, count: u64) -> ! {
     line.text(b"\n");
     line.write();
     if first {
-        let argv = [c"sh".as_ptr(), c"/bench/run".as_ptr(), core::ptr::null()];
-        let program = c"/bin/sh".as_ptr() as usize;
-        call(
-            EXECVE,
-            [program, argv.as_ptr() as usize, arguments.envp as usize],
-        );
+        // SAFETY: the environment is the kernel's.
+        unsafe { execute(c"/bin/sh", &[c"sh", c"/bench/run"], arguments.envp) };
     }
     // The first process must not end: a failed execve shows as a panic of the kernel.
-    loop {
-        call(EXIT, [usize::from(first), 0, 0]);
-    }
-}
-
-/// A line that is being made.
-struct Line {
-    bytes: [u8; 80],
-    length: usize,
-}
-
-impl Default for Line {
-    fn default() -> Self {
-        Self {
-            bytes: [0; 80],
-            length: 0,
-        }
-    }
-}
-
-impl Line {
-    /// Adds `text`; what does not fit is cut off.
-    fn text(&mut self, text: &[u8]) {
-        for byte in text {
-            if let Some(place) = self.bytes.get_mut(self.length) {
-                *place = *byte;
-                self.length += 1;
-            }
-        }
-    }
-
-    /// Adds `number`, decimal.
-    fn number(&mut self, number: u64) {
-        if number >= 10 {
-            self.number(number / 10);
-        }
-        self.text(&[b'0' + (number % 10) as u8]);
-    }
-
-    fn write(&self) {
-        let text = self.bytes.get(..self.length).unwrap_or_default();
-        call(WRITE, [STDOUT, text.as_ptr() as usize, text.len()]);
-    }
+    exit(usize::from(first))
 }
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
-    loop {
-        call(EXIT, [2, 0, 0]);
-    }
+    exit(2)
 }

@@ -1,10 +1,6 @@
-//! arm64: system calls by their generic numbers (include/uapi/asm-generic/unistd.h).
+//! The start of the program, on 64-bit Arm.
 
-use core::arch::{asm, global_asm};
-
-pub const WRITE: usize = 64;
-pub const EXIT: usize = 93;
-pub const CLOCK_GETTIME: usize = 113;
+use core::arch::global_asm;
 
 global_asm!(
     r#"
@@ -15,21 +11,3 @@ _start:
     "#,
     main = sym crate::main,
 );
-
-/// Calls Linux; gives back its answer, negative for an error.
-pub fn call(number: usize, arguments: [usize; 3]) -> isize {
-    let [first, second, third] = arguments;
-    let answer;
-    // SAFETY: a system call changes x0 and the memory that it is told to write; the caller owns that.
-    unsafe {
-        asm!(
-            "svc #0",
-            inlateout("x0") first => answer,
-            in("x1") second,
-            in("x2") third,
-            in("x8") number,
-            options(nostack),
-        );
-    }
-    answer
-}

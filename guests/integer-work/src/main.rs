@@ -16,15 +16,8 @@ mod arm;
 mod arm64;
 mod work;
 
-#[cfg(target_arch = "arm")]
-use arm::{CLOCK_GETTIME, EXIT, WRITE, call};
-#[cfg(target_arch = "aarch64")]
-use arm64::{CLOCK_GETTIME, EXIT, WRITE, call};
+use hanok_syscalls::{Line, exit, monotonic};
 
-/// Lines go to the standard output.
-const STDOUT: usize = 1;
-/// CLOCK_MONOTONIC.
-const MONOTONIC: usize = 1;
 /// The rounds of a batch: some twenty milliseconds of the machine that is measured, five ticks of the kernel.
 const BATCH: u64 = 40_000;
 
@@ -79,66 +72,9 @@ unsafe fn argument(stack: *const usize) -> Option<u64> {
     }
 }
 
-/// Nanoseconds of the kernel's monotonic clock.
+/// The time, in nanoseconds.
 fn now() -> u64 {
-    let mut time = [0_u64; 2];
-    if call(CLOCK_GETTIME, [MONOTONIC, time.as_mut_ptr() as usize, 0]) != 0 {
-        exit(3);
-    }
-    time[0] * 1_000_000_000 + time[1]
-}
-
-fn exit(status: usize) -> ! {
-    loop {
-        call(EXIT, [status, 0, 0]);
-    }
-}
-
-/// A line that is being made.
-struct Line {
-    bytes: [u8; 80],
-    length: usize,
-}
-
-impl Default for Line {
-    fn default() -> Self {
-        Self {
-            bytes: [0; 80],
-            length: 0,
-        }
-    }
-}
-
-impl Line {
-    /// Adds `text`; what does not fit is cut off.
-    fn text(&mut self, text: &[u8]) {
-        for byte in text {
-            if let Some(place) = self.bytes.get_mut(self.length) {
-                *place = *byte;
-                self.length += 1;
-            }
-        }
-    }
-
-    /// Adds `number`, decimal.
-    fn number(&mut self, number: u64) {
-        if number >= 10 {
-            self.number(number / 10);
-        }
-        self.text(&[b'0' + (number % 10) as u8]);
-    }
-
-    /// Adds the last `count` digits of `number`.
-    fn digits(&mut self, number: u64, count: u32) {
-        for at in (0..count).rev() {
-            self.text(&[b'0' + (number / 10_u64.pow(at) % 10) as u8]);
-        }
-    }
-
-    fn write(&self) {
-        let text = self.bytes.get(..self.length).unwrap_or_default();
-        call(WRITE, [STDOUT, text.as_ptr() as usize, text.len()]);
-    }
+    monotonic().unwrap_or_else(|| exit(3))
 }
 
 #[panic_handler]

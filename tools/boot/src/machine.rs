@@ -64,7 +64,7 @@ impl SerialPlace {
         match text.split_once(':') {
             Some(("file", path)) if !path.is_empty() => Ok(Self::File(path.into())),
             Some(("socket", path)) if !path.is_empty() => Ok(Self::Socket(path.into())),
-            _ => Err("it is neither file:PATH nor socket:PATH".to_owned()),
+            _ => Err("it is neither file:PATH nor socket:PATH, such as file:serial.log".to_owned()),
         }
     }
 

@@ -296,7 +296,7 @@ pub struct RunArgs {
     pub log: Option<PathBuf>,
     /// Where the board's second serial port leads, if a VM has it: file:PATH, or socket:PATH for a UNIX
     /// socket, at which another program sends and receives.
-    #[arg(long, value_name = "PLACE", value_parser = SerialPlace::parse, conflicts_with = "native")]
+    #[arg(long, value_name = "PLACE", allow_hyphen_values = true, value_parser = SerialPlace::parse, conflicts_with = "native")]
     pub serial: Option<SerialPlace>,
     /// End with success once this text comes on a console or in the messages.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = values::awaited)]

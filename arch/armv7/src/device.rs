@@ -8,6 +8,34 @@ use core::arch::asm;
 use hanok_arm_common::privilege::is_deprivileged;
 use hanok_types::{Hpa, Width};
 
+/// A load or store of `$data` at `$at`; says whether it ended in an abort. See [`access`].
+macro_rules! caught {
+    ($instruction:literal, $at:ident, $data:ident) => {{
+        let failed: u32;
+        // SAFETY: by the contract of `access` it changes no memory. A data abort while the stack pointer is zero
+        // (`vectors.rs`, `hyp_expected`; `supervisor.rs`, `pl1_expected`) changes R0 and goes on at R1. The stack is not
+        // used meanwhile, and its pointer is as it was at the end.
+        unsafe {
+            asm!(
+                "adr r1, 2f",
+                "mov r3, sp",
+                "mov sp, {zero}",
+                concat!($instruction, " r2, [r4]"),
+                "2:",
+                "mov sp, r3",
+                in("r4") $at,
+                inout("r0") 0_u32 => failed,
+                out("r1") _,
+                inout("r2") $data,
+                out("r3") _,
+                zero = in(reg) 0,
+                options(nostack)
+            );
+        }
+        failed
+    }};
+}
+
 /// Loads from the register at `at`, or stores `value` there; `None` if the device does not answer, or a register
 /// of this CPU is not as wide.
 ///
@@ -22,45 +50,15 @@ pub unsafe fn access(at: Hpa, width: Width, value: Option<u64>) -> Option<u64> {
     // HDFAR of the guest's exit, which an abort of Hyp mode would overwrite.
     let hyp = !is_deprivileged();
     let saved = if hyp { read!("far_el2") } else { 0 };
-    let form = width as u32 * 2 + u32::from(value.is_some());
-    if form > 5 {
-        return None;
-    }
-    let failed: u32;
-    // SAFETY: by this function's contract it changes no memory. A data abort while the stack pointer is zero
-    // (`vectors.rs`, `hyp_expected`; `supervisor.rs`, `pl1_expected`) changes R0 and goes on at R1. The stack is not
-    // used meanwhile, and its pointer is as it was at the end. There are six forms, each of two instructions of
-    // T32, of which the table has the distances in halfwords.
-    unsafe {
-        asm!(
-            "adr r1, 2f",
-            "mov r3, sp",
-            "mov sp, {zero}",
-            "tbb [pc, r5]",
-            "3: .byte 3, 5, 7, 9, 11, 13",
-            "ldrb r2, [r4]",
-            "b.n 2f",
-            "strb r2, [r4]",
-            "b.n 2f",
-            "ldrh r2, [r4]",
-            "b.n 2f",
-            "strh r2, [r4]",
-            "b.n 2f",
-            "ldr r2, [r4]",
-            "b.n 2f",
-            "str r2, [r4]",
-            "2:",
-            "mov sp, r3",
-            in("r5") form,
-            in("r4") at,
-            inout("r0") 0_u32 => failed,
-            out("r1") _,
-            inout("r2") data,
-            out("r3") _,
-            zero = in(reg) 0,
-            options(nostack)
-        );
-    }
+    let failed = match (width, value.is_some()) {
+        (Width::Byte, false) => caught!("ldrb", at, data),
+        (Width::Byte, true) => caught!("strb", at, data),
+        (Width::Half, false) => caught!("ldrh", at, data),
+        (Width::Half, true) => caught!("strh", at, data),
+        (Width::Word, false) => caught!("ldr", at, data),
+        (Width::Word, true) => caught!("str", at, data),
+        (Width::Double, _) => return None,
+    };
     if hyp {
         write!("far_el2", saved);
     }

@@ -154,14 +154,14 @@ fn map_window(table: &mut OwnTable, image: &Image) -> Result<Option<u32>, OwnMap
     use hanok_arch::deprivileged::{Place, RECORD_PAGES, code, records};
     let page = |linked: u64| Hpa::new(image.start + linked - IMAGE_BASE);
     let (code, records) = (code(), records());
-    let data = core::array::from_fn::<_, { RECORD_PAGES as usize }, _>(|number| {
+    let pages = core::array::from_fn::<_, { 1 + RECORD_PAGES as usize }, _>(|number| {
+        let Some(number) = number.checked_sub(1) else {
+            return (code.offset, page(code.linked), Stage1Attributes::TEXT);
+        };
         let distance = number as u64 * PAGE_SIZE;
         let frame = page(records.linked + distance);
         (records.offset + distance, frame, Stage1Attributes::DATA)
     });
-    let [first, second, third] = data;
-    let text = (code.offset, page(code.linked), Stage1Attributes::TEXT);
-    let pages = [text, first, second, third];
     let others = Place::all().skip(1).map(|place| u64::from(place.address()));
     table.map_window(Place::FIRST.address().into(), &pages, others)
 }

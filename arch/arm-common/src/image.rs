@@ -45,8 +45,12 @@ pub struct BootArguments {
 }
 
 /// Bytes of the stack on which the boot CPU starts. The whole system passes through it, by
-/// value, on its way to its place: 244 KiB of it were used where a vCPU has shadow page tables.
-pub const BOOT_STACK: usize = 384 << 10;
+/// value, on its way to its place: more than 244 KiB of it are used where a vCPU has shadow page tables.
+pub const BOOT_STACK: usize = if cfg!(target_pointer_width = "32") {
+    512 << 10
+} else {
+    384 << 10
+};
 /// The lowest bytes of the boot stack, of which nothing may have been used: a large frame writes few words of what it has.
 const UNUSED: usize = 16 << 10;
 

@@ -73,7 +73,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         let roots = &crossing.roots;
         let root = if is_program { roots.user } else { roots.kernel };
         match found {
-            (Filled::Made(owed), _) if self.is_in_force(root) => Some(AtOnce::Filled(owed)),
+            (Filled::Made(owed), _) if self.is_in_force(root) => {
+                self.made = false;
+                Some(AtOnce::Filled(owed))
+            }
             // Doubtful is only whether the page shows what waits.
             (Filled::Fault(found), None) if !(is_program && self.page.closed) => {
                 guest(&mut self.registers);
@@ -98,12 +101,19 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             && !self.waits()
             && self.confined.is_none()
             && self.cpu.can_cross()
-            && self.shadow.knows(self.spaces.roots);
+            && self.shadow.knows(&self.spaces.roots);
         if !same || self.page.closed || self.cpu.pending() != 0 || crossing.waits != 0 {
             return None;
         }
         let domains = self.cpu.system(SystemRegister::Dacr);
-        let fits = if self.cpu.mode().is_privileged() {
+        let privileged = self.cpu.mode().is_privileged();
+        let roots = &crossing.roots;
+        // An entry may have been made in the space's own root, where the guest is in the common one.
+        let root = if privileged { roots.kernel } else { roots.user };
+        if self.made && !self.shadow.is_filled(root[0]) {
+            return None;
+        }
+        let fits = if privileged {
             self.spaces.domains() == Some(self.kernel_domains(domains))
         } else {
             crossing.roots.user[0] != 0 && crossing.roots.domains == domains
@@ -111,6 +121,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         if !fits || !self.member.enter() {
             return None;
         }
+        self.made = false;
         self.renew(crossing);
         Some(core::mem::replace(&mut self.owed, Owed::Nothing))
     }
@@ -133,7 +144,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     /// Whether the entry that was just made is in the root by which the guest goes on, and the guest may still use all that it
     /// may cross to.
     fn is_in_force(&self, root: [u32; 2]) -> bool {
-        self.shadow.is_filled(root[0]) && self.shadow.knows(self.spaces.roots)
+        self.shadow.is_filled(root[0]) && self.shadow.knows(&self.spaces.roots)
     }
 
     fn take_at_once(&mut self, address: u32, kind: AccessKind, found: &ShortFault) {

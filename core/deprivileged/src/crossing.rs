@@ -18,7 +18,7 @@ use crate::monitor::Monitor;
 use crate::spaces::{KnownSpaces, Roots};
 use hanok_cpu32::{CrossedBanks, Mode, SystemRegister, Vector, sctlr};
 use hanok_hal::TableMemory;
-use hanok_paging::shadow::{AsidPool, GuestSpace, LatestRoot};
+use hanok_paging::shadow::{AsidPool, GuestSpace, LatestRoot, RootSet};
 use hanok_paging::short::Privilege;
 
 /// E and T of a status register.
@@ -112,8 +112,13 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             register(SystemRegister::Ttbr0),
             register(SystemRegister::Contextidr),
         ];
+        // A space may have got a kernel's root of its own since it became known.
+        let is_right = |roots: &Roots| {
+            roots.user[0] != 0
+                && (!self.cpu.mode().is_privileged() || shadow.has_latest(roots.kernel[0]))
+        };
         let roots = match known.find(stamp, names) {
-            Some(one) if one.roots.user[0] != 0 => one.roots,
+            Some(one) if is_right(&one.roots) => one.roots,
             _ => match self.latest_roots(&space, asids, walks) {
                 Some((roots, numbers)) => {
                     self.spaces.put(known, names, roots, numbers);
@@ -159,13 +164,14 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         space: &GuestSpace,
         asids: &mut AsidPool,
         walks: u32,
-    ) -> Option<(Roots, u64)> {
+    ) -> Option<(Roots, RootSet)> {
         let kernel = self.shadow.latest(Privilege::Kernel, space, asids);
         let kernel = kernel.filter(|root| root.domains == space.regime.dacr)?;
-        let mut numbers = self.shadow.know(&kernel);
+        let mut numbers = RootSet::NONE;
+        self.shadow.know(&kernel, &mut numbers);
         let user = self.shadow.latest(Privilege::User, space, asids);
         if let Some(user) = &user {
-            numbers |= self.shadow.know(user);
+            self.shadow.know(user, &mut numbers);
         }
         let roots = Roots {
             kernel: hardware(&kernel, walks),

@@ -185,6 +185,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         {
             filled = self.shadow.fill_found(&space, &access, &mapping, &view);
         }
+        self.made |= matches!(filled, Filled::Made(_));
         let executes = kind == AccessKind::Execute && access.by == Privilege::Kernel;
         if executes
             && matches!(filled, Filled::Made(_))

@@ -51,6 +51,8 @@ pub struct Monitor<M, const ROOTS: usize, const TABLES: usize> {
     pub(crate) owed: Owed,
     /// What was found for the abort that comes to [`Self::serve`], if that is known.
     pub(crate) found: Option<(Filled, Option<GuestPage>)>,
+    /// Whether an entry was made since the guest was entered, in the root that it is to go on by.
+    pub(crate) made: bool,
     /// The address of the last data abort, for an external abort that the core answers.
     pub fault_address: u32,
     /// The A32 word at the PC of the exception that comes to [`Self::serve`], if the backend has fetched it.
@@ -103,6 +105,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             settled: (0, Psr::new()),
             owed: Owed::Nothing,
             found: None,
+            made: false,
             fault_address: 0,
             fetched: None,
             decoded: Decoded::new(),
@@ -238,6 +241,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 Ready::Again
             }
             Progress::Done(root) => {
+                self.made = false;
                 let owed = core::mem::replace(&mut self.owed, Owed::Nothing).and(root.owed);
                 if let Some(displaced) = &mut self.displaced {
                     displaced.enter(&mut self.registers);

@@ -5,11 +5,11 @@
 //! each entry counts only with the *stamp* that is in force: when a root, its ASID or anything else that an entry supposes
 //! has changed since, or another vCPU has used the table, the monitor takes another stamp, and begins anew.
 
-use hanok_paging::shadow::AsidPool;
+use hanok_paging::shadow::{AsidPool, RootSet};
 use hanok_paging::short::ShortRegime;
 
 /// How many sets the table has, by the lowest bits of the ASID.
-pub const SETS: usize = 16;
+pub const SETS: usize = 64;
 /// The entries of a set: Linux changes to a process's tables by way of reserved ones, with the same ASID.
 const WAYS: usize = 2;
 
@@ -124,7 +124,7 @@ pub(crate) struct OwnSpaces {
     /// The registers of a walk but TTBR0, with the kernel's DACR.
     regime: Option<ShortRegime>,
     /// The roots, as the shadow tables name them.
-    pub roots: u64,
+    pub roots: RootSet,
 }
 
 impl OwnSpaces {
@@ -134,7 +134,7 @@ impl OwnSpaces {
         pool: 0,
         generation: 0,
         regime: None,
-        roots: 0,
+        roots: RootSet::NONE,
     };
 
     /// The stamp in force, which is another one if the entries do not count any more. `known` says whether the shadow tables
@@ -144,7 +144,7 @@ impl OwnSpaces {
         table: &mut KnownSpaces,
         asids: &AsidPool,
         regime: &ShortRegime,
-        known: impl Fn(u64) -> bool,
+        known: impl Fn(&RootSet) -> bool,
     ) -> u32 {
         let regime = ShortRegime {
             ttbr0: 0,
@@ -154,14 +154,14 @@ impl OwnSpaces {
             && self.pool == asids.id()
             && self.generation == asids.generation()
             && self.regime.as_ref() == Some(&regime)
-            && known(self.roots);
+            && known(&self.roots);
         if !same {
             *self = Self {
                 stamp: table.renew(),
                 pool: asids.id(),
                 generation: asids.generation(),
                 regime: Some(regime),
-                roots: 0,
+                roots: RootSet::NONE,
             };
         }
         self.stamp
@@ -173,8 +173,14 @@ impl OwnSpaces {
     }
 
     /// Puts an entry into the table, whose roots are these.
-    pub fn put(&mut self, table: &mut KnownSpaces, space: [u32; 2], roots: Roots, numbers: u64) {
-        self.roots |= numbers;
+    pub fn put(
+        &mut self,
+        table: &mut KnownSpaces,
+        space: [u32; 2],
+        roots: Roots,
+        numbers: RootSet,
+    ) {
+        self.roots = self.roots | numbers;
         table.put(KnownSpace {
             stamp: self.stamp,
             space,
@@ -211,13 +217,13 @@ mod tests {
             ..Roots::NONE
         };
         for (space, table_at) in [([1, 5], 10), ([2, 5], 20), ([1, 5], 30)] {
-            own.put(&mut table, space, root(table_at), 0);
+            own.put(&mut table, space, root(table_at), RootSet::NONE);
         }
         let found =
             |table: &KnownSpaces, space| table.find(stamp, space).map(|one| one.roots.kernel[0]);
         assert_eq!(found(&table, [1, 5]), Some(30));
         assert_eq!(found(&table, [2, 5]), Some(20));
-        own.put(&mut table, [3, 5 + 0x1_0000], root(40), 0);
+        own.put(&mut table, [3, 5 + 0x1_0000], root(40), RootSet::NONE);
         let all = [[1, 5], [2, 5], [3, 5 + 0x1_0000]].map(|space| found(&table, space));
         assert_eq!(all, [None, Some(20), Some(40)]);
         assert!(table.find(0, [0, 0]).is_none());
@@ -246,7 +252,7 @@ mod tests {
             [1, 2, 3, 4, 5, 6]
         );
         table.last = u32::MAX;
-        own.put(&mut table, [1, 1], Roots::NONE, 0);
+        own.put(&mut table, [1, 1], Roots::NONE, RootSet::NONE);
         assert_eq!(take(&mut own, &mut table, &asids, 3, true), 1);
         assert!(table.find(6, [1, 1]).is_none());
     }

@@ -39,16 +39,19 @@
 //! each access to that.
 
 mod asid;
+mod choice;
 mod common;
 mod doorbells;
 mod entries;
 mod fill;
 mod forget;
 mod host;
+mod index;
 mod invalidate;
 mod keep;
 mod origin;
 mod owed;
+mod root_set;
 mod roots;
 mod tables;
 
@@ -60,12 +63,15 @@ pub use host::{FrameKind, HostFrame, HostMemory};
 pub use invalidate::Invalidation;
 pub use origin::SHADOW_DACR;
 pub use owed::{Owed, Progress};
+pub use root_set::RootSet;
 pub use roots::GuestSpace;
 
 use crate::short::{Privilege, Words};
-use core::ops::Range;
+use choice::Choice;
 use hanok_hal::TableMemory;
 use hanok_types::{Hpa, PAGE_SIZE};
+use index::RootIndex;
+use root_set::MOST_ROOTS;
 use roots::{Holders, Owner, Root};
 use tables::Tables;
 
@@ -139,24 +145,26 @@ pub struct Shadow<M, const ROOTS: usize, const TABLES: usize> {
     memory: M,
     window: Window,
     roots: [Root; ROOTS],
+    index: RootIndex<ROOTS>,
     holders: Holders,
-    /// The roots in which an entry may stem from a supersection: a bit for each.
-    supersections: u64,
+    /// The roots in which an entry may stem from a supersection.
+    supersections: RootSet,
     tables: Tables<TABLES>,
     /// Counts uses of roots and tables, to find the oldest.
     clock: u64,
-    /// The roots that are no common ones and have no own entries of before the latest invalidation: a bit for each.
-    purged: u64,
+    /// The roots that are no common ones and have no own entries of before the latest invalidation.
+    purged: RootSet,
     /// How many descriptors of the common roots [`Self::check_kept`] has looked at since.
     checked: usize,
     /// The root that each view had last: the kernel's, programs', and the kernel's while it is confined.
     latest: [Option<Latest>; 3],
     /// The pool of ASIDs of the CPU that the vCPU was entered on last.
     pool: u8,
-    /// The roots of which [`Self::know`] still holds: a bit for each.
-    known: u64,
+    /// The roots of which [`Self::know`] still holds.
+    known: RootSet,
     /// The root for which an entry was made last.
     filled: usize,
+    choice: Choice,
 }
 
 /// The frames of a [`Shadow`]: in blocks of 4, but for those of the second-level tables.
@@ -168,7 +176,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     /// Empty shadow tables, in frames below 4 GiB of `memory`; `None` if that has too few.
     pub fn new(mut memory: M, window: Window) -> Option<Self> {
         const {
-            assert!(ROOTS >= 1 && ROOTS <= 64);
+            assert!(ROOTS >= 1 && ROOTS <= MOST_ROOTS);
             assert!(TABLES >= 4 && TABLES <= 1 << 15 && TABLES.is_power_of_two());
         }
         let tables = Tables::new(memory.allocate(TABLES / TABLES_IN_FRAME)?);
@@ -184,16 +192,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             memory,
             window,
             roots,
+            index: RootIndex::NONE,
             holders: Holders::NONE,
-            supersections: 0,
+            supersections: RootSet::NONE,
             tables,
             clock: 0,
-            purged: 0,
+            purged: RootSet::NONE,
             checked: usize::MAX,
             latest: [None; 3],
             pool: 0,
-            known: 0,
+            known: RootSet::NONE,
             filled: 0,
+            choice: Choice::NONE,
         })
     }
 
@@ -238,7 +248,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             (0..Self::COMMON).for_each(|number| self.disown(number));
             self.checked = usize::MAX;
         }
-        let Progress::Done(number) = self.root_of(space, view) else {
+        let Progress::Done(number) = self.root_of(space, view, false) else {
             return Progress::Again;
         };
         if self.pool != asids.id() {
@@ -246,7 +256,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             self.pool = asids.id();
             let common = &mut self.roots[..Self::COMMON];
             common.iter_mut().for_each(Root::lose);
-            self.known = 0;
+            self.known = RootSet::NONE;
         }
         let root = self.with_losses(number);
         let before = root.tag;
@@ -278,7 +288,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let latest = self.latest[place].as_ref()?;
         let (number, domains) = (latest.number, latest.space.regime.dacr);
         let root = self.roots.get(number)?;
-        let there = root.owner.is_some() && root.owned == latest.owned && self.is_purged(number);
+        let there = root.owner.is_some()
+            && root.owned == latest.owned
+            && (number < Self::COMMON || self.is_purged(number));
         if !there || !latest.space.is_but_for_domains(space) || self.pool != asids.id() {
             return None;
         }
@@ -294,17 +306,15 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     /// Lets the guest go by itself to a root that [`Self::latest`] has just answered, whatever other function is called, as long as
-    /// [`Self::knows`] it and the ASIDs are of the same [`AsidPool::generation`]. Answers the root as a set of one, to
-    /// be joined with others by their bits.
-    pub fn know(&mut self, root: &LatestRoot) -> u64 {
-        let bit = 1 << root.number;
-        self.known |= bit;
-        bit
+    /// [`Self::knows`] it and the ASIDs are of the same [`AsidPool::generation`]. The root is added to `roots`.
+    pub fn know(&mut self, root: &LatestRoot, roots: &mut RootSet) {
+        self.known.insert(root.number.into());
+        roots.insert(root.number.into());
     }
 
     /// Whether all roots of a set are as they were when they were made known.
-    pub fn knows(&self, roots: u64) -> bool {
-        self.known & roots == roots
+    pub fn knows(&self, roots: &RootSet) -> bool {
+        self.known.has_all(roots)
     }
 
     /// Whether the root for which [`Self::fill`] made an entry last is the one with this TTBR0, whatever the attributes of walks.
@@ -313,14 +323,20 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         root.is_some_and(|root| root.table.get() == u64::from(table & !0x3fff))
     }
 
+    /// Whether the kernel's view, not confined, was entered last by the root with this TTBR0, whatever the attributes of walks.
+    pub fn has_latest(&self, table: u32) -> bool {
+        let latest = self.latest[0].as_ref();
+        let root = latest.and_then(|latest| self.roots.get(latest.number));
+        root.is_some_and(|root| root.table.get() == u64::from(table & !0x3fff))
+    }
+
     /// A root, or what it has from its common one, is not as it was: the guest may not go there by itself any more.
     fn unknow(&mut self, number: usize) {
-        let others = if number < Self::COMMON {
-            0
+        if number < Self::COMMON {
+            self.known = RootSet::NONE;
         } else {
-            !(1 << number)
-        };
-        self.known &= others;
+            self.known.remove(number);
+        }
     }
 
     /// Entries of a root are gone that TLBs may hold.
@@ -345,17 +361,28 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         Owed::Everything
     }
 
-    /// The number of the root for a view; one is taken if there is none.
-    fn root_of(&mut self, space: &GuestSpace, view: Privilege) -> Progress<usize> {
-        if let Some(number) = self.latest_root(space, view)
-            && self.is_purged(number)
-        {
-            self.touch(number);
-            return Progress::Done(number);
+    /// The number of the root for a view of a space. It is the space's `own`, and is taken if there is none; or by which the guest
+    /// may run: for the kernel that is the common one as long as the space has none of its own. Linux has spaces for a moment in
+    /// which it uses nothing but what is global.
+    #[inline(never)]
+    fn root_of(&mut self, space: &GuestSpace, view: Privilege, own: bool) -> Progress<usize> {
+        if let Some(number) = self.latest_root(space, view) {
+            let common = number < Self::COMMON;
+            if common && !own || !common && self.is_purged(number) {
+                self.touch(number);
+                return Progress::Done(number);
+            }
         }
         let owner = Owner::new(space, view);
         let number = match self.find_root(&owner) {
             Some(number) => number,
+            None if !own
+                && view == Privilege::Kernel
+                && let Some(common) = self.common_of(space, view) =>
+            {
+                self.enters(space, view, common);
+                return Progress::Done(common);
+            }
             None => match self.new_root(owner) {
                 Progress::Done(number) => number,
                 Progress::Again => return Progress::Again,
@@ -364,13 +391,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         if !self.is_purged(number) && self.purge(number) == Progress::Again {
             return Progress::Again;
         }
+        self.enters(space, view, number);
+        Progress::Done(number)
+    }
+
+    /// A view of a space has this root, which is used now.
+    fn enters(&mut self, space: &GuestSpace, view: Privilege, number: usize) {
         self.touch(number);
         self.latest[latest(space, view)] = Some(Latest {
             number,
             owned: self.roots[number].owned,
             space: *space,
         });
-        Progress::Done(number)
     }
 
     /// The root, which has no ASID any more if its common one has lost something since it got it.
@@ -401,8 +433,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     fn find_root(&self, owner: &Owner) -> Option<usize> {
-        let found = self.own().iter().position(|one| one.owner == Some(*owner));
-        found.map(|number| number + Self::COMMON)
+        let is_meant = |number: usize| self.roots[number].owner == Some(*owner);
+        self.index.find(owner.mark(), is_meant)
     }
 
     /// A root for this owner, with what is common.
@@ -410,7 +442,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let Progress::Done(common) = self.take_common(&owner) else {
             return Progress::Again;
         };
-        let number = self.oldest_root(Self::COMMON..ROOTS);
+        let number = self.root_for(&owner);
         if common.is_none() || self.roots[number].common != common {
             self.disown(number);
             if self.sweep(number) == Progress::Again {
@@ -423,8 +455,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             return Progress::Again;
         }
         self.clock += 1;
+        self.taken();
         let root = &mut self.roots[number];
         (root.owner, root.owned) = (Some(owner), self.clock);
+        self.index.put(number, owner.mark());
         Progress::Done(number)
     }
 
@@ -434,18 +468,6 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let root = self.roots.get(latest.number)?;
         let same = root.owner.is_some() && root.owned == latest.owned;
         (same && latest.space == *space).then_some(latest.number)
-    }
-
-    /// The root to be taken, of these: one that is free, or else the one that was used longest ago.
-    #[inline(never)]
-    fn oldest_root(&self, numbers: Range<usize>) -> usize {
-        let age = |root: &Root| match root.owner {
-            None => u64::from(!root.filled.is_empty()),
-            // The clock was at 1 at least when a root got an owner.
-            Some(_) => root.used.saturating_add(1),
-        };
-        let oldest = numbers.min_by_key(|number| age(&self.roots[*number]));
-        oldest.unwrap_or(0)
     }
 
     /// Removes some of the entries of a root without an owner; done if none is left.
@@ -463,7 +485,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             return Progress::Again;
         }
         self.roots[number].emptied();
-        self.supersections &= !(1 << number);
+        self.supersections.remove(number);
         Progress::Done(())
     }
 }

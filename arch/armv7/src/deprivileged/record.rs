@@ -5,11 +5,11 @@ use hanok_paging::shadow::AsidPool;
 use hanok_types::PAGE_SIZE;
 
 /// How many pages the records have.
-pub const RECORD_PAGES: u64 = 3;
+pub const RECORD_PAGES: u64 = 9;
 /// The ASID of the hypervisor's own translation. ASID 0 is in use between two translations.
 pub const OWN_ASID: u8 = 255;
 /// The bytes from one record to the next, one for each CPU of a GICv2.
-pub const STRIDE: u64 = 0x600;
+pub const STRIDE: u64 = 0x1200;
 
 /// The registers of a guest in User mode, as they are stored and loaded.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,12 +74,12 @@ pub struct Record {
     pub page: u32,
     /// How the guest crosses.
     pub crossing: Crossing,
-    /// The spaces between which it may change.
-    pub known: KnownSpaces,
     /// The bits of CNTKCTL that let the guest read counters that are the CPU's own: PL0VCTEN and PL0PCTEN.
     pub counters: u32,
     /// The ASIDs of this CPU.
     pub asids: AsidPool,
+    /// The spaces between which the guest may change.
+    pub known: KnownSpaces,
 }
 
 impl Record {
@@ -92,5 +92,5 @@ impl Record {
 
 const _: () =
     assert!(size_of::<Record>() as u64 <= STRIDE && 8 * STRIDE <= RECORD_PAGES * PAGE_SIZE);
-// The window's code finds a set by the lowest four bits of CONTEXTIDR, in steps of two entries of eight words.
-const _: () = assert!(SETS == 16 && size_of::<KnownSpace>() == 32);
+// The window's code finds a set by the lowest six bits of CONTEXTIDR, in steps of two entries of eight words.
+const _: () = assert!(SETS == 64 && size_of::<KnownSpace>() == 32);

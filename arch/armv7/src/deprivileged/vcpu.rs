@@ -16,7 +16,7 @@ use hanok_pcpu::{Board, VmUnit};
 use hanok_types::{Regs, platform};
 
 /// First-level tables of a vCPU's shadow.
-const ROOTS: usize = 64;
+const ROOTS: usize = 128;
 /// Second-level tables of a vCPU's shadow.
 const TABLES: usize = 1024;
 /// The frames that a vCPU's shadow needs, with what alignment wastes, its page and its slot.

@@ -405,7 +405,7 @@ window_context:
     // To the space with TTBR0 = R4 and CONTEXTIDR = R5, if it is known.
 window_space:
     ldr     r0, [sp, #{stamp}]
-    and     r3, r5, #0xf
+    and     r3, r5, #0x3f
     add     r3, sp, r3, lsl #6
     add     r3, r3, #{known}
     cmp     r0, #0

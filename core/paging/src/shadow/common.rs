@@ -1,9 +1,10 @@
 //! What is global, kept once for all spaces of a view.
 //!
 //! A TLB may use what it has of a global descriptor with any ASID and any TTBR0, until the guest invalidates it
-//! (DDI 0406C, B3.9.1 and B3.10.1). So the first few roots are *common*: no CPU walks them, and each holds the
+//! (DDI 0406C, B3.9.1 and B3.10.1). So the first few roots are *common*: each holds the
 //! global entries of all spaces whose other registers are the same. A root has copies of these entries, by which
-//! it *shares* their second-level tables, and begins with them.
+//! it *shares* their second-level tables, and begins with them. The kernel runs by its common root itself in a space that
+//! has none of its own yet.
 //!
 //! Kept true:
 //! - An entry of a root that has a common one is a copy of the entry there, word by word, or the root's own. A table
@@ -18,7 +19,7 @@
 
 use super::entries::{Entry, Leaf};
 use super::owed::Progress;
-use super::roots::{GuestSpace, Owner, Root, numbers};
+use super::roots::{GuestSpace, Owner, Root};
 use super::{Shadow, first_index};
 use crate::short::{Privilege, Words};
 use hanok_hal::TableMemory;
@@ -36,11 +37,6 @@ pub(super) const fn number(roots: usize) -> usize {
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
     /// The number of common roots, which are the first ones. With few roots there are none.
     pub(super) const COMMON: usize = number(ROOTS);
-
-    /// The roots that are no common ones.
-    pub(super) fn own(&self) -> &[Root] {
-        &self.roots[Self::COMMON..]
-    }
 
     /// The common root for this view of a space, if there is one.
     pub(super) fn common_of(&self, space: &GuestSpace, view: Privilege) -> Option<usize> {
@@ -63,7 +59,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         if self.sweep(number) == Progress::Again {
             return Progress::Again;
         }
-        self.roots[number].owner = Some(key);
+        self.clock += 1;
+        let root = &mut self.roots[number];
+        (root.owner, root.owned) = (Some(key), self.clock);
         // The caller empties a root, too, which is as much work.
         Progress::Again
     }
@@ -155,7 +153,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         if common >= Self::COMMON || before == 0 || self.roots[common].owner.is_none() {
             return;
         }
-        for number in numbers(self.holders.of(index)) {
+        for number in self.holders.of(index).numbers() {
             let root = &self.roots[number];
             if root.common == Some(common)
                 && root.filled.contains(index)

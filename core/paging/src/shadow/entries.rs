@@ -229,7 +229,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         self.set_first(root, index, descriptor);
         self.roots[root].note_own(index);
         if origin.size == MappingSize::Supersection {
-            self.supersections |= 1 << root;
+            self.supersections.insert(root);
         }
         self.follow(root, index, before, descriptor);
     }

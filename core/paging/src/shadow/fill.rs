@@ -282,7 +282,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let Some(leaf) = abort.leaf(address, kind, mapping, frame) else {
             return Filled::Protected(*mapping);
         };
-        let Progress::Done(root) = self.root_of(abort.space, by) else {
+        let Progress::Done(root) = self.root_of(abort.space, by, !leaf.origin.global) else {
             return Filled::Again;
         };
         self.filled = root;

@@ -3,7 +3,8 @@
 use super::entries::Entry;
 use super::origin::Origin;
 use super::owed::Owed;
-use super::roots::{GROUP, GuestSpace, having_own, numbers};
+use super::root_set::RootSet;
+use super::roots::{GROUP, GuestSpace};
 use super::tables::ENTRIES as PAGES;
 use super::{Shadow, first_index, second_index};
 use crate::short::{MappingSize, Words};
@@ -91,7 +92,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         for root in &mut self.roots {
             root.disown();
         }
-        self.known = 0;
+        self.known = RootSet::NONE;
     }
 
     /// Removes what the kernel's view of `space` has for the page at `at`, if anything.
@@ -117,8 +118,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     fn invalidate_asid(&mut self, asid: u8) -> Owed {
         for (number, root) in self.roots.iter_mut().enumerate().skip(Self::COMMON) {
             if root.owner.is_some_and(|owner| owner.space.asid == asid) {
-                self.purged &= !(1 << number);
-                self.known &= !(1 << number);
+                self.purged.remove(number);
+                self.known.remove(number);
                 // Its tables are the first to be taken.
                 root.used = 0;
             }
@@ -127,14 +128,19 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     /// The roots that have something in a megabyte. What is void already is purged before it is used.
-    fn in_force(&self, index: usize) -> u64 {
-        let common = (1 << Self::COMMON) - 1;
-        self.holders.of(index) & (self.purged | common)
+    fn in_force(&self, index: usize) -> RootSet {
+        self.holders.of(index) & (self.purged | const { RootSet::first(Self::COMMON) })
     }
 
     /// Those of [`Self::in_force`] that have something of their own in this megabyte.
-    fn having(&self, index: usize) -> u64 {
-        having_own(&self.roots, Self::COMMON, self.in_force(index), index)
+    #[inline(never)]
+    fn having(&self, index: usize) -> RootSet {
+        // What is no copy: the common roots have none.
+        self.in_force(index).filter(|number| {
+            self.roots.get(number).is_some_and(|root| {
+                root.filled.contains(index) && (number < Self::COMMON || root.has_own(index))
+            })
+        })
     }
 
     /// How many of these pages [`Invalidation::Pages`] should be asked for at once; for more of them everything may be
@@ -144,13 +150,13 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let count = count.min(Invalidation::MOST_PAGES);
         let end = first + u32::from(count);
         // So few fit whatever the roots have.
-        if u32::from(count) <= MOST / u64::BITS {
+        if u32::from(count) <= MOST / ROOTS as u32 {
             return count;
         }
         let mut page = first;
         while page < end {
             let count = (end - page).min(PAGES as u32 - page % PAGES as u32);
-            let work = self.having(first_index(page << 12)).count_ones() * count;
+            let work = self.having(first_index(page << 12)).count() * count;
             match left.checked_sub(work) {
                 None if page != first => break,
                 rest => left = rest.unwrap_or(0),
@@ -169,7 +175,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             let at = page << 12;
             let count = (end - page).min(PAGES as u32 - page % PAGES as u32);
             let having = self.having(first_index(at));
-            let Some(rest) = left.checked_sub(having.count_ones() * count) else {
+            let Some(rest) = left.checked_sub(having.count() * count) else {
                 return owed.and(self.invalidate_all());
             };
             left = rest;
@@ -186,21 +192,21 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     }
 
     /// `having` is what [`Self::having`] answers: what is a copy is changed with its common one.
-    fn invalidate_pages(&mut self, pages: Pages, asid: Option<u8>, having: u64) -> Owed {
+    fn invalidate_pages(&mut self, pages: Pages, asid: Option<u8>, having: RootSet) -> Owed {
         let index = first_index(pages.at);
         let mut owed = Owed::Nothing;
         let supersections = self.in_force(index) & self.supersections;
-        for root in numbers(having | supersections) {
+        for root in (having | supersections).numbers() {
             let Some(owner) = &self.roots[root].owner else {
                 continue;
             };
             let mine = asid.is_none_or(|asid| asid == owner.space.asid);
-            if supersections >> root & 1 != 0
+            if supersections.contains(root)
                 && (root < Self::COMMON || self.roots[root].has_own(index))
             {
                 self.remove_supersection(root, pages.at, mine);
             }
-            if self.roots[root].filled.contains(index) && having >> root & 1 != 0 {
+            if self.roots[root].filled.contains(index) && having.contains(root) {
                 owed = owed.and(self.remove_around(root, pages, mine));
             }
         }

@@ -17,12 +17,22 @@
 
 use super::entries::Entry;
 use super::owed::{Owed, Progress};
-use super::roots::{ENTRIES, GROUP, GuestSpace, Owner, numbers};
+use super::root_set::RootSet;
+use super::roots::{ENTRIES, GROUP, GuestSpace, Owner};
 use super::tables::ENTRIES as PAGES;
 use super::{SWEEP, Shadow};
 use crate::short::{MappingSize, Privilege, Words};
 use hanok_hal::TableMemory;
 use hanok_types::Ipa;
+
+/// The numbers of the bits that are set, the greatest first.
+fn numbers(mut mask: u16) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let number = mask.checked_ilog2()?;
+        mask &= !(1 << number);
+        Some(number as usize)
+    })
+}
 
 /// How many groups of common entries are looked at in one call at most.
 const GROUPS: usize = 8;
@@ -34,8 +44,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         if self.checked != 0 && self.has_unchecked() {
             self.clear();
         }
-        self.purged = 0;
-        self.known = 0;
+        self.purged = RootSet::NONE;
+        self.known = RootSet::NONE;
         self.checked = 0;
         Owed::Nothing
     }
@@ -95,7 +105,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let found = here.then(|| space.regime.first_level_around((group as u32) << 20, read));
         let found = found.flatten().unwrap_or([0; GROUP]);
         let filled = self.roots[root].filled.group(group);
-        for number in numbers(filled.into()) {
+        for number in numbers(filled) {
             let index = group + number;
             let source = self.memory.word(self.roots[root].sources, index);
             if source == 0 || found.get(number) != Some(&source) {
@@ -142,7 +152,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
 
     /// Whether the own entries of a root are in force.
     pub(super) fn is_purged(&self, number: usize) -> bool {
-        self.purged >> number & 1 != 0
+        self.purged.contains(number)
     }
 
     /// Removes some of the own entries of a root; done if none is left, and it has what is common.
@@ -151,7 +161,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         self.unknow(number);
         let mut left = SWEEP;
         while let Some(group) = self.roots[number].first_own() {
-            for place in numbers(self.roots[number].filled.group(group).into()) {
+            for place in numbers(self.roots[number].filled.group(group)) {
                 if left == 0 {
                     return Progress::Again;
                 }
@@ -163,9 +173,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             self.roots[number].no_own(group);
         }
         self.roots[number].emptied();
-        self.supersections &= !(1 << number);
+        self.supersections.remove(number);
         self.share_all(number);
-        self.purged |= 1 << number;
+        self.purged.insert(number);
         Progress::Done(())
     }
 }

@@ -1,6 +1,7 @@
 //! First-level tables and whose they are.
 
 use super::asid::Tag;
+use super::root_set::RootSet;
 use crate::short::{Privilege, ShortRegime};
 use hanok_types::Hpa;
 
@@ -43,6 +44,14 @@ impl Owner {
         let regime = space.regime.normalized();
         let space = GuestSpace { regime, ..*space };
         Self { space, view }
+    }
+
+    /// A number that few other owners have.
+    pub fn mark(&self) -> u32 {
+        let Self { space, view } = self;
+        let kind = 2 * u32::from(space.confined) + u32::from(*view == Privilege::User);
+        let tables = space.regime.ttbr0.wrapping_mul(0x9e37_79b9);
+        tables ^ space.regime.dacr ^ u32::from(space.asid) << 2 ^ kind
     }
 
     /// The owner of the common root: what a global entry of a TLB does not depend on is cleared. `None`
@@ -170,60 +179,25 @@ fn least(
 
 /// Which roots have something in each group of megabytes: a bit for each.
 #[derive(Debug)]
-pub(super) struct Holders([u64; ENTRIES / GROUP]);
+pub(super) struct Holders([RootSet; ENTRIES / GROUP]);
 
 impl Holders {
-    pub const NONE: Self = Self([0; ENTRIES / GROUP]);
+    pub const NONE: Self = Self([RootSet::NONE; ENTRIES / GROUP]);
 
     /// The roots that may have an entry at `index`.
-    pub fn of(&self, index: usize) -> u64 {
-        self.0.get(index / GROUP).copied().unwrap_or(0)
+    pub fn of(&self, index: usize) -> RootSet {
+        let set = self.0.get(index / GROUP);
+        set.copied().unwrap_or(RootSet::NONE)
     }
 
     /// Notes whether a root has something in the group of `index`.
     pub fn note(&mut self, root: usize, index: usize, has: bool) {
-        if let Some(mask) = self.0.get_mut(index / GROUP) {
-            let bit = 1 << root;
-            *mask = if has { *mask | bit } else { *mask & !bit };
+        match self.0.get_mut(index / GROUP) {
+            Some(set) if has => set.insert(root),
+            Some(set) => set.remove(root),
+            None => (),
         }
     }
-}
-
-/// The numbers of the bits that are set, the greatest first.
-pub(super) fn numbers(mask: u64) -> impl Iterator<Item = usize> {
-    // A shift of 64 bits takes many instructions on a CPU of 32.
-    let mut halves = [mask as u32, (mask >> BITS) as u32];
-    core::iter::from_fn(move || {
-        let [low, high] = &mut halves;
-        let (half, base) = if *high == 0 { (low, 0) } else { (high, BITS) };
-        let number = half.checked_ilog2()?;
-        *half &= !(1 << number);
-        Some(base + number as usize)
-    })
-}
-
-/// Those of the `asked` ones of `roots`, a bit for each, that have an entry at `index` which may be no copy of a common root's. The first `common`
-/// roots have no copies.
-#[inline(never)]
-pub(super) fn having_own(roots: &[Root], common: usize, asked: u64, index: usize) -> u64 {
-    let halves = [asked as u32, (asked >> BITS) as u32];
-    let mut found = [0; 2];
-    // Not by iterators: so a root takes some 15 instructions, and there may be 64.
-    for half in 0..2 {
-        let mut left = halves[half];
-        while left != 0 {
-            let bit = left & left.wrapping_neg();
-            left ^= bit;
-            let number = half * BITS + bit.trailing_zeros() as usize;
-            let Some(root) = roots.get(number) else {
-                break;
-            };
-            if root.filled.contains(index) && (number < common || root.has_own(index)) {
-                found[half] |= bit;
-            }
-        }
-    }
-    u64::from(found[1]) << BITS | u64::from(found[0])
 }
 
 /// A first-level table.
@@ -392,11 +366,11 @@ mod tests {
     #[test]
     fn holders_are_a_mask() {
         let mut holders = Holders::NONE;
-        for root in [63, 0, 5] {
+        for root in [127, 0, 5] {
             holders.note(root, 4095, true);
         }
         holders.note(0, 4080, false);
-        assert!(numbers(holders.of(4090)).eq([63, 5]));
-        assert_eq!(holders.of(4079), 0);
+        assert!(holders.of(4090).numbers().eq([127, 5]));
+        assert_eq!(holders.of(4079), RootSet::NONE);
     }
 }

@@ -137,15 +137,16 @@ fn enter<const ROOTS: usize>(
     asid: u8,
     pool: &mut AsidPool,
 ) -> HardwareRoot {
-    enter_space(shadow, &space(asid), pool)
+    enter_space(shadow, &space(asid), Privilege::Kernel, pool)
 }
 
 fn enter_space<const ROOTS: usize>(
     shadow: &mut Small<ROOTS>,
     space: &GuestSpace,
+    view: Privilege,
     pool: &mut AsidPool,
 ) -> HardwareRoot {
-    let once = |shadow: &mut Small<ROOTS>| shadow.enter(space, Privilege::Kernel, pool);
+    let once = |shadow: &mut Small<ROOTS>| shadow.enter(space, view, pool);
     match bounded(shadow, 40 * 4, once) {
         Progress::Done(root) => root,
         Progress::Again => panic!("it has a root"),
@@ -181,6 +182,31 @@ fn an_instruction_finds_four_megabytes_in_the_smallest_pool() {
         let mapped = (0..40).filter(|one| is_mapped(&shadow, &root, one * MIB));
         assert!(mapped.eq(megabyte.saturating_sub(3)..=megabyte));
     }
+}
+
+/// One space more than there are roots for, each used in its turn.
+#[test]
+fn most_of_those_that_take_turns_find_their_root() {
+    const OWN: u8 = 26;
+    let mut shadow = shadow::<32>();
+    let mut pool = AsidPool::new(0);
+    let (mut uses, mut found) = (0, 0);
+    for round in 0..40 {
+        for asid in 1..=OWN + 2 {
+            let root = loop {
+                match shadow.enter(&space(asid), Privilege::Kernel, &mut pool) {
+                    Progress::Done(root) => break root,
+                    Progress::Again => (),
+                }
+            };
+            if round >= 5 {
+                uses += 1;
+                found += usize::from(is_mapped(&shadow, &root, 0));
+            }
+            let _ = fill(&mut shadow, asid, 0, &WHOLE);
+        }
+    }
+    assert!(found > uses / 2, "{found} of {uses}");
 }
 
 #[test]
@@ -311,15 +337,17 @@ fn a_new_space_gets_what_is_common_in_one_short_call() {
     let mut shadow = shadow::<6>();
     let mut pool = AsidPool::new(0);
     for megabyte in 0..1000 {
-        let access = read(megabyte * MIB);
+        let access = Access {
+            by: Privilege::User,
+            ..read(megabyte * MIB)
+        };
         let once =
             |shadow: &mut Small<6>| shadow.fill(&mapped(1), &access, &Mapped, Neighbours::Of16);
         let calls = (1..).find(|_| bounded(&mut shadow, 200, once) != Filled::Again);
         assert!(calls <= Some(2));
     }
     for asid in 2..6 {
-        let once =
-            |shadow: &mut Small<6>| shadow.enter(&mapped(asid), Privilege::Kernel, &mut pool);
+        let once = |shadow: &mut Small<6>| shadow.enter(&mapped(asid), Privilege::User, &mut pool);
         let Progress::Done(root) = bounded(&mut shadow, 64 * 3, once) else {
             panic!("it has a root");
         };
@@ -332,13 +360,13 @@ fn a_new_space_gets_what_is_common_in_one_short_call() {
     let owed = bounded(&mut shadow, 200, once);
     assert_eq!(owed, Owed::PageEverywhere { at: 0x1234 });
     for asid in 1..6 {
-        let root = enter_space(&mut shadow, &mapped(asid), &mut pool);
+        let root = enter_space(&mut shadow, &mapped(asid), Privilege::User, &mut pool);
         assert!(!is_mapped(&shadow, &root, 0) && is_mapped(&shadow, &root, MIB));
     }
     // The fifth root and the common one are emptied piece by piece.
     assert_eq!(shadow.invalidate(Invalidation::All), Owed::Nothing);
     let mut calls = 0;
-    let once = |shadow: &mut Small<6>| shadow.enter(&mapped(9), Privilege::Kernel, &mut pool);
+    let once = |shadow: &mut Small<6>| shadow.enter(&mapped(9), Privilege::User, &mut pool);
     let mut once = once;
     while bounded(&mut shadow, 40 * 4, &mut once) == Progress::Again {
         calls += 1;

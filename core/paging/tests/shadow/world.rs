@@ -7,7 +7,8 @@ use crate::model::{KINDS, Model, VIEWS};
 use hanok_hal::fake::FakeTableMemory;
 use hanok_paging::shadow::{
     AsidPool, Doorbells, Filled, Forgetting, FrameKind, FrameLoss, GuestSpace, HardwareRoot,
-    HostMemory, Invalidation, LatestRoot, Neighbours, Owed, Progress, Shadow, Window, frames,
+    HostMemory, Invalidation, LatestRoot, Neighbours, Owed, Progress, RootSet, Shadow, Window,
+    frames,
 };
 use hanok_paging::short::{Access, AccessKind, Privilege, WalkError};
 
@@ -52,7 +53,7 @@ struct Known {
     space: usize,
     view: Privilege,
     root: HardwareRoot,
-    set: u64,
+    set: RootSet,
 }
 
 impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
@@ -250,6 +251,8 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
         };
         self.crossings += 1;
         let root = hardware(&latest);
+        let mut set = RootSet::NONE;
+        vcpu.shadow.know(&latest, &mut set);
         self.known.push(Known {
             vcpu: number,
             cpu: vcpu.cpu,
@@ -257,7 +260,7 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
             space,
             view: to,
             root,
-            set: vcpu.shadow.know(&latest),
+            set,
         });
         self.cpus[vcpu.cpu].enter(&root);
         for one in self.cpus[vcpu.cpu].find(vcpu.shadow.memory(), &root, at) {
@@ -270,7 +273,7 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
         self.known.retain(|one| {
             let vcpu = &vcpus[one.vcpu];
             let same = asids[one.cpu].generation() == one.generation && vcpu.cpu == one.cpu;
-            same && vcpu.shadow.knows(one.set)
+            same && vcpu.shadow.knows(&one.set)
         });
     }
 

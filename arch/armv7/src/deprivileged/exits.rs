@@ -84,10 +84,11 @@ fn serve_at_once(
     let (Some(vcpu), local) = pcpu.resident_and_local() else {
         return false;
     };
-    let host = memory(vcpu.unit, local.board);
-    let Some(Deprivileged { monitor, code, .. }) = vcpu.context.deprivileged.as_deref_mut() else {
+    let Some(own) = vcpu.context.deprivileged.as_deref_mut() else {
         return false;
     };
+    let host = own.memory(vcpu.unit, local.board);
+    let Deprivileged { monitor, code, .. } = own;
     let Record {
         guest, crossing, ..
     } = record;
@@ -190,10 +191,10 @@ fn serve(
         syndrome,
         u64::from(record.guest.pc.wrapping_sub(distance)),
     );
-    let host = memory(vcpu.unit, local.board);
     let Some(own) = &mut vcpu.context.deprivileged else {
         return (Cause::Denied, After::Reconsider);
     };
+    let host = own.memory(vcpu.unit, local.board);
     if let Trap::DataAbort { address, .. } = trap {
         own.monitor.fault_address = address;
     }
@@ -387,7 +388,8 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> Option<&'static mut Record> {
     window::move_to(own.monitor.window());
     // SAFETY: this CPU's, to which nothing else refers.
     let record = unsafe { &mut *window::record() };
-    let host = memory(vcpu.unit, local.board);
+    own.find_ram(vcpu.unit, local.board);
+    let host = own.memory(vcpu.unit, local.board);
     let root = if local.board.machine.gic.is_kicked() {
         None
     } else {

@@ -19,10 +19,21 @@ const SECTION: u64 = 1 << 20;
 pub struct GuestHost {
     pub unit: &'static VmUnit<Host>,
     pub board: &'static Board<Host>,
+    /// The VM's RAM, if no page of it is ever taken: what is in there is found without a lock.
+    pub ram: Option<Stretch>,
 }
 
 impl GuestHost {
+    #[inline(always)]
     fn find(self, at: Ipa) -> Result<Hpa, AccessError> {
+        match self.ram.and_then(|ram| ram.frame(at)) {
+            Some(frame) => Ok(Hpa::new(frame.get() | at.get() % PAGE_SIZE)),
+            None => self.find_elsewhere(at),
+        }
+    }
+
+    #[inline(never)]
+    fn find_elsewhere(self, at: Ipa) -> Result<Hpa, AccessError> {
         self.unit.memory.lock().find(at)
     }
 }
@@ -125,6 +136,9 @@ impl hanok_deprivileged::Host for GuestHost {
     }
 
     fn stretch(&self, at: Ipa) -> Option<Stretch> {
+        if self.ram.is_some_and(|ram| ram.frame(at).is_some()) {
+            return self.ram;
+        }
         let space = self.unit.memory.lock();
         let Region { span, host, kind } = *space.region_of(at)?;
         let is_fixed = kind == RegionKind::Ram && space.is_fixed();
@@ -132,6 +146,9 @@ impl hanok_deprivileged::Host for GuestHost {
     }
 
     fn is_writable(&self, at: Ipa) -> bool {
+        if self.ram.is_some_and(|ram| ram.frame(at).is_some()) {
+            return true;
+        }
         let space = self.unit.memory.lock();
         space
             .region_of(at)

@@ -9,7 +9,7 @@ use hanok_cpu32::{
     Exception, Fault, FaultStatus, Identity, Lines, Registers, SystemRegister, Vector,
 };
 use hanok_decode::{Psr, banked_register, mode};
-use hanok_deprivileged::{Code, Host as _, Member, Monitor, Ready};
+use hanok_deprivileged::{Code, Host as _, Member, Monitor, Ready, Stretch};
 use hanok_hal::{GuestFault, Mutex, Start};
 use hanok_paging::shadow::{AsidPool, HardwareRoot};
 use hanok_pcpu::{Board, VmUnit};
@@ -65,6 +65,8 @@ pub struct Deprivileged {
     pub has_fp: bool,
     /// Where the virtual CPU's page is in the window, by its offset; 0 if it is not there.
     pub page_in_window: u32,
+    /// The VM's RAM, once it is known that no page of it is ever taken.
+    ram: Option<Stretch>,
 }
 
 /// The first general register that is not [`Regs`]' of the same number in this mode.
@@ -92,6 +94,7 @@ impl Deprivileged {
             outside: false,
             has_fp: false,
             page_in_window: 0,
+            ram: None,
         })
     }
 
@@ -125,6 +128,21 @@ impl Deprivileged {
         regs.pc = u64::from(*pc);
         regs.pstate = psr.into_bits().into();
         self.outside = true;
+    }
+
+    /// The memory of its VM.
+    pub fn memory(&self, unit: &'static VmUnit<Host>, board: &'static Board<Host>) -> GuestHost {
+        GuestHost {
+            ram: self.ram,
+            ..memory(unit, board)
+        }
+    }
+
+    /// Finds out whether pages of the VM's RAM may be taken.
+    pub fn find_ram(&mut self, unit: &'static VmUnit<Host>, board: &'static Board<Host>) {
+        if self.ram.is_none() {
+            self.ram = memory(unit, board).stretch(platform::RAM);
+        }
     }
 
     /// Whether the core has its registers.
@@ -230,7 +248,11 @@ impl Deprivileged {
 
 /// The memory of the VM.
 pub fn memory(unit: &'static VmUnit<Host>, board: &'static Board<Host>) -> GuestHost {
-    GuestHost { unit, board }
+    GuestHost {
+        unit,
+        board,
+        ram: None,
+    }
 }
 
 /// What this CPU says that it is, for the virtual CPU with this affinity, one of `several` or the only one.

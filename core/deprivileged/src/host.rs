@@ -74,6 +74,10 @@ pub trait Host {
     }
     /// The frames behind the megabyte at `at`, if it is all RAM, contiguous and aligned to a megabyte.
     fn section(&self, at: Ipa) -> Option<Hpa>;
+    /// The stretch that most accesses lead to, if it is known at once.
+    fn ram(&self) -> Option<Stretch> {
+        None
+    }
     /// The stretch around `at`, if no page of it is ever taken.
     fn stretch(&self, at: Ipa) -> Option<Stretch> {
         let _ = at;

@@ -43,7 +43,7 @@ impl<'a, H: Host> View<'a, H> {
             executable,
             page: None,
             absent: Cell::new(None),
-            stretch: Cell::new(None),
+            stretch: Cell::new(host.ram()),
         }
     }
 

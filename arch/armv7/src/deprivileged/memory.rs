@@ -135,10 +135,13 @@ impl hanok_deprivileged::Host for GuestHost {
         (whole && here.is_aligned(SECTION)).then_some(here)
     }
 
+    fn ram(&self) -> Option<Stretch> {
+        self.ram
+    }
+
+    #[cold]
+    #[inline(never)]
     fn stretch(&self, at: Ipa) -> Option<Stretch> {
-        if self.ram.is_some_and(|ram| ram.frame(at).is_some()) {
-            return self.ram;
-        }
         let space = self.unit.memory.lock();
         let Region { span, host, kind } = *space.region_of(at)?;
         let is_fixed = kind == RegionKind::Ram && space.is_fixed();
@@ -146,9 +149,6 @@ impl hanok_deprivileged::Host for GuestHost {
     }
 
     fn is_writable(&self, at: Ipa) -> bool {
-        if self.ram.is_some_and(|ram| ram.frame(at).is_some()) {
-            return true;
-        }
         let space = self.unit.memory.lock();
         space
             .region_of(at)

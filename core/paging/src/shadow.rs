@@ -442,7 +442,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let Progress::Done(common) = self.take_common(&owner) else {
             return Progress::Again;
         };
-        let number = self.root_for(&owner);
+        let number = self.root_for(&owner, common);
         if common.is_none() || self.roots[number].common != common {
             self.disown(number);
             if self.sweep(number) == Progress::Again {

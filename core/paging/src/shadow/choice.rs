@@ -8,7 +8,7 @@
 
 use super::Shadow;
 use super::root_set::MOST_ROOTS;
-use super::roots::{Owner, Root};
+use super::roots::Owner;
 use core::ops::Range;
 use hanok_hal::TableMemory;
 
@@ -63,8 +63,8 @@ impl Choice {
 }
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, TABLES> {
-    /// The root for a new owner. It is the same one until [`Self::taken`], unless it is used meanwhile.
-    pub(super) fn root_for(&mut self, owner: &Owner) -> usize {
+    /// The root for a new owner, with this common root. It is the same one until [`Self::taken`], unless it is used meanwhile.
+    pub(super) fn root_for(&mut self, owner: &Owner, common: Option<usize>) -> usize {
         let mark = owner.mark();
         if let Some(taking) = self.choice.taking
             && taking.mark == mark
@@ -73,7 +73,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         {
             return taking.number;
         }
-        let mut number = self.oldest_root(Self::COMMON..ROOTS);
+        let mut number = self.oldest_root(Self::COMMON..ROOTS, common);
         if self.roots[number].owner.is_some() {
             if self.choice.former.contains(&mark) {
                 number = self.any_root(number);
@@ -104,15 +104,27 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         }
     }
 
-    /// The root to be taken, of these: one that is free, or else the one that was used longest ago.
+    /// The root to be taken, of these: one that is free, or else the one that was used longest ago; of several that are as old, one with
+    /// this common root, as its copies are good already.
     #[inline(never)]
-    pub(super) fn oldest_root(&self, numbers: Range<usize>) -> usize {
-        let age = |root: &Root| match root.owner {
-            None => u64::from(!root.filled.is_empty()),
-            // The clock was at 1 at least when a root got an owner.
-            Some(_) => root.used.saturating_add(1),
-        };
-        let oldest = numbers.min_by_key(|number| age(&self.roots[*number]));
-        oldest.unwrap_or(0)
+    pub(super) fn oldest_root(&self, numbers: Range<usize>, common: Option<usize>) -> usize {
+        let (mut least, mut oldest) = (u64::MAX, numbers.start);
+        for number in numbers {
+            let root = &self.roots[number];
+            let age = match root.owner {
+                None => u64::from(!root.filled.is_empty()),
+                // The clock was at 1 at least when a root got an owner.
+                Some(_) => root.used.saturating_add(1),
+            };
+            let unlike = root.common != common;
+            let age = 2 * age + u64::from(unlike);
+            if age < least {
+                (least, oldest) = (age, number);
+                if age <= 2 && !unlike {
+                    break;
+                }
+            }
+        }
+        oldest
     }
 }

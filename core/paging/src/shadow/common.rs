@@ -54,7 +54,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         if let Some(number) = self.common_of(&owner.space, owner.view) {
             return Progress::Done(Some(number));
         }
-        let number = self.oldest_root(0..Self::COMMON);
+        let number = self.oldest_root(0..Self::COMMON, None);
         self.disown(number);
         if self.sweep(number) == Progress::Again {
             return Progress::Again;

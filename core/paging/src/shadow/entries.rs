@@ -194,16 +194,25 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         (table, owed)
     }
 
+    /// A table that was in use.
+    #[cold]
+    #[inline(never)]
+    fn take_back(&mut self) -> usize {
+        let roots = &self.roots;
+        let used = |one: Parent| roots[usize::from(one.root)].used;
+        if let Some(oldest) = self.tables.oldest(used) {
+            self.remove_first(oldest.root.into(), oldest.index.into());
+            self.lose(usize::from(oldest.root));
+        }
+        self.tables.take().unwrap_or(0)
+    }
+
     /// A zeroed table, which is now its new parent's: a free one, or else the oldest.
     fn take_table(&mut self, parent: Parent) -> usize {
-        if self.tables.free().is_none() {
-            let used = |one: Parent| self.roots[usize::from(one.root)].used;
-            if let Some(oldest) = self.tables.oldest(used) {
-                self.remove_first(oldest.root.into(), oldest.index.into());
-                self.lose(usize::from(oldest.root));
-            }
-        }
-        let number = self.tables.free().unwrap_or(0);
+        let number = match self.tables.take() {
+            Some(number) => number,
+            None => self.take_back(),
+        };
         if self.tables.get(number).live != 0 {
             self.memory
                 .clear_words_unseen(self.tables.address(number), ENTRIES);

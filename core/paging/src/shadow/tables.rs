@@ -23,7 +23,7 @@ pub(super) struct Table {
     pub live: u16,
     /// A bit for each 64 KiB of the host, modulo 64, to which a descriptor may lead.
     pub frames: u64,
-    /// The clock when it was taken.
+    /// The clock when it was taken; of a free table, the one that was freed before it.
     pub taken: u64,
 }
 
@@ -32,9 +32,16 @@ pub(super) struct Table {
 pub(super) struct Tables<const N: usize> {
     base: Hpa,
     all: [Table; N],
-    /// The table that was freed last, which is mostly wanted again at once.
+    /// The table that was freed last, and is taken first; `N` if there is none.
     freed: usize,
+    /// So many have been taken at least once.
+    begun: usize,
+    /// Where the search for an old one goes on.
+    hand: usize,
 }
+
+/// Of how many tables the oldest is taken back, if none is free.
+const LOOKED_AT: usize = 64;
 
 impl<const N: usize> Tables<N> {
     /// Free and zeroed tables from `base` on.
@@ -48,7 +55,9 @@ impl<const N: usize> Tables<N> {
         Self {
             base,
             all: [free; N],
-            freed: 0,
+            freed: N,
+            begun: 0,
+            hand: 0,
         }
     }
 
@@ -76,27 +85,39 @@ impl<const N: usize> Tables<N> {
 
     /// Frees a table. What its descriptors say is void.
     pub fn release(&mut self, number: usize) {
-        self.get_mut(number).parent = None;
-        self.freed = number;
+        let next = core::mem::replace(&mut self.freed, number % N);
+        let table = self.get_mut(number);
+        (table.parent, table.taken) = (None, next as u64);
     }
 
-    /// A free table.
-    pub fn free(&self) -> Option<usize> {
-        if self.get(self.freed).parent.is_none() {
-            return Some(self.freed % N);
+    /// A free table, which is none any more.
+    pub fn take(&mut self) -> Option<usize> {
+        if self.freed < N {
+            let number = self.freed;
+            self.freed = self.get(number).taken as usize;
+            return Some(number);
         }
-        self.all.iter().position(|table| table.parent.is_none())
+        let number = self.begun;
+        self.begun += usize::from(number < N);
+        (number < N).then_some(number)
     }
 
-    /// The table to take back: one of the root that was used longest ago by `used`, and of these
+    /// The table to take back, of some or all: one of the root that was used longest ago by `used`, and of these
     /// the one that was taken first.
-    pub fn oldest(&self, used: impl Fn(Parent) -> u64) -> Option<Parent> {
-        let parents = self.all.iter().filter_map(|table| {
-            let parent = table.parent?;
-            Some((used(parent), table.taken, parent))
-        });
-        let oldest = parents.min_by_key(|(used, taken, _)| (*used, *taken));
-        oldest.map(|(_, _, parent)| parent)
+    pub fn oldest(&mut self, used: impl Fn(Parent) -> u64) -> Option<Parent> {
+        let mut oldest = None;
+        for _ in 0..LOOKED_AT.min(N) {
+            self.hand = (self.hand + 1) % N;
+            let table = self.get(self.hand);
+            let Some(parent) = table.parent else {
+                continue;
+            };
+            let age = (used(parent), table.taken);
+            if oldest.is_none_or(|(least, _)| age < least) {
+                oldest = Some((age, parent));
+            }
+        }
+        oldest.map(|(_, parent)| parent)
     }
 }
 

@@ -60,6 +60,21 @@ impl CodePages {
     }
 }
 
+/// What is known of pages that follow each other.
+#[derive(Clone, Copy)]
+pub(crate) struct States<'a> {
+    first: u32,
+    pages: &'a [CodePage],
+}
+
+impl States<'_> {
+    /// Whether nothing is known of the page with this number, which is one of them.
+    pub fn is_unknown(&self, page: u32) -> bool {
+        let place = page.wrapping_sub(self.first) as usize;
+        self.pages.get(place) == Some(&CodePage::UNKNOWN)
+    }
+}
+
 /// What a page may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Executability {
@@ -241,12 +256,20 @@ impl Code {
         }
     }
 
-    /// Whether it is known at once that `page` is in the VM's first region, and nothing is known of it.
-    pub(crate) fn is_plain(&self, page: GuestPage) -> bool {
-        let [Some(region), _] = &self.regions else {
-            return false;
-        };
-        region.pages.get(region.index(page)) == Some(&CodePage::UNKNOWN)
+    /// What is known of the pages of the VM's first region.
+    pub(crate) fn states(&self) -> Option<States<'_>> {
+        let region = self.regions.first()?.as_ref()?;
+        Some(States {
+            first: (region.span.start().get() / PAGE_SIZE) as u32,
+            pages: region.pages,
+        })
+    }
+
+    /// The number of the first page that was added to a kernel with trampolines, and how many there are.
+    pub(crate) fn trampoline_pages(&self) -> Option<(u32, u32)> {
+        let (added, _) = self.trampolines()?;
+        let number = |bytes: u64| (bytes / PAGE_SIZE) as u32;
+        Some((number(added.start().get()), number(added.len())))
     }
 
     #[inline(never)]

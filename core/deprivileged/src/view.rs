@@ -5,7 +5,7 @@ use crate::host::{Host, Stretch};
 use crate::page::CpuPage;
 use core::cell::Cell;
 use hanok_hal::AccessError;
-use hanok_paging::shadow::{FrameKind, HostFrame, HostMemory};
+use hanok_paging::shadow::{FrameKind, HostFrame, HostMemory, UNCERTAIN};
 use hanok_types::{Address, GuestPage, Hpa, Ipa, PAGE_SIZE};
 
 /// Which pages the kernel may execute.
@@ -133,14 +133,27 @@ impl<H: Host> HostMemory for View<'_, H> {
         })
     }
 
-    #[inline(always)]
-    fn plain(&self, page: u32) -> Option<u32> {
-        if self.page.is_some() || matches!(self.executable, Executable::Slot(_)) {
-            return None;
+    fn plain_frames(&self, descriptors: &[u32; 16]) -> [u32; 16] {
+        let mut frames = [UNCERTAIN; 16];
+        let (Some(stretch), Some(states)) = (self.stretch.get(), self.code.states()) else {
+            return frames;
+        };
+        if matches!(self.executable, Executable::Slot(_)) {
+            return frames;
         }
-        let frame = self.stretch.get()?.number(page)?;
-        let is_plain = self.code.is_plain(GuestPage::from_number(page));
-        is_plain.then_some(frame)
+        // None of these is what it seems to be.
+        let aliases = self.page.and_then(|_| self.code.trampoline_pages());
+        let (first, count) = aliases.unwrap_or((0, 0));
+        for (place, descriptor) in frames.iter_mut().zip(descriptors) {
+            let page = descriptor >> 12;
+            if let Some(frame) = stretch.number(page)
+                && states.is_unknown(page)
+                && page.wrapping_sub(first) >= count
+            {
+                *place = frame;
+            }
+        }
+        frames
     }
 
     fn section(&self, at: Ipa) -> Option<HostFrame> {

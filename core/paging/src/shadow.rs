@@ -59,7 +59,7 @@ pub use asid::AsidPool;
 pub use doorbells::Doorbells;
 pub use fill::{Filled, Neighbours};
 pub use forget::{Forgetting, FrameLoss};
-pub use host::{FrameKind, HostFrame, HostMemory};
+pub use host::{FrameKind, HostFrame, HostMemory, UNCERTAIN};
 pub use invalidate::Invalidation;
 pub use origin::SHADOW_DACR;
 pub use owed::{Owed, Progress};

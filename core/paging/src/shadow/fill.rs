@@ -1,7 +1,7 @@
 //! Making entries after an abort.
 
 use super::entries::{Entry, Leaf};
-use super::host::{FrameKind, HostFrame, HostMemory};
+use super::host::{FrameKind, HostFrame, HostMemory, UNCERTAIN};
 use super::origin::Origin;
 use super::owed::{Owed, Progress};
 use super::roots::GuestSpace;
@@ -120,18 +120,15 @@ impl<H: HostMemory> Abort<'_, H> {
         })
     }
 
-    /// The entry of a page beside one that has been made, and its frame's number, if it is known at once to have the same attributes and
-    /// the same kind; `None` says nothing.
-    #[inline(always)]
-    fn plain(&self, beside: &Made, descriptor: u32) -> Option<(u32, u32)> {
-        let Made { mapping, kind, .. } = beside;
-        let word = self.space.regime.loaded(descriptor);
-        let is_alike = (word ^ mapping.descriptor) & ATTRIBUTES == 0;
-        if !is_alike || mapping.size != MappingSize::Small || *kind != FrameKind::Plain {
-            return None;
+    /// [`HostMemory::plain_frames`] of these descriptors, if they are to be looked at so.
+    #[inline(never)]
+    fn plain_frames(&self, beside: &Made, descriptors: &Option<[u32; 16]>) -> [u32; 16] {
+        match descriptors {
+            Some(words) if beside.is_plain && self.space.regime.loads_as_stored() => {
+                self.host.plain_frames(words)
+            }
+            _ => [UNCERTAIN; 16],
         }
-        let frame = self.host.plain(word >> 12)?;
-        (frame >> 20 == 0).then_some((beside.alike | frame << 12, frame))
     }
 
     /// What is to be made for a page beside one that has been made. `descriptor` is the page's, as it is in memory; `None` if
@@ -184,6 +181,8 @@ const ATTRIBUTES: u32 = 0xfff;
 struct Made<'a> {
     mapping: &'a GuestMapping,
     kind: FrameKind,
+    /// Whether it is a small page with nothing but plain memory behind it.
+    is_plain: bool,
     /// Its entry, without the frame.
     alike: u32,
 }
@@ -295,6 +294,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
                 let made = Made {
                     mapping,
                     kind: frame.kind,
+                    is_plain: mapping.size == MappingSize::Small && frame.kind == FrameKind::Plain,
                     alike: leaf.attributes.small_page(0).into_bits(),
                 };
                 self.fill_neighbours(holder, abort, &made, neighbours);
@@ -322,26 +322,43 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         };
         // The descriptors of the sixteen pages around, as they are in memory, if not a section says it all.
         let mut descriptors = None;
+        let mut plain = None;
         if made.mapping.size < MappingSize::Section {
             let at = Ipa::new((made.mapping.descriptor_at & !0x3f).into());
-            descriptors = abort.host.words(at);
-            if descriptors.is_none() {
+            let Some(words) = abort.host.words(at) else {
                 return;
-            }
+            };
+            descriptors = Some(words);
         }
         let at_table = self.tables.address(table);
         let (mut page, mut left) = (second_index(address), neighbours.pages());
         page &= !(left - 1);
         let (mut number, mut frames) = (0, [0; 2]);
+        // What entries are like for these attributes in the guest's descriptors.
+        let first = (made.mapping.descriptor & ATTRIBUTES, made.alike);
+        let mut second = first;
         // Not by iterators, which take twice as many instructions in T32.
         while left != 0 {
             let descriptor = descriptors.as_ref().map(|all| all[page % 16]);
             if descriptor != Some(0) && self.memory.word(at_table, page) == 0 {
-                let quick = descriptor.and_then(|word| abort.plain(made, word));
-                let entry = quick.or_else(|| {
+                // Mostly none is missing, or all.
+                let plain = plain.get_or_insert_with(|| abort.plain_frames(made, &descriptors));
+                let frame = plain[page % 16];
+                let attributes = descriptor.unwrap_or(0) & ATTRIBUTES;
+                let entry = if frame != UNCERTAIN && attributes == first.0 {
+                    Some((first.1 | frame << 12, frame))
+                } else if frame != UNCERTAIN && attributes == second.0 {
+                    Some((second.1 | frame << 12, frame))
+                } else {
                     let at = address & !0xf_ffff | (page as u32) << 12;
-                    self.beside(holder, abort, made, (at, descriptor))
-                });
+                    let entry = self.beside(holder, abort, made, (at, descriptor));
+                    if let Some((leaf, _)) = entry
+                        && frame != UNCERTAIN
+                    {
+                        second = (attributes, leaf & ATTRIBUTES);
+                    }
+                    entry
+                };
                 if let Some((leaf, frame)) = entry {
                     self.memory.set_word_unseen(at_table, page, leaf);
                     number += 1;

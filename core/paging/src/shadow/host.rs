@@ -46,6 +46,9 @@ pub struct HostFrame {
     pub kind: FrameKind,
 }
 
+/// Of [`HostMemory::plain_frames`]: no frame has this number.
+pub const UNCERTAIN: u32 = u32::MAX;
+
 /// A guest's memory and the frames behind it. Any address may be asked for.
 pub trait HostMemory {
     /// The 32-bit word of guest memory at `at`, as a little-endian CPU loads it; `None` if the
@@ -66,11 +69,12 @@ pub trait HostMemory {
     /// device, for a page that is absent, and where nothing is.
     fn page(&self, at: Ipa) -> Option<HostFrame>;
 
-    /// The number of the frame behind the page with this number, if it is known at once that [`Self::page`] would answer it as
-    /// [`FrameKind::Plain`]; `None` says nothing. It is asked for each neighbour of a page that is filled.
-    fn plain(&self, page: u32) -> Option<u32> {
-        let _ = page;
-        None
+    /// The number of the frame behind each page that one of sixteen descriptors of small pages leads to, little-endian, where it is known
+    /// at once that [`Self::page`] would answer it as [`FrameKind::Plain`]; [`UNCERTAIN`] says nothing. It is asked for the
+    /// neighbours of a page that is filled.
+    fn plain_frames(&self, descriptors: &[u32; 16]) -> [u32; 16] {
+        let _ = descriptors;
+        [UNCERTAIN; 16]
     }
 
     /// The frames behind the megabyte at `at`, if it is all RAM, contiguous and aligned to a

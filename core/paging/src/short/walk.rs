@@ -195,6 +195,11 @@ impl ShortRegime {
         })
     }
 
+    /// Whether a descriptor is in memory as the CPU has it that loads it.
+    pub(crate) fn loads_as_stored(&self) -> bool {
+        !self.control().big_endian()
+    }
+
     /// A descriptor as the CPU has it that loads it, of a word in memory.
     pub(crate) fn loaded(&self, word: u32) -> u32 {
         if self.control().big_endian() {

@@ -1,6 +1,6 @@
 //! Which root is taken for a new owner.
 //!
-//! One that is free, or else the one that was used longest ago. But a guest whose processes take turns may have more of them
+//! One that is void, or else the one of many that was used longest ago. But a guest whose processes take turns may have more of them
 //! than there are roots, and then the oldest is the one that is needed next: all are taken each time round, and each
 //! has to be filled again. So an owner that has lost its root lately and comes back gets any root that was not used just
 //! now. Of those that take turns most find their own then. Rejected: the root that was used last, which leaves the rest alone, but
@@ -14,6 +14,8 @@ use hanok_hal::TableMemory;
 
 /// How many owners that lost their root are remembered: as many as there are roots at most.
 const REMEMBERED: usize = MOST_ROOTS;
+/// Of how many roots the oldest is taken.
+const LOOKED_AT: usize = 32;
 /// So many uses ago is just now. More than one instruction makes.
 const RECENT: u64 = 8;
 
@@ -37,6 +39,8 @@ pub(super) struct Choice {
     taking: Option<Taking>,
     /// The state of a generator of numbers by chance.
     state: u32,
+    /// Where the search for an old root goes on.
+    hand: usize,
 }
 
 impl Choice {
@@ -45,6 +49,7 @@ impl Choice {
         next: 0,
         taking: None,
         state: 0,
+        hand: 0,
     };
 
     fn note(&mut self, former: u32) {
@@ -104,27 +109,29 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         }
     }
 
-    /// The root to be taken, of these: one that is free, or else the one that was used longest ago; of several that are as old, one with
-    /// this common root, as its copies are good already.
+    /// The root to be taken, of these: the one that was used longest ago among some that follow each other; of several that are
+    /// as old, or void, one with this common root, as its copies are good already.
     #[inline(never)]
-    pub(super) fn oldest_root(&self, numbers: Range<usize>, common: Option<usize>) -> usize {
+    pub(super) fn oldest_root(&mut self, numbers: Range<usize>, common: Option<usize>) -> usize {
         let (mut least, mut oldest) = (u64::MAX, numbers.start);
-        for number in numbers {
-            let root = &self.roots[number];
-            let age = match root.owner {
-                None => u64::from(!root.filled.is_empty()),
-                // The clock was at 1 at least when a root got an owner.
-                Some(_) => root.used.saturating_add(1),
+        let mut place = self.choice.hand % numbers.len().max(1);
+        for _ in 0..numbers.len().min(LOOKED_AT) {
+            place = if place + 1 < numbers.len() {
+                place + 1
+            } else {
+                0
             };
-            let unlike = root.common != common;
-            let age = 2 * age + u64::from(unlike);
-            if age < least {
-                (least, oldest) = (age, number);
-                if age <= 2 && !unlike {
+            let number = numbers.start + place;
+            let root = &self.roots[number];
+            let is_like = root.common == common;
+            if root.used < least || (root.used == least && is_like) {
+                (least, oldest) = (root.used, number);
+                if least == 0 && is_like {
                     break;
                 }
             }
         }
+        self.choice.hand = place;
         oldest
     }
 }

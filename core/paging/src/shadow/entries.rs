@@ -17,6 +17,17 @@ pub(super) enum Entry {
     Table(usize, Origin),
 }
 
+impl Entry {
+    /// What is known of the guest's descriptors behind it.
+    pub fn origin(self) -> Option<Origin> {
+        match self {
+            Self::Empty => None,
+            Self::Section(section) => Some(Origin::of_domain(section.domain())),
+            Self::Table(_, origin) => Some(origin),
+        }
+    }
+}
+
 /// What is to be mapped where.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaf {

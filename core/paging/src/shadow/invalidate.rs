@@ -218,7 +218,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     fn remove_supersection(&mut self, root: usize, at: u32, mine: bool) {
         let first = first_index(at) & !(GROUP - 1);
         for index in first..first + GROUP {
-            let origin = self.origin(root, index);
+            let origin = self.entry(root, index).origin();
             let meant = |one: Origin| one.size == MappingSize::Supersection && (mine || one.global);
             if origin.is_some_and(meant) {
                 self.remove_first(root, index);
@@ -227,19 +227,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         }
     }
 
-    fn origin(&self, root: usize, index: usize) -> Option<Origin> {
-        match self.entry(root, index) {
-            Entry::Empty => None,
-            Entry::Section(section) => Some(Origin::of_domain(section.domain())),
-            Entry::Table(_, origin) => Some(origin),
-        }
-    }
-
     /// Removes all in the megabyte of `pages` that may stem from the guest's descriptors for them.
     fn remove_around(&mut self, root: usize, pages: Pages, mine: bool) -> Owed {
         let index = first_index(pages.at);
         let entry = self.entry(root, index);
-        match (self.origin(root, index), entry) {
+        match (entry.origin(), entry) {
             (Some(origin), _) if !mine && !origin.global => Owed::Nothing,
             _ if self.is_foreign(root, entry) => Owed::Nothing,
             (_, Entry::Empty) => Owed::Nothing,

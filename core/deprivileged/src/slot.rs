@@ -1,7 +1,7 @@
 //! A frame with doubtful words: what is proven about it, and what was rewritten in it.
 
 use crate::host::Host;
-use crate::traps::Traps;
+use crate::traps::{Traps, begins_trap, may_have_traps};
 use hanok_abi::crossing::{crossing_load, crossing_original};
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
 use hanok_hal::AccessError;
@@ -10,10 +10,12 @@ use hanok_proof::{
 };
 use hanok_types::{GuestPage, Ipa};
 
-/// How many words are copied at once: those that [`Host::words`] gives.
+/// How many words are copied together: those that [`Host::words`] gives.
 const COPIED: usize = 16;
+/// How often that is done at once.
+const COPIES: usize = 4;
 /// How many words are looked at at once.
-const LOOKED: u32 = 16;
+const LOOKED: u32 = 32;
 /// How many instructions are followed at once.
 const FOLLOWED: u32 = 8;
 /// How many traps are looked at at once to put back what they stand for.
@@ -165,7 +167,7 @@ impl Slot {
         };
         match self.stage {
             Stage::Unprotected | Stage::Leaving { .. } => Ok(Work::More),
-            Stage::Copied(next) => self.copy(host, traps, start, next),
+            Stage::Copied(_) => self.copy(host, traps, start),
             Stage::Looking => Ok(self.look()),
             Stage::Doubtful => self.prove(host, traps, start, place),
             Stage::Settling { .. } => Ok(Work::More),
@@ -173,14 +175,40 @@ impl Slot {
         }
     }
 
-    /// Copies some words. Where the guest has copied traps from elsewhere, they become what they stand for.
-    fn copy(
+    /// Copies some words.
+    fn copy(&mut self, host: &impl Host, traps: &Traps, start: Ipa) -> Result<Work, AccessError> {
+        for _ in 0..COPIES {
+            let Stage::Copied(next) = self.stage else {
+                break;
+            };
+            let all = host.words(Ipa::new(start.get() + 4 * next as u64))?;
+            let before = match next {
+                0 => 0,
+                _ => host.word(Ipa::new(start.get() + 4 * next as u64 - 4))?,
+            };
+            let plain = !may_have_traps(&all) && !begins_trap(before);
+            if plain && let Some(words) = self.words.get_mut(next..next + COPIED) {
+                words.copy_from_slice(&all);
+            } else {
+                self.translate(host, traps, start, (next, &all))?;
+            }
+            self.stage = match next + COPIED {
+                WORDS.. => Stage::Looking,
+                next => Stage::Copied(next),
+            };
+        }
+        Ok(Work::More)
+    }
+
+    /// Takes over words among which the guest may have copied traps from elsewhere: they become what they stand for.
+    #[inline(never)]
+    fn translate(
         &mut self,
         host: &impl Host,
         traps: &Traps,
         start: Ipa,
-        next: usize,
-    ) -> Result<Work, AccessError> {
+        (next, all): (usize, &[u32; COPIED]),
+    ) -> Result<(), AccessError> {
         let at = |index: usize| Ipa::new(start.get() + 4 * index as u64);
         let raw = |index: usize| match index {
             0..WORDS => host.word(at(index)),
@@ -190,7 +218,6 @@ impl Slot {
             Some(index) => raw(index)?,
             None => 0,
         };
-        let all = host.words(at(next))?;
         let last = raw(next + COPIED)?;
         let mut here = all[0];
         let words = self.words.iter_mut().enumerate().skip(next).take(COPIED);
@@ -206,11 +233,7 @@ impl Slot {
             }
             (before, here) = (here, behind);
         }
-        self.stage = match next + COPIED {
-            WORDS.. => Stage::Looking,
-            next => Stage::Copied(next),
-        };
-        Ok(Work::More)
+        Ok(())
     }
 
     fn look(&mut self) -> Work {

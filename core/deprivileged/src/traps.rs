@@ -144,6 +144,27 @@ impl Traps {
     }
 }
 
+/// Whether there may be a trap in these words, or the beginning of one. If not, [`Traps::translate`] changes none of them, unless one
+/// begins in the word before them.
+pub(crate) fn may_have_traps(words: &[u32; 16]) -> bool {
+    words.iter().any(|word| {
+        let narrow = |half: u32| half >> 8 == u32::from(NARROW) >> 8;
+        // Those of crossings have the next lowest number.
+        word & 0xfffe_00f0 == A32
+            || narrow(word & 0xffff)
+            || narrow(word >> 16)
+            || word & 0xffff == WIDE >> 16
+            || begins_trap(*word)
+    })
+}
+
+/// Whether a trap of two halfwords may begin in the second half of a word.
+pub(crate) const fn begins_trap(word: u32) -> bool {
+    word >> 16 == WIDE >> 16
+}
+
+const _: () = assert!(CROSSING_TRAP & 0xfffe_00f0 == A32);
+
 /// Two halfwords of T32 as one instruction.
 fn join(first: u16, second: u16) -> u32 {
     debug_assert!(is_wide((WIDE >> 16) as u16));
@@ -186,6 +207,46 @@ fn place(table: &mut [u32; LONG], instruction: u32) -> Option<u32> {
 mod tests {
     extern crate std;
     use super::*;
+
+    #[test]
+    fn words_that_can_have_no_traps_are_not_translated() {
+        let mut traps = Traps::NONE;
+        for number in 1..=LONG as u32 {
+            traps.trap(Encoding::A32(number));
+            traps.trap(Encoding::Wide(0xf000_8000 | number));
+            traps.trap(Encoding::Narrow(number as u16 | 1));
+        }
+        let mut state = 1u32;
+        let mut random = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state >> 8
+        };
+        let halves = [0xde00, 0xf7fa, 0xa000, 0xe7fa, 0xe7fb, 0x00f0, 0x01f0, 0];
+        let (mut plain, mut changed) = (0, 0);
+        for _ in 0..40_000 {
+            let mut half = || match random() % 3 {
+                0 => halves[random() as usize % halves.len()] | random() & 0xf,
+                1 => halves[random() as usize % halves.len()] | random() & 0xff,
+                _ => random() & 0xffff,
+            };
+            let mut words = [0x1234; 18];
+            // Few of them, so that groups without traps are among them.
+            words[1 + half() as usize % 16] = half() | half() << 16;
+            words[0] = half() | half() << 16;
+            let all: [u32; 16] = words[1..17].try_into().expect("sixteen");
+            let differ = (1..17).any(|at| {
+                let [before, behind] = [words[at - 1] >> 16, words[at + 1]].map(|half| half as u16);
+                traps.translate(words[at], before, behind) != words[at]
+            });
+            if may_have_traps(&all) || begins_trap(words[0]) {
+                changed += u32::from(differ);
+            } else {
+                plain += 1;
+                assert!(!differ, "{words:x?}");
+            }
+        }
+        assert!(plain > 5_000 && changed > 1_000, "{plain} {changed}");
+    }
 
     #[test]
     fn a_trap_tells_its_instruction_wherever_it_stands() {

@@ -69,7 +69,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
     pub fn forget(&mut self, search: &mut Forgetting) -> Progress<()> {
         for _ in 0..PASSES {
             let next = search.next;
-            if next >= ROOTS * PARTS + TABLES {
+            if next >= ROOTS * PARTS + self.tables.begun() {
                 return Progress::Done(());
             }
             search.next += 1;

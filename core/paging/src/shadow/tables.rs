@@ -83,6 +83,11 @@ impl<const N: usize> Tables<N> {
         (address.get().wrapping_sub(self.base.get()) / SIZE) as usize % N
     }
 
+    /// All that have ever been taken are before this one.
+    pub fn begun(&self) -> usize {
+        self.begun
+    }
+
     /// Frees a table. What its descriptors say is void.
     pub fn release(&mut self, number: usize) {
         let next = core::mem::replace(&mut self.freed, number % N);

@@ -10,7 +10,7 @@
 use crate::answer::Trap;
 use crate::code::Code;
 use crate::crossing::{Crossing, ThreadRegisters};
-use crate::faults::{data_kind, status};
+use crate::faults::data_kind;
 use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::translation::fault;
@@ -30,8 +30,26 @@ pub enum AtOnce {
 }
 
 /// Whether the CPU says that its tables have no entry, or one that forbids the access (DDI 0406C, B3.13.3).
-const fn is_of_tables(register: u32) -> bool {
-    matches!(status(register), 0b00101 | 0b00111 | 0b01101 | 0b01111)
+pub(crate) const fn is_of_tables(register: u32) -> bool {
+    const FAULT: u32 = 0b00101;
+    // FS is 0b0x1x1.
+    register & (1 << 10 | FAULT) == FAULT
+}
+
+impl Trap {
+    /// Whether it is an abort.
+    pub const fn is_abort(&self) -> bool {
+        matches!(self, Self::PrefetchAbort { .. } | Self::DataAbort { .. })
+    }
+
+    /// Whether an A32 word that the guest has just executed caused it, which can be read at its PC: the backend does so.
+    pub const fn fetches(&self) -> bool {
+        match *self {
+            Self::Undefined | Self::SupervisorCall => true,
+            Self::PrefetchAbort { .. } => false,
+            Self::DataAbort { status, .. } => is_of_tables(status),
+        }
+    }
 }
 
 /// The address that was accessed, and how.

@@ -4,6 +4,7 @@ use crate::access::Memory;
 use crate::answer::{Answer, Stopped};
 use crate::code::Code;
 use crate::decoded::Meaning;
+use crate::direct::DevicePages;
 use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::siblings::Change;
@@ -50,7 +51,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     }
 
     /// The A32 word at the PC, if the backend has fetched it.
-    fn fetched(&mut self) -> Option<u32> {
+    pub(crate) fn fetched(&mut self) -> Option<u32> {
         self.fetched.take().filter(|_| !self.registers.psr.thumb())
     }
 
@@ -225,7 +226,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             | Outcome::Barrier(_)
             | Outcome::FloatingPoint
             | Outcome::Event => Answer::Resume,
-            Outcome::Mmu(MmuOperation::Changed(_)) => Answer::Resume,
+            Outcome::Mmu(MmuOperation::Changed(_)) => {
+                self.devices = DevicePages::NONE;
+                Answer::Resume
+            }
             Outcome::Mmu(MmuOperation::Tlb(operation)) => self.invalidate(operation, code, host),
             Outcome::Mmu(MmuOperation::Translate(wanted)) => self.translate(&wanted, code, host),
             Outcome::Cache(operation) => self.maintain(operation, code, host),

@@ -111,6 +111,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             }
             Filled::InWindow(mapping) if host.has(mapping.output) => self.move_window(code, host),
             Filled::InWindow(mapping) | Filled::NoFrame(mapping) => {
+                self.devices.remember(&self.cpu, address, &mapping);
                 self.device(mapping.output, write, code, host)
             }
             Filled::Protected(mapping) if self.is_alias(mapping.output, code) => {
@@ -382,6 +383,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
 
     /// The instruction at the PC as the guest wrote it: a word of A32, or two halfwords of T32.
     pub fn instruction(&mut self, code: &Mutex<Code>, host: &impl Host) -> Result<u32, Answer> {
+        if let Some(word) = self.fetched() {
+            return Ok(word);
+        }
         let pc = self.registers.pc;
         let at = self.code_at(pc, code, host)?;
         let word = |at: Ipa| host.word(at).map_err(failed);

@@ -44,6 +44,7 @@ mod code;
 mod confinement;
 mod crossing;
 mod decoded;
+mod direct;
 mod displaced;
 mod execute;
 #[cfg(test)]
@@ -70,6 +71,7 @@ pub use answer::{Answer, Device, Stopped, Trap};
 pub use at_once::AtOnce;
 pub use code::{Code, CodePage, CodePages};
 pub use crossing::{Crossing, ThreadRegisters};
+pub use direct::{Accessed, Direct};
 pub use host::{Host, Stretch};
 pub use monitor::{Monitor, Ready};
 pub use siblings::{Change, Member, Seat};

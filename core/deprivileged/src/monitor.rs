@@ -3,6 +3,7 @@
 use crate::answer::{Answer, Trap};
 use crate::code::Code;
 use crate::decoded::Decoded;
+use crate::direct::DevicePages;
 use crate::displaced::Displaced;
 use crate::host::Host;
 use crate::page::{LastPage, PageState};
@@ -67,6 +68,8 @@ pub struct Monitor<M, const ROOTS: usize, const TABLES: usize> {
     pub(crate) protecting: Option<(GuestPage, Ticket)>,
     /// The page whose translation the guest invalidated last.
     pub(crate) last_page: LastPage,
+    /// Where its kernel has devices.
+    pub(crate) devices: DevicePages,
     /// Stores to pages that hold code.
     pub(crate) row: Row,
     /// The vCPU among its siblings.
@@ -114,6 +117,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             forgetting: None,
             protecting: None,
             last_page: LastPage::default(),
+            devices: DevicePages::NONE,
             row: Row::default(),
             member,
         })
@@ -134,6 +138,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         self.displaced = None;
         self.forgetting = None;
         self.protecting = None;
+        self.devices = DevicePages::NONE;
         self.owe(Owed::Everything);
         self.shadow.clear();
     }
@@ -285,7 +290,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             Some(Change::Forget(frame, loss)) => {
                 self.forgetting = Some(Forgetting::new(frame, loss));
             }
-            Some(Change::Everything) => self.shadow.clear(),
+            Some(Change::Everything) => {
+                self.devices = DevicePages::NONE;
+                self.shadow.clear();
+            }
         }
         false
     }
@@ -293,6 +301,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     /// Invalidates in the tables of this vCPU.
     #[inline(never)]
     pub(crate) fn invalidate_here(&mut self, what: Invalidation) {
+        self.devices = DevicePages::NONE;
         let owed = self.shadow.invalidate(what);
         self.owe(owed);
     }

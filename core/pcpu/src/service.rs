@@ -98,7 +98,8 @@ impl<B: Host> Pcpu<B> {
 
 impl<B: Host> Local<B> {
     /// Sets the hypervisor's timer to the earliest of the timers of `vcpu`, which is the resident one,
-    /// another vCPU's timers, and the end of a turn.
+    /// another vCPU's timers, and the end of a turn. Kept out of line, as many exits may need it and few do.
+    #[inline(never)]
     pub fn set_timer(&mut self, vcpu: Option<&Vcpu<B>>) {
         let own = vcpu.map_or(Deadline::NEVER, |vcpu| vcpu.unit.vm.deadline(&vcpu.core));
         let due = own.or(self.deadline);

@@ -135,6 +135,16 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         self.vm.destination(ipa, bytes).is_device()
     }
 
+    /// Stores a word to a device, or loads one from it if there is nothing to store: the value of a load. `None`, and nothing has
+    /// changed, if nothing answers.
+    #[cfg(any(test, feature = "aarch32"))]
+    pub fn access_device(&mut self, ipa: Ipa, stored: Option<u64>) -> Option<u64> {
+        self.access_out_of_line(match stored {
+            Some(value) => Access::store(ipa, Width::Word, value),
+            None => Access::load(ipa, Width::Word),
+        })
+    }
+
     /// The value of a load from a device; `None` if nothing answers.
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     pub(crate) fn load(&mut self, ipa: Ipa, width: Width) -> Option<u64> {

@@ -1,16 +1,16 @@
 //! The way of an exit from the window to the core, and back.
 
+use super::at_once::{self, Served};
 use super::record::Record;
-use super::vcpu::{Deprivileged, GuestMonitor, memory};
+use super::vcpu::{Deprivileged, memory};
 use super::window;
 use crate::{Host, Vcpu, maintain, read, write};
 use hanok_arm_common::cpu;
 use hanok_arm_common::host_gic::KICK;
 use hanok_arm_common::privilege::has_multiprocessing;
 use hanok_arm_common::sysreg::{dsb_sy, isb};
-use hanok_cpu32::{Lines, Movement, Registers, SystemRegister, TimerAccess, TimerRegister, Wait};
-use hanok_decode::Psr;
-use hanok_deprivileged::{Answer, AtOnce, Crossing, Device, Stopped, ThreadRegisters, Trap};
+use hanok_cpu32::{Lines, Movement, SystemRegister, TimerAccess, TimerRegister, Wait};
+use hanok_deprivileged::{Accessed, Answer, Crossing, Device, Stopped, ThreadRegisters, Trap};
 use hanok_hal::Backend;
 use hanok_paging::shadow::{Doorbells, Owed};
 use hanok_pcpu::{After, FpAccess, Local, Pcpu, guest};
@@ -57,13 +57,28 @@ extern "C" fn exited(record: *mut Record, number: u32) -> ! {
     // SAFETY: a guest ran here, so that the CPU's record is installed, and nothing refers to it.
     let cpu = unsafe { cpu::here::<Host>() };
     let trap = trap(number);
-    if serve_at_once(cpu.pcpu(), record, trap.as_ref(), number) {
+    let pc = record.pc_of(trap.as_ref());
+    let served = match (&trap, cpu.pcpu().resident_and_local()) {
+        (Some(trap), (Some(vcpu), local)) => {
+            local.exited(vcpu, u64::from(number) << 26, pc.into());
+            at_once::serve(vcpu, local, record, (trap, pc))
+        }
+        _ => Served::Untouched,
+    };
+    let (goes_on, (cause, after)) = match served {
+        Served::GoesOn(cause) => (true, (cause, After::Resume)),
+        Served::Leaves(cause) => (false, (cause, After::Resume)),
+        Served::Untouched => {
+            let (cause, after) = serve(cpu.pcpu(), record, trap, pc);
+            let goes_on = after == After::Resume && at_once::goes_on(cpu.pcpu(), record, cause);
+            (goes_on, (cause, after))
+        }
+    };
+    if goes_on {
+        if let (Some(vcpu), local) = cpu.pcpu().resident_and_local() {
+            local.handled(vcpu, cause);
+        }
         // SAFETY: the record is complete, and no data on this stack is needed again.
-        unsafe { window::go(record) }
-    }
-    let (cause, after) = serve(cpu.pcpu(), record, trap, number);
-    if after == After::Resume && goes_on(cpu.pcpu(), record, cause) {
-        // SAFETY: as above.
         unsafe { window::go(record) }
     }
     let vcpu = cpu.finish(cause, after);
@@ -71,126 +86,25 @@ extern "C" fn exited(record: *mut Record, number: u32) -> ! {
     unsafe { enter(vcpu) }
 }
 
-/// Serves an abort with which the guest can go on as it is in the record, or as the record is made then.
-fn serve_at_once(
-    pcpu: &mut Pcpu<Host>,
-    record: &mut Record,
-    trap: Option<&Trap>,
-    number: u32,
-) -> bool {
-    let Some(trap @ (Trap::PrefetchAbort { .. } | Trap::DataAbort { .. })) = trap else {
-        return false;
-    };
-    let (Some(vcpu), local) = pcpu.resident_and_local() else {
-        return false;
-    };
-    let Some(own) = vcpu.context.deprivileged.as_deref_mut() else {
-        return false;
-    };
-    let host = own.memory(vcpu.unit, local.board);
-    let Deprivileged { monitor, code, .. } = own;
-    let Record {
-        guest, crossing, ..
-    } = record;
-    let psr = Psr::from_bits(guest.psr);
-    let pc = guest.pc.wrapping_sub(trap.distance(psr.thumb()));
-    let registers = |registers: &mut Registers| {
-        guest.give_general(&mut registers.general);
-        (registers.pc, registers.psr) = (pc, psr);
-    };
-    let state = (thread_registers(), crossing);
-    let Some(done) = monitor.abort_at_once(trap, state, registers, code, &host) else {
-        return false;
-    };
-    match done {
-        AtOnce::Filled(owed) => {
-            pay(owed);
-            record.guest.pc = pc;
-            record.choose_root(monitor.cpu.mode().is_privileged());
-        }
-        AtOnce::Taken => put_back(record, monitor),
-    }
-    local.exited(vcpu, u64::from(number) << 26, pc.into());
-    local.handled(vcpu, Cause::SystemRegister);
-    true
-}
-
-/// Whether the guest can be entered as it left, but for what [`serve`] has changed. Whatever the exit was for, it was served
-/// to its end, and only its registers and its interrupt lines have changed without the monitor.
-fn goes_on(pcpu: &mut Pcpu<Host>, record: &mut Record, cause: Cause) -> bool {
-    let (Some(vcpu), local) = pcpu.resident_and_local() else {
-        return false;
-    };
-    let Some(own) = vcpu.context.deprivileged.as_deref_mut() else {
-        return false;
-    };
-    // It has other registers of floating point.
-    if cause == Cause::Fp {
-        return false;
-    }
-    if own.is_outside() {
-        own.take_back(&vcpu.context.regs);
-        own.monitor.cpu.set_lines(lines(local));
-    }
-    let Some(owed) = own.monitor.goes_on(&mut record.crossing) else {
-        return false;
-    };
-    pay(owed);
-    write!(
-        "tpidrro_el0",
-        own.monitor.cpu.system(SystemRegister::Tpidruro).into()
-    );
-    put_back(record, &own.monitor);
-    local.handled(vcpu, cause);
-    true
-}
-
-/// Puts the guest's registers back, for [`Crossing::roots`].
-#[inline(never)]
-fn put_back(record: &mut Record, monitor: &GuestMonitor) {
-    write!("tpidr_el0", u64::from(monitor.tpidrurw()));
-    record.guest.set_general(&monitor.registers.general);
-    record.guest.pc = monitor.registers.pc;
-    record.guest.psr = monitor.registers.psr.into_bits();
-    record.choose_root(monitor.cpu.mode().is_privileged());
-}
-
-fn thread_registers() -> ThreadRegisters {
+pub(super) fn thread_registers() -> ThreadRegisters {
     ThreadRegisters {
         rw: read!("tpidr_el0") as u32,
         ro: read!("tpidrro_el0") as u32,
     }
 }
 
-fn serve(
-    pcpu: &mut Pcpu<Host>,
-    record: &Record,
-    trap: Option<Trap>,
-    number: u32,
-) -> (Cause, After) {
+fn serve(pcpu: &mut Pcpu<Host>, record: &Record, trap: Option<Trap>, pc: u32) -> (Cause, After) {
     let (Some(vcpu), local) = pcpu.resident_and_local() else {
         return (Cause::Denied, After::Reconsider);
     };
-    let psr = Psr::from_bits(record.guest.psr);
-    let distance = trap.map_or(4, |trap| trap.distance(psr.thumb()));
     let Some(own) = &mut vcpu.context.deprivileged else {
         return (Cause::Denied, After::Reconsider);
     };
-    let registers = &mut own.monitor.registers;
-    record.guest.give_general(&mut registers.general);
-    registers.pc = record.guest.pc.wrapping_sub(distance);
-    registers.psr = psr;
-    own.monitor.left(thread_registers(), &record.crossing);
+    at_once::leave(own, record, pc);
     let Some(trap) = trap else {
         own.show(&mut vcpu.context.regs);
         return (Cause::Interrupt, interrupted(pcpu));
     };
-    let syndrome = u64::from(number) << 26;
-    local.exited(
-        vcpu,
-        syndrome,
-        u64::from(record.guest.pc.wrapping_sub(distance)),
-    );
     let Some(own) = &mut vcpu.context.deprivileged else {
         return (Cause::Denied, After::Reconsider);
     };
@@ -198,12 +112,14 @@ fn serve(
     if let Trap::DataAbort { address, .. } = trap {
         own.monitor.fault_address = address;
     }
-    own.monitor.fetched = (!psr.thumb()).then_some(record.word);
+    let thumb = own.monitor.registers.psr.thumb();
+    own.monitor.fetched = Some(record.word).filter(|_| !thumb && trap.fetches());
     let answer = own.monitor.serve(trap, own.code, &host);
     carry_out(pcpu, answer)
 }
 
 /// Acknowledges the pending interrupt and serves it.
+#[inline(never)]
 fn interrupted(pcpu: &mut Pcpu<Host>) -> After {
     let local = &mut pcpu.local;
     let machine = &local.board.machine;
@@ -275,7 +191,7 @@ fn carry_out(pcpu: &mut Pcpu<Host>, answer: Answer) -> (Cause, After) {
             }
             (Cause::Denied, After::Resume)
         }
-        Answer::Timer(access) => timer(pcpu, access),
+        Answer::Timer(access) => timer_access(pcpu, access),
         Answer::Stop(why) => stop(pcpu, why),
     }
 }
@@ -322,12 +238,9 @@ fn stop(pcpu: &mut Pcpu<Host>, why: Stopped) -> (Cause, After) {
     (Cause::Denied, vcpu.act(local, 0, Action::Reconsider))
 }
 
-/// An access to the guest's timer.
-fn timer(pcpu: &mut Pcpu<Host>, access: TimerAccess) -> (Cause, After) {
-    let Some((vcpu, local)) = resident(pcpu) else {
-        return (Cause::Denied, After::Reconsider);
-    };
-    let register = match access.register {
+/// The core's name of a timer's register.
+const fn timer_register(register: TimerRegister) -> hanok_vm::TimerRegister {
+    match register {
         TimerRegister::Cntfrq => hanok_vm::TimerRegister::Frequency,
         TimerRegister::Cntpct | TimerRegister::Cntvct => hanok_vm::TimerRegister::Count,
         TimerRegister::CntpTval => hanok_vm::TimerRegister::TimerValue(GuestTimer::Physical),
@@ -336,24 +249,48 @@ fn timer(pcpu: &mut Pcpu<Host>, access: TimerAccess) -> (Cause, After) {
         TimerRegister::CntvTval => hanok_vm::TimerRegister::TimerValue(GuestTimer::Virtual),
         TimerRegister::CntvCtl => hanok_vm::TimerRegister::Control(GuestTimer::Virtual),
         TimerRegister::CntvCval => hanok_vm::TimerRegister::CompareValue(GuestTimer::Virtual),
-    };
+    }
+}
+
+/// A guest's access to its timer, or to a word of a device, which writes if there is something to store: the value of a read. `None`,
+/// with nothing done, if there is no device.
+#[inline(never)]
+pub(super) fn access(
+    vcpu: &mut Vcpu,
+    local: &Local<Host>,
+    what: Accessed,
+    stored: Option<u64>,
+) -> Option<u64> {
     let board = local.board;
     let mut lists = board.machine.lists();
     let mut core = guest(vcpu, board, &mut lists);
-    let read = match access.movement {
-        Movement::Read(to) => Some((to, core.read_timer(register))),
-        Movement::Write(value) => {
-            core.write_timer(register, value);
-            None
+    match (what, stored) {
+        (Accessed::Device(at), stored) => core.access_device(at, stored),
+        (Accessed::Timer(register), Some(value)) => {
+            core.write_timer(timer_register(register), value);
+            Some(0)
         }
+        (Accessed::Timer(register), None) => Some(core.read_timer(timer_register(register))),
+    }
+}
+
+/// An access to the guest's timer that the monitor has decoded.
+fn timer_access(pcpu: &mut Pcpu<Host>, access: TimerAccess) -> (Cause, After) {
+    let Some((vcpu, local)) = resident(pcpu) else {
+        return (Cause::Denied, After::Reconsider);
     };
-    if let Some((to, value)) = read
+    let stored = match access.movement {
+        Movement::Read(_) => None,
+        Movement::Write(value) => Some(value),
+    };
+    let value = self::access(vcpu, local, Accessed::Timer(access.register), stored);
+    if let (Movement::Read(to), Some(value)) = (access.movement, value)
         && let Some(own) = own(vcpu)
     {
         own.monitor.finish_timer(to, value);
     }
-    let after = vcpu.act(local, 0, Action::Resume);
-    (Cause::Timer, after)
+    vcpu.rearm(local);
+    (Cause::Timer, After::Resume)
 }
 
 /// Enters the guest of the resident vCPU, which is the one that the executive gave.
@@ -429,7 +366,8 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> Option<&'static mut Record> {
 }
 
 /// What the virtual interrupt controller signals to the resident vCPU.
-fn lines(local: &Local<Host>) -> Lines {
+#[inline(never)]
+pub(super) fn lines(local: &Local<Host>) -> Lines {
     let input = local.board.machine.lists().software(|lists| lists.input());
     let input = input.flatten();
     Lines {
@@ -443,7 +381,7 @@ const WALKS: u32 = 0x7f;
 
 /// Invalidates what is owed in this CPU's TLB.
 #[inline(never)]
-fn pay(owed: Owed) {
+pub(super) fn pay(owed: Owed) {
     match owed {
         Owed::Nothing => return,
         Owed::Page { at, asid } => maintain!(0 8 7 1, at & !0xfff | u32::from(asid)),

@@ -27,7 +27,7 @@ impl GuestHost {
     #[inline(always)]
     fn find(self, at: Ipa) -> Result<Hpa, AccessError> {
         match self.ram.and_then(|ram| ram.frame(at)) {
-            Some(frame) => Ok(Hpa::new(frame.get() | at.get() % PAGE_SIZE)),
+            Some(frame) => Ok(Hpa::new(frame.get() | (at.get() % PAGE_SIZE))),
             None => self.find_elsewhere(at),
         }
     }

@@ -4,6 +4,7 @@
 //! What an exception of the guest means is decided in `core/deprivileged`; here guests are entered and
 //! left (`window.rs`), and what was decided is carried out (`exits.rs`).
 
+mod at_once;
 mod exits;
 mod memory;
 mod record;

@@ -1,6 +1,8 @@
 //! What the window has for each pCPU.
 
-use hanok_deprivileged::{Crossing, KnownSpace, KnownSpaces, SETS};
+use hanok_cpu32::Registers;
+use hanok_decode::Psr;
+use hanok_deprivileged::{Crossing, KnownSpace, KnownSpaces, SETS, Trap};
 use hanok_paging::shadow::AsidPool;
 use hanok_types::PAGE_SIZE;
 
@@ -29,9 +31,11 @@ impl UserRegisters {
         copy(general, &mut self.general);
     }
 
-    /// Gives R0 to R14.
-    pub fn give_general(&self, general: &mut [u32; 15]) {
-        copy(&self.general, general);
+    /// Gives all of them, with this PC.
+    pub fn give(&self, registers: &mut Registers, pc: u32) {
+        copy(&self.general, &mut registers.general);
+        registers.pc = pc;
+        registers.psr = Psr::from_bits(self.psr);
     }
 }
 
@@ -83,6 +87,13 @@ pub struct Record {
 }
 
 impl Record {
+    /// The address of the instruction by which the guest left, or where an interrupt came.
+    pub fn pc_of(&self, trap: Option<&Trap>) -> u32 {
+        let thumb = Psr::from_bits(self.guest.psr).thumb();
+        let distance = trap.map_or(4, |trap| trap.distance(thumb));
+        self.guest.pc.wrapping_sub(distance)
+    }
+
     /// Lets the guest go on by the root of its kernel's or its programs' view that it crosses to.
     pub fn choose_root(&mut self, kernel: bool) {
         let roots = &self.crossing.roots;

@@ -67,7 +67,19 @@ window_data:
     bne     window_own_data
     ldr     r0, [sp, #{spare}]
 window_left_by_data:
-    leave_guest 4
+    stmia   sp, {{r0-r12}}
+    // The word that could not make its access by its tables (DFSR: FS is 0b0x1x1), in A32: it can be read, too.
+    mrc     p15, 0, r3, c5, c0, 0
+    mrs     r2, spsr
+    eor     r3, r3, #5
+    tst     r3, #5
+    tsteq   r3, #0x400
+    tsteq   r2, #0x2f               // T, and of User mode
+    ldreq   r3, [lr, #-8]
+    streq   r3, [sp, #{word}]
+    mov     r0, sp
+    mov     r1, #4
+    b       window_leave
 
     // An access for the guest in the window has failed, to where an instruction that was undefined was to load or store: it
     // leaves by that, whose word is known.

@@ -72,3 +72,76 @@ fn the_window_makes_room_for_it() {
     assert_ne!(guest.monitor.window().address(), before);
     assert_eq!(abort(&mut guest, LOAD, IN_WINDOW), Answer::Resume);
 }
+
+/// MCR p15, 0, R0, of TLBIALL, of TLBIMVAIS, and of TTBR1.
+const INVALIDATE: u32 = 0xee08_0f17;
+const INVALIDATE_FOR_ALL: u32 = 0xee08_0f33;
+const TABLES: u32 = 0xee02_0f30;
+
+/// The guest executes a word that User mode does not.
+fn execute(guest: &mut Guest<4, 16>, word: u32) {
+    guest.leave();
+    guest.monitor.fetched = Some(word);
+    assert_eq!(guest.serve_any(Trap::Undefined), Answer::Resume);
+}
+
+/// A guest without a device of its own has accessed one at [`DEVICE`].
+fn has_accessed(guest: &mut Guest<4, 16>) {
+    let answer = abort(guest, LOAD, DEVICE + 0x18);
+    assert!(matches!(answer, Answer::Device(_)), "{answer:?}");
+    for write in [false, true] {
+        let at = guest.monitor.device_at(DEVICE + 4, write);
+        assert_eq!(at, Some(Ipa::new(u64::from(DEVICE) + 4)));
+    }
+}
+
+#[test]
+fn where_a_device_is_is_known_until_a_tlb_has_to_forget_it() {
+    for word in [INVALIDATE, INVALIDATE_FOR_ALL, TABLES] {
+        let mut guest = guest(None);
+        assert_eq!(guest.monitor.device_at(DEVICE, false), None);
+        has_accessed(&mut guest);
+        assert_eq!(guest.monitor.device_at(DEVICE + 0x1000, false), None);
+        guest.monitor.registers.general[0] = 0x4000;
+        execute(&mut guest, word);
+        assert_eq!(guest.monitor.device_at(DEVICE, false), None, "{word:#x}");
+    }
+    let mut guest = guest(None);
+    has_accessed(&mut guest);
+    guest.monitor.boot(CODE, [0; 3]);
+    assert_eq!(guest.monitor.device_at(DEVICE, false), None);
+}
+
+#[test]
+fn a_sibling_makes_it_be_forgotten() {
+    let board = Board::new(memory(&[(CODE, &[0xe590_1000])]), false);
+    let mut vcpus = Guest::<4, 16>::several(board, 8, 255, 2);
+    for vcpu in &mut vcpus {
+        vcpu.monitor.boot(CODE, [0; 3]);
+    }
+    let [one, other] = &mut vcpus[..] else {
+        panic!("two vCPUs")
+    };
+    has_accessed(other);
+    one.monitor.registers.general[0] = DEVICE;
+    execute(one, INVALIDATE_FOR_ALL);
+    // Before it goes on in its guest.
+    let _answer = abort(other, STORE, DEVICE + 0x1000);
+    assert_eq!(other.monitor.device_at(DEVICE, false), None);
+}
+
+#[test]
+fn the_word_that_the_backend_has_fetched_is_the_device_s() {
+    let mut guest = guest(None);
+    guest.leave();
+    guest.monitor.fetched = Some(0xe5d0_2000);
+    let Answer::Device(device) = abort(&mut guest, LOAD, DEVICE) else {
+        panic!("a device")
+    };
+    assert_eq!(device.instruction, 0xe5d0_2000);
+    // It is of one exception.
+    let Answer::Device(device) = abort(&mut guest, LOAD, DEVICE) else {
+        panic!("a device")
+    };
+    assert_eq!(device.instruction, 0xe590_1000);
+}

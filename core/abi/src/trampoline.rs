@@ -29,9 +29,11 @@ pub mod model;
 mod resume;
 mod status;
 pub mod t32;
+mod user;
 
 pub use resume::{Resumption, resume};
 use status::{mrs_current, msr_control};
+use user::{load_user, store_user};
 
 /// The size of a page in bytes.
 pub const PAGE: u32 = 0x1000;
@@ -55,49 +57,53 @@ pub const MAX_WORDS: usize = MAX_STEPS + t32::MORE;
 pub struct Field(u16);
 
 impl Field {
+    /// SP of User mode, while the kernel runs in a mode with another one.
+    pub const USER_SP: Self = Self(0x00);
+    /// LR of User mode, in the same way.
+    pub const USER_LR: Self = Self(0x04);
     /// The lower sixteen bits of CPSR: mode, F, A and E; I is clear there.
-    pub const PSR: Self = Self(0x00);
+    pub const PSR: Self = Self(0x08);
     /// SPSR of the current mode.
-    pub const SPSR: Self = Self(0x04);
+    pub const SPSR: Self = Self(0x0c);
     /// DACR.
-    pub const DACR: Self = Self(0x08);
+    pub const DACR: Self = Self(0x10);
     /// TPIDRURW, whose register holds the kernel's own value of TPIDRPRW.
-    pub const TPIDRURW: Self = Self(0x0c);
+    pub const TPIDRURW: Self = Self(0x14);
     /// SCTLR.
-    pub const SCTLR: Self = Self(0x10);
+    pub const SCTLR: Self = Self(0x18);
     /// ACTLR.
-    pub const ACTLR: Self = Self(0x14);
+    pub const ACTLR: Self = Self(0x1c);
     /// CPACR.
-    pub const CPACR: Self = Self(0x18);
+    pub const CPACR: Self = Self(0x20);
     /// TTBR0.
-    pub const TTBR0: Self = Self(0x1c);
+    pub const TTBR0: Self = Self(0x24);
     /// TTBR1.
-    pub const TTBR1: Self = Self(0x20);
+    pub const TTBR1: Self = Self(0x28);
     /// TTBCR.
-    pub const TTBCR: Self = Self(0x24);
+    pub const TTBCR: Self = Self(0x2c);
     /// DFSR.
-    pub const DFSR: Self = Self(0x28);
+    pub const DFSR: Self = Self(0x30);
     /// IFSR.
-    pub const IFSR: Self = Self(0x2c);
+    pub const IFSR: Self = Self(0x34);
     /// DFAR.
-    pub const DFAR: Self = Self(0x30);
+    pub const DFAR: Self = Self(0x38);
     /// IFAR.
-    pub const IFAR: Self = Self(0x34);
+    pub const IFAR: Self = Self(0x3c);
     /// CONTEXTIDR.
-    pub const CONTEXTIDR: Self = Self(0x38);
+    pub const CONTEXTIDR: Self = Self(0x40);
     /// MIDR.
-    pub const MIDR: Self = Self(0x3c);
+    pub const MIDR: Self = Self(0x44);
     /// CTR.
-    pub const CTR: Self = Self(0x40);
+    pub const CTR: Self = Self(0x48);
     /// MPIDR.
-    pub const MPIDR: Self = Self(0x44);
+    pub const MPIDR: Self = Self(0x4c);
     /// PAR.
-    pub const PAR: Self = Self(0x48);
+    pub const PAR: Self = Self(0x50);
     /// FPEXC.
-    pub const FPEXC: Self = Self(0x4c);
+    pub const FPEXC: Self = Self(0x54);
     /// A register that a trampoline has spilled. It is the guest's alone: nobody else writes it, not even when the
     /// guest is entered in the middle of the trampoline.
-    pub const SCRATCH: Self = Self(0x50);
+    pub const SCRATCH: Self = Self(0x58);
     /// I, in bit 7; the other bits have no meaning. It is written through the doorbell.
     pub const MASK: Self = Self(0xf80);
 
@@ -261,6 +267,12 @@ impl Template {
             msr if msr & 0x0fff_fff0 == 0x0121_f000 => msr_control(word, free),
             mrs if mrs & 0x0fff_0fff == 0x014f_0000 => Some(load(rt(mrs)?, Field::SPSR)),
             msr if msr & 0x0fff_fff0 == 0x016f_f000 => Some(store(rm(msr)?, Field::SPSR)),
+            stm if word >> 28 == ALWAYS >> 28 && stm & 0x0ff0_ffff == 0x0940_6000 => {
+                store_user(stm >> 16 & 0xf, free)
+            }
+            ldm if word >> 28 == ALWAYS >> 28 && ldm & 0x0ff0_e000 == 0x0950_6000 => {
+                load_user(ldm >> 16 & 0xf, ldm & 0x1fff)
+            }
             other => system(other),
         }
     }
@@ -425,7 +437,7 @@ fn system(word: u32) -> Option<Template> {
 }
 
 /// The first words of the first code page of a room, by which a room is recognised anywhere.
-pub const HEADER: [u32; 3] = [0x4f4e_4148, 0x4f52_204b, 0x0031_4d4f]; // "HANOK ROOM1"
+pub const HEADER: [u32; 3] = [0x4f4e_4148, 0x4f52_204b, 0x0032_4d4f]; // "HANOK ROOM2"
 
 /// A row of triples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! The virtual CPU's page, which trampolines of the guest's kernel read and write.
 //!
 //! The guest can write anything there. What counts as written are the fields that trampolines
-//! write: the mask of IRQs, SPSR, DACR, TPIDRURW; and each of them can have any value, as if the
+//! write: the mask of IRQs, SPSR, DACR, TPIDRURW, SP and LR of User mode; and each of them can have any value, as if the
 //! kernel had written it by an instruction. All other fields are copies to be read.
 
 use crate::status::SAVED;
 use crate::system::{Changes, SystemRegister};
-use crate::{Registers, VirtualCpu};
+use crate::{Mode, Registers, VirtualCpu};
 use hanok_abi::trampoline::{Field, MASKED};
 use hanok_decode::Psr;
 
@@ -27,6 +27,8 @@ impl VirtualCpu {
     /// The value of a field of the page. Before the guest's kernel runs, each field has to have it.
     pub fn page_word(&self, registers: &Registers, field: Field) -> u32 {
         match field {
+            Field::USER_SP => self.banks.of(Mode::User).sp,
+            Field::USER_LR => self.banks.of(Mode::User).lr,
             Field::PSR => self.psr(registers).into_bits() & PSR,
             Field::SPSR => self.spsr().map_or(0, Psr::into_bits),
             Field::MASK if self.masks.irqs => MASKED,
@@ -51,6 +53,8 @@ impl VirtualCpu {
         if self.mode.has_spsr() {
             self.banks.of_mut(self.mode).spsr = Psr::from_bits(word(Field::SPSR) & SAVED);
         }
+        let user = self.banks.of_mut(Mode::User);
+        (user.sp, user.lr) = (word(Field::USER_SP), word(Field::USER_LR));
         self.system
             .set(SystemRegister::Tpidrurw, word(Field::TPIDRURW));
         let domains = word(Field::DACR);

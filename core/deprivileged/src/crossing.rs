@@ -64,7 +64,6 @@ impl Crossing {
         status: 0,
         crossed: 0,
         banks: CrossedBanks {
-            user: [0; 2],
             supervisor: [0; 2],
             spsr: 0,
             other: [0; 3],

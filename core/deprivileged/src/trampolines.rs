@@ -257,10 +257,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
 /// [`Field::MASK`].
 const PAIRS: u16 = pair(Field::FPEXC).0 + 1;
 const ALL: u32 = (1 << PAIRS) - 1;
-const CROSSED: u32 = 1 << pair(Field::SPSR).0 | 1 << pair(Field::TPIDRURW).0;
+const CROSSED: u32 =
+    1 << pair(Field::USER_SP).0 | 1 << pair(Field::SPSR).0 | 1 << pair(Field::TPIDRURW).0;
 const MASK: u16 = pair(Field::MASK).0;
 // They have all other fields, and not what is the guest's alone.
 const _: () = assert!(pair(Field::PSR).0 == pair(Field::SPSR).0 && pair(Field::SCRATCH).0 >= PAIRS);
+const _: () = assert!(pair(Field::USER_SP).0 == pair(Field::USER_LR).0);
 
 /// A field of the page in `frame`.
 fn page_word(memory: &impl TableMemory, frame: Hpa, field: Field) -> u32 {

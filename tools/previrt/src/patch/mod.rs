@@ -179,23 +179,12 @@ impl Rewriting<'_> {
         }
     }
 
-    /// The A32 words from a site to the end of its page, four of them at most.
-    fn words_behind(&self, site: &Site) -> Vec<u32> {
-        let left = PAGE - site.address % PAGE;
-        let end = site.offset + left.min(16) as usize;
-        let bytes = self.scan.content.get(site.offset..end);
-        let words = bytes.unwrap_or(&[]).chunks_exact(4);
-        words
-            .map(|word| u32::from_le_bytes(word.try_into().unwrap_or_default()))
-            .collect()
-    }
-
     fn choose(&mut self, site: &Site) -> Choice {
         match self.sites {
             Sites::Silent => return form::choose_silent(site),
             Sites::Frequent => {
                 let branch = self.placer.as_mut().and_then(|placer| placer.jump(site));
-                return form::choose_frequent(site, branch, &self.words_behind(site));
+                return form::choose_frequent(site, branch);
             }
             Sites::All => {}
         }

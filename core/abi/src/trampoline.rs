@@ -29,10 +29,12 @@ pub mod model;
 mod resume;
 mod status;
 pub mod t32;
+mod thread;
 mod user;
 
 pub use resume::{Resumption, resume};
 use status::{mrs_current, msr_control};
+pub use thread::ThreadWrite;
 use user::{load_user, store_user};
 
 /// The size of a page in bytes.
@@ -101,15 +103,18 @@ impl Field {
     pub const PAR: Self = Self(0x50);
     /// FPEXC.
     pub const FPEXC: Self = Self(0x54);
+    /// TPIDRURO, as the kernel has written it last. The CPU's own register has that value, too, whenever a kernel may read it
+    /// ([`ThreadWrite`]).
+    pub const TPIDRURO: Self = Self(0x58);
     /// A register that a trampoline has spilled. It is the guest's alone: nobody else writes it, not even when the
     /// guest is entered in the middle of the trampoline.
-    pub const SCRATCH: Self = Self(0x58);
+    pub const SCRATCH: Self = Self(0x60);
     /// I, in bit 7; the other bits have no meaning. It is written through the doorbell.
     pub const MASK: Self = Self(0xf80);
 
     /// All fields that show the virtual CPU: those but [`Self::SCRATCH`].
     pub fn all() -> impl Iterator<Item = Self> {
-        (0..Self::FPEXC.0 / 4 + 1)
+        (0..Self::TPIDRURO.0 / 4 + 1)
             .map(Self::of_word)
             .chain([Self::MASK])
     }
@@ -209,6 +214,8 @@ enum TrampolineStep {
     Store(Register, Field),
     /// A branch behind the site.
     Back,
+    /// The same if Z is set.
+    BackIfEqual,
 }
 
 /// A trampoline, before its address is known.
@@ -352,6 +359,7 @@ impl TrampolineStep {
             Self::Load(register, field) => reach(here, field).map(|to| LDR | to | register << 12),
             Self::Store(register, field) => reach(here, field).map(|to| STR | to | register << 12),
             Self::Back => back(),
+            Self::BackIfEqual => back().map(|always| always & !ALWAYS),
         }
     }
 }
@@ -447,22 +455,34 @@ pub struct Room {
     /// How many of them, the first ones, have trampolines that write through their doorbells. The other doorbells may
     /// always be read-only.
     pub doorbells: u32,
+    /// Whether a call of a program's may find in TPIDRURO what the kernel had there when it last went back: it reads it
+    /// nowhere before it writes it.
+    pub foresees: bool,
 }
+
+/// The bit of the second word that says [`Room::foresees`].
+const FORESEES: u32 = 1 << 31;
 
 impl Room {
     /// The words behind [`HEADER`].
     pub const fn words(self) -> [u32; 2] {
-        [self.triples, self.doorbells]
+        let foresees = if self.foresees { FORESEES } else { 0 };
+        [self.triples, self.doorbells | foresees]
     }
 }
 
 /// The room whose first code page begins with `words`; `None` if they are not the beginning of one.
 pub fn room(words: [u32; 5]) -> Option<Room> {
-    let [first, second, third, triples, doorbells] = words;
+    let [first, second, third, triples, how] = words;
+    let doorbells = how & !FORESEES;
     let sound = [first, second, third] == HEADER
         && (1..=1 << 12).contains(&triples)
         && doorbells <= triples;
-    sound.then_some(Room { triples, doorbells })
+    sound.then_some(Room {
+        triples,
+        doorbells,
+        foresees: how & FORESEES != 0,
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The virtual CPU's page, which trampolines of the guest's kernel read and write.
 //!
 //! The guest can write anything there. What counts as written are the fields that trampolines
-//! write: the mask of IRQs, SPSR, DACR, TPIDRURW, SP and LR of User mode; and each of them can have any value, as if the
+//! write: the mask of IRQs, SPSR, DACR, TPIDRURW, TPIDRURO, SP and LR of User mode; and each of them can have any value, as if the
 //! kernel had written it by an instruction. All other fields are copies to be read.
 
 use crate::status::SAVED;
@@ -57,6 +57,7 @@ impl VirtualCpu {
         (user.sp, user.lr) = (word(Field::USER_SP), word(Field::USER_LR));
         self.system
             .set(SystemRegister::Tpidrurw, word(Field::TPIDRURW));
+        self.set_tpidruro(word(Field::TPIDRURO));
         let domains = word(Field::DACR);
         if domains == self.system(SystemRegister::Dacr) {
             return Domains::Same;
@@ -100,6 +101,7 @@ const fn copied(field: Field) -> Option<SystemRegister> {
         Field::CONTEXTIDR => SystemRegister::Contextidr,
         Field::PAR => SystemRegister::Par,
         Field::FPEXC => SystemRegister::Fpexc,
+        Field::TPIDRURO => SystemRegister::Tpidruro,
         _ => return None,
     })
 }
@@ -120,7 +122,7 @@ impl Changes {
 const PAIRS: [u32; SystemRegister::ALL.len()] = {
     let mut pairs = [0; _];
     let mut word = 0;
-    while word <= Field::FPEXC.offset() / 4 {
+    while word <= Field::TPIDRURO.offset() / 4 {
         if let Some(register) = copied(Field::of_word(word as u16)) {
             pairs[register as usize] = 1 << (word / 2);
         }

@@ -136,10 +136,6 @@ fn goes_on(pcpu: &mut Pcpu<Host>, record: &mut Record, cause: Cause) -> bool {
         return false;
     };
     pay(owed);
-    write!(
-        "tpidrro_el0",
-        own.monitor.cpu.system(SystemRegister::Tpidruro).into()
-    );
     put_back(record, &own.monitor);
     local.handled(vcpu, cause);
     true
@@ -149,6 +145,10 @@ fn goes_on(pcpu: &mut Pcpu<Host>, record: &mut Record, cause: Cause) -> bool {
 #[inline(never)]
 fn put_back(record: &mut Record, monitor: &GuestMonitor) {
     write!("tpidr_el0", u64::from(monitor.tpidrurw()));
+    write!(
+        "tpidrro_el0",
+        monitor.cpu.system(SystemRegister::Tpidruro).into()
+    );
     record.guest.set_general(&monitor.registers.general);
     record.guest.pc = monitor.registers.pc;
     record.guest.psr = monitor.registers.psr.into_bits();

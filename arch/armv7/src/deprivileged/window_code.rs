@@ -167,6 +167,8 @@ window_call:
     str     r3, [r2, #{page_tpidrurw}]
     ldr     r3, [sp, #{tpidrprw}]
     mcr     p15, 0, r3, c13, c0, 2
+    ldr     r3, [sp, #{foreseen}]
+    mcr     p15, 0, r3, c13, c0, 3  // TPIDRURO
     // User mode's SP and LR go to the page, those of Supervisor mode come in.
     stmia   r2, {{sp, lr}}^
     add     r3, sp, #{supervisor}
@@ -340,7 +342,9 @@ window_thread_register:
     tst     r0, #0x40
     beq     window_context
     operand 0x0f70
+    ldr     r2, [sp, #{page}]
     mcr     p15, 0, r4, c13, c0, 3
+    str     r4, [r2, #{page_tpidruro}]
     ldmia   sp, {{r0-r4}}
     movs    pc, lr
 
@@ -487,6 +491,10 @@ window_return:
     ldr     lr, [r3, #4]
     ldr     r1, [r2, #{page_tpidrurw}]
     mcr     p15, 0, r1, c13, c0, 2
+    mrc     p15, 0, r3, c13, c0, 3  // TPIDRURO
+    ldr     r1, [r2, #{page_tpidruro}]
+    str     r3, [sp, #{foreseen}]
+    mcr     p15, 0, r1, c13, c0, 3
     ldmia   r2, {{sp, lr}}^
     msr     spsr_fsxc, r0
     mov     r1, #0x10
@@ -579,6 +587,7 @@ hanok_window_records:
     vector = const offset_of!(Record, crossing.vector),
     kernel_psr = const offset_of!(Record, crossing.kernel_psr),
     tpidrprw = const offset_of!(Record, crossing.tpidrprw),
+    foreseen = const offset_of!(Record, crossing.foreseen),
     other = const offset_of!(Record, crossing.banks.other),
     space = const offset_of!(Record, crossing.space),
     kernel = const offset_of!(Record, crossing.roots.kernel),
@@ -599,6 +608,7 @@ hanok_window_records:
     page_ifsr = const Field::IFSR.offset(),
     page_ifar = const Field::IFAR.offset(),
     page_tpidrurw = const Field::TPIDRURW.offset(),
+    page_tpidruro = const Field::TPIDRURO.offset(),
     page_mask = const Field::MASK.offset(),
     trap = const CROSSING_TRAP >> 16,
     goes_back = const CROSSING_TRAP | 1 << 8,

@@ -207,6 +207,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         self.set_field(Field::MASK, MASKED);
         self.set_field(Field::TPIDRURW, self.thread.rw);
         self.thread.rw = self.crossing.tpidrprw;
+        self.thread.ro = self.crossing.foreseen;
         let registers = &mut self.monitor.registers;
         let behind = registers.pc.wrapping_add(if psr.thumb() { 2 } else { 4 });
         let [.., sp, lr] = &mut registers.general;
@@ -236,6 +237,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         let part = word & 0xffff;
         if word & !0xf000 == SETS_THREAD && word >> 12 & 0xf <= 12 {
             self.thread.ro = self.monitor.registers.general[(word >> 12 & 0xf) as usize];
+            self.set_field(Field::TPIDRURO, self.thread.ro);
             self.monitor.registers.pc += 4;
             self.crossed.threads += 1;
             return true;
@@ -301,6 +303,8 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         registers.general[13..].copy_from_slice(&user);
         (registers.pc, registers.psr) = (lr, Psr::from_bits(spsr));
         self.thread.rw = self.field(Field::TPIDRURW);
+        self.crossing.foreseen = self.thread.ro;
+        self.thread.ro = self.field(Field::TPIDRURO);
         self.crosses_to(Mode::User);
         self.change_root(self.crossing.roots.user);
         self.crossed.returns += 1;

@@ -13,6 +13,7 @@ mod lookalikes;
 mod options;
 mod segment;
 mod side;
+mod thread;
 
 pub use crate::area::Reserved;
 pub use form::{Form, Trampolines};
@@ -26,7 +27,7 @@ use crate::refusal::{Refusal, Result};
 use crate::scan::{Kind, Scan};
 use crate::site::{Certainty, Site, is_tpidrurw};
 use form::Choice;
-use hanok_abi::trampoline::{MOST_TRIPLES, PAGE, TRIPLE, Template, enter, t32};
+use hanok_abi::trampoline::{MOST_TRIPLES, TRIPLE, Template, enter, t32};
 use hanok_decode::aarch32::{Encoding, Isa};
 use hanok_instructions::mnemonic;
 use in_place::InPlaceCode;
@@ -234,7 +235,9 @@ impl<'a> TrampolinePlacer<'a> {
                 range: range.start..range.end.min(range.start.saturating_add(LARGEST)),
                 appended: false,
             });
-        let areas: Vec<_> = found.into_iter().chain(appended).map(Area::new).collect();
+        let foresees = in_place.foresees() && options.sites == Sites::Frequent;
+        let areas = found.into_iter().chain(appended);
+        let areas: Vec<_> = areas.map(|free| Area::new(free, foresees)).collect();
         Ok((!areas.is_empty()).then_some(Self {
             in_place,
             areas,
@@ -256,7 +259,9 @@ impl<'a> TrampolinePlacer<'a> {
         }
         let free = self.in_place.free(site);
         match site.found.encoding {
-            Encoding::A32(word) => Template::of(word, free),
+            Encoding::A32(word) => Template::of(word, free).or_else(|| {
+                Template::of_thread_write(word, self.in_place.thread_write(site), free)
+            }),
             Encoding::Wide(both) => Template::of_t32(both, free),
             Encoding::Narrow(_) => None,
         }

@@ -4,6 +4,7 @@ use super::record::{OWN_ASID, Record};
 use core::mem::offset_of;
 use hanok_abi::crossing::{CROSSING_TRAP, CROSSING_TRAPS};
 use hanok_abi::trampoline::Field;
+use hanok_deprivileged::Crossing;
 
 core::arch::global_asm!(
     r#"
@@ -155,9 +156,8 @@ window_call:
     ldr     r0, [sp, #{status}]
     mrs     r1, spsr
     cmp     r0, #0x10
+    tsteq   r1, #0xf
     bne     window_status
-    tst     r1, #0xf
-    bne     window_left_by_call
     ldr     r2, [sp, #{page}]
     ldr     r0, [sp, #{kernel_psr}]
     strd    r0, r1, [r2, #{page_psr}] // and SPSR
@@ -180,9 +180,8 @@ window_call:
     pkhbt   r1, r3, r1
     msr     spsr_fsxc, r1
     ldr     lr, [sp, #{vector}]
-    mov     r3, #0x13
-    str     r3, [sp, #{status}]
-    str     r3, [sp, #{crossed}]
+    mov     r2, #0x13
+    strd    r2, r3, [sp, #{status}] // and that it has crossed, as R3 is not 0
     ldrd    r2, r3, [sp, #{kernel}]
     begin_root r2, r3
     ldmia   sp, {{r0-r4}}
@@ -191,7 +190,7 @@ window_left_by_call:
     ldmia   sp, {{r0-r4}}
     leave_guest 2
 
-    // SVC of a kernel that may cross, in the place of MRS or MSR of a status register.
+    // SVC of a kernel that may cross, in the place of MRS or MSR of a status register; or one of the hypervisor's own.
 window_status:
     lsl     r3, r1, #22
     cmp     r3, #0x04000000         // of User mode, in A32, not big-endian
@@ -497,9 +496,8 @@ window_return:
     mcr     p15, 0, r1, c13, c0, 3
     ldmia   r2, {{sp, lr}}^
     msr     spsr_fsxc, r0
-    mov     r1, #0x10
-    str     r1, [sp, #{status}]
-    str     r1, [sp, #{crossed}]
+    str     r6, [sp, #{status}]     // 0x10
+    str     r6, [sp, #{crossed}]
     begin_root r4, r5
     ldmia   sp, {{r0-r6}}
     movs    pc, lr
@@ -627,6 +625,7 @@ const STORES: u32 = 0b101_1100;
 // User mode's SP and LR are stored and loaded without an offset, PSR and SPSR together.
 const _: () = assert!(Field::USER_SP.offset() == 0 && Field::USER_LR.offset() == 4);
 const _: () = assert!(Field::SPSR.offset() == Field::PSR.offset() + 4);
+const _: () = assert!(offset_of!(Crossing, crossed) == offset_of!(Crossing, status) + 4);
 
 unsafe extern "C" {
     pub static hanok_window: u8;

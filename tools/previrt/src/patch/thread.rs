@@ -104,3 +104,83 @@ fn follow(code: &Code, memory: Memory<'_>, from: u32) -> Option<Vec<u32>> {
     }
     Some(writes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::closed::Closed;
+    use crate::flow::marks::Marks;
+
+    const BASE: u32 = 0x8000_0000;
+    const NOP: u32 = 0xe1a0_0000;
+    const WRITE: u32 = 0xee0d_af70;
+    const READ: u32 = 0xee1d_9f70;
+    const CALL: u32 = 0xeb00_0000;
+
+    /// What the writes among these words may become, if programs call the first word.
+    fn becomes(words: &[u32]) -> Vec<ThreadWrite> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut marks = Marks::new(bytes.len());
+        for offset in (0..bytes.len()).step_by(4) {
+            marks.code(offset, 4, Isa::A32, ItState::NONE);
+        }
+        let code = Code {
+            base: BASE,
+            flat: None,
+            marks,
+            proof: Closed::default(),
+            elsewhere: Vec::new(),
+            faulting: Vec::new(),
+            entry: None,
+            unused: None,
+            end: None,
+        };
+        let memory = Memory {
+            bytes: &bytes,
+            base: BASE,
+        };
+        let writes = ThreadWrites::of(&code, memory, [BASE].into_iter());
+        let addresses = (BASE..).step_by(4).zip(words);
+        let found = addresses.filter(|(_, word)| **word & BUT_RT == WRITES);
+        found.map(|(at, _)| writes.at(&code, memory, at)).collect()
+    }
+
+    #[test]
+    fn the_first_write_is_foreseen_and_the_last_one_deferred() {
+        use ThreadWrite::{Deferred, Foreseen, Traps};
+        // In between the kernel reads and calls; behind the last write is a branch to an undefined instruction.
+        let udf = 0xe7f0_01f2;
+        let all = [NOP, WRITE, READ, CALL, WRITE, 0x1a00_0000, GOES_BACK, udf];
+        assert_eq!(becomes(&all), [Foreseen, Deferred]);
+        // Both ways of a branch lead to a write.
+        let both = [0x0a00_0001, NOP, WRITE, WRITE, READ, GOES_BACK];
+        assert_eq!(becomes(&both), [Foreseen, Foreseen]);
+        for behind in [READ, CALL, 0xe12f_ff1e] {
+            let last = [WRITE, CALL, WRITE, behind, GOES_BACK];
+            assert_eq!(becomes(&last), [Foreseen, Traps], "{behind:x}");
+            // Of a kernel that does this before it has written, nothing is known.
+            let first = [behind, WRITE, CALL, WRITE, GOES_BACK];
+            assert_eq!(becomes(&first), [Traps, Traps], "{behind:x}");
+        }
+        // One that has a condition is followed by what is behind it, too.
+        assert_eq!(
+            becomes(&[WRITE & !(0xe << 28), READ, WRITE]),
+            [Traps, Traps]
+        );
+    }
+
+    #[test]
+    fn calls_lead_to_functions_with_these_names() {
+        let names = [
+            "vector_swi",
+            "vector_bhb_loop8_swi",
+            "vector_bhb_bpiall_swi",
+        ];
+        assert!(names.into_iter().all(is_called));
+        assert!(
+            !["vector_irq", "sys_swi", "vector_swi_end"]
+                .into_iter()
+                .any(is_called)
+        );
+    }
+}

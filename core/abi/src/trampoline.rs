@@ -29,9 +29,13 @@ pub mod model;
 mod resume;
 mod status;
 pub mod t32;
+mod thread;
+mod user;
 
 pub use resume::{Resumption, resume};
 use status::{mrs_current, msr_control};
+pub use thread::ThreadWrite;
+use user::{load_user, store_user};
 
 /// The size of a page in bytes.
 pub const PAGE: u32 = 0x1000;
@@ -55,55 +59,62 @@ pub const MAX_WORDS: usize = MAX_STEPS + t32::MORE;
 pub struct Field(u16);
 
 impl Field {
+    /// SP of User mode, while the kernel runs in a mode with another one.
+    pub const USER_SP: Self = Self(0x00);
+    /// LR of User mode, in the same way.
+    pub const USER_LR: Self = Self(0x04);
     /// The lower sixteen bits of CPSR: mode, F, A and E; I is clear there.
-    pub const PSR: Self = Self(0x00);
+    pub const PSR: Self = Self(0x08);
     /// SPSR of the current mode.
-    pub const SPSR: Self = Self(0x04);
+    pub const SPSR: Self = Self(0x0c);
     /// DACR.
-    pub const DACR: Self = Self(0x08);
+    pub const DACR: Self = Self(0x10);
     /// TPIDRURW, whose register holds the kernel's own value of TPIDRPRW.
-    pub const TPIDRURW: Self = Self(0x0c);
+    pub const TPIDRURW: Self = Self(0x14);
     /// SCTLR.
-    pub const SCTLR: Self = Self(0x10);
+    pub const SCTLR: Self = Self(0x18);
     /// ACTLR.
-    pub const ACTLR: Self = Self(0x14);
+    pub const ACTLR: Self = Self(0x1c);
     /// CPACR.
-    pub const CPACR: Self = Self(0x18);
+    pub const CPACR: Self = Self(0x20);
     /// TTBR0.
-    pub const TTBR0: Self = Self(0x1c);
+    pub const TTBR0: Self = Self(0x24);
     /// TTBR1.
-    pub const TTBR1: Self = Self(0x20);
+    pub const TTBR1: Self = Self(0x28);
     /// TTBCR.
-    pub const TTBCR: Self = Self(0x24);
+    pub const TTBCR: Self = Self(0x2c);
     /// DFSR.
-    pub const DFSR: Self = Self(0x28);
+    pub const DFSR: Self = Self(0x30);
     /// IFSR.
-    pub const IFSR: Self = Self(0x2c);
+    pub const IFSR: Self = Self(0x34);
     /// DFAR.
-    pub const DFAR: Self = Self(0x30);
+    pub const DFAR: Self = Self(0x38);
     /// IFAR.
-    pub const IFAR: Self = Self(0x34);
+    pub const IFAR: Self = Self(0x3c);
     /// CONTEXTIDR.
-    pub const CONTEXTIDR: Self = Self(0x38);
+    pub const CONTEXTIDR: Self = Self(0x40);
     /// MIDR.
-    pub const MIDR: Self = Self(0x3c);
+    pub const MIDR: Self = Self(0x44);
     /// CTR.
-    pub const CTR: Self = Self(0x40);
+    pub const CTR: Self = Self(0x48);
     /// MPIDR.
-    pub const MPIDR: Self = Self(0x44);
+    pub const MPIDR: Self = Self(0x4c);
     /// PAR.
-    pub const PAR: Self = Self(0x48);
+    pub const PAR: Self = Self(0x50);
     /// FPEXC.
-    pub const FPEXC: Self = Self(0x4c);
+    pub const FPEXC: Self = Self(0x54);
+    /// TPIDRURO, as the kernel has written it last. The CPU's own register has that value, too, whenever a kernel may read it
+    /// ([`ThreadWrite`]).
+    pub const TPIDRURO: Self = Self(0x58);
     /// A register that a trampoline has spilled. It is the guest's alone: nobody else writes it, not even when the
     /// guest is entered in the middle of the trampoline.
-    pub const SCRATCH: Self = Self(0x50);
+    pub const SCRATCH: Self = Self(0x60);
     /// I, in bit 7; the other bits have no meaning. It is written through the doorbell.
     pub const MASK: Self = Self(0xf80);
 
     /// All fields that show the virtual CPU: those but [`Self::SCRATCH`].
     pub fn all() -> impl Iterator<Item = Self> {
-        (0..Self::FPEXC.0 / 4 + 1)
+        (0..Self::TPIDRURO.0 / 4 + 1)
             .map(Self::of_word)
             .chain([Self::MASK])
     }
@@ -203,6 +214,8 @@ enum TrampolineStep {
     Store(Register, Field),
     /// A branch behind the site.
     Back,
+    /// The same if Z is set.
+    BackIfEqual,
 }
 
 /// A trampoline, before its address is known.
@@ -261,6 +274,12 @@ impl Template {
             msr if msr & 0x0fff_fff0 == 0x0121_f000 => msr_control(word, free),
             mrs if mrs & 0x0fff_0fff == 0x014f_0000 => Some(load(rt(mrs)?, Field::SPSR)),
             msr if msr & 0x0fff_fff0 == 0x016f_f000 => Some(store(rm(msr)?, Field::SPSR)),
+            stm if word >> 28 == ALWAYS >> 28 && stm & 0x0ff0_ffff == 0x0940_6000 => {
+                store_user(stm >> 16 & 0xf, free)
+            }
+            ldm if word >> 28 == ALWAYS >> 28 && ldm & 0x0ff0_e000 == 0x0950_6000 => {
+                load_user(ldm >> 16 & 0xf, ldm & 0x1fff)
+            }
             other => system(other),
         }
     }
@@ -340,6 +359,7 @@ impl TrampolineStep {
             Self::Load(register, field) => reach(here, field).map(|to| LDR | to | register << 12),
             Self::Store(register, field) => reach(here, field).map(|to| STR | to | register << 12),
             Self::Back => back(),
+            Self::BackIfEqual => back().map(|always| always & !ALWAYS),
         }
     }
 }
@@ -425,7 +445,7 @@ fn system(word: u32) -> Option<Template> {
 }
 
 /// The first words of the first code page of a room, by which a room is recognised anywhere.
-pub const HEADER: [u32; 3] = [0x4f4e_4148, 0x4f52_204b, 0x0031_4d4f]; // "HANOK ROOM1"
+pub const HEADER: [u32; 3] = [0x4f4e_4148, 0x4f52_204b, 0x0032_4d4f]; // "HANOK ROOM2"
 
 /// A row of triples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -435,22 +455,34 @@ pub struct Room {
     /// How many of them, the first ones, have trampolines that write through their doorbells. The other doorbells may
     /// always be read-only.
     pub doorbells: u32,
+    /// Whether a call of a program's may find in TPIDRURO what the kernel had there when it last went back: it reads it
+    /// nowhere before it writes it.
+    pub foresees: bool,
 }
+
+/// The bit of the second word that says [`Room::foresees`].
+const FORESEES: u32 = 1 << 31;
 
 impl Room {
     /// The words behind [`HEADER`].
     pub const fn words(self) -> [u32; 2] {
-        [self.triples, self.doorbells]
+        let foresees = if self.foresees { FORESEES } else { 0 };
+        [self.triples, self.doorbells | foresees]
     }
 }
 
 /// The room whose first code page begins with `words`; `None` if they are not the beginning of one.
 pub fn room(words: [u32; 5]) -> Option<Room> {
-    let [first, second, third, triples, doorbells] = words;
+    let [first, second, third, triples, how] = words;
+    let doorbells = how & !FORESEES;
     let sound = [first, second, third] == HEADER
         && (1..=1 << 12).contains(&triples)
         && doorbells <= triples;
-    sound.then_some(Room { triples, doorbells })
+    sound.then_some(Room {
+        triples,
+        doorbells,
+        foresees: how & FORESEES != 0,
+    })
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ impl VirtualCpu {
         self.system.set(SystemRegister::Tpidrurw, value);
     }
 
-    /// TPIDRURO as the kernel left it, where its writes reach the CPU's own register.
+    /// TPIDRURO as the kernel left it, where its writes do not reach the virtual CPU.
     pub fn set_tpidruro(&mut self, value: u32) {
         self.system.set_unseen(SystemRegister::Tpidruro, value);
     }

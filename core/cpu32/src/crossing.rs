@@ -9,12 +9,10 @@ use crate::system::SystemRegister;
 use crate::{Mode, VirtualCpu};
 use hanok_decode::Psr;
 
-/// The banked registers on which a crossing depends.
+/// The banked registers on which a crossing depends, but for those of User mode: while the kernel runs, they are on its page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct CrossedBanks {
-    /// SP and LR of User mode.
-    pub user: [u32; 2],
     /// SP and LR of Supervisor mode.
     pub supervisor: [u32; 2],
     /// SPSR of Supervisor mode.
@@ -42,10 +40,9 @@ impl VirtualCpu {
 
     /// The banked registers as they are now; what is live is stale.
     pub fn crossed_banks(&self) -> CrossedBanks {
-        let (user, supervisor) = (self.banks.of(Mode::User), self.banks.of(Mode::Supervisor));
+        let supervisor = self.banks.of(Mode::Supervisor);
         let other = self.banks.of(self.mode);
         CrossedBanks {
-            user: [user.sp, user.lr],
             supervisor: [supervisor.sp, supervisor.lr],
             spsr: supervisor.spsr.into_bits(),
             other: [other.sp, other.lr, other.spsr.into_bits()],
@@ -61,14 +58,13 @@ impl VirtualCpu {
     }
 
     /// The guest has done something by itself. Before it did, [`Self::can_cross`] was true, and now its mode, A and F are
-    /// `status`. In a privileged mode its I is that of its page ([`Self::take_page`]). TTBR0 and CONTEXTIDR are `space`.
+    /// `status`. In a privileged mode its I, and SP and LR of User mode, are those of its page ([`Self::take_page`]). TTBR0 and CONTEXTIDR are `space`.
     pub fn crossed(&mut self, status: u32, space: [u32; 2], banks: &CrossedBanks) {
         let bank = |[sp, lr]: [u32; 2], spsr| Bank {
             sp,
             lr,
             spsr: Psr::from_bits(spsr & SAVED),
         };
-        *self.banks.of_mut(Mode::User) = bank(banks.user, 0);
         *self.banks.of_mut(Mode::Supervisor) = bank(banks.supervisor, banks.spsr);
         if !matches!(self.mode, Mode::User | Mode::Supervisor) {
             let [sp, lr, spsr] = banks.other;

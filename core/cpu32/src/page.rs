@@ -1,12 +1,12 @@
 //! The virtual CPU's page, which trampolines of the guest's kernel read and write.
 //!
 //! The guest can write anything there. What counts as written are the fields that trampolines
-//! write: the mask of IRQs, SPSR, DACR, TPIDRURW; and each of them can have any value, as if the
+//! write: the mask of IRQs, SPSR, DACR, TPIDRURW, TPIDRURO, SP and LR of User mode; and each of them can have any value, as if the
 //! kernel had written it by an instruction. All other fields are copies to be read.
 
 use crate::status::SAVED;
 use crate::system::{Changes, SystemRegister};
-use crate::{Registers, VirtualCpu};
+use crate::{Mode, Registers, VirtualCpu};
 use hanok_abi::trampoline::{Field, MASKED};
 use hanok_decode::Psr;
 
@@ -27,6 +27,8 @@ impl VirtualCpu {
     /// The value of a field of the page. Before the guest's kernel runs, each field has to have it.
     pub fn page_word(&self, registers: &Registers, field: Field) -> u32 {
         match field {
+            Field::USER_SP => self.banks.of(Mode::User).sp,
+            Field::USER_LR => self.banks.of(Mode::User).lr,
             Field::PSR => self.psr(registers).into_bits() & PSR,
             Field::SPSR => self.spsr().map_or(0, Psr::into_bits),
             Field::MASK if self.masks.irqs => MASKED,
@@ -51,8 +53,11 @@ impl VirtualCpu {
         if self.mode.has_spsr() {
             self.banks.of_mut(self.mode).spsr = Psr::from_bits(word(Field::SPSR) & SAVED);
         }
+        let user = self.banks.of_mut(Mode::User);
+        (user.sp, user.lr) = (word(Field::USER_SP), word(Field::USER_LR));
         self.system
             .set(SystemRegister::Tpidrurw, word(Field::TPIDRURW));
+        self.set_tpidruro(word(Field::TPIDRURO));
         let domains = word(Field::DACR);
         if domains == self.system(SystemRegister::Dacr) {
             return Domains::Same;
@@ -96,6 +101,7 @@ const fn copied(field: Field) -> Option<SystemRegister> {
         Field::CONTEXTIDR => SystemRegister::Contextidr,
         Field::PAR => SystemRegister::Par,
         Field::FPEXC => SystemRegister::Fpexc,
+        Field::TPIDRURO => SystemRegister::Tpidruro,
         _ => return None,
     })
 }
@@ -116,7 +122,7 @@ impl Changes {
 const PAIRS: [u32; SystemRegister::ALL.len()] = {
     let mut pairs = [0; _];
     let mut word = 0;
-    while word <= Field::FPEXC.offset() / 4 {
+    while word <= Field::TPIDRURO.offset() / 4 {
         if let Some(register) = copied(Field::of_word(word as u16)) {
             pairs[register as usize] = 1 << (word / 2);
         }

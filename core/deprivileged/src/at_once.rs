@@ -156,6 +156,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
         crossing.crossed = 0;
         crossing.banks = self.cpu.crossed_banks();
         crossing.tpidrprw = self.cpu.system(SystemRegister::Tpidrprw);
+        crossing.foreseen = self.foreseen();
         self.show_page();
     }
 

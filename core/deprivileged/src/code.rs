@@ -3,7 +3,6 @@
 use crate::host::Host;
 use crate::slot::{Ended, Slot, Stage, Ticket, Work};
 use crate::traps::Traps;
-use hanok_abi::crossing::{BEHIND_CROSSING_LOAD, is_crossing_load};
 use hanok_abi::trampoline::{MOST_TRIPLES, Room, TO_CODE, TRIPLE, room};
 use hanok_decode::aarch32::Encoding;
 use hanok_hal::AccessError;
@@ -479,12 +478,6 @@ impl Code {
             _ if at == offset => Ok(after),
             _ => host.word(Ipa::new(page.start().get() + u64::from(at))),
         };
-        // A trap that stands for what is behind it, too, is looked at again with that.
-        for at in (offset.saturating_sub(4 * BEHIND_CROSSING_LOAD)..=offset).step_by(4) {
-            if is_crossing_load(word(at)?) {
-                return Ok(false);
-            }
-        }
         if self.state(page) == CodePage::CLEAN {
             let before = offset.checked_sub(4).map(word).transpose()?;
             let behind = (offset < 0xffc).then(|| word(offset + 4)).transpose()?;
@@ -576,32 +569,5 @@ impl Code {
         }
         self.set_state(page, CodePage::UNKNOWN);
         Ok(Released::Yes)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    extern crate std;
-    use super::*;
-    use crate::fake::FakePage;
-    use std::boxed::Box;
-    use std::vec;
-
-    #[test]
-    fn a_store_behind_the_load_of_a_crossing_makes_its_page_be_looked_at_again() {
-        const NOP: u32 = 0xe1a0_0000;
-        // The load's trap, the three words that it stands for, too, and one more.
-        let host = FakePage::new(&[NOP, 0xe7fb_01f0, NOP, 0xe28d_d048, 0xe7fb_02f0, NOP]);
-        let span = Span::new(Ipa::new(0), PAGE_SIZE).expect("a page");
-        let pages = CodePages::new(span, Box::leak(vec![CodePage::CLEAN].into_boxed_slice()));
-        let mut code = Code::new([Some(pages), None], &mut [], true, None);
-        let page = GuestPage::of(Ipa::new(0)).expect("a page");
-        let mut store = |offset: u32| {
-            let same = host.0.borrow()[offset as usize / 4].to_le_bytes();
-            code.store(&host, page, offset, &same).ok()
-        };
-        let holds = [0, 4, 8, 12, 16, 20].map(&mut store);
-        let expected = [true, false, false, false, false, true];
-        assert_eq!(holds, expected.map(Some));
     }
 }

@@ -44,6 +44,8 @@ pub struct Crossing {
     pub kernel_psr: [u32; 2],
     /// TPIDRPRW, which TPIDRURW is to hold while the kernel runs.
     pub tpidrprw: u32,
+    /// What TPIDRURO is to hold when the kernel is called. The backend changes it to what it holds when the kernel goes back.
+    pub foreseen: u32,
     /// The guest's TTBR0 and CONTEXTIDR. The backend changes them, and with them the next.
     pub space: [u32; 2],
     /// The roots of both views.
@@ -64,7 +66,6 @@ impl Crossing {
         status: 0,
         crossed: 0,
         banks: CrossedBanks {
-            user: [0; 2],
             supervisor: [0; 2],
             spsr: 0,
             other: [0; 3],
@@ -72,6 +73,7 @@ impl Crossing {
         vector: 0,
         kernel_psr: [0; 2],
         tpidrprw: 0,
+        foreseen: 0,
         space: [0; 2],
         roots: Roots::NONE,
         stamp: 0,
@@ -145,6 +147,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 u32::from(Mode::User.into_bits()) | endianness | thumb,
             ],
             tpidrprw: self.cpu.system(SystemRegister::Tpidrprw),
+            foreseen: self.foreseen(),
             space: names,
             roots: if waits == 0 { roots } else { roots.of_kernel() },
             stamp: if waits == 0 { stamp } else { 0 },

@@ -54,6 +54,8 @@ pub struct Monitor<M, const ROOTS: usize, const TABLES: usize> {
     pub(crate) found: Option<(Filled, Option<GuestPage>)>,
     /// Whether an entry was made since the guest was entered, in the root that it is to go on by.
     pub(crate) made: bool,
+    /// What TPIDRURO held when the kernel last ran.
+    pub(crate) foreseen: u32,
     /// The address of the last data abort, for an external abort that the core answers.
     pub fault_address: u32,
     /// The A32 word at the PC of the exception that comes to [`Self::serve`], if the backend has fetched it.
@@ -109,6 +111,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             owed: Owed::Nothing,
             found: None,
             made: false,
+            foreseen: 0,
             fault_address: 0,
             fetched: None,
             decoded: Decoded::new(),

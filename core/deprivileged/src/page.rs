@@ -19,6 +19,8 @@ pub(crate) struct PageState {
     pub triples: u32,
     /// How many doorbells are written, the first ones.
     pub doorbells: u32,
+    /// Whether a call may find TPIDRURO as the kernel left it ([`Room::foresees`](hanok_abi::trampoline::Room::foresees)).
+    pub foresees: bool,
     /// Where the kernel executes them.
     pub at: Option<u32>,
     /// Whether an interrupt waits that is masked.
@@ -34,6 +36,7 @@ impl PageState {
             frame,
             triples: 0,
             doorbells: 0,
+            foresees: false,
             at: None,
             closed: false,
             shown: false,

@@ -2,7 +2,6 @@
 
 use crate::host::Host;
 use crate::traps::{Traps, begins_trap, may_have_traps};
-use hanok_abi::crossing::{crossing_load, crossing_original};
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
 use hanok_hal::AccessError;
 use hanok_proof::{
@@ -224,13 +223,6 @@ impl Slot {
         for (index, word) in words {
             let behind = all.get(index + 1 - next).copied().unwrap_or(last);
             *word = traps.translate(here, (before >> 16) as u16, behind as u16);
-            if *word != here && crossing_original(here).is_some() {
-                // With what belongs to it, this trap means the same here.
-                let words = [*word, behind, raw(index + 2)?, raw(index + 3)?];
-                if crossing_load(&words) == Some(here) {
-                    *word = here;
-                }
-            }
             (before, here) = (here, behind);
         }
         Ok(())
@@ -453,16 +445,8 @@ impl Slot {
         if let Some(Encoding::Wide(both)) = offset.checked_sub(2).and_then(trap) {
             first = both as u16;
         }
-        let load = || {
-            self.words
-                .get((offset / 4) as usize..)
-                .and_then(crossing_load)
-        };
         match trap(offset) {
-            Some(Encoding::A32(word)) => {
-                let word = load().unwrap_or(word);
-                [first, second] = [word as u16, (word >> 16) as u16];
-            }
+            Some(Encoding::A32(word)) => [first, second] = [word as u16, (word >> 16) as u16],
             Some(Encoding::Wide(both)) => [first, second] = [(both >> 16) as u16, both as u16],
             Some(Encoding::Narrow(half)) => first = half,
             None => {}

@@ -14,7 +14,9 @@
 //! ([`Monitor::leave_trampoline`]). After all other exits a trampoline goes on where it was, so that its
 //! [`Field::SCRATCH`] is never written.
 //!
-//! While the kernel runs, TPIDRURW holds its TPIDRPRW, which rewritten code reads there.
+//! While the kernel runs, TPIDRURW holds its TPIDRPRW, which rewritten code reads there. Its TPIDRURO is the page's; the CPU's
+//! register may differ from that where the kernel does not look (`hanok_abi::trampoline::ThreadWrite`), and has its value again
+//! when the guest is entered after an exit.
 //!
 //! DACR counts for what the kernel accesses itself only in so far as it makes a domain a manager's: a write of it is
 //! stored, not carried out, and a kernel that keeps itself out of its programs' memory would have another space for
@@ -55,16 +57,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     /// Takes over what the guest did by itself.
     #[inline(never)]
     pub(crate) fn take_over(&mut self, thread: ThreadRegisters, crossing: &Crossing) {
-        self.cpu.set_tpidruro(thread.ro);
         let changes = self.cpu.changes();
         self.take_crossing(crossing);
+        self.foreseen = crossing.foreseen;
         if self.uses_page() {
+            self.foreseen = thread.ro;
             let (memory, frame) = (self.shadow.memory(), self.page.frame);
             let word = |field| page_word(memory, frame, field);
             // Its space follows from its DACR whenever it is asked for.
             let _domains = self.cpu.take_page(word);
         } else {
             self.cpu.set_tpidrurw(thread.rw);
+            self.cpu.set_tpidruro(thread.ro);
         }
         // What has changed now is there already, or is written before the kernel is entered.
         self.cpu.set_changes(changes);
@@ -78,6 +82,15 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             SystemRegister::Tpidrurw
         };
         self.cpu.system(register)
+    }
+
+    /// What TPIDRURO is to hold when a program calls its kernel: what that will write there, as far as can be told.
+    pub(crate) fn foreseen(&self) -> u32 {
+        if self.page.foresees {
+            self.foreseen
+        } else {
+            self.cpu.system(SystemRegister::Tpidruro)
+        }
     }
 
     /// Writes the page, if the kernel is to be entered, or may be by a crossing.
@@ -118,6 +131,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     pub(crate) fn find_trampolines(&mut self, code: &Code) {
         let room = code.trampolines().map_or(Room::default(), |(_, room)| room);
         (self.page.triples, self.page.doorbells) = (room.triples, room.doorbells);
+        self.page.foresees = room.foresees;
     }
 
     /// Whether the kernel has turned its MMU off since it has executed trampolines where it had mapped them: it goes to
@@ -255,12 +269,16 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
 
 /// The pairs of words from the start of the page that have fields; those in which crossings write; and the one of
 /// [`Field::MASK`].
-const PAIRS: u16 = pair(Field::FPEXC).0 + 1;
+const PAIRS: u16 = pair(Field::TPIDRURO).0 + 1;
 const ALL: u32 = (1 << PAIRS) - 1;
-const CROSSED: u32 = 1 << pair(Field::SPSR).0 | 1 << pair(Field::TPIDRURW).0;
+const CROSSED: u32 = 1 << pair(Field::USER_SP).0
+    | 1 << pair(Field::SPSR).0
+    | 1 << pair(Field::TPIDRURW).0
+    | 1 << pair(Field::TPIDRURO).0;
 const MASK: u16 = pair(Field::MASK).0;
 // They have all other fields, and not what is the guest's alone.
 const _: () = assert!(pair(Field::PSR).0 == pair(Field::SPSR).0 && pair(Field::SCRATCH).0 >= PAIRS);
+const _: () = assert!(pair(Field::USER_SP).0 == pair(Field::USER_LR).0);
 
 /// A field of the page in `frame`.
 fn page_word(memory: &impl TableMemory, frame: Hpa, field: Field) -> u32 {

@@ -11,7 +11,7 @@
 //! Some instructions of A32 have fixed numbers, by which a backend knows them without a table: those with which a
 //! kernel goes back to its programs, and saves what they had (`hanok_abi::crossing`).
 
-use hanok_abi::crossing::{CROSSING_TRAP, crossing_original, crossing_trap, is_crossing_load};
+use hanok_abi::crossing::{CROSSING_TRAP, crossing_original, crossing_trap};
 use hanok_decode::aarch32::{Encoding, is_wide};
 use hanok_proof::trap_for;
 
@@ -121,7 +121,7 @@ impl Traps {
     /// A word of memory with the instructions that its traps stand for. `next` is the halfword behind it,
     /// and `before` the one before it, as they are in memory.
     pub fn translate(&self, word: u32, before: u16, next: u16) -> u32 {
-        if crossing_original(word).is_some() && !is_crossing_load(word) {
+        if crossing_original(word).is_some() {
             // It means the same everywhere, and raises no doubt.
             return word;
         }
@@ -283,12 +283,11 @@ mod tests {
     #[test]
     fn parts_of_a_crossing_have_their_own_traps() {
         let mut traps = Traps::NONE;
-        let (word, trap) = (Encoding::A32(0xe1b0_f00e), Encoding::A32(0xe7fb_02f0));
+        let (word, trap) = (Encoding::A32(0xe1b0_f00e), Encoding::A32(0xe7fb_01f0));
         assert_eq!(traps.trap(word), trap);
         assert_eq!(traps.known(word), trap);
         assert_eq!(traps.original(trap), Some(word));
-        assert_eq!(traps.translate(0xe7fb_02f0, 0, 0), 0xe7fb_02f0);
-        assert_eq!(traps.translate(0xe7fb_01f0, 0, 0), 0xe952_7fff);
+        assert_eq!(traps.translate(0xe7fb_01f0, 0, 0), 0xe7fb_01f0);
     }
 
     #[test]

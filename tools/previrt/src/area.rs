@@ -91,6 +91,8 @@ pub(super) struct Area {
     code: Vec<u8>,
     /// How many triples, the first ones, have doorbells that are written.
     doorbells: u32,
+    /// [`Room::foresees`].
+    foresees: bool,
 }
 
 /// Which part of an area is taken.
@@ -193,7 +195,7 @@ impl Space {
 }
 
 impl Area {
-    pub(super) fn new(free: FreeArea) -> Self {
+    pub(super) fn new(free: FreeArea, foresees: bool) -> Self {
         let space = Space {
             next: free.range.start.wrapping_add(TO_CODE + CODE.start),
             gaps: Vec::new(),
@@ -203,6 +205,7 @@ impl Area {
             space,
             code: Vec::new(),
             doorbells: 0,
+            foresees,
         }
     }
 
@@ -287,6 +290,7 @@ impl Area {
         let room = Room {
             triples: len / TRIPLE,
             doorbells: self.doorbells,
+            foresees: self.foresees,
         };
         let header = HEADER.into_iter().chain(room.words());
         for (n, word) in header.enumerate() {
@@ -330,11 +334,14 @@ mod tests {
 
     /// An area in which these sites got trampolines, one after the other, and where the last one's is.
     fn placed(sites: &[u32]) -> (Area, u32) {
-        let mut area = Area::new(FreeArea {
-            range: START..START + 2 * TRIPLE,
-            offset: 0,
-            appended: false,
-        });
+        let mut area = Area::new(
+            FreeArea {
+                range: START..START + 2 * TRIPLE,
+                offset: 0,
+                appended: false,
+            },
+            false,
+        );
         let template = Template::of(MRS, Free::default()).expect("it has one");
         let mut last = 0;
         for site in sites {

@@ -62,6 +62,14 @@ impl SitePlace {
             .map(|(_, name)| name.as_str())
     }
 
+    /// The addresses of the functions whose names are such.
+    pub(crate) fn named(&self, such: fn(&str) -> bool) -> impl Iterator<Item = u32> + '_ {
+        let functions = self.functions.iter();
+        functions
+            .filter(move |(_, name)| such(name))
+            .map(|(at, _)| *at)
+    }
+
     /// The addresses of the functions.
     pub(crate) fn starts(&self) -> impl Iterator<Item = u32> + '_ {
         self.functions.iter().map(|(at, _)| *at)

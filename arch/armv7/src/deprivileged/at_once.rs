@@ -147,10 +147,6 @@ pub fn goes_on(pcpu: &mut Pcpu<Host>, record: &mut Record, cause: Cause) -> bool
         return false;
     };
     pay(owed);
-    write!(
-        "tpidrro_el0",
-        own.monitor.cpu.system(SystemRegister::Tpidruro).into()
-    );
     put_back(record, &own.monitor);
     true
 }
@@ -159,6 +155,10 @@ pub fn goes_on(pcpu: &mut Pcpu<Host>, record: &mut Record, cause: Cause) -> bool
 #[inline(never)]
 fn put_back(record: &mut Record, monitor: &GuestMonitor) {
     write!("tpidr_el0", u64::from(monitor.tpidrurw()));
+    write!(
+        "tpidrro_el0",
+        monitor.cpu.system(SystemRegister::Tpidruro).into()
+    );
     record.guest.set_general(&monitor.registers.general);
     record.guest.pc = monitor.registers.pc;
     record.guest.psr = monitor.registers.psr.into_bits();

@@ -72,8 +72,6 @@ pub struct Record {
     pub word: u32,
     /// Of use to the window's code alone.
     pub spare: u32,
-    /// SP of Supervisor mode behind an exception return, of use to the window's code alone.
-    pub target_sp: u32,
     /// Where the virtual CPU's page is in the window.
     pub page: u32,
     /// How the guest crosses.

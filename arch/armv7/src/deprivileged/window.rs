@@ -77,7 +77,6 @@ pub fn install(stack: u64, handler: extern "C" fn(*mut Record, u32) -> !) {
             fault: 0,
             word: 0,
             spare: 0,
-            target_sp: 0,
             page: 0,
             crossing: Crossing::NONE,
             counters: counters(),

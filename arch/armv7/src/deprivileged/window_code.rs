@@ -4,6 +4,7 @@ use super::record::{OWN_ASID, Record};
 use core::mem::offset_of;
 use hanok_abi::crossing::{CROSSING_TRAP, CROSSING_TRAPS};
 use hanok_abi::trampoline::Field;
+use hanok_deprivileged::Crossing;
 
 core::arch::global_asm!(
     r#"
@@ -30,14 +31,18 @@ hanok_window:
     b       window_leave
     .endm
 
-    // To another root: its table and ASID. R0 is lost.
-    .macro  change_root table, asid
+    // To another root: its table and ASID. R0 is lost. What follows uses it from the next ISB or exception return on.
+    .macro  begin_root table, asid
     mov     r0, #0
     mcr     p15, 0, r0, c13, c0, 1  // CONTEXTIDR
     isb
     mcr     p15, 0, \table, c2, c0, 0 // TTBR0
     isb
     mcr     p15, 0, \asid, c13, c0, 1
+    .endm
+
+    .macro  change_root table, asid
+    begin_root \table, \asid
     isb
     .endm
 
@@ -152,7 +157,7 @@ hanok_window_enter:
     nop
     ldr     r4, [r0, #{table}]
     ldr     r5, [r0, #{asid}]
-    change_root r4, r5
+    begin_root r4, r5
     ldmia   sp, {{r0-r12}}
     movs    pc, lr
 
@@ -163,45 +168,41 @@ window_call:
     ldr     r0, [sp, #{status}]
     mrs     r1, spsr
     cmp     r0, #0x10
+    tsteq   r1, #0xf
     bne     window_status
-    tst     r1, #0xf
-    bne     window_left_by_call
     ldr     r2, [sp, #{page}]
-    str     r1, [r2, #{page_spsr}]
-    lsr     r1, r1, #16
-    ldr     r3, [sp, #{kernel_psr}]
-    str     r3, [r2, #{page_psr}]
+    ldr     r0, [sp, #{kernel_psr}]
+    strd    r0, r1, [r2, #{page_psr}] // and SPSR
     mov     r3, #0x80               // I
     str     r3, [r2, #{page_mask}]
     mrc     p15, 0, r3, c13, c0, 2  // TPIDRURW
     str     r3, [r2, #{page_tpidrurw}]
     ldr     r3, [sp, #{tpidrprw}]
     mcr     p15, 0, r3, c13, c0, 2
-    // User mode's SP and LR go out, those of Supervisor mode come in.
-    add     r3, sp, #{user}
-    stmia   r3, {{sp, lr}}^
-    str     lr, [sp, #{supervisor} + 4]
+    ldr     r3, [sp, #{foreseen}]
+    mcr     p15, 0, r3, c13, c0, 3  // TPIDRURO
+    // User mode's SP and LR go to the page, those of Supervisor mode come in.
+    stmia   r2, {{sp, lr}}^
     add     r3, sp, #{supervisor}
+    str     lr, [r3, #4]
     ldmia   r3, {{sp, lr}}^
     // The flags and GE stay; J and IT do not.
-    bic     r1, r1, #0x700
     ldr     r3, [sp, #{kernel_psr} + 4]
-    orr     r1, r3, r1, lsl #16
+    bic     r1, r1, #0x07000000
+    pkhbt   r1, r3, r1
     msr     spsr_fsxc, r1
     ldr     lr, [sp, #{vector}]
-    mov     r3, #0x13
-    str     r3, [sp, #{status}]
-    str     r3, [sp, #{crossed}]
-    ldr     r3, [sp, #{kernel}]
-    ldr     r4, [sp, #{kernel} + 4]
-    change_root r3, r4
+    mov     r2, #0x13
+    strd    r2, r3, [sp, #{status}] // and that it has crossed, as R3 is not 0
+    ldrd    r2, r3, [sp, #{kernel}]
+    begin_root r2, r3
     ldmia   sp, {{r0-r4}}
     movs    pc, lr
 window_left_by_call:
     ldmia   sp, {{r0-r4}}
     leave_guest 2
 
-    // SVC of a kernel that may cross, in the place of MRS or MSR of a status register.
+    // SVC of a kernel that may cross, in the place of MRS or MSR of a status register; or one of the hypervisor's own.
 window_status:
     lsl     r3, r1, #22
     cmp     r3, #0x04000000         // of User mode, in A32, not big-endian
@@ -264,7 +265,7 @@ window_stores:
     ubfx    r0, r0, #0, #9
     add     r7, r7, r0
     str     r7, [sp, r5, lsl #2]
-    change_root r4, r9
+    begin_root r4, r9
     ldmia   sp, {{r0-r12}}
     movs    pc, lr
 window_stores_nothing:
@@ -307,10 +308,14 @@ window_undefined:
     lsl     r3, r1, #22
     cmp     r3, #0x04000000         // of User mode, in A32, not big-endian
     bne     window_left_by_undefined
+    ldr     r0, [lr, #-4]
+    ldr     r3, window_goes_back
     ldr     r2, [sp, #{status}]
+    cmp     r0, r3
+    cmpeq   r2, #0x13
+    beq     window_return
     tst     r2, #0xf                // none, or User mode
     beq     window_left_by_undefined
-    ldr     r0, [lr, #-4]
     movw    r3, #{trap}
     lsr     r1, r0, #16
     cmp     r3, r1
@@ -323,7 +328,7 @@ window_undefined:
     bne     window_left_by_undefined
     and     r4, r3, #0xf
     lsrs    r3, r3, #8
-    bne     window_return
+    bne     window_to_supervisor
 
     // STMDB R4, {{SP, LR}}^
     cmp     r4, #12
@@ -332,7 +337,7 @@ window_undefined:
     tst     r4, #3
     bne     window_left_by_undefined
     sub     r4, r4, #8
-    add     r5, sp, #{user}
+    ldr     r5, [sp, #{page}]
     str     r0, [sp, #{word}]
     ldmia   r5, {{r5, r6}}
     strt    r5, [r4], #4
@@ -348,7 +353,9 @@ window_thread_register:
     tst     r0, #0x40
     beq     window_context
     operand 0x0f70
+    ldr     r2, [sp, #{page}]
     mcr     p15, 0, r4, c13, c0, 3
+    str     r4, [r2, #{page_tpidruro}]
     ldmia   sp, {{r0-r4}}
     movs    pc, lr
 
@@ -444,7 +451,7 @@ window_known_space:
     add     r0, sp, #{kernel}
     stmia   r0, {{r1, r2, r4, r5, r6}}
     str     sp, [sp, #{crossed}]
-    change_root r1, r2
+    begin_root r1, r2
     ldmia   sp, {{r0-r6}}
     movs    pc, lr
 
@@ -475,100 +482,51 @@ window_system_register:
     ldmia   sp, {{r0-r12}}
     movs    pc, lr
 
-    // R3 = 1: LDMDB R2, {{R0-LR}}^ or {{R1-LR}}^ by bit 0 of R4; NOP; ADD SP, #72 or #80 by bit 1; MOVS PC, LR.
-    // R3 = 2: MOVS PC, LR.
+    // MOVS PC, LR of Supervisor mode.
 window_return:
-    ldr     r5, [sp, #{page}]
-    and     r1, r2, #0x1f
-    mov     r2, r5
-    ldr     r0, [r2, #{page_spsr}]
-    cmp     r1, #0x13
-    bne     window_to_supervisor
-    ldr     r1, [sp, #{user_root}]
-    cmp     r1, #0
-    beq     window_left_by_undefined
-    // To User mode with nothing masked, in no IT block, neither Jazelle nor ThumbEE.
-    bic     r5, r0, #0x20
-    lsl     r5, r5, #23
-    cmp     r5, #0x08000000
-    tsteq   r0, #0x07000000
-    tsteq   r0, #0xfc00
-    ldreq   r5, [r2, #{page_dacr}]
-    ldreq   r1, [sp, #{domains}]
-    cmpeq   r5, r1
-    bne     window_left_by_undefined
-    str     r0, [sp, #{spare}]
-    add     r5, sp, #{banked}
-    stmia   r5, {{sp, lr}}^
-    cmp     r3, #2
-    ldr     r3, [r5]
-    beq     window_go_back
-    cmp     r4, #3
-    bhi     window_left_by_undefined
-    ldr     r0, [sp, #8]            // R2
-    // SP as it is to be, once the rest is done.
-    and     r5, r4, #2
-    add     r3, r3, #72
-    add     r3, r3, r5, lsl #2
-    str     r3, [sp, #{target_sp}]
-    tst     r0, #3
-    bne     window_left_by_undefined
-    tst     r4, #1
-    ldr     r1, [lr, #-4]
-    sub     r0, r0, #8
-    str     r1, [sp, #{word}]
-    ldrt    r1, [r0], #4
-    ldrt    r2, [r0]
-    add     r5, sp, #{user}
-    stmia   r5, {{r1, r2}}
-    sub     r0, r0, #52
-    ldrt    r1, [r0], #4
-    ldrt    r2, [r0], #4
-    ldrt    r3, [r0], #4
-    ldrt    r4, [r0], #4
-    ldrt    r5, [r0], #4
-    ldrt    r6, [r0], #4
-    ldrt    r7, [r0], #4
-    ldrt    r8, [r0], #4
-    ldrt    r9, [r0], #4
-    ldrt    r10, [r0], #4
-    ldrt    r11, [r0], #4
-    ldrt    r12, [r0], #4
-    subeq   r0, r0, #52
-    ldrteq  r0, [r0]
-    streq   r0, [sp]
-    // From here on nothing fails.
-    add     r0, sp, #4
-    stmia   r0, {{r1-r5}}
-    ldr     r3, [sp, #{target_sp}]
     ldr     r2, [sp, #{page}]
-window_go_back:
-    // R3 = SP of Supervisor mode, R2 = the page; R0 to R5 are in the record.
-    ldr     lr, [sp, #{banked} + 4]
-    ldr     r0, [sp, #{spare}]
+    ldr     r3, [sp, #{domains}]
+    ldr     r0, [r2, #{page_spsr}]
+    ldr     r1, [r2, #{page_dacr}]
+    ldrd    r4, r5, [sp, #{user_root}]
+    // To User mode with nothing masked, little-endian, in no IT block, neither Jazelle nor ThumbEE.
+    ldr     r6, window_not_free
+    and     r6, r6, r0
+    cmp     r4, #1                  // a root
+    cmpcs   r1, r3
+    cmpeq   r6, #0x10
+    bne     window_left_by_undefined
+    add     r3, sp, #{supervisor}
+    stmia   r3, {{sp, lr}}^
+    str     r0, [r3, #8]
+    ldr     lr, [r3, #4]
     ldr     r1, [r2, #{page_tpidrurw}]
-    add     r4, sp, #{supervisor}
-    stmia   r4, {{r3, lr}}
-    str     r0, [sp, #{supervisor_spsr}]
-    msr     spsr_fsxc, r0
     mcr     p15, 0, r1, c13, c0, 2
-    add     r4, sp, #{user}
-    ldmia   r4, {{sp, lr}}^
-    mov     r1, #0x10
-    str     r1, [sp, #{status}]
-    str     r1, [sp, #{crossed}]
-    ldr     r3, [sp, #{user_root}]
-    ldr     r4, [sp, #{user_root} + 4]
-    change_root r3, r4
-    ldmia   sp, {{r0-r5}}
+    mrc     p15, 0, r3, c13, c0, 3  // TPIDRURO
+    ldr     r1, [r2, #{page_tpidruro}]
+    str     r3, [sp, #{foreseen}]
+    mcr     p15, 0, r1, c13, c0, 3
+    ldmia   r2, {{sp, lr}}^
+    msr     spsr_fsxc, r0
+    str     r6, [sp, #{status}]     // 0x10
+    str     r6, [sp, #{crossed}]
+    begin_root r4, r5
+    ldmia   sp, {{r0-r6}}
     movs    pc, lr
+window_goes_back:
+    .word   {goes_back}
+window_not_free:
+    .word   0x0700ffdf
 
-    // MOVS PC, LR from the mode of another exception: to Supervisor mode in A32, not big-endian, in no IT block; R0 = SPSR, R2 =
-    // the page.
+    // MOVS PC, LR from the mode of another exception: to Supervisor mode in A32, not big-endian, in no IT block; R2 = the status.
 window_to_supervisor:
+    and     r1, r2, #0x1f
+    ldr     r2, [sp, #{page}]
+    cmp     r1, #0x13
+    ldr     r0, [r2, #{page_spsr}]
     and     r1, r0, #0x1f
-    cmp     r3, #2
-    cmpeq   r1, #0x13
+    beq     window_return           // with A or F set
+    cmp     r1, #0x13
     bne     window_left_by_undefined
     tst     r0, #0x07000000
     tsteq   r0, #0xfc00
@@ -631,16 +589,15 @@ hanok_window_records:
     fault = const offset_of!(Record, fault),
     word = const offset_of!(Record, word),
     spare = const offset_of!(Record, spare),
-    target_sp = const offset_of!(Record, target_sp),
     page = const offset_of!(Record, page),
     status = const offset_of!(Record, crossing.status),
     crossed = const offset_of!(Record, crossing.crossed),
-    user = const offset_of!(Record, crossing.banks.user),
     supervisor = const offset_of!(Record, crossing.banks.supervisor),
     supervisor_spsr = const offset_of!(Record, crossing.banks.spsr),
     vector = const offset_of!(Record, crossing.vector),
     kernel_psr = const offset_of!(Record, crossing.kernel_psr),
     tpidrprw = const offset_of!(Record, crossing.tpidrprw),
+    foreseen = const offset_of!(Record, crossing.foreseen),
     other = const offset_of!(Record, crossing.banks.other),
     space = const offset_of!(Record, crossing.space),
     kernel = const offset_of!(Record, crossing.roots.kernel),
@@ -661,8 +618,10 @@ hanok_window_records:
     page_ifsr = const Field::IFSR.offset(),
     page_ifar = const Field::IFAR.offset(),
     page_tpidrurw = const Field::TPIDRURW.offset(),
+    page_tpidruro = const Field::TPIDRURO.offset(),
     page_mask = const Field::MASK.offset(),
     trap = const CROSSING_TRAP >> 16,
+    goes_back = const CROSSING_TRAP | 1 << 8,
     traps = const CROSSING_TRAPS << 8,
     reads_status = const READS_STATUS,
     writes_status = const WRITES_STATUS,
@@ -674,6 +633,11 @@ const READS_STATUS: u32 = 0xf020;
 const WRITES_STATUS: u32 = 0xf011;
 /// Bits 23 to 17 of SVC in the place of STRT whose constant is added; of STRBT, bit 1 is set, too.
 const STORES: u32 = 0b101_1100;
+
+// User mode's SP and LR are stored and loaded without an offset, PSR and SPSR together.
+const _: () = assert!(Field::USER_SP.offset() == 0 && Field::USER_LR.offset() == 4);
+const _: () = assert!(Field::SPSR.offset() == Field::PSR.offset() + 4);
+const _: () = assert!(offset_of!(Crossing, crossed) == offset_of!(Crossing, status) + 4);
 
 unsafe extern "C" {
     pub static hanok_window: u8;

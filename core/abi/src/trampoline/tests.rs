@@ -39,7 +39,13 @@ fn branches_come_back() {
 #[test]
 fn both_aliases_are_reached_from_all_of_a_code_page() {
     let fields = KNOWN.iter().map(|known| known.field);
-    for field in fields.chain([Field::PSR, Field::SPSR, Field::SCRATCH, Field::MASK]) {
+    for field in fields.chain([
+        Field::USER_SP,
+        Field::PSR,
+        Field::SPSR,
+        Field::SCRATCH,
+        Field::MASK,
+    ]) {
         let places = CODE.step_by(4).map(|x| 0x1_1000 + x);
         let mut reached = places.map(|at| reach(at, field));
         assert!(reached.all(|found| found.is_some()), "{field:?}");
@@ -83,7 +89,15 @@ fn no_two_registers_share_a_field_and_no_template_is_longer_than_it_may_be() {
 fn a_room_is_known_by_its_header() {
     let [a, b, c] = HEADER;
     let [triples, doorbells] = [3, 1];
-    assert_eq!(room([a, b, c, 3, 1]), Some(Room { triples, doorbells }));
+    for foresees in [false, true] {
+        let room = Room {
+            triples,
+            doorbells,
+            foresees,
+        };
+        let [first, second] = room.words();
+        assert_eq!(super::room([a, b, c, first, second]), Some(room));
+    }
     assert_eq!(room([a, b, c, 3, 4]), None);
     assert_eq!(room([a, b, c, 0, 0]), None);
     assert_eq!(room([a, b, c, u32::MAX, 0]), None);
@@ -187,7 +201,15 @@ fn as_far_is_reached_as_the_instruction_has_bits() {
 fn the_fields_are_all_there() {
     let known = KNOWN.map(|known| known.field.offset());
     let mut expected = known.to_vec();
-    expected.extend([Field::PSR, Field::SPSR, Field::MASK].map(Field::offset));
+    let others = [
+        Field::USER_SP,
+        Field::USER_LR,
+        Field::PSR,
+        Field::SPSR,
+        Field::TPIDRURO,
+        Field::MASK,
+    ];
+    expected.extend(others.map(Field::offset));
     expected.sort_unstable();
     let found: Vec<u32> = Field::all().map(Field::offset).collect();
     assert_eq!(found, expected);
@@ -237,7 +259,7 @@ fn msr_is_done_by_these_instructions() {
     let words = |word, flags| words(word, 1 << 12, flags);
     let svc = trap_a32(0xe121_f005).expect("MSR traps");
     let expected = [
-        0xe59f_cf78, // ldr ip, [pc, #0xf78]: mode and F
+        0xe59f_cf80, // ldr ip, [pc, #0xf80]: mode and F
         0xe02c_c005, // eor ip, ip, r5
         0xe31c_005f, // tst ip, #0x5f
         0x1a00_0001, // bne to the SVC
@@ -248,7 +270,7 @@ fn msr_is_done_by_these_instructions() {
     ];
     assert_eq!(words(0xe121_f005, true), expected);
     let expected = [
-        0xe59f_cf78, // ldr ip, [pc, #0xf78]
+        0xe59f_cf80, // ldr ip, [pc, #0xf80]
         0xe02c_c005, // eor ip, ip, r5
         0xe20c_c05f, // and ip, ip, #0x5f
         0xe28c_c07f, // add ip, ip, #0x7f
@@ -265,29 +287,101 @@ fn msr_is_done_by_these_instructions() {
     assert_eq!(words(0x0121_f005, true), expected);
 }
 
+/// SP and LR of User mode go through two registers: free ones of STMDB, loaded ones of LDMDB.
+#[test]
+fn user_mode_s_registers_are_moved_by_these_instructions() {
+    let expected = [
+        0xe59f_1f78, // ldr r1, [pc, #0xf78]
+        0xe59f_3f78, // ldr r3, [pc, #0xf78]
+        0xe902_000a, // stmdb r2, {r1, r3}
+        0xea00_03dc, // b 0x12004
+    ];
+    assert_eq!(words(0xe942_6000, 0b1110, false), expected);
+    let expected = [
+        0xe912_000a, // ldmdb r2, {r1, r3}
+        0xe58f_1f74, // str r1, [pc, #0xf74]
+        0xe58f_3f74, // str r3, [pc, #0xf74]
+        0xe242_1008, // sub r1, r2, #8
+        0xe911_1ffe, // ldmdb r1, {r1-r12}
+        0xea00_03da, // b 0x12004
+    ];
+    assert_eq!(words(0xe952_7ffe, 0, false), expected);
+    // No second register; R13 as the base; one register of the list; with a condition, writeback, or the PC.
+    for word in [
+        0xe941_6000,
+        0xe94d_6000,
+        0xe952_6002,
+        0x0942_6000,
+        0xe962_6000,
+        0xe972_7ffe,
+        0xe952_fffe,
+    ] {
+        let free = Free {
+            registers: 0b110,
+            flags: true,
+        };
+        assert_eq!(Template::of(word, free), None, "{word:x}");
+    }
+}
+
+#[test]
+fn a_thread_register_is_written_by_these_instructions() {
+    let words = |how, registers, flags| {
+        let free = Free { registers, flags };
+        let template = Template::of_thread_write(0xee0d_af70, how, free)?;
+        let numbers = 0..template.len();
+        let words = numbers.map(|number| template.word(number, 0x1_1080, 0x1_2000));
+        Some(words.map(Option::unwrap).collect::<Vec<_>>())
+    };
+    let expected = [
+        0xe58f_afd0, // str r10, [pc, #0xfd0]
+        0xee1d_cf70, // mrc p15, 0, r12, c13, c0, 3
+        0xe13c_000a, // teq r12, r10
+        0x0a00_03dc, // beq 0x12004
+        0xee0d_af70, // mcr p15, 0, r10, c13, c0, 3
+        0xea00_03da, // b 0x12004
+    ];
+    let foreseen = words(ThreadWrite::Foreseen, 0x1400, true);
+    assert_eq!(foreseen.as_deref(), Some(&expected[..]));
+    let expected = [0xe58f_afd0, 0xea00_03de];
+    let deferred = words(ThreadWrite::Deferred, 0, false);
+    assert_eq!(deferred.as_deref(), Some(&expected[..]));
+    assert_eq!(words(ThreadWrite::Foreseen, 0x0400, true), None);
+    assert_eq!(words(ThreadWrite::Foreseen, 0x1400, false), None);
+    assert_eq!(words(ThreadWrite::Traps, 0x1400, true), None);
+    for other in [0x0e0d_af70, 0xee1d_af70, 0xee0d_af50, 0xee0d_ff70] {
+        let free = Free {
+            registers: 0x1000,
+            flags: true,
+        };
+        let template = Template::of_thread_write(other, ThreadWrite::Foreseen, free);
+        assert_eq!(template, None, "{other:x}");
+    }
+}
+
 /// Where no register is free, R12 is spilled, or R0.
 #[test]
 fn a_register_is_spilled_by_these_instructions() {
     let words = |word, flags| words(word, 0, flags);
     let svc = trap_a32(0xe121_f00c).expect("MSR traps");
     let expected = [
-        0xe58f_0fc8, // str r0, [pc, #0xfc8]: SCRATCH
-        0xe59f_0f74, // ldr r0, [pc, #0xf74]: mode and F
+        0xe58f_0fd8, // str r0, [pc, #0xfd8]: SCRATCH
+        0xe59f_0f7c, // ldr r0, [pc, #0xf7c]: mode and F
         0xe020_000c, // eor r0, r0, ip
         0xe310_005f, // tst r0, #0x5f
         0x1a00_0002, // bne to the second load of SCRATCH
         0xe50f_c11c, // str ip, [pc, #-0x11c]: I, through the doorbell
-        0xe59f_0fb0, // ldr r0, [pc, #0xfb0]
+        0xe59f_0fc0, // ldr r0, [pc, #0xfc0]
         0xea00_03d8, // b 0x12004
-        0xe59f_0fa8, // ldr r0, [pc, #0xfa8]
+        0xe59f_0fb8, // ldr r0, [pc, #0xfb8]
         svc,
         0xea00_03d5, // b 0x12004
     ];
     assert_eq!(words(0xe121_f00c, true), expected);
     let svc = trap_a32(0xe121_f005).expect("MSR traps");
     let expected = [
-        0xe58f_cfc8, // str ip, [pc, #0xfc8]
-        0xe59f_cf74, // ldr ip, [pc, #0xf74]
+        0xe58f_cfd8, // str ip, [pc, #0xfd8]
+        0xe59f_cf7c, // ldr ip, [pc, #0xf7c]
         0xe02c_c005, // eor ip, ip, r5
         0xe20c_c05f, // and ip, ip, #0x5f
         0xe28c_c07f, // add ip, ip, #0x7f
@@ -295,10 +389,10 @@ fn a_register_is_spilled_by_these_instructions() {
         0xe08f_f1ac, // add pc, pc, ip, lsr #3
         0xe7f0_00f0, // udf #0
         0xe50f_5128, // str r5, [pc, #-0x128]
-        0xe59f_cfa4, // ldr ip, [pc, #0xfa4]
+        0xe59f_cfb4, // ldr ip, [pc, #0xfb4]
         0xea00_03d5, // b 0x12004
         0xe7f0_00f0, // udf #0
-        0xe59f_cf98, // ldr ip, [pc, #0xf98]
+        0xe59f_cfa8, // ldr ip, [pc, #0xfa8]
         svc,
         0xea00_03d1, // b 0x12004
     ];

@@ -69,7 +69,16 @@ fn only_what_trampolines_write_counts() {
         let mut page = filled(&board);
         page.put(field, !page.get(field));
         let domains = take(&mut board, &page);
-        let counts = [Field::DACR, Field::TPIDRURW, Field::SPSR, Field::MASK].contains(&field);
+        let written = [
+            Field::DACR,
+            Field::TPIDRURW,
+            Field::TPIDRURO,
+            Field::USER_SP,
+            Field::USER_LR,
+            Field::SPSR,
+            Field::MASK,
+        ];
+        let counts = written.contains(&field);
         assert_eq!(board.cpu != before, counts, "{field:?}");
         assert_eq!(domains == Domains::Changed, field == Field::DACR);
     }

@@ -190,10 +190,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             if let Ready::Yes(root) = self.monitor.ready(&mut self.asids, &*self.board) {
                 self.mmu.enter(&root);
                 self.root = root;
-                self.thread = ThreadRegisters {
-                    rw: self.monitor.tpidrurw(),
-                    ro: self.monitor.cpu.system(SystemRegister::Tpidruro),
-                };
+                self.thread = self.thread_registers();
                 self.crossing = Crossing::NONE;
                 if self.crosses {
                     self.crossing = self.monitor.crossing(&mut self.asids, &mut self.known, 0);
@@ -569,10 +566,18 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             AtOnce::Filled(owed) => self.choose_root(owed),
             AtOnce::Taken => {
                 self.choose_root(Owed::Nothing);
-                self.thread.rw = self.monitor.tpidrurw();
+                self.thread = self.thread_registers();
             }
         }
         Some(done == AtOnce::Taken)
+    }
+
+    /// What the thread registers hold when the guest is entered.
+    fn thread_registers(&self) -> ThreadRegisters {
+        ThreadRegisters {
+            rw: self.monitor.tpidrurw(),
+            ro: self.monitor.cpu.system(SystemRegister::Tpidruro),
+        }
     }
 
     /// The guest goes on by the root of its mode that it crosses to.
@@ -596,10 +601,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         if let Some(owed) = self.monitor.goes_on(&mut self.crossing) {
             self.entered = true;
             self.choose_root(owed);
-            self.thread = ThreadRegisters {
-                rw: self.monitor.tpidrurw(),
-                ro: self.monitor.cpu.system(SystemRegister::Tpidruro),
-            };
+            self.thread = self.thread_registers();
             self.crossed.at_once[2] += 1;
         }
     }

@@ -5,7 +5,9 @@ use crate::guest::{Guest, Outcomes};
 use crate::lockstep::{STOP, memory};
 use crate::native::{Event, Native};
 use crate::programs::b;
-use hanok_abi::trampoline::{CODE, Free, HEADER, PAGE, TO_CODE, TRIPLE, Template, enter};
+use hanok_abi::trampoline::{
+    CODE, Free, HEADER, PAGE, Room, TO_CODE, TRIPLE, Template, ThreadWrite, enter,
+};
 use hanok_cpu32::{Lines, Mode, SystemRegister};
 use hanok_deprivileged::{Answer, Trap};
 use hanok_types::{Ipa, Span};
@@ -104,19 +106,37 @@ pub struct Rewritten {
     next: u32,
     /// How many trampolines there are.
     count: usize,
+    /// Whether the first write of TPIDRURO in a call, of R8, is foreseen, and the last one, of R11, is deferred.
+    foresees: bool,
 }
 
 impl Rewritten {
     /// The handler is at `handler_at`, and `registers` are free in the program.
     pub fn new(program: &[u32], handler_at: u32, registers: u16) -> Self {
+        Self::with(program, handler_at, registers, false)
+    }
+
+    /// The same for one that [`Room::foresees`].
+    pub fn foreseeing(program: &[u32], handler_at: u32, registers: u16) -> Self {
+        Self::with(program, handler_at, registers, true)
+    }
+
+    fn with(program: &[u32], handler_at: u32, registers: u16, foresees: bool) -> Self {
+        let room = Room {
+            triples: 1,
+            doorbells: 1,
+            foresees,
+        };
         let mut code = vec![0; (PAGE / 4) as usize];
-        code[..5].copy_from_slice(&[HEADER[0], HEADER[1], HEADER[2], 1, 1]);
+        code[..3].copy_from_slice(&HEADER);
+        code[3..5].copy_from_slice(&room.words());
         let mut it = Self {
             program: Vec::new(),
             handler: Vec::new(),
             code,
             next: ADDED + TO_CODE + CODE.start,
             count: 0,
+            foresees,
         };
         let free = |registers| Free {
             registers,
@@ -139,7 +159,7 @@ impl Rewritten {
             // TPIDRURW has it.
             return READS_TPIDRURW | word & 0xf000;
         }
-        let Some(template) = Template::of(word, free) else {
+        let Some(template) = Template::of(word, free).or_else(|| self.thread_write(word)) else {
             return word;
         };
         let at = template.start(self.next);
@@ -150,6 +170,19 @@ impl Rewritten {
         self.next = at + 4 * template.len() as u32;
         self.count += 1;
         enter(word, site, at).expect("in reach")
+    }
+
+    fn thread_write(&self, word: u32) -> Option<Template> {
+        let how = match word {
+            _ if !self.foresees => ThreadWrite::Traps,
+            0xee0d_8f70 => ThreadWrite::Foreseen,
+            _ => ThreadWrite::Deferred,
+        };
+        let free = Free {
+            registers: 1 << 11,
+            flags: true,
+        };
+        Template::of_thread_write(word, how, free)
     }
 
     fn parts(&self) -> Vec<u32> {

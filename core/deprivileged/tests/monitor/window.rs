@@ -2,7 +2,7 @@
 //! fills, and by the virtual CPU's page.
 
 use crate::guest::Guest;
-use crate::interpret::{Abort, Bus};
+use crate::interpret::Bus;
 use crate::reach::{Reach, page_word, set_page_word};
 use hanok_abi::crossing::{CROSSING_TRAP, CROSSING_TRAPS};
 use hanok_abi::trampoline::{Field, MASKED};
@@ -20,8 +20,6 @@ pub struct Crossed {
     pub calls: u32,
     /// STMDB Rn, {SP, LR}^.
     pub stores: u32,
-    /// The load with what stands behind it.
-    pub loads: u32,
     /// MOVS PC, LR.
     pub returns: u32,
     /// MCR of TPIDRURO.
@@ -209,13 +207,16 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         self.set_field(Field::MASK, MASKED);
         self.set_field(Field::TPIDRURW, self.thread.rw);
         self.thread.rw = self.crossing.tpidrprw;
+        self.thread.ro = self.crossing.foreseen;
         let registers = &mut self.monitor.registers;
         let behind = registers.pc.wrapping_add(if psr.thumb() { 2 } else { 4 });
         let [.., sp, lr] = &mut registers.general;
-        self.crossing.banks.user = [*sp, *lr];
+        let user = [*sp, *lr];
         (*sp, *lr) = (self.crossing.banks.supervisor[0], behind);
         registers.pc = self.crossing.vector;
         registers.psr = Psr::from_bits(bits & FLAGS | self.crossing.kernel_psr[1]);
+        self.set_field(Field::USER_SP, user[0]);
+        self.set_field(Field::USER_LR, user[1]);
         self.crosses_to(Mode::Supervisor);
         self.change_root(self.crossing.roots.kernel);
         self.crossed.calls += 1;
@@ -236,6 +237,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         let part = word & 0xffff;
         if word & !0xf000 == SETS_THREAD && word >> 12 & 0xf <= 12 {
             self.thread.ro = self.monitor.registers.general[(word >> 12 & 0xf) as usize];
+            self.set_field(Field::TPIDRURO, self.thread.ro);
             self.monitor.registers.pc += 4;
             self.crossed.threads += 1;
             return true;
@@ -251,8 +253,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         }
         match (part >> 8, part & 0xf) {
             (0, base @ 0..=12) => self.stores_user(base),
-            (1, how @ 0..=3) => self.loads_and_returns(how),
-            (2, _) => self.returns(None),
+            (1, _) => self.returns(),
             _ => false,
         }
     }
@@ -270,7 +271,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
 
     fn stores_user(&mut self, base: u32) -> bool {
         let to = self.monitor.registers.general[base as usize].wrapping_sub(8);
-        let [sp, lr] = self.crossing.banks.user;
+        let [sp, lr] = [Field::USER_SP, Field::USER_LR].map(|field| self.field(field));
         let mut reach = self.reach();
         let done = to & 3 == 0
             && reach.write(to, 4, sp).is_ok()
@@ -282,49 +283,28 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
         done
     }
 
-    /// The load, by the two bits of its trap, and what stands behind it.
-    fn loads_and_returns(&mut self, how: u32) -> bool {
-        let mut general = self.monitor.registers.general;
-        let (from, first) = (general[2].wrapping_sub(60), (how & 1) as usize);
-        let mut reach = self.reach();
-        let mut load = |number| reach.read(from.wrapping_add(4 * number as u32), 4);
-        let loaded: Result<Vec<u32>, Abort> = (first..15).map(&mut load).collect();
-        let Some(loaded) = loaded.ok().filter(|_| from & 3 == 0) else {
-            return false;
-        };
-        general[first..].copy_from_slice(&loaded);
-        let frame = if how & 2 == 0 { 72 } else { 80 };
-        let done = self.returns(Some((general, frame)));
-        if done {
-            self.crossed.loads += 1;
-        }
-        done
-    }
-
-    /// MOVS PC, LR; and before it, the program's registers were loaded and so much was added to SP.
-    fn returns(&mut self, loaded: Option<([u32; 15], u32)>) -> bool {
+    /// MOVS PC, LR.
+    fn returns(&mut self) -> bool {
         let spsr = self.field(Field::SPSR);
         if self.crossing.status & 0x1f != SUPERVISOR {
-            return loaded.is_none() && self.arrives(spsr);
+            return self.arrives(spsr);
         }
-        let fine = spsr & LOW & !(THUMB | BIG_ENDIAN) == USER
+        let fine = spsr & LOW & !THUMB == USER
             && spsr & IT_AND_J == 0
             && self.field(Field::DACR) == self.crossing.roots.domains;
         if self.crossing.roots.user[0] == 0 || !fine {
             return false;
         }
+        let user = [Field::USER_SP, Field::USER_LR].map(|field| self.field(field));
         let registers = &mut self.monitor.registers;
         let [.., sp, lr] = registers.general;
         let banks = &mut self.crossing.banks;
-        let frame = loaded.map_or(0, |(_, frame)| frame);
-        (banks.supervisor, banks.spsr) = ([sp.wrapping_add(frame), lr], spsr);
-        if let Some((general, _)) = loaded {
-            let [.., sp, lr] = general;
-            (registers.general, banks.user) = (general, [sp, lr]);
-        }
-        registers.general[13..].copy_from_slice(&banks.user);
+        (banks.supervisor, banks.spsr) = ([sp, lr], spsr);
+        registers.general[13..].copy_from_slice(&user);
         (registers.pc, registers.psr) = (lr, Psr::from_bits(spsr));
         self.thread.rw = self.field(Field::TPIDRURW);
+        self.crossing.foreseen = self.thread.ro;
+        self.thread.ro = self.field(Field::TPIDRURO);
         self.crosses_to(Mode::User);
         self.change_root(self.crossing.roots.user);
         self.crossed.returns += 1;

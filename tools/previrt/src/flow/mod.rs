@@ -26,7 +26,7 @@ pub use run::Run;
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
 use std::collections::HashSet;
 use std::ops::Range;
-use step::{Next, step};
+pub use step::{Next, step};
 
 pub use step::{decode, plausible};
 

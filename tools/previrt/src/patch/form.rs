@@ -1,7 +1,7 @@
 //! Which form a sensitive instruction is rewritten to.
 
 use crate::site::{Role, Site, is_tpidrurw, thread_register};
-use hanok_abi::crossing::{crossing_load, crossing_trap};
+use hanok_abi::crossing::crossing_trap;
 use hanok_abi::trap::{trap_a32, trap_by_index, trap_conditional, trap_narrow, trap_wide};
 use hanok_decode::aarch32::{Encoding, Operation};
 
@@ -111,14 +111,12 @@ pub fn choose_silent(site: &Site) -> Choice {
 }
 
 /// Chooses the form for a site of [`super::Sites::Frequent`], which may have a branch to a trampoline.
-///
-/// `words` are those from the site to the end of its page.
-pub fn choose_frequent(site: &Site, branch: Option<Encoding>, words: &[u32]) -> Choice {
+pub fn choose_frequent(site: &Site, branch: Option<Encoding>) -> Choice {
     if let Some(branch) = branch {
         return Choice::Change(Form::Trampoline, branch);
     }
     if let Encoding::A32(word) = site.found.encoding
-        && let Some(trap) = crossing_trap(word).or_else(|| crossing_load(words))
+        && let Some(trap) = crossing_trap(word)
     {
         return Choice::Change(Form::Crossing, Encoding::A32(trap));
     }

@@ -10,13 +10,14 @@
 //! instruction get a trampoline, and the sites of Linux's entry code, which has its own section. All others keep their
 //! traps.
 
+use super::thread::{self, ThreadWrites};
 use crate::flow::marks::{Mark, Marks};
 use crate::flow::memory::Memory;
 use crate::flow::{branch_target, call_target};
 use crate::image::Code;
 use crate::scan::{Scan, SitePlace};
 use crate::site::{Role, Site};
-use hanok_abi::trampoline::Free;
+use hanok_abi::trampoline::{Free, ThreadWrite};
 use hanok_decode::aarch32::{Register, Registers};
 use hanok_instructions::{Calls, Reach, live};
 use std::collections::HashMap;
@@ -37,6 +38,7 @@ pub(super) struct InPlaceCode<'a> {
     shown: HashMap<u32, bool>,
     /// Whether the options say that all code is executed in place.
     all_in_place: bool,
+    thread_writes: ThreadWrites,
 }
 
 impl<'a> InPlaceCode<'a> {
@@ -47,13 +49,26 @@ impl<'a> InPlaceCode<'a> {
             bytes: code.flat.as_ref().unwrap_or(&scan.content),
             base: code.base,
         };
+        let places = scan.places.iter();
+        let called = places.flat_map(|place| place.named(thread::is_called));
         Some(Self {
             code,
             places: &scan.places,
             memory,
             shown: HashMap::new(),
             all_in_place,
+            thread_writes: ThreadWrites::of(code, memory, called),
         })
+    }
+
+    /// Whether the kernel reads TPIDRURO in a program's call not before it has written it.
+    pub(super) fn foresees(&self) -> bool {
+        self.thread_writes.any()
+    }
+
+    /// What a write of TPIDRURO may become.
+    pub(super) fn thread_write(&self, site: &Site) -> ThreadWrite {
+        self.thread_writes.at(self.code, self.memory, site.address)
     }
 
     /// The range of whole pages that hold nothing.
@@ -190,6 +205,7 @@ mod tests {
             },
             shown: HashMap::new(),
             all_in_place: false,
+            thread_writes: ThreadWrites::default(),
         };
         [0, 1, 2].map(|number| in_place.stays(STARTS[number] + 8, 0))
     }

@@ -13,6 +13,7 @@ mod lookalikes;
 mod options;
 mod segment;
 mod side;
+mod thread;
 
 pub use crate::area::Reserved;
 pub use form::{Form, Trampolines};
@@ -26,7 +27,7 @@ use crate::refusal::{Refusal, Result};
 use crate::scan::{Kind, Scan};
 use crate::site::{Certainty, Site, is_tpidrurw};
 use form::Choice;
-use hanok_abi::trampoline::{MOST_TRIPLES, PAGE, TRIPLE, Template, enter, t32};
+use hanok_abi::trampoline::{MOST_TRIPLES, TRIPLE, Template, enter, t32};
 use hanok_decode::aarch32::{Encoding, Isa};
 use hanok_instructions::mnemonic;
 use in_place::InPlaceCode;
@@ -179,23 +180,12 @@ impl Rewriting<'_> {
         }
     }
 
-    /// The A32 words from a site to the end of its page, four of them at most.
-    fn words_behind(&self, site: &Site) -> Vec<u32> {
-        let left = PAGE - site.address % PAGE;
-        let end = site.offset + left.min(16) as usize;
-        let bytes = self.scan.content.get(site.offset..end);
-        let words = bytes.unwrap_or(&[]).chunks_exact(4);
-        words
-            .map(|word| u32::from_le_bytes(word.try_into().unwrap_or_default()))
-            .collect()
-    }
-
     fn choose(&mut self, site: &Site) -> Choice {
         match self.sites {
             Sites::Silent => return form::choose_silent(site),
             Sites::Frequent => {
                 let branch = self.placer.as_mut().and_then(|placer| placer.jump(site));
-                return form::choose_frequent(site, branch, &self.words_behind(site));
+                return form::choose_frequent(site, branch);
             }
             Sites::All => {}
         }
@@ -245,7 +235,9 @@ impl<'a> TrampolinePlacer<'a> {
                 range: range.start..range.end.min(range.start.saturating_add(LARGEST)),
                 appended: false,
             });
-        let areas: Vec<_> = found.into_iter().chain(appended).map(Area::new).collect();
+        let foresees = in_place.foresees() && options.sites == Sites::Frequent;
+        let areas = found.into_iter().chain(appended);
+        let areas: Vec<_> = areas.map(|free| Area::new(free, foresees)).collect();
         Ok((!areas.is_empty()).then_some(Self {
             in_place,
             areas,
@@ -267,7 +259,9 @@ impl<'a> TrampolinePlacer<'a> {
         }
         let free = self.in_place.free(site);
         match site.found.encoding {
-            Encoding::A32(word) => Template::of(word, free),
+            Encoding::A32(word) => Template::of(word, free).or_else(|| {
+                Template::of_thread_write(word, self.in_place.thread_write(site), free)
+            }),
             Encoding::Wide(both) => Template::of_t32(both, free),
             Encoding::Narrow(_) => None,
         }

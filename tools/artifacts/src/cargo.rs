@@ -18,7 +18,7 @@ pub const TARGET: &str = "aarch64-unknown-none-softfloat";
 pub const TARGET_32: &str = "armv7a-none-eabi";
 const HYPERVISOR: &str = "hanok-hypervisor";
 /// The crates that long exits run through: T32 saves enough space to build them for speed. And some that they do not.
-const T32_LEVELS: [&str; 20] = [
+const T32_LEVELS: [&str; 18] = [
     "--config",
     "profile.release.package.hanok-paging.opt-level=2",
     "--config",
@@ -37,8 +37,6 @@ const T32_LEVELS: [&str; 20] = [
     "profile.release.package.heapless.opt-level='z'",
     "--config",
     "profile.release.package.hanok-trace.opt-level='s'",
-    "--config",
-    "profile.release.package.hanok-decode.opt-level='s'",
 ];
 /// Makes the compiler emit T32 for [`TARGET_32`], in cargo's environment. Only the hypervisor is
 /// built in this way: it has a size limit, and shares no crate's code with a guest.

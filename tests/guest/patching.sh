@@ -117,11 +117,14 @@ labels() {
         echo >trace
         echo 1 >events/enable
         work
+        # While events are turned off, one after the other, those that are still on go on and would push the others out.
+        echo 0 >tracing_on
         echo 0 >events/enable
         for event in sched_switch sched_process_fork sys_enter mm_page_alloc; do
             [ "$(lines "$event:")" -ge 1 ] || fail "labels: no $event in the trace"
         done
         echo >trace
+        echo 1 >tracing_on
         work
         [ "$(lines 'sched_switch:')" = 0 ] || fail "labels: events go on"
     done

@@ -13,7 +13,9 @@ use hanok_arm_common::controls::Hcr;
 use hanok_arm_common::privilege::is_deprivileged;
 use hanok_arm_common::{space, sysreg};
 use hanok_decode::{Psr, mode};
-use hanok_hal::{Arrival, Backend, Context, FpGiven, GuestFault, GuestMemory, LateError, Start};
+use hanok_hal::{
+    Arrival, Backend, Context, Forgotten, FpGiven, GuestFault, GuestMemory, LateError, Start,
+};
 use hanok_types::{Deadline, Regs};
 
 /// What R1 of a kernel means by "the device tree says it": no machine has this number
@@ -76,6 +78,11 @@ impl Context<Host> for HypContext {
             own.reset(start);
             own.show(&mut self.regs);
         }
+    }
+
+    fn forget_pages(&mut self) -> Forgotten {
+        let own = self.deprivileged.as_mut();
+        own.map_or(Forgotten::All, |own| own.forget_pages())
     }
 
     fn save(&mut self, machine: &Host, _debugs: bool) -> LateError {

@@ -5,7 +5,7 @@ use crate::slot::{Ended, Slot, Stage, Ticket, Work};
 use crate::traps::Traps;
 use hanok_abi::trampoline::{MOST_TRIPLES, Room, TO_CODE, TRIPLE, room};
 use hanok_decode::aarch32::Encoding;
-use hanok_hal::AccessError;
+use hanok_hal::{AccessError, Forgotten};
 use hanok_proof::{Place, is_part_of_doubt};
 use hanok_types::{GuestPage, Ipa, PAGE_SIZE, Span};
 
@@ -146,6 +146,9 @@ pub(crate) enum Released {
     NotYet,
 }
 
+/// How many pages are forgotten at a time: some 3,000 instructions.
+const FORGOTTEN: usize = 2048;
+
 /// How many slots are looked at for one to use.
 const SEARCHED: usize = 64;
 
@@ -162,6 +165,8 @@ pub struct Code {
     added: Option<Span<Ipa>>,
     /// How many triples of pages of trampolines it begins with (`hanok_abi::trampoline`); `None` until that was looked up.
     room: Option<Room>,
+    /// How many pages, of all regions, are forgotten for the VM's next boot ([`Self::forget_pages`]).
+    forgotten: usize,
     /// The page that was given up last for a store that the guest makes by itself, and how many fetches from it wait for that.
     spared: Option<(GuestPage, u32)>,
     /// Where the next search for a slot begins.
@@ -192,6 +197,7 @@ impl Code {
             rewritten,
             added,
             room: None,
+            forgotten: 0,
             spared: None,
             hand: 0,
             clock: 0,
@@ -244,12 +250,26 @@ impl Code {
         }
     }
 
-    /// Forgets everything, as the VM's memory is made anew.
+    /// Forgets what is known of a part of the pages, as the VM's memory is made anew: a large memory takes longer than an
+    /// interrupt may wait.
+    pub fn forget_pages(&mut self) -> Forgotten {
+        let mut first = self.forgotten;
+        for region in self.regions.iter_mut().flatten() {
+            let end = region.pages.len().min(first + FORGOTTEN);
+            if let Some(part @ [_, ..]) = region.pages.get_mut(first..end) {
+                part.fill(CodePage::UNKNOWN);
+                self.forgotten += part.len();
+                return Forgotten::Part;
+            }
+            first = first.saturating_sub(region.pages.len());
+        }
+        self.forgotten = 0;
+        Forgotten::All
+    }
+
+    /// Forgets everything else, once all pages are forgotten ([`Self::forget_pages`]).
     pub fn clear(&mut self) {
         self.room = None;
-        for region in self.regions.iter_mut().flatten() {
-            region.pages.fill(CodePage::UNKNOWN);
-        }
         for slot in self.slots.iter_mut() {
             slot.page = None;
         }
@@ -569,5 +589,39 @@ impl Code {
         }
         self.set_state(page, CodePage::UNKNOWN);
         Ok(Released::Yes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::boxed::Box;
+    use std::vec;
+
+    fn known(first: u64, pages: usize) -> CodePages {
+        let span = Span::new(Ipa::new(first), pages as u64 * PAGE_SIZE).expect("pages");
+        let pages = vec![CodePage::CLEAN; pages].into_boxed_slice();
+        CodePages::new(span, Box::leak(pages))
+    }
+
+    #[test]
+    fn all_pages_are_forgotten_part_by_part_at_each_boot() {
+        let regions = [known(0, FORGOTTEN + 7), known(1 << 31, 3)].map(Some);
+        let mut code = Code::new(regions, &mut [], true, None);
+        let pages = |code: &Code| {
+            let regions = code.regions.iter().flatten();
+            let pages = regions.flat_map(|region| region.pages.iter());
+            pages.filter(|page| **page != CodePage::UNKNOWN).count()
+        };
+        for _ in 0..2 {
+            let mut left = std::vec![pages(&code)];
+            while code.forget_pages() == Forgotten::Part {
+                left.push(pages(&code));
+            }
+            assert_eq!(left, [FORGOTTEN + 10, 10, 3, 0]);
+            let regions = code.regions.iter_mut().flatten();
+            regions.for_each(|region| region.pages.fill(CodePage::CLEAN));
+        }
     }
 }

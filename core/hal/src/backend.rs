@@ -111,6 +111,16 @@ pub struct Start {
     pub boots: bool,
 }
 
+/// How much of what was known of a VM's pages is forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Forgotten {
+    /// A part of it.
+    Part,
+    /// All of it.
+    All,
+}
+
 /// What a backend must know to load a vCPU into the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
@@ -166,6 +176,13 @@ pub trait Context<B: Backend<Context = Self>>: Sized {
     fn regs_mut(&mut self) -> &mut Regs;
     /// Resets all registers to those of a vCPU that starts.
     fn reset(&mut self, start: Start);
+    /// Forgets a part of what the backend knows of the pages of the VM's memory, which is made anew. Called for the
+    /// VM's first vCPU, while none is in the VM, until all is forgotten; what was forgotten stays so if the boot is
+    /// abandoned in between.
+    #[inline(always)]
+    fn forget_pages(&mut self) -> Forgotten {
+        Forgotten::All
+    }
     /// Puts the general registers where the return to the guest takes them from.
     fn depart(&mut self);
 

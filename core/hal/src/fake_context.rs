@@ -1,7 +1,7 @@
 //! The registers of a vCPU on a fake board.
 
 use crate::fake_backend::{FakeBackend, FakeCpuInterface, FakeLists};
-use crate::{Arrival, Context, FpGiven, GuestFault, GuestMemory, LateError, Start};
+use crate::{Arrival, Context, Forgotten, FpGiven, GuestFault, GuestMemory, LateError, Start};
 use core::fmt;
 use core::marker::PhantomData;
 use hanok_types::{Deadline, Regs};
@@ -15,6 +15,8 @@ pub struct FakeContext<L = FakeCpuInterface> {
     pub loaded: bool,
     /// The number of starts.
     pub starts: usize,
+    /// How many parts of what is known of pages have to be forgotten before the next start.
+    pub known_parts: usize,
     virtual_timer: Option<u64>,
     error: bool,
     board: PhantomData<fn() -> L>,
@@ -26,6 +28,7 @@ impl<L> Default for FakeContext<L> {
             regs: Regs::default(),
             loaded: false,
             starts: 0,
+            known_parts: 0,
             virtual_timer: None,
             error: false,
             board: PhantomData,
@@ -64,12 +67,24 @@ impl<L: FakeLists> Context<FakeBackend<L>> for FakeContext<L> {
 
     fn reset(&mut self, start: Start) {
         assert!(!self.loaded, "a vCPU starts while it is in a CPU");
+        assert_eq!(
+            self.known_parts, 0,
+            "a vCPU starts before pages are forgotten"
+        );
         *self = Self {
             starts: self.starts + 1,
             ..Self::default()
         };
         self.regs.pc = start.entry.pc;
         self.regs.x[0] = start.entry.argument;
+    }
+
+    fn forget_pages(&mut self) -> Forgotten {
+        let Some(left) = self.known_parts.checked_sub(1) else {
+            return Forgotten::All;
+        };
+        self.known_parts = left;
+        Forgotten::Part
     }
 
     fn depart(&mut self) {

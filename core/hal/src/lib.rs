@@ -27,7 +27,7 @@ mod memory;
 pub mod sync;
 
 pub use backend::{
-    Arrival, Backend, Context, Entry, FpGiven, GuestFault, HostGic, HostLine, LateError,
+    Arrival, Backend, Context, Entry, Forgotten, FpGiven, GuestFault, HostGic, HostLine, LateError,
     ReceiveInterrupt, Start, Taken, VirtualCpuInterface, VmMemory,
 };
 pub use console::{LineFull, SerialPort};

@@ -208,7 +208,7 @@ fn load_some<B: Host>(
         }
     };
     board.note_moment();
-    match loading.go_on(unit, board, due) {
+    match loading.go_on(unit, board, &mut vcpu.context, due) {
         Ok(Progress::More) => return None,
         Ok(Progress::Done) => {
             vcpu.loading = None;

@@ -8,7 +8,7 @@
 
 use crate::{Board, Host, VmUnit};
 use hanok_config::{Blob, Sum};
-use hanok_hal::{GuestMemory, VmMemory};
+use hanok_hal::{Context, Forgotten, GuestMemory, VmMemory};
 use hanok_types::{Ipa, Span, VcpuId};
 
 /// The byte of erased flash.
@@ -67,14 +67,15 @@ impl Loading {
     }
 
     /// Does a piece: at least one part, and, unless a decision is `due`, further parts until an interrupt
-    /// is pending.
+    /// is pending. `context` is the first vCPU's.
     pub fn go_on<B: Host>(
         &mut self,
         unit: &VmUnit<B>,
         board: &Board<B>,
+        context: &mut B::Context,
         due: bool,
     ) -> Result<Progress, Damaged> {
-        while self.part(unit, board)? == Progress::More {
+        while self.part(unit, board, context)? == Progress::More {
             if board.machine.interrupt_is_pending() || due {
                 return Ok(Progress::More);
             }
@@ -83,7 +84,12 @@ impl Loading {
     }
 
     /// Does a part.
-    fn part<B: Host>(&mut self, unit: &VmUnit<B>, board: &Board<B>) -> Result<Progress, Damaged> {
+    fn part<B: Host>(
+        &mut self,
+        unit: &VmUnit<B>,
+        board: &Board<B>,
+        context: &mut B::Context,
+    ) -> Result<Progress, Damaged> {
         match &mut self.stage {
             // A boot begins with all pages of its memory, and none is taken while it is made.
             Stage::Random if !unit.memory.lock().begin_making() => {}
@@ -149,12 +155,14 @@ impl Loading {
                     self.stage = Stage::Vcpus { reset: 0 };
                 }
             },
-            Stage::Vcpus { reset } => {
-                if usize::from(*reset) >= unit.vm.vcpus() {
-                    return Ok(Progress::Done);
-                }
+            Stage::Vcpus { reset } if usize::from(*reset) < unit.vm.vcpus() => {
                 unit.vm.reset_vcpu(VcpuId::new(*reset));
                 *reset += 1;
+            }
+            Stage::Vcpus { .. } => {
+                if context.forget_pages() == Forgotten::All {
+                    return Ok(Progress::Done);
+                }
             }
         }
         Ok(Progress::More)
@@ -381,6 +389,34 @@ mod tests {
             let vcpu = pcpu.resident().expect("a vCPU runs");
             assert_eq!(vcpu.unit.vm.id().index(), 1);
         }
+    }
+
+    std::thread_local! {
+        static LOOKS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// How often a VM of whose pages so many parts are known looks for interrupts before it runs.
+    fn looks_with(known_parts: usize) -> usize {
+        let FakeBoard {
+            board, mut pcpus, ..
+        } = FakeBoard::new(settings(), &[vec![0]], GicVersion::V2);
+        pcpus[0].vcpus[0].context.known_parts = known_parts;
+        LOOKS.set(0);
+        THIEF.set(Some(|| LOOKS.set(LOOKS.get() + 1)));
+        MACHINE.set(Some(&board.machine));
+        begin_all(board);
+        pcpus[0].schedule();
+        THIEF.set(None);
+        assert!(pcpus[0].resident().is_some_and(|vcpu| vcpu.is_on()));
+        assert_eq!(pcpus[0].vcpus[0].context.known_parts, 0);
+        LOOKS.get()
+    }
+
+    /// All that is known of pages is forgotten before the VM runs, and an interrupt waits for a part of that at most.
+    #[test]
+    fn pages_are_forgotten_in_parts_between_looks_for_interrupts() {
+        FLOOD.set(&[]);
+        assert_eq!(looks_with(30), looks_with(0) + 30);
     }
 
     std::thread_local! {

@@ -10,7 +10,7 @@ use hanok_cpu32::{
 };
 use hanok_decode::{Psr, banked_register, mode};
 use hanok_deprivileged::{Code, Host as _, Member, Monitor, Ready, Stretch};
-use hanok_hal::{GuestFault, Mutex, Start};
+use hanok_hal::{Forgotten, GuestFault, Mutex, Start};
 use hanok_paging::shadow::{AsidPool, HardwareRoot};
 use hanok_pcpu::{Board, VmUnit};
 use hanok_types::{Regs, platform};
@@ -96,6 +96,11 @@ impl Deprivileged {
             page_in_window: 0,
             ram: None,
         })
+    }
+
+    /// Forgets a part of what is known of the VM's code, which is made anew.
+    pub fn forget_pages(&mut self) -> Forgotten {
+        self.code.lock().forget_pages()
     }
 
     /// Begins to run at `start`.

@@ -159,7 +159,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
                 && root.filled.contains(index)
                 && self.memory.word(root.table, index) == before
             {
-                self.set_first(number, index, after);
+                match after {
+                    0 => self.set_first(number, index, 0),
+                    // It is noted already. There may be many of them.
+                    _ => self.memory.set_word(root.table, index, after),
+                }
             }
         }
     }

@@ -95,8 +95,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         self.holders.note(root, index, has);
     }
 
-    /// Removes an entry of a table that is in use, and the table if that was its last. Answers
-    /// whether there was one. What a TLB holds of it is the caller's.
+    /// Removes an entry of a table that is in use, and the table if that was its last; but not that of a common root, which has copies,
+    /// and will be filled again soon. Answers whether there was one. What a TLB holds of it is the caller's.
     pub(super) fn remove_second(&mut self, table: usize, index: usize) -> bool {
         let address = self.tables.address(table);
         if self.memory.word(address, index) == 0 {
@@ -105,7 +105,9 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         self.memory.set_word(address, index, 0);
         let state = self.tables.get_mut(table);
         state.live = state.live.saturating_sub(1);
-        if let (0, Some(parent)) = (state.live, state.parent) {
+        if let (0, Some(parent)) = (state.live, state.parent)
+            && usize::from(parent.root) >= Self::COMMON
+        {
             self.remove_first(parent.root.into(), parent.index.into());
         }
         true

@@ -11,7 +11,7 @@ use hanok_types::{GuestPage, Ipa};
 
 /// How many words are copied together: those that [`Host::words`] gives.
 const COPIED: usize = 16;
-/// How often that is done at once.
+/// How often that is done at once, as long as no word has to be translated.
 const COPIES: usize = 4;
 /// How many words are looked at at once.
 const LOOKED: u32 = 32;
@@ -185,16 +185,21 @@ impl Slot {
                 0 => 0,
                 _ => host.word(Ipa::new(start.get() + 4 * next as u64 - 4))?,
             };
+            let mut more = true;
             let plain = !may_have_traps(&all) && !begins_trap(before);
             if plain && let Some(words) = self.words.get_mut(next..next + COPIED) {
                 words.copy_from_slice(&all);
             } else {
                 self.translate(host, traps, start, (next, &all))?;
+                more = false;
             }
             self.stage = match next + COPIED {
                 WORDS.. => Stage::Looking,
                 next => Stage::Copied(next),
             };
+            if !more {
+                break;
+            }
         }
         Ok(Work::More)
     }

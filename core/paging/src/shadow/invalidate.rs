@@ -244,7 +244,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
                 MappingSize::Small => self.remove_pages(root, table, pages),
                 MappingSize::Large if pages.count == 1 => self.remove_large(root, table, pages.at),
                 _ => {
-                    self.remove_first(root, index);
+                    if root < Self::COMMON {
+                        self.empty(root, index);
+                    } else {
+                        self.remove_first(root, index);
+                    }
                     self.lose(root);
                     Owed::Nothing
                 }

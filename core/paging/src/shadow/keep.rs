@@ -123,6 +123,18 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
                 if self.tables.get(table).live == 0 {
                     return;
                 }
+                self.empty(root, index);
+            }
+            _ => self.remove_first(root, index),
+        }
+        self.lose(root);
+    }
+
+    /// Removes all of a megabyte of a common root, but leaves a table where it is: roots have copies of its entry.
+    #[inline(never)]
+    pub(super) fn empty(&mut self, root: usize, index: usize) {
+        match self.entry(root, index) {
+            Entry::Table(table, _) => {
                 let state = self.tables.get_mut(table);
                 (state.live, state.frames) = (0, 0);
                 self.memory
@@ -132,7 +144,6 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             }
             _ => self.remove_first(root, index),
         }
-        self.lose(root);
     }
 
     /// Notes that all in a megabyte of a root stems from `source`.

@@ -14,7 +14,7 @@ const COPIED: usize = 16;
 /// How often that is done at once, as long as no word has to be translated.
 const COPIES: usize = 4;
 /// How many words are looked at at once.
-const LOOKED: u32 = 32;
+const LOOKED: u32 = 16;
 /// How many instructions are followed at once.
 const FOLLOWED: u32 = 8;
 /// How many traps are looked at at once to put back what they stand for.

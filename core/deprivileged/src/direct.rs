@@ -15,10 +15,10 @@ use crate::at_once::is_of_tables;
 use crate::crossing::Crossing;
 use crate::faults::data_kind;
 use crate::monitor::Monitor;
-use hanok_cpu32::{SystemRegister, TimerRegister, VirtualCpu};
+use hanok_cpu32::TimerRegister;
 use hanok_hal::TableMemory;
-use hanok_paging::short::{AccessKind, GuestMapping};
-use hanok_types::{Ipa, PAGE_SIZE};
+use hanok_paging::short::AccessKind;
+use hanok_types::Ipa;
 
 /// What is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,51 +119,6 @@ impl Direct {
         }
         Self::new(Accessed::Device(at), write, word, NONE)
     }
-}
-
-/// How many pages of devices are remembered.
-const PAGES: usize = 4;
-/// The bits of an address that its page does not say.
-const OFFSET: u32 = PAGE_SIZE as u32 - 1;
-
-/// The pages of devices that the kernel accessed lately: of each the page, with bit 0 set if it may be read and bit 1 if it may
-/// be written, and where it is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DevicePages([[u32; 2]; PAGES]);
-
-impl DevicePages {
-    /// None.
-    pub const NONE: Self = Self([[0; 2]; PAGES]);
-
-    /// Remembers where the kernel's access to a device at `address` led.
-    #[inline(never)]
-    pub fn remember(&mut self, cpu: &VirtualCpu, address: u32, mapping: &GuestMapping) {
-        // A manager's accesses are not checked, and the domain may become a client's without any invalidation.
-        let manager = cpu.system(SystemRegister::Dacr) >> (2 * mapping.domain) & 2 != 0;
-        if manager || !mapping.global || !cpu.mode().is_privileged() {
-            return;
-        }
-        let rights = mapping.permissions.kernel;
-        let rights = u32::from(rights.read) | u32::from(rights.write) << 1;
-        if let Some(place) = self.0.get_mut(place(address)) {
-            *place = [
-                address & !OFFSET | rights,
-                mapping.output.get() as u32 & !OFFSET,
-            ];
-        }
-    }
-
-    /// Where the kernel's access to a device at `address` leads, if that is remembered.
-    fn find(&self, address: u32, write: bool) -> Option<Ipa> {
-        let [page, at] = *self.0.get(place(address))?;
-        let allowed = page >> u32::from(write) & 1 != 0;
-        ((page ^ address) & !OFFSET == 0 && allowed)
-            .then(|| Ipa::new(u64::from(at | address & OFFSET)))
-    }
-}
-
-const fn place(address: u32) -> usize {
-    (address / PAGE_SIZE as u32) as usize % PAGES
 }
 
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
@@ -270,57 +225,6 @@ mod tests {
         }
         let halfway = Ipa::new(AT.get() + 2);
         assert_eq!(Direct::device(LOAD, halfway, false), None);
-    }
-
-    fn mapping() -> GuestMapping {
-        let kernel = Rights {
-            read: true,
-            write: false,
-            execute: false,
-        };
-        GuestMapping {
-            output: AT,
-            size: MappingSize::Small,
-            memory: MemoryType {
-                kind: MemoryKind::Device,
-                shareability: Shareability::None,
-            },
-            global: true,
-            permissions: Permissions {
-                kernel,
-                user: Rights::default(),
-            },
-            domain: 2,
-            descriptor: 0,
-            descriptor_at: 0,
-        }
-    }
-
-    /// A kernel with this value of DACR.
-    fn kernel(dacr: u32) -> VirtualCpu {
-        let mut cpu = VirtualCpu::new(Identity::default());
-        cpu.boot(&mut Registers::default(), 0, [0; 3]);
-        cpu.set_dacr(dacr);
-        cpu
-    }
-
-    #[test]
-    fn a_page_is_remembered_for_what_it_allows() {
-        let mut pages = DevicePages::NONE;
-        pages.remember(&kernel(0x10), ADDRESS, &mapping());
-        assert_eq!(pages.find(ADDRESS, false), Some(AT));
-        assert_eq!(pages.find(ADDRESS, true), None);
-        assert_eq!(pages.find(ADDRESS + 0x1000, false), None);
-        assert_eq!(pages.find(ADDRESS + 0x4000, false), None);
-        let own = GuestMapping {
-            global: false,
-            ..mapping()
-        };
-        for (dacr, mapping) in [(0x30, mapping()), (0x10, own)] {
-            let mut pages = DevicePages::NONE;
-            pages.remember(&kernel(dacr), ADDRESS, &mapping);
-            assert_eq!(pages.find(ADDRESS, false), None);
-        }
     }
 
     proptest! {

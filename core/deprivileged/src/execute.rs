@@ -4,7 +4,7 @@ use crate::access::Memory;
 use crate::answer::{Answer, Stopped};
 use crate::code::Code;
 use crate::decoded::Meaning;
-use crate::direct::DevicePages;
+use crate::device_pages::DevicePages;
 use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::siblings::Change;

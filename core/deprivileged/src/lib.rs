@@ -44,6 +44,7 @@ mod code;
 mod confinement;
 mod crossing;
 mod decoded;
+mod device_pages;
 mod direct;
 mod displaced;
 mod execute;

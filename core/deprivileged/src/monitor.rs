@@ -3,7 +3,7 @@
 use crate::answer::{Answer, Trap};
 use crate::code::Code;
 use crate::decoded::Decoded;
-use crate::direct::DevicePages;
+use crate::device_pages::DevicePages;
 use crate::displaced::Displaced;
 use crate::host::Host;
 use crate::page::{LastPage, PageState};

@@ -2,7 +2,7 @@
 //! [at once](hanok_deprivileged::AtOnce), those that need nothing of the monitor
 //! ([`Direct`](hanok_deprivileged::Direct)), and others after which little has changed.
 
-use super::exits::{access, lines, pay, thread_registers};
+use super::common::{access, lines, pay, thread_registers};
 use super::record::{Record, UserRegisters};
 use super::vcpu::{Deprivileged, GuestMonitor};
 use crate::{Host, Vcpu, write};

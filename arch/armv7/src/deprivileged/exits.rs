@@ -1,22 +1,19 @@
 //! The way of an exit from the window to the core, and back.
 
 use super::at_once::{self, Served};
+use super::common::{access, lines, pay};
 use super::record::Record;
 use super::vcpu::{Deprivileged, memory};
 use super::window;
-use crate::{Host, Vcpu, maintain, read, write};
+use crate::{Host, Vcpu, read, write};
 use hanok_arm_common::cpu;
 use hanok_arm_common::host_gic::KICK;
-use hanok_arm_common::privilege::has_multiprocessing;
-use hanok_arm_common::sysreg::{dsb_sy, isb};
-use hanok_cpu32::{Lines, Movement, SystemRegister, TimerAccess, TimerRegister, Wait};
-use hanok_deprivileged::{Accessed, Answer, Crossing, Device, Stopped, ThreadRegisters, Trap};
+use hanok_cpu32::{Movement, SystemRegister, TimerAccess, Wait};
+use hanok_deprivileged::{Accessed, Answer, Crossing, Device, Stopped, Trap};
 use hanok_hal::Backend;
-use hanok_paging::shadow::{Doorbells, Owed};
 use hanok_pcpu::{After, FpAccess, Local, Pcpu, guest};
 use hanok_trace::Event;
-use hanok_vgic::{GuestInterface, InterruptInput};
-use hanok_vm::{Action, Cause, DataAbort, Ending, Exit, GuestTimer, Instruction, StopReason};
+use hanok_vm::{Action, Cause, DataAbort, Ending, Exit, Instruction, StopReason};
 
 /// Numbers of vectors.
 mod vector {
@@ -84,13 +81,6 @@ extern "C" fn exited(record: *mut Record, number: u32) -> ! {
     let vcpu = cpu.finish(cause, after);
     // SAFETY: what the executive gave, and this stack is not needed again.
     unsafe { enter(vcpu) }
-}
-
-pub(super) fn thread_registers() -> ThreadRegisters {
-    ThreadRegisters {
-        rw: read!("tpidr_el0") as u32,
-        ro: read!("tpidrro_el0") as u32,
-    }
 }
 
 fn serve(pcpu: &mut Pcpu<Host>, record: &Record, trap: Option<Trap>, pc: u32) -> (Cause, After) {
@@ -239,52 +229,17 @@ fn stop(pcpu: &mut Pcpu<Host>, why: Stopped) -> (Cause, After) {
 }
 
 /// The core's name of a timer's register.
-const fn timer_register(register: TimerRegister) -> hanok_vm::TimerRegister {
-    match register {
-        TimerRegister::Cntfrq => hanok_vm::TimerRegister::Frequency,
-        TimerRegister::Cntpct | TimerRegister::Cntvct => hanok_vm::TimerRegister::Count,
-        TimerRegister::CntpTval => hanok_vm::TimerRegister::TimerValue(GuestTimer::Physical),
-        TimerRegister::CntpCtl => hanok_vm::TimerRegister::Control(GuestTimer::Physical),
-        TimerRegister::CntpCval => hanok_vm::TimerRegister::CompareValue(GuestTimer::Physical),
-        TimerRegister::CntvTval => hanok_vm::TimerRegister::TimerValue(GuestTimer::Virtual),
-        TimerRegister::CntvCtl => hanok_vm::TimerRegister::Control(GuestTimer::Virtual),
-        TimerRegister::CntvCval => hanok_vm::TimerRegister::CompareValue(GuestTimer::Virtual),
-    }
-}
-
-/// A guest's access to its timer, or to a word of a device, which writes if there is something to store: the value of a read. `None`,
-/// with nothing done, if there is no device.
-#[inline(never)]
-pub(super) fn access(
-    vcpu: &mut Vcpu,
-    local: &Local<Host>,
-    what: Accessed,
-    stored: Option<u64>,
-) -> Option<u64> {
-    let board = local.board;
-    let mut lists = board.machine.lists();
-    let mut core = guest(vcpu, board, &mut lists);
-    match (what, stored) {
-        (Accessed::Device(at), stored) => core.access_device(at, stored),
-        (Accessed::Timer(register), Some(value)) => {
-            core.write_timer(timer_register(register), value);
-            Some(0)
-        }
-        (Accessed::Timer(register), None) => Some(core.read_timer(timer_register(register))),
-    }
-}
-
 /// An access to the guest's timer that the monitor has decoded.
-fn timer_access(pcpu: &mut Pcpu<Host>, access: TimerAccess) -> (Cause, After) {
+fn timer_access(pcpu: &mut Pcpu<Host>, timer: TimerAccess) -> (Cause, After) {
     let Some((vcpu, local)) = resident(pcpu) else {
         return (Cause::Denied, After::Reconsider);
     };
-    let stored = match access.movement {
+    let stored = match timer.movement {
         Movement::Read(_) => None,
         Movement::Write(value) => Some(value),
     };
-    let value = self::access(vcpu, local, Accessed::Timer(access.register), stored);
-    if let (Movement::Read(to), Some(value)) = (access.movement, value)
+    let value = access(vcpu, local, Accessed::Timer(timer.register), stored);
+    if let (Movement::Read(to), Some(value)) = (timer.movement, value)
         && let Some(own) = own(vcpu)
     {
         own.monitor.finish_timer(to, value);
@@ -365,44 +320,5 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> Option<&'static mut Record> {
     Some(record)
 }
 
-/// What the virtual interrupt controller signals to the resident vCPU.
-#[inline(never)]
-pub(super) fn lines(local: &Local<Host>) -> Lines {
-    let input = local.board.machine.lists().software(|lists| lists.input());
-    let input = input.flatten();
-    Lines {
-        irq: input == Some(InterruptInput::Irq),
-        fiq: input == Some(InterruptInput::Fiq),
-    }
-}
-
 /// The attributes of walks in TTBR0.
 const WALKS: u32 = 0x7f;
-
-/// Invalidates what is owed in this CPU's TLB.
-#[inline(never)]
-pub(super) fn pay(owed: Owed) {
-    match owed {
-        Owed::Nothing => return,
-        Owed::Page { at, asid } => maintain!(0 8 7 1, at & !0xfff | u32::from(asid)),
-        Owed::Pages { at, asid, count } => {
-            let pages = Doorbells {
-                first: at & !0xfff | u32::from(asid),
-                step: 1,
-                count,
-            };
-            pages.each(|at| maintain!(0 8 7 1, at));
-        }
-        Owed::PageEverywhere { at } if has_multiprocessing() => maintain!(0 8 7 3, at & !0xfff),
-        Owed::PagesEverywhere { first, step, count } if has_multiprocessing() => {
-            let pages = Doorbells { first, step, count };
-            pages.each(|at| maintain!(0 8 7 3, at & !0xfff));
-        }
-        // TLBIMVAA is of the Multiprocessing Extensions.
-        Owed::PageEverywhere { .. } | Owed::PagesEverywhere { .. } | Owed::Everything => {
-            maintain!(0 8 7 0, 0);
-        }
-    }
-    dsb_sy();
-    isb();
-}

@@ -5,6 +5,7 @@
 //! left (`window.rs`), and what was decided is carried out (`exits.rs`).
 
 mod at_once;
+mod common;
 mod exits;
 mod memory;
 mod record;

@@ -166,16 +166,11 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
 mod tests {
     extern crate std;
     use super::*;
-    use hanok_cpu32::{Identity, Registers};
     use hanok_decode::aarch32::{Encoding, ItState, load_store, sensitive};
-    use hanok_paging::short::{
-        MappingSize, MemoryKind, MemoryType, Permissions, Rights, Shareability,
-    };
     use hanok_types::Width;
     use proptest::prelude::*;
 
     const LOAD: u32 = 0xe590_300c; // ldr r3, [r0, #12]
-    const ADDRESS: u32 = 0xf080_500c;
     const AT: Ipa = Ipa::new(0x0801_000c);
 
     #[test]

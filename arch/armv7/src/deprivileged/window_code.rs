@@ -371,25 +371,59 @@ window_floating_point:
     ldmia   sp, {{r0-r4}}
     movs    pc, lr
 
-    // MCR p15, 0, Rt, c7, c1 or c5, 0 or 6: ICIALLUIS, ICIALLU, BPIALLIS and BPIALL. The first does what all of them do; without
-    // the Multiprocessing Extensions (MPIDR, bit 31) the second. The guest's own barriers complete it.
+    // MCR p15, 0, Rt, c7, c1 or c5, 0 or 6, or c5, 1 or 7: ICIALLUIS, ICIALLU, BPIALLIS, BPIALL, ICIMVAU and BPIMVA. The first does
+    // what all of them do; without the Multiprocessing Extensions (MPIDR, bit 31) the second. The guest's own barriers complete it.
 window_instruction_caches:
     movw    r3, #0xee07
     cmp     r3, r1
     bne     window_domains
-    uxth    r3, r0
-    ubfx    r4, r0, #6, #2          // opc2 is 0 or 6, by these bits
-    cmp     r4, #0
-    cmpne   r4, #3
-    bic     r3, r3, #0xf000
-    bic     r3, r3, #0xc4
-    movweq  r2, #0x0f11
-    cmpeq   r3, r2
+    ubfx    r3, r0, #8, #4
+    cmp     r3, #0xf
     bne     window_left_by_undefined
-    mrc     p15, 0, r4, c0, c0, 5
+    uxtb    r2, r0
+    teq     r2, #0x35
+    teqne   r2, #0xf5
+    beq     1f
+    teq     r2, #0x3a
+    teqne   r2, #0x3b
+    teqne   r2, #0x3e
+    beq     window_data_caches
+    // DCISW, DCCSW and DCCISW: nothing, as data caches are coherent with all that a guest has.
+    teq     r2, #0x56
+    teqne   r2, #0x5a
+    teqne   r2, #0x5e
+    beq     2f
+    bic     r2, r2, #0x04
+    teq     r2, #0x11
+    teqne   r2, #0xd1
+    bne     window_left_by_undefined
+1:  mrc     p15, 0, r4, c0, c0, 5
     cmp     r4, #0
     mcrmi   p15, 0, r4, c7, c1, 0
     mcrpl   p15, 0, r4, c7, c5, 0
+2:  ldmia   sp, {{r0-r4}}
+    movs    pc, lr
+
+    // DCCMVAC, DCCMVAU and DCCIMVAC of a kernel: the guest's lines are as long as a page. All of the page of Rt is cleaned and invalidated,
+    // by the guest's own address, at which its root has what it may reach. An abort leaves by the instruction.
+window_data_caches:
+    ubfx    r4, r0, #12, #4
+    cmp     r4, #13
+    bhs     window_left_by_undefined
+    ldr     r4, [sp, r4, lsl #2]
+    str     r0, [sp, #{word}]
+    mrc     p15, 0, r2, c0, c0, 1   // CTR.DminLine
+    ubfx    r2, r2, #16, #4
+    mov     r3, #4
+    lsl     r3, r3, r2
+    lsr     r4, r4, #12
+    lsl     r4, r4, #12
+2:  mcr     p15, 0, r4, c7, c14, 1
+    add     r4, r4, r3
+    mcr     p15, 0, r4, c7, c14, 1
+    add     r4, r4, r3
+    lsls    r2, r4, #20
+    bne     2b
     ldmia   sp, {{r0-r4}}
     movs    pc, lr
 

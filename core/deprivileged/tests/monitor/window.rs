@@ -55,7 +55,23 @@ const IT_AND_J: u32 = 0x0700_fc00;
 /// N, Z, C, V, Q and GE.
 const FLAGS: u32 = 0xf80f_0000;
 /// ICIALLU, ICIALLUIS, BPIALL and BPIALLIS with R0.
-const INSTRUCTION_CACHES: [u32; 4] = [0xee07_0f15, 0xee07_0f11, 0xee07_0fd5, 0xee07_0fd1];
+const INSTRUCTION_CACHES: [u32; 6] = [
+    0xee07_0f15,
+    0xee07_0f11,
+    0xee07_0fd5,
+    0xee07_0fd1,
+    0xee07_0f35,
+    0xee07_0ff5,
+];
+/// Of lines of the data caches: cleaning by address, and all by set and way.
+const DATA_CACHES: [u32; 6] = [
+    0xee07_0f3a,
+    0xee07_0f3b,
+    0xee07_0f3e,
+    0xee07_0f56,
+    0xee07_0f5a,
+    0xee07_0f5e,
+];
 /// MCR p15, 0, R0, c13, c0, 3.
 const SETS_THREAD: u32 = 0xee0d_0f70;
 
@@ -242,7 +258,8 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             self.crossed.threads += 1;
             return true;
         }
-        if INSTRUCTION_CACHES.contains(&(word & !0xf000)) {
+        let operation = word & !0xf000;
+        if INSTRUCTION_CACHES.contains(&operation) || DATA_CACHES.contains(&operation) {
             self.monitor.registers.pc += 4;
             self.crossed.caches += 1;
             return true;

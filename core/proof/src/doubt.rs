@@ -121,6 +121,9 @@ impl Doubts {
             let Some(bits) = rest.next() else {
                 break;
             };
+            if suspect::is_none(bits) {
+                continue;
+            }
             let found = places(bits, rest.peek().copied());
             narrow |= found[0] << shift;
             wide |= found[1] << shift;

@@ -15,6 +15,28 @@ pub(crate) const fn any(encoding: Encoding) -> bool {
     }
 }
 
+/// Whether it is known at once that neither the A32 word nor a T32 instruction that begins in it may be sensitive, whatever is behind it.
+/// Most words of a kernel in A32 are such.
+pub(crate) const fn is_none(word: u32) -> bool {
+    let (low, high) = (word as u16, (word >> 16) as u16);
+    // Of those with two halfwords only 0b11101_01, data processing, where A32 has branches.
+    let is_short = low < FIRST_WIDE && (high < FIRST_WIDE || high >> 9 == 0b111_0101);
+    is_short
+        && !narrow(low)
+        && !narrow(high)
+        && match word >> 25 & 0b111 {
+            // Miscellaneous instructions and MSR, with more.
+            0b000 => !to_pc(word) && word & 0x0190_0000 != 0x0100_0000 && !is_extra(word),
+            0b001 => !to_pc(word) && word & 0x0190_0000 != 0x0100_0000,
+            0b010 | 0b011 => word & 0x0120_0000 != 0x0020_0000,
+            0b101 => true,
+            _ => false,
+        }
+}
+
+/// The first halfword of an instruction of two is at least this (A6.1).
+const FIRST_WIDE: u16 = 0xe800;
+
 /// Whether an A32 word may be sensitive (DDI 0406C, A5.1).
 pub(crate) const fn a32(word: u32) -> bool {
     let kind = word >> 25 & 0b111;

@@ -101,8 +101,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let Some(Owner { view, .. }) = self.roots[root].owner else {
             return false;
         };
+        let table = self.roots[root].table;
         for index in part * PART..(part + 1) * PART {
-            if let Entry::Section(section) = self.entry(root, index)
+            // Most lead elsewhere, and are not decoded.
+            let raw = self.memory.word(table, index);
+            if u64::from(raw >> 20) == megabyte
+                && let Entry::Section(section) = self.entry(root, index)
                 && section.address().get() >> 20 == megabyte
                 && search.concerns(view, &section.attributes())
             {

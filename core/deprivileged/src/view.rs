@@ -106,6 +106,9 @@ impl<'a, H: Host> View<'a, H> {
     }
 }
 
+/// What tells a small page's descriptor from a large one's (DDI 0406C, B3.5.1).
+const SMALL_PAGE: u32 = 1 << 1;
+
 impl<H: Host> HostMemory for View<'_, H> {
     fn word(&self, at: Ipa) -> Option<u32> {
         self.noted(self.host.word(at))
@@ -146,7 +149,8 @@ impl<H: Host> HostMemory for View<'_, H> {
         let (first, count) = aliases.unwrap_or((0, 0));
         for (place, descriptor) in frames.iter_mut().zip(descriptors) {
             let page = descriptor >> 12;
-            if let Some(frame) = stretch.number(page)
+            if descriptor & SMALL_PAGE != 0
+                && let Some(frame) = stretch.number(page)
                 && states.is_unknown(page)
                 && page.wrapping_sub(first) >= count
             {

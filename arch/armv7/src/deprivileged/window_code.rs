@@ -1,10 +1,11 @@
 //! The window's code: what enters and leaves guests, and what it does for a kernel without leaving.
 
-use super::record::{OWN_ASID, Record};
+use super::record::{OWN_ASID, RECORD_PAGES, Record};
 use core::mem::offset_of;
 use hanok_abi::crossing::{CROSSING_TRAP, CROSSING_TRAPS};
 use hanok_abi::trampoline::Field;
 use hanok_deprivileged::Crossing;
+use hanok_types::PAGE_SIZE;
 
 core::arch::global_asm!(
     r#"
@@ -607,9 +608,10 @@ hanok_window_end:
     .balign 4096
     .global hanok_window_records
 hanok_window_records:
-    .space  3 * 4096
+    .space  {records}
     .text
 "#,
+    records = const RECORD_PAGES * PAGE_SIZE,
     own_asid = const OWN_ASID,
     banked = const offset_of!(Record, guest.general) + 13 * 4,
     pc = const offset_of!(Record, guest.pc),

@@ -156,7 +156,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let mut page = first;
         while page < end {
             let count = (end - page).min(PAGES as u32 - page % PAGES as u32);
-            let work = self.having(first_index(page << 12)).count() * count;
+            let index = first_index(page << 12);
+            let work = self.work(index, &self.having(index), count);
             match left.checked_sub(work) {
                 None if page != first => break,
                 rest => left = rest.unwrap_or(0),
@@ -164,6 +165,13 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             page += count;
         }
         (page - first) as u16
+    }
+
+    /// How many entries are looked at for `count` pages of a megabyte.
+    #[inline(never)]
+    fn work(&self, index: usize, having: &RootSet, count: u32) -> u32 {
+        let supersections = self.in_force(index) & self.supersections;
+        having.count() * count + supersections.count() * GROUP as u32
     }
 
     /// Invalidates so many pages from the one with this number on, megabyte by megabyte.
@@ -175,7 +183,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             let at = page << 12;
             let count = (end - page).min(PAGES as u32 - page % PAGES as u32);
             let having = self.having(first_index(at));
-            let Some(rest) = left.checked_sub(having.count() * count) else {
+            let Some(rest) = left.checked_sub(self.work(first_index(at), &having, count)) else {
                 return owed.and(self.invalidate_all());
             };
             left = rest;

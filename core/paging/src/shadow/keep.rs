@@ -69,9 +69,8 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
                 self.checked = (root + 1) * ENTRIES;
                 continue;
             };
-            let group = index & !(GROUP - 1);
-            self.check_group(root, group, space, &read);
-            self.checked = root * ENTRIES + group + GROUP;
+            let next = self.check_group(root, index, space, &read);
+            self.checked = root * ENTRIES + next;
         }
         Progress::Again
     }
@@ -81,14 +80,16 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         self.checked < Self::COMMON * ENTRIES
     }
 
-    /// Removes the entries of a group of a common root that are not to be kept.
+    /// Removes the entries of a common root that are not to be kept, from `first` to the end of its group, or to a section: that goes from all
+    /// roots that have a copy. Answers where to go on.
     fn check_group(
         &mut self,
         root: usize,
-        group: usize,
+        first: usize,
         space: &GuestSpace,
         read: impl Fn(Ipa) -> Option<[u32; GROUP]>,
-    ) {
+    ) -> usize {
+        let group = first & !(GROUP - 1);
         let common = Owner::new(space, Privilege::Kernel).common();
         // Both views, confined or not, read the guest's tables by the same registers.
         let here = self.roots[root]
@@ -105,13 +106,21 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         let found = here.then(|| space.regime.first_level_around((group as u32) << 20, read));
         let found = found.flatten().unwrap_or([0; GROUP]);
         let filled = self.roots[root].filled.group(group);
-        for number in numbers(filled) {
+        for number in first - group..GROUP {
             let index = group + number;
+            if filled >> number & 1 == 0 {
+                continue;
+            }
             let source = self.memory.word(self.roots[root].sources, index);
             if source == 0 || found.get(number) != Some(&source) {
+                let is_section = matches!(self.entry(root, index), Entry::Section(_));
                 self.remove_unkept(root, index);
+                if is_section {
+                    return index + 1;
+                }
             }
         }
+        group + GROUP
     }
 
     /// Removes an entry of a common root. A table that has only pages of the guest's tables stays where it is, and is

@@ -117,7 +117,8 @@ impl<const N: usize> Tables<N> {
             let Some(parent) = table.parent else {
                 continue;
             };
-            let age = (used(parent), table.taken);
+            let used = if table.live == 0 { 0 } else { used(parent) };
+            let age = (used, table.taken);
             if oldest.is_none_or(|(least, _)| age < least) {
                 oldest = Some((age, parent));
             }

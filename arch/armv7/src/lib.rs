@@ -15,6 +15,7 @@
 
 pub mod backend;
 pub mod boot;
+mod caught;
 mod context;
 pub mod deprivileged;
 mod device;

@@ -1,40 +1,10 @@
 //! A vCPU's stage 1 translation, by the CPU's AT instructions.
 
+use crate::caught::caught;
 use crate::{read, write};
-use core::arch::asm;
 use hanok_arm_common::aborts::Untranslated;
 use hanok_decode::Psr;
 use hanok_types::Ipa;
-
-/// ATS1CPR or ATS1CUR, by its last operand, for `$at`; says whether it ended in an abort, which is caught.
-/// See [`translate`].
-macro_rules! caught {
-    ($opc2:literal, $at:ident) => {{
-        let failed: u32;
-        // SAFETY: the operation changes PAR alone, which the caller puts back. A data abort of
-        // Hyp mode while its stack pointer is zero (`vectors.rs`, `hyp_expected`) changes R0 and
-        // goes on behind it; the guest's ELR and SPSR are in its vCPU by now. The stack is not used
-        // meanwhile, and its pointer is as it was at the end.
-        unsafe {
-            asm!(
-                "adr r1, 2f",
-                "mov r3, sp",
-                "mov sp, {zero}",
-                concat!("mcr p15, 0, {at}, c7, c8, ", $opc2),
-                "isb",
-                "2:",
-                "mov sp, r3",
-                at = in(reg) $at,
-                inout("r0") 0_u32 => failed,
-                out("r1") _,
-                out("r3") _,
-                zero = in(reg) 0,
-                options(nostack)
-            );
-        }
-        failed
-    }};
-}
 
 /// The intermediate physical address that stage 1 of the vCPU in this CPU gives for a read of `at`
 /// (ATS1CPR or ATS1CUR; in Hyp mode PAR has the long format, B4.1.112), or why there is none. `psr` is
@@ -45,10 +15,11 @@ macro_rules! caught {
 pub fn translate(psr: Psr, at: u64) -> Result<Ipa, Untranslated> {
     let saved = (read!("par_el1"), read!("far_el2"));
     let address = at as u32;
+    // They change PAR alone, which is put back; the guest's ELR and SPSR are in its vCPU by now.
     let failed = if psr.mode() == hanok_decode::mode::USER {
-        caught!(2, address)
+        caught!("mcr p15, 0, {at}, c7, c8, 2", address)
     } else {
-        caught!(0, address)
+        caught!("mcr p15, 0, {at}, c7, c8, 0", address)
     };
     let par = read!("par_el1");
     write!("par_el1", saved.0);

@@ -135,15 +135,10 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         self.vm.destination(ipa, bytes).is_device()
     }
 
-    /// Stores a word to a device of the hypervisor's, or loads one from it if there is nothing to store: the value of a load. `None`, and
-    /// nothing has changed, if nothing answers, and for the VM's own device: what the board refuses is an exception of the
-    /// hypervisor's, at which no guest's registers may be where exceptions are taken.
+    /// Stores a word to a device, or loads one from it if there is nothing to store: the value of a load. `None`, and nothing has
+    /// changed, if nothing answers.
     #[cfg(any(test, feature = "aarch32"))]
     pub fn access_device(&mut self, ipa: Ipa, stored: Option<u64>) -> Option<u64> {
-        let destination = self.vm.destination(ipa, Width::Word.bytes());
-        if matches!(destination, Destination::Register(_)) {
-            return None;
-        }
         self.access_out_of_line(match stored {
             Some(value) => Access::store(ipa, Width::Word, value),
             None => Access::load(ipa, Width::Word),

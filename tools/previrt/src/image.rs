@@ -74,6 +74,24 @@ pub struct Code {
     pub end: Option<u32>,
 }
 
+#[cfg(test)]
+impl Code {
+    /// Code of which nothing else is known.
+    pub(crate) fn marked(base: u32, marks: Marks) -> Self {
+        Self {
+            base,
+            flat: None,
+            marks,
+            proof: Closed::default(),
+            elsewhere: Vec::new(),
+            faulting: Vec::new(),
+            entry: None,
+            unused: None,
+            end: None,
+        }
+    }
+}
+
 impl Code {
     /// Whether an A32 instruction certainly begins at `address`.
     pub fn is_certain_a32(&self, address: u32) -> bool {

@@ -80,7 +80,7 @@ window_left_by_data:
     eor     r3, r3, #5
     tst     r3, #5
     tsteq   r3, #0x400
-    tsteq   r2, #0x2f               // T, and of User mode
+    tsteq   r2, #0x20               // T
     ldreq   r3, [lr, #-8]
     streq   r3, [sp, #{word}]
     mov     r0, sp
@@ -98,8 +98,7 @@ window_own_data:
     lsreq   r0, r0, #12
     cmpeq   r0, #0
     mrs     r0, spsr
-    ldrne   r0, [sp, #{spare}]
-    bne     window_left_by_data
+    bne     window_own_fault
     tst     r0, #8
     mov     r0, sp
     mov     r1, #1
@@ -111,6 +110,14 @@ window_own_data:
     mov     r1, #2
     mrs     r2, spsr
     b       window_known
+
+    // The hypervisor's own data abort, which it may expect, and go on behind: the record keeps the guest's registers.
+window_own_fault:
+    ldr     r0, [sp, #{faults}]
+    add     r0, r0, #4 << 2
+    str     r0, [sp, #{fault}]
+    ldr     r0, [sp, #{spare}]
+    ldr     pc, [sp, #{fault}]
 
 window_leave:
     mrs     r2, spsr
@@ -138,7 +145,7 @@ window_known:
     mov     lr, #0
     ldr     pc, [r0, #{handler}]
 
-    // The hypervisor's own exception: as if its own vector had been taken.
+    // Another exception of the hypervisor's own: as if its own vector had been taken.
 window_fault:
     ldr     r2, [r0, #{faults}]
     add     r2, r2, r1, lsl #2

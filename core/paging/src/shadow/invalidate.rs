@@ -253,7 +253,7 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
                 MappingSize::Large if pages.count == 1 => self.remove_large(root, table, pages.at),
                 _ => {
                     if root < Self::COMMON {
-                        self.empty(root, index);
+                        self.empty(root, index, table);
                     } else {
                         self.remove_first(root, index);
                     }

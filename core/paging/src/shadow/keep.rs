@@ -69,8 +69,12 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
                 self.checked = (root + 1) * ENTRIES;
                 continue;
             };
-            let next = self.check_group(root, index, space, &read);
+            let section = self.check_group(root, index, space, &read);
+            let next = section.map_or((index | (GROUP - 1)) + 1, |section| section + 1);
             self.checked = root * ENTRIES + next;
+            if section.is_some() {
+                break;
+            }
         }
         Progress::Again
     }
@@ -80,15 +84,15 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
         self.checked < Self::COMMON * ENTRIES
     }
 
-    /// Removes the entries of a common root that are not to be kept, from `first` to the end of its group, or to a section: that goes from all
-    /// roots that have a copy. Answers where to go on.
+    /// Removes the entries of a common root that are not to be kept, from `first` to the end of its group, or to one that goes from all
+    /// roots which have a copy: that is answered, and is work enough for one call.
     fn check_group(
         &mut self,
         root: usize,
         first: usize,
         space: &GuestSpace,
         read: impl Fn(Ipa) -> Option<[u32; GROUP]>,
-    ) -> usize {
+    ) -> Option<usize> {
         let group = first & !(GROUP - 1);
         let common = Owner::new(space, Privilege::Kernel).common();
         // Both views, confined or not, read the guest's tables by the same registers.
@@ -113,14 +117,13 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             }
             let source = self.memory.word(self.roots[root].sources, index);
             if source == 0 || found.get(number) != Some(&source) {
-                let is_section = matches!(self.entry(root, index), Entry::Section(_));
                 self.remove_unkept(root, index);
-                if is_section {
-                    return index + 1;
+                if !self.roots[root].filled.contains(index) {
+                    return Some(index);
                 }
             }
         }
-        group + GROUP
+        None
     }
 
     /// Removes an entry of a common root. A table that has only pages of the guest's tables stays where it is, and is
@@ -132,27 +135,22 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
                 if self.tables.get(table).live == 0 {
                     return;
                 }
-                self.empty(root, index);
+                self.empty(root, index, table);
             }
             _ => self.remove_first(root, index),
         }
         self.lose(root);
     }
 
-    /// Removes all of a megabyte of a common root, but leaves a table where it is: roots have copies of its entry.
+    /// Empties a table of a common root, and leaves it where it is: roots have copies of its entry.
     #[inline(never)]
-    pub(super) fn empty(&mut self, root: usize, index: usize) {
-        match self.entry(root, index) {
-            Entry::Table(table, _) => {
-                let state = self.tables.get_mut(table);
-                (state.live, state.frames) = (0, 0);
-                self.memory
-                    .clear_words_unseen(self.tables.address(table), PAGES);
-                // It is seen with this one.
-                self.set_source(root, index, 0);
-            }
-            _ => self.remove_first(root, index),
-        }
+    pub(super) fn empty(&mut self, root: usize, index: usize, table: usize) {
+        let state = self.tables.get_mut(table);
+        (state.live, state.frames) = (0, 0);
+        self.memory
+            .clear_words_unseen(self.tables.address(table), PAGES);
+        // It is seen with this one.
+        self.set_source(root, index, 0);
     }
 
     /// Notes that all in a megabyte of a root stems from `source`.

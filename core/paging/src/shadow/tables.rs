@@ -107,8 +107,8 @@ impl<const N: usize> Tables<N> {
         (number < N).then_some(number)
     }
 
-    /// The table to take back, of some or all: one of the root that was used longest ago by `used`, and of these
-    /// the one that was taken first.
+    /// The table to take back, of some or all: one that is empty, or else one of the root that was used longest ago by `used`,
+    /// and of these the one that was taken first.
     pub fn oldest(&mut self, used: impl Fn(Parent) -> u64) -> Option<Parent> {
         let mut oldest = None;
         for _ in 0..LOOKED_AT.min(N) {

@@ -165,7 +165,6 @@ fn is_code(marks: &Marks, offset: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::closed::Closed;
     use hanok_decode::aarch32::{Isa, ItState};
 
     const BASE: u32 = 0x8000_0000;
@@ -184,15 +183,9 @@ mod tests {
             }
         }
         let code = Code {
-            base: BASE,
-            flat: None,
-            marks,
-            proof: Closed::default(),
             elsewhere,
             faulting,
-            entry: None,
-            unused: None,
-            end: None,
+            ..Code::marked(BASE, marks)
         };
         let functions = STARTS.map(|at| (at, String::new()));
         let places = [SitePlace::with_functions(functions.to_vec())];

@@ -108,7 +108,6 @@ fn follow(code: &Code, memory: Memory<'_>, from: u32) -> Option<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::closed::Closed;
     use crate::flow::marks::Marks;
 
     const BASE: u32 = 0x8000_0000;
@@ -124,17 +123,7 @@ mod tests {
         for offset in (0..bytes.len()).step_by(4) {
             marks.code(offset, 4, Isa::A32, ItState::NONE);
         }
-        let code = Code {
-            base: BASE,
-            flat: None,
-            marks,
-            proof: Closed::default(),
-            elsewhere: Vec::new(),
-            faulting: Vec::new(),
-            entry: None,
-            unused: None,
-            end: None,
-        };
+        let code = Code::marked(BASE, marks);
         let memory = Memory {
             bytes: &bytes,
             base: BASE,

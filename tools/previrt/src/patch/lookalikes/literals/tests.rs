@@ -1,5 +1,4 @@
 use super::*;
-use crate::flow::closed::Closed;
 use crate::flow::marks::Marks;
 use hanok_decode::aarch32::ItState;
 
@@ -65,17 +64,7 @@ impl Case {
             bytes: &bytes,
             base: BASE,
         };
-        let code = Code {
-            base: BASE,
-            flat: None,
-            marks: self.marks,
-            proof: Closed::default(),
-            elsewhere: Vec::new(),
-            faulting: Vec::new(),
-            entry: None,
-            unused: None,
-            end: None,
-        };
+        let code = Code::marked(BASE, self.marks);
         let functions = SitePlace::with_functions(self.functions);
         let literals = Literals::of(memory, &code, Some(&functions));
         let loads = literals.loads(LITERAL).map(<[u32]>::to_vec);

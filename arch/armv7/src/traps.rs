@@ -73,8 +73,20 @@ pub fn install(vtcr: u64, empty_space: u64, features: Features) {
     isb();
 }
 
-/// The same at PL1: User mode reaches neither the timers (CNTKCTL) nor FP registers.
+/// The same at PL1: User mode reaches neither the timers (CNTKCTL) nor FP registers, nor what one VM could leave for another
+/// there (TEEHBR), nor Jazelle state (JOSCR.CD), nor the performance monitors.
 fn install_at_pl1() {
+    const XED: u64 = 1;
+    const CD: u64 = 1 << 1;
+    // ID_PFR0.State3: ThumbEE.
+    if read!("id_pfr0_el1") >> 12 & 0xf != 0 {
+        write!("teehbr32_el1", 0);
+        write!("teecr32_el1", XED);
+    }
+    write!("joscr", CD);
+    if read!("id_dfr0_el1") >> 24 & 0xf != 0 {
+        write!("pmuserenr_el0", 0);
+    }
     if has_generic_timer() {
         write!("cntkctl_el1", 0);
         write!("cntv_ctl_el0", 0);

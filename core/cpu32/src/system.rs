@@ -11,8 +11,6 @@ pub mod sctlr {
     pub const A: u32 = 1 << 1;
     /// C: data caches are on.
     pub const C: u32 = 1 << 2;
-    /// SW: SWP and SWPB are enabled.
-    pub const SW: u32 = 1 << 10;
     /// Z: branch prediction is on.
     pub const Z: u32 = 1 << 11;
     /// I: instruction caches are on.
@@ -29,10 +27,10 @@ pub mod sctlr {
     pub const AFE: u32 = 1 << 29;
     /// TE: exception handlers begin in T32.
     pub const TE: u32 = 1 << 30;
-    /// What can be written. Not here: NMFI, VE, FI and HA, which are optional and read as zero; WXN
-    /// and UWXN, which are of the Virtualization Extensions; CP15BEN, which reads as one, since User
+    /// What can be written. Not here: NMFI, VE, FI and HA, which are optional and read as zero; SW, as User mode executes SWP or
+    /// does not, whatever the guest wants; WXN and UWXN, which are of the Virtualization Extensions; CP15BEN, which reads as one, since User
     /// mode executes these barriers itself.
-    pub(crate) const WRITABLE: u32 = M | A | C | SW | Z | I | V | RR | EE | TRE | AFE | TE;
+    pub(crate) const WRITABLE: u32 = M | A | C | Z | I | V | RR | EE | TRE | AFE | TE;
     /// The value after a reset: the bits that read as one, and nothing enabled.
     pub const RESET: u32 = 0x00c5_0078;
 }

@@ -15,8 +15,9 @@ use crate::host::Host;
 use crate::monitor::Monitor;
 use crate::translation::fault;
 use hanok_cpu32::{Exception, Registers, SystemRegister};
+use hanok_decode::{Condition, Psr};
 use hanok_hal::{Mutex, TableMemory};
-use hanok_paging::shadow::{Filled, Owed};
+use hanok_paging::shadow::{Filled, Invalidation, Owed};
 use hanok_paging::short::{AccessKind, ShortFault};
 
 /// What has come of an abort.
@@ -27,6 +28,16 @@ pub enum AtOnce {
     Filled(Owed),
     /// The guest goes on with [`Monitor::registers`].
     Taken,
+}
+
+/// What has come of an invalidation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Invalidated {
+    /// The guest goes on behind it by its kernel's root, as soon as this was paid.
+    GoesOn(Owed),
+    /// The guest has to leave behind it.
+    Leaves,
 }
 
 /// Whether the CPU says that its tables have no entry, or one that forbids the access (DDI 0406C, B3.13.3).
@@ -107,6 +118,53 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 None
             }
         }
+    }
+
+    /// Carries out the A32 word `word` of a kernel, which is undefined in User mode, if it invalidates one page and nobody else has to
+    /// know; `None`, with nothing done, if it is anything else. `registers` are the guest's: R0 to R14, the PC behind the
+    /// word, and CPSR.
+    pub fn invalidate_at_once(
+        &mut self,
+        word: u32,
+        (general, behind, psr): (&[u32; 15], u32, u32),
+        crossing: &Crossing,
+    ) -> Option<Invalidated> {
+        const THUMB_OR_BIG_ENDIAN: u32 = 0x220;
+        // MCR p15, 0, Rt, c8, c3 or c7: TLBIMVAIS and TLBIMVAAIS, TLBIMVA and TLBIMVAA (DDI 0406C, B4.2.2).
+        if word & 0x0fff_0f1b != 0x0e08_0f13 || psr & THUMB_OR_BIG_ENDIAN != 0 {
+            return None;
+        }
+        let value = *general.get((word >> 12 & 0xf) as usize)?;
+        let page = value & !0xfff;
+        let what = match word >> 5 & 7 {
+            1 => Invalidation::Page {
+                at: page,
+                asid: value as u8,
+            },
+            3 => Invalidation::PageOfAllAsids { at: page },
+            _ => return None,
+        };
+        let fits = crossing.status & 0xf != 0
+            && !self.member.has_siblings()
+            && !self.waits()
+            && self.owed == Owed::Nothing
+            && word >> 28 != 0xf
+            && Psr::from_bits(psr).passes(Condition::Code((word >> 28) as u8));
+        if !fits || !self.last_page.ends_with(behind, page, general) {
+            return None;
+        }
+        if self.last_page.pc != behind {
+            self.last_page.in_loop = None;
+        }
+        (self.last_page.pc, self.last_page.page) = (behind, page);
+        self.invalidate_here(what);
+        if self.waits() || !self.shadow.knows(&self.spaces.roots) {
+            return Some(Invalidated::Leaves);
+        }
+        Some(Invalidated::GoesOn(core::mem::replace(
+            &mut self.owed,
+            Owed::Nothing,
+        )))
     }
 
     /// After [`Self::serve`] has answered that the guest is to be entered: whether that needs no more than what it has changed

@@ -299,11 +299,14 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
     /// No sibling writes to a page any more that is to be executed, and this vCPU does not after its search.
     #[cold]
     fn protect(&mut self, page: GuestPage, ticket: Ticket, host: &impl Host) -> Answer {
-        if let Err(error) = self.take_from_siblings(page, FrameLoss::Write, host) {
+        let taken = self.take_from_siblings(page, FrameLoss::Write, host);
+        if let Err(error) = taken.and_then(|()| self.begin_forgetting(host, page, FrameLoss::Write))
+        {
             return failed(error);
         }
         self.protecting = Some((page, ticket));
-        self.begin(host, page, FrameLoss::Write)
+        // The search itself is work before the next entry.
+        Answer::Resume
     }
 
     /// A page needs no confinement any more.

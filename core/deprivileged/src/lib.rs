@@ -69,7 +69,7 @@ mod view;
 mod window;
 
 pub use answer::{Answer, Device, Stopped, Trap};
-pub use at_once::AtOnce;
+pub use at_once::{AtOnce, Invalidated};
 pub use code::{Code, CodePage, CodePages};
 pub use crossing::{Crossing, ThreadRegisters};
 pub use direct::{Accessed, Direct};

@@ -49,10 +49,11 @@ impl PageState {
     }
 }
 
-/// The last invalidation of a page by the guest: where the PC was behind it, the page, and whether it was in a loop.
+/// The last invalidation of a page by the guest: where the PC was behind it, the page, and, if it was in a loop, the numbers of
+/// the registers Rn and Rm there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LastPage {
     pub pc: u32,
     pub page: u32,
-    pub in_loop: bool,
+    pub in_loop: Option<[u8; 2]>,
 }

@@ -56,6 +56,25 @@ fn registers_of([add, cmp, blo]: [u32; 3]) -> Option<[Register; 2]> {
     fits.then_some([Register::from_bits(rn as u8), Register::from_bits(rm as u8)])
 }
 
+impl LastPage {
+    /// Whether an invalidation of `page` at the same place may be one of many in a loop.
+    const fn may_go_on(&self, page: u32) -> bool {
+        self.in_loop.is_some() || self.page.wrapping_add(PAGE) == page
+    }
+
+    /// Whether an invalidation of `page`, with these registers and the PC behind it, is by itself as far as is known: it is in no
+    /// loop, or in the last round.
+    pub fn ends_with(&self, pc: u32, page: u32, general: &[u32; 15]) -> bool {
+        let register = |number: u8| general.get(usize::from(number)).copied();
+        let [this, end] = match self.in_loop {
+            _ if self.pc != pc => return true,
+            None => return !self.may_go_on(page),
+            Some(both) => both.map(|number| register(number).unwrap_or(0)),
+        };
+        end.saturating_sub(this) <= PAGE
+    }
+}
+
 impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, TABLES> {
     /// What an operation that has just been carried out is to invalidate. If it is in a loop, that is some of the pages that
     /// follow, too. The PC stays behind the operation, as after the last of them.
@@ -96,18 +115,17 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
             LastPage {
                 pc,
                 page,
-                in_loop: false,
+                in_loop: None,
             },
         );
-        let follows = last.in_loop || last.page.wrapping_add(PAGE) == page;
-        if last.pc != pc || !follows || self.registers.psr.thumb() {
+        if last.pc != pc || !last.may_go_on(page) || self.registers.psr.thumb() {
             return None;
         }
         let found = self.words_at_pc(code, host).and_then(registers_of)?;
         if self.registers.read(found[0]) & !(PAGE - 1) != page {
             return None;
         }
-        self.last_page.in_loop = true;
+        self.last_page.in_loop = Some(found.map(|one| one.number()));
         Some(found)
     }
 

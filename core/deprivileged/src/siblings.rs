@@ -13,8 +13,9 @@
 //! - Who waits does nothing else, as for a lock: a pCPU that panics ends the board, so that nobody has to go on without it.
 //! - A letter box has a fixed size. One that is full asks for all entries to go.
 //! - Before a vCPU reads the guest's tables to make an entry, its seat says that it has *touched* the megabyte. A sibling that
-//!   invalidates a page, after it has changed the tables, leaves out a seat that has not: an entry made later stems from
-//!   what the tables say now. Between what each writes and what it reads of the other stands a barrier.
+//!   invalidates a page, after it has changed the tables, leaves out a seat that has touched none of the sixteen megabytes that
+//!   a supersection there would have: an entry made later stems from what the tables say now. Between what each writes and
+//!   what it reads of the other stands a barrier.
 
 use crate::host::Host;
 use hanok_hal::Mutex;
@@ -125,9 +126,14 @@ impl Seat {
             Change::Invalidate(Invalidation::Pages { at, count, .. }) => (at, count.into()),
             _ => return true,
         };
+        // An entry for any of a supersection's sixteen megabytes goes with any of its addresses.
+        const GROUP: u32 = 0xffff;
         let last = (at >> 12).saturating_add(count).saturating_sub(1) >> 8;
-        let has = |(word, bit): (&AtomicU32, u32)| word.load(Ordering::SeqCst) & bit != 0;
-        (at >> 20..=last).any(|megabyte| self.bit(megabyte << 20).is_some_and(has))
+        (at >> 24..=last >> 4).any(|group| {
+            let word = self.touched.get((group / 2) as usize);
+            let touched = word.map_or(0, |word| word.load(Ordering::SeqCst));
+            touched >> (group % 2 * 16) & GROUP != 0
+        })
     }
 
     /// Whether its guest may be running as before a change that was posted.
@@ -256,9 +262,18 @@ mod tests {
         let one = Member::new(seats, 1);
         one.touch(0xffe1_2345);
         let concerned = |at| seats.each_ref().map(|seat| seat.is_concerned(page(at)));
+        let range = |at, count| {
+            let asid = None;
+            Change::Invalidate(Invalidation::Pages { at, count, asid })
+        };
         assert_eq!(concerned(0xffef_f000), [false, true]);
-        assert_eq!(concerned(0xfff0_0000), [false, false]);
-        assert_eq!(concerned(0xffdf_f000), [false, false]);
+        // It may be of a supersection's, which goes with any of its addresses.
+        assert_eq!(concerned(0xff00_0000), [false, true]);
+        assert_eq!(concerned(0xffff_f000), [false, true]);
+        assert_eq!(concerned(0xfeff_f000), [false, false]);
+        assert!(!seats[1].is_concerned(range(0xfeff_f000, 1)));
+        assert!(seats[1].is_concerned(range(0xfeff_f000, 2)));
+        assert!(!seats[1].is_concerned(range(0, 4096)));
         assert!(seats[0].is_concerned(Change::Invalidate(Invalidation::All)));
         assert!(seats[0].is_concerned(Change::Invalidate(Invalidation::Asid(1))));
         assert!(seats[0].is_concerned(Change::Forget(Hpa::new(0), FrameLoss::Write)));

@@ -194,7 +194,11 @@ impl Slot {
                 more = false;
             }
             self.stage = match next + COPIED {
-                WORDS.. => Stage::Looking,
+                WORDS.. => {
+                    // The guest may have written it as memory without caches, which its own are not.
+                    host.clean(start);
+                    Stage::Looking
+                }
                 next => Stage::Copied(next),
             };
             if !more {

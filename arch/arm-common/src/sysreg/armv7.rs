@@ -81,7 +81,9 @@ macro_rules! encoding {
     ("cntv_cval_el0", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 3 14 $($more)*) };
     ("cntvoff_el2", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 4 14 $($more)*) };
     ("cnthp_cval_el2", [$($do:tt)*] $($more:tt)*) => { $($do)*!(pair 6 14 $($more)*) };
-    // ThumbEE's, of coprocessor 14.
+    ("pmuserenr_el0", [$($do:tt)*] $($more:tt)*) => { $($do)*!(one 0 9 14 0 $($more)*) };
+    // Jazelle's and ThumbEE's, of coprocessor 14.
+    ("joscr", [$($do:tt)*] $($more:tt)*) => { $($do)*!(fourteen 7 1 0 0 $($more)*) };
     ("teecr32_el1", [$($do:tt)*] $($more:tt)*) => { $($do)*!(fourteen 6 0 0 0 $($more)*) };
     ("teehbr32_el1", [$($do:tt)*] $($more:tt)*) => { $($do)*!(fourteen 6 1 0 0 $($more)*) };
     // X13, X15 to X17 and so on in AArch64: the banked registers of each mode.

@@ -7,7 +7,7 @@ use super::record::{Record, UserRegisters};
 use super::vcpu::{Deprivileged, GuestMonitor};
 use crate::{Host, Vcpu, write};
 use hanok_cpu32::{Lines, Registers, SystemRegister};
-use hanok_deprivileged::{Accessed, AtOnce, Direct, Trap};
+use hanok_deprivileged::{Accessed, AtOnce, Direct, Invalidated, Trap};
 use hanok_pcpu::{Local, Pcpu};
 use hanok_vm::Cause;
 
@@ -36,7 +36,33 @@ pub fn serve(
     match direct.map(|direct| carry_out(vcpu, local, &direct, &mut record.guest)) {
         Some(Some(cause)) => go_behind(vcpu, local, record, (pc, cause)),
         _ if trap.is_abort() => abort(vcpu, local, record, (trap, pc)),
-        _ => Served::Untouched,
+        _ => invalidation(vcpu, record, (trap, pc)),
+    }
+}
+
+/// Carries out the invalidation of a page.
+fn invalidation(vcpu: &mut Vcpu, record: &mut Record, (trap, pc): (&Trap, u32)) -> Served {
+    let own = vcpu.context.deprivileged.as_deref_mut();
+    let Some(own) = own.filter(|_| *trap == Trap::Undefined) else {
+        return Served::Untouched;
+    };
+    let (guest, behind) = (&record.guest, pc.wrapping_add(4));
+    let registers = (&guest.general, behind, guest.psr);
+    match own
+        .monitor
+        .invalidate_at_once(record.word, registers, &record.crossing)
+    {
+        None => Served::Untouched,
+        Some(Invalidated::Leaves) => {
+            leave(own, record, behind);
+            Served::Leaves(Cause::SystemRegister)
+        }
+        Some(Invalidated::GoesOn(owed)) => {
+            pay(owed);
+            record.guest.pc = behind;
+            record.choose_root(true);
+            Served::GoesOn(Cause::SystemRegister)
+        }
     }
 }
 

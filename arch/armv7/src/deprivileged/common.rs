@@ -87,6 +87,8 @@ pub fn pay(owed: Owed) {
         }
         // TLBIMVAA is of the Multiprocessing Extensions.
         Owed::PageEverywhere { .. } | Owed::PagesEverywhere { .. } | Owed::Everything => {
+            // An ASID may name another root from here on, and a CPU may have predicted branches by it: BPIALL.
+            maintain!(0 7 5 6, 0);
             maintain!(0 8 7 0, 0);
         }
     }

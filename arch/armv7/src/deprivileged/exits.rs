@@ -6,7 +6,7 @@ use super::record::Record;
 use super::vcpu::{Deprivileged, memory};
 use super::window;
 use crate::{Host, Vcpu, read, write};
-use hanok_arm_common::cpu;
+use hanok_arm_common::cpu::{self, Cpu};
 use hanok_arm_common::host_gic::KICK;
 use hanok_cpu32::{Movement, SystemRegister, TimerAccess, Wait};
 use hanok_deprivileged::{Accessed, Answer, Crossing, Device, Stopped, Trap};
@@ -25,18 +25,16 @@ mod vector {
 
 /// The exception by which the guest left; `None` for an interrupt.
 fn trap(number: u32) -> Option<Trap> {
-    let [dfsr, ifsr] = [read!("esr_el1"), read!("ifsr32_el2")].map(|value| value as u32);
-    let [dfar, ifar] = [read!("dfar_el1"), read!("ifar_el1")].map(|value| value as u32);
     Some(match number {
         vector::UNDEFINED => Trap::Undefined,
         vector::CALL => Trap::SupervisorCall,
         vector::PREFETCH => Trap::PrefetchAbort {
-            status: ifsr,
-            address: ifar,
+            status: read!("ifsr32_el2") as u32,
+            address: read!("ifar_el1") as u32,
         },
         vector::DATA => Trap::DataAbort {
-            status: dfsr,
-            address: dfar,
+            status: read!("esr_el1") as u32,
+            address: read!("dfar_el1") as u32,
         },
         _ => return None,
     })
@@ -78,30 +76,31 @@ extern "C" fn exited(record: *mut Record, number: u32) -> ! {
         // SAFETY: the record is complete, and no data on this stack is needed again.
         unsafe { window::go(record) }
     }
-    let vcpu = cpu.finish(cause, after);
+    let vcpu = finish(cpu, cause, after);
     // SAFETY: what the executive gave, and this stack is not needed again.
     unsafe { enter(vcpu) }
+}
+
+/// Ends an exit, and gives the vCPU to enter.
+#[inline(never)]
+fn finish(cpu: &mut Cpu<Host>, cause: Cause, after: After) -> *mut Vcpu {
+    cpu.finish(cause, after)
 }
 
 fn serve(pcpu: &mut Pcpu<Host>, record: &Record, trap: Option<Trap>, pc: u32) -> (Cause, After) {
     let (Some(vcpu), local) = pcpu.resident_and_local() else {
         return (Cause::Denied, After::Reconsider);
     };
-    let Some(own) = &mut vcpu.context.deprivileged else {
+    let context = &mut vcpu.context;
+    let Some(own) = &mut context.deprivileged else {
         return (Cause::Denied, After::Reconsider);
     };
     at_once::leave(own, record, pc);
     let Some(trap) = trap else {
-        own.show(&mut vcpu.context.regs);
+        own.show(&mut context.regs);
         return (Cause::Interrupt, interrupted(pcpu));
     };
-    let Some(own) = &mut vcpu.context.deprivileged else {
-        return (Cause::Denied, After::Reconsider);
-    };
     let host = own.memory(vcpu.unit, local.board);
-    if let Trap::DataAbort { address, .. } = trap {
-        own.monitor.fault_address = address;
-    }
     let thumb = own.monitor.registers.psr.thumb();
     own.monitor.fetched = Some(record.word).filter(|_| !thumb && trap.fetches());
     let answer = own.monitor.serve(trap, own.code, &host);
@@ -228,7 +227,6 @@ fn stop(pcpu: &mut Pcpu<Host>, why: Stopped) -> (Cause, After) {
     (Cause::Denied, vcpu.act(local, 0, Action::Reconsider))
 }
 
-/// The core's name of a timer's register.
 /// An access to the guest's timer that the monitor has decoded.
 fn timer_access(pcpu: &mut Pcpu<Host>, timer: TimerAccess) -> (Cause, After) {
     let Some((vcpu, local)) = resident(pcpu) else {
@@ -262,7 +260,7 @@ pub(crate) unsafe fn enter(_vcpu: *mut Vcpu) -> ! {
         }
         // What waits for this CPU comes before the rest, which siblings of the vCPU may have left it without end.
         let after = interrupted(cpu.pcpu());
-        let _resident = cpu.finish(Cause::Interrupt, after);
+        let _resident = finish(cpu, Cause::Interrupt, after);
     }
 }
 
@@ -292,6 +290,7 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> Option<&'static mut Record> {
         return None;
     };
     pay(root.owed);
+    record.asids.paid();
     let walks = record.own_table & WALKS;
     record.crossing = match own.page_in_window {
         0 => Crossing::NONE,
@@ -304,7 +303,9 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> Option<&'static mut Record> {
     let Deprivileged {
         monitor, has_fp, ..
     } = &mut **own;
-    crate::fp::enable_at_pl1(*has_fp && monitor.cpu.has_floating_point());
+    if monitor.cpu.has_floating_point() {
+        crate::fp::enable_at_pl1(*has_fp);
+    }
     let system = |register| u64::from(monitor.cpu.system(register));
     if record.counters != 0 {
         let granted = monitor.cpu.system(SystemRegister::Cntkctl) & record.counters;

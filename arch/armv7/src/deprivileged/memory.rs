@@ -50,6 +50,7 @@ impl GuestHost {
         let here = self.find(at)?.get() as *mut u16;
         // SAFETY: an aligned halfword of the VM's memory, in which no Rust object lives.
         unsafe { here.write_volatile(u16::from_le_bytes(value)) };
+        maintain!(0 7 11 1, here as u32); // DCCMVAU
         Ok(())
     }
 }
@@ -86,6 +87,7 @@ impl hanok_deprivileged::Host for GuestHost {
         let here = self.find(at)?.get() as *mut u32;
         // SAFETY: an aligned word of the VM's memory, in which no Rust object lives.
         unsafe { here.write_volatile(u32::from_le_bytes(value)) };
+        maintain!(0 7 11 1, here as u32); // DCCMVAU
         Ok(())
     }
 

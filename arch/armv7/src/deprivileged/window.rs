@@ -12,6 +12,7 @@
 //! Between the two translations stands ASID 0, which neither has, so that no entry of one is cached
 //! under the ASID of the other (DDI 0406C, B3.10.4). The code is in `window_code.rs`, the record in `record.rs`.
 
+use super::common::pay;
 use super::record::{OWN_ASID, RECORD_PAGES, Record, STRIDE, UserRegisters};
 use super::window_code::{hanok_window, hanok_window_enter, hanok_window_records};
 use crate::{maintain, read, write, write_own};
@@ -19,7 +20,7 @@ use core::arch::asm;
 use hanok_arm_common::cpu;
 use hanok_arm_common::sysreg::{dsb_sy, isb};
 use hanok_deprivileged::{Crossing, KnownSpaces, Place};
-use hanok_paging::shadow::AsidPool;
+use hanok_paging::shadow::{AsidPool, Owed};
 use hanok_types::PAGE_SIZE;
 
 /// The offset of the records in the window.
@@ -120,7 +121,9 @@ pub fn move_to(place: Place) {
     }
     // SAFETY: the window is mapped at this address, and its vectors are 32-byte aligned.
     unsafe { write_own!("vbar_pl1", vectors) };
-    isb();
+    // Between two translations the window executes under ASID 0, and what a CPU fetched ahead then by the tables of a guest
+    // with its window elsewhere may be in the TLB.
+    pay(Owed::Everything);
     // SAFETY: the stack pointers of the modes that exceptions are taken to, which nothing else uses.
     unsafe {
         asm!(

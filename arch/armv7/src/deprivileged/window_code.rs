@@ -97,8 +97,15 @@ window_own_data:
     eoreq   r0, lr, pc
     lsreq   r0, r0, #12
     cmpeq   r0, #0
-    mrs     r0, spsr
     bne     window_own_fault
+    // DFSR: FS is not 0b10110, an asynchronous external abort.
+    mrc     p15, 0, r0, c5, c0, 0
+    eor     r0, r0, #0x400
+    tst     r0, #0x400
+    andeq   r0, r0, #0xf
+    cmpeq   r0, #6
+    beq     window_late
+    mrs     r0, spsr
     tst     r0, #8
     mov     r0, sp
     mov     r1, #1
@@ -109,6 +116,25 @@ window_own_data:
 1:  cps     #0x13
     mov     r1, #2
     mrs     r2, spsr
+    b       window_known
+
+    // An access of the guest's before has failed late, in the first two instructions of an exception of its, which it did not mask: as
+    // if it had come before that one, whose LR is behind the instruction.
+window_late:
+    ldr     r0, [sp, #{spare}]
+    stmia   sp, {{r0-r12}}
+    mov     r0, sp
+    mrs     r1, spsr
+    tst     r1, #8
+    bne     1f
+    cps     #0x13
+    b       2f
+1:  cps     #0x1b
+2:  mrs     r2, spsr
+    tst     r2, #0x20               // T
+    addeq   lr, lr, #8 - 4
+    addne   lr, lr, #8 - 2
+    mov     r1, #4
     b       window_known
 
     // The hypervisor's own data abort, which it may expect, and go on behind: the record keeps the guest's registers.

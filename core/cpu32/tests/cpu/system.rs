@@ -66,8 +66,8 @@ fn the_control_register_keeps_its_fixed_bits() {
     let name = (0, 1, 0, 0);
     let mut board = Board::in_mode(Mode::Supervisor);
     let outcome = board.mcr(name, u32::MAX);
-    // M, A, C; SW to RR; EE; TRE, AFE, TE.
-    let writable = 0x7 | 0x7c00 | 1 << 25 | 0x7000_0000;
+    // M, A, C; Z to RR; EE; TRE, AFE, TE.
+    let writable = 0x7 | 0x7800 | 1 << 25 | 0x7000_0000;
     let control = RegimeChange::Control { changed: writable };
     assert_eq!(outcome, changed(control));
     assert_eq!(board.mrc(name), Some(0x00c5_0078 | writable));

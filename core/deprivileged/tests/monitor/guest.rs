@@ -14,8 +14,8 @@ use hanok_cpu32::{
 };
 use hanok_decode::aarch32::{Encoding, ItState, UserMode, is_wide, sensitive};
 use hanok_deprivileged::{
-    Answer, AtOnce, Code, CodePage, CodePages, Crossing, KnownSpaces, Member, Monitor, Ready, Seat,
-    Slot, Stopped, ThreadRegisters, Trap,
+    Answer, AtOnce, Code, CodePage, CodePages, Crossing, Invalidated, KnownSpaces, Member, Monitor,
+    Ready, Seat, Slot, Stopped, ThreadRegisters, Trap,
 };
 use hanok_hal::Mutex;
 use hanok_hal::fake::FakeTableMemory;
@@ -189,6 +189,7 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
             }
             if let Ready::Yes(root) = self.monitor.ready(&mut self.asids, &*self.board) {
                 self.mmu.enter(&root);
+                self.asids.paid();
                 self.root = root;
                 self.thread = self.thread_registers();
                 self.crossing = Crossing::NONE;
@@ -407,10 +408,42 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
     }
 
     fn undefined(&mut self, encoding: Encoding) -> Option<Outcomes> {
-        if self.crosses_by(encoding) {
+        if self.crosses_by(encoding) || self.invalidates_by(encoding) {
             return Some(Outcomes::Event(Event::Retired));
         }
         self.serve(Trap::Undefined)
+    }
+
+    /// Whether the monitor invalidates a page without the guest's leaving.
+    fn invalidates_by(&mut self, encoding: Encoding) -> bool {
+        let Encoding::A32(word) = encoding else {
+            return false;
+        };
+        if !self.entered {
+            return false;
+        }
+        let Registers { general, pc, psr } = self.monitor.registers;
+        let behind = pc.wrapping_add(4);
+        let registers = (&general, behind, psr.into_bits());
+        let Some(done) = self
+            .monitor
+            .invalidate_at_once(word, registers, &self.crossing)
+        else {
+            return false;
+        };
+        self.exceptions += 1;
+        self.monitor.registers.pc = behind;
+        match done {
+            Invalidated::Leaves => {
+                self.leave();
+                self.crossed.invalidated[1] += 1;
+            }
+            Invalidated::GoesOn(owed) => {
+                self.choose_root_of(true, owed);
+                self.crossed.invalidated[0] += 1;
+            }
+        }
+        true
     }
 
     /// The virtual CPU's mode now, which may have crossed since it was entered.
@@ -582,12 +615,12 @@ impl<const ROOTS: usize, const TABLES: usize> Guest<ROOTS, TABLES> {
 
     /// The guest goes on by the root of its mode that it crosses to.
     fn choose_root(&mut self, owed: Owed) {
+        self.choose_root_of(self.monitor.cpu.mode().is_privileged(), owed);
+    }
+
+    fn choose_root_of(&mut self, kernel: bool, owed: Owed) {
         let roots = &self.crossing.roots;
-        let [table, asid] = if self.monitor.cpu.mode().is_privileged() {
-            roots.kernel
-        } else {
-            roots.user
-        };
+        let [table, asid] = if kernel { roots.kernel } else { roots.user };
         self.root = HardwareRoot {
             table: Hpa::new(table.into()),
             asid: asid as u8,

@@ -40,6 +40,8 @@ pub struct Crossed {
     pub caches: u32,
     /// What was served at once: entries, faults of the guest's own, and other exits.
     pub at_once: [u32; 3],
+    /// Pages that were invalidated at once, after which the guest went on, and after which it had to leave.
+    pub invalidated: [u32; 2],
 }
 
 const USER: u32 = 0x10;

@@ -24,6 +24,8 @@ pub struct AsidPool {
     given: u8,
     /// The greatest ASID.
     last: u8,
+    /// Whether the TLB was not invalidated yet for this generation.
+    unpaid: bool,
 }
 
 impl AsidPool {
@@ -40,6 +42,7 @@ impl AsidPool {
             generation: 0,
             given: 0,
             last,
+            unpaid: false,
         }
     }
 
@@ -53,26 +56,43 @@ impl AsidPool {
         self.generation
     }
 
+    /// Everything in the CPU's TLB was invalidated that an ASID was given out for.
+    ///
+    /// Until then no ASID of the generation may be used, whichever vCPU asks for it: the one that began the generation may
+    /// be held up, and another one may be entered before it.
+    pub const fn paid(&mut self) {
+        self.unpaid = false;
+    }
+
     /// The ASID of `tag` if it still holds, or else a new one; and what is to be invalidated before
-    /// it is used.
+    /// it is used, which is owed until it is [`Self::paid`].
+    #[inline(never)]
     pub(super) fn renew(&mut self, tag: &mut Option<Tag>) -> (u8, Owed) {
-        if let Some(asid) = tag.as_ref().and_then(|tag| self.holds(tag)) {
-            return (asid, Owed::Nothing);
-        }
-        let owed = self.advance();
-        let fresh = Tag {
-            pool: self.id,
-            generation: self.generation,
-            asid: self.given,
+        let asid = match tag.as_ref().and_then(|tag| self.holds(tag)) {
+            Some(asid) => asid,
+            None => {
+                self.advance();
+                let fresh = Tag {
+                    pool: self.id,
+                    generation: self.generation,
+                    asid: self.given,
+                };
+                *tag = Some(fresh);
+                fresh.asid
+            }
         };
-        *tag = Some(fresh);
-        (fresh.asid, owed)
+        let owed = match self.unpaid {
+            true => Owed::Everything,
+            false => Owed::Nothing,
+        };
+        (asid, owed)
     }
 
     /// As [`Self::renew`], if nothing is to be invalidated for it; else the tag stays as it is.
     pub(super) fn renew_quietly(&mut self, tag: &mut Option<Tag>) -> Option<u8> {
-        let held = tag.as_ref().and_then(|tag| self.holds(tag));
-        held.or_else(|| (self.given < self.last).then(|| self.renew(tag).0))
+        let holds = tag.as_ref().and_then(|tag| self.holds(tag)).is_some();
+        let quietly = !self.unpaid && (holds || self.given < self.last);
+        quietly.then(|| self.renew(tag).0)
     }
 
     /// The ASID of a tag, if it holds on this CPU.
@@ -80,14 +100,14 @@ impl AsidPool {
         (tag.pool == self.id && tag.generation == self.generation).then_some(tag.asid)
     }
 
-    fn advance(&mut self) -> Owed {
+    fn advance(&mut self) {
         if self.given < self.last {
             self.given += 1;
-            return Owed::Nothing;
+            return;
         }
         self.generation += 1;
         self.given = 1;
-        Owed::Everything
+        self.unpaid = true;
     }
 }
 
@@ -103,8 +123,26 @@ mod tests {
         assert_eq!(pool.renew(&mut two), (2, Owed::Nothing));
         assert_eq!(pool.renew(&mut one), (1, Owed::Nothing));
         assert_eq!(pool.renew(&mut three), (1, Owed::Everything));
+        pool.paid();
         assert_eq!(pool.renew(&mut one), (2, Owed::Nothing));
         assert_eq!(pool.renew(&mut two), (1, Owed::Everything));
+    }
+
+    #[test]
+    fn a_generation_is_owed_to_whoever_is_entered_until_it_is_paid() {
+        let mut pool = AsidPool::with_last(0, 3);
+        let mut tags = [None; 5];
+        for tag in &mut tags[..3] {
+            assert_eq!(pool.renew(tag).1, Owed::Nothing);
+        }
+        // The vCPU that begins the generation is held up before it pays.
+        assert_eq!(pool.renew(&mut tags[3]), (1, Owed::Everything));
+        assert_eq!(pool.renew_quietly(&mut tags[4]), None);
+        assert_eq!(pool.renew(&mut tags[4]), (2, Owed::Everything));
+        assert_eq!(pool.renew(&mut tags[3]), (1, Owed::Everything), "it holds");
+        pool.paid();
+        assert_eq!(pool.renew(&mut tags[3]), (1, Owed::Nothing));
+        assert_eq!(pool.renew_quietly(&mut tags[0]), Some(3));
     }
 
     #[test]

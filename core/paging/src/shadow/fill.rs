@@ -197,16 +197,14 @@ enum Neighbour {
 /// The bits of an entry for User mode: AP 0b011, or 0b111 if it is not writable. Whoever may write
 /// or execute may read (DDI 0406C, B3.7.1).
 fn attributes(mapping: &GuestMapping, kind: FrameKind, rights: Rights, shares: bool) -> Attributes {
-    let memory = match mapping.size {
+    let memory = match (kind, mapping.memory.kind) {
         // The stronger of the two, as a second stage of translation would have it.
-        _ if kind == FrameKind::Device => match mapping.memory.kind {
-            MemoryKind::StronglyOrdered => MemoryType::STRONGLY_ORDERED,
-            _ => MemoryType::DEVICE,
-        },
-        // Without the MMU data are strongly-ordered and fetches normal memory. One entry serves
-        // both, so it is what goes past the caches and may be fetched.
-        MappingSize::Flat => MemoryType::NON_CACHEABLE,
-        _ => mapping.memory,
+        (FrameKind::Device, MemoryKind::StronglyOrdered) => MemoryType::STRONGLY_ORDERED,
+        (FrameKind::Device, _) => MemoryType::DEVICE,
+        // Whatever the guest says of its memory, all who access it do so by the same caches: the hypervisor, which reads its
+        // tables and its code, too, and the guest itself with its MMU off (DDI 0406C, A3.5.7, mismatched attributes). So
+        // nothing that it wrote can be missed, and maintenance by set and way has nothing to do.
+        _ => MemoryType::WRITE_BACK,
     };
     let (texcb, shareable) = memory.to_default();
     Attributes {
@@ -395,5 +393,53 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Shadow<M, ROOTS, T
             }
         };
         Some((entry, frame_number(frame) as u32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::short::{Cacheability, Permissions, Shareability};
+
+    /// What mismatched attributes would lose (DDI 0406C, A3.5.7) is not lost.
+    #[test]
+    fn a_guest_s_memory_is_cacheable_whatever_it_says_and_a_device_never() {
+        let both = Rights {
+            read: true,
+            write: true,
+            execute: false,
+        };
+        let types = [
+            MemoryType::STRONGLY_ORDERED,
+            MemoryType::DEVICE,
+            MemoryType::NON_CACHEABLE,
+            MemoryType::normal(Cacheability::WriteThrough, Shareability::None),
+            MemoryType::WRITE_BACK,
+        ];
+        for (memory, size) in types.into_iter().flat_map(|memory| {
+            [MappingSize::Flat, MappingSize::Small, MappingSize::Section].map(|size| (memory, size))
+        }) {
+            let mapping = GuestMapping {
+                output: Ipa::new(0),
+                size,
+                memory,
+                global: false,
+                permissions: Permissions {
+                    kernel: both,
+                    user: both,
+                },
+                domain: 0,
+                descriptor: 0,
+                descriptor_at: 0,
+            };
+            let entry = |kind| attributes(&mapping, kind, both, true).texcb;
+            for kind in [FrameKind::Plain, FrameKind::Code, FrameKind::Sealed] {
+                assert_eq!(entry(kind), MemoryType::WRITE_BACK.to_default().0);
+            }
+            let ordered = memory == MemoryType::STRONGLY_ORDERED;
+            let device = if ordered { memory } else { MemoryType::DEVICE };
+            assert_eq!(entry(FrameKind::Device), device.to_default().0);
+        }
     }
 }

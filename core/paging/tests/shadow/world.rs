@@ -176,6 +176,7 @@ impl<const ROOTS: usize, const TABLES: usize> World<ROOTS, TABLES> {
             assert!(tries <= 80, "emptying a root ends");
             if let Progress::Done(root) = vcpu.shadow.enter(space, view, asids) {
                 self.cpus[vcpu.cpu].enter(&root);
+                asids.paid();
                 let memory = vcpu.shadow.memory();
                 let window = Cpu::first(memory, &root, self.window);
                 assert_eq!(window, WINDOW_DESCRIPTOR);

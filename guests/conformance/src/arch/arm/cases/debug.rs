@@ -81,10 +81,16 @@ fn none(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// TEEHBR belongs to the guest on a CPU that has it.
+/// TEEHBR belongs to the guest on a CPU that has it, which ID_PFR0.State3 says (B4.1.93).
 fn thumb_ee(_: &Machine) -> Outcome {
     const TEEHBR: Register = cp14(6, 1, 0, 0);
+    let has = read_sysreg!("id_pfr0_el1") >> 12 & 0xf != 0;
     let before = match read(TEEHBR) {
+        found if !has => {
+            let undefined = matches!(&found, Err(fault) if fault.class() == class::UNDEFINED);
+            check!(undefined, "there is none, but {found:x?}");
+            return Ok(());
+        }
         Ok(before) => before,
         Err(fault) if fault.class() == class::UNDEFINED => return Ok(()),
         Err(fault) => return Err(Failure::wrong(format_args!("{fault:?}"))),

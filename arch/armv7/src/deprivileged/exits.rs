@@ -303,8 +303,8 @@ fn prepare(pcpu: &mut Pcpu<Host>) -> Option<&'static mut Record> {
     let Deprivileged {
         monitor, has_fp, ..
     } = &mut **own;
-    if monitor.cpu.has_floating_point() {
-        crate::fp::enable_at_pl1(*has_fp);
+    if monitor.cpu.identity().has_floating_point() {
+        crate::fp::enable_at_pl1(*has_fp && monitor.cpu.has_floating_point());
     }
     let system = |register| u64::from(monitor.cpu.system(register));
     if record.counters != 0 {

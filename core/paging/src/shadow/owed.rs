@@ -73,8 +73,8 @@ impl Owed {
     }
 }
 
-/// The pages of a megabyte.
-const MOST: u32 = 256;
+/// So many pages are invalidated one by one at most: each is an operation, in one exit.
+const MOST: u32 = 64;
 
 /// Whether a call has finished its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

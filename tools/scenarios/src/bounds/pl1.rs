@@ -23,13 +23,14 @@ use hanok_console::script::ScriptStep;
 type Ceilings = [(Entry, u64); 6];
 /// The ceilings of payloads. What is over [`LIMIT`]: a fetch for which an entry is made, and the entries of
 /// fifteen neighbours, each of which is looked up for itself; an access to a device whose register costs the virtual interrupt
-/// controller much, with the way out and in; an interrupt that closes the doorbells.
+/// controller much, with the way out and in; an interrupt that closes the doorbells, or that fills all list registers anew and then ends
+/// the vCPU's turn, so that they are emptied, and another one's filled.
 const PAYLOADS: Ceilings = [
     (Entry::Undefined, 7_000),
     (Entry::Call, LIMIT),
     (Entry::Prefetch, 18_000),
     (Entry::Data, 15_500),
-    (Entry::Interrupt, 6_000),
+    (Entry::Interrupt, 8_000),
     (Entry::Turn, 14_000),
 ];
 /// The same for Linux. There a trap loads all registers of a mode, word by word; a store of several registers goes to a

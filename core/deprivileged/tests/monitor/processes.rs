@@ -5,7 +5,7 @@ use crate::board::{Board, RAM, word_of};
 use crate::crossings::compare_but;
 use crate::guest::{Guest, Outcomes};
 use crate::lockstep::{STOP, memory};
-use crate::native::{Event, Native};
+use crate::native::{Event, Kind, Native};
 use crate::programs::b;
 use crate::trampolines::{ADDED, COUNT, HANDLER, Rewritten, TABLE, VECTORS, read, sections};
 use hanok_abi::trampoline::{TO_CODE, TRIPLE};
@@ -22,6 +22,8 @@ const PROGRAM_AT: u32 = RAM + 0xa000;
 const STACKS: [u32; 2] = [RAM + 0xb000, RAM + 0x1_5000];
 /// A page of a process's, which is not global.
 const PAGE: u32 = 0x83e;
+/// Where the stacks are mapped.
+const STACK: u32 = 0x4020_1f00;
 /// The handler of interrupts.
 const HANDLER_AT: u32 = RAM + 0x8000;
 /// Where SVC and data aborts lead.
@@ -249,15 +251,23 @@ struct Run {
     asids: u8,
 }
 
-fn run<const ROOTS: usize, const TABLES: usize>(
+fn begin<const ROOTS: usize, const TABLES: usize>(
     rewritten: &Rewritten,
     how: Run,
-) -> (Guest<ROOTS, TABLES>, u32) {
+) -> Guest<ROOTS, TABLES> {
     let words = parts(&rewritten.program, &rewritten.handler, &rewritten.code);
     let mut guest = Guest::new(Board::new(words, true), 8, how.asids);
     guest.add_trampolines(Span::new(Ipa::new(ADDED.into()), TRIPLE.into()).expect("below"));
     guest.monitor.boot(RAM, [0; 3]);
     guest.crosses = how.crosses;
+    guest
+}
+
+fn run<const ROOTS: usize, const TABLES: usize>(
+    rewritten: &Rewritten,
+    how: Run,
+) -> (Guest<ROOTS, TABLES>, u32) {
+    let mut guest = begin(rewritten, how);
     let mut served = 0;
     for step in 0..4000 {
         let count = read(&guest, COUNT);
@@ -334,6 +344,28 @@ fn processes_change_without_the_monitor() {
     let [filled, taken, gone_on] = crossed.at_once;
     assert!(filled >= 1 && taken >= 4 && gone_on >= 20, "{crossed:?}");
     assert!(crossed.invalidated[0] >= 8, "{crossed:?}");
+}
+
+#[test]
+fn a_page_that_is_invalidated_at_once_is_in_no_table_and_no_tlb() {
+    let mut guest = begin::<24, 32>(&rewritten(), RUN);
+    // The CPU walks whenever it likes, and its model finds what was not invalidated.
+    let is_mapped = |guest: &mut Guest<24, 32>| {
+        let Guest {
+            mmu, tables, root, ..
+        } = guest;
+        guest.entered && mmu.find(tables, root, STACK, Kind::Read).is_some()
+    };
+    let mut gone = 0;
+    while guest.monitor.registers.pc != END + 4 {
+        let before = (is_mapped(&mut guest), guest.crossed.invalidated[0]);
+        assert_eq!(guest.step(), Outcomes::Event(Event::Retired));
+        if guest.crossed.invalidated[0] != before.1 {
+            assert!(!is_mapped(&mut guest));
+            gone += u32::from(before.0);
+        }
+    }
+    assert!(gone >= 4, "{gone} of {:?}", guest.crossed);
 }
 
 #[test]

@@ -21,9 +21,11 @@ vectors) list="fp:20 vecfp:2 vecmath:5 vecwide:5 vecshuf:1 matrix:10 matrix-3d:2
 *) fail "there is no set $set" ;;
 esac
 ulimit -c 0
+# So that a VM of 320 MiB has the memory: what the kernel kills for want of it begins again, without end.
+sizes="--oom-avoid --mmap-bytes 16M --mremap-bytes 16M --vm-bytes 32M --shm-bytes 8M --shm-sysv-bytes 8M --memfd-bytes 16M --malloc-bytes 32M"
 for entry in $list; do
     name=${entry%:*} operations=${entry#*:}
-    stress-ng --$name 0 --$name-ops "$operations" --verify --metrics-brief --temp-path /tmp >/tmp/said 2>&1 ||
+    stress-ng --$name 0 --$name-ops "$operations" --verify --metrics-brief --temp-path /tmp $sizes >/tmp/said 2>&1 ||
         fail "$name: $? $(grep 'fail\|error' /tmp/said | head -n 3)"
     # stress-ng: metrc: [PID] NAME OPERATIONS ...; some have lines of their own behind that.
     done=$(awk -v name="$name" '$2 == "metrc:" && $4 == name { print $5; exit }' /tmp/said)

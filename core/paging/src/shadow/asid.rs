@@ -81,9 +81,10 @@ impl AsidPool {
                 fresh.asid
             }
         };
-        let owed = match self.unpaid {
-            true => Owed::Everything,
-            false => Owed::Nothing,
+        let owed = if self.unpaid {
+            Owed::Everything
+        } else {
+            Owed::Nothing
         };
         (asid, owed)
     }

@@ -27,7 +27,7 @@ sizes="--oom-avoid --mmap-bytes 16M --mremap-bytes 16M --vm-bytes 32M --shm-byte
 # anything in minutes where there is one CPU. Both do so on QEMU itself, too.
 for entry in $list; do
     name=${entry%:*} operations=${entry#*:}
-    stress-ng --$name 0 --$name-ops "$operations" --verify --timeout 60 --metrics-brief --temp-path /tmp $sizes >/tmp/said 2>&1 ||
+    stress-ng --$name 0 --$name-ops "$operations" --verify --timeout 300 --metrics-brief --temp-path /tmp $sizes >/tmp/said 2>&1 ||
         fail "$name: $? $(grep 'fail\|error' /tmp/said | head -n 3)"
     # stress-ng: metrc: [PID] NAME OPERATIONS ...; some have lines of their own behind that.
     done=$(awk -v name="$name" '$2 == "metrc:" && $4 == name { print $5; exit }' /tmp/said)

@@ -73,7 +73,7 @@ impl Owed {
     }
 }
 
-/// So many pages are invalidated one by one at most: each is an operation, in one exit.
+/// The pages that two debts may have together, with what is between them; for more of them everything is invalidated.
 const MOST: u32 = 64;
 
 /// Whether a call has finished its work.

@@ -9,6 +9,7 @@
 extern crate std;
 
 pub mod crossing;
+pub mod schedule;
 pub mod trampoline;
 pub mod trap;
 

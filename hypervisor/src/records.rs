@@ -11,9 +11,9 @@ use hanok_arm_common::cpu::Cpu;
 use hanok_arm_common::mmu;
 use hanok_config::{BoardCpu, BoardTree, CorePolicy, SystemView};
 use hanok_pcpu::{Pcpu, PcpuPolicy};
-use hanok_sched::{RoundRobin, Servers};
+use hanok_sched::{Budgets, Credit, Deals, Node, PlaceError, RoundRobin, Tree};
 use hanok_types::{CpuId, MAX_CPUS};
-use hanok_vm::Interruptions;
+use hanok_vm::{Clock, Interruptions};
 
 /// What a CPU needs until its own part of the board is set up.
 #[allow(missing_debug_implementations)]
@@ -77,15 +77,35 @@ fn policy(
     arena: &mut Arena,
 ) -> Option<PcpuPolicy> {
     Some(match system.policy(id) {
-        CorePolicy::RoundRobin => {
-            let micros = u64::from(system.slice);
-            let slice = micros * board.machine.frequency / 1_000_000;
-            PcpuPolicy::RoundRobin(RoundRobin::new(slice))
-        }
+        CorePolicy::RoundRobin => PcpuPolicy::RoundRobin(RoundRobin::new(slice(system, board))),
         CorePolicy::Servers { order, slack } => {
-            PcpuPolicy::Servers(arena.put(Servers::new(order, slack))?)
+            let slice = slice(system, board);
+            let now = board.counter();
+            let orders = core::iter::once(order).chain(system.groups_of(id).map(|g| g.order));
+            let nodes = orders.map(|order| Node::new(order, slack));
+            let nodes = arena.put_all(1 + system.groups_of(id).count(), nodes)?;
+            let rest = Credit::new(TURNS * slice, slice, Deals::Used, now);
+            let budgets = arena.put(Budgets::new(Tree::new(nodes), rest, slack))?;
+            for (index, group) in system.groups_of(id).enumerate() {
+                let reservation = group.terms.reservation(board.machine.frequency);
+                let added = reservation
+                    .map_err(PlaceError::Interface)
+                    .and_then(|what| budgets.add_group(group.home.into(), what, now));
+                if let Err(error) = added {
+                    refuse(format_args!("CPU {id}: group {index}: {error}"));
+                }
+            }
+            PcpuPolicy::Budgets(budgets)
         }
     })
+}
+
+/// The number of slices in a period of the credit by which best effort shares what is left.
+const TURNS: u64 = 3;
+
+/// A slice, in ticks of the board's counter.
+fn slice(system: &SystemView<'_>, board: &Board) -> u64 {
+    u64::from(system.slice) * board.machine.frequency / 1_000_000
 }
 
 /// The board of a CPU's record.

@@ -1,6 +1,6 @@
 //! The VMs of the image: their memory, their stage 2, their vCPUs.
 
-use crate::arena::Arena;
+use crate::arena::{self, Arena};
 use crate::fatal::refuse;
 use crate::layout::take;
 use crate::records::Records;
@@ -13,12 +13,12 @@ use hanok_arm_common::frames::{Frames, SharedFrames};
 use hanok_arm_common::mmu::Stage2Tlb;
 use hanok_arm_common::privilege::is_deprivileged;
 use hanok_arm_common::ram::GuestRam;
-use hanok_config::{Places, SystemTree, SystemView, TreeError, VmConfig};
+use hanok_config::{Group, Parts, Places, Promise, SystemTree, SystemView, TreeError, VmConfig};
 use hanok_hal::{Mutex, VmMemory};
 use hanok_memory::{AddressSpace, FrameMap, Owner, Owners};
 use hanok_paging::{Geometry, Stage2, Table, Vmid, vttbr_el2};
 use hanok_pcpu::{AdoptError, Notices, regions_of};
-use hanok_sched::{InterfaceError, Reservation};
+use hanok_sched::{Grant, InterfaceError};
 use hanok_types::{GicVersion, Hpa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId, platform};
 use hanok_vgic::CpuPart;
 use hanok_vm::{Home, SharedVcpu, VcpuParts};
@@ -54,16 +54,65 @@ fn read(
     arena: &mut Arena,
 ) -> Result<SystemView<'static>, TreeError> {
     let tree = SystemTree::verified(payload, sum)?;
-    let (mut vms, mut promises) = (0, 0);
-    tree.each(&mut |_| vms += 1, &mut |_| promises += 1)?;
-    let (vms, promises) = (arena.places(vms), arena.places(promises));
-    let (Some(mut vms), Some(mut promises)) = (vms, promises) else {
+    let mut count = Count::default();
+    tree.each(&mut count)?;
+    let vms = arena.places(count.vms);
+    let promises = arena.places(count.promises);
+    let groups = arena.places(count.groups);
+    let (Some(vms), Some(promises), Some(groups)) = (vms, promises, groups) else {
         refuse(format_args!("no memory for the VMs' descriptions"))
     };
-    tree.each(&mut |vm| vms.push(vm), &mut |promise| {
-        promises.push(promise)
-    })?;
-    tree.system(vms.finish(), promises.finish())
+    let mut kept = Kept {
+        vms,
+        promises,
+        groups,
+    };
+    tree.each(&mut kept)?;
+    let (vms, promises) = (kept.vms.finish(), kept.promises.finish());
+    tree.system(vms, promises, kept.groups.finish())
+}
+
+/// How many parts a system has.
+#[derive(Default)]
+struct Count {
+    vms: usize,
+    promises: usize,
+    groups: usize,
+}
+
+impl Parts for Count {
+    fn vm(&mut self, _: VmConfig) {
+        self.vms += 1;
+    }
+
+    fn promise(&mut self, _: Promise) {
+        self.promises += 1;
+    }
+
+    fn group(&mut self, _: Group) {
+        self.groups += 1;
+    }
+}
+
+/// Where the parts of the system are kept.
+struct Kept {
+    vms: arena::Places<VmConfig>,
+    promises: arena::Places<Promise>,
+    groups: arena::Places<Group>,
+}
+
+impl Parts for Kept {
+    fn vm(&mut self, vm: VmConfig) {
+        self.vms.push(vm);
+    }
+
+    fn promise(&mut self, promise: Promise) {
+        self.promises.push(promise);
+    }
+
+    fn group(&mut self, group: Group) {
+        self.groups.push(group);
+    }
 }
 
 /// The parameters of the creation of every VM.
@@ -256,16 +305,16 @@ pub fn hand_out(board: &Board, arena: Arena) -> u64 {
     free.free_bytes()
 }
 
-/// The promise to a vCPU of the VM, in ticks of the board's counter.
-fn reservation(
+/// What a vCPU of the VM has of its pCPU, in ticks of the board's counter.
+fn grant(
     board: &Board,
     system: &SystemView<'_>,
     unit: &VmUnit,
     vcpu: VcpuId,
-) -> Result<Option<Reservation>, InterfaceError> {
+) -> Result<Option<Grant>, InterfaceError> {
     let promise = system.promise(unit.vm.id(), vcpu);
-    let reservation = promise.map(|promise| promise.reservation(board.machine.frequency));
-    reservation.transpose()
+    let grant = promise.map(|promise| promise.claim.grant(board.machine.frequency));
+    grant.transpose()
 }
 
 /// Gives every vCPU to its pCPU.
@@ -298,9 +347,9 @@ pub fn place_vcpus(
             let (Some(pcpu), Some(vcpu)) = (pcpu, vcpu) else {
                 refuse(format_args!("vm {name}: no place for its vCPU {index}"));
             };
-            let adopted = reservation(board, system, unit, id)
+            let adopted = grant(board, system, unit, id)
                 .map_err(AdoptError::Promise)
-                .and_then(|reservation| pcpu.adopt(vcpu, reservation));
+                .and_then(|grant| pcpu.adopt(vcpu, grant));
             match adopted {
                 Ok(()) => {}
                 Err(AdoptError::NoRoom) => {

@@ -49,8 +49,8 @@ pub enum Fault {
         /// The VM.
         vm: usize,
     },
-    /// More vCPUs on one pCPU than a policy can manage.
-    #[error("pCPU {cpu} has more than {MAX_ENTITIES} vCPUs")]
+    /// More vCPUs and groups on one pCPU than a policy can manage.
+    #[error("pCPU {cpu} has more than {MAX_ENTITIES} vCPUs and groups")]
     TooManyVcpus {
         /// The pCPU.
         cpu: CpuId,
@@ -84,6 +84,15 @@ pub enum Fault {
         vm: usize,
         /// The vCPU.
         vcpu: VcpuId,
+    },
+    /// A group in one that does not come before it, or on a pCPU that enforces no promises, or that no server can
+    /// have, or one too many.
+    #[error("group {group} of pCPU {cpu} is misplaced, or no server can keep what it is promised")]
+    Group {
+        /// The pCPU.
+        cpu: CpuId,
+        /// The group.
+        group: usize,
     },
     /// A vCPU without a promise on a pCPU that enforces promises, or with one on a pCPU whose vCPUs run in turn.
     #[error("vCPU {vcpu} of vm {vm} is promised CPU time and its core takes turns, or the reverse")]

@@ -1,7 +1,8 @@
-//! The policies of pCPUs, and the CPU time that vCPUs are promised.
+//! The policies of pCPUs, the CPU time that vCPUs and groups of them are promised, and what vCPUs without a
+//! promise share.
 
-use hanok_sched::{Interface, InterfaceError, Kind, Order, Reservation, Slack};
-use hanok_types::{VcpuId, VmId};
+use hanok_sched::{Grant, Interface, InterfaceError, Kind, Order, Reservation, Share, Slack};
+use hanok_types::{CpuId, VcpuId, VmId};
 
 /// The longest period of a promise, in nanoseconds: an hour.
 pub const MAX_PERIOD: u64 = 3_600 * NANOS;
@@ -14,7 +15,7 @@ pub enum CorePolicy {
     /// The vCPUs run in turn, and none has a promise.
     #[default]
     RoundRobin,
-    /// Each vCPU has a promise, which is enforced.
+    /// Promises are enforced, and what is left is shared by the vCPUs without a promise.
     Servers {
         /// The order in which vCPUs that have work and budget run.
         order: Order,
@@ -23,15 +24,10 @@ pub enum CorePolicy {
     },
 }
 
-/// A promise of CPU time to a vCPU: `budget` within `deadline` of the start of each `period`. Times are
-/// in nanoseconds.
+/// A promise of CPU time: `budget` within `deadline` of the start of each `period`. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Promise {
-    /// The VM of the vCPU.
-    pub vm: VmId,
-    /// The vCPU.
-    pub vcpu: VcpuId,
-    /// The kind of its server, which manages the budget.
+pub struct Terms {
+    /// The kind of the server, which manages the budget.
     pub kind: Kind,
     /// The time between two replenishments of the budget, at most [`MAX_PERIOD`].
     pub period: u64,
@@ -39,11 +35,76 @@ pub struct Promise {
     pub budget: u64,
     /// The time after the period's start by which the budget has been given: at most the period.
     pub deadline: u64,
-    /// Its priority, if the policy uses priorities; the smallest number is the highest priority.
+    /// The priority, if the policy uses priorities; the smallest number is the highest priority.
     pub priority: u64,
 }
 
-impl Promise {
+/// What a vCPU may ask for while the board runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ask {
+    /// The largest share of its pCPU, in parts of 65,536; 0 if it may not ask.
+    pub limit: u32,
+    /// The shortest period in nanoseconds.
+    pub shortest: u64,
+}
+
+/// What a vCPU has of its pCPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// A promise, at the expense of a group.
+    Promise {
+        /// The group's place among those of the pCPU, from 1; 0 if it is in none.
+        group: u8,
+        /// The promise.
+        terms: Terms,
+        /// What it may ask for instead.
+        ask: Ask,
+    },
+    /// A share of what is left: it is best effort.
+    Share(Share),
+}
+
+/// What a vCPU has of its pCPU, where promises are enforced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promise {
+    /// The VM of the vCPU.
+    pub vm: VmId,
+    /// The vCPU.
+    pub vcpu: VcpuId,
+    /// What it has.
+    pub claim: Claim,
+}
+
+/// A group of vCPUs and groups of one pCPU: a server whose budget is that of its members together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The pCPU.
+    pub cpu: CpuId,
+    /// The group in which it is, by its place among those of the pCPU, from 1; 0 if it is in none. A group comes
+    /// after the one in which it is.
+    pub home: u8,
+    /// The order in which its members run.
+    pub order: Order,
+    /// What it is promised.
+    pub terms: Terms,
+}
+
+impl Claim {
+    /// What a policy grants for it, in ticks of a counter of `frequency` Hz, see [`Terms::reservation`].
+    ///
+    /// # Errors
+    /// As [`Terms::reservation`].
+    pub fn grant(&self, frequency: u64) -> Result<Grant, InterfaceError> {
+        Ok(match self {
+            Self::Promise { group, terms, .. } => {
+                Grant::Promise((*group).into(), terms.reservation(frequency)?)
+            }
+            Self::Share(share) => Grant::Share(*share),
+        })
+    }
+}
+
+impl Terms {
     /// Verifies that a server can keep the promise at all.
     pub(crate) fn check(&self) -> Result<(), InterfaceError> {
         let interface = Interface::new(self.period, self.budget, self.deadline)?;
@@ -124,10 +185,8 @@ impl Word for Kind {
 mod tests {
     use super::*;
 
-    fn promise(period: u64, budget: u64, deadline: u64) -> Promise {
-        Promise {
-            vm: VmId::new(0),
-            vcpu: VcpuId::new(0),
+    fn promise(period: u64, budget: u64, deadline: u64) -> Terms {
+        Terms {
             kind: Kind::Periodic,
             period,
             budget,

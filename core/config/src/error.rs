@@ -17,7 +17,7 @@ pub enum TreeError {
     #[error("the root is not compatible with \"hanok,system\": this is another device tree")]
     NotASystem,
     /// Another version of the tool made it: this one.
-    #[error("the system's tree has version {0}, this hypervisor reads version 6")]
+    #[error("the system's tree has version {0}, this hypervisor reads version 7")]
     Version(u32),
     /// A property is missing.
     #[error("{place}: property {name} is missing")]
@@ -84,6 +84,8 @@ pub enum TreeNode {
     Promise(usize, usize),
     /// A pCPU's policy, from 0.
     Core(usize),
+    /// A group of a pCPU, both from 0.
+    Group(usize, usize),
 }
 
 impl fmt::Display for TreeNode {
@@ -96,6 +98,7 @@ impl fmt::Display for TreeNode {
             Self::Slot(vm, slot) => write!(f, "slot {slot} of vm {vm}"),
             Self::Promise(vm, promise) => write!(f, "promise {promise} of vm {vm}"),
             Self::Core(core) => write!(f, "core {core}"),
+            Self::Group(core, group) => write!(f, "group {group} of core {core}"),
         }
     }
 }

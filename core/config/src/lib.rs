@@ -40,7 +40,7 @@ pub use board::{
 #[cfg(feature = "write")]
 pub use board::{DeviceError, FixedClock, HostDevice, HostLine, HostTree, Neighbour, assign};
 pub use check::Fault;
-pub use cores::{CorePolicy, MAX_PERIOD, Promise};
+pub use cores::{Ask, Claim, CorePolicy, Group, MAX_PERIOD, Promise, Terms};
 pub use error::{Structure, TreeError, TreeNode};
 #[cfg(feature = "write")]
 pub use model::System;
@@ -49,7 +49,7 @@ pub use model::{
     MAX_LINES, MAX_MEMORY, MAX_NAME, MAX_REGISTERS, MAX_SEEDS, PassThrough, Places, Registers,
     SLICES, SystemView, VmConfig,
 };
-pub use parse::SystemTree;
+pub use parse::{Parts, SystemTree};
 pub use slot::{DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS, platform_slots};
 pub use structure::flattened;
 pub use sum::{Sum, sum};

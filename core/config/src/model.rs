@@ -1,6 +1,6 @@
 //! The model of a system: its VMs, their memory, and the blobs to load there.
 
-use crate::cores::{CorePolicy, Promise};
+use crate::cores::{CorePolicy, Group, Promise};
 use crate::slot::DeviceSlots;
 use hanok_types::{
     CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, MAX_VCPUS, Span, VcpuId, VmId, platform,
@@ -38,6 +38,8 @@ pub struct System {
     pub vms: alloc::vec::Vec<VmConfig>,
     /// The promises to the vCPUs whose pCPUs enforce promises: first those of the first VM, then of the next.
     pub promises: alloc::vec::Vec<Promise>,
+    /// The groups of vCPUs: those of each pCPU in an order in which each comes after the one in which it is.
+    pub groups: alloc::vec::Vec<Group>,
     /// The version of the interrupt controller that its VMs see; the board must have the same.
     pub gic: GicVersion,
     /// The time in microseconds for which a vCPU runs before another one of its pCPU has its turn, on
@@ -53,6 +55,7 @@ impl Default for System {
         Self {
             vms: Default::default(),
             promises: Default::default(),
+            groups: Default::default(),
             gic: GicVersion::default(),
             slice: DEFAULT_SLICE,
             policies: [CorePolicy::RoundRobin; MAX_CPUS],
@@ -67,6 +70,7 @@ impl System {
         SystemView {
             vms: &self.vms,
             promises: &self.promises,
+            groups: &self.groups,
             gic: self.gic,
             slice: self.slice,
             policies: self.policies,
@@ -82,6 +86,8 @@ pub struct SystemView<'a> {
     pub vms: &'a [VmConfig],
     /// The promises to its vCPUs.
     pub promises: &'a [Promise],
+    /// The groups of vCPUs.
+    pub groups: &'a [Group],
     /// Its interrupt controller.
     pub gic: GicVersion,
     /// Its time slice.
@@ -260,6 +266,11 @@ impl<'a> SystemView<'a> {
     pub fn promise(&self, vm: VmId, vcpu: VcpuId) -> Option<&'a Promise> {
         let is_its = |promise: &&Promise| promise.vm == vm && promise.vcpu == vcpu;
         self.promises.iter().find(is_its)
+    }
+
+    /// The groups of a pCPU, in the order of their places.
+    pub fn groups_of(&self, cpu: CpuId) -> impl Iterator<Item = &'a Group> {
+        self.groups.iter().filter(move |group| group.cpu == cpu)
     }
 
     /// The policy by which `cpu` chooses among its vCPUs.

@@ -1,6 +1,7 @@
 //! Reads a system's device tree into the model, on the board.
 
-use crate::cores::{CorePolicy, Promise, Word};
+use crate::cores::{Ask, Claim, CorePolicy, Group, Promise, Terms, Word};
+
 use crate::error::{TreeError, TreeNode};
 use crate::fdt::{Fdt, FdtNode};
 #[cfg(feature = "write")]
@@ -12,11 +13,12 @@ use crate::model::{
 use crate::slot::{DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS};
 use crate::structure;
 use crate::tree::{self, Cells};
+use hanok_sched::Share;
 use hanok_types::{CpuId, Hpa, IntId, Ipa, MAX_CPUS, MAX_VCPUS, MAX_VMS, Span, VcpuId, VmId};
 use heapless::{String, Vec};
 
 /// The version of the system tree's binding that this code reads and writes.
-pub(crate) const VERSION: u32 = 6;
+pub(crate) const VERSION: u32 = 7;
 
 /// A system's tree whose form is verified. Its parts are read one by one, into memory that the reader
 /// sizes by counting the parts first. So no reader needs room for the largest system.
@@ -51,26 +53,32 @@ impl<'t> SystemTree<'t> {
         }
     }
 
-    /// Calls `vm` for each VM, and `promise` for each promise to a vCPU.
-    pub fn each(
-        &self,
-        vm: &mut dyn FnMut(VmConfig),
-        promise: &mut dyn FnMut(Promise),
-    ) -> Result<(), TreeError> {
-        for (index, node) in children(&self.fdt.root(), "vms", "vm").enumerate() {
+    /// Reads the VMs, the promises to their vCPUs, and the groups of vCPUs, and hands them to `parts`.
+    pub fn each(&self, parts: &mut dyn Parts) -> Result<(), TreeError> {
+        let root = self.fdt.root();
+        for (index, node) in children(&root, "vms", "vm").enumerate() {
             if index >= MAX_VMS {
                 return Err(TreeNode::Root.too_many("VMs", MAX_VMS));
             }
-            vm(parse_vm(node, index, promise)?);
+            let vm = parse_vm(node, index, parts)?;
+            parts.vm(vm);
         }
-        Ok(())
+        each_named(&root, "core", &mut |number, core| {
+            let cpu = Reader::new(core, TreeNode::Core(number)).small("cpu")?;
+            each_named(&core, "group", &mut |group, node| {
+                let reader = Reader::new(node, TreeNode::Group(number, group));
+                parts.group(parse_group(CpuId::new(cpu), &reader)?);
+                Ok(())
+            })
+        })
     }
 
-    /// The system of these VMs and promises, which were read from this tree, if it keeps every rule.
+    /// The system of these parts, which were read from this tree, if it keeps every rule.
     pub fn system<'a>(
         &self,
         vms: &'a [VmConfig],
         promises: &'a [Promise],
+        groups: &'a [Group],
     ) -> Result<SystemView<'a>, TreeError> {
         let root = self.fdt.root();
         let mut policies = [CorePolicy::RoundRobin; MAX_CPUS];
@@ -85,6 +93,7 @@ impl<'t> SystemTree<'t> {
         let system = SystemView {
             vms,
             promises,
+            groups,
             gic: reader.read("gic", |value| gic_from_word(tree::as_text(value)?))?,
             slice: reader.cell("slice")?,
             policies,
@@ -107,25 +116,46 @@ impl System {
     }
 
     fn read(tree: &SystemTree<'_>) -> Result<Self, TreeError> {
-        let (mut vms, mut promises) = Default::default();
-        tree.each(
-            &mut |vm| alloc::vec::Vec::push(&mut vms, vm),
-            &mut |promise| alloc::vec::Vec::push(&mut promises, promise),
-        )?;
+        let mut system = Self::default();
+        tree.each(&mut system)?;
         let SystemView {
             gic,
             slice,
             policies,
             ..
-        } = tree.system(&vms, &promises)?;
+        } = tree.system(&system.vms, &system.promises, &system.groups)?;
         Ok(Self {
-            vms,
-            promises,
             gic,
             slice,
             policies,
+            ..system
         })
     }
+}
+
+#[cfg(feature = "write")]
+impl Parts for System {
+    fn vm(&mut self, vm: VmConfig) {
+        self.vms.push(vm);
+    }
+
+    fn promise(&mut self, promise: Promise) {
+        self.promises.push(promise);
+    }
+
+    fn group(&mut self, group: Group) {
+        self.groups.push(group);
+    }
+}
+
+/// Takes the parts of a system as they are read.
+pub trait Parts {
+    /// A VM.
+    fn vm(&mut self, vm: VmConfig);
+    /// What a vCPU of the VM that comes next is promised.
+    fn promise(&mut self, promise: Promise);
+    /// A group; groups of a pCPU come in their order.
+    fn group(&mut self, group: Group);
 }
 
 /// The children named `name` of the children named `group` of `node`.
@@ -160,11 +190,7 @@ fn each_named<'a>(
     children.try_for_each(|(number, child)| take(number, child))
 }
 
-fn parse_vm(
-    node: FdtNode<'_>,
-    index: usize,
-    keep: &mut dyn FnMut(Promise),
-) -> Result<VmConfig, TreeError> {
+fn parse_vm(node: FdtNode<'_>, index: usize, parts: &mut dyn Parts) -> Result<VmConfig, TreeError> {
     let place = TreeNode::Vm(index);
     let vm = Reader::new(node, place);
     let mut config = VmConfig {
@@ -186,7 +212,7 @@ fn parse_vm(
     };
     each_named(&node, "promise", &mut |number, promise| {
         let reader = Reader::new(promise, TreeNode::Promise(index, number));
-        keep(parse_promise(VmId::new(index as u8), &reader)?);
+        parts.promise(parse_promise(VmId::new(index as u8), &reader)?);
         Ok(())
     })?;
     each_named(&node, "blob", &mut |number, blob| {
@@ -214,15 +240,45 @@ fn parse_core(core: &Reader<'_>) -> Result<(u32, CorePolicy), TreeError> {
 }
 
 fn parse_promise(vm: VmId, promise: &Reader<'_>) -> Result<Promise, TreeError> {
-    let vcpu = u8::try_from(promise.cell("vcpu")?);
+    let claim = match tree::cell(&promise.node, "weight") {
+        Some(weight) => Claim::Share(Share {
+            weight: weight.try_into().map_err(|_| promise.malformed("weight"))?,
+            // A cap of all of a CPU is none.
+            cap: Some(promise.small("cap")?).filter(|cap| *cap < 100),
+        }),
+        None => Claim::Promise {
+            group: promise.small("group")?,
+            terms: parse_terms(promise)?,
+            ask: Ask {
+                limit: promise.cell("ask-limit")?,
+                shortest: promise.cell_pair("ask-shortest")?,
+            },
+        },
+    };
     Ok(Promise {
         vm,
-        vcpu: VcpuId::new(vcpu.map_err(|_| promise.malformed("vcpu"))?),
-        kind: promise.word("kind")?,
-        period: promise.cell_pair("period")?,
-        budget: promise.cell_pair("budget")?,
-        deadline: promise.cell_pair("deadline")?,
-        priority: promise.cell_pair("priority")?,
+        vcpu: VcpuId::new(promise.small("vcpu")?),
+        claim,
+    })
+}
+
+fn parse_group(cpu: CpuId, group: &Reader<'_>) -> Result<Group, TreeError> {
+    Ok(Group {
+        cpu,
+        home: group.small("home")?,
+        order: group.word("order")?,
+        terms: parse_terms(group)?,
+    })
+}
+
+#[inline(never)]
+fn parse_terms(node: &Reader<'_>) -> Result<Terms, TreeError> {
+    Ok(Terms {
+        kind: node.word("kind")?,
+        period: node.cell_pair("period")?,
+        budget: node.cell_pair("budget")?,
+        deadline: node.cell_pair("deadline")?,
+        priority: node.cell_pair("priority")?,
     })
 }
 
@@ -319,6 +375,11 @@ impl<'a> Reader<'a> {
 
     fn cell(&self, name: &'static str) -> Result<u32, TreeError> {
         self.read(name, |value| value.try_into().ok().map(u32::from_be_bytes))
+    }
+
+    /// A cell whose value is below 256.
+    fn small(&self, name: &'static str) -> Result<u8, TreeError> {
+        u8::try_from(self.cell(name)?).map_err(|_| self.malformed(name))
     }
 
     fn cell_pair(&self, name: &'static str) -> Result<u64, TreeError> {

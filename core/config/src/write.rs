@@ -1,6 +1,6 @@
 //! Writes the model as a device tree, on the PC, and has the helpers of both writers of trees.
 
-use crate::cores::{CorePolicy, Promise, Word};
+use crate::cores::{Claim, CorePolicy, Group, Promise, Terms, Word};
 use crate::model::{Blob, Line, PassThrough, System, VmConfig, gic_word};
 use crate::parse::VERSION;
 use crate::slot::DeviceSlot;
@@ -35,10 +35,14 @@ impl System {
             .and(vms);
         for (cpu, policy) in self.policies.iter().enumerate() {
             if let CorePolicy::Servers { order, slack } = policy {
-                let core = node(format!("core@{cpu}"))
+                let mut core = node(format!("core@{cpu}"))
                     .with("cpu", cpu as u32)
                     .with("order", order.word())
                     .with("slack", slack.word());
+                let own = self.groups.iter().filter(|group| group.cpu.index() == cpu);
+                for (number, group) in own.enumerate() {
+                    core.add_child(group.to_node(number));
+                }
                 root.add_child(core);
             }
         }
@@ -77,9 +81,31 @@ impl VmConfig {
 
 impl Promise {
     fn to_node(self, number: usize) -> DeviceTreeNode {
-        node(format!("promise@{number}"))
-            .with("vcpu", self.vcpu.index() as u32)
-            .with("kind", self.kind.word())
+        let node = node(format!("promise@{number}")).with("vcpu", self.vcpu.index() as u32);
+        match self.claim {
+            Claim::Promise { group, terms, ask } => terms
+                .add_to(node.with("group", u32::from(group)))
+                .with("ask-limit", ask.limit)
+                .with("ask-shortest", ask.shortest),
+            Claim::Share(share) => node
+                .with("weight", u32::from(share.weight))
+                .with("cap", u32::from(share.cap.unwrap_or(100))),
+        }
+    }
+}
+
+impl Group {
+    fn to_node(self, number: usize) -> DeviceTreeNode {
+        let node = node(format!("group@{number}"))
+            .with("home", u32::from(self.home))
+            .with("order", self.order.word());
+        self.terms.add_to(node)
+    }
+}
+
+impl Terms {
+    fn add_to(self, node: DeviceTreeNode) -> DeviceTreeNode {
+        node.with("kind", self.kind.word())
             .with("period", self.period)
             .with("budget", self.budget)
             .with("deadline", self.deadline)

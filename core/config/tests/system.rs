@@ -1,10 +1,10 @@
 //! The system's tree: what is written is read back, and damage never gets through unseen.
 
 use hanok_config::{
-    Blob, BlobKind, BoardTree, CorePolicy, Fault, Line, PassThrough, Promise, Registers, Structure,
-    System, TreeError, TreeNode, VmConfig, platform_slots,
+    Ask, Blob, BlobKind, BoardTree, Claim, CorePolicy, Fault, Group, Line, PassThrough, Promise,
+    Registers, Structure, System, Terms, TreeError, TreeNode, VmConfig, platform_slots,
 };
-use hanok_sched::{InterfaceError, Kind, Order, Slack};
+use hanok_sched::{InterfaceError, Kind, Order, Share, Slack};
 use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, Span, VcpuId, VmId, platform};
 use proptest::prelude::*;
 
@@ -72,6 +72,7 @@ fn pair() -> System {
         slice: 500,
         policies: [CorePolicy::RoundRobin; MAX_CPUS],
         promises: Vec::new(),
+        groups: Vec::new(),
     }
 }
 
@@ -576,14 +577,52 @@ fn there_are_64_vms_and_no_more() {
 }
 
 fn promise(vm: u8, vcpu: u8) -> Promise {
+    let ask = Ask {
+        limit: 1 << 14,
+        shortest: 1_000_000,
+    };
     Promise {
         vm: VmId::new(vm),
         vcpu: VcpuId::new(vcpu),
+        claim: Claim::Promise {
+            group: 0,
+            terms: terms(vcpu),
+            ask,
+        },
+    }
+}
+
+fn terms(priority: u8) -> Terms {
+    Terms {
         kind: Kind::Deferrable,
         period: 10_000_000,
         budget: 2_500_000,
         deadline: 10_000_000,
-        priority: u64::from(vcpu),
+        priority: priority.into(),
+    }
+}
+
+fn share(vm: u8, vcpu: u8, weight: u16, cap: Option<u8>) -> Promise {
+    Promise {
+        vm: VmId::new(vm),
+        vcpu: VcpuId::new(vcpu),
+        claim: Claim::Share(Share { weight, cap }),
+    }
+}
+
+fn group(cpu: u8, home: u8) -> Group {
+    Group {
+        cpu: CpuId::new(cpu),
+        home,
+        order: Order::Priority,
+        terms: terms(7),
+    }
+}
+
+fn terms_of(promise: &mut Promise) -> &mut Terms {
+    match &mut promise.claim {
+        Claim::Promise { terms, .. } => terms,
+        Claim::Share(_) => panic!("a share"),
     }
 }
 
@@ -628,6 +667,71 @@ fn promises_are_read_back() {
 }
 
 #[test]
+fn groups_and_shares_are_read_back() {
+    let mut system = promised_pair();
+    system.groups = vec![group(0, 0), group(2, 0), group(0, 1), group(0, 2)];
+    let Claim::Promise { group: own, .. } = &mut system.promises[0].claim else {
+        panic!("a share");
+    };
+    *own = 3;
+    system.promises[1] = share(0, 2, 300, Some(40));
+    system.promises[2] = share(1, 0, 1, None);
+    let read = System::parse(&system.to_tree(), PAYLOAD).unwrap();
+    // Groups come core by core.
+    system.groups.sort_by_key(|group| group.cpu.index());
+    assert_eq!(read, system);
+    let homes = |cpu| {
+        let view = system.view();
+        view.groups_of(CpuId::new(cpu))
+            .map(|g| g.home)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (homes(0), homes(1), homes(2)),
+        (vec![0, 1, 2], vec![], vec![0])
+    );
+}
+
+#[test]
+fn misplaced_groups_are_refused() {
+    let refusal = |groups: &[Group], own: u8| {
+        let mut system = promised_pair();
+        system.groups = groups.to_vec();
+        let Claim::Promise { group, .. } = &mut system.promises[0].claim else {
+            panic!("a share");
+        };
+        *group = own;
+        match System::parse(&system.to_tree(), PAYLOAD) {
+            Err(TreeError::Rule(fault)) => Some(fault),
+            Ok(_) => None,
+            other => panic!("{other:?}"),
+        }
+    };
+    let wrong = |cpu, group| {
+        let cpu = CpuId::new(cpu);
+        Some(Fault::Group { cpu, group })
+    };
+    assert_eq!(refusal(&[group(0, 0)], 1), None);
+    assert_eq!(
+        refusal(&[group(0, 0)], 2),
+        Some(Fault::MisplacedPromise { vm: 0 })
+    );
+    assert_eq!(
+        refusal(&[group(2, 0)], 1),
+        Some(Fault::MisplacedPromise { vm: 0 })
+    );
+    // In itself, in a later one, and where turns are taken.
+    assert_eq!(refusal(&[group(0, 1)], 0), wrong(0, 0));
+    assert_eq!(refusal(&[group(0, 0), group(0, 2)], 0), wrong(0, 1));
+    let mut late = group(0, 0);
+    late.terms.deadline += 1;
+    assert_eq!(refusal(&[late], 0), wrong(0, 0));
+    let many = vec![group(0, 0); 33];
+    assert_eq!(refusal(&many, 0), wrong(0, 32));
+    assert_eq!(refusal(&many[..32], 0), None);
+}
+
+#[test]
 fn promises_that_no_server_can_keep_are_refused() {
     let refusal = |change: fn(&mut Promise)| {
         let mut system = promised_pair();
@@ -641,20 +745,26 @@ fn promises_that_no_server_can_keep_are_refused() {
     let wrong = |error| Fault::Promise { vm, vcpu, error };
     type Case = (fn(&mut Promise), Fault);
     let cases: [Case; 8] = [
-        (|one| one.budget = 0, wrong(InterfaceError::NoBudget)),
         (
-            |one| one.budget += 10_000_000,
+            |one| terms_of(one).budget = 0,
+            wrong(InterfaceError::NoBudget),
+        ),
+        (
+            |one| terms_of(one).budget += 10_000_000,
             wrong(InterfaceError::BudgetOverDeadline),
         ),
         (
-            |one| one.deadline += 1,
+            |one| terms_of(one).deadline += 1,
             wrong(InterfaceError::DeadlineOverPeriod),
         ),
         (
-            |one| one.deadline -= 1,
+            |one| terms_of(one).deadline -= 1,
             wrong(InterfaceError::DeadlineBeforePeriod),
         ),
-        (|one| one.period = u64::MAX, Fault::Period { vm, vcpu }),
+        (
+            |one| terms_of(one).period = u64::MAX,
+            Fault::Period { vm, vcpu },
+        ),
         (
             |one| one.vcpu = VcpuId::new(0),
             Fault::MisplacedPromise { vm },

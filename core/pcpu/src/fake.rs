@@ -11,7 +11,10 @@ use hanok_hal::fake::{
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 use hanok_memory::{AddressSpace, FrameMap, Owner, Owners};
 use hanok_paging::{Geometry, VmidPool};
-use hanok_sched::{Interface, Kind, Order, Reservation, RoundRobin, Servers, Slack};
+use hanok_sched::{
+    Budgets, Credit, Deals, Grant, Interface, Kind, Node, Order, Reservation, RoundRobin, Slack,
+    Tree,
+};
 use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId};
 use hanok_vgic::GuestInterface;
 use hanok_vm::{Buffers, Interruptions, Multiplexer, PortQueues, Said};
@@ -122,8 +125,8 @@ impl<L: FakeLists + GuestInterface> FakeBoard<L> {
                 let own = |promise: &&FakePromise| {
                     promise.cpu == cpu.index() && promise.vm == unit.vm.id().index()
                 };
-                let reservation = promises.iter().find(own).map(FakePromise::reservation);
-                let adopted = pcpus[cpu.index()].adopt(vcpu, reservation);
+                let grant = promises.iter().find(own).map(FakePromise::grant);
+                let adopted = pcpus[cpu.index()].adopt(vcpu, grant);
                 adopted.expect("room for it");
             }
         }
@@ -160,16 +163,19 @@ pub struct FakePromise {
 }
 
 impl FakePromise {
-    fn reservation(&self) -> Reservation {
+    fn grant(&self) -> Grant {
         let interface = Interface::periodic(self.period, self.budget).expect("a promise");
-        Reservation::rate_monotonic(Kind::Periodic, interface)
+        Grant::Promise(0, Reservation::rate_monotonic(Kind::Periodic, interface))
     }
 }
 
 fn policy(promised: bool) -> PcpuPolicy {
     if promised {
-        let servers = Servers::new(Order::EarliestDeadline, Slack::Idle);
-        PcpuPolicy::Servers(Box::leak(Box::new(servers)))
+        let nodes = vec![Node::new(Order::EarliestDeadline, Slack::Idle)];
+        let tree = Tree::new(Vec::leak(nodes));
+        let rest = Credit::new(3_000, 100, Deals::Used, 0);
+        let budgets = Budgets::new(tree, rest, Slack::Idle);
+        PcpuPolicy::Budgets(Box::leak(Box::new(budgets)))
     } else {
         PcpuPolicy::RoundRobin(RoundRobin::new(100))
     }

@@ -4,7 +4,7 @@ use crate::devices::Restrained;
 use crate::{Board, Host, PcpuPolicy, Vcpu, VmUnit};
 use hanok_hal::sync::atomic::{AtomicU64, Ordering};
 use hanok_hal::{Backend, Taken};
-use hanok_sched::{Entity, EntitySet, InterfaceError, MAX_ENTITIES, Reservation, Tournament};
+use hanok_sched::{Entity, EntitySet, Grant, InterfaceError, MAX_ENTITIES, PlaceError, Tournament};
 use hanok_trace::Event;
 use hanok_types::{CpuId, Deadline};
 use hanok_vm::{Cause, Clock, Ending, Interruptions};
@@ -233,18 +233,22 @@ impl<B: Host> Pcpu<B> {
         }
     }
 
-    /// Gives the pCPU a vCPU, whose promise is `reservation`.
+    /// Gives the pCPU a vCPU, with what it is granted where budgets are enforced.
     pub fn adopt(
         &mut self,
         vcpu: &'static mut Vcpu<B>,
-        reservation: Option<Reservation>,
+        grant: Option<Grant>,
     ) -> Result<(), AdoptError> {
         let entity = Entity::new(self.vcpus.len()).ok_or(AdoptError::NoRoom)?;
         let local = &mut self.local;
-        let reserved = local
+        let now = local.board.counter();
+        local
             .policy
-            .reserve(entity, reservation, local.board.counter());
-        reserved.map_err(AdoptError::Promise)?;
+            .grant(entity, grant, now)
+            .map_err(|error| match error {
+                PlaceError::NoPlace => AdoptError::NoRoom,
+                PlaceError::Interface(error) => AdoptError::Promise(error),
+            })?;
         vcpu.entity = entity;
         self.vcpus.push(vcpu).map_err(|_| AdoptError::NoRoom)?;
         local.shared |= self.vcpus.len() > 1;

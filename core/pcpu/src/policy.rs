@@ -1,8 +1,6 @@
 //! The policy of one pCPU.
 
-use hanok_sched::{
-    Decision, Entity, InterfaceError, Policy, Replenished, Reservation, RoundRobin, Servers,
-};
+use hanok_sched::{Budgets, Decision, Entity, Grant, PlaceError, Policy, Replenished, RoundRobin};
 use hanok_vm::Clock;
 
 /// The policy of a pCPU, by its system's description.
@@ -10,37 +8,38 @@ use hanok_vm::Clock;
 pub enum PcpuPolicy {
     /// vCPUs run in turn.
     RoundRobin(RoundRobin),
-    /// Servers enforce the promises to vCPUs. They are outside of the pCPU's record: a pCPU whose vCPUs run
-    /// in turn has none, and the fields of the record that each exit reads stay near its start.
-    Servers(&'static mut Servers),
+    /// Servers enforce the promises to vCPUs, and best effort has what is left. They are outside of the pCPU's
+    /// record: a pCPU whose vCPUs run in turn has none, and the fields of the record that each exit reads stay
+    /// near its start.
+    Budgets(&'static mut Budgets<'static>),
 }
 
 impl PcpuPolicy {
-    /// Promises `reservation` to `entity`, which has no work yet, from `now` on. If vCPUs run in turn,
-    /// there are no promises; if servers are used, a vCPU without a promise never runs.
-    pub(crate) fn reserve(
+    /// Gives `entity`, which has no work yet, what it is granted, from `now` on. If vCPUs run in turn, there are
+    /// no grants; if budgets are enforced, a vCPU without a grant never runs.
+    pub(crate) fn grant(
         &mut self,
         entity: Entity,
-        reservation: Option<Reservation>,
+        grant: Option<Grant>,
         now: u64,
-    ) -> Result<(), InterfaceError> {
-        match (self, reservation) {
-            (Self::Servers(servers), Some(what)) => servers.reserve(entity, what, now),
+    ) -> Result<(), PlaceError> {
+        match (self, grant) {
+            (Self::Budgets(budgets), Some(what)) => budgets.grant(entity, what, now),
             _ => Ok(()),
         }
     }
 
     /// Whether a vCPU that is alone on the pCPU may be held back while it has work.
     pub(crate) fn holds_back(&self) -> bool {
-        matches!(self, Self::Servers(_))
+        matches!(self, Self::Budgets(_))
     }
 
-    /// Replenishes budgets that are due at `now`, as many as one piece of work may.
+    /// Does a part of what the next decision at `now` would have to do, as much as one piece of work may be.
     #[inline(always)]
-    pub(crate) fn replenish_some(&mut self, now: u64) -> Replenished {
+    pub(crate) fn settle_some(&mut self, now: u64) -> Replenished {
         match self {
             Self::RoundRobin(_) => Replenished::All,
-            Self::Servers(policy) => servers::replenish_some(policy, now),
+            Self::Budgets(policy) => budgets::settle_some(policy, now),
         }
     }
 
@@ -49,7 +48,7 @@ impl PcpuPolicy {
         match self {
             Self::RoundRobin(policy) => policy.has_only(entity),
             // The time that it sleeps must not be charged to its budget.
-            Self::Servers(_) => false,
+            Self::Budgets(_) => false,
         }
     }
 
@@ -64,11 +63,13 @@ impl PcpuPolicy {
     /// Does `what` and charges its time to no vCPU. The time after it is charged to the vCPU that the last
     /// [`Policy::pick`] named.
     pub(crate) fn without_charge(&mut self, clock: &impl Clock, what: impl FnOnce()) {
-        if let Self::Servers(servers) = self {
-            servers.charge_until(clock.counter());
+        if let Self::Budgets(budgets) = self {
+            budgets.charge_until(clock.counter());
         }
         what();
-        self.exempt_switch_until(clock);
+        if let Self::Budgets(budgets) = self {
+            budgets.exempt(clock.counter());
+        }
     }
 
     /// Charges the time since the last [`Policy::pick`], or since the last charge, to no vCPU.
@@ -76,11 +77,11 @@ impl PcpuPolicy {
     pub(crate) fn exempt_switch_until(&mut self, clock: &impl Clock) {
         #[cold]
         #[inline(never)]
-        fn exempt_switch(servers: &mut Servers, clock: &impl Clock) {
-            servers.exempt_switch(clock.counter());
+        fn exempt_switch(budgets: &mut Budgets<'_>, clock: &impl Clock) {
+            budgets.exempt_switch(clock.counter());
         }
-        if let Self::Servers(servers) = self {
-            exempt_switch(servers, clock);
+        if let Self::Budgets(budgets) = self {
+            exempt_switch(budgets, clock);
         }
     }
 }
@@ -89,38 +90,38 @@ impl PcpuPolicy {
 /// same moment.
 pub const AT_ONCE: usize = 8;
 
-/// The policy of servers. It is kept out of line: round robin costs a few instructions, and inlined servers
+/// The policy of budgets. It is kept out of line: round robin costs a few instructions, and inlined servers
 /// would take registers from it.
-mod servers {
-    use super::{AT_ONCE, Decision, Entity, Policy, Replenished, Servers};
+mod budgets {
+    use super::{AT_ONCE, Budgets, Decision, Entity, Policy, Replenished};
 
     #[cold]
     #[inline(never)]
-    pub fn replenish_some(policy: &mut Servers, now: u64) -> Replenished {
-        policy.replenish_some(now, AT_ONCE)
+    pub fn settle_some(policy: &mut Budgets<'_>, now: u64) -> Replenished {
+        policy.settle_some(now, AT_ONCE)
     }
 
     #[cold]
     #[inline(never)]
-    pub fn wake(policy: &mut Servers, entity: Entity, now: u64) {
+    pub fn wake(policy: &mut Budgets<'_>, entity: Entity, now: u64) {
         policy.wake(entity, now);
     }
 
     #[cold]
     #[inline(never)]
-    pub fn block(policy: &mut Servers, entity: Entity, now: u64) {
+    pub fn block(policy: &mut Budgets<'_>, entity: Entity, now: u64) {
         policy.block(entity, now);
     }
 
     #[cold]
     #[inline(never)]
-    pub fn yield_now(policy: &mut Servers, entity: Entity, now: u64) {
+    pub fn yield_now(policy: &mut Budgets<'_>, entity: Entity, now: u64) {
         policy.yield_now(entity, now);
     }
 
     #[cold]
     #[inline(never)]
-    pub fn pick(policy: &mut Servers, now: u64) -> Decision {
+    pub fn pick(policy: &mut Budgets<'_>, now: u64) -> Decision {
         policy.pick(now)
     }
 }
@@ -130,7 +131,7 @@ impl Policy for PcpuPolicy {
     fn wake(&mut self, entity: Entity, now: u64) {
         match self {
             Self::RoundRobin(policy) => policy.wake(entity, now),
-            Self::Servers(policy) => servers::wake(policy, entity, now),
+            Self::Budgets(policy) => budgets::wake(policy, entity, now),
         }
     }
 
@@ -138,7 +139,7 @@ impl Policy for PcpuPolicy {
     fn block(&mut self, entity: Entity, now: u64) {
         match self {
             Self::RoundRobin(policy) => policy.block(entity, now),
-            Self::Servers(policy) => servers::block(policy, entity, now),
+            Self::Budgets(policy) => budgets::block(policy, entity, now),
         }
     }
 
@@ -146,7 +147,7 @@ impl Policy for PcpuPolicy {
     fn yield_now(&mut self, entity: Entity, now: u64) {
         match self {
             Self::RoundRobin(policy) => policy.yield_now(entity, now),
-            Self::Servers(policy) => servers::yield_now(policy, entity, now),
+            Self::Budgets(policy) => budgets::yield_now(policy, entity, now),
         }
     }
 
@@ -154,14 +155,14 @@ impl Policy for PcpuPolicy {
     fn pick(&mut self, now: u64) -> Decision {
         match self {
             Self::RoundRobin(policy) => policy.pick(now),
-            Self::Servers(policy) => servers::pick(policy, now),
+            Self::Budgets(policy) => budgets::pick(policy, now),
         }
     }
 
     fn spends(&self) -> bool {
         match self {
             Self::RoundRobin(policy) => policy.spends(),
-            Self::Servers(policy) => policy.spends(),
+            Self::Budgets(policy) => policy.spends(),
         }
     }
 }

@@ -73,7 +73,7 @@ impl<B: Host> Pcpu<B> {
             let local = &mut self.local;
             // As many pieces as there can be budgets: with periods as short as a piece, one would be due again
             // each time.
-            if pieces < PIECES && local.policy.replenish_some(now) == Replenished::Some {
+            if pieces < PIECES && local.policy.settle_some(now) == Replenished::Some {
                 pieces += 1;
                 self.serve_pending();
                 continue;

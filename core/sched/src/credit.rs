@@ -15,7 +15,6 @@
 //! Distributing credit takes one step for each entity, once in a period; all other work is a walk
 //! round a set.
 
-use crate::arith::mul_div;
 use crate::{Decision, Entity, EntitySet, MAX_ENTITIES, Policy};
 
 /// The ranks, in the order in which entities run.
@@ -28,6 +27,9 @@ enum Rank {
     /// It has no credit.
     Over,
 }
+
+/// The longest period, in ticks: 18 minutes of nanoseconds.
+const MAX_PERIOD: u64 = 1 << 40;
 
 const RANKS: [Rank; 3] = [Rank::Boosted, Rank::Under, Rank::Over];
 
@@ -48,8 +50,8 @@ struct Account {
     credit: i64,
     rank: Rank,
     work: bool,
-    /// Whether the entity had work at any time in this period.
-    active: bool,
+    /// The ticks that the share's cap allows in a period.
+    allowed: u64,
     /// The ticks that the entity may still use in this period, if it has a cap.
     left: u64,
 }
@@ -62,6 +64,10 @@ pub struct Credit {
     queues: [EntitySet; 3],
     /// The entities that have used all that their cap allows in this period.
     parked: EntitySet,
+    /// The entities that had work at any time in this period.
+    active: EntitySet,
+    /// The entities that ever had work.
+    known: EntitySet,
     current: Option<Entity>,
     /// The entity that had the last turn, in each rank.
     last: [Entity; 3],
@@ -70,12 +76,25 @@ pub struct Credit {
     period_end: u64,
     period: u64,
     slice: u64,
+    deals: Deals,
+    /// What was used since the last deal.
+    used: u64,
+}
+
+/// How much credit is distributed for each period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Deals {
+    /// The whole period, as in Xen.
+    Period,
+    /// What all entities together have used in the last one. So weights hold also where another policy has
+    /// a part of the CPU; otherwise all would have credit left, and take turns whatever their weights are.
+    Used,
 }
 
 impl Credit {
     /// Distributes credit every `period` ticks, and limits turns to `slice` ticks; in Xen both are
     /// 30 ms. At first every entity has weight 256 and no cap, as in Xen.
-    pub fn new(period: u64, slice: u64, now: u64) -> Self {
+    pub fn new(period: u64, slice: u64, deals: Deals, now: u64) -> Self {
         let share = Share {
             weight: 256,
             cap: None,
@@ -85,14 +104,16 @@ impl Credit {
             credit: 0,
             rank: Rank::Under,
             work: false,
-            active: false,
+            allowed: 0,
             left: 0,
         };
-        let period = period.clamp(1, 1 << 48);
+        let period = period.clamp(1, MAX_PERIOD);
         Self {
             accounts: [account; MAX_ENTITIES],
             queues: [EntitySet::EMPTY; 3],
             parked: EntitySet::EMPTY,
+            active: EntitySet::EMPTY,
+            known: EntitySet::EMPTY,
             current: None,
             last: [Entity::LAST; 3],
             since: now,
@@ -100,6 +121,8 @@ impl Credit {
             period_end: now.saturating_add(period),
             period,
             slice: slice.max(1),
+            deals,
+            used: 0,
         }
     }
 
@@ -109,9 +132,15 @@ impl Credit {
         let allowed = self.allowed(share);
         let account = self.account_mut(entity);
         account.share = share;
+        account.allowed = allowed;
         if first {
             account.left = allowed;
         }
+    }
+
+    /// The share of `entity`.
+    pub fn share(&self, entity: Entity) -> Share {
+        self.account(entity).share
     }
 
     /// The credit of `entity`, in ticks, as of the last event.
@@ -130,7 +159,7 @@ impl Credit {
     /// The ticks that a cap allows in a period.
     fn allowed(&self, share: Share) -> u64 {
         let percent = share.cap.map_or(100, |cap| cap.min(100));
-        mul_div(self.period, percent.into(), 100)
+        self.period * u64::from(percent) / 100
     }
 
     fn take_out(&mut self, entity: Entity) {
@@ -153,11 +182,12 @@ impl Credit {
     }
 
     /// Charges the entity that ran for the time since the last call.
-    fn charge(&mut self, now: u64) {
+    pub fn charge_until(&mut self, now: u64) {
         let used = now.saturating_sub(core::mem::replace(&mut self.since, now));
         let Some(current) = self.current.filter(|_| used > 0) else {
             return;
         };
+        self.used = self.used.saturating_add(used);
         let limit = self.most();
         let account = self.account_mut(current);
         let paid = i64::try_from(used).unwrap_or(i64::MAX);
@@ -175,43 +205,61 @@ impl Credit {
 
     /// The limit of credit and of debt, in ticks.
     fn most(&self) -> i64 {
-        // A period is at most 2^48.
+        // A period is at most 2^40.
         2 * self.period as i64
     }
 
     /// Distributes the credit of the periods that have ended.
+    #[inline]
     fn deal(&mut self, now: u64) {
-        if now < self.period_end {
-            return;
+        if now >= self.period_end {
+            self.deal_to_all(now);
         }
+    }
+
+    #[inline(never)]
+    fn deal_to_all(&mut self, now: u64) {
         let late = now - self.period_end;
         let periods = late / self.period + 1;
         self.period_end = self
             .period_end
             .saturating_add(periods.saturating_mul(self.period));
-        let accounts = self.accounts.iter().filter(|account| account.active);
-        let weights: u64 = accounts
-            .map(|account| u64::from(account.share.weight.max(1)))
-            .sum();
-        for index in 0..MAX_ENTITIES {
-            if let Some(entity) = Entity::new(index) {
-                self.deal_to(entity, weights, periods);
-            }
+        let active = core::mem::replace(&mut self.active, EntitySet::EMPTY);
+        let mut left = active;
+        let mut weights = 0;
+        while let Some(entity) = left.take_first() {
+            weights += u64::from(self.account(entity).share.weight.max(1));
+        }
+        // One division for all entities, as each would need one of its own. What a weight of one gets is rounded
+        // up to 2^-16 of a tick.
+        let used = core::mem::take(&mut self.used).min(MAX_PERIOD);
+        let (amount, times) = match self.deals {
+            Deals::Period => (self.period, periods),
+            Deals::Used => (used, 1),
+        };
+        let each = (amount << 16).div_ceil(weights.max(1));
+        let mut left = self.known;
+        while let Some(entity) = left.take_first() {
+            let each = active.contains(entity).then_some(each);
+            self.deal_to(entity, each, times);
         }
     }
 
-    fn deal_to(&mut self, entity: Entity, weights: u64, periods: u64) {
-        let share = self.account(entity).share;
-        let (allowed, limit) = (self.allowed(share), self.most());
-        let fair = mul_div(self.period, share.weight.max(1).into(), weights.max(1));
-        let dealt = fair.min(allowed).saturating_mul(periods);
+    /// Deals to one entity, `each` for each of its weight, in parts of 2^16 of a tick, if it was active.
+    fn deal_to(&mut self, entity: Entity, each: Option<u64>, times: u64) {
+        let limit = self.most();
         let account = self.account_mut(entity);
-        account.left = allowed;
-        if account.active {
+        account.left = account.allowed;
+        if let Some(each) = each {
+            let fair = (each * u64::from(account.share.weight.max(1))) >> 16;
+            let most = match account.share.cap {
+                Some(_) => account.allowed,
+                None => u64::MAX,
+            };
+            let dealt = fair.min(most).saturating_mul(times);
             let dealt = i64::try_from(dealt).unwrap_or(i64::MAX);
             account.credit = account.credit.saturating_add(dealt).min(limit);
         }
-        account.active = account.work;
         account.rank = if account.credit <= 0 {
             Rank::Over
         } else if account.rank == Rank::Boosted {
@@ -220,6 +268,7 @@ impl Credit {
             Rank::Under
         };
         if account.work {
+            self.active.insert(entity);
             self.put(entity);
         }
     }
@@ -253,23 +302,24 @@ impl Credit {
 
 impl Policy for Credit {
     fn wake(&mut self, entity: Entity, now: u64) {
-        self.charge(now);
+        self.charge_until(now);
         self.deal(now);
         let account = self.account_mut(entity);
         if core::mem::replace(&mut account.work, true) {
             return;
         }
-        account.active = true;
         account.rank = if account.credit > 0 {
             Rank::Boosted
         } else {
             Rank::Over
         };
+        self.active.insert(entity);
+        self.known.insert(entity);
         self.put(entity);
     }
 
     fn block(&mut self, entity: Entity, now: u64) {
-        self.charge(now);
+        self.charge_until(now);
         self.account_mut(entity).work = false;
         self.take_out(entity);
         if self.current == Some(entity) {
@@ -278,14 +328,14 @@ impl Policy for Credit {
     }
 
     fn yield_now(&mut self, entity: Entity, now: u64) {
-        self.charge(now);
+        self.charge_until(now);
         if self.current == Some(entity) {
             self.slice_end = now;
         }
     }
 
     fn pick(&mut self, now: u64) -> Decision {
-        self.charge(now);
+        self.charge_until(now);
         self.deal(now);
         let current = self.current.filter(|current| {
             let rank = self.account(*current).rank as usize;
@@ -310,8 +360,16 @@ impl Policy for Credit {
         }
     }
 
+    fn charged(&self) -> Option<Entity> {
+        self.current
+    }
+
+    fn exempt_switch(&mut self, now: u64) {
+        self.since = now;
+    }
+
     fn suspend(&mut self, now: u64) {
-        self.charge(now);
+        self.charge_until(now);
         self.current = None;
     }
 }

@@ -16,7 +16,8 @@
 //! | [`Servers`] | the entity with the earliest deadline or highest priority among those with
 //! budget |
 //! | [`Credit`] | by weight, up to a cap, as Xen's former default |
-//! | [`Hierarchy`] | a component, and one of its members |
+//! | [`Tree`] | from servers and groups of servers, to any depth |
+//! | [`Budgets`] | from a tree, and by weight from those without a promise what is left |
 //! | [`Global`], [`Partitioned`] | for several pCPUs: from one queue, or each from its own |
 //!
 //! No policy has a lock. The policy of a pCPU is used by that pCPU alone ([`Partitioned`] too), and
@@ -30,9 +31,9 @@ extern crate std;
 
 pub mod admission;
 mod arith;
+mod budgets;
 mod credit;
 mod entity;
-mod hierarchy;
 mod interface;
 pub mod mode;
 mod pool;
@@ -41,15 +42,17 @@ mod recording;
 mod round_robin;
 mod servers;
 mod tournament;
+mod tree;
 
-pub use credit::{Credit, Share};
+pub use budgets::{Budgets, Grant};
+pub use credit::{Credit, Deals, Share};
 pub use entity::{Entity, EntitySet, MAX_ENTITIES};
-pub use hierarchy::Hierarchy;
 pub use interface::{Interface, InterfaceError};
 pub use pool::{Global, NoSuchCore, Partitioned, Pool};
 pub use round_robin::RoundRobin;
 pub use servers::{ChangeStatus, Kind, Order, Replenished, Reservation, Servers, Slack};
 pub use tournament::Tournament;
+pub use tree::{MAX_GROUPS, Node, PlaceError, Tree};
 
 /// The answer of a policy: the entity that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

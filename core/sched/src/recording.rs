@@ -36,12 +36,6 @@ impl<const N: usize> RecordingPolicy<N> {
         }
     }
 
-    /// Lets `index` run, at its own expense.
-    pub fn let_run(&mut self, index: usize) {
-        self.decision.run = Entity::new(index);
-        self.charged = Entity::new(index);
-    }
-
     /// The calls since the last question.
     pub fn take_calls(&mut self) -> Vec<PolicyCall> {
         core::mem::take(&mut self.calls)

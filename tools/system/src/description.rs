@@ -6,7 +6,7 @@ use crate::board::Board;
 use crate::diagnostic::{Diagnostic, Words};
 use crate::source::{Boot, KernelRef};
 use crate::vm::{Artifacts, Key, Vm};
-use hanok_config::{CorePolicy, Promise};
+use hanok_config::{CorePolicy, Group, Promise};
 use hanok_types::MAX_CPUS;
 use std::path::PathBuf;
 
@@ -34,6 +34,8 @@ pub struct Description {
     pub policies: Option<[CorePolicy; MAX_CPUS]>,
     /// What vCPUs are promised then, in the VMs' order.
     pub promises: Vec<Promise>,
+    /// The groups of vCPUs then.
+    pub groups: Vec<Group>,
     /// Rows and columns of the terminal at which a person sits, for guests that want to know. It is
     /// not described: who builds for a person says it.
     pub terminal: Option<(u16, u16)>,

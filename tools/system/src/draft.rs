@@ -2,11 +2,12 @@
 
 use crate::backend::Architecture;
 use crate::diagnostic::{Report, Words};
-use crate::schedule::draft::Placed;
+use crate::schedule;
+use crate::schedule::draft::{Placed, ShareDraft};
 use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef, Modules};
 use crate::table::{self, At, Reader};
 use crate::vm::{DeviceRef, Marks, Vm};
-use hanok_config::{VmConfig, platform_slots};
+use hanok_config::{Ask, VmConfig, platform_slots};
 use hanok_types::{CpuId, MAX_VCPUS, Span, platform};
 use std::ops::Range;
 use std::path::Path;
@@ -28,6 +29,10 @@ pub(crate) struct Draft {
     pub(crate) schedule: Option<Placed>,
     /// The place of its `[vm.schedule]`.
     pub(crate) schedule_span: Option<Range<usize>>,
+    /// What its vCPUs may ask for at run time.
+    pub(crate) ask: Option<Ask>,
+    /// What it has of what is left, if it is promised nothing.
+    pub(crate) share: Option<ShareDraft>,
     /// Whether its kernel is rewritten beforehand.
     pub(crate) rewrite: Option<At<bool>>,
     trusted: bool,
@@ -83,10 +88,13 @@ impl Draft {
         let trusted = reader.get(report, "trusted", A_TRUTH, table::truth);
         let autostart = reader.get(report, "autostart", A_TRUTH, table::truth);
         let mut schedule_span = None;
+        let mut ask = None;
         let schedule = reader.optional_table(report, "schedule", |reader, report| {
             schedule_span = Some(reader.span.clone());
+            ask = schedule::draft::ask(reader, report);
             Placed::read(reader, report)
         });
+        let share = reader.optional_table(report, "share", ShareDraft::read);
         Self {
             span: reader.span.clone(),
             name,
@@ -100,6 +108,8 @@ impl Draft {
             devices,
             schedule,
             schedule_span,
+            ask,
+            share,
             rewrite,
             trusted: trusted.is_some_and(|at| at.value),
             autostart: autostart.is_none_or(|at| at.value),

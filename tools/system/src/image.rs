@@ -133,6 +133,7 @@ impl Description {
         let frame = System {
             vms: Vec::new(),
             promises: self.promises.clone(),
+            groups: self.groups.clone(),
             gic: self.board.gic,
             slice: self.slice,
             policies: self.policies.unwrap_or([CorePolicy::RoundRobin; MAX_CPUS]),

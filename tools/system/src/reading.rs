@@ -89,6 +89,7 @@ fn system(
         vms: Vec::new(),
         policies: None,
         promises: Vec::new(),
+        groups: Vec::new(),
         board,
         terminal: None,
     };
@@ -122,6 +123,7 @@ fn system(
     }
     if let Some(enforced) = enforced {
         description.promises = enforced.promises;
+        description.groups = enforced.groups;
         description.policies = Some(enforced.policies);
     }
     Some((description, model))

@@ -282,6 +282,20 @@ pub(crate) fn nanos(value: &DeValue<'_>) -> Option<u64> {
     crate::time::parse_nanos(&text(value)?)
 }
 
+/// A share from 0 to 100 percent, with up to three decimals, in thousandths of a percent: `"12.5 %"`.
+pub(crate) fn percent(value: &DeValue<'_>) -> Option<u64> {
+    let text = text(value)?;
+    let number = text.strip_suffix('%')?.trim_end();
+    let (whole, parts) = number.split_once('.').unwrap_or((number, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(parts) || parts.len() > 3 {
+        return None;
+    }
+    let parts: u64 = format!("{parts:0<3}").parse().ok()?;
+    let all = whole.parse::<u64>().ok()?.checked_mul(1000)? + parts;
+    (1..=100_000).contains(&all).then_some(all)
+}
+
 /// A size such as `"512M"`.
 pub(crate) fn size(value: &DeValue<'_>) -> Option<u64> {
     crate::size::parse(&text(value)?)

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{SOUND, boards, kernel, load, load_in, zimage};
-use hanok_config::CorePolicy;
-use hanok_sched::{Order, Slack};
+use hanok_config::{Ask, Claim, CorePolicy};
+use hanok_sched::{Order, Share, Slack};
 use hanok_system::{Diagnostic, Files, Key, parse};
 use std::fs;
 use std::path::Path;
@@ -154,8 +154,16 @@ fn what_is_enforced_is_in_the_system() {
     let [promise] = &description.promises[..] else {
         panic!("{description:?}");
     };
-    assert_eq!((promise.period, promise.budget), (10_000_000, 2_000_000));
-    assert_eq!(promise.deadline, promise.period);
+    let Claim::Promise {
+        group: 0,
+        terms,
+        ask,
+    } = promise.claim
+    else {
+        panic!("{promise:?}");
+    };
+    assert_eq!((terms.period, terms.budget), (10_000_000, 2_000_000));
+    assert_eq!((terms.deadline, ask), (terms.period, Ask::default()));
     let share = load(&(text + "slack = \"share\"\n")).unwrap().policies;
     let policy = share.unwrap()[0];
     let order = Order::EarliestDeadline;
@@ -181,8 +189,6 @@ fn what_the_board_cannot_enforce_is_refused() {
     ));
     assert!(found.contains("has no `budget`"), "{found}");
     let second = "[[vm]]\nname = \"b\"\nkernel = \"debian:6.12\"\nmemory = \"64M\"\ncpus = [0]\n";
-    let found = refused(&enforced("budget = \"2ms\"", second));
-    assert!(found.contains("of \"b\" has no budget"), "{found}");
     let half = format!("{second}[vm.schedule]\nperiod = \"3ms\"\nbudget = \"2ms\"\n");
     let found = refused(&enforced("budget = \"4ms\"", &half));
     assert!(found.contains("more than all of core 0"), "{found}");
@@ -194,6 +200,109 @@ fn what_the_board_cannot_enforce_is_refused() {
     assert!(refused(&text).contains("`slack` without"));
     let unnamed = enforced("budget = \"2ms\"", "").replace("cpus = [0]", "vcpus = 1");
     assert!(refused(&unnamed).contains("has no budget and core"));
+}
+
+/// Three VMs on core 0: `a`, which is in a group of a group, `b`, which has a share, and `c`.
+fn grouped() -> String {
+    let vm = |name: &str, more: &str| {
+        format!(
+            "[[vm]]\nname = \"{name}\"\nkernel = \"debian:6.12\"\nmemory = \"64M\"\ncpus = [0]\n{more}\n"
+        )
+    };
+    let promise = |period, budget, more| {
+        format!("[vm.schedule]\nperiod = \"{period}ms\"\nbudget = \"{budget}ms\"\n{more}\n")
+    };
+    let group = |name: &str, policy: &str, budget: u32, more: &str| {
+        format!(
+            "[[schedule.group]]\nname = \"{name}\"\nperiod = \"10ms\"\nbudget = \"{budget}ms\"\n\
+             policy = \"{policy}\"\n{more}\n"
+        )
+    };
+    let asks = "group = \"inner\"\nask = \"12.5 %\"\nask-period = \"2ms\"";
+    [
+        "board = \"qemu-virt\"\n".to_owned(),
+        vm("a", &promise(20, 2, asks)),
+        vm("b", "[vm.share]\nweight = 100\ncap = \"40 %\""),
+        vm("c", &promise(10, 3, "")),
+        vm("d", ""),
+        "[schedule]\nenforce = true\n".to_owned(),
+        group("outer", "rm", 5, ""),
+        group("inner", "edf", 3, "group = \"outer\""),
+    ]
+    .concat()
+}
+
+#[test]
+fn groups_and_shares_are_in_the_system() {
+    let description = load(&grouped()).unwrap();
+    let [outer, inner] = &description.groups[..] else {
+        panic!("{:?}", description.groups);
+    };
+    assert_eq!((outer.home, outer.order), (0, Order::Priority));
+    assert_eq!((inner.home, inner.order), (1, Order::EarliestDeadline));
+    // In a group by rate monotonic, the period is the priority.
+    assert_eq!(
+        (inner.terms.priority, inner.terms.budget),
+        (10_000_000, 3_000_000)
+    );
+    let claims: Vec<_> = description
+        .promises
+        .iter()
+        .map(|promise| promise.claim)
+        .collect();
+    let share = |weight, cap| Claim::Share(Share { weight, cap });
+    let [
+        Claim::Promise { group: 2, ask, .. },
+        b,
+        Claim::Promise { group: 0, .. },
+        d,
+    ] = claims[..]
+    else {
+        panic!("{claims:?}");
+    };
+    let expected = Ask {
+        limit: 65_536 / 8,
+        shortest: 2_000_000,
+    };
+    assert_eq!(ask, expected);
+    assert_eq!((b, d), (share(100, Some(40)), share(256, None)));
+}
+
+#[test]
+fn groups_and_shares_that_make_no_sense_are_refused() {
+    let cases = [
+        (
+            "budget = \"2ms\"",
+            "budget = \"7ms\"",
+            "more than all of group 2",
+        ),
+        (
+            "[vm.share]\n",
+            "[vm.schedule]\nperiod = \"9ms\"\nbudget = \"1ms\"\n[vm.share]\n",
+            "has both",
+        ),
+        ("enforce = true", "", "[vm.share] without"),
+        ("ask = \"12.5 %\"\n", "", "`ask-period` without"),
+        ("cap = \"40 %\"", "cap = \"40.5 %\"", "`cap`"),
+        ("weight = 100", "weight = 0", "`weight`"),
+    ];
+    for (from, to, what) in cases {
+        let text = grouped();
+        assert!(text.contains(from));
+        let found = load(&text.replace(from, to)).unwrap_err();
+        assert!(found[0].what.contains(what), "{what}: {found:?}");
+    }
+    let task = "[[schedule.group.task]]\nname = \"t\"\nperiod = \"30ms\"\nexecution = \"10us\"\n";
+    let found = load(&(grouped() + task)).unwrap_err();
+    assert!(found[0].what.contains("a task of its own"), "{found:?}");
+    let spread = grouped().replacen("name = \"c\"", "name = \"e\"", 1);
+    let other = "[[vm]]\nname = \"c\"\nkernel = \"debian:6.12\"\nmemory = \"64M\"\ncpus = [1]\n\
+                 [vm.schedule]\ngroup = \"outer\"\nperiod = \"20ms\"\nbudget = \"1ms\"\n";
+    let found = load(&spread.replacen("[schedule]", &format!("{other}[schedule]"), 1)).unwrap_err();
+    assert!(
+        found[0].what.contains("on core 1, its group on 0"),
+        "{found:?}"
+    );
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn share(weight: u16, cap: Option<u8>) -> Share {
 
 #[test]
 fn time_goes_by_weight() {
-    let mut policy = Credit::new(3000, 1000, 0);
+    let mut policy = Credit::new(3000, 1000, Deals::Period, 0);
     for (index, weight) in [256, 512, 768].into_iter().enumerate() {
         policy.set_share(entity(index), share(weight, None));
         policy.wake(entity(index), 0);
@@ -43,7 +43,7 @@ fn time_goes_by_weight() {
 
 #[test]
 fn a_cap_holds_even_where_nobody_else_wants_the_cpu() {
-    let mut policy = Credit::new(3000, 1000, 0);
+    let mut policy = Credit::new(3000, 1000, Deals::Period, 0);
     policy.set_share(entity(0), share(256, Some(25)));
     policy.wake(entity(0), 0);
     let got = run(&mut policy, 0, 300_000);
@@ -55,7 +55,7 @@ fn a_cap_holds_even_where_nobody_else_wants_the_cpu() {
 
 #[test]
 fn an_entity_that_wakes_with_credit_runs_first_and_one_without_runs_last() {
-    let mut policy = Credit::new(3000, 1000, 0);
+    let mut policy = Credit::new(3000, 1000, Deals::Period, 0);
     policy.wake(entity(0), 0);
     policy.wake(entity(1), 0);
     let _ = run(&mut policy, 0, 3000);
@@ -76,7 +76,7 @@ fn an_entity_that_wakes_with_credit_runs_first_and_one_without_runs_last() {
 #[test]
 fn any_time_and_share_is_taken() {
     for (period, slice) in [(0, 0), (u64::MAX, u64::MAX), (1, u64::MAX)] {
-        let mut policy = Credit::new(period, slice, u64::MAX - 10);
+        let mut policy = Credit::new(period, slice, Deals::Period, u64::MAX - 10);
         policy.set_share(entity(63), share(0, Some(255)));
         for now in [u64::MAX - 10, u64::MAX - 1, u64::MAX] {
             policy.wake(entity(63), now);
@@ -100,7 +100,7 @@ proptest! {
         events in proptest::collection::vec((0..2500u64, 1..6usize, any::<bool>()), 0..60),
     ) {
         const PERIOD: u64 = 3000;
-        let mut policy = Credit::new(PERIOD, 1000, 0);
+        let mut policy = Credit::new(PERIOD, 1000, Deals::Period, 0);
         for (index, (weight, cap)) in shares.iter().enumerate() {
             let cap = cap.filter(|_| index > 0);
             policy.set_share(entity(index), share(*weight, cap));
@@ -151,7 +151,7 @@ policy.block(entity(who), now)
 #[test]
 fn periods_that_nobody_asked_in_are_dealt_out_all_the_same() {
     for late in [0, 1, 999, 1000, 1001, 1999, 2000, 2999, 7000] {
-        let mut policy = Credit::new(1000, 400, 50);
+        let mut policy = Credit::new(1000, 400, Deals::Period, 50);
         policy.set_share(entity(1), share(768, None));
         policy.wake(entity(0), 50);
         policy.wake(entity(1), 50);
@@ -170,12 +170,12 @@ fn periods_that_nobody_asked_in_are_dealt_out_all_the_same() {
         );
         // An entity without work gets nothing.
         assert_eq!(policy.credit(entity(2)), 0);
-        let mut alone = Credit::new(1000, 400, 50);
+        let mut alone = Credit::new(1000, 400, Deals::Period, 50);
         alone.wake(entity(0), 50);
         let until = 50 + (now - 50) / 1000 * 1000 + 1000;
         assert_eq!(alone.pick(now).until, Some(until), "{late}");
     }
-    let mut policy = Credit::new(1000, 400, 50);
+    let mut policy = Credit::new(1000, 400, Deals::Period, 50);
     policy.wake(entity(0), 50);
     let _ = policy.pick(1049);
     assert_eq!(policy.credit(entity(0)), 0, "the period is not over");
@@ -185,7 +185,7 @@ fn periods_that_nobody_asked_in_are_dealt_out_all_the_same() {
 /// no more.
 #[test]
 fn an_entity_that_had_work_in_a_period_gets_a_part_of_it() {
-    let mut policy = Credit::new(1000, 400, 0);
+    let mut policy = Credit::new(1000, 400, Deals::Period, 0);
     policy.wake(entity(0), 0);
     policy.wake(entity(1), 0);
     policy.block(entity(1), 100);
@@ -202,7 +202,7 @@ fn an_entity_that_had_work_in_a_period_gets_a_part_of_it() {
 /// An entity that runs pays for each tick, and its debt is at most two periods.
 #[test]
 fn debt_is_limited() {
-    let mut policy = Credit::new(1000, 400, 0);
+    let mut policy = Credit::new(1000, 400, Deals::Period, 0);
     policy.wake(entity(0), 0);
     assert_eq!(policy.pick(0).run, Some(entity(0)));
     policy.suspend(300);
@@ -215,7 +215,7 @@ fn debt_is_limited() {
 /// Entities of the same rank have a slice each, in turn; an entity that yields has had its slice.
 #[test]
 fn slices_go_round() {
-    let mut policy = Credit::new(100_000, 400, 0);
+    let mut policy = Credit::new(100_000, 400, Deals::Period, 0);
     for index in 0..3 {
         policy.wake(entity(index), 0);
     }
@@ -244,7 +244,7 @@ fn slices_go_round() {
 /// A cap is a part of each period; what is used of it is gone until the next period begins.
 #[test]
 fn a_cap_limits_each_period() {
-    let mut policy = Credit::new(1000, 400, 0);
+    let mut policy = Credit::new(1000, 400, Deals::Period, 0);
     policy.set_share(entity(0), share(256, Some(30)));
     policy.wake(entity(0), 0);
     assert_eq!(policy.pick(0).until, Some(300));

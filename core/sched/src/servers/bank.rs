@@ -425,13 +425,16 @@ impl<const N: usize> Bank<N> {
     /// A server that is out of budget and has work, and whose budget is replenished next or next
     /// but one.
     pub fn next_spent(&self) -> Option<Entity<N>> {
-        let spent = |entity: &Entity<N>| {
-            let server = self.at(*entity);
-            server.state == State::Spent && server.work
-        };
+        let spent = |entity: &Entity<N>| self.is_spent(*entity);
         let (first, _) = self.timers.first()?;
         let second = || self.timers.second().map(|(second, _)| second);
         Some(first).filter(spent).or_else(|| second().filter(spent))
+    }
+
+    /// Whether `entity` has work and no budget.
+    pub fn is_spent(&self, entity: Entity<N>) -> bool {
+        let server = self.at(entity);
+        server.state == State::Spent && server.work
     }
 
     /// Whether `entity` has work.

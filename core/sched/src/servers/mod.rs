@@ -217,18 +217,29 @@ impl<const N: usize> Servers<N> {
     /// Replenishes at most `most` of the budgets whose time has come by `now`. [`Policy::pick`] replenishes all
     /// that are left: this is for a caller that may not do so much at a time.
     pub fn replenish_some(&mut self, now: u64, most: usize) -> Replenished {
+        if self.replenish_up_to(now, most) > 0 || self.bank.next_timer() > now {
+            Replenished::All
+        } else {
+            Replenished::Some
+        }
+    }
+
+    /// Replenishes at most `most` of the budgets whose time has come by `now`. The answer is how many more it
+    /// could have been.
+    pub fn replenish_up_to(&mut self, now: u64, most: usize) -> usize {
         self.charge_until(now);
-        for _ in 0..most {
+        for left in (1..=most).rev() {
             match self.bank.due(now) {
                 Some((entity, queue)) => self.requeue(entity, queue),
-                None => return Replenished::All,
+                None => return left,
             }
         }
-        if self.bank.next_timer() <= now {
-            Replenished::Some
-        } else {
-            Replenished::All
-        }
+        0
+    }
+
+    /// Whether `entity` has work and no budget until its next period.
+    pub fn is_spent(&self, entity: Entity<N>) -> bool {
+        self.bank.is_spent(entity)
     }
 
     /// Replenishes the budgets whose time has come.

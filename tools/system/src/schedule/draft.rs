@@ -1,7 +1,8 @@
 //! A schedule as it was written, before the rules are applied.
 
-use crate::diagnostic::Report;
+use crate::diagnostic::{Report, Words};
 use crate::table::{self, At, Reader};
+use hanok_config::Ask;
 use hanok_sched::Slack;
 use hanok_task_model::{Mode, Policy, Server, Window};
 use std::ops::Range;
@@ -16,6 +17,13 @@ const A_PERIOD: &str =
     "a time such as \"10ms\", or the shortest and the longest, such as [\"1ms\", \"20ms\"]";
 const A_TRUTH: &str = "true or false";
 const A_SLACK: &str = "\"idle\", \"share\" or \"reclaim\"";
+const A_WEIGHT: &str = "a number from 1 to 65535";
+const A_CAP: &str = "a share of a core in whole percent, such as \"40 %\"";
+const AN_ASK: &str = "a share of a core, such as \"40 %\" or \"12.5 %\"";
+/// The parts of a percent in which [`table::percent`] counts.
+const PERCENT: u64 = 1000;
+/// The shortest period that may be asked for, where the description says none.
+const SHORTEST: u64 = 1_000_000;
 const A_NAME: &str = "a name";
 const A_PRIORITY: &str = "a number from 0, the highest";
 const CORES: &str = "a list of core numbers";
@@ -60,6 +68,14 @@ pub(crate) struct Placed {
     pub(crate) window: Option<At<Window>>,
     pub(crate) priority: Option<At<u64>>,
     pub(crate) tasks: Vec<TaskDraft>,
+}
+
+/// `[vm.share]`: what a VM without a promise has of what is left.
+pub(crate) struct ShareDraft {
+    pub(crate) span: Range<usize>,
+    pub(crate) weight: Option<u16>,
+    /// In percent.
+    pub(crate) cap: Option<u8>,
 }
 
 /// One period, or the ends of a range.
@@ -156,6 +172,48 @@ impl Placed {
                 .tables(report, "task", TaskDraft::read)
                 .unwrap_or_default(),
         }
+    }
+}
+
+impl ShareDraft {
+    pub(crate) fn read(reader: &mut Reader<'_, '_>, report: &mut Report) -> Self {
+        let weight = reader.get(report, "weight", A_WEIGHT, |value| {
+            table::number(value)
+                .and_then(|weight| u16::try_from(weight).ok())
+                .filter(|weight| *weight > 0)
+        });
+        let cap = reader.get(report, "cap", A_CAP, |value| {
+            table::percent(value).filter(|cap| cap.is_multiple_of(PERCENT))
+        });
+        Self {
+            span: reader.span.clone(),
+            weight: weight.map(|at| at.value),
+            cap: cap.map(|at| (at.value / PERCENT) as u8),
+        }
+    }
+}
+
+/// What the vCPUs of a VM may ask for at run time, which its `[vm.schedule]` says.
+pub(crate) fn ask(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Ask> {
+    let limit = reader.get(report, "ask", AN_ASK, table::percent);
+    let shortest = reader.get(report, "ask-period", table::NANOS, table::nanos);
+    match (limit, shortest) {
+        (Some(limit), shortest) => Some(Ask {
+            // Parts of 65,536, rounded down.
+            limit: (limit.value * 65_536 / (100 * PERCENT)) as u32,
+            shortest: shortest.map_or(SHORTEST, |at| at.value),
+        }),
+        (None, Some(shortest)) => {
+            let why = "a VM whose vCPUs may ask says for how much";
+            let words = Words::new(
+                "`ask-period` without `ask`",
+                why,
+                "write `ask`, such as \"40 %\"",
+            );
+            report.refuse(&shortest.span, words);
+            None
+        }
+        (None, None) => None,
     }
 }
 

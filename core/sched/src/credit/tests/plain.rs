@@ -139,7 +139,7 @@ fn shares() -> impl Strategy<Value = Vec<Share>> {
 type CreditEvent = (u64, usize, u8);
 
 fn alike(shares: &[Share], slice: u64, steps: Vec<CreditEvent>) -> Result<(), TestCaseError> {
-    let mut policy = Credit::new(PERIOD, slice, 0);
+    let mut policy = Credit::new(PERIOD, slice, Deals::Period, 0);
     for (index, share) in shares.iter().enumerate() {
         policy.set_share(entity(index), *share);
     }
@@ -232,7 +232,7 @@ proptest! {
 /// takes the CPU away at once.
 #[test]
 fn a_change_of_a_share_gives_no_credit() {
-    let mut policy = Credit::new(1000, 400, 0);
+    let mut policy = Credit::new(1000, 400, Deals::Period, 0);
     policy.set_share(entity(0), share(256, Some(30)));
     policy.wake(entity(0), 0);
     assert_eq!(policy.pick(0).until, Some(300));

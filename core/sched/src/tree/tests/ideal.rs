@@ -1,4 +1,4 @@
-//! Hierarchies of periodic servers against the definition of such servers, instant by instant.
+//! Trees of periodic servers against the definition of such servers, instant by instant.
 //!
 //! An ideal periodic server gets its budget at the start of each period. Each instant belongs to
 //! the first server, in the order of its component, that has a budget, whether a member of it has
@@ -6,9 +6,6 @@
 
 use super::*;
 use std::vec::Vec;
-
-type Three = Hierarchy<Servers<G>, Two, G, N, 64>;
-type Four = Hierarchy<Servers<G>, Three, G, 64, 256>;
 
 /// A node of a tree: a server with members; at the bottom, a server with work of its own, or a
 /// task.
@@ -81,12 +78,18 @@ fn server() -> impl Strategy<Value = Reservation> {
     })
 }
 
-/// A tree with `levels` levels of servers.
+/// The most levels of servers.
+const LEVELS: u32 = 4;
+
+/// A tree with up to `levels` levels of servers.
 fn tree(levels: u32) -> BoxedStrategy<Member> {
     let order = prop_oneof![Just(Order::EarliestDeadline), Just(Order::Priority)];
+    let least = (levels == LEVELS).into();
+    let most = if levels == LEVELS { 4 } else { 3 };
     let members = match levels {
         0 => Just(Vec::new()).boxed(),
-        _ => proptest::collection::vec(tree(levels - 1), 1..=G).boxed(),
+        // Leaves at any depth.
+        _ => proptest::collection::vec(tree(levels - 1), least..=most).boxed(),
     };
     (server(), order, members)
         .prop_map(|(what, order, members)| Member {
@@ -99,47 +102,29 @@ fn tree(levels: u32) -> BoxedStrategy<Member> {
         .boxed()
 }
 
-fn servers<const K: usize>(of: Option<&Member>) -> Servers<K> {
-    let order = of.map_or(Order::EarliestDeadline, |of| of.order);
-    let mut servers = Servers::new(order, Slack::Idle);
-    for (index, member) in of.into_iter().flat_map(|of| &of.members).enumerate() {
-        let entity = Entity::new(index).unwrap();
-        servers.reserve(entity, member.what, 0).unwrap();
+/// The same tree, with each leaf as the vCPU of its number.
+fn real<'a>(of: &Member, nodes: &'a mut Vec<Node>) -> Tree<'a> {
+    fn orders(of: &Member, nodes: &mut Vec<Node>) {
+        nodes.push(Node::new(of.order, Slack::Idle));
+        let groups = of.members.iter().filter(|m| !m.members.is_empty());
+        groups.for_each(|group| orders(group, nodes));
     }
-    servers
-}
-
-fn inside(of: Option<&Member>, index: usize) -> Option<&Member> {
-    of?.members.get(index)
-}
-
-/// A hierarchy of the policies that `inner` makes, with each entity at its place.
-fn around<C: Policy<K>, const K: usize, const ALL: usize>(
-    of: Option<&Member>,
-    inner: impl Fn(Option<&Member>) -> C,
-) -> Hierarchy<Servers<G>, C, G, K, ALL> {
-    let components = core::array::from_fn(|index| inner(inside(of, index)));
-    let mut all = Hierarchy::new(servers(of), components);
-    for entity in 0..ALL {
-        all.place(
-            Entity::new(entity).unwrap(),
-            Entity::new(entity / K).unwrap(),
-            Entity::new(entity % K).unwrap(),
-        );
+    fn fill(of: &Member, node: usize, next: &mut usize, tree: &mut Tree<'_>) {
+        for member in &of.members {
+            if member.members.is_empty() {
+                let vcpu = Entity::new(*next).unwrap();
+                tree.add_vcpu(node, vcpu, member.what, 0).unwrap();
+                *next += 1;
+            } else {
+                let group = tree.add_group(node, member.what, 0).unwrap();
+                fill(member, group, next, tree);
+            }
+        }
     }
-    all
-}
-
-fn two_of(of: Option<&Member>) -> Two {
-    around(of, servers)
-}
-
-fn three_of(of: Option<&Member>) -> Three {
-    around(of, two_of)
-}
-
-fn four_of(of: Option<&Member>) -> Four {
-    around(of, three_of)
+    orders(of, nodes);
+    let mut tree = Tree::new(nodes);
+    fill(of, 0, &mut 0, &mut tree);
+    tree
 }
 
 /// The paths to the leaves of a tree, in the order of their entities.
@@ -162,16 +147,12 @@ fn at<'a>(of: &'a mut Member, path: &[usize]) -> &'a mut Member {
 }
 
 /// Runs both. The policy is asked at each event, and when its last answer ends.
-fn alike<const ALL: usize>(
-    mut ideal: Member,
-    policy: &mut impl Policy<ALL>,
-    events: &[(u64, usize, bool)],
-) -> Result<(), TestCaseError> {
+fn alike(mut ideal: Member, events: &[(u64, usize, bool)]) -> Result<(), TestCaseError> {
+    let mut nodes = Vec::new();
     let leaves = leaves(&ideal);
-    let entity = |path: &[usize]| {
-        let index = path.iter().fold(0, |index, at| index * G + at);
-        Entity::<ALL>::new(index).unwrap()
-    };
+    prop_assume!(leaves.len() <= MAX_ENTITIES && groups(&ideal) <= MAX_GROUPS);
+    let mut policy = real(&ideal, &mut nodes);
+    let entity = |path: &Vec<usize>| leaves.iter().position(|leaf| leaf == path);
     let (mut events, mut now_next) = (events.iter().copied(), 0);
     let mut next = events.next();
     let mut decision = policy.pick(0);
@@ -182,20 +163,28 @@ fn alike<const ALL: usize>(
             next = events.next();
             let path = &leaves[leaf % leaves.len()];
             at(&mut ideal, path).work = wakes;
+            let vcpu = entity(path).and_then(Entity::new).unwrap();
             if wakes {
-                policy.wake(entity(path), now)
+                policy.wake(vcpu, now)
             } else {
-                policy.block(entity(path), now)
+                policy.block(vcpu, now)
             }
             asked = true;
         }
         if asked {
+            // In pieces, or in one go: the outcome is the same.
+            while now % 2 == 0 && policy.settle_some(now, 4) == Replenished::Some {}
             decision = policy.pick(now);
         }
-        let expected = ideal.serve(now).map(|path| entity(&path).index());
+        let expected = ideal.serve(now).and_then(|path| entity(&path));
         prop_assert_eq!(decision.run.map(Entity::index), expected, "at {}", now);
     }
     Ok(())
+}
+
+fn groups(of: &Member) -> usize {
+    let inner = of.members.iter().filter(|m| !m.members.is_empty());
+    inner.map(|m| 1 + groups(m)).sum()
 }
 
 type Events = Vec<(u64, usize, bool)>;
@@ -205,30 +194,9 @@ fn events() -> impl Strategy<Value = Events> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn two_levels_of_ideal_servers(tree in tree(2), events in events()) {
-        let mut policy = two_of(Some(&tree));
-        alike(tree, &mut policy, &events)?;
+    fn trees_of_ideal_servers(tree in tree(LEVELS), events in events()) {
+        alike(tree, &events)?;
     }
-
-    #[test]
-    fn three_levels_of_ideal_servers(tree in tree(3), events in events()) {
-        let mut policy = three_of(Some(&tree));
-        alike(tree, &mut policy, &events)?;
-    }
-}
-
-/// A tree of four levels is large, and the stack of a test's thread is small.
-#[test]
-fn four_levels_of_ideal_servers() {
-    let run = || {
-        let config = ProptestConfig::with_cases(60);
-        proptest!(config, |(tree in tree(4), events in events())| {
-            let mut policy = std::boxed::Box::new(four_of(Some(&tree)));
-            alike(tree, &mut *policy, &events)?;
-        });
-    };
-    let stack = std::thread::Builder::new().stack_size(64 << 20);
-    stack.spawn(run).unwrap().join().unwrap();
 }

@@ -1,0 +1,178 @@
+//! Who gets what the servers leave.
+
+use super::*;
+use crate::{Deals, Interface, Kind, Node, Order, Reservation};
+use proptest::prelude::*;
+use std::string::String;
+use std::vec::Vec;
+
+fn promise(kind: Kind, period: u64, budget: u64) -> Reservation {
+    let interface = Interface::periodic(period, budget).unwrap();
+    Reservation {
+        kind,
+        interface,
+        priority: 0,
+    }
+}
+
+fn entity(index: usize) -> Entity {
+    Entity::new(index).unwrap()
+}
+
+fn share(weight: u16, cap: Option<u8>) -> Share {
+    Share { weight, cap }
+}
+
+/// Servers for the first entities, and shares for those from 8 on.
+fn budgets<'a>(
+    nodes: &'a mut [Node],
+    slack: Slack,
+    promises: &[Reservation],
+    shares: &[Share],
+) -> Budgets<'a> {
+    let mut tree = Tree::new(nodes);
+    for (index, promise) in promises.iter().enumerate() {
+        tree.add_vcpu(0, entity(index), *promise, 0).unwrap();
+    }
+    let mut all = Budgets::new(tree, Credit::new(100, 10, Deals::Used, 0), slack);
+    for (index, share) in shares.iter().enumerate() {
+        all.add_best_effort(entity(8 + index), *share);
+    }
+    all
+}
+
+fn root(slack: Slack) -> [Node; 1] {
+    [Node::new(Order::EarliestDeadline, slack)]
+}
+
+/// Who runs at each instant: the first entity is `a`, and dots are idle time.
+fn line(policy: &mut Budgets<'_>, from: u64, to: u64) -> String {
+    let mut decision = policy.pick(from);
+    let mut line = String::new();
+    for now in from..to {
+        if decision.until.is_some_and(|until| until <= now) {
+            decision = policy.pick(now);
+        }
+        let name = |who: Entity| char::from(b'a' + who.index() as u8);
+        line.push(decision.run.map_or('.', name));
+    }
+    line
+}
+
+#[test]
+fn what_nobody_was_promised_is_for_best_effort() {
+    let mut nodes = root(Slack::Idle);
+    let promises = [
+        promise(Kind::Periodic, 10, 3),
+        promise(Kind::Periodic, 10, 2),
+    ];
+    let mut policy = budgets(&mut nodes, Slack::Idle, &promises, &[share(256, None)]);
+    policy.wake(entity(0), 0);
+    policy.wake(entity(8), 0);
+    // The second server has no work, and its time is nobody's.
+    assert_eq!(line(&mut policy, 0, 20), "aaa..iiiiiaaa..iiiii");
+    assert!(!policy.spends());
+    policy.pick(20);
+    assert_eq!(policy.pick(23).run, None);
+    assert!(policy.spends());
+}
+
+#[test]
+fn unused_promises_are_for_best_effort_where_they_are_shared() {
+    let mut nodes = root(Slack::Share);
+    let promises = [
+        promise(Kind::Periodic, 10, 3),
+        promise(Kind::Periodic, 10, 2),
+    ];
+    let mut policy = budgets(&mut nodes, Slack::Share, &promises, &[share(256, None)]);
+    policy.wake(entity(0), 0);
+    policy.wake(entity(8), 0);
+    // Those who used their budgets up come after it.
+    assert_eq!(line(&mut policy, 0, 10), "aaaiiiiiii");
+    // The second one's budget was spent meanwhile.
+    policy.wake(entity(1), 10);
+    policy.block(entity(8), 10);
+    assert_eq!(line(&mut policy, 10, 16), "aaabba");
+    policy.wake(entity(8), 16);
+    assert_eq!(line(&mut policy, 16, 20), "iiii");
+}
+
+#[test]
+fn what_is_left_is_shared_by_weight_and_cap() {
+    let mut nodes = root(Slack::Idle);
+    let promises = [promise(Kind::Periodic, 10, 4)];
+    let shares = [share(300, None), share(100, None)];
+    let mut policy = budgets(&mut nodes, Slack::Idle, &promises, &shares);
+    for index in [0, 8, 9] {
+        policy.wake(entity(index), 0);
+    }
+    let line = line(&mut policy, 0, 4_000);
+    let count = |name| line.chars().filter(|c| *c == name).count() as i64;
+    assert_eq!(count('a'), 1_600);
+    assert!((count('i') - 1_800).abs() < 60, "{}", count('i'));
+    assert_eq!(policy.share(entity(9)), Some(share(100, None)));
+    assert!(policy.change_share(entity(9), share(100, Some(5))));
+    assert!(!policy.change_share(entity(0), share(1, None)));
+    let line = self::line(&mut policy, 4_000, 8_000);
+    let capped = line.chars().filter(|c| *c == 'j').count();
+    assert!((150..=210).contains(&capped), "{capped}");
+}
+
+#[test]
+fn nothing_is_charged_for_what_is_exempt() {
+    let mut nodes = root(Slack::Idle);
+    let promises = [promise(Kind::Periodic, 100, 30)];
+    let mut policy = budgets(&mut nodes, Slack::Idle, &promises, &[share(1, None)]);
+    policy.wake(entity(0), 0);
+    policy.wake(entity(8), 0);
+    policy.pick(0);
+    policy.charge_until(5);
+    policy.exempt(15);
+    assert_eq!(policy.pick(15).until, Some(40));
+    assert_eq!(policy.charged(), Some(entity(0)));
+    assert_eq!(policy.pick(40).run, Some(entity(8)));
+    assert_eq!(policy.charged(), Some(entity(8)));
+    let credit = policy.rest.credit(entity(8));
+    policy.exempt_switch(50);
+    policy.charge_until(52);
+    assert_eq!(policy.rest.credit(entity(8)), credit - 2);
+}
+
+type Events = Vec<(u64, usize, bool)>;
+
+fn events() -> impl Strategy<Value = Events> {
+    proptest::collection::vec((0..12u64, 0..4usize, any::<bool>()), 0..120)
+}
+
+proptest! {
+    /// Best effort takes nothing from anybody: those with promises run at the same instants without it.
+    #[test]
+    fn servers_run_as_without_best_effort(
+        sizes in proptest::collection::vec((2..20u64, 1..8u64), 2),
+        events in events(),
+        slack in prop_oneof![Just(Slack::Idle), Just(Slack::Share)],
+    ) {
+        let promises: Vec<_> = sizes.iter()
+            .map(|(period, budget)| promise(Kind::Periodic, *period, (*budget).min(*period))).collect();
+        let (mut with, mut without) = (root(slack), root(slack));
+        let shares = [share(1, None), share(2, Some(50))];
+        let mut with = budgets(&mut with, slack, &promises, &shares);
+        let mut without = budgets(&mut without, slack, &promises, &[]);
+        let mut events = events.into_iter();
+        let (mut next, mut at) = (events.next(), 0);
+        for now in 0..300 {
+            while let Some((wait, who, wakes)) = next.filter(|event| at + event.0 <= now) {
+                at += wait;
+                next = events.next();
+                let who = entity(if who < 2 { who } else { 6 + who });
+                for policy in [&mut with, &mut without] {
+                    if wakes { policy.wake(who, now) } else { policy.block(who, now) }
+                }
+            }
+            let promised = without.pick(now).run.filter(|_| !without.tree.runs_in_background());
+            let run = with.pick(now).run;
+            let own = run.filter(|run| run.index() < 2 && !with.tree.runs_in_background());
+            prop_assert_eq!(own, promised, "at {}", now);
+        }
+    }
+}

@@ -1,0 +1,600 @@
+//! The servers of one pCPU, and groups of servers that share a server, to any depth.
+//!
+//! The root chooses among vCPUs and groups, and each group among its own members. A group is a
+//! server at its home (the root, or another group): what its members use is taken from its budget
+//! as well as from theirs. The shape of the tree comes from a description, so that it is data: a
+//! table of groups that refer to each other by index, each with its [`Servers`]. A decision is a
+//! walk from the root down to a vCPU, without recursion.
+//!
+//! A group has work as long as one of the vCPUs in it has. A group whose members all wait for their
+//! budgets is *held*: it is blocked at its home until the first of them may run, so that it does
+//! not keep the CPU from others.
+//!
+//! A budget that is spent without work is spent at every level: while a group is charged without
+//! having work, its own servers are asked as well, so that those which have no work either spend
+//! their budgets in the same time. Otherwise such a server would keep its budget over its group's
+//! idle time, and spend it without work later, when others in the group have work and count on the
+//! time: the promises to them assume servers that spend as a periodic task runs. (A group that runs
+//! in the place of an idle one, [`Slack`](crate::Slack), has its own servers charged for the work
+//! that they do.)
+//!
+//! Rejected: a type for each shape, of policies in policies. It knows its depth when the image is
+//! built, which no description can choose.
+
+use crate::{Decision, Entity, EntitySet, Interface, InterfaceError, MAX_ENTITIES, Order, Policy};
+use crate::{Replenished, Reservation, Servers, Slack};
+
+/// The largest number of groups of one pCPU.
+pub const MAX_GROUPS: usize = 32;
+
+/// The number of the root among the nodes.
+const ROOT: u8 = 0;
+
+/// A place in the tree that is chosen among: a vCPU, or the node of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Member {
+    Vcpu(Entity),
+    Group(u8),
+}
+
+/// A member's place: the node that chooses it, and its number there.
+#[derive(Clone, Copy, Debug)]
+struct Home {
+    node: u8,
+    at: Entity,
+}
+
+/// Whether a group is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hold {
+    /// It may be chosen.
+    Free,
+    /// Not before this instant; [`u64::MAX`] means not before an event.
+    Until(u64),
+}
+
+/// A set of nodes, one bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Nodes(u64);
+
+impl Nodes {
+    fn insert(&mut self, node: u8) {
+        self.0 |= 1 << (node % 64);
+    }
+
+    fn contains(self, node: u8) -> bool {
+        self.0 >> (node % 64) & 1 != 0
+    }
+
+    fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+
+    fn union(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+}
+
+impl Iterator for Nodes {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        let first = (self.0 != 0).then(|| self.0.trailing_zeros() as u8)?;
+        self.0 &= self.0 - 1;
+        Some(first)
+    }
+}
+
+/// The root, or a group: the servers of its members.
+#[derive(Clone, Debug)]
+pub struct Node {
+    servers: Servers,
+    members: [Option<Member>; MAX_ENTITIES],
+    count: u8,
+    /// Where it is a server itself; `None` for the root.
+    home: Option<Home>,
+    hold: Hold,
+    /// The number of vCPUs in it that have work.
+    ready: u8,
+}
+
+impl Node {
+    /// A node without members, which chooses among them by `order`. It has a home once it is
+    /// [added](Tree::add_group).
+    pub const fn new(order: Order, slack: Slack) -> Self {
+        Self {
+            servers: Servers::new(order, slack),
+            members: [None; MAX_ENTITIES],
+            count: 0,
+            home: None,
+            hold: Hold::Free,
+            ready: 0,
+        }
+    }
+
+    fn member(&self, at: Entity) -> Option<Member> {
+        *self.members.get(at.index())?
+    }
+
+    /// A place for one more member.
+    fn make_place(&mut self, member: Member) -> Option<Entity> {
+        let at = Entity::new(self.count.into())?;
+        *self.members.get_mut(at.index())? = Some(member);
+        self.count += 1;
+        Some(at)
+    }
+}
+
+/// Why a member has no place in the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    /// There is no such group, or no place for another one.
+    #[error("no such group, or no place")]
+    NoPlace,
+    /// The server cannot keep the promise.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
+}
+
+/// What a walk from the root has come to.
+#[derive(Debug, Default)]
+struct Walk {
+    run: Option<Entity>,
+    until: Option<u64>,
+    /// The nodes whose servers are charged from now on.
+    active: Nodes,
+    /// Whether a member without work spends its budget.
+    spends: bool,
+    /// Whether the root's choice has no budget of its own.
+    in_background: bool,
+    /// Whether the walk came to its end.
+    complete: bool,
+}
+
+/// The servers of one pCPU, in groups. Its entities are the pCPU's vCPUs.
+#[derive(Debug)]
+pub struct Tree<'a> {
+    /// The root, and the groups from 1 on.
+    nodes: &'a mut [Node],
+    used: u8,
+    homes: [Option<Home>; MAX_ENTITIES],
+    /// The vCPUs that have work.
+    ready: EntitySet,
+    /// The nodes whose servers are charged.
+    active: Nodes,
+    /// The nodes on the way to the vCPU that ran last, and to the one that the last decision named.
+    last: Nodes,
+    chosen: Option<Entity>,
+    /// The earliest instant at which a held group may be chosen again.
+    held_until: u64,
+    /// The walk that was made beforehand for a decision at this instant.
+    settled: Option<(u64, Walk)>,
+    spends: bool,
+    in_background: bool,
+}
+
+impl<'a> Tree<'a> {
+    /// A tree whose root is the first of `nodes`; the others are for groups. The table is not
+    /// empty, and has at most 1 + [`MAX_GROUPS`] nodes.
+    pub fn new(nodes: &'a mut [Node]) -> Self {
+        Self {
+            nodes,
+            used: 1,
+            homes: [None; MAX_ENTITIES],
+            ready: EntitySet::EMPTY,
+            active: Nodes::default(),
+            last: Nodes::default(),
+            chosen: None,
+            held_until: u64::MAX,
+            settled: None,
+            spends: false,
+            in_background: false,
+        }
+    }
+
+    /// Makes the next node of the table a group in `home` (0: the root), with this reservation from
+    /// `now` on. Returns its number.
+    pub fn add_group(
+        &mut self,
+        home: usize,
+        reservation: Reservation,
+        now: u64,
+    ) -> Result<usize, PlaceError> {
+        let node = self.used;
+        if usize::from(node) > MAX_GROUPS || usize::from(node) >= self.nodes.len() {
+            return Err(PlaceError::NoPlace);
+        }
+        let home = self.place(home, Member::Group(node), reservation, now)?;
+        if let Some(group) = self.nodes.get_mut(usize::from(node)) {
+            group.home = Some(home);
+        }
+        self.used += 1;
+        Ok(node.into())
+    }
+
+    /// Makes `vcpu`, which has no work yet, a member of `home` (0: the root), with this reservation
+    /// from `now` on.
+    pub fn add_vcpu(
+        &mut self,
+        home: usize,
+        vcpu: Entity,
+        reservation: Reservation,
+        now: u64,
+    ) -> Result<(), PlaceError> {
+        let home = self.place(home, Member::Vcpu(vcpu), reservation, now)?;
+        if let Some(slot) = self.homes.get_mut(vcpu.index()) {
+            *slot = Some(home);
+        }
+        Ok(())
+    }
+
+    fn place(
+        &mut self,
+        home: usize,
+        member: Member,
+        reservation: Reservation,
+        now: u64,
+    ) -> Result<Home, PlaceError> {
+        reservation.kind.suits(reservation.interface)?;
+        let used = usize::from(self.used);
+        let node = self.nodes.get_mut(..used).and_then(|n| n.get_mut(home));
+        let node = node.ok_or(PlaceError::NoPlace)?;
+        let at = node.make_place(member).ok_or(PlaceError::NoPlace)?;
+        node.servers.reserve(at, reservation, now)?;
+        Ok(Home {
+            node: home as u8,
+            at,
+        })
+    }
+
+    /// Whether `vcpu` has a place in the tree.
+    pub fn has(&self, vcpu: Entity) -> bool {
+        self.home(vcpu).is_some()
+    }
+
+    /// The servers that `vcpu` is one of, and its number there.
+    pub fn servers_of(&mut self, vcpu: Entity) -> Option<(&mut Servers, Entity)> {
+        let home = self.home(vcpu)?;
+        let node = self.nodes.get_mut(usize::from(home.node))?;
+        Some((&mut node.servers, home.at))
+    }
+
+    /// The interface of `vcpu`.
+    pub fn interface(&self, vcpu: Entity) -> Option<Interface> {
+        let home = self.home(vcpu)?;
+        self.node(home.node)?.servers.interface(home.at)
+    }
+
+    /// Charges those that pay for the time since the last call.
+    pub fn charge_until(&mut self, now: u64) {
+        for node in self.active {
+            if let Some(node) = self.node_mut(node) {
+                node.servers.charge_until(now);
+            }
+        }
+    }
+
+    /// Nobody is charged for the time since the last call.
+    pub fn exempt(&mut self, now: u64) {
+        for node in self.active {
+            if let Some(node) = self.node_mut(node) {
+                node.servers.exempt_switch(now);
+            }
+        }
+    }
+
+    /// Does a part of what the next [`Policy::pick`] at `now` would have to do, which may be more than is to be
+    /// done at a time: replenishes at most `most` of the budgets that are due, and holds at most half as many
+    /// groups.
+    pub fn settle_some(&mut self, now: u64, most: usize) -> Replenished {
+        if self.used == 1 {
+            let root = self.nodes.first_mut();
+            return root.map_or(Replenished::All, |root| {
+                root.servers.replenish_some(now, most)
+            });
+        }
+        self.settled = None;
+        let mut left = most;
+        for node in 0..self.used {
+            if let Some(node) = self.node_mut(node) {
+                left = node.servers.replenish_up_to(now, left);
+            }
+        }
+        if self.held_until <= now {
+            left = self.release_due(now, left);
+        }
+        if left == 0 {
+            return Replenished::Some;
+        }
+        let walk = self.walk(now, most / 2);
+        if !walk.complete {
+            return Replenished::Some;
+        }
+        self.settled = Some((now, walk));
+        Replenished::All
+    }
+
+    /// Whether the last decision named a vCPU that runs although it, or its group at the root, has no budget: it
+    /// uses what is left over.
+    pub fn runs_in_background(&self) -> bool {
+        self.in_background
+    }
+
+    fn home(&self, vcpu: Entity) -> Option<Home> {
+        *self.homes.get(vcpu.index())?
+    }
+
+    fn node(&self, node: u8) -> Option<&Node> {
+        self.nodes.get(usize::from(node))
+    }
+
+    fn node_mut(&mut self, node: u8) -> Option<&mut Node> {
+        self.nodes.get_mut(usize::from(node))
+    }
+
+    /// The server of `node` at its home, to be told an event.
+    fn at_home(&mut self, home: Home) -> Option<(&mut Servers, Entity)> {
+        let node = self.node_mut(home.node)?;
+        Some((&mut node.servers, home.at))
+    }
+
+    /// Tells the groups around a vCPU, from `node` up, that it has work.
+    fn climb_woken(&mut self, mut node: u8, fresh: bool, now: u64) {
+        while let Some(group) = self.node_mut(node)
+            && let Some(home) = group.home
+        {
+            let first = fresh && group.ready == 0;
+            group.ready += u8::from(fresh);
+            let held = core::mem::replace(&mut group.hold, Hold::Free) != Hold::Free;
+            if (held || first)
+                && let Some((servers, at)) = self.at_home(home)
+            {
+                servers.wake(at, now);
+            }
+            node = home.node;
+        }
+    }
+
+    /// Tells the groups around a vCPU, from `node` up, that it has no work any more.
+    fn climb_blocked(&mut self, mut node: u8, now: u64) {
+        while let Some(group) = self.node_mut(node)
+            && let Some(home) = group.home
+        {
+            group.ready = group.ready.saturating_sub(1);
+            if group.ready == 0 {
+                group.hold = Hold::Free;
+                if let Some((servers, at)) = self.at_home(home) {
+                    servers.block(at, now);
+                }
+            }
+            node = home.node;
+        }
+    }
+
+    /// Lets the groups be chosen again whose time has come, at most `most` of them. The answer is how many more
+    /// it could have been.
+    #[inline(never)]
+    fn release_due(&mut self, now: u64, most: usize) -> usize {
+        let mut left = most;
+        self.held_until = u64::MAX;
+        for node in 1..self.used {
+            let Some(group) = self.node_mut(node) else {
+                continue;
+            };
+            let (Hold::Until(until), Some(home)) = (group.hold, group.home) else {
+                continue;
+            };
+            if until > now || left == 0 {
+                self.held_until = self.held_until.min(until);
+                continue;
+            }
+            left -= 1;
+            group.hold = Hold::Free;
+            if let Some((servers, at)) = self.at_home(home) {
+                servers.wake(at, now);
+            }
+        }
+        left
+    }
+
+    /// Holds the group `node`, in which nobody may run before `until`.
+    #[inline(never)]
+    fn hold(&mut self, node: u8, until: Option<u64>, now: u64) {
+        let until = until.unwrap_or(u64::MAX);
+        let Some(group) = self.node_mut(node) else {
+            return;
+        };
+        group.hold = Hold::Until(until);
+        self.held_until = self.held_until.min(until);
+        if let Some(home) = self.node(node).and_then(|group| group.home)
+            && let Some((servers, at)) = self.at_home(home)
+        {
+            servers.block(at, now);
+        }
+    }
+
+    /// Walks from the root down to who runs, until no group on the way has to be held, or `most` groups were.
+    fn walk(&mut self, now: u64, most: usize) -> Walk {
+        let mut left = self.active;
+        for _ in 0..most {
+            let mut walk = Walk::default();
+            let stuck = self.descend(&mut walk, now);
+            left = left.union(walk.active);
+            let Some((node, until)) = stuck else {
+                // What was asked in vain, or before, is not charged any more.
+                self.suspend_all(left.without(walk.active), now);
+                self.active = walk.active;
+                walk.complete = true;
+                return walk;
+            };
+            self.hold(node, until, now);
+        }
+        self.active = left;
+        Walk::default()
+    }
+
+    /// Walks from the root down to who runs. Returns a group that the walk came to and in which nobody may run
+    /// before an instant, if there is one.
+    fn descend(&mut self, walk: &mut Walk, now: u64) -> Option<(u8, Option<u64>)> {
+        let mut node = ROOT;
+        for _ in 0..=MAX_GROUPS {
+            let at = self.node_mut(node)?;
+            let decision = at.servers.pick(now);
+            let charged = at.servers.charged();
+            walk.active.insert(node);
+            walk.until = earliest(walk.until, decision.until);
+            let member = decision.run.and_then(|run| at.member(run));
+            if node == ROOT {
+                walk.in_background = decision.run.is_some_and(|run| at.servers.is_spent(run));
+            }
+            if member.is_none() && charged.is_none() && node != ROOT {
+                return Some((node, decision.until));
+            }
+            if let Some(charged) = charged.filter(|charged| decision.run != Some(*charged)) {
+                self.pay(node, charged, walk, now);
+            }
+            match member {
+                Some(Member::Group(group)) => node = group,
+                Some(Member::Vcpu(vcpu)) => {
+                    walk.run = Some(vcpu);
+                    return None;
+                }
+                None => {
+                    walk.spends = charged.is_some();
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// The member `charged` of `node` is charged and has no work: if it is a group, the servers inside it spend
+    /// their budgets, too.
+    #[inline(never)]
+    fn pay(&mut self, node: u8, charged: Entity, walk: &mut Walk, now: u64) {
+        let (mut node, mut payer) = (node, Some(charged));
+        while let Some(charged) = payer
+            && let Some(Member::Group(inner)) = self.node(node).and_then(|at| at.member(charged))
+            && let Some(group) = self.node_mut(inner)
+        {
+            walk.active.insert(inner);
+            walk.until = earliest(walk.until, group.servers.pick(now).until);
+            payer = group.servers.charged();
+            node = inner;
+        }
+    }
+
+    /// Nobody is charged any more in `nodes`.
+    fn suspend_all(&mut self, nodes: Nodes, now: u64) {
+        for node in nodes {
+            if let Some(node) = self.node_mut(node) {
+                node.servers.suspend(now);
+            }
+        }
+    }
+}
+
+impl Policy for Tree<'_> {
+    fn wake(&mut self, vcpu: Entity, now: u64) {
+        let Some(home) = self.home(vcpu) else { return };
+        self.settled = None;
+        if let Some((servers, at)) = self.at_home(home) {
+            servers.wake(at, now);
+        }
+        if home.node != ROOT {
+            let fresh = !self.ready.contains(vcpu);
+            self.climb_woken(home.node, fresh, now);
+        }
+        self.ready.insert(vcpu);
+    }
+
+    fn block(&mut self, vcpu: Entity, now: u64) {
+        let Some(home) = self.home(vcpu) else { return };
+        self.settled = None;
+        if let Some((servers, at)) = self.at_home(home) {
+            servers.block(at, now);
+        }
+        if home.node != ROOT && self.ready.contains(vcpu) {
+            self.climb_blocked(home.node, now);
+        }
+        self.ready.remove(vcpu);
+    }
+
+    fn yield_now(&mut self, vcpu: Entity, now: u64) {
+        self.settled = None;
+        if let Some((servers, at)) = self.servers_of(vcpu) {
+            servers.yield_now(at, now);
+        }
+    }
+
+    fn pick(&mut self, now: u64) -> Decision {
+        let walk = match self.settled.take() {
+            Some((at, walk)) if at == now => walk,
+            _ => {
+                if self.held_until <= now {
+                    self.release_due(now, usize::MAX);
+                }
+                self.walk(now, usize::MAX)
+            }
+        };
+        self.chosen = walk.run;
+        self.spends = walk.spends;
+        self.in_background = walk.in_background;
+        let held = (self.held_until != u64::MAX).then_some(self.held_until);
+        Decision {
+            run: walk.run,
+            until: earliest(walk.until, held),
+        }
+    }
+
+    fn spends(&self) -> bool {
+        self.spends
+    }
+
+    fn charged(&self) -> Option<Entity> {
+        let mut node = self.node(ROOT)?;
+        // A group is at most as deep as there are groups.
+        for _ in 0..=MAX_GROUPS {
+            match node.member(node.servers.charged()?)? {
+                Member::Vcpu(vcpu) => return Some(vcpu),
+                Member::Group(group) => node = self.node(group)?,
+            }
+        }
+        None
+    }
+
+    /// Of the nodes on the way to the vCPU that comes, those pay for the switch that hold the one that ran
+    /// before, too, but for the innermost: to them it is a part of what a member costs beyond its budget.
+    fn exempt_switch(&mut self, now: u64) {
+        let mut path = Nodes::default();
+        let mut next = self.chosen.and_then(|chosen| self.home(chosen));
+        let mut exempt = true;
+        while let Some(home) = next
+            && let Some(node) = self.nodes.get_mut(usize::from(home.node))
+        {
+            if exempt {
+                node.servers.exempt_switch(now);
+            }
+            exempt &= !self.last.contains(home.node);
+            path.insert(home.node);
+            next = node.home;
+        }
+        self.last = path;
+    }
+
+    fn suspend(&mut self, now: u64) {
+        let active = core::mem::take(&mut self.active);
+        self.suspend_all(active, now);
+    }
+}
+
+/// The earlier of two instants; `None` means never.
+fn earliest(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -29,6 +29,7 @@ pub extern "C" fn task(index: usize) -> ! {
     };
     let body = body(spec.name);
     for job in 0_u32.. {
+        state::with(|kernel| kernel.begin(state::now()));
         match body {
             Some(body) => body(job),
             None => burn::job(spec.execution),

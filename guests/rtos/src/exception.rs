@@ -70,6 +70,7 @@ fn switch(frame: &'static mut Frame, now: Ticks) -> *mut Frame {
             Some(from) => state::set_ran_from(state::start().wrapping_add(from)),
             None => burn::idle(),
         }
+        note_begin(kernel, now);
         let next = stacks::switch(frame, kernel.running());
         debug::publish(kernel);
         next
@@ -77,6 +78,14 @@ fn switch(frame: &'static mut Frame, now: Ticks) -> *mut Frame {
     match next {
         Some(next) => next,
         None => panic!("an exception before there are tasks"),
+    }
+}
+
+/// Tells [`burn`] if a task runs after none did.
+fn note_begin(kernel: &Kernel<'_>, now: Ticks) {
+    let task = kernel.running().and_then(|id| kernel.task(id));
+    if let (None, Some(task)) = (debug::current(), task) {
+        burn::begins(now.saturating_sub(task.released()));
     }
 }
 

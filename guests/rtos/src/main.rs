@@ -1,7 +1,7 @@
 //! A small real-time operating system as a guest, and an example of how to write one.
 //!
 //! It starts by the Linux boot protocol of arm64 or ARM, finds its devices in the device tree, and
-//! runs the set of tasks that the command line names (`rtos.set`, see
+//! runs the set of tasks that the command line names (`rtos.set`) or describes (`rtos.tasks`, see
 //! [`hanok_rtos_kernel::Options`]): on `qemu-system-aarch64 -M virt -kernel`, on `qemu-system-arm
 //! -M virt -kernel`, and in a VM. At the end it reports the results of each task's jobs, compares
 //! the schedule with a simulation, and powers off.
@@ -70,12 +70,12 @@ fn run(machine: &Machine, options: Options) {
         "rtos: {} under {:?}, {} tasks, {}, counter at {frequency} Hz, loaded at {:#x}",
         options.set.name,
         options.set.policy,
-        options.set.tasks.len(),
+        options.set.entries().count(),
         gic::name(),
         boot::load_address(),
     );
     burn::calibrate(options.cores);
-    if prepare(options.set, frequency).is_err() {
+    if prepare(&options.set, frequency).is_err() {
         println!("rtos: {} has too many tasks", options.set.name);
         return;
     }
@@ -91,7 +91,7 @@ fn run(machine: &Machine, options: Options) {
 }
 
 /// Makes the kernel with its tasks, and the first context of each.
-fn prepare(set: &'static Set, frequency: u64) -> Result<(), Full> {
+fn prepare(set: &Set, frequency: u64) -> Result<(), Full> {
     let mut kernel = Kernel::new(set.policy, Trace::new(state::trace_storage()));
     for spec in set.specs(frequency) {
         let id = kernel.add_task(spec)?;

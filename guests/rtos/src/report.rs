@@ -33,8 +33,13 @@ pub fn note_entry(time: Ticks) {
     LONGEST.fetch_max(time, Relaxed);
 }
 
+/// How often the kernel was entered.
+pub fn entries() -> u64 {
+    ENTRIES.load(Relaxed)
+}
+
 fn kernel_cost() {
-    let (entries, time) = (ENTRIES.load(Relaxed), IN_KERNEL.load(Relaxed));
+    let (entries, time) = (entries(), IN_KERNEL.load(Relaxed));
     println!(
         "rtos: kernel entered {entries} times, {:.3} us on average, {:.3} us at most",
         Microseconds(time / entries.max(1)),
@@ -49,7 +54,7 @@ impl fmt::Display for Line<'_> {
         let (spec, stats) = (self.0.spec(), self.0.stats());
         write!(
             f,
-            "rtos: task {} period {} budget {} jobs {} misses {} jitter-max {:.3} response-max {:.3} overruns {}",
+            "rtos: task {} period {} budget {} jobs {} misses {} jitter-max {:.3} response-max {:.3} overruns {} start-max {:.3}",
             spec.name,
             Microseconds(spec.period),
             Microseconds(spec.budget),
@@ -58,6 +63,7 @@ impl fmt::Display for Line<'_> {
             Microseconds(stats.jitter_max),
             Microseconds(stats.response_max),
             stats.overruns,
+            Microseconds(stats.start_max),
         )
     }
 }
@@ -127,7 +133,7 @@ impl fmt::Display for Told<'_> {
 
 /// Compares the trace with the simulation.
 fn judge(kernel: &Kernel<'_>, options: &Options) {
-    let Some(set) = options.expect else { return };
+    let Some(set) = &options.expect else { return };
     let specs = set.specs(timer::frequency());
     let bound = options.bound.saturating_mul(timer::frequency()) / 1_000_000;
     let simulation = Simulation::new(set.policy, &specs);

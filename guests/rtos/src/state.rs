@@ -78,9 +78,9 @@ pub fn install(kernel: Kernel<'static>) {
 
 /// Notes that the schedule begins at this value of the counter.
 pub fn begin(start: Ticks, options: Options) {
-    let length = match options.seconds {
+    let length = match options.millis {
         0 => Ticks::MAX,
-        seconds => seconds.saturating_mul(timer::frequency()),
+        millis => millis.saturating_mul(timer::frequency()) / 1000,
     };
     crate::debug::begin(start);
     SCHEDULE.set(Schedule {

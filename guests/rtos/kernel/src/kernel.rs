@@ -71,11 +71,12 @@ impl<'a> Kernel<'a> {
         Ok(id)
     }
 
-    /// Rate monotonic: by period; of equal ones, by place in the table.
+    /// Ranks the tasks as the policy says; of equal ones, by place in the table.
     fn rank(&mut self) {
+        let policy = self.policy;
         for index in 0..self.tasks.len() {
-            let key = |(index, task): (usize, &Task)| (task.spec.period, index);
-            let own = (self.tasks[index].spec.period, index);
+            let key = |(index, task): (usize, &Task)| (task.spec.precedence(policy), index);
+            let own = key((index, &self.tasks[index]));
             let before = self.tasks.iter().enumerate().map(key);
             self.tasks[index].rank = before.filter(|other| *other < own).count() as u64;
         }
@@ -127,6 +128,15 @@ impl<'a> Kernel<'a> {
     pub fn timer(&mut self, now: Ticks) {
         self.enter(now);
         self.leave(now);
+    }
+
+    /// Notes that the running task's job executes its first instruction; for [`Stats::start_max`].
+    ///
+    /// [`Stats::start_max`]: crate::Stats::start_max
+    pub fn begin(&mut self, now: Ticks) {
+        if let Some(id) = self.running {
+            self.tasks[id.index()].begin(now);
+        }
     }
 
     /// Ends the running task's job, and gives back what it holds.

@@ -19,6 +19,7 @@
 extern crate std;
 
 mod compare;
+mod described;
 mod ids;
 mod kernel;
 mod options;
@@ -31,12 +32,13 @@ mod trace;
 mod urgency;
 
 pub use compare::{Agreement, Difference, compare};
+pub use described::{Description, LEAST_EXECUTION, LEAST_PERIOD, NAME_LENGTH};
 pub use ids::{MAX_TASKS, TaskId, TaskSet};
 pub use kernel::{Full, Kernel, Misuse};
 pub use options::{Mistake, Options};
 pub use queue::{MAX_QUEUES, QUEUE_DEPTH, QueueId};
 pub use semaphore::{MAX_SEMAPHORES, SemaphoreId};
-pub use sets::{DEMO, EDF20, Entry, Execution, OVERLOAD, RM20, Set};
+pub use sets::{DEMO, EDF20, Entry, Execution, OVERLOAD, RM20, Set, Tasks};
 pub use simulate::Simulation;
 pub use task::{Blocker, Spec, State, Stats, Task};
 pub use trace::{Event, EventKind, Trace};

@@ -10,8 +10,10 @@
 //! search, so that no job ends closer than [`APART`] microseconds to a release. A kernel (with a
 //! hypervisor under it) that is faster than that has to make the same schedule as the simulation,
 //! in which the kernel takes no time.
+//!
+//! The command line may describe other tasks: see [`Description`].
 
-use crate::{MAX_TASKS, Policy, Spec, Ticks};
+use crate::{Description, MAX_TASKS, Policy, Spec, Ticks};
 use heapless::Vec;
 
 /// The part of a budget in microseconds that is for the end of the job.
@@ -31,8 +33,8 @@ pub enum Execution {
     Endless,
 }
 
-/// A task, with times in microseconds. Its deadline is its period.
-#[derive(Clone, Copy, Debug)]
+/// A task, with times in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its name.
     pub name: &'static str,
@@ -40,36 +42,75 @@ pub struct Entry {
     pub offset: u64,
     /// Its period.
     pub period: u64,
+    /// The time from a release to the job's deadline.
+    pub deadline: u64,
+    /// Its priority under [`Policy::Fixed`]; 0 is the most urgent.
+    pub priority: u64,
     /// Its budget.
     pub budget: u64,
     /// How long it runs of its budget.
     pub execution: Execution,
 }
 
+/// Where the tasks of a set stand.
+#[derive(Clone, Copy, Debug)]
+pub enum Tasks {
+    /// In the image.
+    Listed(&'static [Entry]),
+    /// On the command line.
+    Described(Description),
+}
+
 /// Tasks that run together.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Set {
-    /// Its name on the command line.
+    /// Its name on the command line; `described` if its tasks stand there.
     pub name: &'static str,
     /// The policy that orders the tasks.
     pub policy: Policy,
     /// Whether no task waits for another, so that the schedule can be simulated.
     pub independent: bool,
     /// The tasks.
-    pub tasks: &'static [Entry],
+    pub tasks: Tasks,
 }
 
 impl Set {
+    /// The tasks that the command line describes, under EDF.
+    pub const fn described(description: Description) -> Self {
+        Self {
+            name: "described",
+            policy: Policy::EarliestDeadline,
+            independent: true,
+            tasks: Tasks::Described(description),
+        }
+    }
+
+    /// Whether the command line describes its tasks.
+    pub const fn is_described(&self) -> bool {
+        matches!(self.tasks, Tasks::Described(_))
+    }
+
+    /// The tasks.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> + use<> {
+        let (listed, described) = match self.tasks {
+            Tasks::Listed(listed) => (listed, None),
+            Tasks::Described(description) => (&[] as &[Entry], Some(description)),
+        };
+        let described = described.into_iter().flat_map(Description::entries);
+        listed.iter().copied().chain(described).take(MAX_TASKS)
+    }
+
     /// The tasks with their times in ticks of a counter of this frequency in Hz.
     pub fn specs(&self, frequency: u64) -> Vec<Spec, MAX_TASKS> {
-        let entries = self.tasks.iter().take(MAX_TASKS);
-        entries.map(|entry| entry.spec(frequency)).collect()
+        self.entries().map(|entry| entry.spec(frequency)).collect()
     }
 }
 
 impl Entry {
+    /// Rounds down; but periods up, so that the tasks never need more time than they say.
     fn spec(&self, frequency: u64) -> Spec {
         let ticks = |microseconds: u64| microseconds.saturating_mul(frequency) / 1_000_000;
+        let period = self.period.saturating_mul(frequency).div_ceil(1_000_000);
         let execution = match self.execution {
             Execution::Budget => ticks(self.budget.saturating_sub(END)),
             Execution::Microseconds(count) => ticks(count),
@@ -77,20 +118,24 @@ impl Entry {
         };
         Spec {
             name: self.name,
-            period: ticks(self.period),
-            deadline: ticks(self.period),
+            period,
+            deadline: ticks(self.deadline),
             offset: ticks(self.offset),
+            priority: self.priority,
             budget: ticks(self.budget),
             execution,
         }
     }
 }
 
-const fn task(name: &'static str, period: u64, budget: u64) -> Entry {
+/// A task that burns its budget, released at 0 first, whose deadline is its period.
+pub(crate) const fn task(name: &'static str, period: u64, budget: u64) -> Entry {
     Entry {
         name,
         offset: 0,
         period,
+        deadline: period,
+        priority: 0,
         budget,
         execution: Execution::Budget,
     }
@@ -102,7 +147,7 @@ pub const RM20: Set = Set {
     name: "rm20",
     policy: Policy::RateMonotonic,
     independent: true,
-    tasks: &[
+    tasks: Tasks::Listed(&[
         task("rm01", 1_000, 46),
         task("rm02", 2_000, 44),
         task("rm03", 2_500, 70),
@@ -123,7 +168,7 @@ pub const RM20: Set = Set {
         task("rm18", 100_000, 3_698),
         task("rm19", 200_000, 3_981),
         task("rm20", 200_000, 9_489),
-    ],
+    ]),
 };
 
 /// 20 tasks under EDF, utilization 0.95.
@@ -131,7 +176,7 @@ pub const EDF20: Set = Set {
     name: "edf20",
     policy: Policy::EarliestDeadline,
     independent: true,
-    tasks: &[
+    tasks: Tasks::Listed(&[
         task("edf01", 1_000, 49),
         task("edf02", 2_000, 79),
         task("edf03", 2_500, 105),
@@ -152,7 +197,7 @@ pub const EDF20: Set = Set {
         task("edf18", 100_000, 6_747),
         task("edf19", 200_000, 12_952),
         task("edf20", 200_000, 8_451),
-    ],
+    ]),
 };
 
 /// Tasks that show that faults are detected: one that runs twice as long as its budget, one that
@@ -161,7 +206,7 @@ pub const OVERLOAD: Set = Set {
     name: "overload",
     policy: Policy::RateMonotonic,
     independent: true,
-    tasks: &[
+    tasks: Tasks::Listed(&[
         task("sound", 10_000, 2_000),
         Entry {
             execution: Execution::Microseconds(4_013),
@@ -172,7 +217,7 @@ pub const OVERLOAD: Set = Set {
             ..task("endless", 100_000, 10_000)
         },
         task("starved", 200_000, 10_000),
-    ],
+    ]),
 };
 
 /// Tasks with code of their own in the image, which share a semaphore and a queue.
@@ -184,7 +229,7 @@ pub const DEMO: Set = Set {
     name: "demo",
     policy: Policy::RateMonotonic,
     independent: false,
-    tasks: &[
+    tasks: Tasks::Listed(&[
         task("control", 5_000, 500),
         task("sensor", 10_000, 500),
         task("filter", 20_000, 1_000),
@@ -194,7 +239,7 @@ pub const DEMO: Set = Set {
         },
         task("logger", 100_000, 7_000),
         task("hello", 1_000_000, 50_000),
-    ],
+    ]),
 };
 
 #[cfg(test)]
@@ -208,21 +253,21 @@ mod tests {
 
     /// In parts of a million.
     fn utilization(set: &Set) -> u64 {
-        let share = |entry: &Entry| entry.budget * 1_000_000 / entry.period;
-        set.tasks.iter().map(share).sum()
+        let share = |entry: Entry| entry.budget * 1_000_000 / entry.period;
+        set.entries().map(share).sum()
     }
 
     #[test]
     fn utilization_is_as_promised() {
         assert!((685_000..=690_000).contains(&utilization(&RM20)));
         assert!((945_000..=950_000).contains(&utilization(&EDF20)));
-        assert_eq!((RM20.tasks.len(), EDF20.tasks.len()), (20, 20));
+        assert_eq!((RM20.entries().count(), EDF20.entries().count()), (20, 20));
         assert!(utilization(&DEMO) < 690_000);
     }
 
     #[test]
     fn periods_are_from_1_to_200_ms_and_divide_the_hyperperiod() {
-        for entry in RM20.tasks.iter().chain(EDF20.tasks) {
+        for entry in RM20.entries().chain(EDF20.entries()) {
             assert!((1_000..=200_000).contains(&entry.period));
             assert!((HYPERPERIOD_MS * 1000).is_multiple_of(entry.period));
         }

@@ -144,6 +144,8 @@ impl Simulation {
         let release = task.spec.release(task.completed);
         match self.policy {
             Policy::RateMonotonic => (task.spec.period, 0, at),
+            Policy::DeadlineMonotonic => (task.spec.deadline, 0, at),
+            Policy::Fixed => (task.spec.priority, 0, at),
             Policy::EarliestDeadline => (release.saturating_add(task.spec.deadline), release, at),
         }
     }

@@ -19,6 +19,8 @@ pub struct Spec {
     pub deadline: Ticks,
     /// The first release.
     pub offset: Ticks,
+    /// The priority under [`Policy::Fixed`]; 0 is the most urgent.
+    pub priority: u64,
     /// The worst-case execution time of a job, the kernel's own work for it included.
     pub budget: Ticks,
     /// How long a job really runs, for the simulation and for bodies that only burn time;
@@ -27,6 +29,15 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// What ranks the task under fixed priorities, smallest first. EDF does not use the rank.
+    pub(crate) const fn precedence(&self, policy: Policy) -> u64 {
+        match policy {
+            Policy::RateMonotonic | Policy::EarliestDeadline => self.period,
+            Policy::DeadlineMonotonic => self.deadline,
+            Policy::Fixed => self.priority,
+        }
+    }
+
     /// When job `number` is released.
     pub const fn release(&self, number: u64) -> Ticks {
         self.offset
@@ -102,6 +113,8 @@ pub struct Stats {
     pub overruns: u64,
     /// The longest time from when a release was due until the kernel made it.
     pub jitter_max: Ticks,
+    /// The longest time from when a release was due to the first instruction of its job.
+    pub start_max: Ticks,
     /// The longest time from when a release was due to the end of its job.
     pub response_max: Ticks,
 }
@@ -153,6 +166,7 @@ impl Task {
                 misses: 0,
                 overruns: 0,
                 jitter_max: 0,
+                start_max: 0,
                 response_max: 0,
             },
         }
@@ -183,6 +197,11 @@ impl Task {
         self.effective
     }
 
+    /// The release of its current or next job.
+    pub const fn released(&self) -> Ticks {
+        self.current
+    }
+
     /// The deadline of its current or next job.
     pub const fn due(&self) -> Ticks {
         self.current.saturating_add(self.spec.deadline)
@@ -196,13 +215,13 @@ impl Task {
     /// The current job's own urgency.
     pub(crate) const fn urgency(&self, policy: Policy) -> Urgency {
         match policy {
-            Policy::RateMonotonic => Urgency {
-                first: self.rank,
-                second: 0,
-            },
             Policy::EarliestDeadline => Urgency {
                 first: self.due(),
                 second: self.current,
+            },
+            Policy::RateMonotonic | Policy::DeadlineMonotonic | Policy::Fixed => Urgency {
+                first: self.rank,
+                second: 0,
             },
         }
     }
@@ -231,6 +250,12 @@ impl Task {
         self.stats.jitter_max = self.stats.jitter_max.max(now - self.next);
         self.next = self.next.saturating_add(self.spec.period);
         Release::Released
+    }
+
+    /// Notes that the current job executes its first instruction.
+    pub(crate) fn begin(&mut self, now: Ticks) {
+        let waited = now.saturating_sub(self.current);
+        self.stats.start_max = self.stats.start_max.max(waited);
     }
 
     /// Judges one job that is late at `now`, if there is one.

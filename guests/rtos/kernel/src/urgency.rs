@@ -7,6 +7,10 @@ use crate::Ticks;
 pub enum Policy {
     /// Fixed priorities, rate monotonic: the shorter a task's period, the more urgent.
     RateMonotonic,
+    /// Fixed priorities, deadline monotonic: the shorter a task's relative deadline, the more urgent.
+    DeadlineMonotonic,
+    /// Fixed priorities as the tasks' specifications say; 0 is the most urgent.
+    Fixed,
     /// Earliest deadline first.
     EarliestDeadline,
 }

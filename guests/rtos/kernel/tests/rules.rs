@@ -8,6 +8,7 @@ fn spec(name: &'static str, period: Ticks, budget: Ticks) -> Spec {
         period,
         deadline: period,
         offset: 0,
+        priority: 0,
         budget,
         execution: budget,
     }
@@ -168,6 +169,48 @@ fn a_late_release_is_jitter_and_none_is_lost() {
         kernel.complete(end).unwrap();
     }
     assert_eq!(stats(&kernel, 0).jobs, 5);
+}
+
+#[test]
+fn the_wait_for_the_first_instruction_is_counted_from_the_release() {
+    let mut kernel = started(
+        Policy::RateMonotonic,
+        &[spec("slow", 100, 30), spec("fast", 10, 3)],
+    );
+    kernel.begin(1);
+    kernel.complete(3).unwrap();
+    kernel.begin(5);
+    kernel.timer(12);
+    kernel.begin(14);
+    kernel.complete(15).unwrap();
+    // The next job of `fast`, due at 20, begins in time; the longest wait is kept.
+    kernel.timer(20);
+    kernel.begin(21);
+    assert_eq!(
+        (stats(&kernel, 0).start_max, stats(&kernel, 1).start_max),
+        (5, 4)
+    );
+    assert_eq!(stats(&kernel, 1).jitter_max, 2);
+    Kernel::new(Policy::Fixed, Trace::default()).begin(1);
+}
+
+#[test]
+fn fixed_priorities_are_by_deadline_or_as_given() {
+    let mut long = spec("long", 100, 10);
+    (long.deadline, long.priority) = (20, 1);
+    let mut short = spec("short", 50, 10);
+    short.priority = 2;
+    for (policy, first) in [
+        (Policy::RateMonotonic, 1),
+        (Policy::DeadlineMonotonic, 0),
+        (Policy::Fixed, 0),
+    ] {
+        let kernel = started(policy, &[long, short]);
+        assert_eq!(who(&kernel), Some(first), "{policy:?}");
+    }
+    // Of equal priorities, the one that stands first in the table.
+    short.priority = 1;
+    assert_eq!(who(&started(Policy::Fixed, &[short, long])), Some(0));
 }
 
 #[test]

@@ -47,12 +47,14 @@ fn agrees(policy: Policy, specs: &[Spec], end: Ticks) {
 }
 
 fn specs() -> impl Strategy<Value = Vec<Spec>> {
-    let spec = (1..60_u64, 1..80_u64, 0..50_u64, 1..12_u64, 0..3_u64).prop_map(
-        |(period, deadline, offset, execution, over)| Spec {
+    let times = (1..60_u64, 1..80_u64, 0..50_u64, 1..12_u64);
+    let spec = (times, 0..3_u64, 0..5_u64).prop_map(
+        |((period, deadline, offset, execution), over, priority)| Spec {
             name: "any",
             period,
             deadline,
             offset,
+            priority,
             budget: execution.saturating_sub(over),
             execution,
         },
@@ -61,7 +63,12 @@ fn specs() -> impl Strategy<Value = Vec<Spec>> {
 }
 
 fn policies() -> impl Strategy<Value = Policy> {
-    prop::sample::select(vec![Policy::RateMonotonic, Policy::EarliestDeadline])
+    prop::sample::select(vec![
+        Policy::RateMonotonic,
+        Policy::DeadlineMonotonic,
+        Policy::Fixed,
+        Policy::EarliestDeadline,
+    ])
 }
 
 proptest! {

@@ -36,6 +36,7 @@ fn kernel(policy: Policy) -> Kernel<'static> {
             period: 20 + 7 * index,
             deadline: 40 - 5 * index,
             offset: 11 * (TASKS as u64 - index),
+            priority: 0,
             budget: 5,
             execution: 5,
         };

@@ -81,11 +81,14 @@ fn policy(
         CorePolicy::Servers { order, slack } => {
             let slice = slice(system, board);
             let now = board.counter();
-            let orders = core::iter::once(order).chain(system.groups_of(id).map(|g| g.order));
-            let nodes = orders.map(|order| Node::new(order, slack));
-            let nodes = arena.put_all(1 + system.groups_of(id).count(), nodes)?;
+            let root = arena.put(Node::new(order, slack))?;
+            let groups = system
+                .groups_of(id)
+                .map(|group| Node::new(group.order, slack));
+            let groups = arena.put_all(system.groups_of(id).count(), groups)?;
+            let tree = Tree::new(root, groups);
             let rest = Credit::new(TURNS * slice, slice, Deals::Used, now);
-            let budgets = arena.put(Budgets::new(Tree::new(nodes), rest, slack))?;
+            let budgets = arena.put(Budgets::new(tree, rest, slack))?;
             for (index, group) in system.groups_of(id).enumerate() {
                 let reservation = group.terms.reservation(board.machine.frequency);
                 let added = reservation

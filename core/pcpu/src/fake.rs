@@ -171,8 +171,8 @@ impl FakePromise {
 
 fn policy(promised: bool) -> PcpuPolicy {
     if promised {
-        let nodes = vec![Node::new(Order::EarliestDeadline, Slack::Idle)];
-        let tree = Tree::new(Vec::leak(nodes));
+        let root = Box::new(Node::new(Order::EarliestDeadline, Slack::Idle));
+        let tree = Tree::new(Box::leak(root), &mut []);
         let rest = Credit::new(3_000, 100, Deals::Used, 0);
         let budgets = Budgets::new(tree, rest, Slack::Idle);
         PcpuPolicy::Budgets(Box::leak(Box::new(budgets)))

@@ -58,6 +58,8 @@ enum Hold {
 struct Nodes(u64);
 
 impl Nodes {
+    const ROOT: Self = Self(1);
+
     fn insert(&mut self, node: u8) {
         self.0 |= 1 << (node % 64);
     }
@@ -112,8 +114,9 @@ impl Node {
         }
     }
 
+    #[inline]
     fn member(&self, at: Entity) -> Option<Member> {
-        *self.members.get(at.index())?
+        self.members[at.index() & (MAX_ENTITIES - 1)]
     }
 
     /// A place for one more member.
@@ -154,8 +157,10 @@ struct Walk {
 /// The servers of one pCPU, in groups. Its entities are the pCPU's vCPUs.
 #[derive(Debug)]
 pub struct Tree<'a> {
-    /// The root, and the groups from 1 on.
-    nodes: &'a mut [Node],
+    root: &'a mut Node,
+    /// The groups: node 1 is the first one.
+    groups: &'a mut [Node],
+    /// The number of nodes in use, the root among them.
     used: u8,
     homes: [Option<Home>; MAX_ENTITIES],
     /// The vCPUs that have work.
@@ -174,11 +179,11 @@ pub struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// A tree whose root is the first of `nodes`; the others are for groups. The table is not
-    /// empty, and has at most 1 + [`MAX_GROUPS`] nodes.
-    pub fn new(nodes: &'a mut [Node]) -> Self {
+    /// A tree with this root, and nodes for at most [`MAX_GROUPS`] groups.
+    pub fn new(root: &'a mut Node, groups: &'a mut [Node]) -> Self {
         Self {
-            nodes,
+            root,
+            groups,
             used: 1,
             homes: [None; MAX_ENTITIES],
             ready: EntitySet::EMPTY,
@@ -201,11 +206,11 @@ impl<'a> Tree<'a> {
         now: u64,
     ) -> Result<usize, PlaceError> {
         let node = self.used;
-        if usize::from(node) > MAX_GROUPS || usize::from(node) >= self.nodes.len() {
+        if usize::from(node) > MAX_GROUPS.min(self.groups.len()) {
             return Err(PlaceError::NoPlace);
         }
         let home = self.place(home, Member::Group(node), reservation, now)?;
-        if let Some(group) = self.nodes.get_mut(usize::from(node)) {
+        if let Some(group) = self.node_mut(node) {
             group.home = Some(home);
         }
         self.used += 1;
@@ -236,8 +241,8 @@ impl<'a> Tree<'a> {
         now: u64,
     ) -> Result<Home, PlaceError> {
         reservation.kind.suits(reservation.interface)?;
-        let used = usize::from(self.used);
-        let node = self.nodes.get_mut(..used).and_then(|n| n.get_mut(home));
+        let there = home < usize::from(self.used);
+        let node = there.then(|| self.node_mut(home as u8)).flatten();
         let node = node.ok_or(PlaceError::NoPlace)?;
         let at = node.make_place(member).ok_or(PlaceError::NoPlace)?;
         node.servers.reserve(at, reservation, now)?;
@@ -255,8 +260,7 @@ impl<'a> Tree<'a> {
     /// The servers that `vcpu` is one of, and its number there.
     pub fn servers_of(&mut self, vcpu: Entity) -> Option<(&mut Servers, Entity)> {
         let home = self.home(vcpu)?;
-        let node = self.nodes.get_mut(usize::from(home.node))?;
-        Some((&mut node.servers, home.at))
+        self.at_home(home)
     }
 
     /// The interface of `vcpu`.
@@ -267,7 +271,8 @@ impl<'a> Tree<'a> {
 
     /// Charges those that pay for the time since the last call.
     pub fn charge_until(&mut self, now: u64) {
-        for node in self.active {
+        self.root.servers.charge_until(now);
+        for node in self.active.without(Nodes::ROOT) {
             if let Some(node) = self.node_mut(node) {
                 node.servers.charge_until(now);
             }
@@ -276,7 +281,8 @@ impl<'a> Tree<'a> {
 
     /// Nobody is charged for the time since the last call.
     pub fn exempt(&mut self, now: u64) {
-        for node in self.active {
+        self.root.servers.exempt_switch(now);
+        for node in self.active.without(Nodes::ROOT) {
             if let Some(node) = self.node_mut(node) {
                 node.servers.exempt_switch(now);
             }
@@ -286,13 +292,19 @@ impl<'a> Tree<'a> {
     /// Does a part of what the next [`Policy::pick`] at `now` would have to do, which may be more than is to be
     /// done at a time: replenishes at most `most` of the budgets that are due, and holds at most half as many
     /// groups.
+    #[inline]
     pub fn settle_some(&mut self, now: u64, most: usize) -> Replenished {
-        if self.used == 1 {
-            let root = self.nodes.first_mut();
-            return root.map_or(Replenished::All, |root| {
-                root.servers.replenish_some(now, most)
-            });
+        if self.used > 1 {
+            return self.settle_groups(now, most);
         }
+        if self.root.servers.next_timer() > now {
+            return Replenished::All;
+        }
+        self.root.servers.replenish_some(now, most)
+    }
+
+    #[inline(never)]
+    fn settle_groups(&mut self, now: u64, most: usize) -> Replenished {
         self.settled = None;
         let mut left = most;
         for node in 0..self.used {
@@ -320,16 +332,23 @@ impl<'a> Tree<'a> {
         self.in_background
     }
 
+    #[inline]
     fn home(&self, vcpu: Entity) -> Option<Home> {
-        *self.homes.get(vcpu.index())?
+        self.homes[vcpu.index() & (MAX_ENTITIES - 1)]
     }
 
     fn node(&self, node: u8) -> Option<&Node> {
-        self.nodes.get(usize::from(node))
+        match node {
+            ROOT => Some(self.root),
+            group => self.groups.get(usize::from(group) - 1),
+        }
     }
 
     fn node_mut(&mut self, node: u8) -> Option<&mut Node> {
-        self.nodes.get_mut(usize::from(node))
+        match node {
+            ROOT => Some(self.root),
+            group => self.groups.get_mut(usize::from(group) - 1),
+        }
     }
 
     /// The server of `node` at its home, to be told an event.
@@ -484,6 +503,47 @@ impl<'a> Tree<'a> {
         }
     }
 
+    #[inline(never)]
+    fn pick_in_groups(&mut self, now: u64) -> Decision {
+        let walk = match self.settled.take() {
+            Some((at, walk)) if at == now => walk,
+            _ => {
+                if self.held_until <= now {
+                    self.release_due(now, usize::MAX);
+                }
+                self.walk(now, usize::MAX)
+            }
+        };
+        self.chosen = walk.run;
+        self.spends = walk.spends;
+        self.in_background = walk.in_background;
+        let held = (self.held_until != u64::MAX).then_some(self.held_until);
+        Decision {
+            run: walk.run,
+            until: earliest(walk.until, held),
+        }
+    }
+
+    /// Of the nodes on the way to the vCPU that comes, those pay for the switch that hold the one that ran
+    /// before, too, but for the innermost: to them it is a part of what a member costs beyond its budget.
+    #[inline(never)]
+    fn exempt_switch_in_groups(&mut self, now: u64) {
+        let mut path = Nodes::default();
+        let mut next = self.chosen.and_then(|chosen| self.home(chosen));
+        let mut exempt = true;
+        while let Some(home) = next
+            && let Some(node) = self.node_mut(home.node)
+        {
+            if exempt {
+                node.servers.exempt_switch(now);
+            }
+            next = node.home;
+            exempt &= !self.last.contains(home.node);
+            path.insert(home.node);
+        }
+        self.last = path;
+    }
+
     /// Nobody is charged any more in `nodes`.
     fn suspend_all(&mut self, nodes: Nodes, now: u64) {
         for node in nodes {
@@ -527,24 +587,22 @@ impl Policy for Tree<'_> {
         }
     }
 
+    #[inline]
     fn pick(&mut self, now: u64) -> Decision {
-        let walk = match self.settled.take() {
-            Some((at, walk)) if at == now => walk,
-            _ => {
-                if self.held_until <= now {
-                    self.release_due(now, usize::MAX);
-                }
-                self.walk(now, usize::MAX)
-            }
-        };
-        self.chosen = walk.run;
-        self.spends = walk.spends;
-        self.in_background = walk.in_background;
-        let held = (self.held_until != u64::MAX).then_some(self.held_until);
-        Decision {
-            run: walk.run,
-            until: earliest(walk.until, held),
+        if self.used > 1 {
+            return self.pick_in_groups(now);
         }
+        let root = &mut self.root;
+        let Decision { run, until } = root.servers.pick(now);
+        let charged = root.servers.charged();
+        let charges_another = run.is_some() && charged != run;
+        self.in_background = charges_another && run.is_some_and(|run| root.servers.is_spent(run));
+        self.spends = run.is_none() && charged.is_some();
+        let run = match run.and_then(|run| root.member(run)) {
+            Some(Member::Vcpu(vcpu)) => Some(vcpu),
+            _ => None,
+        };
+        Decision { run, until }
     }
 
     fn spends(&self) -> bool {
@@ -563,27 +621,17 @@ impl Policy for Tree<'_> {
         None
     }
 
-    /// Of the nodes on the way to the vCPU that comes, those pay for the switch that hold the one that ran
-    /// before, too, but for the innermost: to them it is a part of what a member costs beyond its budget.
+    #[inline]
     fn exempt_switch(&mut self, now: u64) {
-        let mut path = Nodes::default();
-        let mut next = self.chosen.and_then(|chosen| self.home(chosen));
-        let mut exempt = true;
-        while let Some(home) = next
-            && let Some(node) = self.nodes.get_mut(usize::from(home.node))
-        {
-            if exempt {
-                node.servers.exempt_switch(now);
-            }
-            exempt &= !self.last.contains(home.node);
-            path.insert(home.node);
-            next = node.home;
+        if self.used > 1 {
+            return self.exempt_switch_in_groups(now);
         }
-        self.last = path;
+        self.root.servers.exempt_switch(now);
     }
 
     fn suspend(&mut self, now: u64) {
-        let active = core::mem::take(&mut self.active);
+        let mut active = core::mem::take(&mut self.active);
+        active.insert(ROOT);
         self.suspend_all(active, now);
     }
 }

@@ -79,7 +79,7 @@ fn play(machine: &Machine, options: &Options) {
             Figure::SmcccVersion => calls::smccc_version(options.repeat),
             Figure::GicdRead => calls::distributor_read(options.repeat),
             Figure::TimerInterrupt => interrupt::measure(figure, options.repeat),
-            Figure::Switch => switch::measure(options.repeat),
+            Figure::Switch | Figure::SwitchBudgets => switch::measure(figure, options.repeat),
             Figure::Ipi => ipi::measure(machine.cpus.min(cpu::MAX_CPUS), options),
             Figure::Pending4 => pending::beside(figure, 4, options.repeat),
             Figure::Pending200 => pending::beside(figure, 200, options.repeat),

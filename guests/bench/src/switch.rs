@@ -42,9 +42,9 @@ pub fn partner(repeat: u32) {
 }
 
 /// Prints the figure: the instructions of one switch.
-pub fn measure(repeat: u32) {
+pub fn measure(figure: Figure, repeat: u32) {
     if !understood(YIELD) {
-        crate::measure::not_here(Figure::Switch, "nobody knows the call");
+        crate::measure::not_here(figure, "nobody knows the call");
         return;
     }
     if find_partner() == Partner::Missing {
@@ -53,7 +53,7 @@ pub fn measure(repeat: u32) {
     }
     // A yield makes two switches; each VM has one round of the loop.
     let stretch = Stretch {
-        figure: Figure::Switch,
+        figure,
         repeat,
         rounds: 2 * ROUNDS,
     };

@@ -19,6 +19,8 @@ pub enum Load {
     Payload,
     /// Two VMs with the payload that yield to each other; only Hanok has that.
     Switch,
+    /// The same where budgets are enforced.
+    SwitchBudgets,
     /// The payload on two cores.
     Ipi,
     /// Linux with lmbench, whose operations are counted.
@@ -26,11 +28,12 @@ pub enum Load {
 }
 
 impl Load {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Operations,
         Self::Linux,
         Self::Payload,
         Self::Switch,
+        Self::SwitchBudgets,
         Self::Ipi,
     ];
 
@@ -40,6 +43,7 @@ impl Load {
             Self::Linux => "linux",
             Self::Payload => "payload",
             Self::Switch => "switch",
+            Self::SwitchBudgets => "switch-budgets",
             Self::Ipi => "ipi",
             Self::Operations => "operations",
         }
@@ -67,6 +71,7 @@ impl Load {
                 (Self::Payload, &[Side::Native, Side::Hanok][..])
             }
             ("switch", _) => (Self::Switch, &[Side::Hanok][..]),
+            ("switch-budgets", _) => (Self::SwitchBudgets, &[Side::Hanok][..]),
             ("kernel-to-shell", _) => (Self::Operations, &[Side::Native, Side::Hanok][..]),
             // The plugin only knows the instructions of our hypervisor.
             ("ipi", _) => (Self::Ipi, &[Side::Hanok][..]),

@@ -35,6 +35,7 @@ pub const FIGURES: &[&Figure] = &[
     &micro::TIMER_INTERRUPT,
     &micro::IPI,
     &micro::SWITCH,
+    &micro::SWITCH_BUDGETS,
     &micro::NANOSLEEP,
     &micro::BOOT,
     &micro::KERNEL_TO_SHELL,

@@ -30,7 +30,8 @@ fn budgets<'a>(
     promises: &[Reservation],
     shares: &[Share],
 ) -> Budgets<'a> {
-    let mut tree = Tree::new(nodes);
+    let [root] = nodes else { panic!("one node") };
+    let mut tree = Tree::new(root, &mut []);
     for (index, promise) in promises.iter().enumerate() {
         tree.add_vcpu(0, entity(index), *promise, 0).unwrap();
     }

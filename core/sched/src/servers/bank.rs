@@ -202,6 +202,11 @@ impl<const N: usize> Bank<N> {
 
     /// Gives the server the next deadline, and a new budget at once.
     fn postpone(&mut self, entity: Entity<N>) {
+        let server = self.at_mut(entity);
+        if server.change.is_none() {
+            // The bandwidth stays.
+            return server.postpone();
+        }
         let _ = self.with_bandwidth_update(entity, |server| {
             server.postpone();
             Period::Begun

@@ -237,6 +237,12 @@ impl<const N: usize> Servers<N> {
         0
     }
 
+    /// The instant at which a budget is replenished next, or a bandwidth is free; [`u64::MAX`]: at none.
+    #[inline]
+    pub fn next_timer(&self) -> u64 {
+        self.bank.next_timer()
+    }
+
     /// Whether `entity` has work and no budget until its next period.
     pub fn is_spent(&self, entity: Entity<N>) -> bool {
         self.bank.is_spent(entity)

@@ -9,6 +9,12 @@ use std::vec::Vec;
 /// The number of vCPUs in each group of these tests.
 const IN_GROUP: usize = 4;
 
+/// A tree with the first node as its root.
+fn tree(nodes: &mut [Node]) -> Tree<'_> {
+    let (root, groups) = nodes.split_first_mut().unwrap();
+    Tree::new(root, groups)
+}
+
 fn one(kind: Kind, period: u64, budget: u64, priority: u64) -> Reservation {
     let interface = Interface::periodic(period, budget).unwrap();
     Reservation {
@@ -34,7 +40,7 @@ fn two<'a>(
     groups: &[Reservation],
     inner: impl Fn(usize) -> Reservation,
 ) -> Tree<'a> {
-    let mut tree = Tree::new(nodes);
+    let mut tree = self::tree(nodes);
     for (index, what) in groups.iter().enumerate() {
         let group = tree.add_group(0, *what, 0).unwrap();
         for m in 0..IN_GROUP {
@@ -115,7 +121,7 @@ fn a_budget_spent_without_work_is_the_group_s_too() {
 fn a_switch_is_at_the_expense_of_those_that_hold_both() {
     let group = |budget| one(Kind::Deferrable, 100, budget, 0);
     let mut nodes = std::vec![Node::new(Order::Priority, Slack::Idle); 5];
-    let mut tree = Tree::new(&mut nodes);
+    let mut tree = self::tree(&mut nodes);
     let outer = tree.add_group(0, group(60), 0).unwrap();
     let first = tree.add_group(outer, group(30), 0).unwrap();
     let second = tree.add_group(outer, group(30), 0).unwrap();
@@ -125,7 +131,7 @@ fn a_switch_is_at_the_expense_of_those_that_hold_both() {
         tree.add_vcpu(home, vcpu(index), what, 0).unwrap();
     }
     let left = |tree: &Tree<'_>, node: usize, at: usize| {
-        let node = &tree.nodes[node];
+        let node = tree.node(node as u8).unwrap();
         node.servers.budget(Entity::new(at).unwrap()).unwrap()
     };
     (0..3).for_each(|index| tree.wake(vcpu(index), 0));
@@ -161,7 +167,7 @@ fn a_switch_is_at_the_expense_of_those_that_hold_both() {
 #[test]
 fn what_is_left_over_is_used_in_the_background() {
     let mut nodes = nodes(1, Slack::Share);
-    let mut tree = Tree::new(&mut nodes);
+    let mut tree = self::tree(&mut nodes);
     tree.add_vcpu(0, vcpu(0), one(Kind::Periodic, 10, 4, 0), 0)
         .unwrap();
     tree.add_vcpu(0, vcpu(1), one(Kind::Periodic, 20, 4, 0), 0)
@@ -184,7 +190,7 @@ fn what_is_left_over_is_used_in_the_background() {
 #[test]
 fn there_are_as_many_groups_as_the_table_has_nodes_for() {
     let mut nodes = nodes(3, Slack::Idle);
-    let mut tree = Tree::new(&mut nodes);
+    let mut tree = self::tree(&mut nodes);
     let what = one(Kind::Periodic, 10, 1, 0);
     assert_eq!(tree.add_group(1, what, 0), Err(PlaceError::NoPlace));
     assert_eq!(tree.add_group(0, what, 0), Ok(1));

@@ -13,6 +13,8 @@ pub enum Figure {
     TimerInterrupt,
     /// A switch from a VM to another one on the same core, by yields.
     Switch,
+    /// [`Self::Switch`] where budgets are enforced.
+    SwitchBudgets,
     /// An SGI to another core, until its answer in memory.
     Ipi,
     /// [`Self::TimerInterrupt`] while four less urgent interrupts are pending: together one more
@@ -42,12 +44,13 @@ pub enum Figure {
 
 impl Figure {
     /// All figures, in the order in which they are measured.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Hypercall,
         Self::SmcccVersion,
         Self::GicdRead,
         Self::TimerInterrupt,
         Self::Switch,
+        Self::SwitchBudgets,
         Self::Ipi,
         Self::Pending4,
         Self::Pending200,
@@ -69,6 +72,7 @@ impl Figure {
             Self::GicdRead => "gicd-read",
             Self::TimerInterrupt => "timer-interrupt",
             Self::Switch => "switch",
+            Self::SwitchBudgets => "switch-budgets",
             Self::Ipi => "ipi",
             Self::Pending4 => "pending-4",
             Self::Pending200 => "pending-200",
@@ -90,7 +94,7 @@ impl Figure {
 
 /// A set of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Figures(u16);
+pub struct Figures(u32);
 
 impl Figures {
     /// The default figures: those that need neither a second VM nor a second vCPU, nor many

@@ -168,6 +168,14 @@ pub(super) const SWITCH: Figure = Figure {
     ..COUNT
 };
 
+pub(super) const SWITCH_BUDGETS: Figure = Figure {
+    id: "switch-budgets",
+    title: "Switch between VMs with budgets",
+    about: "As `switch`, where budgets are enforced: each VM has a server, whose budget a yield gives \
+            up, by earliest deadline.",
+    ..SWITCH
+};
+
 pub(super) const PENDING_4: Figure = Figure {
     id: "pending-4",
     title: "Timer interrupt, 4 others pending",

@@ -122,7 +122,7 @@ fn real<'a>(of: &Member, nodes: &'a mut Vec<Node>) -> Tree<'a> {
         }
     }
     orders(of, nodes);
-    let mut tree = Tree::new(nodes);
+    let mut tree = super::tree(nodes);
     fill(of, 0, &mut 0, &mut tree);
     tree
 }

@@ -19,6 +19,7 @@ use hanok_hal::Mutex;
 use hanok_paging::VmidPool;
 use hanok_pcpu::{BoardInterrupts, gather, lines_of};
 use hanok_random::Source;
+use hanok_trace::CpuAccount;
 use hanok_types::{CpuId, Hpa, Hva, IntId, MAX_CPUS, Span};
 use hanok_vm::{Buffers, Multiplexer, Names, PortQueues, Said};
 
@@ -182,6 +183,10 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     #[cfg(feature = "selftest")]
     let page_moves = selftest::page_moves(tree.bootargs, &mut arena.free);
     let random = gather(&machine, tree.rng_seed, &image.key, hanok_arch::random());
+    let accounts = arena.put_all(tree.cpus.len(), tree.cpus.iter().map(|_| CpuAccount::new()));
+    let Some(accounts) = accounts else {
+        refuse(format_args!("no memory for the CPUs' accounts"))
+    };
     let board = Board {
         machine,
         console: Mutex::new(Multiplexer::new(uart, is_framed(tree), names, buffers)),
@@ -197,12 +202,14 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
         payload,
         random: Mutex::new(random),
         jitter: AtomicU32::new(0),
-        rx_lock: Mutex::new(None),
+        rx_lock: Mutex::default(),
         input_waits: AtomicU64::new(0),
         output_waits: AtomicBool::new(false),
         endings: Mutex::new(()),
         any_stopped: AtomicBool::new(false),
         bootargs: tree.bootargs,
+        policies: system.policies,
+        accounts,
     };
     let Some(board) = arena.put(board) else {
         refuse(format_args!("no memory for the board"))

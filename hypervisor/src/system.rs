@@ -13,15 +13,17 @@ use hanok_arm_common::frames::{Frames, SharedFrames};
 use hanok_arm_common::mmu::Stage2Tlb;
 use hanok_arm_common::privilege::is_deprivileged;
 use hanok_arm_common::ram::GuestRam;
-use hanok_config::{Group, Parts, Places, Promise, SystemTree, SystemView, TreeError, VmConfig};
+use hanok_config::{
+    Ask, Claim, Group, Parts, Places, Promise, SystemTree, SystemView, TreeError, VmConfig,
+};
 use hanok_hal::{Mutex, VmMemory};
 use hanok_memory::{AddressSpace, FrameMap, Owner, Owners};
 use hanok_paging::{Geometry, Stage2, Table, Vmid, vttbr_el2};
 use hanok_pcpu::{AdoptError, Notices, regions_of};
-use hanok_sched::{Grant, InterfaceError};
+use hanok_sched::InterfaceError;
 use hanok_types::{GicVersion, Hpa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId, platform};
 use hanok_vgic::CpuPart;
-use hanok_vm::{Home, SharedVcpu, VcpuParts};
+use hanok_vm::{Granted, Home, SharedVcpu, VcpuParts};
 
 /// The geometry of every VM's stage 2: 40 bits, the least that every Armv8-A CPU with a 40-bit bus
 /// supports, and enough for QEMU virt's RAM.
@@ -311,10 +313,19 @@ fn grant(
     system: &SystemView<'_>,
     unit: &VmUnit,
     vcpu: VcpuId,
-) -> Result<Option<Grant>, InterfaceError> {
-    let promise = system.promise(unit.vm.id(), vcpu);
-    let grant = promise.map(|promise| promise.claim.grant(board.machine.frequency));
-    grant.transpose()
+) -> Result<Granted, InterfaceError> {
+    let Some(promise) = system.promise(unit.vm.id(), vcpu) else {
+        return Ok(Granted::default());
+    };
+    let grant = promise.claim.grant(board.machine.frequency)?;
+    let ask = match promise.claim {
+        Claim::Promise { ask, .. } => ask,
+        Claim::Share(_) => Ask::default(),
+    };
+    Ok(Granted {
+        grant: Some(grant),
+        ask,
+    })
 }
 
 /// Gives every vCPU to its pCPU.

@@ -1,6 +1,7 @@
 //! The policies of pCPUs, the CPU time that vCPUs and groups of them are promised, and what vCPUs without a
 //! promise share.
 
+use core::fmt;
 use hanok_sched::{Grant, Interface, InterfaceError, Kind, Order, Reservation, Share, Slack};
 use hanok_types::{CpuId, VcpuId, VmId};
 
@@ -22,6 +23,25 @@ pub enum CorePolicy {
         /// The use of promised time that its vCPU does not use.
         slack: Slack,
     },
+}
+
+/// The order and the use of slack, in two words.
+impl fmt::Display for CorePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Servers { order, slack } = self else {
+            return f.write_str("turns -");
+        };
+        let order = match order {
+            Order::EarliestDeadline => "deadline",
+            Order::Priority => "priority",
+        };
+        let slack = match slack {
+            Slack::Idle => "idle",
+            Slack::Share => "share",
+            Slack::Reclaim => "reclaim",
+        };
+        write!(f, "{order} {slack}")
+    }
 }
 
 /// A promise of CPU time: `budget` within `deadline` of the start of each `period`. Times are in nanoseconds.

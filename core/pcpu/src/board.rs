@@ -1,14 +1,14 @@
 //! The board during exits: the data that all pCPUs share once the hypervisor has started.
 
-use crate::{VmUnit, Walk};
-use hanok_config::MAX_BOARD_LINES;
+use crate::{Report, VmUnit, Walk};
+use hanok_config::{CorePolicy, MAX_BOARD_LINES};
 use hanok_decode::SysReg;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use hanok_hal::{Backend, LineFull, Mutex, SerialPort};
 use hanok_memory::Owners;
 use hanok_paging::VmidPool;
-use hanok_trace::Sink;
-use hanok_types::{Hpa, IntId, MAX_CPUS, VmId, Width};
+use hanok_trace::{CpuAccount, Sink};
+use hanok_types::{CpuId, Hpa, IntId, MAX_CPUS, VmId, Width};
 use hanok_vgic::GuestInterface;
 use hanok_vm::{
     Clock, CpuRegisters, DeviceRegisters, Home, Interrupts, Multiplexer, SerialLines, StackPointer,
@@ -85,7 +85,7 @@ pub struct Board<B: Backend> {
     pub jitter: AtomicU32,
     /// The lock of the console's receiving side, and what is left of the prompt's last command. The pCPU that
     /// moves received bytes to the VMs holds it, and takes it before any other lock.
-    pub rx_lock: Mutex<Option<Walk>>,
+    pub rx_lock: Mutex<Unsaid>,
     /// A bit for each VM whose bytes wait until it has room for them.
     pub input_waits: AtomicU64,
     /// Whether bytes wait until the line takes them.
@@ -98,6 +98,29 @@ pub struct Board<B: Backend> {
     pub any_stopped: AtomicBool,
     /// The boot loader's arguments.
     pub bootargs: &'static str,
+    /// The policy of each pCPU, for people.
+    pub policies: [CorePolicy; MAX_CPUS],
+    /// What each pCPU did; there are as many as the board has.
+    pub accounts: &'static [CpuAccount],
+}
+
+/// What is left to be said of commands.
+#[derive(Debug, Default)]
+pub struct Unsaid {
+    /// Of the prompt's last command.
+    pub(crate) command: Option<Walk>,
+    /// Of the last request for a report.
+    pub(crate) report: Option<Report>,
+}
+
+/// What a pCPU did that has no account, which is none of the board's.
+static NO_ACCOUNT: CpuAccount = CpuAccount::new();
+
+impl<B: Backend> Board<B> {
+    /// What a pCPU did.
+    pub fn account(&self, cpu: CpuId) -> &'static CpuAccount {
+        self.accounts.get(cpu.index()).unwrap_or(&NO_ACCOUNT)
+    }
 }
 
 /// The line behind one VM's serial port.

@@ -3,7 +3,7 @@
 //! No pCPU waits for the line or for a VM: a byte that cannot be moved now stays in a queue, and the
 //! pCPU that makes room moves it.
 
-use crate::{Board, Host, VmUnit};
+use crate::{Board, Host, Unsaid, VmUnit};
 use core::fmt::Arguments;
 use hanok_hal::sync::MutexGuard;
 use hanok_hal::sync::atomic::Ordering;
@@ -94,8 +94,13 @@ impl<B: Host> Board<B> {
     /// next one is said instead, once the line has taken those before it. Keys that are typed meanwhile are for the
     /// prompt after it: they stay in the port, whose interrupt for them is off, as it would come again at once.
     fn receive(&'static self) -> Walked {
-        let mut walk = self.rx_lock.lock();
-        if walk.is_some() && self.lock_console().pending() {
+        let mut unsaid = self.rx_lock.lock();
+        let Unsaid {
+            command: walk,
+            report,
+        } = &mut *unsaid;
+        let behind = self.lock_console().pending();
+        if walk.is_some() && behind {
             return Walked::InPart;
         }
         let most = if walk.is_some() { 0 } else { AT_ONCE };
@@ -110,6 +115,11 @@ impl<B: Host> Board<B> {
         }
         let under_way = *walk;
         *walk = under_way.and_then(|walk| self.walk(walk));
+        if let Some(request) = arrived.request {
+            *report = self.answer(request);
+        } else if under_way.is_none() && !behind {
+            *report = report.and_then(|report| self.report(report));
+        }
         let left = walk.is_some();
         let mut console = self.lock_console();
         if under_way.is_some() || left {
@@ -121,7 +131,11 @@ impl<B: Host> Board<B> {
         if console.pending() {
             self.output_waits.store(true, Ordering::Relaxed);
         }
-        if left { Walked::InPart } else { Walked::Whole }
+        if left || report.is_some() {
+            Walked::InPart
+        } else {
+            Walked::Whole
+        }
     }
 
     /// Moves bytes to a VM as long as it has room. The caller holds `rx_lock`, so that no further bytes

@@ -9,7 +9,7 @@ use hanok_hal::{Backend, Context, Entry};
 use hanok_sched::{EntitySet, MAX_ENTITIES};
 use hanok_trace::{Event, recorded};
 use hanok_types::{Deadline, GicVersion, MAX_VMS, VcpuId};
-use hanok_vm::{Cause, PauseChange};
+use hanok_vm::{Cause, Granted, PauseChange};
 use std::boxed::Box;
 use std::format;
 use std::vec;
@@ -215,7 +215,7 @@ fn a_pcpu_takes_64_vcpus_and_no_more() {
     assert_eq!(pcpu.vcpus().last().expect("64").entity.index(), 63);
     let core = hanok_vm::Vcpu::new(VcpuId::new(63));
     let vcpu = Vcpu::new(&fake.board.vms[0], core, FakeContext::default());
-    let refused = pcpu.adopt(Box::leak(Box::new(vcpu)), None);
+    let refused = pcpu.adopt(Box::leak(Box::new(vcpu)), Granted::default());
     assert_eq!(refused, Err(AdoptError::NoRoom));
 }
 

@@ -2,7 +2,7 @@
 
 pub use crate::fake_software::SoftwareLists;
 use crate::{Board, BoardInterrupts, Notices, Pcpu, PcpuPolicy, Vcpu, VmUnit, gather, regions_of};
-use hanok_config::VmConfig;
+use hanok_config::{Ask, CorePolicy, VmConfig};
 use hanok_hal::Mutex;
 use hanok_hal::fake::{
     FakeBackend, FakeContext, FakeCpuInterface, FakeGic, FakeLine, FakeLists, FakeRegion,
@@ -15,9 +15,10 @@ use hanok_sched::{
     Budgets, Credit, Deals, Grant, Interface, Kind, Node, Order, Reservation, RoundRobin, Slack,
     Tree,
 };
+use hanok_trace::CpuAccount;
 use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId};
 use hanok_vgic::GuestInterface;
-use hanok_vm::{Buffers, Interruptions, Multiplexer, PortQueues, Said};
+use hanok_vm::{Buffers, Granted, Interruptions, Multiplexer, PortQueues, Said};
 use std::boxed::Box;
 use std::format;
 use std::sync::Arc;
@@ -92,6 +93,11 @@ impl FakeBoard<SoftwareLists> {
 }
 
 impl<L: FakeLists + GuestInterface> FakeBoard<L> {
+    /// Makes the serial line a framed one.
+    pub fn frame_line(&self) {
+        *self.board.console.lock() = console(self.board.vms, &self.wire, true);
+    }
+
     fn with_machine(machine: FakeBackend<L>, plan: &Plan<'_>) -> Self {
         let Plan {
             settings,
@@ -126,7 +132,8 @@ impl<L: FakeLists + GuestInterface> FakeBoard<L> {
                     promise.cpu == cpu.index() && promise.vm == unit.vm.id().index()
                 };
                 let grant = promises.iter().find(own).map(FakePromise::grant);
-                let adopted = pcpus[cpu.index()].adopt(vcpu, grant);
+                let ask = Ask::default();
+                let adopted = pcpus[cpu.index()].adopt(vcpu, Granted { grant, ask });
                 adopted.expect("room for it");
             }
         }
@@ -255,6 +262,21 @@ fn bit(vms: &[Vec<u8>], vm: usize, vcpu: usize, promises: &[FakePromise]) -> u64
     if shared { 1 << place } else { 0 }
 }
 
+/// The console behind a wire, framed or plain.
+fn console<L: FakeLists + GuestInterface>(
+    units: &[VmUnit<FakeBackend<L>>],
+    wire: &Wire,
+    framed: bool,
+) -> Multiplexer<'static, FakeLine> {
+    let names = units.iter().map(|unit| unit.vm.config().name.clone());
+    let buffers = Buffers {
+        said: Box::leak(Box::new(Said::new())),
+        guests: Box::leak(units.iter().map(|_| PortQueues::new()).collect()),
+    };
+    let names: &[_] = Box::leak(names.collect());
+    Multiplexer::new(FakeLine(wire.clone()), framed, names, buffers)
+}
+
 fn board<L: FakeLists + GuestInterface>(
     mut machine: FakeBackend<L>,
     plan: &Plan<'_>,
@@ -262,13 +284,7 @@ fn board<L: FakeLists + GuestInterface>(
     wire: &Wire,
 ) -> Board<FakeBackend<L>> {
     machine.connect(UART, wire.clone());
-    let names = units.iter().map(|unit| unit.vm.config().name.clone());
-    let buffers = Buffers {
-        said: Box::leak(Box::new(Said::new())),
-        guests: Box::leak(units.iter().map(|_| PortQueues::new()).collect()),
-    };
-    let names: &[_] = Box::leak(names.collect());
-    let console = Multiplexer::new(FakeLine(wire.clone()), false, names, buffers);
+    let console = console(units, wire, false);
     let random = gather(&machine, &[1; 32], &[], None);
     Board {
         machine,
@@ -291,12 +307,14 @@ fn board<L: FakeLists + GuestInterface>(
         payload: &[],
         random: Mutex::new(random),
         jitter: AtomicU32::new(0),
-        rx_lock: Mutex::new(None),
+        rx_lock: Mutex::default(),
         input_waits: AtomicU64::new(0),
         output_waits: AtomicBool::new(false),
         counts_instructions: false,
         endings: Mutex::new(()),
         any_stopped: AtomicBool::new(false),
         bootargs: "",
+        policies: [CorePolicy::RoundRobin; MAX_CPUS],
+        accounts: Box::leak((0..plan.settings.cpus).map(|_| CpuAccount::new()).collect()),
     }
 }

@@ -16,6 +16,7 @@
 #[cfg(any(test, feature = "fake"))]
 extern crate std;
 
+mod account;
 mod board;
 mod command;
 mod console;
@@ -36,6 +37,7 @@ mod page_moves;
 mod pcpu;
 mod policy;
 mod random;
+mod report;
 mod schedule;
 mod service;
 mod show;
@@ -46,7 +48,7 @@ mod switch;
 mod unit;
 mod vcpu;
 
-pub use board::{Board, BoardInterrupts, DeviceLine, DeviceLines, Host, VmPort};
+pub use board::{Board, BoardInterrupts, DeviceLine, DeviceLines, Host, Unsaid, VmPort};
 pub use command::Walk;
 pub use console::begin_all;
 pub use devices::{OwnDevice, lines_of, set_triggers};
@@ -58,6 +60,7 @@ pub use page_moves::{MOVED_PAGES, PageMoves};
 pub use pcpu::{AdoptError, Local, Pcpu};
 pub use policy::PcpuPolicy;
 pub use random::gather;
+pub use report::Report;
 pub use service::guest;
 pub use unit::VmUnit;
 pub use vcpu::Vcpu;

@@ -1,13 +1,14 @@
 //! A pCPU's own record.
 
+use crate::account::Turn;
 use crate::devices::Restrained;
 use crate::{Board, Host, PcpuPolicy, Vcpu, VmUnit};
 use hanok_hal::sync::atomic::{AtomicU64, Ordering};
 use hanok_hal::{Backend, Taken};
-use hanok_sched::{Entity, EntitySet, Grant, InterfaceError, MAX_ENTITIES, PlaceError, Tournament};
-use hanok_trace::Event;
+use hanok_sched::{Entity, EntitySet, InterfaceError, MAX_ENTITIES, PlaceError, Tournament};
+use hanok_trace::{CpuAccount, Event};
 use hanok_types::{CpuId, Deadline};
-use hanok_vm::{Cause, Clock, Ending, Interruptions};
+use hanok_vm::{Cause, Clock, Ending, Granted, Interruptions};
 
 /// The pending updates of a pCPU that has none of its own in the board's list.
 static NO_UPDATES: AtomicU64 = AtomicU64::new(0);
@@ -44,6 +45,10 @@ pub struct Local<B: Backend> {
     first_alarm: Deadline,
     /// The vCPU whose state is in this CPU.
     pub(crate) resident: Option<Entity>,
+    /// Who runs as of the last decision, since when, and whether that is beyond its budget.
+    pub(crate) turn: Turn,
+    /// What this pCPU did.
+    pub(crate) account: &'static CpuAccount,
     /// The vCPU whose FP registers are in this CPU.
     pub(crate) fp_owner: Option<Entity>,
     /// The VM whose last vCPU has just left it on this pCPU, and the way in which it ends.
@@ -220,6 +225,8 @@ impl<B: Host> Pcpu<B> {
             alarms: Tournament::new(),
             first_alarm: Deadline::NEVER,
             resident: None,
+            turn: Turn::default(),
+            account: board.account(id),
             fp_owner: None,
             ending: None,
             deadline: Deadline::NEVER,
@@ -237,18 +244,19 @@ impl<B: Host> Pcpu<B> {
     pub fn adopt(
         &mut self,
         vcpu: &'static mut Vcpu<B>,
-        grant: Option<Grant>,
+        granted: Granted,
     ) -> Result<(), AdoptError> {
         let entity = Entity::new(self.vcpus.len()).ok_or(AdoptError::NoRoom)?;
         let local = &mut self.local;
         let now = local.board.counter();
         local
             .policy
-            .grant(entity, grant, now)
+            .grant(entity, granted.grant, now)
             .map_err(|error| match error {
                 PlaceError::NoPlace => AdoptError::NoRoom,
                 PlaceError::Interface(error) => AdoptError::Promise(error),
             })?;
+        vcpu.unit.vm.set_granted(vcpu.core.id, granted);
         vcpu.entity = entity;
         self.vcpus.push(vcpu).map_err(|_| AdoptError::NoRoom)?;
         local.shared |= self.vcpus.len() > 1;

@@ -29,6 +29,25 @@ impl PcpuPolicy {
         }
     }
 
+    /// Whether the vCPU that the last decision named runs beyond its budget, in time that others left over.
+    #[inline(always)]
+    pub(crate) fn runs_extra(&self) -> bool {
+        match self {
+            Self::RoundRobin(_) => false,
+            Self::Budgets(budgets) => budgets.runs_extra(),
+        }
+    }
+
+    /// How often the budget of `entity` ran out while it had work, and how often it was not given in time; `None` if
+    /// it has none.
+    #[inline(always)]
+    pub(crate) fn served(&mut self, entity: Entity) -> Option<(u32, u32)> {
+        match self {
+            Self::RoundRobin(_) => None,
+            Self::Budgets(budgets) => budgets.served(entity),
+        }
+    }
+
     /// Whether a vCPU that is alone on the pCPU may be held back while it has work.
     pub(crate) fn holds_back(&self) -> bool {
         matches!(self, Self::Budgets(_))
@@ -72,16 +91,10 @@ impl PcpuPolicy {
         }
     }
 
-    /// Charges the time since the last [`Policy::pick`], or since the last charge, to no vCPU.
-    #[inline(always)]
-    pub(crate) fn exempt_switch_until(&mut self, clock: &impl Clock) {
-        #[cold]
-        #[inline(never)]
-        fn exempt_switch(budgets: &mut Budgets<'_>, clock: &impl Clock) {
-            budgets.exempt_switch(clock.counter());
-        }
+    /// Charges the time since the last [`Policy::pick`], or since the last charge, to no vCPU, up to `now`.
+    pub(crate) fn exempt_switch(&mut self, now: u64) {
         if let Self::Budgets(budgets) = self {
-            exempt_switch(budgets, clock);
+            budgets.exempt_switch(now);
         }
     }
 }

@@ -83,6 +83,7 @@ impl<B: Host> Pcpu<B> {
                 .first_alarm()
                 .or(decision.until.into())
                 .or(local.restrained.until);
+            self.note_turn(decision.run, now);
             let Some(entity) = decision.run else {
                 self.idle();
                 continue;
@@ -257,7 +258,9 @@ fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update
         !vm.is_paused()
     };
     if ready != core::mem::replace(&mut vcpu.ready, ready) {
+        vcpu.account.set_ready(ready);
         if ready {
+            vcpu.waits_since = now;
             local.policy.wake(vcpu.entity, now);
             local.emit(vcpu, Event::Wake);
         } else {

@@ -65,7 +65,9 @@ impl<B: Host> Pcpu<B> {
                 local.emit(vcpu, Event::Wake);
                 let until = Deadline::NEVER;
                 local.emit(vcpu, Event::Decision { until });
-                local.policy.begin_turn(vcpu.entity, board.counter());
+                let now = board.counter();
+                local.policy.begin_turn(vcpu.entity, now);
+                local.slept(now.wrapping_sub(since));
                 return Slept::Woken;
             }
         }

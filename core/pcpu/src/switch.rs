@@ -22,7 +22,7 @@ impl<B: Host> Pcpu<B> {
         if comes {
             local.emit(vcpu, Event::SwitchIn);
             vcpu.enter(local);
-            local.policy.exempt_switch_until(local.board);
+            local.exempt_switch();
         }
         vcpu.core.busy = comes;
         vcpu.refresh(local);

@@ -4,7 +4,7 @@ use crate::VmUnit;
 use crate::loading::Loading;
 use hanok_hal::{Backend, Context, Entry, Start, VirtualCpuInterface};
 use hanok_sched::Entity;
-use hanok_trace::{Source, VcpuLog};
+use hanok_trace::{Account, Source, VcpuLog};
 use hanok_types::{Deadline, GuestPage};
 use hanok_vm::Requests;
 
@@ -32,6 +32,12 @@ pub struct Vcpu<B: Backend> {
     pub(crate) page: Option<GuestPage>,
     /// Whether the policy was told that it has work.
     pub(crate) ready: bool,
+    /// The instant from which on it has work and does not run.
+    pub(crate) waits_since: u64,
+    /// The number by which it is known in accounts of turns.
+    pub(crate) who: u16,
+    /// Its account.
+    pub(crate) account: &'static Account,
     /// The instant at which one of its timers is due, while it waits and is in no CPU.
     pub(crate) wake_at: Deadline,
     /// The progress of loading its VM's memory, which is the first vCPU's work.
@@ -58,6 +64,9 @@ impl<B: Backend> Vcpu<B> {
             waiting: false,
             page: None,
             ready: false,
+            waits_since: 0,
+            who: crate::report::who(unit, core.id),
+            account: unit.vm.account(core.id),
             wake_at: Deadline::NEVER,
             loading: None,
             fault_loop_noticed: false,

@@ -115,6 +115,19 @@ impl<'a> Budgets<'a> {
         self.tree.settle_some(now, most)
     }
 
+    /// Whether the last decision named one that runs beyond its budget, or at the expense of another one's.
+    #[inline]
+    pub fn runs_extra(&self) -> bool {
+        !self.rest_runs && self.tree.runs_in_background()
+    }
+
+    /// As [`crate::Servers::served`].
+    #[inline]
+    pub fn served(&mut self, entity: Entity) -> Option<(u32, u32)> {
+        let (servers, at) = self.tree.servers_of(entity)?;
+        servers.served(at)
+    }
+
     /// Charges whoever pays for the time since the last call.
     pub fn charge_until(&mut self, now: u64) {
         self.tree.charge_until(now);

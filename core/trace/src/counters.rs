@@ -113,24 +113,26 @@ impl Counters {
 
 /// A count that one pCPU adds to, and all read.
 #[cfg(target_pointer_width = "64")]
-type Count = Whole;
+pub(crate) type Count = Whole;
 #[cfg(not(target_pointer_width = "64"))]
-type Count = Halves;
+pub(crate) type Count = Halves;
 
 /// The count for CPUs that load and store 64 bits at once.
 #[cfg(any(test, target_pointer_width = "64"))]
 #[derive(Debug, Default)]
-struct Whole(AtomicU64);
+pub(crate) struct Whole(AtomicU64);
 
 #[cfg(any(test, target_pointer_width = "64"))]
 impl Whole {
+    pub(crate) const ZERO: Self = Self(AtomicU64::new(0));
+
     #[inline(always)]
-    fn add(&self, more: u64) {
+    pub(crate) fn add(&self, more: u64) {
         let value = self.0.load(Ordering::Relaxed).wrapping_add(more);
         self.0.store(value, Ordering::Relaxed);
     }
 
-    fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -140,7 +142,7 @@ impl Whole {
 /// it changes, it is odd, so that a reader knows that it must read again.
 #[cfg(any(test, not(target_pointer_width = "64")))]
 #[derive(Debug, Default)]
-struct Halves {
+pub(crate) struct Halves {
     low: AtomicU32,
     /// Twice the upper half of the count, plus one while both halves change.
     high: AtomicU32,
@@ -148,8 +150,14 @@ struct Halves {
 
 #[cfg(any(test, not(target_pointer_width = "64")))]
 impl Halves {
+    #[cfg_attr(target_pointer_width = "64", expect(dead_code))]
+    pub(crate) const ZERO: Self = Self {
+        low: AtomicU32::new(0),
+        high: AtomicU32::new(0),
+    };
+
     #[inline(always)]
-    fn add(&self, more: u64) {
+    pub(crate) fn add(&self, more: u64) {
         let low = self.low.load(Ordering::Relaxed);
         let (sum, carry) = low.overflowing_add(more as u32);
         if carry || more >> 32 != 0 {
@@ -177,7 +185,7 @@ impl Halves {
         old
     }
 
-    fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         loop {
             if let Some(count) = self.look() {
                 return count;

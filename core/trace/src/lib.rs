@@ -14,11 +14,13 @@
 #[cfg(any(test, feature = "fake"))]
 extern crate std;
 
+mod account;
 mod counters;
 mod event;
 mod exit_log;
 mod vcpu_log;
 
+pub use account::{Account, CpuAccount, KEPT_TURNS, Readiness, Turn};
 pub use counters::{Cause, Counters};
 #[cfg(any(test, feature = "fake"))]
 pub use event::recorded;

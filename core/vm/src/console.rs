@@ -9,6 +9,7 @@
 //!
 //! | DLE and | from the board | to the board |
 //! |---|---|---|
+//! | 0x3d | an answer to a request follows | a request follows |
 //! | 0x3e | keys go to the prompt | |
 //! | 0x3f | the hypervisor's text follows | keys of the user follow: for the attached VM or the prompt |
 //! | 0x40 + n | VM n's text follows | bytes for VM n follow |
@@ -25,6 +26,7 @@ mod editor;
 mod guest;
 mod line;
 mod multiplexer;
+mod request;
 mod voice;
 
 #[cfg(test)]
@@ -33,6 +35,7 @@ mod tests;
 pub use command::{Command, Name, Names};
 pub use guest::{Buffers, PortQueues, Said};
 pub use multiplexer::{Arrived, Input, Multiplexer};
+pub use request::Request;
 
 /// The rules by which a line that is typed at the prompt is understood. This prompt uses them, and
 /// the one that a program at the other end shows in its place (`tools/console`).
@@ -42,12 +45,15 @@ pub mod prompt {
 
 use hanok_types::{MAX_VMS, VmId};
 
+const REPORT: u8 = 0x3d;
 const HYPERVISOR: u8 = 0x3f;
 const FIRST_VM: u8 = 0x40;
 
 /// The source of text on the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Channel {
+    /// The hypervisor's answers to requests.
+    Report,
     /// The hypervisor.
     Hypervisor,
     /// This VM.
@@ -57,6 +63,7 @@ pub(crate) enum Channel {
 impl Channel {
     fn code(self) -> u8 {
         match self {
+            Self::Report => REPORT,
             Self::Hypervisor => HYPERVISOR,
             Self::Vm(vm) => FIRST_VM + vm.index() as u8 % MAX_VMS as u8,
         }

@@ -53,7 +53,9 @@ mod vm;
 
 pub use call::{constant_answer, yield_answer};
 pub use console::prompt;
-pub use console::{Arrived, Buffers, Command, Input, Multiplexer, Name, Names, PortQueues, Said};
+pub use console::{
+    Arrived, Buffers, Command, Input, Multiplexer, Name, Names, PortQueues, Request, Said,
+};
 pub use debug::DebugControl;
 pub use destination::Destination;
 pub use devices::Received;
@@ -79,7 +81,7 @@ pub use smccc::function;
 pub use storm::exception_storm;
 pub use timer::{EmulatedTimer, EmulatedTimers, GuestTimer, TimerRegister};
 pub use trng::NoStream;
-pub use vcpus::{SharedVcpu, VcpuParts};
+pub use vcpus::{Granted, SharedVcpu, VcpuParts};
 pub use vm::{PauseChange, Vcpu, Vm};
 
 #[cfg(any(test, feature = "fake"))]

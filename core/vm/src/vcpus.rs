@@ -5,8 +5,21 @@
 //! id past the last vCPU means the first one, so that no id can cause a panic.
 
 use crate::{Counters, Home, Power, Requests};
+use hanok_config::Ask;
+use hanok_hal::Mutex;
+use hanok_sched::Grant;
+use hanok_trace::Account;
 use hanok_types::VcpuId;
 use hanok_vgic::CpuPart;
+
+/// What a vCPU has of its pCPU, and what it may ask for. Its own pCPU changes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Granted {
+    /// What it has, in ticks of the board's counter; `None` where vCPUs take turns.
+    pub grant: Option<Grant>,
+    /// What it may ask for.
+    pub ask: Ask,
+}
 
 /// The part of one vCPU that all pCPUs access. It shares no cache line with another one's, and its size is
 /// one by which an index is shifted.
@@ -17,6 +30,8 @@ pub struct SharedVcpu {
     pub(crate) power: Power,
     pub(crate) requests: Requests,
     pub(crate) counters: Counters,
+    pub(crate) account: Account,
+    pub(crate) granted: Mutex<Granted>,
 }
 
 impl SharedVcpu {
@@ -27,6 +42,8 @@ impl SharedVcpu {
             power: Power::new(),
             requests: Requests::default(),
             counters: Counters::default(),
+            account: Account::default(),
+            granted: Mutex::new(Granted::default()),
         }
     }
 }

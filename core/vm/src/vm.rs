@@ -2,7 +2,7 @@
 
 use crate::alarms::Alarms;
 use crate::trng::Random;
-use crate::vcpus::{VcpuParts, Vcpus};
+use crate::vcpus::{Granted, VcpuParts, Vcpus};
 use crate::{
     Checks, Counters, DebugControl, EmulatedTimers, Ending, Entry, GuestTimer, Home, Lifecycle,
     Machine, Power, Requests, StopReason, Transition, Wish,
@@ -11,6 +11,7 @@ use hanok_config::VmConfig;
 use hanok_devices::Slots;
 use hanok_hal::Mutex;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use hanok_trace::Account;
 use hanok_types::{GicVersion, VcpuId, VmId};
 use hanok_vgic::Vgic;
 
@@ -206,6 +207,21 @@ impl Vm {
     /// A vCPU's counters. `vcpu` is one of this VM's.
     pub fn counters(&self, vcpu: VcpuId) -> &Counters {
         &self.vcpus.of(vcpu).counters
+    }
+
+    /// Who had the CPU when: a vCPU's account. `vcpu` is one of this VM's.
+    pub fn account(&self, vcpu: VcpuId) -> &Account {
+        &self.vcpus.of(vcpu).account
+    }
+
+    /// What a vCPU has of its pCPU.
+    pub fn granted(&self, vcpu: VcpuId) -> Granted {
+        *self.vcpus.of(vcpu).granted.lock()
+    }
+
+    /// Notes what a vCPU has of its pCPU from now on.
+    pub fn set_granted(&self, vcpu: VcpuId, granted: Granted) {
+        *self.vcpus.of(vcpu).granted.lock() = granted;
     }
 
     /// Whether a command has paused its vCPUs.

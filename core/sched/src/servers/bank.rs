@@ -187,6 +187,7 @@ impl<const N: usize> Bank<N> {
             return self.make_ready(entity);
         }
         server.budget = 0;
+        server.throttled = server.throttled.wrapping_add(u32::from(server.work));
         self.wait_for_period(entity)
     }
 
@@ -330,6 +331,7 @@ impl<const N: usize> Bank<N> {
         if !core::mem::replace(&mut server.work, false) {
             return Queue::Same;
         }
+        server.steady = false;
         match (server.kind, server.state) {
             (Kind::Periodic, _) => return Queue::Same,
             (Kind::Polling, State::Ready) if server.release != now => server.budget = 0,

@@ -174,6 +174,13 @@ impl<const N: usize> Servers<N> {
         Some(server.release.saturating_add(ahead))
     }
 
+    /// How often the budget of `entity` ran out while it had work, and how often it was not given by the period's
+    /// end although it could have been used; both wrap.
+    pub fn served(&self, entity: Entity<N>) -> Option<(u32, u32)> {
+        let server = self.bank.server(entity)?;
+        Some((server.throttled, server.late))
+    }
+
     /// The rest of the budget of `entity`, as of the last event.
     pub fn budget(&self, entity: Entity<N>) -> Option<u64> {
         self.bank.server(entity).map(|server| server.budget)

@@ -134,6 +134,12 @@ pub(crate) struct Server {
     /// Its bandwidth, as a fraction of a CPU.
     pub bandwidth: u64,
     pub change: Option<Change>,
+    /// How often its budget ran out while it had work, in the lower 32 bits of counts that wrap.
+    pub throttled: u32,
+    /// How often its budget was not given by the deadline although it could have used it.
+    pub late: u32,
+    /// Whether it has had work since the period's start.
+    pub steady: bool,
 }
 
 impl Server {
@@ -155,6 +161,9 @@ impl Server {
         deadline: 0,
         bandwidth: 0,
         change: None,
+        throttled: 0,
+        late: 0,
+        steady: false,
     };
 
     /// A server whose first period begins at `now`.
@@ -177,6 +186,7 @@ impl Server {
     #[inline]
     pub fn begin(&mut self, release: u64) {
         self.carry = 0;
+        self.steady = self.work;
         self.release = release;
         self.next = release.saturating_add(self.interface.period());
         if !self.kind.moves_deadline() && self.kind != Kind::Task {
@@ -212,6 +222,7 @@ impl Server {
         if self.next == self.release {
             return Period::Unchanged;
         }
+        self.note_if_late();
         if self.change.is_some() {
             self.advance_to_change(now);
         }
@@ -227,6 +238,15 @@ impl Server {
         let ahead = missed.saturating_mul(period);
         self.begin(self.next.saturating_add(ahead));
         Period::Begun
+    }
+
+    /// Counts it if the period ends with a budget that the server could have used: its promise was not kept.
+    #[inline]
+    fn note_if_late(&mut self) {
+        let owed = self.kind == Kind::Periodic || self.work && (self.steady || self.dynamic);
+        if self.state == State::Ready && self.budget > 0 && owed {
+            self.late = self.late.wrapping_add(1);
+        }
     }
 
     /// Changes to the scheduled interface at the first period's end at which that is allowed.

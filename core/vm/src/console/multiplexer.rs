@@ -7,16 +7,19 @@
 //! the receiver of keys before the first answer.
 
 use super::Channel;
-use super::command::{self, Command, Names, Request, WORDS};
+use super::command::{self, Command, Names, Request as Typed, WORDS};
 use super::editor::{ATTENTION, Edit, INTERRUPT};
 use super::guest::{Buffers, Given, PortQueues};
 use super::line::{DLE, Line};
+use super::request::{Arriving, Request};
 use super::voice::{CatchUp, Prompt, Voice};
-use core::fmt;
+use core::fmt::{self, Write};
 use hanok_hal::{HostLine, LineFull, ReceiveInterrupt, SerialPort};
 use hanok_types::{MAX_VMS, VmId};
+use heapless::Deque;
 
 /// Codes after DLE, see [`super`].
+const REQUEST: u8 = 0x3d;
 const KEYS_TO_PROMPT: u8 = 0x3e;
 const KEYS: u8 = 0x3f;
 const TO_VM: u8 = 0x40;
@@ -32,13 +35,20 @@ pub enum Input {
     Vm(VmId),
     /// The caller must execute this command, print its result, and then call [`Multiplexer::command_done`].
     Command(Command),
+    /// The caller must answer this request by [`Multiplexer::report`].
+    Request(Request),
 }
+
+/// The bytes of answers that wait for the line.
+const REPORTS: usize = 4096;
 
 /// The receiver of bytes from the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Addressee {
     /// Keys: for the attached VM or the prompt.
     Keys,
+    /// The hypervisor, for a request.
+    Request,
     Vm(VmId),
     /// A VM that does not exist.
     Nobody,
@@ -51,6 +61,9 @@ pub struct Multiplexer<'b, P> {
     voice: Voice<'b>,
     guests: &'b mut [PortQueues],
     names: &'b Names,
+    /// Answers to requests.
+    reports: Deque<u8, REPORTS>,
+    arriving: Arriving,
     attached: VmId,
     addressee: Addressee,
     escaped: bool,
@@ -71,6 +84,8 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
             voice: Voice::new(buffers.said, framed),
             guests: buffers.guests,
             names,
+            reports: Deque::new(),
+            arriving: Arriving::default(),
             attached: VmId::new(0),
             addressee: Addressee::Keys,
             escaped: false,
@@ -103,6 +118,28 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
         self.drain_some();
     }
 
+    /// Queues a line that answers a request, or nothing of it if there is no room: the program at the other end asks
+    /// again. In plain form nobody asks.
+    pub fn report(&mut self, line: fmt::Arguments<'_>) {
+        struct Queue<'a>(&'a mut Deque<u8, REPORTS>);
+        impl Write for Queue<'_> {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                let mut bytes = text.bytes();
+                bytes.try_for_each(|byte| self.0.push_back(byte).map_err(|_| fmt::Error))
+            }
+        }
+        if !self.line.framed {
+            return;
+        }
+        let before = self.reports.len();
+        let mut queue = Queue(&mut self.reports);
+        let written = queue.write_fmt(line).and_then(|()| queue.write_str("\n"));
+        if written.is_err() {
+            self.reports.truncate(before);
+        }
+        self.drain_some();
+    }
+
     /// Sends one byte of a VM's. If the line is full, the guest's FIFO keeps the byte. In plain form,
     /// bytes are always accepted while the VM's output is hidden.
     pub fn try_send(&mut self, vm: VmId, byte: u8) -> Result<(), LineFull> {
@@ -131,6 +168,7 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
         self.acknowledge()?;
         self.send_said()?;
         self.announce()?;
+        self.send_reports()?;
         self.replay()?;
         self.line.flush()
     }
@@ -146,6 +184,7 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
             || self.acknowledgement_is_due
             || self.voice.next().is_some()
             || self.announcement().is_some()
+            || !self.reports.is_empty()
             || self.held().is_some()
     }
 
@@ -165,6 +204,10 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
         match self.addressee {
             Addressee::Nobody => Input::None,
             Addressee::Vm(vm) => self.give(vm, byte),
+            Addressee::Request => match self.arriving.take(byte) {
+                Some(request) => Input::Request(request),
+                None => Input::None,
+            },
             Addressee::Keys => {
                 let input = self.key(byte);
                 // Bytes that a full line does not take are sent when it takes bytes again.
@@ -219,13 +262,15 @@ pub struct Arrived {
     pub vms: u64,
     /// The caller executes this command, prints its output, and then calls [`Multiplexer::command_done`].
     pub command: Option<Command>,
+    /// The caller answers this request.
+    pub request: Option<Request>,
 }
 
 const _: () = assert!(MAX_VMS <= u64::BITS as usize);
 
 impl<P: HostLine> Multiplexer<'_, P> {
     /// Acknowledges the port's interrupts, and interprets bytes that arrived there, at most `most` of them, until one
-    /// asks for a command. If some are left, the port's interrupt comes again.
+    /// asks for a command or completes a request. If some are left, the port's interrupt comes again.
     pub fn receive(&mut self, most: usize) -> Arrived {
         let mut arrived = Arrived::default();
         let interrupt = self.line.port.acknowledge();
@@ -241,6 +286,10 @@ impl<P: HostLine> Multiplexer<'_, P> {
                 Input::Vm(vm) => arrived.vms |= 1 << vm.index(),
                 Input::Command(command) => {
                     arrived.command = Some(command);
+                    break;
+                }
+                Input::Request(request) => {
+                    arrived.request = Some(request);
                     break;
                 }
             }
@@ -275,6 +324,14 @@ impl<P: SerialPort> Multiplexer<'_, P> {
                 return Ok(());
             }
         }
+    }
+
+    fn send_reports(&mut self) -> Result<(), LineFull> {
+        while let Some(byte) = self.reports.front() {
+            self.line.try_send(Channel::Report, *byte)?;
+            self.reports.pop_front();
+        }
+        Ok(())
     }
 
     fn replay(&mut self) -> Result<(), LineFull> {
@@ -342,6 +399,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
         match (core::mem::take(&mut self.escaped), byte) {
             (false, DLE) => self.escaped = true,
             (true, KEYS) => self.addressee = Addressee::Keys,
+            (true, REQUEST) => self.addressee = Addressee::Request,
             (true, TO_VM..KEYS_TO_VM) => {
                 let vm = byte - TO_VM;
                 let there = usize::from(vm) < self.names.len();
@@ -428,12 +486,12 @@ impl<P: SerialPort> Multiplexer<'_, P> {
             return Input::None;
         }
         match command::parse(&line, self.names) {
-            Ok(Request::Command(command)) => return Input::Command(command),
-            Ok(Request::Attach(vm)) => {
+            Ok(Typed::Command(command)) => return Input::Command(command),
+            Ok(Typed::Attach(vm)) => {
                 self.attach(vm);
                 return Input::None;
             }
-            Ok(Request::Help) => help(&mut self.voice),
+            Ok(Typed::Help) => help(&mut self.voice),
             Err(problem) => self.voice.say(format_args!("{problem}")),
         }
         self.voice.open();

@@ -1,0 +1,79 @@
+//! Accounts for who runs on a pCPU, from one decision to the next.
+
+use crate::{Host, Local, Pcpu};
+use hanok_sched::Entity;
+use hanok_vm::Clock;
+
+/// Who runs as of the last decision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Turn {
+    who: Option<Entity>,
+    /// Whether it runs beyond its budget, in time that others left over.
+    extra: bool,
+    since: u64,
+}
+
+impl<B: Host> Pcpu<B> {
+    /// Notes that `who`, or nobody, runs from `now` on.
+    #[inline(always)]
+    pub(crate) fn note_turn(&mut self, who: Option<Entity>, now: u64) {
+        let extra = self.local.policy.runs_extra();
+        let Turn { who: ran, .. } = self.local.turn;
+        if ran != who || extra != self.local.turn.extra {
+            self.change_turn(Turn {
+                who,
+                extra,
+                since: now,
+            });
+        }
+    }
+
+    /// Adds the turn that ends to its vCPU's account, and begins another one.
+    #[inline(never)]
+    fn change_turn(&mut self, turn: Turn) {
+        let Self { local, vcpus } = self;
+        let ended = core::mem::replace(&mut local.turn, turn);
+        let lasted = turn.since.wrapping_sub(ended.since);
+        match ended.who.and_then(|who| vcpus.get_mut(who.index())) {
+            Some(vcpu) => {
+                vcpu.account.ran(lasted, ended.extra);
+                vcpu.waits_since = turn.since;
+                if let Some((throttled, late)) = local.policy.served(vcpu.entity) {
+                    vcpu.account.set_served(throttled, late);
+                }
+            }
+            None => local.account.rested(lasted),
+        }
+        let comes = turn.who.and_then(|who| vcpus.get(who.index()));
+        if let Some(vcpu) = comes {
+            vcpu.account
+                .comes(turn.since.saturating_sub(vcpu.waits_since));
+        }
+        let who = comes.map(|vcpu| vcpu.who);
+        local.account.turn(turn.since, who);
+    }
+}
+
+impl<B: Host> Local<B> {
+    /// The time since the decision went into the switch to the vCPU that comes: no vCPU is charged for it.
+    #[inline(always)]
+    pub(crate) fn exempt_switch(&mut self) {
+        if self.policy.holds_back() {
+            self.exempt_switch_from_budgets();
+        }
+    }
+
+    #[inline(never)]
+    fn exempt_switch_from_budgets(&mut self) {
+        let now = self.board.counter();
+        self.account.switched(now.saturating_sub(self.turn.since));
+        self.policy.exempt_switch(now);
+    }
+
+    /// The resident vCPU slept in its own turn, for so long: nobody ran.
+    #[inline(always)]
+    pub(crate) fn slept(&mut self, ticks: u64) {
+        self.turn.since = self.turn.since.wrapping_add(ticks);
+        self.account.rested(ticks);
+    }
+}

@@ -1,0 +1,275 @@
+//! Answers requests of a program at the other end of a framed line: what every vCPU and pCPU has
+//! and had, for `hanok top`.
+//!
+//! A report is many lines, and one is said in each exit for the serial port's interrupt. All that
+//! is said is read from accounts that the pCPUs keep anyway: a report asks nothing of them.
+
+use crate::{Board, Host, VmUnit};
+use core::fmt::{self, Arguments};
+use hanok_hal::Backend;
+use hanok_sched::{Grant, Kind, Reservation, Share};
+use hanok_trace::{Readiness, Turn};
+use hanok_types::{CpuId, VcpuId};
+use hanok_vm::{Clock, Request};
+
+/// The turns of a pCPU that one report says, at most.
+const TURNS: u32 = 16;
+
+/// What is left to be said of a report.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    number: u32,
+    next: Next,
+}
+
+/// The next line of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Board,
+    /// The VM at this place, and then its vCPUs.
+    Vm(usize),
+    /// A vCPU of a VM.
+    Vcpu(usize, usize),
+    /// The VM's counts, as many as were looked at.
+    Counts(usize, usize),
+    /// A pCPU.
+    Core(usize),
+    /// A pCPU's turn, by its number, up to another one.
+    Turns(usize, u32, u32),
+    End,
+}
+
+/// A number, or `-` where there is none.
+struct OrNone<T>(Option<T>);
+
+impl<T: fmt::Display> fmt::Display for OrNone<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(value) => value.fmt(f),
+            None => f.write_str("-"),
+        }
+    }
+}
+
+/// What a vCPU has of its pCPU: kind, period, budget, deadline and priority.
+struct Terms<'a>(&'a Option<Grant>);
+
+impl fmt::Display for Terms<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("turn 0 0 0 0"),
+            Some(Grant::Share(Share { weight, cap })) => {
+                write!(f, "credit {weight} {} 0 0", cap.unwrap_or(0))
+            }
+            Some(Grant::Promise(_, reservation)) => promised(f, reservation),
+        }
+    }
+}
+
+fn promised(f: &mut fmt::Formatter<'_>, reservation: &Reservation) -> fmt::Result {
+    let kind = match reservation.kind {
+        Kind::Periodic => "periodic",
+        Kind::Polling => "polling",
+        Kind::Deferrable => "deferrable",
+        Kind::ConstantBandwidth => "bandwidth",
+        Kind::SoftBandwidth => "soft-bandwidth",
+        Kind::Task => "-",
+    };
+    let interface = reservation.interface;
+    let (period, budget) = (interface.period(), interface.budget());
+    let (deadline, priority) = (interface.deadline(), reservation.priority);
+    write!(f, "{kind} {period} {budget} {deadline} {priority}")
+}
+
+impl Report {
+    /// A report of this number, of which nothing was said.
+    pub(crate) fn new(number: u32) -> Self {
+        let next = Next::Board;
+        Self { number, next }
+    }
+}
+
+impl<B: Host> Board<B> {
+    /// Begins to answer a request. What it returns is left to be done by [`Self::report`].
+    pub(crate) fn answer(&'static self, request: Request) -> Option<Report> {
+        match request {
+            Request::Report(number) => return Some(Report::new(number)),
+            Request::Change { vm, vcpu, .. } | Request::Weight { vm, vcpu, .. } => {
+                self.tell(format_args!("refused {vm} {vcpu} not-allowed 0 0 0"));
+            }
+            Request::Unknown => self.tell(format_args!("unknown request")),
+        }
+        None
+    }
+
+    /// Says a line that answers a request.
+    #[inline(never)]
+    pub(crate) fn tell(&self, line: Arguments<'_>) {
+        self.lock_console().report(line);
+    }
+
+    /// Says one line of a report; returns what is left of it.
+    pub(crate) fn report(&self, report: Report) -> Option<Report> {
+        let number = report.number;
+        let next = match report.next {
+            Next::Board => {
+                self.tell_board(number);
+                Next::Vm(0)
+            }
+            Next::Vm(at) => match self.vms.get(at) {
+                Some(unit) => {
+                    let (vm, name) = (unit.vm.id(), &unit.vm.config().name);
+                    self.tell(format_args!("vm {vm} {name} {number}"));
+                    Next::Vcpu(at, 0)
+                }
+                None => self.first_core(0),
+            },
+            Next::Vcpu(at, vcpu) => match self.vms.get(at).filter(|u| vcpu < u.vm.vcpus()) {
+                Some(unit) => {
+                    self.tell_vcpu(unit, VcpuId::new(vcpu as u8), number);
+                    Next::Vcpu(at, vcpu + 1)
+                }
+                None => Next::Counts(at, 0),
+            },
+            Next::Counts(at, passed) => self.tell_count(at, passed, number),
+            Next::Core(cpu) => self.tell_core(cpu, number),
+            Next::Turns(cpu, turn, until) if turn != until => {
+                self.tell_turn(cpu, turn, number);
+                Next::Turns(cpu, turn.wrapping_add(1), until)
+            }
+            Next::Turns(cpu, ..) => self.first_core(cpu + 1),
+            Next::End => {
+                self.tell(format_args!("end {number}"));
+                return None;
+            }
+        };
+        Some(Report { number, next })
+    }
+
+    /// The first pCPU from `from` on that has vCPUs.
+    fn first_core(&self, from: usize) -> Next {
+        let mut cores = from..self.accounts.len();
+        match cores.find(|cpu| self.has_vcpus(*cpu)) {
+            Some(cpu) => Next::Core(cpu),
+            None => Next::End,
+        }
+    }
+
+    fn has_vcpus(&self, cpu: usize) -> bool {
+        let mut cpus = self.vms.iter().flat_map(|unit| &unit.vm.config().cpus);
+        cpus.any(|own| own.index() == cpu)
+    }
+
+    fn tell_board(&self, number: u32) {
+        let (frequency, now) = (self.counter_frequency(), self.counter());
+        let cores = (0..self.accounts.len()).filter(|cpu| self.has_vcpus(*cpu));
+        let vcpus: usize = self.vms.iter().map(|unit| unit.vm.vcpus()).sum();
+        let cores = cores.count();
+        self.tell(format_args!(
+            "board {frequency} {now} {cores} {vcpus} {number}"
+        ));
+    }
+
+    fn tell_vcpu(&self, unit: &VmUnit<B>, id: VcpuId, number: u32) {
+        let vm = &unit.vm;
+        let Some(cpu) = vm.config().cpus.get(id.index()) else {
+            return;
+        };
+        let (account, granted) = (vm.account(id), vm.granted(id));
+        let group = match granted.grant {
+            Some(Grant::Promise(group, _)) => group.checked_sub(1),
+            _ => None,
+        };
+        let running = self.running(*cpu);
+        let own = who(unit, id);
+        let on = vm.lifecycle().is_running() && vm.power(id).is_on();
+        let state = match account.readiness() {
+            _ if running.is_some_and(|turn| turn.who == Some(own)) => "runs",
+            Readiness::Ready => "ready",
+            Readiness::Waits if !on => "off",
+            Readiness::Waits if vm.is_paused() => "paused",
+            Readiness::Waits => "waits",
+        };
+        let (used, extra) = (account.used(), account.extra());
+        let (throttled, late) = (account.throttled(), account.late());
+        let (switches, stolen) = (account.switches(), account.stolen());
+        self.tell(format_args!(
+            "vcpu {} {id} {cpu} {} {state} {} 0 {used} {extra} {throttled} {late} {switches} {stolen} {number}",
+            vm.id(),
+            OrNone(group),
+            Terms(&granted.grant),
+        ));
+    }
+
+    /// The turn that goes on on a pCPU.
+    fn running(&self, cpu: CpuId) -> Option<Turn> {
+        let account = self.account(cpu);
+        account.kept(account.begun().wrapping_sub(1))
+    }
+
+    fn tell_count(&self, at: usize, passed: usize, number: u32) -> Next {
+        let Some(unit) = self.vms.get(at) else {
+            return Next::End;
+        };
+        let Some((passed, count)) = unit.vm.next_count(passed) else {
+            return Next::Vm(at + 1);
+        };
+        self.tell(format_args!(
+            "exits {} {} {} {} {} {number}",
+            unit.vm.id(),
+            count.vcpu,
+            count.cause.word(),
+            count.exits,
+            count.instructions
+        ));
+        Next::Counts(at, passed)
+    }
+
+    fn tell_core(&self, cpu: usize, number: u32) -> Next {
+        let id = CpuId::new(cpu as u8);
+        let account = self.account(id);
+        let policy = self.policies.get(cpu).copied().unwrap_or_default();
+        let (now, idle) = (self.counter(), account.idle());
+        let (switches, ticks) = (self.switches(cpu), account.switch_ticks());
+        self.tell(format_args!(
+            "core {cpu} {policy} {now} {idle} {switches} {ticks} {} {number}",
+            account.begun()
+        ));
+        let begun = account.begun();
+        Next::Turns(cpu, begun.wrapping_sub(TURNS.min(begun)), begun)
+    }
+
+    /// How often a vCPU came into a pCPU.
+    fn switches(&self, cpu: usize) -> u64 {
+        let units = self.vms.iter().map(|unit| &unit.vm);
+        let all = units.flat_map(|vm| (0_u8..).zip(&vm.config().cpus).map(move |pair| (vm, pair)));
+        let own = all.filter(|(_, (_, own))| own.index() == cpu);
+        own.map(|(vm, (vcpu, _))| vm.account(VcpuId::new(vcpu)).switches())
+            .sum()
+    }
+
+    fn tell_turn(&self, cpu: usize, turn: u32, number: u32) {
+        let kept = self.account(CpuId::new(cpu as u8)).kept(turn);
+        // It was written over meanwhile, or goes on.
+        let Some((turn, until)) = kept.and_then(|turn| Some((turn, turn.until?))) else {
+            return;
+        };
+        let since = turn.since;
+        match turn.who {
+            Some(who) => self.tell(format_args!(
+                "ran {cpu} {} {} {since} {until} {number}",
+                who >> 8,
+                who & 0xff
+            )),
+            None => self.tell(format_args!("ran {cpu} - - {since} {until} {number}")),
+        }
+    }
+}
+
+/// The number by which a vCPU is known in accounts of turns.
+pub(crate) fn who<B: Backend>(unit: &VmUnit<B>, vcpu: VcpuId) -> u16 {
+    (unit.vm.id().index() << 8 | vcpu.index()) as u16
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! Who had the CPU: totals of each vCPU and each pCPU, and the latest turns.
+//!
+//! As with [`Counters`](crate::Counters), one pCPU writes and all may read, so that whoever looks
+//! (the prompt, a program at the other end of the line, the guest itself) needs no answer of the
+//! pCPU that it looks at.
+
+use crate::counters::Count;
+use hanok_hal::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Whether a vCPU has work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It waits, is paused, or is off.
+    Waits,
+    /// It has work.
+    Ready,
+}
+
+/// What one vCPU had since its VM was created. Times are in ticks of the board's counter.
+#[derive(Debug, Default)]
+pub struct Account {
+    used: Count,
+    extra: Count,
+    stolen: Count,
+    switches: Count,
+    throttled: AtomicU32,
+    late: AtomicU32,
+    ready: AtomicU32,
+}
+
+impl Account {
+    /// The vCPU ran for so long; `extra` says that it was beyond its budget. To be called, as all that
+    /// write, only on the vCPU's own pCPU.
+    #[inline]
+    pub fn ran(&self, ticks: u64, extra: bool) {
+        self.used.add(ticks);
+        if extra {
+            self.extra.add(ticks);
+        }
+    }
+
+    /// The vCPU comes into the pCPU after it had work for so long and did not run.
+    #[inline]
+    pub fn comes(&self, stolen: u64) {
+        self.stolen.add(stolen);
+        self.switches.add(1);
+    }
+
+    /// The vCPU has work, or has none any more.
+    #[inline]
+    pub fn set_ready(&self, ready: bool) {
+        self.ready.store(ready.into(), Ordering::Relaxed);
+    }
+
+    /// How often the vCPU's budget ran out while it had work, and how often a promise was not kept.
+    #[inline]
+    pub fn set_served(&self, throttled: u32, late: u32) {
+        self.throttled.store(throttled, Ordering::Relaxed);
+        self.late.store(late, Ordering::Relaxed);
+    }
+
+    /// The time that it ran, until its last turn ended.
+    pub fn used(&self) -> u64 {
+        self.used.get()
+    }
+
+    /// How much of [`Self::used`] was beyond its budgets.
+    pub fn extra(&self) -> u64 {
+        self.extra.get()
+    }
+
+    /// The time for which it had work and did not run, until it ran last.
+    pub fn stolen(&self) -> u64 {
+        self.stolen.get()
+    }
+
+    /// How often it came into the pCPU.
+    pub fn switches(&self) -> u64 {
+        self.switches.get()
+    }
+
+    /// How often its budget ran out while it had work.
+    pub fn throttled(&self) -> u32 {
+        self.throttled.load(Ordering::Relaxed)
+    }
+
+    /// How often its budget was not given by its deadline.
+    pub fn late(&self) -> u32 {
+        self.late.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has work.
+    pub fn readiness(&self) -> Readiness {
+        match self.ready.load(Ordering::Relaxed) {
+            0 => Readiness::Waits,
+            _ => Readiness::Ready,
+        }
+    }
+}
+
+/// The number of turns that are kept of each pCPU.
+pub const KEPT_TURNS: usize = 32;
+
+/// A pCPU's turn: from an instant on, until the next turn, somebody ran or nobody did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Its beginning, in ticks of the board's counter.
+    pub since: u64,
+    /// The end; `None` for the turn that goes on.
+    pub until: Option<u64>,
+    /// Who ran, as [`CpuAccount::turn`] was told.
+    pub who: Option<u16>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    since: AtomicU64,
+    who: AtomicU32,
+}
+
+/// What one pCPU did.
+#[derive(Debug)]
+pub struct CpuAccount {
+    idle: Count,
+    switch_ticks: Count,
+    turns: [Kept; KEPT_TURNS],
+    /// The number of turns that have begun.
+    begun: AtomicU32,
+}
+
+/// What [`Kept::who`] is where nobody runs; else one more than who does.
+const NOBODY: u32 = 0;
+
+impl CpuAccount {
+    /// A pCPU that has done nothing.
+    pub const fn new() -> Self {
+        Self {
+            idle: Count::ZERO,
+            switch_ticks: Count::ZERO,
+            turns: [const {
+                Kept {
+                    since: AtomicU64::new(0),
+                    who: AtomicU32::new(0),
+                }
+            }; KEPT_TURNS],
+            begun: AtomicU32::new(0),
+        }
+    }
+
+    /// From `since` on, `who` runs. To be called, as all that write, only on this pCPU.
+    #[inline]
+    pub fn turn(&self, since: u64, who: Option<u16>) {
+        let begun = self.begun.load(Ordering::Relaxed);
+        let slot = &self.turns[begun as usize % KEPT_TURNS];
+        slot.since.store(since, Ordering::Relaxed);
+        let who = who.map_or(NOBODY, |who| u32::from(who) + 1);
+        slot.who.store(who, Ordering::Relaxed);
+        self.begun.store(begun.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Nobody ran for so long.
+    #[inline]
+    pub fn rested(&self, ticks: u64) {
+        self.idle.add(ticks);
+    }
+
+    /// A switch took so long.
+    #[inline]
+    pub fn switched(&self, ticks: u64) {
+        self.switch_ticks.add(ticks);
+    }
+
+    /// The time for which nobody ran, until somebody ran last.
+    pub fn idle(&self) -> u64 {
+        self.idle.get()
+    }
+
+    /// The time that switches took where budgets are enforced, and nobody was charged for it.
+    pub fn switch_ticks(&self) -> u64 {
+        self.switch_ticks.get()
+    }
+
+    /// The number of turns that have begun, modulo 2^32.
+    pub fn begun(&self) -> u32 {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    /// The turn with this number, counted as [`Self::begun`] does; `None` if it is not kept any more, or has
+    /// not begun.
+    pub fn kept(&self, number: u32) -> Option<Turn> {
+        let at = |number: u32| &self.turns[number as usize % KEPT_TURNS];
+        let (since, who) = (
+            at(number).since.load(Ordering::Relaxed),
+            at(number).who.load(Ordering::Relaxed),
+        );
+        let next = at(number.wrapping_add(1)).since.load(Ordering::Relaxed);
+        let age = self.begun().wrapping_sub(number);
+        // The oldest one may be written over while it is read.
+        if age == 0 || age >= KEPT_TURNS as u32 {
+            return None;
+        }
+        Some(Turn {
+            since,
+            until: (age > 1).then_some(next),
+            who: who.checked_sub(1).map(|who| who as u16),
+        })
+    }
+}
+
+impl Default for CpuAccount {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_kept_until_they_are_written_over() {
+        let cpu = CpuAccount::new();
+        assert_eq!((cpu.begun(), cpu.kept(0)), (0, None));
+        for number in 0..40_u16 {
+            let who = (number % 3 != 0).then_some(number);
+            cpu.turn(u64::from(number) * 10, who);
+        }
+        assert_eq!(cpu.begun(), 40);
+        let turn = |number: u16, until| Turn {
+            since: u64::from(number) * 10,
+            until,
+            who: (number % 3 != 0).then_some(number),
+        };
+        assert_eq!(cpu.kept(39), Some(turn(39, None)));
+        for number in 9..39 {
+            let until = Some(u64::from(number + 1) * 10);
+            assert_eq!(cpu.kept(number.into()), Some(turn(number, until)));
+        }
+        assert_eq!((cpu.kept(8), cpu.kept(40), cpu.kept(7)), (None, None, None));
+    }
+
+    #[test]
+    fn an_account_adds_up() {
+        let account = Account::default();
+        account.ran(5, false);
+        account.ran(7, true);
+        account.comes(3);
+        account.set_served(2, 1);
+        assert_eq!((account.used(), account.extra()), (12, 7));
+        assert_eq!((account.stolen(), account.switches()), (3, 1));
+        assert_eq!((account.throttled(), account.late()), (2, 1));
+        assert_eq!(account.readiness(), Readiness::Waits);
+        account.set_ready(true);
+        assert_eq!(account.readiness(), Readiness::Ready);
+    }
+}

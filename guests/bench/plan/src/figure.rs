@@ -25,6 +25,8 @@ pub enum Figure {
     /// The time from the moment that a timer was set to until the CPU, which sleeps by WFI, goes
     /// on.
     Wake,
+    /// [`Self::Wake`] at many places of other VMs' turns: the least, the mean and the most.
+    WakeSpread,
     /// [`Self::TimerInterrupt`] of the physical timer, which a hypervisor emulates. On a shared
     /// core the hypervisor decides again after each one which vCPU runs.
     PhysicalTimer,
@@ -42,7 +44,7 @@ pub enum Figure {
 
 impl Figure {
     /// All figures, in the order in which they are measured.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Hypercall,
         Self::SmcccVersion,
         Self::GicdRead,
@@ -53,6 +55,7 @@ impl Figure {
         Self::Pending200,
         Self::Burst200,
         Self::Wake,
+        Self::WakeSpread,
         Self::PhysicalTimer,
         Self::Device,
         Self::Start,
@@ -74,6 +77,7 @@ impl Figure {
             Self::Pending200 => "pending-200",
             Self::Burst200 => "burst-200",
             Self::Wake => "wake",
+            Self::WakeSpread => "wake-spread",
             Self::PhysicalTimer => "physical-timer",
             Self::Device => "device-interrupt",
             Self::Start => "start",
@@ -90,7 +94,7 @@ impl Figure {
 
 /// A set of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Figures(u16);
+pub struct Figures(u32);
 
 impl Figures {
     /// The default figures: those that need neither a second VM nor a second vCPU, nor many

@@ -1,6 +1,6 @@
 //! The words on the command line.
 
-use crate::{DEMO, EDF20, OVERLOAD, RM20, Set};
+use crate::{DEMO, EDF5, EDF20, OVERLOAD, RM5, RM20, Set};
 use core::fmt;
 
 /// The options from the command line.
@@ -31,7 +31,9 @@ pub struct Mistake<'a>(pub &'a str);
 impl fmt::Display for Mistake<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot understand '{}'; ", self.0)?;
-        f.write_str("rtos.set and rtos.expect are one of rm20, edf20, demo, overload, ")?;
+        f.write_str(
+            "rtos.set and rtos.expect are one of rm20, edf20, rm5, edf5, demo, overload, ",
+        )?;
         f.write_str("rtos.seconds, rtos.report, rtos.trace, rtos.bound and rtos.cores are numbers")
     }
 }
@@ -76,7 +78,7 @@ impl Options {
 }
 
 fn set(name: &str) -> Option<&'static Set> {
-    [&RM20, &EDF20, &DEMO, &OVERLOAD]
+    [&RM20, &EDF20, &RM5, &EDF5, &DEMO, &OVERLOAD]
         .into_iter()
         .find(|set| set.name == name)
 }

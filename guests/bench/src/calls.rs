@@ -26,7 +26,7 @@ impl Hypervisor {
     pub fn of(machine: &Machine) -> Self {
         match machine.console {
             Sink::Xen => Self::Xen,
-            Sink::Pl011(_) => Self::Other,
+            Sink::Pl011(_) | Sink::SbsaUart(_) => Self::Other,
         }
     }
 

@@ -1,5 +1,5 @@
 //! The bench payload: a guest that measures what its hypervisor costs it, by the same code on QEMU
-//! itself, in a VM of Hanok, under KVM and as the first domain of Xen.
+//! itself, in a VM of Hanok, under KVM and as a domain of Xen.
 //!
 //! It is meant for `-icount shift=0`, where an instruction takes one nanosecond of the counter:
 //! only there are the printed instructions correct. It prints `bench: FIGURE VALUE UNIT` for each
@@ -85,6 +85,7 @@ fn play(machine: &Machine, options: &Options) {
             Figure::Pending200 => pending::beside(figure, 200, options.repeat),
             Figure::Burst200 => pending::burst(figure, 200, options.repeat),
             Figure::Wake => wake::measure(options.repeat),
+            Figure::WakeSpread => wake::spread(),
             Figure::PhysicalTimer => interrupt::physical(figure, options.repeat),
             Figure::Device => device::measure(options),
             Figure::Start => measure::started(),

@@ -1,6 +1,6 @@
 //! Measures how late a CPU goes on that sleeps by WFI until its timer fires.
 
-use crate::measure::Stretch;
+use crate::measure::{Stretch, frequency};
 use hanok_bench_plan::{Figure, Least};
 use hanok_guest_runtime::{cpu, gic, timer};
 use hanok_types::platform;
@@ -35,18 +35,53 @@ pub fn measure(repeat: u32) {
     gic::disable(TIMER);
 }
 
+/// The sleeps of [`spread`].
+const SLEEPS: u64 = 256;
+/// The shortest of them, and by how much the longest is longer, in microseconds.
+const SHORTEST_US: u64 = 1_000;
+const LONGER_US: u64 = 9_000;
+/// By how many microseconds a sleep is longer than the one before, if it may be: no divisor of the other times, so that
+/// the timers fire at unlike places of a period.
+const STEP_US: u64 = 1_237;
+
+/// Prints by how much sleeps of many lengths were too long: the least, the mean and the most.
+pub fn spread() {
+    gic::enable(TIMER);
+    let (mut least, mut sum, mut most) = (u64::MAX, 0, 0);
+    // One more than is counted, at the beginning: the first one costs more.
+    late_after(SHORTEST_US);
+    for sleep in 0..SLEEPS {
+        let late = late_after(SHORTEST_US + sleep * STEP_US % LONGER_US);
+        least = least.min(late);
+        most = most.max(late);
+        sum += late;
+    }
+    write_sysreg!("cntv_ctl_el0", 0);
+    gic::disable(TIMER);
+    let name = Figure::WakeSpread.name();
+    for (which, ticks, of) in [
+        ("least", least, 1),
+        ("mean", sum, SLEEPS),
+        ("most", most, 1),
+    ] {
+        let nanoseconds = ticks * 1_000_000_000 / (frequency() * of).max(1);
+        println!("bench: {name}-{which} {nanoseconds} instructions");
+    }
+}
+
 /// The sum of the ticks by which the sleeps of a sample were too long.
 fn late() -> u64 {
-    let delay = timer::microseconds(DELAY_US);
-    let mut late = 0;
-    for _ in 0..ROUNDS {
-        let due = timer::now() + delay;
-        write_sysreg!("cntv_cval_el0", due);
-        write_sysreg!("cntv_ctl_el0", timer::ENABLE);
-        cpu::wait_for_interrupt();
-        late += timer::now().saturating_sub(due);
-        // The interrupt is taken only now: a handler's cost is another figure.
-        cpu::with_interrupts(|| {});
-    }
+    (0..ROUNDS).map(|_| late_after(DELAY_US)).sum()
+}
+
+/// The ticks by which a sleep of `delay` microseconds was too long.
+#[inline(always)]
+fn late_after(delay: u64) -> u64 {
+    let due = timer::now() + timer::microseconds(delay);
+    timer::fire_at(due);
+    cpu::wait_for_interrupt();
+    let late = timer::now().saturating_sub(due);
+    // The interrupt is taken only now: a handler's cost is another figure.
+    cpu::with_interrupts(|| {});
     late
 }

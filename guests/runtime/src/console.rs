@@ -2,7 +2,7 @@
 
 use crate::{mmio, xen};
 use core::fmt;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use hanok_types::platform;
 
 const DR: u64 = 0x00;
@@ -21,26 +21,35 @@ const ENABLED: u32 = 1 | 1 << 8 | 1 << 9;
 pub enum Sink {
     /// The PL011 at this address.
     Pl011(u64),
+    /// The part of a PL011 at this address that sends and receives and is always on (Arm BSA, appendix B, "Generic UART"):
+    /// what Xen gives a domain.
+    SbsaUart(u64),
     /// Xen's console.
     Xen,
 }
 
 /// The PL011's address; zero for Xen's console. Until [`install`] it is the virtual platform's.
 static UART: AtomicUsize = AtomicUsize::new(platform::UART.get() as usize);
+/// Whether the UART has registers that turn it on.
+static CAN_BE_OFF: AtomicBool = AtomicBool::new(true);
 
 /// Sends text to `sink` from now on.
 pub fn install(sink: Sink) {
     let uart = match sink {
-        Sink::Pl011(address) => address,
+        Sink::Pl011(address) | Sink::SbsaUart(address) => address,
         Sink::Xen => 0,
     };
+    CAN_BE_OFF.store(matches!(sink, Sink::Pl011(_)), Relaxed);
     UART.store(uart as usize, Relaxed);
 }
 
 /// Turns the PL011 on, where the boot loader did not. Its speed stays as it is.
 pub fn turn_on() {
     let uart = UART.load(Relaxed) as u64;
-    if uart != 0 && mmio::read32(uart + CR) & ENABLED != ENABLED {
+    if !CAN_BE_OFF.load(Relaxed) {
+        return;
+    }
+    if mmio::read32(uart + CR) & ENABLED != ENABLED {
         mmio::write32(uart + LCRH, WORD_8_FIFO);
         mmio::write32(uart + CR, ENABLED);
     }

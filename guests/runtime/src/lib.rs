@@ -2,7 +2,7 @@
 //! interrupts, other CPUs, the console.
 //!
 //! An image on it boots by the Linux boot protocol of arm64 or ARM, wherever it is loaded: on QEMU
-//! itself, in a VM of Hanok, under KVM, and as the first domain of Xen. The 32-bit differences are
+//! itself, in a VM of Hanok, under KVM, and as a domain of Xen. The 32-bit differences are
 //! in `arch`; numbers that are addresses or registers have 64 bits everywhere. An image has the
 //! function `guest_main`, a panic handler, and in `Cargo.toml` `build = "../runtime/link.rs"`. The
 //! devices' addresses come from the device tree ([`tree::Machine`]), by [`install`].

@@ -46,7 +46,7 @@ pub struct Machine {
     pub timer: Option<u32>,
     /// How PSCI is called: by HVC where the tree says nothing.
     pub psci: Conduit,
-    /// Where to say something: Xen's console where Xen is, else the PL011.
+    /// Where to say something: Xen's console where the tree says that Xen has one, else the UART.
     pub console: Sink,
     /// The registers of all devices.
     pub devices: Vec<Area, MAX_AREAS>,
@@ -218,9 +218,11 @@ impl Root {
         if self.compatible("xen,xen").is_some() {
             return Some(Sink::Xen);
         }
-        let node = self.compatible("arm,pl011")?;
-        let area = self.areas(property(&node, "reg")?).next()?;
-        Some(Sink::Pl011(area.start))
+        let first = |node| Some(self.areas(property(&node, "reg")?).next()?.start);
+        match self.compatible("arm,pl011") {
+            Some(node) => first(node).map(Sink::Pl011),
+            None => first(self.compatible("arm,sbsa-uart")?).map(Sink::SbsaUart),
+        }
     }
 
     /// The registers of every device, which is a node with a `compatible`. A bus of devices

@@ -51,6 +51,13 @@ pub struct BenchArgs {
     /// compare with the earlier values, and draw it.
     #[arg(long, conflicts_with_all = ["sides", "figures", "repeat", "quick", "profile", "compare", "keep", "show"])]
     pub scaling: bool,
+    /// Run the same real-time tasks beside a VM that is always busy, in Hanok and under Xen's schedulers, and compare the
+    /// deadlines that are missed and how late a VM wakes.
+    #[arg(long, conflicts_with_all = ["sides", "figures", "repeat", "quick", "profile", "compare", "keep", "show", "scaling"])]
+    pub schedulers: bool,
+    /// With --schedulers: the image of another Xen than Debian's, such as one that was built with RTDS.
+    #[arg(long, value_name = "FILE", requires = "schedulers")]
+    pub xen: Option<PathBuf>,
     /// Report what got better and worse since this commit of bench/history.
     #[arg(long, value_name = "COMMIT", conflicts_with = "profile")]
     pub compare: Option<String>,

@@ -15,7 +15,7 @@ use hanok_system::Architecture;
 use super::counting::{Counting, What};
 use super::materials::{self, Materials, VMM_PROGRAM};
 use super::plan::{Job, Load, Plan};
-use super::xen::Domains;
+use super::xen::{Domain, Domains};
 use hanok_artifacts::Store;
 use hanok_artifacts::initramfs;
 use hanok_artifacts::qemu::{PROGRAM, PROGRAM_32};
@@ -41,8 +41,9 @@ const WHILE_COUNTING: &str = "bench.rounds=1,11 bench.many=1 bench.enough=5000";
 
 /// The addresses where Xen finds dom0's kernel and initramfs: far from what QEMU itself puts into
 /// memory (kernel and device tree, within the first 130 MiB), and from each other.
-const XEN_KERNEL: u64 = 0x5000_0000;
-const XEN_INITRAMFS: u64 = 0x5800_0000;
+pub const XEN_KERNEL: u64 = 0x5000_0000;
+/// See [`XEN_KERNEL`].
+pub const XEN_INITRAMFS: u64 = 0x5800_0000;
 
 /// Makes boards.
 pub struct Boards<'a> {
@@ -267,13 +268,13 @@ impl Boards<'_> {
         Ok(tools.ready(&system, &image, &start))
     }
 
-    /// QEMU with Xen, which gives its first domain the guest's memory.
-    fn xen_alone(&self, gic: Gic) -> Outcome<Command> {
+    /// QEMU with Xen, which is told `words`.
+    fn xen_alone(&self, gic: Gic, words: &str) -> Outcome<Command> {
         let xen = self.materials.xen.clone();
         let xen = Guest {
             kernel: xen.ok_or_else(|| failure(Code::Setup, "there is no Xen"))?,
             initramfs: None,
-            cmdline: format!("dom0_mem={}M dom0_max_vcpus=1", GUEST_MEMORY >> 20),
+            cmdline: words.to_owned(),
         };
         let mut command = self.qemu();
         let machine = self.machine("on", gic);
@@ -286,19 +287,23 @@ impl Boards<'_> {
         let found = self.materials;
         let payload = found.payload_in_xen.as_ref().or(found.payload.as_ref());
         let payload = payload.ok_or_else(|| failure(Code::Refused, "no payload was built"))?;
-        let path = self.dir.join(name);
+        let path = self.dir.join(name).with_extension("idle");
+        let sleeps = Domain::idle(path, XEN_INITRAMFS, self.plan.architecture);
         let domains = Domains {
-            payload: (payload, XEN_KERNEL),
-            cmdline,
-            idle: (path.with_extension("idle"), XEN_INITRAMFS),
-            count: idle,
-            architecture: self.plan.architecture,
+            first: Some((payload, XEN_KERNEL, cmdline)),
+            others: vec![sleeps.blame(Code::Output)?; idle],
+            words: &first_domain(),
         };
-        let mut draft = self.xen_alone(gic)?;
-        let tree = domains.tree(&mut draft, &path.with_extension("dtb"));
-        let tree = tree.blame(Code::Qemu)?;
-        let mut command = self.xen_alone(gic)?;
-        domains.put(&mut command, &tree).blame(Code::Output)?;
+        self.xen_of(name, gic, &domains)
+    }
+
+    /// Xen with these domains.
+    pub fn xen_of(&self, name: &str, gic: Gic, domains: &Domains) -> Outcome<Ready> {
+        let path = self.dir.join(name).with_extension("dtb");
+        let mut draft = self.xen_alone(gic, domains.words)?;
+        let tree = domains.tree(&mut draft, &path).blame(Code::Qemu)?;
+        let mut command = self.xen_alone(gic, domains.words)?;
+        domains.put(&mut command, &tree);
         Ok(plain(command))
     }
 
@@ -306,7 +311,7 @@ impl Boards<'_> {
     /// the tree, as Xen's boot protocol wants (Xen, docs/misc/arm/device-tree/booting.txt).
     fn xen(&self, job: &Job) -> Outcome<Ready> {
         let guest = self.guest(job, "hvc0")?;
-        let mut command = self.xen_alone(job.gic)?;
+        let mut command = self.xen_alone(job.gic, &first_domain())?;
         let kernel = machine::escaped(&guest.kernel);
         let words = guest.cmdline.replace(',', ",,");
         command.arg("-device").arg(format!(
@@ -368,6 +373,11 @@ impl Boards<'_> {
         repo::write_whole(&path, &bytes).blame(Code::Refused)?;
         Ok(path)
     }
+}
+
+/// What Xen is told of its first domain: it has the guest's memory.
+fn first_domain() -> String {
+    format!("dom0_mem={}M dom0_max_vcpus=1", GUEST_MEMORY >> 20)
 }
 
 /// A board that our hypervisor is not on, with time as a count of instructions.

@@ -25,6 +25,7 @@ mod progress;
 mod report;
 mod rows;
 mod scaling;
+mod schedulers;
 mod xen;
 
 use std::fs;
@@ -62,6 +63,9 @@ pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
     }
     if args.scaling {
         return scaling::run(root, args, yes);
+    }
+    if args.schedulers {
+        return schedulers::run(root, args, yes);
     }
     if let Some(dir) = &args.show {
         return history::show(root, dir, args, style());

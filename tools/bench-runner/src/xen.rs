@@ -4,6 +4,7 @@
 //! QEMU writes the tree with the payload as dom0's kernel; what it has no words for is added to that tree, which
 //! QEMU is then given back.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,28 +21,78 @@ const MEMORY: u64 = 16 << 10;
 /// Bytes of an idle domain's kernel.
 const KERNEL: usize = 4096;
 
-/// The payload as dom0, and idle domains.
+/// What runs in Xen.
 pub struct Domains<'a> {
-    /// The payload, and where it is put.
-    pub payload: (&'a Path, u64),
+    /// The first domain's kernel, where it is put, and what it is told. `None` for a Xen without a first domain.
+    pub first: Option<(&'a Path, u64, &'a str)>,
+    /// The domains that Xen begins itself.
+    pub others: Vec<Domain>,
+    /// What Xen is told.
+    pub words: &'a str,
+}
+
+/// A domain that Xen begins itself, with one vCPU.
+#[derive(Clone, Debug)]
+pub struct Domain {
+    /// Its kernel.
+    pub kernel: PathBuf,
+    /// Where that is put.
+    pub at: u64,
     /// What it is told.
-    pub cmdline: &'a str,
-    /// Where the idle domains' kernel is written, and where it is put.
-    pub idle: (PathBuf, u64),
-    /// How many of these there are.
-    pub count: usize,
-    /// Of all.
-    pub architecture: Architecture,
+    pub cmdline: String,
+    /// KiB of its memory.
+    pub memory: u64,
+    /// Whether it has a UART, whose text Xen puts on its own.
+    pub has_console: bool,
+}
+
+impl Domain {
+    /// One that sleeps for ever. Its kernel is written to `path`.
+    pub fn idle(path: PathBuf, at: u64, architecture: Architecture) -> Result<Self> {
+        fs::write(&path, sleeper(architecture))?;
+        Ok(Self {
+            kernel: path,
+            at,
+            cmdline: String::new(),
+            memory: MEMORY,
+            has_console: false,
+        })
+    }
+
+    fn node(&self, number: usize) -> Result<DeviceTreeNode> {
+        let at = self.at;
+        let bytes = fs::metadata(&self.kernel)?.len();
+        let mut kernel = node(&format!("module@{at:x}"))?;
+        let compatible = b"multiboot,kernel\0multiboot,module\0".to_vec();
+        kernel.add_property(property("compatible", compatible)?);
+        let reg = [at, bytes].map(u64::to_be_bytes).concat();
+        kernel.add_property(property("reg", reg)?);
+        if !self.cmdline.is_empty() {
+            kernel.add_property(property("bootargs", text(&self.cmdline))?);
+        }
+        let mut domain = node(&format!("domU{number}"))?;
+        domain.add_property(property("compatible", text("xen,domain"))?);
+        for (name, cells) in [("#address-cells", 2_u32), ("#size-cells", 2), ("cpus", 1)] {
+            domain.add_property(property(name, cells.to_be_bytes().to_vec())?);
+        }
+        domain.add_property(property("memory", self.memory.to_be_bytes().to_vec())?);
+        if self.has_console {
+            domain.add_property(property("vpl011", Vec::new())?);
+        }
+        domain.add_child(kernel);
+        Ok(domain)
+    }
 }
 
 impl Domains<'_> {
     /// The tree for Xen, written to `path`. `qemu` is a machine with Xen.
     pub fn tree(&self, qemu: &mut Command, path: &Path) -> Result<PathBuf> {
-        let (payload, at) = (machine::escaped(self.payload.0), self.payload.1);
-        let words = self.cmdline.replace(',', ",,");
-        qemu.arg("-device").arg(format!(
-            "guest-loader,addr={at:#x},kernel={payload},bootargs={words}"
-        ));
+        if let Some((kernel, at, words)) = self.first {
+            let (kernel, words) = (machine::escaped(kernel), words.replace(',', ",,"));
+            qemu.arg("-device").arg(format!(
+                "guest-loader,addr={at:#x},kernel={kernel},bootargs={words}"
+            ));
+        }
         let dump = format!("dumpdtb={}", path.display());
         process::run(qemu.args(["-nodefaults", "-display", "none", "-machine", &dump]))?;
         let bytes = fs::read(path)?;
@@ -50,43 +101,37 @@ impl Domains<'_> {
         let chosen = tree
             .find_node_mut("/chosen")
             .context("QEMU's tree has no /chosen")?;
-        for number in 0..self.count {
-            chosen.add_child(self.domain(number)?);
+        if self.first.is_none() {
+            // `bootargs` would be a first domain's.
+            chosen.add_property(property("xen,xen-bootargs", text(self.words))?);
+        }
+        for (number, domain) in self.others.iter().enumerate() {
+            chosen.add_child(domain.node(number)?);
         }
         fs::write(path, tree.to_dtb())?;
         Ok(path.to_owned())
     }
 
     /// Puts everything into the memory of a machine with Xen, and its tree.
-    pub fn put(&self, qemu: &mut Command, tree: &Path) -> Result<()> {
-        fs::write(&self.idle.0, sleeper(self.architecture))?;
+    pub fn put(&self, qemu: &mut Command, tree: &Path) {
         qemu.arg("-dtb").arg(tree);
-        for (file, at) in [self.payload, (&self.idle.0, self.idle.1)] {
+        let first = self.first.iter().map(|&(kernel, at, _)| (kernel, at));
+        let others = self
+            .others
+            .iter()
+            .map(|domain| (&*domain.kernel, domain.at));
+        // Domains may have one kernel.
+        for (file, at) in first.chain(others).collect::<BTreeSet<_>>() {
             let file = machine::escaped(file);
             qemu.arg("-device")
                 .arg(format!("loader,file={file},addr={at:#x},force-raw=on"));
         }
-        Ok(())
     }
+}
 
-    fn domain(&self, number: usize) -> Result<DeviceTreeNode> {
-        let at = self.idle.1;
-        let mut kernel = node(&format!("module@{at:x}"))?;
-        let compatible = b"multiboot,kernel\0multiboot,module\0".to_vec();
-        kernel.add_property(property("compatible", compatible)?);
-        kernel.add_property(property(
-            "reg",
-            [at, KERNEL as u64].map(u64::to_be_bytes).concat(),
-        )?);
-        let mut domain = node(&format!("domU{number}"))?;
-        domain.add_property(property("compatible", b"xen,domain\0".to_vec())?);
-        for (name, cells) in [("#address-cells", 2_u32), ("#size-cells", 2), ("cpus", 1)] {
-            domain.add_property(property(name, cells.to_be_bytes().to_vec())?);
-        }
-        domain.add_property(property("memory", MEMORY.to_be_bytes().to_vec())?);
-        domain.add_child(kernel);
-        Ok(domain)
-    }
+/// A text as a tree has it.
+fn text(words: &str) -> Vec<u8> {
+    [words.as_bytes(), b"\0"].concat()
 }
 
 fn node(name: &str) -> Result<DeviceTreeNode> {
@@ -134,20 +179,27 @@ mod tests {
 
     #[test]
     fn a_domain_is_described_as_xen_reads_it() {
-        let domains = Domains {
-            payload: (Path::new("payload"), 0x5000_0000),
-            cmdline: "",
-            idle: ("idle".into(), 0x5800_0000),
-            count: 1,
-            architecture: Architecture::Arm64,
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kernel");
+        let idle = Domain::idle(path, 0x5800_0000, Architecture::Arm64).unwrap();
+        let speaks = Domain {
+            cmdline: "a=b".into(),
+            has_console: true,
+            ..idle.clone()
         };
-        let domain = domains.domain(3).unwrap();
-        assert_eq!(domain.name(), "domU3");
-        let value =
-            |node: &DeviceTreeNode, name: &str| node.property(name).unwrap().value().to_vec();
-        assert_eq!(value(&domain, "memory"), MEMORY.to_be_bytes());
-        let kernel = domain.child("module@58000000").unwrap();
-        assert_eq!(value(kernel, "reg")[..8], 0x5800_0000_u64.to_be_bytes());
+        let [idle, speaks] = [idle, speaks].map(|domain| domain.node(3).unwrap());
+        assert_eq!(idle.name(), "domU3");
+        let value = |node: &DeviceTreeNode, name: &str| {
+            node.property(name).map(|found| found.value().to_vec())
+        };
+        assert_eq!(value(&idle, "memory").unwrap(), MEMORY.to_be_bytes());
+        let reg = [0x5800_0000, KERNEL as u64].map(u64::to_be_bytes).concat();
+        let kernel = idle.child("module@58000000").unwrap();
+        assert_eq!(value(kernel, "reg").unwrap(), reg);
+        let console = [&idle, &speaks].map(|node| value(node, "vpl011").is_some());
+        assert_eq!(console, [false, true]);
+        let kernel = speaks.child("module@58000000").unwrap();
+        assert_eq!(value(kernel, "bootargs").unwrap(), b"a=b\0");
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub enum Figure {
     /// The time from the moment that a timer was set to until the CPU, which sleeps by WFI, goes
     /// on.
     Wake,
+    /// [`Self::Wake`] at many places of other VMs' turns: the least, the mean and the most.
+    WakeSpread,
     /// [`Self::TimerInterrupt`] of the physical timer, which a hypervisor emulates. On a shared
     /// core the hypervisor decides again after each one which vCPU runs.
     PhysicalTimer,
@@ -44,7 +46,7 @@ pub enum Figure {
 
 impl Figure {
     /// All figures, in the order in which they are measured.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Hypercall,
         Self::SmcccVersion,
         Self::GicdRead,
@@ -56,6 +58,7 @@ impl Figure {
         Self::Pending200,
         Self::Burst200,
         Self::Wake,
+        Self::WakeSpread,
         Self::PhysicalTimer,
         Self::Device,
         Self::Start,
@@ -78,6 +81,7 @@ impl Figure {
             Self::Pending200 => "pending-200",
             Self::Burst200 => "burst-200",
             Self::Wake => "wake",
+            Self::WakeSpread => "wake-spread",
             Self::PhysicalTimer => "physical-timer",
             Self::Device => "device-interrupt",
             Self::Start => "start",

@@ -38,7 +38,7 @@ pub use kernel::{Full, Kernel, Misuse};
 pub use options::{Mistake, Options};
 pub use queue::{MAX_QUEUES, QUEUE_DEPTH, QueueId};
 pub use semaphore::{MAX_SEMAPHORES, SemaphoreId};
-pub use sets::{DEMO, EDF20, Entry, Execution, OVERLOAD, RM20, Set, Tasks};
+pub use sets::{DEMO, EDF5, EDF20, Entry, Execution, OVERLOAD, RM5, RM20, Set, Tasks};
 pub use simulate::Simulation;
 pub use task::{Blocker, Spec, State, Stats, Task};
 pub use trace::{Event, EventKind, Trace};

@@ -1,6 +1,6 @@
 //! The words on the command line.
 
-use crate::{DEMO, Description, EDF20, OVERLOAD, Policy, RM20, Set};
+use crate::{DEMO, Description, EDF5, EDF20, OVERLOAD, Policy, RM5, RM20, Set};
 use core::fmt;
 
 /// The options from the command line.
@@ -31,7 +31,9 @@ pub struct Mistake<'a>(pub &'a str);
 impl fmt::Display for Mistake<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot understand '{}'; ", self.0)?;
-        f.write_str("rtos.set and rtos.expect are one of rm20, edf20, demo, overload, ")?;
+        f.write_str(
+            "rtos.set and rtos.expect are one of rm20, edf20, rm5, edf5, demo, overload, ",
+        )?;
         f.write_str("rtos.expect also none, rtos.policy is one of edf, rm, dm, fixed, ")?;
         f.write_str("rtos.tasks is a list, comma between, of at most 32 different ")?;
         f.write_str("NAME:PERIOD:EXECUTION[:DEADLINE[:OFFSET[:PRIORITY]]] in microseconds ")?;
@@ -98,7 +100,7 @@ impl Options {
 }
 
 fn set(name: &str) -> Option<Set> {
-    [RM20, EDF20, DEMO, OVERLOAD]
+    [RM20, EDF20, RM5, EDF5, DEMO, OVERLOAD]
         .into_iter()
         .find(|set| set.name == name)
 }

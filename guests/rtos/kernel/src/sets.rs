@@ -200,6 +200,34 @@ pub const EDF20: Set = Set {
     ]),
 };
 
+/// Five tasks under fixed priorities, utilization 0.30: less than half of a CPU that is shared fairly with one other VM.
+pub const RM5: Set = Set {
+    name: "rm5",
+    policy: Policy::RateMonotonic,
+    independent: true,
+    tasks: Tasks::Listed(&[
+        task("rm51", 1_000, 60),
+        task("rm52", 2_000, 120),
+        task("rm53", 5_000, 400),
+        task("rm54", 10_000, 800),
+        task("rm55", 20_000, 400),
+    ]),
+};
+
+/// Five tasks under EDF, utilization 0.35.
+pub const EDF5: Set = Set {
+    name: "edf5",
+    policy: Policy::EarliestDeadline,
+    independent: true,
+    tasks: Tasks::Listed(&[
+        task("edf51", 1_000, 50),
+        task("edf52", 2_000, 150),
+        task("edf53", 4_000, 300),
+        task("edf54", 10_000, 1_000),
+        task("edf55", 50_000, 2_500),
+    ]),
+};
+
 /// Tasks that show that faults are detected: one that runs twice as long as its budget, one that
 /// never ends, and one that starves because of it.
 pub const OVERLOAD: Set = Set {
@@ -263,6 +291,7 @@ mod tests {
         assert!((945_000..=950_000).contains(&utilization(&EDF20)));
         assert_eq!((RM20.entries().count(), EDF20.entries().count()), (20, 20));
         assert!(utilization(&DEMO) < 690_000);
+        assert_eq!((utilization(&RM5), utilization(&EDF5)), (300_000, 350_000));
     }
 
     #[test]

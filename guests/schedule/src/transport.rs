@@ -25,6 +25,7 @@ impl<T: Transport + ?Sized> Transport for &mut T {
 }
 
 /// Four arguments, of which those that are not given are zero.
+#[cfg(any(target_arch = "arm", target_arch = "aarch64", feature = "fake", doc))]
 pub(crate) fn four(arguments: Arguments<'_>) -> [u64; 4] {
     let mut all = [0; 4];
     all.iter_mut()

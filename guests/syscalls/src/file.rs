@@ -136,6 +136,35 @@ impl Drop for Descriptor {
     }
 }
 
+/// The standard output.
+pub const fn output() -> Standard {
+    Standard(Descriptor(1))
+}
+
+/// The standard error.
+pub const fn error_output() -> Standard {
+    Standard(Descriptor(2))
+}
+
+/// A file that was open when the program began, and stays so.
+#[derive(Debug)]
+pub struct Standard(Descriptor);
+
+impl core::ops::Deref for Standard {
+    type Target = Descriptor;
+
+    fn deref(&self) -> &Descriptor {
+        &self.0
+    }
+}
+
+impl Drop for Standard {
+    fn drop(&mut self) {
+        // The inner one closes its number, which is none.
+        self.0.0 = -1;
+    }
+}
+
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {

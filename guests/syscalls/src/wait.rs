@@ -15,6 +15,8 @@ pub struct Awaited {
 impl Awaited {
     const INPUT: i16 = 1;
     const OUTPUT: i16 = 4;
+    /// POLLRDHUP: the other end sends no more.
+    const GONE: i16 = 0x2000;
 
     /// Waits until there is something to read, or the other end is gone; and until something can be written,
     /// if `output`.
@@ -27,6 +29,15 @@ impl Awaited {
         Self {
             descriptor,
             events,
+            came: 0,
+        }
+    }
+
+    /// Waits until the other end is gone.
+    pub const fn end(descriptor: i32) -> Self {
+        Self {
+            descriptor,
+            events: Self::GONE,
             came: 0,
         }
     }

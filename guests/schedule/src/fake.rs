@@ -40,7 +40,8 @@ pub struct FakeVcpu {
     pub asked: Vec<(Interface, Answer)>,
     /// How often a next period was waited for.
     pub waits: u64,
-    registers: [u32; 0x40 / 4],
+    /// The registers of the device, as they were last stored to.
+    pub registers: [u32; 0x40 / 4],
 }
 
 impl Default for FakeVcpu {

@@ -31,6 +31,8 @@ pub const WAITING: usize = 64;
 const TRIES: u32 = 10;
 /// How often the agent looks after threads that are gone, programs that have come, and what they use.
 const ROUND: u64 = 1_000_000_000;
+/// How often it looks whether a thread that slept has woken.
+const LOOK: u64 = 2_000_000;
 /// A measured execution time is followed if it differs by more than this, in per cent.
 const FOLLOWED: u64 = 5;
 
@@ -154,6 +156,8 @@ impl<M: Machine> Agent<M> {
         (0..self.vcpus.len()).for_each(|cpu| self.shrink(cpu, now));
         let stale = self.vcpus.iter().filter(|vcpu| vcpu.stale);
         let wake = stale.map(|vcpu| vcpu.not_before);
+        let sleeping = self.machine.catch_up().then_some(now + LOOK);
+        let wake = wake.chain(sleeping);
         let wake = wake.chain(self.waiting.iter().map(|wish| wish.after));
         (
             answers,

@@ -30,6 +30,8 @@ pub struct Linux {
     device: Option<Vcpu<Device>>,
     cpus: usize,
     partitions: Partitions,
+    /// Threads that slept when they were to be scheduled, with the CPU that they will wake on.
+    sleeping: Vec<(Thread, usize, Times)>,
 }
 
 impl Linux {
@@ -48,10 +50,9 @@ impl Linux {
             device,
             cpus,
             partitions: Partitions::new(cpus),
+            sleeping: Vec::new(),
         };
-        if machine.device.is_some() {
-            machine.admit_all()?;
-        }
+        machine.admit_all()?;
         Ok(machine)
     }
 
@@ -61,7 +62,7 @@ impl Linux {
     }
 
     /// Lets the agent decide alone how many threads with deadlines there are: runtimes have stolen time in them, and
-    /// so their sum says nothing.
+    /// so their sum says nothing. Linux counts the share of a thread that was one, too, for a while.
     fn admit_all(&mut self) -> Result<(), String> {
         let written = file::write(ADMISSION, b"-1");
         written.map_err(|error| format!("{}: {error}", ADMISSION.to_string_lossy()))
@@ -164,16 +165,33 @@ impl Machine for Linux {
                 format!("thread {number} cannot be moved to CPU {cpu}: {error}")
             })?;
         }
-        let Times {
-            runtime,
-            deadline,
-            period,
-        } = *times;
-        let attributes = Attributes::deadline(runtime, deadline, period);
-        thread::set_attributes(number, &attributes).map_err(|error| why_not(number, times, error))
+        self.sleeping.retain(|(other, ..)| other != thread);
+        match set(number, times) {
+            // Linux looks at the CPU that the thread was on last. A sleeping one is moved when it wakes.
+            Err(Errno::PERM) if proc::last_cpu(number) != Some(cpu) => {
+                self.sleeping.push((*thread, cpu, *times));
+                Ok(())
+            }
+            answer => answer.map_err(|error| why_not(number, times, error)),
+        }
+    }
+
+    fn catch_up(&mut self) -> bool {
+        let mut failed = Vec::new();
+        self.sleeping.retain(|(thread, cpu, times)| {
+            let answer = set(thread.number, times);
+            let sleeps = answer == Err(Errno::PERM) && proc::last_cpu(thread.number) != Some(*cpu);
+            if let (Err(error), false) = (answer, sleeps) {
+                failed.push(why_not(thread.number, times, error));
+            }
+            sleeps
+        });
+        failed.iter().for_each(|reason| say(reason));
+        !self.sleeping.is_empty()
     }
 
     fn release(&mut self, thread: &Thread) {
+        self.sleeping.retain(|(other, ..)| other != thread);
         if self.thread(thread.number) == Some(*thread) {
             let _ = thread::set_attributes(thread.number, &Attributes::usual());
             self.partitions.leave(thread.number);
@@ -201,6 +219,11 @@ impl Machine for Linux {
 pub fn say(text: &str) {
     let line = format!("hanok-agent: {text}\n");
     let _ = file::error_output().write(line.as_bytes());
+}
+
+fn set(number: i32, times: &Times) -> Result<(), Errno> {
+    let attributes = Attributes::deadline(times.runtime, times.deadline, times.period);
+    thread::set_attributes(number, &attributes)
 }
 
 /// Why Linux does not schedule the thread.

@@ -71,8 +71,11 @@ pub trait Machine {
     fn give_back(&mut self, cpu: usize);
     /// Whether the CPU is left to the rest of Linux as long as others are to be had.
     fn is_last(&mut self, cpu: usize) -> bool;
-    /// Schedules a thread on this CPU by its deadlines, or changes its times; an error says why not.
+    /// Schedules a thread on this CPU by its deadlines, or changes its times; an error says why not. A thread that
+    /// sleeps on another CPU is scheduled so as soon as it wakes ([`Self::catch_up`]).
     fn schedule(&mut self, thread: &Thread, cpu: usize, times: &Times) -> Result<(), String>;
+    /// Schedules threads that slept and have woken. Whether there are more that sleep.
+    fn catch_up(&mut self) -> bool;
     /// Schedules a thread as usual again, if it is still there.
     fn release(&mut self, thread: &Thread);
     /// The thread of this number.

@@ -5,10 +5,14 @@ use core::fmt::{self, Write};
 
 use crate::text::Text;
 use hanok_schedule::Task;
-use hanok_syscalls::{Descriptor, Errno, socket, thread};
+use hanok_syscalls::{Descriptor, Errno, socket, thread, time};
 
 /// Where the agent listens.
 pub const SOCKET: &CStr = c"/run/hanok-agent.sock";
+
+/// How often, and after which time each, a thread looks whether it is scheduled by its deadlines.
+const SCHEDULED_LOOKS: u32 = 200;
+const SCHEDULED_LOOK: u64 = 1_000_000;
 
 /// A connection to the agent. When it is closed, also because the program dies, all that was declared by it is taken
 /// back.
@@ -113,6 +117,9 @@ impl Agent {
         let (Some(id), Some(cpu), Some(runtime)) = (id, cpu, runtime) else {
             return Err(NotDeclared::Lost);
         };
+        if thread == thread::own() {
+            wait_until_scheduled();
+        }
         Ok(Declared {
             id: id as u32,
             cpu: cpu as u32,
@@ -163,6 +170,18 @@ impl Agent {
                 _ => return Err(NotDeclared::Lost),
             }
         }
+    }
+}
+
+/// Waits until Linux schedules the calling thread by its deadlines. A thread that is to be on another CPU is only
+/// there when it has woken, and the agent schedules it then.
+fn wait_until_scheduled() {
+    let is_deadline = || thread::attributes(0).is_ok_and(|now| now.is_deadline());
+    for _ in 0..SCHEDULED_LOOKS {
+        let Some(now) = time::monotonic().filter(|_| !is_deadline()) else {
+            return;
+        };
+        let _ = time::sleep_until(now + SCHEDULED_LOOK);
     }
 }
 

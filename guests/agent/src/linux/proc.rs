@@ -25,6 +25,13 @@ pub fn thread(number: i32) -> Option<Thread> {
     })
 }
 
+/// The CPU that a thread was on last.
+pub fn last_cpu(number: i32) -> Option<usize> {
+    let stat = text_of(&format!("/proc/{number}/stat")).ok()?;
+    let (_, behind) = stat.rsplit_once(')')?;
+    behind.split_ascii_whitespace().nth(39 - 3)?.parse().ok()
+}
+
 /// The CPU time of a thread in nanoseconds.
 pub fn used(number: i32) -> Option<u64> {
     let process = thread(number)?.process;

@@ -135,6 +135,10 @@ impl Machine for Fake {
         Ok(())
     }
 
+    fn catch_up(&mut self) -> bool {
+        false
+    }
+
     fn release(&mut self, thread: &Thread) {
         self.state.borrow_mut().scheduled.remove(&thread.number);
     }

@@ -122,7 +122,9 @@ fn a_thread_is_bound_and_becomes_a_task_or_says_why_not() {
         );
         match Periodic::begin(&Task::new(10_000_000, 1_000_000)) {
             Ok(mut jobs) => {
-                (0..3).for_each(|_| drop(jobs.wait()));
+                for _ in 0..3 {
+                    jobs.wait();
+                }
                 assert_eq!(jobs.jobs(), 3);
             }
             Err(error) => assert!(!error.to_string().is_empty()),

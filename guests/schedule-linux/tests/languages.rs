@@ -104,6 +104,21 @@ fn python_calls() {
 fn the_document_shows_the_examples() {
     let root = Path::new(HERE).join("../..");
     let text = std::fs::read_to_string(root.join("docs/real-time-guests.md")).unwrap();
+    // Those in Rust are in the crates' own documentation, whose tests compile them.
+    for file in ["src/lib.rs", "../schedule/src/lib.rs"] {
+        let source = std::fs::read_to_string(Path::new(HERE).join(file)).unwrap();
+        let inside = source.split("```").nth(1).unwrap();
+        let lines = inside
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.strip_prefix("//!"));
+        let lines = lines.map(|line| line.strip_prefix(' ').unwrap_or(line));
+        let shown: Vec<_> = lines.filter(|line| !line.starts_with('#')).collect();
+        assert!(
+            text.contains(shown.join("\n").trim()),
+            "{file} has another example"
+        );
+    }
     for file in ["c/example.c", "python/example.py"] {
         let example = std::fs::read_to_string(Path::new(HERE).join(file)).unwrap();
         assert!(

@@ -17,7 +17,7 @@
 //!
 //! # let board = Board::default();
 //! # let hvc = board.by_call(0);
-//! // On the board: let mut vcpu = Vcpu::new(hanok_schedule::Hvc);
+//! // let hvc = hanok_schedule::Hvc; a test has the fake board's.
 //! let mut vcpu = Vcpu::new(hvc);
 //! // A task of 2 ms each 20 ms. The budget becomes the least with which it keeps its deadlines.
 //! match vcpu.declare(0, &Task::new(20_000_000, 2_000_000)) {

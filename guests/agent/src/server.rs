@@ -72,9 +72,10 @@ impl Server {
             self.answered(client, &answer);
         }
         let busy = self.connections.values().any(Connection::has_line);
-        let patience = match busy {
-            true => 0,
-            false => until.saturating_sub(agent.machine().now()),
+        let patience = if busy {
+            0
+        } else {
+            until.saturating_sub(agent.machine().now())
         };
         self.wait(patience)?;
         let all: Vec<_> = self.connections.keys().copied().collect();
@@ -88,10 +89,12 @@ impl Server {
         let mut files = Vec::from([Awaited::new(self.listener.number(), false)]);
         for connection in self.connections.values() {
             let wants = !connection.output.is_empty();
-            files.push(match connection.waits && !wants {
-                // Only whether it is gone is of interest.
-                true => Awaited::end(connection.socket.number()),
-                false => Awaited::new(connection.socket.number(), wants),
+            let number = connection.socket.number();
+            // Of one that waits for an answer, only whether it is gone is of interest.
+            files.push(if connection.waits && !wants {
+                Awaited::end(number)
+            } else {
+                Awaited::new(number, wants)
             });
         }
         wait(&mut files, patience)?;
@@ -239,9 +242,10 @@ impl Connection {
 
     /// It sends no more. What it has asked is answered, but for what it would have to wait for.
     fn end(&mut self) {
-        match self.waits {
-            true => self.close(),
-            false => self.is_closed = true,
+        if self.waits {
+            self.close();
+        } else {
+            self.is_closed = true;
         }
     }
 

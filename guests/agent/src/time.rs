@@ -41,7 +41,7 @@ fn number(text: &str) -> Option<u64> {
 fn fraction(places: &str, mut unit: u64) -> Option<u64> {
     let mut sum = 0;
     for place in places.bytes() {
-        if !place.is_ascii_digit() || unit % 10 != 0 {
+        if !place.is_ascii_digit() || !unit.is_multiple_of(10) {
             return None;
         }
         unit /= 10;

@@ -1,5 +1,6 @@
 //! Talks to hanok-agent: a line there, a line back (docs/real-time-guests.md).
 
+use alloc::string::String;
 use core::ffi::CStr;
 use core::fmt::{self, Write};
 
@@ -32,7 +33,7 @@ pub struct Declared {
 }
 
 /// Why a task was not declared. Nothing has changed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum NotDeclared {
     /// There is no agent: what happened on the way to it.
     NoAgent(Errno),
@@ -43,18 +44,18 @@ pub enum NotDeclared {
 }
 
 /// What the agent said.
-#[derive(Clone, Copy, Debug)]
-pub struct Said(Text);
+#[derive(Clone, Debug)]
+pub struct Said(String);
 
 impl Said {
     /// The kind of the refusal, such as `refused` or `limit`.
     pub fn kind(&self) -> &str {
-        self.0.get().split_once(": ").map_or("", |(kind, _)| kind)
+        self.0.split_once(": ").map_or("", |(kind, _)| kind)
     }
 
     /// The reason, for people.
     pub fn reason(&self) -> &str {
-        let all = self.0.get();
+        let all = self.0.as_str();
         all.split_once(": ").map_or(all, |(_, reason)| reason)
     }
 }
@@ -112,7 +113,7 @@ impl Agent {
             "declare name={name} period={period} execution={execution} deadline={deadline} thread={thread}"
         );
         let said = self.ask(&line)?;
-        let number = |key| word(said.0.get(), key)?.parse().ok();
+        let number = |key| word(&said.0, key)?.parse().ok();
         let [id, cpu, runtime] = ["id", "cpu", "runtime"].map(number);
         let (Some(id), Some(cpu), Some(runtime)) = (id, cpu, runtime) else {
             return Err(NotDeclared::Lost);
@@ -152,9 +153,9 @@ impl Agent {
         }
         let answer = self.line()?;
         match answer.get().split_once(' ') {
-            Some(("yes", more)) => Ok(Said(Text::of(more.as_bytes()))),
-            Some(("no", more)) => Err(NotDeclared::Refused(Said(Text::of(more.as_bytes())))),
-            None if answer.get() == "yes" => Ok(Said(Text::new())),
+            Some(("yes", more)) => Ok(Said(more.into())),
+            Some(("no", more)) => Err(NotDeclared::Refused(Said(more.into()))),
+            None if answer.get() == "yes" => Ok(Said(String::new())),
             _ => Err(NotDeclared::Lost),
         }
     }

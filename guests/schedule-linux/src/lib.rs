@@ -27,6 +27,8 @@
 
 #![no_std]
 
+extern crate alloc;
+
 mod agent;
 mod device;
 mod path;

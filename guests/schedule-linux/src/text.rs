@@ -18,13 +18,6 @@ impl Text {
         }
     }
 
-    /// This one.
-    pub fn of(text: &[u8]) -> Self {
-        let mut all = Self::new();
-        all.add(text);
-        all
-    }
-
     /// Adds bytes.
     pub fn add(&mut self, more: &[u8]) {
         for byte in more {

@@ -73,7 +73,7 @@ impl Mapped {
     }
 
     fn register(&self, offset: u64) -> NonNull<u32> {
-        let offset = offset % DEVICE.1 & !3;
+        let offset = (offset % DEVICE.1) & !3;
         // SAFETY: the offset is inside the page.
         unsafe { self.0.add(offset as usize) }.cast()
     }

@@ -124,7 +124,7 @@ pub struct Limits {
 impl Limits {
     /// The largest budget with this period.
     pub const fn budget(&self, period: u64) -> u64 {
-        (period as u128 * self.share as u128 >> 16) as u64
+        ((period as u128 * self.share as u128) >> 16) as u64
     }
 }
 

@@ -40,6 +40,18 @@ done
 hanok-agent list | grep ^task
 hanok-agent status
 
+# An agent that dies leaves all as it is. The next one knows no task, and goes on.
+killall hanok-agent
+sleep 0.3
+hanok-agent list && fail "an agent that is gone answers"
+/etc/init.d/agent
+[ "$(hanok-agent list)" = yes ] && echo "ok anew" || fail "$(hanok-agent list)"
+admitted=0
+for each in $programs; do
+    hanok-agent add --pid "$each" --period 20ms --execution 16ms && admitted=$((admitted + 1))
+done
+[ $admitted = "$cpus" ] || fail "admitted $admitted anew"
+
 # A task goes with its program.
 kill $programs $program
 sleep 2.5

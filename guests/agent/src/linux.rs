@@ -43,9 +43,7 @@ impl Linux {
             Err(Missing::NoNode | Missing::NoTree) => None,
             Err(error) => return Err(format!("{error}")),
         };
-        let cpus =
-            thread::affinity(0).map_err(|error| format!("the CPUs are not known: {error}"))?;
-        let cpus = cpus.iter().last().map_or(1, |last| last + 1);
+        let cpus = proc::cpus().ok_or("the number of CPUs is not known: mount /sys")?;
         let mut machine = Self {
             device,
             cpus,
@@ -64,6 +62,10 @@ impl Linux {
     /// Lets the agent decide alone how many threads with deadlines there are: runtimes have stolen time in them, and
     /// so their sum says nothing. Linux counts the share of a thread that was one, too, for a while.
     fn admit_all(&mut self) -> Result<(), String> {
+        // A kernel with such threads, which a former agent has left, may refuse any value, also the one that it has.
+        if text_of(&ADMISSION.to_string_lossy()).is_ok_and(|now| now.trim() == "-1") {
+            return Ok(());
+        }
         let written = file::write(ADMISSION, b"-1");
         written.map_err(|error| format!("{}: {error}", ADMISSION.to_string_lossy()))
     }

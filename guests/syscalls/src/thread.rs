@@ -24,6 +24,20 @@ impl Cpus {
         all
     }
 
+    /// The first ones.
+    pub fn first(count: usize) -> Self {
+        let mut all = Self::NONE;
+        for (number, word) in all.0.iter_mut().enumerate() {
+            let left = count.saturating_sub(number * WORD);
+            *word = if left >= WORD {
+                usize::MAX
+            } else {
+                (1 << left) - 1
+            };
+        }
+        all
+    }
+
     /// Whether it is among them.
     pub fn has(&self, cpu: usize) -> bool {
         let word = self.0.get(cpu / WORD).copied().unwrap_or(0);

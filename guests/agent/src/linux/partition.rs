@@ -10,12 +10,11 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{own, path, text_of};
 use hanok_syscalls::thread::{Cpus, set_affinity};
-use hanok_syscalls::{Errno, file, thread};
+use hanok_syscalls::{Errno, file};
 
 /// Where cgroups are.
 const ROOT: &str = "/sys/fs/cgroup";
@@ -29,11 +28,15 @@ pub struct Partitions {
 }
 
 impl Partitions {
-    /// A machine with so many CPUs, of which none is split off.
+    /// A machine with so many CPUs. Those that a former agent has split off are so still.
     pub fn new(cpus: usize) -> Self {
+        let is_split = |cpu| {
+            let says = text_of(&format!("{ROOT}/hanok-cpu{cpu}/cpuset.cpus.partition"));
+            says.is_ok_and(|says| says.trim() == "root")
+        };
         Self {
-            split: vec![false; cpus],
-            home: thread::affinity(0).unwrap_or(Cpus::NONE),
+            split: (0..cpus).map(is_split).collect(),
+            home: Cpus::first(cpus),
         }
     }
 

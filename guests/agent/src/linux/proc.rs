@@ -25,6 +25,13 @@ pub fn thread(number: i32) -> Option<Thread> {
     })
 }
 
+/// The number of CPUs, those included on which this program may not be.
+pub fn cpus() -> Option<usize> {
+    let online = text_of("/sys/devices/system/cpu/online").ok()?;
+    let last = online.trim().rsplit([',', '-']).next()?;
+    last.parse::<usize>().ok()?.checked_add(1)
+}
+
 /// The CPU that a thread was on last.
 pub fn last_cpu(number: i32) -> Option<usize> {
     let stat = text_of(&format!("/proc/{number}/stat")).ok()?;

@@ -10,7 +10,7 @@
 //!
 //! An agent that dies leaves the interfaces and the threads as they are: a promise stands until it is changed.
 //!
-//! The parts, from the inside out: [`interface`] and [`stretch`] compute; [`agent`] decides, and acts through
+//! The parts, from the inside out: [`interface`] and [`stretch`] compute; [`ledger`] decides, and acts through
 //! [`machine::Machine`], which tests have a fake of; [`linux`] acts; [`server`] has the connections.
 
 #![no_std]
@@ -22,6 +22,7 @@ pub mod agent;
 pub mod command;
 pub mod interface;
 pub mod keys;
+pub mod ledger;
 pub mod linux;
 pub mod machine;
 pub mod measure;

@@ -1,7 +1,8 @@
 //! What the agent decides, against a fake Linux and a fake board.
 
 use crate::common::{CLIENT, Fake, ROOT, agent, bare, say};
-use hanok_agent::agent::{Peer, Reply, TASKS, WAITING};
+use hanok_agent::agent::{Peer, Reply, WAITING};
+use hanok_agent::ledger::TASKS;
 use hanok_agent::machine::Kind;
 use hanok_agent::settings::Settings;
 use hanok_agent::task::Client;

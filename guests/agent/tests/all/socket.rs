@@ -11,7 +11,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::common::{Fake, bare};
-use hanok_agent::agent::{Agent, TASKS};
+use hanok_agent::agent::Agent;
+use hanok_agent::ledger::TASKS;
 use hanok_agent::server::{CLIENTS, Server};
 use hanok_agent::settings::Settings;
 use hanok_schedule::fake::Board;

@@ -145,7 +145,7 @@ fn archive(busybox: &[u8], modules: Option<(&Kernel, &Selection)>) -> Result<Vec
 /// The initramfs in `made`, with the agent behind it: its program and what starts it, as a file.
 pub fn with_agent(root: &Path, made: &Path, architecture: Architecture) -> Result<PathBuf> {
     let step = LongStep::new("Building the agent");
-    let program = cargo::elf(root, "hanok-agent", cargo::target(architecture))?;
+    let program = cargo::guest_elf(root, "agent", cargo::target(architecture))?;
     let start = include_bytes!("../../guest/agent").to_vec();
     let files = [("bin/hanok-agent", program), ("etc/init.d/agent", start)];
     let files = files.map(|(name, bytes)| (name.to_owned(), bytes));

@@ -17,6 +17,8 @@ use partition::Partitions;
 
 /// The longest time that a change of an interface is waited for.
 const PATIENCE: u64 = 1_000_000_000;
+/// The time in which a fork that was under way is over, but for a rare one.
+const FORK: u64 = 5_000_000;
 /// The time between two looks whether it has taken effect.
 const LOOK: u64 = 500_000;
 /// The period of a whole CPU's interface, which is all of it.
@@ -166,6 +168,11 @@ impl Machine for Linux {
             bound.map_err(|error| {
                 format!("thread {number} cannot be moved to CPU {cpu}: {error}")
             })?;
+        }
+        if !is_deadline {
+            // A fork that is under way when its thread gets deadlines fails (EAGAIN), unless it has seen this before.
+            let _ = thread::set_attributes(number, &Attributes::resetting());
+            let _ = time::sleep_until(self.now() + FORK);
         }
         self.sleeping.retain(|(other, ..)| other != thread);
         match set(number, times) {

@@ -77,6 +77,14 @@ impl Attributes {
         Self::of(0)
     }
 
+    /// As every thread is at first, and so is what it starts, whatever becomes of itself.
+    pub const fn resetting() -> Self {
+        Self {
+            flags: Self::RESET_ON_FORK,
+            ..Self::usual()
+        }
+    }
+
     /// By its deadlines (SCHED_DEADLINE): `runtime` within `deadline` of the start of each `period`.
     pub const fn deadline(runtime: u64, deadline: u64, period: u64) -> Self {
         Self {

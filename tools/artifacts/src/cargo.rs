@@ -198,6 +198,11 @@ fn flat(root: &Path, package: &str, target: &str) -> Result<Vec<u8>> {
     image::flatten(&elf(root, package, target)?).with_context(|| format!("in {package}"))
 }
 
+/// The ELF file of the program in `guests/NAME` for `target`.
+pub fn guest_elf(root: &Path, name: &str, target: &str) -> Result<Vec<u8>> {
+    elf(root, &package_in(&root.join("guests").join(name))?, target)
+}
+
 /// Builds `package` for `target`: its ELF file.
 pub fn elf(root: &Path, package: &str, target: &str) -> Result<Vec<u8>> {
     built(root, cargo(root), package, target)

@@ -57,6 +57,7 @@ impl Guest {
             architecture: spec.architecture,
             initramfs: Some(InitramfsRef::Busybox {
                 modules: Modules::Default,
+                agent: false,
             }),
             examine: false,
             rewrite: false,

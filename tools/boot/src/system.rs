@@ -13,6 +13,7 @@ use hanok_system::{
 
 use crate::overrides::Overrides;
 use hanok_artifacts::cargo::{self, Variant};
+use hanok_artifacts::initramfs;
 use hanok_artifacts::initramfs::modules::{NoModule, Selection};
 use hanok_artifacts::kernel::KernelSpec;
 use hanok_artifacts::qemu::{self, Qemu};
@@ -321,7 +322,7 @@ fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Reso
     let initramfs = match (&artifacts.initramfs, &kernel) {
         (None, _) => None,
         (Some(InitramfsRef::Path(path)), _) => Some(path.clone()),
-        (Some(InitramfsRef::Busybox { modules }), Some(kernel)) => Some(
+        (Some(InitramfsRef::Busybox { modules, .. }), Some(kernel)) => Some(
             store
                 .initramfs(kernel, &selection(modules))
                 .blame(Code::Refused)?,
@@ -329,6 +330,12 @@ fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Reso
         (Some(InitramfsRef::Busybox { .. }), None) => {
             Some(store.bare_initramfs(architecture).blame(Code::Refused)?)
         }
+    };
+    let initramfs = match (&artifacts.initramfs, initramfs) {
+        (Some(InitramfsRef::Busybox { agent: true, .. }), Some(made)) => {
+            Some(initramfs::with_agent(root, &made, architecture).blame(Code::Refused)?)
+        }
+        (_, other) => other,
     };
     let image = match (&artifacts.boot, kernel) {
         (Boot::Kernel(KernelRef::Path(path)) | Boot::Firmware(FirmwareRef::Path(path)), _) => {

@@ -252,7 +252,11 @@ impl Affected {
         {
             return true;
         }
-        let named = |guest: &str| names_guest(&scenario, guest) || names_guest(&system, guest);
+        let has_agent = system.contains("agent = true");
+        let named = |guest: &str| {
+            let by_key = guest == "agent" && has_agent;
+            by_key || names_guest(&scenario, guest) || names_guest(&system, guest)
+        };
         let guests = self.packages.iter();
         let mut guests = guests.filter_map(|name| Some((name, self.graph.guest(name)?)));
         guests.any(|(name, guest)| named(guest) || self.is_hidden(name))
@@ -266,8 +270,10 @@ impl Affected {
     }
 }
 
-/// The programs of guests/ that boot as a VM's kernel, by `guest:NAME` alone.
-const KERNELS: [&str; 6] = [
+/// The programs of guests/ that are on a board only where a description says so: those that boot as a VM's kernel, by
+/// `guest:NAME`, and the agent, by `agent = true`.
+const KERNELS: [&str; 7] = [
+    "hanok-agent",
     "hanok-bench-guest",
     "hanok-conformance",
     "hanok-rtos",

@@ -84,7 +84,12 @@ fn clippy_host(root: &Path) -> Tally {
 
 /// The signs that an image also exists for 32 bits: a linker script, a guest's or the hypervisor's,
 /// or code of its own for it.
-const SIGNS_32: [&str; 3] = ["image-arm.ld", "linker-arm.ld", "src/arch/arm"];
+const SIGNS_32: [&str; 4] = [
+    "image-arm.ld",
+    "linker-arm.ld",
+    "src/arch/arm",
+    "src/arm.rs",
+];
 
 /// Whatever may be on a board, on the bare-metal targets and without std: core, lib (which may be in
 /// a guest) and the images; and the hypervisor as tests have it, too. All of a target at once, which

@@ -57,7 +57,8 @@ impl Draft {
         let initramfs = {
             let text = reader.get(report, "initramfs", "\"busybox\" or a path", table::word);
             let modules = reader.get(report, "initramfs-modules", SOME_MODULES, modules_of);
-            initramfs(text, modules, &folder, report)
+            let agent = reader.get(report, "agent", A_TRUTH, table::truth);
+            initramfs(text, (modules, agent), &folder, report)
         };
         let rewrite = reader.get(report, "rewrite", A_TRUTH, table::truth);
         let cmdline = reader.get(report, "cmdline", "a string", table::text);
@@ -217,7 +218,7 @@ fn modules_of(value: &DeValue<'_>) -> Option<Modules> {
 
 fn initramfs(
     text: Option<At<String>>,
-    modules: Option<At<Modules>>,
+    (modules, agent): (Option<At<Modules>>, Option<At<bool>>),
     folder: &Path,
     report: &mut Report,
 ) -> Option<At<InitramfsRef>> {
@@ -228,11 +229,18 @@ fn initramfs(
         let remedy = "remove it, or write initramfs = \"busybox\"";
         report.refuse(&modules.span, Words::new(what, why, remedy));
     }
+    if let Some(agent) = agent.as_ref().filter(|_| !busybox) {
+        let what = "`agent` without `initramfs = \"busybox\"`";
+        let why = "the agent is put only into the initramfs that is made at build time";
+        let remedy = "remove it, or write initramfs = \"busybox\"";
+        report.refuse(&agent.span, Words::new(what, why, remedy));
+    }
+    let agent = agent.is_some_and(|agent| agent.value);
     let modules = modules.map_or(Modules::Default, |modules| modules.value);
     text.map(|text| {
         text.map(|text| {
             if busybox {
-                InitramfsRef::Busybox { modules }
+                InitramfsRef::Busybox { modules, agent }
             } else {
                 InitramfsRef::Path(folder.join(text))
             }

@@ -293,6 +293,8 @@ pub enum InitramfsRef {
     Busybox {
         /// The modules that go into it.
         modules: Modules,
+        /// Whether `hanok-agent` is in it, and is started.
+        agent: bool,
     },
     /// A file.
     Path(PathBuf),

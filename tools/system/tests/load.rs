@@ -56,8 +56,19 @@ fn a_sound_description_is_read() {
     let modules = Modules::Default;
     assert_eq!(
         artifacts[0].initramfs,
-        Some(InitramfsRef::Busybox { modules })
+        Some(InitramfsRef::Busybox {
+            modules,
+            agent: false
+        })
     );
+}
+
+#[test]
+fn an_agent_is_put_into_the_initramfs_that_is_made() {
+    let text = format!("{SOUND}agent = true\n");
+    let initramfs = load(&text).unwrap().vms[0].initramfs.clone();
+    let made = matches!(initramfs, Some(InitramfsRef::Busybox { agent: true, .. }));
+    assert!(made, "{initramfs:?}");
 }
 
 #[test]
@@ -87,7 +98,8 @@ fn all_sources_are_read() {
     ];
     for (written, modules) in modules {
         let text = format!("{SOUND}initramfs-modules = {written}\n");
-        let initramfs = Some(InitramfsRef::Busybox { modules });
+        let agent = false;
+        let initramfs = Some(InitramfsRef::Busybox { modules, agent });
         assert_eq!(load(&text).unwrap().vms[0].initramfs, initramfs);
     }
 }

@@ -16,10 +16,12 @@ use anyhow::{Context, Result};
 use hanok_system::Architecture;
 use sha2::{Digest, Sha256};
 
+use crate::cargo;
 use crate::kernel::Kernel;
 use crate::runnable::files_below;
 use crate::store::Store;
 use cpio::Archive;
+use hanok_base::repo;
 use hanok_base::ui::LongStep;
 use modules::Selection;
 
@@ -138,6 +140,23 @@ fn archive(busybox: &[u8], modules: Option<(&Kernel, &Selection)>) -> Result<Vec
         add_modules(&mut archive, kernel, selection)?;
     }
     Ok(archive.finish())
+}
+
+/// The initramfs in `made`, with the agent behind it: its program and what starts it, as a file.
+pub fn with_agent(root: &Path, made: &Path, architecture: Architecture) -> Result<PathBuf> {
+    let step = LongStep::new("Building the agent");
+    let program = cargo::guest_elf(root, "agent", cargo::target(architecture))?;
+    let start = include_bytes!("../../guest/agent").to_vec();
+    let files = [("bin/hanok-agent", program), ("etc/init.d/agent", start)];
+    let files = files.map(|(name, bytes)| (name.to_owned(), bytes));
+    let mut bytes = fs::read(made).with_context(|| format!("cannot read {}", made.display()))?;
+    bytes.extend(archive_of(&files));
+    let name = made.file_name().context("an initramfs has a name")?;
+    let folder = repo::target_dir(root).join("hanok").join("agent");
+    let path = folder.join(name);
+    repo::write_whole(&path, &bytes)?;
+    step.done();
+    Ok(path)
 }
 
 /// An archive of only these files, with their folders, to be put behind another one.

@@ -296,7 +296,7 @@ fn real_changes_run_what_they_can_affect() {
         ("guests/user-mode/src/main.rs", vec!["tests/user-mode.toml"]),
         ("tests/guest/compat.sh", vec!["tests/compat.toml"]),
         ("tests/prompt.toml", vec!["tests/prompt.toml"]),
-        ("lib/analysis/src/lib.rs", vec![]),
+        ("lib/analysis/src/lib.rs", vec!["tests/agent-native.toml"]),
         ("guests/init-clock/src/main.rs", vec![]),
         ("tools/plugin/src/lib.rs", vec![]),
         ("docs/bench.md", vec![]),

@@ -9,6 +9,7 @@
 //! A vCPU that runs at the expense of a server without work is charged twice: that server's budget
 //! is spent, and so is the credit of the one that runs, so that weights hold for whatever is left.
 
+use crate::asking::Asking;
 use crate::{Credit, Decision, Entity, EntitySet, PlaceError, Policy, Replenished, Reservation};
 use crate::{Share, Slack, Tree};
 
@@ -35,6 +36,8 @@ pub struct Budgets<'a> {
     spends: bool,
     /// The instant at which the first server began.
     began: Option<u64>,
+    /// The question that is being answered.
+    pub(crate) asking: Option<Asking>,
 }
 
 impl<'a> Budgets<'a> {
@@ -48,6 +51,7 @@ impl<'a> Budgets<'a> {
             rest_runs: false,
             spends: false,
             began: None,
+            asking: None,
         }
     }
 

@@ -31,6 +31,7 @@ extern crate std;
 
 pub mod admission;
 mod arith;
+mod asking;
 mod budgets;
 mod credit;
 mod entity;
@@ -44,6 +45,7 @@ mod servers;
 mod tournament;
 mod tree;
 
+pub use asking::Answer;
 pub use budgets::{Budgets, Grant};
 pub use credit::{Credit, Deals, Share};
 pub use entity::{Entity, EntitySet, MAX_ENTITIES};

@@ -22,7 +22,7 @@
 //! built, which no description can choose.
 
 use crate::{Decision, Entity, EntitySet, Interface, InterfaceError, MAX_ENTITIES, Order, Policy};
-use crate::{Replenished, Reservation, Servers, Slack};
+use crate::{Kind, Replenished, Reservation, Servers, Slack};
 
 /// The largest number of groups of one pCPU.
 pub const MAX_GROUPS: usize = 32;
@@ -42,6 +42,13 @@ enum Member {
 struct Home {
     node: u8,
     at: Entity,
+}
+
+/// A place in the tree: a node, and a member of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    node: u8,
+    pub at: Entity,
 }
 
 /// Whether a group is held.
@@ -267,6 +274,56 @@ impl<'a> Tree<'a> {
     pub fn interface(&self, vcpu: Entity) -> Option<Interface> {
         let home = self.home(vcpu)?;
         self.node(home.node)?.servers.interface(home.at)
+    }
+
+    /// Where `vcpu` is a server.
+    pub(crate) fn place_of(&self, vcpu: Entity) -> Option<Place> {
+        let Home { node, at } = self.home(vcpu)?;
+        Some(Place { node, at })
+    }
+
+    /// The order in which the members of a place's node are chosen, and the server that supplies them, if it is not
+    /// the whole CPU.
+    pub(crate) fn terms_of(&self, place: Place) -> (Order, Option<(Interface, Kind)>) {
+        let Some(node) = self.node(place.node) else {
+            return (Order::EarliestDeadline, None);
+        };
+        let home = node.home.and_then(|home| {
+            let around = self.node(home.node)?;
+            let server = around.servers.reservation(home.at)?;
+            Some((server.interface, server.kind))
+        });
+        (node.servers.order(), home)
+    }
+
+    /// A member of a place's node, as it will be once what is scheduled has taken effect, and the instant of
+    /// that.
+    pub(crate) fn member(&self, place: Place, at: Entity) -> Option<(Option<u64>, Reservation)> {
+        let servers = &self.node(place.node)?.servers;
+        let server = servers.reservation(at)?;
+        Some(match servers.pending(at) {
+            None => (None, server),
+            Some((interface, until)) => (
+                Some(until),
+                Reservation {
+                    interface,
+                    ..server
+                },
+            ),
+        })
+    }
+
+    /// Schedules another interface for the member at `place`, not before this instant. Returns when it takes effect.
+    pub(crate) fn change(
+        &mut self,
+        place: Place,
+        interface: Interface,
+        not_before: u64,
+    ) -> Option<u64> {
+        let servers = &mut self.node_mut(place.node)?.servers;
+        // The kind was found to suit it.
+        let _ = servers.change(place.at, interface, not_before).ok()?;
+        Some(servers.pending(place.at)?.1)
     }
 
     /// Charges those that pay for the time since the last call.

@@ -91,6 +91,12 @@ impl Demand {
         self.priority
     }
 
+    /// Its execution divided by its deadline, or by its period if that is shorter, in units of [`ONE`], rounded up.
+    pub(super) fn density(&self) -> u128 {
+        let time = self.window.min(self.period).max(1);
+        (u128::from(self.execution) << 64).div_ceil(time.into())
+    }
+
     /// The time from its latest release to its deadline.
     pub(super) const fn window(&self) -> u64 {
         self.window
@@ -217,11 +223,7 @@ impl<'a> Set<'a> {
     /// most one, up to one unit of 2^-64 for each task. Then the demand within any time is at most
     /// that time, as a part of a server's bandwidth as well as in whole budgets.
     pub(super) fn is_within_density(&self) -> bool {
-        let density = |task: &Demand| {
-            let time = task.window.min(task.period).max(1);
-            (u128::from(task.execution) << 64).div_ceil(time.into())
-        };
-        let sum: u128 = self.iter().map(density).sum();
+        let sum: u128 = self.iter().map(Demand::density).sum();
         sum <= ONE + u128::from(self.len())
     }
 
@@ -252,9 +254,38 @@ impl<'a> Set<'a> {
     }
 }
 
-fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
+/// The greatest common divisor; of 0 and 0 it is 1. By shifts and subtractions (Stein 1967): a CPU without a
+/// division of 64 bits needs ten times as long for Euclid's remainders.
+pub(super) fn gcd(mut a: u64, mut b: u64) -> u64 {
+    if a == 0 || b == 0 {
+        return (a | b).max(1);
     }
-    a.max(1)
+    let common = (a | b).trailing_zeros();
+    a >>= a.trailing_zeros();
+    while b != 0 {
+        b >>= b.trailing_zeros();
+        (a, b) = (a.min(b), a.abs_diff(b));
+    }
+    a << common
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gcd;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_divisor_by_shifts_is_euclid_s(a: u64, b: u64, shift in 0..64u32) {
+            let euclid = |mut a: u64, mut b: u64| {
+                while b != 0 {
+                    (a, b) = (b, a % b);
+                }
+                a.max(1)
+            };
+            for (a, b) in [(a, b), (a >> shift, b), (a, a >> shift), (a, 0), (0, 0), (a << shift, b << shift)] {
+                prop_assert_eq!(gcd(a, b), euclid(a, b));
+            }
+        }
+    }
 }

@@ -18,15 +18,35 @@ const ENDLESS: u64 = u64::MAX;
 pub(super) fn holds(set: &Set<'_>, supply: &Supply, work: &mut Work) -> Result<(), Refusal> {
     let bound = bound(set, supply)?;
     backwards(set, 0..bound, work, |at, demand| {
-        let given = supply.time_for(demand).filter(|time| *time <= at);
-        given.ok_or_else(|| {
-            Refusal::Late(Shortfall {
-                instant: set.last_deadline(at).unwrap_or(at),
-                demand,
-                supply: supply.within(set.last_deadline(at).unwrap_or(at)),
-            })
+        covered(set, supply, at, demand)
+    })
+}
+
+/// The instant from which on the supply covers `demand`, which is that of `at`; the error if that is too late.
+fn covered(set: &Set<'_>, supply: &Supply, at: u64, demand: u64) -> Result<u64, Refusal> {
+    let given = supply.time_for(demand).filter(|time| *time <= at);
+    given.ok_or_else(|| {
+        let instant = set.last_deadline(at).unwrap_or(at);
+        Refusal::Late(Shortfall {
+            instant,
+            demand,
+            supply: supply.within(instant),
         })
     })
+}
+
+/// One step of the analysis backwards from `at`: the next instant to look at, or `None` if all deadlines up to `at`
+/// are kept.
+pub(super) fn step_back(set: &Set<'_>, supply: &Supply, at: u64) -> Result<Option<u64>, Refusal> {
+    let demand = set.demand(at);
+    if demand == 0 {
+        return Ok(None);
+    }
+    let met = covered(set, supply, at, demand)?;
+    if met < at {
+        return Ok(Some(met));
+    }
+    Ok(at.checked_sub(1).and_then(|at| set.last_deadline(at)))
 }
 
 /// The least whole budget with which `set` keeps its deadlines, in the period of `plan`.
@@ -108,9 +128,21 @@ fn exactly(set: &Set<'_>, budget: u64, period: u64) -> bool {
 /// line below the supply, or a hyperperiod of both, after which everything repeats.
 fn bound(set: &Set<'_>, supply: &Supply) -> Result<u64, Refusal> {
     let linear = linear_bound(set, supply);
+    let hyperperiod = set.hyperperiod(supply.period, linear);
+    bound_of(set, supply, linear, hyperperiod)
+}
+
+/// [`bound`], where [`linear_bound`] and the hyperperiod of the set and the supply, if it is at most that, are
+/// known.
+pub(super) fn bound_of(
+    set: &Set<'_>,
+    supply: &Supply,
+    linear: u64,
+    hyperperiod: Option<u64>,
+) -> Result<u64, Refusal> {
     let first = set.longest_window().max(supply.starved);
     let period = supply.period;
-    let again = set.hyperperiod(period, linear).filter(|hyperperiod| {
+    let again = hyperperiod.filter(|hyperperiod| {
         let given = u128::from(hyperperiod / period) * u128::from(supply.budget);
         set.execution_in(*hyperperiod) <= given
     });
@@ -131,7 +163,7 @@ fn bound(set: &Set<'_>, supply: &Supply) -> Result<u64, Refusal> {
 
 /// (ahead + starved * budget / period) / (budget / period - bandwidth), with numerator and
 /// denominator times the period.
-fn linear_bound(set: &Set<'_>, supply: &Supply) -> u64 {
+pub(super) fn linear_bound(set: &Set<'_>, supply: &Supply) -> u64 {
     let given = u128::from(supply.budget) << 64;
     let asked = set.bandwidth(supply.period);
     let Some(margin) = asked.and_then(|asked| given.checked_sub(asked)) else {

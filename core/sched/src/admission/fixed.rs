@@ -45,18 +45,34 @@ fn response(
     let mut at = 1;
     loop {
         work.spend(set.len())?;
-        let demand = requested(set, task, at);
-        match supply.time_for(demand) {
-            Some(time) if time <= at => return Ok(at),
-            Some(time) if time <= task.window() => at = time,
-            _ => {
-                let instant = task.window();
-                return Err(Refusal::Late(Shortfall {
-                    instant,
-                    demand: requested(set, task, instant),
-                    supply: supply.within(instant),
-                }));
-            }
+        match step_on(set, task, supply, at)? {
+            Some(later) => at = later,
+            None => return Ok(at),
+        }
+    }
+}
+
+/// One step of the iteration for the response of `task`: a later instant to look at, or `None` if what it and more
+/// important tasks ask for is supplied by `at`.
+pub(super) fn step_on(
+    set: &Set<'_>,
+    task: &Demand,
+    supply: &Supply,
+    at: u64,
+) -> Result<Option<u64>, Refusal> {
+    if task.window() > task.period() {
+        return Err(Refusal::LongDeadline);
+    }
+    match supply.time_for(requested(set, task, at)) {
+        Some(time) if time <= at => Ok(None),
+        Some(time) if time <= task.window() => Ok(Some(time)),
+        _ => {
+            let instant = task.window();
+            Err(Refusal::Late(Shortfall {
+                instant,
+                demand: requested(set, task, instant),
+                supply: supply.within(instant),
+            }))
         }
     }
 }

@@ -208,18 +208,31 @@ impl<const C: usize, const T: usize> Ledger<C, T> {
 
     /// The component's demand, as the core sees it.
     fn demand(&self, interface: Interface, kind: Kind, priority: u64) -> Result<Demand, Refusal> {
-        let (period, budget) = (interface.period(), interface.budget());
-        let demand = Demand::new(period, budget, interface.deadline(), 0, priority)?;
-        Ok(match (self.order, kind) {
-            (Order::Priority, Kind::Deferrable) => demand.back_to_back(period - budget),
-            _ => demand,
-        })
+        served(self.order, interface, kind, priority, 0)
     }
+}
+
+/// The demand of a server, as those beside it see it who are chosen among by `order`, where it costs `cost` ticks beyond
+/// its budget in each period.
+pub(super) fn served(
+    order: Order,
+    interface: Interface,
+    kind: Kind,
+    priority: u64,
+    cost: u64,
+) -> Result<Demand, Refusal> {
+    let (period, budget) = (interface.period(), interface.budget());
+    let all = budget.saturating_add(cost);
+    let demand = Demand::new(period, all, interface.deadline(), 0, priority)?;
+    Ok(match (order, kind) {
+        (Order::Priority, Kind::Deferrable) => demand.back_to_back(period - budget),
+        _ => demand,
+    })
 }
 
 /// Whether a component of `kind`, on a core that chooses by `order`, gives its tasks the supply of
 /// its interface and asks for no more than what the other components' admission assumes.
-fn kept(order: Order, kind: Kind) -> Result<(), Refusal> {
+pub(super) fn kept(order: Order, kind: Kind) -> Result<(), Refusal> {
     match kind {
         Kind::SoftBandwidth => Err(Refusal::Soft),
         Kind::Task => Err(Refusal::Unbounded),

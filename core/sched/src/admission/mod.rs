@@ -21,6 +21,7 @@ mod demand;
 mod edf;
 mod fixed;
 mod ledger;
+mod question;
 mod supply;
 
 #[cfg(test)]
@@ -28,6 +29,7 @@ mod tests;
 
 pub use demand::{Demand, Set};
 pub use ledger::{Admitted, Change, Ledger};
+pub use question::{Progress, Question, Terms};
 
 use crate::{Interface, Order};
 use supply::Supply;
@@ -84,6 +86,10 @@ pub enum Refusal {
     /// The table has nothing at this place.
     #[error("there is nothing at this place")]
     NothingThere,
+    /// What is asked for would hold, but while it takes the place of what there is, deadlines may be missed, or nothing
+    /// is proven.
+    #[error("it would hold, but nothing is proven of the way there")]
+    Transition,
     /// The work that was allowed is done, and there is no answer yet.
     #[error("it cannot be decided with the work that is allowed")]
     Undecided,

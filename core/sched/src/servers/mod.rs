@@ -165,6 +165,26 @@ impl<const N: usize> Servers<N> {
         self.bank.server(entity).map(|server| server.interface)
     }
 
+    /// The order in which servers are chosen.
+    pub fn order(&self) -> Order {
+        self.bank.rules.order
+    }
+
+    /// The reservation of `entity` as it is.
+    pub fn reservation(&self, entity: Entity<N>) -> Option<Reservation> {
+        self.bank.server(entity).map(|server| Reservation {
+            kind: server.kind,
+            interface: server.interface,
+            priority: server.priority,
+        })
+    }
+
+    /// The interface that `entity` will have, and from when on, if one is scheduled. A server that has no work may take
+    /// note of it later than that.
+    pub fn pending(&self, entity: Entity<N>) -> Option<(Interface, u64)> {
+        self.bank.server(entity)?.pending()
+    }
+
     /// The end of the period of `entity` that contains `now`.
     pub fn period_end(&self, entity: Entity<N>, now: u64) -> Option<u64> {
         let server = self.bank.server(entity)?;

@@ -119,6 +119,8 @@ pub(crate) struct Server {
     dynamic: bool,
     /// The key by which it is chosen: the smallest goes first.
     pub key: u64,
+    /// Its priority, whether that is its key or not.
+    pub priority: u64,
     pub budget: u64,
     /// The ticks that it ran beyond its budget because the timer came late.
     debt: u64,
@@ -153,6 +155,7 @@ impl Server {
         carry: 0,
         dynamic: false,
         key: u64::MAX,
+        priority: u64::MAX,
         budget: 0,
         debt: 0,
         release: 0,
@@ -175,6 +178,7 @@ impl Server {
             state: State::Idle,
             dynamic: order == Order::EarliestDeadline,
             key: reservation.priority,
+            priority: reservation.priority,
             bandwidth: fraction(interface.budget(), interface.period()),
             ..Self::VACANT
         };
@@ -249,16 +253,24 @@ impl Server {
         }
     }
 
-    /// Changes to the scheduled interface at the first period's end at which that is allowed.
-    #[cold]
-    fn advance_to_change(&mut self, now: u64) {
-        let Some(change) = self.change else { return };
+    /// The scheduled interface, and the first period's end at which that is allowed.
+    pub fn pending(&self) -> Option<(Interface, u64)> {
+        let change = self.change?;
         let period = self.interface.period();
         let wait = change.not_before.saturating_sub(self.release);
         let periods = wait.div_ceil(period).max(1);
         let at = self.release.saturating_add(periods.saturating_mul(period));
+        Some((change.interface, at))
+    }
+
+    /// Changes to the scheduled interface at the first period's end at which that is allowed.
+    #[cold]
+    fn advance_to_change(&mut self, now: u64) {
+        let Some((interface, at)) = self.pending() else {
+            return;
+        };
         if at <= now {
-            self.set_interface(change.interface);
+            self.set_interface(interface);
             // The next period is the first one with it.
             self.next = at;
         }

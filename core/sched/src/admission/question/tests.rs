@@ -1,0 +1,211 @@
+//! Answers in pieces: against those in one go, and against servers that change while others run.
+
+use super::*;
+use crate::admission::{Work, holds, holds_alone};
+use crate::{Entity, Policy, Servers, Slack};
+use proptest::prelude::*;
+use std::vec::Vec;
+
+fn answer(question: &mut Question) -> Result<(), Refusal> {
+    loop {
+        match question.step() {
+            Progress::More => {}
+            Progress::Yes => return Ok(()),
+            Progress::No(refusal) => return Err(refusal),
+        }
+    }
+}
+
+/// The last of `servers` is to have `wanted`.
+fn asked(terms: Terms, servers: &[Reservation], wanted: Interface) -> Result<(), Refusal> {
+    let mut question = Question::new(terms)?;
+    let (last, others) = servers.split_last().unwrap();
+    others.iter().try_for_each(|server| question.add(*server))?;
+    question.add_changed(*last, wanted)?;
+    answer(&mut question)
+}
+
+fn interface() -> impl Strategy<Value = Interface> {
+    let periods = prop_oneof![2..40u64, Just(12u64), Just(24u64)];
+    (periods, 1..14u64, 0..30u64, any::<bool>()).prop_map(|(period, budget, late, implicit)| {
+        let budget = budget.min(period);
+        let deadline = (budget + late).min(period);
+        let deadline = if implicit { period } else { deadline };
+        Interface::new(period, budget, deadline).unwrap()
+    })
+}
+
+fn server() -> impl Strategy<Value = Reservation> {
+    (interface(), 0..4u64).prop_map(|(interface, priority)| Reservation {
+        kind: Kind::Periodic,
+        interface,
+        priority,
+    })
+}
+
+fn order() -> impl Strategy<Value = Order> {
+    prop_oneof![Just(Order::EarliestDeadline), Just(Order::Priority)]
+}
+
+fn whole(order: Order) -> Terms {
+    Terms {
+        order,
+        supply: None,
+        cost: 0,
+    }
+}
+
+/// The time that each server has had in each of its periods by its deadline, by a count of ticks, with servers that
+/// always have work, one of which changes at `at`. The answer is whether any had less than its budget.
+fn misses(order: Order, servers: &[Reservation], wanted: Interface, at: u64) -> bool {
+    let mut policy = Servers::<8>::new(order, Slack::Idle);
+    let entity = |index| Entity::new(index).unwrap();
+    let last = servers.len() - 1;
+    for (index, server) in servers.iter().enumerate() {
+        policy.reserve(entity(index), *server, 0).unwrap();
+        policy.wake(entity(index), 0);
+    }
+    // Of each server: the start of its period, its interface there, and what it was given by the deadline.
+    let mut now_in: Vec<_> = servers.iter().map(|s| (0, s.interface, 0)).collect();
+    let mut decision = policy.pick(0);
+    for now in 0..600 {
+        if now == at {
+            let _ = policy.change(entity(last), wanted, now).unwrap();
+            decision = policy.pick(now);
+        }
+        if decision.until.is_some_and(|until| until <= now) {
+            decision = policy.pick(now);
+        }
+        for (index, (start, interface, given)) in now_in.iter_mut().enumerate() {
+            if now == *start + interface.period() {
+                if *given < interface.budget() {
+                    return true;
+                }
+                (*start, *given) = (now, 0);
+                if index == last && now >= at {
+                    *interface = wanted;
+                }
+            }
+        }
+        if let Some(run) = decision.run
+            && let Some((start, interface, given)) = now_in.get_mut(run.index())
+            && now < *start + interface.deadline()
+        {
+            *given += 1;
+        }
+    }
+    false
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+    /// Without a change on the way, both say the same.
+    #[test]
+    fn pieces_are_the_whole(
+        servers in proptest::collection::vec(server(), 1..6),
+        order in order(),
+        supply in proptest::option::of(interface()),
+    ) {
+        let demands: Vec<_> = servers.iter().filter_map(|server| {
+            served(order, server.interface, server.kind, server.priority, 0).ok()
+        }).collect();
+        let set = Set::new(&demands);
+        let mut work = Work::new(u32::MAX);
+        let expected = match supply {
+            None => holds_alone(&set, order, &mut work),
+            Some(supply) => holds(&set, order, supply, &mut work),
+        };
+        let terms = Terms { order, supply: supply.map(|supply| (supply, Kind::Periodic)), cost: 0 };
+        let found = asked(terms, &servers, servers.last().unwrap().interface);
+        prop_assert_eq!(found.is_ok(), expected.is_ok(), "{:?} {:?}", found, expected);
+    }
+
+    /// What is admitted takes effect without a miss, whenever it is asked for.
+    #[test]
+    fn nobody_misses_on_the_way(
+        servers in proptest::collection::vec(server(), 1..5),
+        order in order(),
+        wanted in interface(),
+        at in 1..80u64,
+    ) {
+        let old = asked(whole(order), &servers, servers.last().unwrap().interface);
+        if old.is_ok() && asked(whole(order), &servers, wanted).is_ok() {
+            prop_assert!(!misses(order, &servers, wanted, at));
+        }
+    }
+}
+
+/// A change whose two modes both hold, and under whose way there somebody misses a deadline: it is refused.
+#[test]
+fn a_way_that_is_not_safe_is_refused() {
+    let of = |period, budget, priority| Reservation {
+        kind: Kind::Periodic,
+        interface: Interface::periodic(period, budget).unwrap(),
+        priority,
+    };
+    let servers = [of(20, 9, 1), of(10, 5, 0)];
+    let wanted = Interface::periodic(5, 2).unwrap();
+    let found = asked(whole(Order::Priority), &servers, wanted);
+    assert_eq!(found, Err(Refusal::Transition));
+    // By bandwidths it is safe.
+    let found = asked(whole(Order::EarliestDeadline), &servers, wanted);
+    assert_eq!(found, Ok(()));
+}
+
+#[test]
+fn what_a_server_costs_is_counted() {
+    let of = |budget| Reservation {
+        kind: Kind::Periodic,
+        interface: Interface::periodic(100, budget).unwrap(),
+        priority: 0,
+    };
+    for order in [Order::EarliestDeadline, Order::Priority] {
+        let with = |cost, budget| {
+            let terms = Terms {
+                order,
+                supply: None,
+                cost,
+            };
+            asked(
+                terms,
+                &[of(50), of(20)],
+                Interface::periodic(100, budget).unwrap(),
+            )
+        };
+        assert_eq!(with(5, 40), Ok(()));
+        assert!(with(5, 41).is_err());
+        assert_eq!(with(0, 50), Ok(()));
+        assert!(with(0, 51).is_err());
+    }
+}
+
+#[test]
+fn servers_of_which_nothing_is_proven_are_refused() {
+    let of = |kind| Reservation {
+        kind,
+        interface: Interface::periodic(100, 10).unwrap(),
+        priority: 0,
+    };
+    let wanted = Interface::periodic(100, 20).unwrap();
+    let with = |order, kind| asked(whole(order), &[of(Kind::Periodic), of(kind)], wanted);
+    assert_eq!(
+        with(Order::EarliestDeadline, Kind::SoftBandwidth),
+        Err(Refusal::Soft)
+    );
+    assert_eq!(
+        with(Order::Priority, Kind::ConstantBandwidth),
+        Err(Refusal::Moving)
+    );
+    assert_eq!(
+        with(Order::EarliestDeadline, Kind::ConstantBandwidth),
+        Ok(())
+    );
+    assert_eq!(with(Order::EarliestDeadline, Kind::Deferrable), Ok(()));
+    let inside = Terms {
+        order: Order::EarliestDeadline,
+        supply: Some((Interface::periodic(50, 40).unwrap(), Kind::Periodic)),
+        cost: 0,
+    };
+    assert!(asked(inside, &[of(Kind::Deferrable)], wanted).is_err());
+    assert_eq!(asked(inside, &[of(Kind::Periodic)], wanted), Ok(()));
+}

@@ -1,0 +1,146 @@
+//! A vCPU asks for another interface while the board runs.
+//!
+//! One question is answered at a time on a pCPU, in steps that the asking vCPU makes in its own time. A yes is a
+//! change at the end of one of the vCPU's periods; until then everybody has what they had.
+
+use crate::admission::{Progress, Question, Refusal, Terms};
+use crate::tree::Place;
+use crate::{Budgets, Entity, Interface};
+
+/// A question, by whom it was asked, and for what.
+#[derive(Clone, Debug)]
+pub(crate) struct Asking {
+    vcpu: Entity,
+    wanted: Interface,
+    question: Question,
+    /// How many of the servers in the home are in the question.
+    added: usize,
+    /// The instant from which on all that others still change has taken effect.
+    settled: u64,
+    /// When it went on last.
+    touched: u64,
+}
+
+/// What became of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Answer {
+    /// The question needs further steps.
+    More,
+    /// Yes: the interface takes effect at this instant.
+    Yes(u64),
+    /// No.
+    No(Refusal),
+    /// Another vCPU's question is under way, or a change of which nothing is proven beside another one.
+    Busy,
+}
+
+/// The number of servers that are added to a question in one step.
+const FEW: usize = 3;
+
+impl Budgets<'_> {
+    /// Makes a step of the question whether `vcpu` may have `wanted`, where each server costs `cost` ticks beyond its
+    /// budget. Other arguments than before begin another question. A question of another vCPU that has not gone
+    /// on for `patience` ticks is given up.
+    pub fn ask(
+        &mut self,
+        vcpu: Entity,
+        wanted: Interface,
+        [cost, patience]: [u64; 2],
+        now: u64,
+    ) -> Answer {
+        let Some(place) = self.tree().place_of(vcpu) else {
+            return Answer::No(Refusal::NothingThere);
+        };
+        if let Some(asking) = &self.asking {
+            let other = asking.vcpu != vcpu;
+            if other && now.saturating_sub(asking.touched) < patience {
+                return Answer::Busy;
+            }
+            if other || asking.wanted != wanted {
+                self.asking = None;
+            }
+        }
+        let answer = self.step_of(vcpu, place, wanted, cost, now);
+        let answer = answer.unwrap_or_else(Answer::No);
+        if answer != Answer::More {
+            self.asking = None;
+        }
+        answer
+    }
+
+    fn step_of(
+        &mut self,
+        vcpu: Entity,
+        place: Place,
+        wanted: Interface,
+        cost: u64,
+        now: u64,
+    ) -> Result<Answer, Refusal> {
+        let Some(mut asking) = self.asking.take() else {
+            let (order, supply) = self.tree().terms_of(place);
+            let (_, own) = self
+                .tree()
+                .member(place, place.at)
+                .ok_or(Refusal::NothingThere)?;
+            own.kind.suits(wanted)?;
+            let terms = Terms {
+                order,
+                supply,
+                cost,
+            };
+            self.asking = Some(Asking {
+                vcpu,
+                wanted,
+                question: Question::new(terms)?,
+                added: 0,
+                settled: now,
+                touched: now,
+            });
+            return Ok(Answer::More);
+        };
+        asking.touched = now;
+        for _ in 0..FEW {
+            let Some(at) = Entity::new(asking.added) else {
+                break;
+            };
+            let Some((pending, server)) = self.tree().member(place, at) else {
+                // All members are in.
+                return Ok(self.conclude(asking, place, now));
+            };
+            asking.added += 1;
+            let pending = pending.filter(|until| *until > now);
+            if at == place.at {
+                asking.question.add_changed(server, wanted)?;
+            } else {
+                asking.question.add(server)?;
+            }
+            if let Some(until) = pending {
+                asking.settled = asking.settled.max(until);
+            }
+        }
+        self.asking = Some(asking);
+        Ok(Answer::More)
+    }
+
+    /// Makes a step of a question that has all servers.
+    fn conclude(&mut self, mut asking: Asking, place: Place, now: u64) -> Answer {
+        if asking.settled > now && !asking.question.is_by_bandwidth() {
+            return Answer::Busy;
+        }
+        match asking.question.step() {
+            Progress::More => {
+                self.asking = Some(asking);
+                Answer::More
+            }
+            Progress::No(refusal) => Answer::No(refusal),
+            Progress::Yes => match self.tree().change(place, asking.wanted, asking.settled) {
+                Some(from) => Answer::Yes(from),
+                None => Answer::No(Refusal::NothingThere),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! Questions while servers run.
+
+use super::*;
+use crate::{Credit, Deals, Grant, Kind, Node, Order, Policy, Reservation, Slack, Tree};
+
+fn promise(period: u64, budget: u64) -> Reservation {
+    Reservation {
+        kind: Kind::Periodic,
+        interface: Interface::periodic(period, budget).unwrap(),
+        priority: period,
+    }
+}
+
+fn vcpu(index: usize) -> Entity {
+    Entity::new(index).unwrap()
+}
+
+/// Asks until there is an answer, a step at each tick.
+fn ask(budgets: &mut Budgets<'_>, who: usize, wanted: Interface, now: &mut u64) -> Answer {
+    loop {
+        *now += 1;
+        match budgets.ask(vcpu(who), wanted, [0, 100], *now) {
+            Answer::More => {}
+            answer => return answer,
+        }
+    }
+}
+
+fn with(order: Order, promises: &[Reservation], run: impl FnOnce(&mut Budgets<'_>)) {
+    let mut root = Node::new(order, Slack::Idle);
+    let mut groups = [Node::new(Order::EarliestDeadline, Slack::Idle)];
+    let tree = Tree::new(&mut root, &mut groups);
+    let rest = Credit::new(100, 10, Deals::Used, 0);
+    let mut budgets = Budgets::new(tree, rest, Slack::Idle);
+    for (index, promise) in promises.iter().enumerate() {
+        let grant = Grant::Promise(0, *promise);
+        budgets.grant(vcpu(index), grant, 0).unwrap();
+        budgets.wake(vcpu(index), 0);
+    }
+    run(&mut budgets);
+}
+
+#[test]
+fn a_yes_takes_effect_at_a_period_s_end_and_a_no_changes_nothing() {
+    let edf = Order::EarliestDeadline;
+    with(edf, &[promise(100, 40), promise(50, 20)], |budgets| {
+        let mut now = 10;
+        let more = Interface::periodic(50, 30).unwrap();
+        assert_eq!(ask(budgets, 1, more, &mut now), Answer::Yes(50));
+        budgets.pick(now);
+        assert_eq!(budgets.tree().interface(vcpu(1)).unwrap().budget(), 20);
+        let over = Interface::periodic(100, 41).unwrap();
+        // What is scheduled counts already.
+        let Answer::No(_) = ask(budgets, 0, over, &mut now) else {
+            panic!("more than all");
+        };
+        budgets.pick(60);
+        assert_eq!(budgets.tree().interface(vcpu(1)), Some(more));
+        assert_eq!(budgets.tree().interface(vcpu(0)).unwrap().budget(), 40);
+    });
+}
+
+/// One gets less and another one more: the latter has it once the former has less.
+#[test]
+fn more_comes_after_less() {
+    let edf = Order::EarliestDeadline;
+    with(edf, &[promise(300, 240), promise(50, 10)], |budgets| {
+        let mut now = 10;
+        let less = Interface::periodic(300, 120).unwrap();
+        assert_eq!(ask(budgets, 0, less, &mut now), Answer::Yes(300));
+        let more = Interface::periodic(50, 30).unwrap();
+        assert_eq!(ask(budgets, 1, more, &mut now), Answer::Yes(300));
+    });
+    // Where bandwidths do not decide, it is asked again later.
+    with(
+        Order::Priority,
+        &[promise(300, 200), promise(50, 10)],
+        |budgets| {
+            let mut now = 10;
+            let less = Interface::periodic(300, 120).unwrap();
+            assert_eq!(ask(budgets, 0, less, &mut now), Answer::Yes(300));
+            let more = Interface::periodic(50, 25).unwrap();
+            assert_eq!(ask(budgets, 1, more, &mut now), Answer::Busy);
+            budgets.pick(301);
+            now = 301;
+            assert_eq!(ask(budgets, 1, more, &mut now), Answer::Yes(350));
+        },
+    );
+}
+
+#[test]
+fn one_question_is_answered_at_a_time() {
+    let edf = Order::EarliestDeadline;
+    with(edf, &[promise(100, 40), promise(50, 20)], |budgets| {
+        let wanted = Interface::periodic(100, 30).unwrap();
+        assert_eq!(budgets.ask(vcpu(0), wanted, [0, 100], 5), Answer::More);
+        assert_eq!(budgets.ask(vcpu(1), wanted, [0, 100], 6), Answer::Busy);
+        // The first one is not heard of any more.
+        let mut now = 200;
+        assert_eq!(ask(budgets, 1, wanted, &mut now), Answer::Yes(250));
+    });
+}
+
+#[test]
+fn a_member_of_a_group_gets_no_more_than_the_group_has() {
+    with(Order::EarliestDeadline, &[promise(100, 40)], |budgets| {
+        let group = budgets.add_group(0, promise(50, 20), 0).unwrap();
+        let grant = Grant::Promise(group, promise(200, 20));
+        budgets.grant(vcpu(8), grant, 0).unwrap();
+        let mut now = 10;
+        let fits = Interface::periodic(200, 60).unwrap();
+        assert_eq!(ask(budgets, 8, fits, &mut now), Answer::Yes(200));
+        now = 400;
+        budgets.wake(vcpu(8), now);
+        budgets.pick(now);
+        // 60 of 200 take 3 periods of 20, and the group may be late by 60.
+        let over = Interface::periodic(200, 61).unwrap();
+        let Answer::No(Refusal::Late(_)) = ask(budgets, 8, over, &mut now) else {
+            panic!("later than the group's supply");
+        };
+        assert_eq!(
+            ask(budgets, 9, over, &mut now),
+            Answer::No(Refusal::NothingThere)
+        );
+    });
+}

@@ -7,7 +7,9 @@
 //!
 //! Whoever connects is told in a line of JSON what runs ([`Running`]). One that answers with
 //! [`STAY`] is a terminal: from there on both sides speak as on the board's framed line, where keys
-//! (0x3f) are whole lines for the hypervisor's prompt, and 0x3e says that they are carried out.
+//! (0x3f) are whole lines for the hypervisor's prompt, and 0x3e says that they are carried out. What
+//! comes on the report channel (0x3d) are requests, of which each terminal gets its own answers
+//! (`session/reports.rs`).
 
 use std::collections::HashMap;
 use std::fs;
@@ -53,10 +55,12 @@ pub struct RunInfo {
     pub process: u32,
     /// The names of the VMs, in the description's order.
     pub vms: Vec<String>,
+    /// The file of the description, as an absolute path.
+    pub description: Option<PathBuf>,
 }
 
 /// The version of the protocol that this program speaks.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 impl RunInfo {
     /// The information about this process.
@@ -67,6 +71,15 @@ impl RunInfo {
             system: system.chars().map(plain).take(40).collect(),
             process: std::process::id(),
             vms: vms.to_vec(),
+            description: None,
+        }
+    }
+
+    /// The same, of a system that the file `path` describes.
+    pub fn described_by(self, path: &Path) -> Self {
+        Self {
+            description: fs::canonicalize(path).ok(),
+            ..self
         }
     }
 

@@ -20,7 +20,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{CWD, Mode, OFlags, fstat, mkdirat, openat};
@@ -57,6 +57,8 @@ pub struct RunInfo {
     pub vms: Vec<String>,
     /// The file of the description, as an absolute path.
     pub description: Option<PathBuf>,
+    /// When the run began, in seconds since 1970.
+    pub began: u64,
 }
 
 /// The version of the protocol that this program speaks.
@@ -72,7 +74,15 @@ impl RunInfo {
             process: std::process::id(),
             vms: vms.to_vec(),
             description: None,
+            began: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| since.as_secs()),
         }
+    }
+
+    /// When the run began; `None` where that is no time.
+    pub fn began(&self) -> Option<SystemTime> {
+        UNIX_EPOCH.checked_add(Duration::from_secs(self.began))
     }
 
     /// The same, of a system that the file `path` describes.

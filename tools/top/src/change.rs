@@ -67,7 +67,7 @@ impl Promised {
                 }
             }
             Self::Share { weight, cap: 0 } => format!("weight {weight}"),
-            Self::Share { weight, cap } => format!("weight {weight}, at most {cap} %"),
+            Self::Share { weight, cap } => format!("weight {weight}, cap {cap} %"),
         }
     }
 }

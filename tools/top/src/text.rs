@@ -61,7 +61,8 @@ pub fn parse_time(text: &str) -> Option<u64> {
 
 /// A share as a percentage that is four characters wide at least.
 pub fn percent(share: f64) -> String {
-    format!("{:.1}", (share * 100.0).clamp(0.0, 99_999.0))
+    // Adding zero turns the negative zero of an empty sum into a positive one.
+    format!("{:.1}", (share * 100.0).clamp(0.0, 99_999.0) + 0.0)
 }
 
 /// A number with at most four digits and a unit: `12.3k`.
@@ -122,5 +123,6 @@ mod tests {
         assert_eq!(all, ["0", "3.2", "1000", "12k", "50M", "200G", "0"]);
         assert_eq!(total(u64::MAX), "2e19");
         assert_eq!(percent(0.123), "12.3");
+        assert_eq!(percent(-0.0), "0.0");
     }
 }

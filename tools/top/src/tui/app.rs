@@ -61,7 +61,7 @@ pub enum Mode {
 #[derive(Debug)]
 pub enum Reckoned {
     /// The analysis is at it.
-    Awaited(Change, Receiver<Result<Preview, String>>),
+    Awaited(Receiver<Result<Preview, String>>),
     /// It is done.
     Done(Preview),
 }
@@ -153,7 +153,7 @@ impl App {
         let Mode::Preview(edit, reckoned) = &mut self.mode else {
             return false;
         };
-        let Reckoned::Awaited(_, answer) = reckoned.as_ref() else {
+        let Reckoned::Awaited(answer) = reckoned.as_ref() else {
             return false;
         };
         match answer.try_recv() {
@@ -299,7 +299,7 @@ impl App {
             let preview = what_if::preview(description.as_deref(), &report, &view, change);
             let _ = tell.send(preview.map_err(|error| error.to_string()));
         });
-        let reckoned = Reckoned::Awaited(change, answer);
+        let reckoned = Reckoned::Awaited(answer);
         self.mode = Mode::Preview(Box::new(edit), Box::new(reckoned));
     }
 

@@ -100,6 +100,18 @@ fn header<'a>(seen: &Seen<'a>, width: u16) -> Line<'a> {
         spans.push(Span::raw(format!("  {why}")));
         return Line::from(spans);
     }
+    let late: u64 = view.vcpus.iter().map(|vcpu| vcpu.late_now).sum();
+    if late > 0 {
+        spans.push(Span::styled(format!("  {late} LATE"), theme.alarm()));
+    }
+    if state.garbled > 0 {
+        let words = format!("  {} lines not understood", text::total(state.garbled));
+        spans.push(Span::styled(words, theme.warning()));
+    }
+    if view.missing > 0 {
+        let words = format!("  {} vCPUs not heard of", view.missing);
+        spans.push(Span::styled(words, theme.warning()));
+    }
     let mut facts = vec![
         format!("up {}", text::time(view.now / 1_000_000_000 * 1_000_000_000)),
         format!("{} vCPUs on {} cores", view.vcpus.len(), view.cores.len()),
@@ -114,18 +126,6 @@ fn header<'a>(seen: &Seen<'a>, width: u16) -> Line<'a> {
         facts.push(format!("{} exits/s", text::number(exits)));
     }
     spans.extend(facts.into_iter().map(|fact| Span::raw(format!("  {fact}"))));
-    let late: u64 = view.vcpus.iter().map(|vcpu| vcpu.late_now).sum();
-    if late > 0 {
-        spans.push(Span::styled(format!("  {late} LATE"), theme.alarm()));
-    }
-    if state.garbled > 0 {
-        let words = format!("  {} lines not understood", text::total(state.garbled));
-        spans.push(Span::styled(words, theme.warning()));
-    }
-    if view.missing > 0 {
-        let words = format!("  {} vCPUs not heard of", view.missing);
-        spans.push(Span::styled(words, theme.warning()));
-    }
     Line::from(spans)
 }
 

@@ -61,9 +61,15 @@ pub fn overlay(frame: &mut Frame<'_>, area: Rect, seen: &Seen<'_>) {
 /// A window in the middle, as high as it must be and as there is room.
 fn window(frame: &mut Frame<'_>, area: Rect, (title, width): (&str, u16), lines: Vec<Line<'_>>) {
     let width = width.min(area.width);
+    let inside = usize::from(width.saturating_sub(2)).max(1);
+    let rows = |line: &Line<'_>| match line.width() {
+        short if short <= inside => 1,
+        // Words do not fill their lines.
+        long => long.div_ceil(inside.saturating_sub(10).max(1)),
+    };
+    let needed: usize = lines.iter().map(rows).sum();
     let paragraph = Paragraph::new(lines).wrap(Wrap { trim: false });
     let block = Block::bordered().title(format!(" {title} "));
-    let needed = paragraph.line_count(width.saturating_sub(2));
     let height = u16::try_from(needed).unwrap_or(u16::MAX).saturating_add(2);
     let height = height.min(area.height);
     let place = Rect {

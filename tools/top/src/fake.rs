@@ -94,8 +94,8 @@ impl FakeBoard {
             Manner::Garbled => {
                 let huge = u64::MAX;
                 let junk = format!(
-                    "vcpu 0 0 0 - runs periodic\nvcpu 99 0 0 - runs periodic {huge} {huge} {huge} {huge} \
-                     {huge} {huge} {huge} {huge} {huge} {huge} {huge} {number}\n\x1b[2J\x07core x\nran 0 0 0 \
+                    "vcpu 0 0 0 - runs periodic\nvcpu 9999 0 0 - runs periodic 1 1 1 0 0 1 0 0 0 0 0 {number}\n\
+                     exits 0 0 odd {huge} {huge} {number}\n\x1b[2J\x07core x\nran 0 0 0 \
                      9 1 {number}\nboard 0 0 0 0 {number}\nvm 0 \x1b]0;title\x07<script>alert(1)</script> \
                      {number}\n\u{fffd}{}\n",
                     "x".repeat(5000)

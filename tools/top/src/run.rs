@@ -127,5 +127,6 @@ pub fn changed_since(path: &Path, began: SystemTime) -> Result<Option<String>> {
             path.display()
         )
     };
-    Ok((changed > began).then(note))
+    // The beginning is known to the second.
+    Ok((changed > began + Duration::from_secs(1)).then(note))
 }

@@ -7,6 +7,10 @@ use super::FREQUENCY;
 
 /// The length of a step: 50 us.
 const STEP: u64 = FREQUENCY / 20_000;
+/// The number of steps between two jobs of a vCPU.
+const JOBS: u64 = 100;
+/// The number of steps of a turn among those that have no budget.
+const SLICE: u64 = 20;
 /// The number of turns that a core remembers.
 pub(super) const TURNS: usize = 64;
 
@@ -80,7 +84,12 @@ impl FakeVcpu {
 
     /// Begins new periods, and gets new work.
     fn pass(&mut self, now: u64, luck: u64) {
-        self.backlog = (self.backlog + STEP * self.wants * (luck % 200) / 100_000).min(FREQUENCY / 10);
+        // Work comes as jobs, each vCPU's at a time of its own.
+        let turn = (now / STEP + self.vm as u64 * 7 + self.vcpu as u64 * 3) % JOBS;
+        if turn == 0 {
+            let job = JOBS * STEP * self.wants / 1000 * (50 + luck % 100) / 100;
+            self.backlog = (self.backlog + job).min(FREQUENCY / 10);
+        }
         while self.is_server() && now >= self.begins + self.promise[0] {
             self.begins += self.promise[0];
             if let Some(next) = self.next.take() {
@@ -118,7 +127,7 @@ impl Cores {
             server([1, 0, 2], "periodic", [5_000, 1_000, 5_000], 190),
             server([2, 0, 2], "periodic", [5_000, 600, 3_600], 110),
             server([3, 0, 1], "polling", [4_000, 1_226, 4_000], 240),
-            server([3, 1, 2], "soft-bandwidth", [20_000, 8_000, 20_000], 950),
+            server([3, 1, 2], "bandwidth", [20_000, 8_000, 20_000], 950),
             FakeVcpu::new([4, 0, 3], "credit", [512, 0, 0], 800),
             FakeVcpu::new([5, 0, 3], "credit", [256, 40, 0], 600),
         ];
@@ -200,7 +209,10 @@ impl Cores {
         let promised = ready.clone().filter(|(_, vcpu)| vcpu.left >= STEP);
         let first = promised.min_by_key(|(_, vcpu)| vcpu.begins + vcpu.promise[2]);
         // Those that have no budget left, or none at all: by what they had for their weight.
-        let free = ready.min_by_key(|(_, vcpu)| vcpu.used / vcpu.promise[0].max(1));
+        let runs = self.running[cpu].filter(|_| self.now / STEP % SLICE != 0);
+        let free = ready.min_by_key(|(place, vcpu)| {
+            (Some(*place) != runs, vcpu.used / vcpu.promise[0].max(1))
+        });
         first.or(free).map(|(place, _)| place)
     }
 

@@ -101,7 +101,8 @@ impl App {
             chosen: None,
             frozen: None,
             message: None,
-            window: 4,
+            // A report has 64 turns of a core, which are soon over.
+            window: 2,
             description,
             pending: None,
         }

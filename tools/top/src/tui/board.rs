@@ -63,10 +63,11 @@ fn bar_line<'a>(core: &CoreView, width: usize, theme: Theme) -> Line<'a> {
     }
     if width >= 110 {
         let cost = text::time(core.switch_cost);
-        after += &format!("  {:>5} switches/s, {cost} each", text::number(core.switches));
+        let switches = text::number(core.switches);
+        after += &format!("  {switches:>5} switches/s, {cost:>7} each");
     }
     if width >= 130 {
-        after += &format!("  {policy}/{slack}");
+        after += &format!("  {:<16}", format!("{policy}/{slack}"));
     }
     let room = width.saturating_sub(name.len() + after.len() + 2).clamp(4, 60);
     let mut spans = vec![Span::raw(name), Span::raw("[")];

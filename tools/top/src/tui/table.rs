@@ -41,7 +41,7 @@ const ALL: [(Column, &str, u16, u8); 14] = [
     (Column::Core, "core", 4, 4),
     (Column::State, "state", 6, 6),
     (Column::Kind, "kind", 14, 9),
-    (Column::Interface, "promised", 23, 2),
+    (Column::Interface, "promised", 27, 2),
     (Column::Promised, "prom%", 5, 3),
     (Column::Used, "used%", 5, 0),
     (Column::Extra, "beyond%", 7, 5),

@@ -22,7 +22,7 @@ export class Timeline {
     this.told = told;
     this.cores = new Map();
     this.view = null;
-    this.seconds = 0.5;
+    this.seconds = 0.05;
     canvas.addEventListener("mousemove", (event) => this.point(event));
     canvas.addEventListener("mouseleave", () => told(null));
     new ResizeObserver(() => this.draw()).observe(canvas);

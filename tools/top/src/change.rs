@@ -59,7 +59,8 @@ impl Promised {
                 budget,
                 deadline,
             } => {
-                let [budget, within, period_text] = [budget, deadline, period].map(|nanos| text::time(*nanos));
+                let [budget, within, period_text] =
+                    [budget, deadline, period].map(|nanos| text::time(*nanos));
                 if deadline == period {
                     format!("{budget} in {period_text}")
                 } else {
@@ -87,8 +88,17 @@ impl Change {
         let vcpu = view.vcpu(self.id);
         let vcpu = vcpu.ok_or_else(|| anyhow::anyhow!("the board has no such vCPU now"))?;
         match (self.to, vcpu.kind) {
-            (_, Kind::Turn) => anyhow::bail!("{} takes turns: there is no promise to change", vcpu.name),
-            (Promised::Interface { period, budget, deadline }, kind) if kind.is_server() => {
+            (_, Kind::Turn) => {
+                anyhow::bail!("{} takes turns: there is no promise to change", vcpu.name)
+            }
+            (
+                Promised::Interface {
+                    period,
+                    budget,
+                    deadline,
+                },
+                kind,
+            ) if kind.is_server() => {
                 let most = Nanos::MAX.get();
                 ensure!(period > 0, "the period must be more than 0");
                 ensure!(budget > 0, "the budget must be more than 0");
@@ -107,11 +117,16 @@ impl Change {
                     (1..=MOST_WEIGHT).contains(&weight),
                     "a weight is 1 to {MOST_WEIGHT}"
                 );
-                ensure!(cap <= MOST_CAP, "a cap is at most {MOST_CAP} percent; 0 is none");
+                ensure!(
+                    cap <= MOST_CAP,
+                    "a cap is at most {MOST_CAP} percent; 0 is none"
+                );
                 Ok(())
             }
             (Promised::Interface { .. }, _) => anyhow::bail!("{} shares by weight", vcpu.name),
-            (Promised::Share { .. }, _) => anyhow::bail!("{} has a budget, not a weight", vcpu.name),
+            (Promised::Share { .. }, _) => {
+                anyhow::bail!("{} has a budget, not a weight", vcpu.name)
+            }
         }
     }
 
@@ -131,7 +146,10 @@ impl Change {
 
 /// Whether the deadline of a kind of server is always its period.
 pub const fn needs_period(kind: Kind) -> bool {
-    matches!(kind, Kind::Deferrable | Kind::Bandwidth | Kind::SoftBandwidth)
+    matches!(
+        kind,
+        Kind::Deferrable | Kind::Bandwidth | Kind::SoftBandwidth
+    )
 }
 
 /// What a board said about a change, in words. Ticks are of a counter with `frequency`.
@@ -143,7 +161,8 @@ pub fn words(verdict: &Verdict, frequency: u64, now: u64) -> String {
     match verdict {
         Verdict::Changed { at, .. } => match at.saturating_sub(now) {
             0 => "changed".to_owned(),
-            later => format!("changed; it takes effect {} later", nanos(later)),
+            // What is known of the board's clock is a report old.
+            later => format!("changed; it takes effect within {}", nanos(later)),
         },
         Verdict::Refused {
             reason,
@@ -161,7 +180,9 @@ pub fn words(verdict: &Verdict, frequency: u64, now: u64) -> String {
                 "busy" => "another change is under way; try again",
                 "invalid" => "the board does not take these values",
                 "not-allowed" => "the board allows no changes of this vCPU",
-                "unanswered" => "the board did not answer: look whether it has changed all the same",
+                "unanswered" => {
+                    "the board did not answer: look whether it has changed all the same"
+                }
                 other => return format!("the board says no: {}", text::shown(other)),
             };
             if *instant > 0 {
@@ -251,7 +272,10 @@ pub(crate) mod tests {
             };
             words(&verdict, 1_000_000, 1000)
         };
-        assert_eq!(says("changed 0 0 3000"), "changed; it takes effect 2ms later");
+        assert_eq!(
+            says("changed 0 0 3000"),
+            "changed; it takes effect within 2ms"
+        );
         assert_eq!(says("changed 0 0 5"), "changed");
         let no = says("refused 0 0 late 5000 3000 2000");
         assert!(no.contains("a promise would be late (5ms after"), "{no}");

@@ -119,7 +119,12 @@ impl Engine {
     pub fn wake(&self) -> Instant {
         match &self.under_way {
             Some(UnderWay::Report { since, report, .. }) => {
-                *since + if report.has_begun() { PATIENCE } else { self.patience }
+                *since
+                    + if report.has_begun() {
+                        PATIENCE
+                    } else {
+                        self.patience
+                    }
             }
             Some(UnderWay::Change { since, .. }) => *since + self.patience,
             None => self.next_report,
@@ -308,7 +313,13 @@ mod tests {
         assert_eq!(world.shared.lock().garbled, 1);
         assert_eq!(world.ask().as_deref(), Some("change 0 1 10 5 10"));
         world.hear("changed 0 0 7\nchanged 0 1 7\n");
-        assert!(world.shared.lock().outcome(0).is_some_and(|outcome| outcome.changed));
+        assert!(
+            world
+                .shared
+                .lock()
+                .outcome(0)
+                .is_some_and(|outcome| outcome.changed)
+        );
         assert_eq!(world.ask().as_deref(), Some("report 2"), "at once");
     }
 

@@ -75,12 +75,16 @@ impl FakeBoard {
     pub fn answer(&mut self, request: &str) -> String {
         self.advance();
         let words: Vec<_> = request.split(' ').collect();
-        let numbers: Vec<u64> = words.iter().skip(1).filter_map(|word| word.parse().ok()).collect();
+        let numbers: Vec<u64> = words
+            .iter()
+            .skip(1)
+            .filter_map(|word| word.parse().ok())
+            .collect();
         match (words.first().copied(), numbers.as_slice()) {
             (Some("report"), [number]) => self.report(*number),
-            (Some("change"), [vm, vcpu, period, budget, deadline]) => {
-                self.cores.change([*vm, *vcpu], [*period, *budget, *deadline])
-            }
+            (Some("change"), [vm, vcpu, period, budget, deadline]) => self
+                .cores
+                .change([*vm, *vcpu], [*period, *budget, *deadline]),
             (Some("weight"), [vm, vcpu, weight, cap]) => {
                 self.cores.weight([*vm, *vcpu], *weight, *cap)
             }
@@ -106,7 +110,11 @@ impl FakeBoard {
                 let last = self.cores.count() - 1;
                 let of_last = [format!("core {last} "), format!("ran {last} ")];
                 let heard = |line: &&str| !of_last.iter().any(|start| line.starts_with(start));
-                text = text.lines().filter(heard).map(|line| line.to_owned() + "\n").collect();
+                text = text
+                    .lines()
+                    .filter(heard)
+                    .map(|line| line.to_owned() + "\n")
+                    .collect();
             }
             Manner::Good | Manner::Old => {}
         }
@@ -176,7 +184,7 @@ fn say(to: &mut impl Write, channel: Channel, text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Heard, Verdict, VcpuId, parse};
+    use crate::protocol::{Heard, VcpuId, Verdict, parse};
     use crate::report::Report;
     use crate::view::View;
 
@@ -234,6 +242,9 @@ mod tests {
             };
             assert_eq!(reason, word, "{request}");
         }
-        assert!(matches!(says("hello"), Some(Heard::Verdict(Verdict::Unknown(_)))));
+        assert!(matches!(
+            says("hello"),
+            Some(Heard::Verdict(Verdict::Unknown(_)))
+        ));
     }
 }

@@ -50,7 +50,9 @@ pub fn open(path: &Path, baud: u32) -> Result<Ways> {
     let flags = rustix::fs::fcntl_getfl(&device)?;
     rustix::fs::fcntl_setfl(&device, flags - OFlags::NONBLOCK)?;
     pass_all(&device, baud).with_context(|| format!("cannot set {name} to {baud} baud"))?;
-    let to = device.try_clone().with_context(|| format!("cannot open {name}"))?;
+    let to = device
+        .try_clone()
+        .with_context(|| format!("cannot open {name}"))?;
     Ok(Ways {
         from: Box::new(device),
         to: Box::new(to),
@@ -79,7 +81,10 @@ mod tests {
         let why = open(file.path(), 115_200).err().unwrap().to_string();
         assert!(why.contains("no serial line"), "{why}");
         assert!(open(Path::new("/nowhere/line"), 115_200).is_err());
-        let why = open(Path::new("/dev/null"), 115_200).err().unwrap().to_string();
+        let why = open(Path::new("/dev/null"), 115_200)
+            .err()
+            .unwrap()
+            .to_string();
         assert!(why.contains("no terminal device"), "{why}");
     }
 

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::protocol::{
-    CoreLine, ExitsLine, GroupLine, Item, Kind, RanLine, VcpuId, VcpuLine,
-};
+use crate::protocol::{CoreLine, ExitsLine, GroupLine, Item, Kind, RanLine, VcpuId, VcpuLine};
 
 /// The most lines of a kind that are kept of one report, however many a board sends.
 const MOST: usize = 4096;
@@ -87,10 +85,7 @@ impl Report {
     /// Whether everything that the board has is there.
     pub fn is_complete(&self) -> bool {
         let [cores, vcpus] = self.expected;
-        self.has_begun()
-            && self.ended
-            && self.cores.len() >= cores
-            && self.vcpus.len() >= vcpus
+        self.has_begun() && self.ended && self.cores.len() >= cores && self.vcpus.len() >= vcpus
     }
 
     /// Ticks in nanoseconds, as many as fit.
@@ -131,7 +126,9 @@ impl Report {
         let vcpus = vcpus
             .filter(|vcpu| vcpu.cpu == cpu && vcpu.group.is_none())
             .map(|vcpu| vcpu.promise);
-        let all = groups.chain(vcpus).filter(|promise| promise.kind.is_server());
+        let all = groups
+            .chain(vcpus)
+            .filter(|promise| promise.kind.is_server());
         all.filter(|promise| promise.period > 0)
             .map(|promise| promise.budget as f64 / promise.period as f64)
             .sum()
@@ -144,9 +141,10 @@ impl Report {
         match promise.kind {
             Kind::Turn => None,
             Kind::Credit => {
-                let others = self.vcpus.values().filter(|other| {
-                    other.cpu == vcpu.cpu && other.promise.kind == Kind::Credit
-                });
+                let others = self
+                    .vcpus
+                    .values()
+                    .filter(|other| other.cpu == vcpu.cpu && other.promise.kind == Kind::Credit);
                 let weights: f64 = others.map(|other| other.promise.period.max(1) as f64).sum();
                 let free = (1.0 - self.promised(vcpu.cpu)).max(0.0);
                 let share = promise.period.max(1) as f64 / weights.max(1.0) * free;

@@ -22,7 +22,12 @@ const fn turns(character: char) -> bool {
 /// A time in the largest unit that leaves a whole number, as descriptions have it; with at most three
 /// decimals where that number would be long.
 pub fn time(nanos: u64) -> String {
-    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
+    let units = [
+        (1_000_000_000, "s"),
+        (1_000_000, "ms"),
+        (1_000, "us"),
+        (1, "ns"),
+    ];
     let fits = |(size, _): &&(u64, &str)| nanos >= *size;
     let (size, unit) = units.iter().find(fits).copied().unwrap_or((1, "ns"));
     let thousandths = u128::from(nanos) * 1000 / u128::from(size);
@@ -34,7 +39,9 @@ pub fn time(nanos: u64) -> String {
 /// A time that a person typed: a number and a unit, `1.5ms`; without a unit, milliseconds.
 pub fn parse_time(text: &str) -> Option<u64> {
     let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let size: u64 = match unit.trim() {
         "s" => 1_000_000_000,
@@ -47,9 +54,17 @@ pub fn parse_time(text: &str) -> Option<u64> {
     if whole.is_empty() && part.is_empty() || part.len() > 9 {
         return None;
     }
-    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let whole: u64 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().ok()?
+    };
     let digits = u32::try_from(part.len()).ok()?;
-    let part: u64 = if part.is_empty() { 0 } else { part.parse().ok()? };
+    let part: u64 = if part.is_empty() {
+        0
+    } else {
+        part.parse().ok()?
+    };
     let scale = 10_u64.pow(digits);
     let part = part.checked_mul(size)?;
     // A part of a nanosecond is no time.
@@ -107,7 +122,17 @@ mod tests {
         assert_eq!(parse_time(".5us"), Some(500));
         assert_eq!(time(1_234_567), "1.234ms");
         assert_eq!(time(0), "0ns");
-        for wrong in ["", ".", "x", "1h", "-1ms", "1.5ns", "1e9", "99999999999999s", "1.2.3"] {
+        for wrong in [
+            "",
+            ".",
+            "x",
+            "1h",
+            "-1ms",
+            "1.5ns",
+            "1e9",
+            "99999999999999s",
+            "1.2.3",
+        ] {
             assert_eq!(parse_time(wrong), None, "{wrong}");
         }
     }

@@ -103,8 +103,12 @@ impl Timeline {
 /// Who had most of a stretch. Idle time is shown only where nobody ran: short turns are what a person
 /// looks for.
 fn cell(shares: &BTreeMap<Option<VcpuId>, u64>) -> Cell {
-    let ran = shares.iter().filter_map(|(who, time)| Some((who.as_ref()?, *time)));
-    let most = ran.filter(|(_, time)| *time > 0).max_by_key(|(_, time)| *time);
+    let ran = shares
+        .iter()
+        .filter_map(|(who, time)| Some((who.as_ref()?, *time)));
+    let most = ran
+        .filter(|(_, time)| *time > 0)
+        .max_by_key(|(_, time)| *time);
     match most {
         Some((who, _)) => Cell::Ran(*who),
         None if shares.values().any(|time| *time > 0) => Cell::Idle,

@@ -274,7 +274,13 @@ impl Pair<'_> {
         let (cpu, promise) = (new.cpu, new.promise);
         let is_server = promise.kind.is_server();
         let nanos = |ticks| if is_server { self.new.nanos(ticks) } else { 0 };
-        let weight = |value| if promise.kind == Kind::Credit { value } else { 0 };
+        let weight = |value| {
+            if promise.kind == Kind::Credit {
+                value
+            } else {
+                0
+            }
+        };
         let exits = self.exits(id, cpu);
         VcpuView {
             id,
@@ -381,11 +387,18 @@ mod tests {
                     18446744073709551615 18446744073709551615 0 0 0 0";
         let core = "core 0 deadline share 18446744073709551615 18446744073709551615 5 5 5";
         let huge = report(&format!("board 1 18446744073709551615 1 1\n{core}\n{most}"));
-        let small = report("board 1 5 1 1\ncore 0 turns - 5 0 0 0 0\nvcpu 0 0 0 - off turn 0 0 0 0 0 0 0 0 0 0 0");
+        let small = report(
+            "board 1 5 1 1\ncore 0 turns - 5 0 0 0 0\nvcpu 0 0 0 - off turn 0 0 0 0 0 0 0 0 0 0 0",
+        );
         for (old, new) in [(&huge, &small), (&small, &huge), (&huge, &huge)] {
             let view = View::of(Some(old), new);
             let vcpu = &view.vcpus[0];
-            for share in [vcpu.used, vcpu.extra, view.cores[0].idle, view.cores[0].promised] {
+            for share in [
+                vcpu.used,
+                vcpu.extra,
+                view.cores[0].idle,
+                view.cores[0].promised,
+            ] {
                 assert!((0.0..=99.0).contains(&share), "{share}");
             }
         }

@@ -62,7 +62,9 @@ impl Server {
         let runtime = runtime.enable_io().enable_time().build()?;
         let listener = runtime.block_on(TcpListener::bind(address));
         let listener = listener.with_context(|| {
-            format!("cannot listen at {address}\n  fix: name another address, as in --web 127.0.0.1:0")
+            format!(
+                "cannot listen at {address}\n  fix: name another address, as in --web 127.0.0.1:0"
+            )
         })?;
         let site = Site {
             shared: shared.clone(),
@@ -111,7 +113,9 @@ pub fn run(
     if !address.ip().is_loopback() {
         eprintln!(
             "{}",
-            ui::red("Others on the network see what passes here, the token too: nothing is encrypted.")
+            ui::red(
+                "Others on the network see what passes here, the token too: nothing is encrypted."
+            )
         );
     }
     server.serve()

@@ -126,7 +126,9 @@ pub fn preview(
     let mut preview = Preview {
         change,
         name: vcpu.map(|vcpu| vcpu.name.clone()).unwrap_or_default(),
-        from: vcpu.and_then(Promised::of).map_or_else(String::new, |now| now.words()),
+        from: vcpu
+            .and_then(Promised::of)
+            .map_or_else(String::new, |now| now.words()),
         to: change.to.words(),
         answer: Answer::NotAnalysed,
         no_worse: true,
@@ -202,9 +204,10 @@ fn analysed(
     }
     let sides = [&now, &changed].map(|live| Side::of(&live.schedule));
     let [before, after] = &sides;
-    preview.answer = match after.kept {
-        true => Answer::Kept,
-        false => Answer::NotShown,
+    preview.answer = if after.kept {
+        Answer::Kept
+    } else {
+        Answer::NotShown
     };
     preview.no_worse = after.kept || !before.kept;
     preview.reasons.clone_from(&after.reasons);
@@ -280,7 +283,8 @@ impl Side {
         for refuted in &found.analysis.refutations {
             self.reasons.push(found.sentence(refuted));
             let changes = refuted.changes.iter();
-            self.help.extend(changes.map(|change| found.change(*change)));
+            self.help
+                .extend(changes.map(|change| found.change(*change)));
         }
         for (id, component) in found.model().ids() {
             let open = found.open(id);

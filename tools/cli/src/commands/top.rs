@@ -69,7 +69,9 @@ pub fn run(root: &Path, args: &TopArgs) -> Outcome {
         (None, true) => Shown::Once,
         (None, false) => Shown::Terminal,
     };
-    if shown == Shown::Terminal && !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
+    if shown == Shown::Terminal
+        && !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal())
+    {
         return no_terminal().blame(Code::Output);
     }
     let (source, description) = match &args.line {

@@ -96,7 +96,7 @@ impl FakeVcpu {
                 self.promise = next;
             }
             // Now and then one is late, so that there is something to see.
-            self.late += u64::from(self.wants > 900 && luck % 4001 == 0);
+            self.late += u64::from(self.wants > 900 && luck.is_multiple_of(4001));
             self.left = self.promise[1];
             self.is_dry = false;
         }
@@ -209,10 +209,9 @@ impl Cores {
         let promised = ready.clone().filter(|(_, vcpu)| vcpu.left >= STEP);
         let first = promised.min_by_key(|(_, vcpu)| vcpu.begins + vcpu.promise[2]);
         // Those that have no budget left, or none at all: by what they had for their weight.
-        let runs = self.running[cpu].filter(|_| self.now / STEP % SLICE != 0);
-        let free = ready.min_by_key(|(place, vcpu)| {
-            (Some(*place) != runs, vcpu.used / vcpu.promise[0].max(1))
-        });
+        let runs = self.running[cpu].filter(|_| !(self.now / STEP).is_multiple_of(SLICE));
+        let free = ready
+            .min_by_key(|(place, vcpu)| (Some(*place) != runs, vcpu.used / vcpu.promise[0].max(1)));
         first.or(free).map(|(place, _)| place)
     }
 
@@ -232,11 +231,12 @@ impl Cores {
         }
         let cpu = self.vcpus[place].cpu;
         let others = self.vcpus.iter().enumerate();
-        let others = others.filter(|(other, vcpu)| {
-            *other != place && vcpu.cpu == cpu && vcpu.is_server()
-        });
+        let others =
+            others.filter(|(other, vcpu)| *other != place && vcpu.cpu == cpu && vcpu.is_server());
         let share = |budget: u64, period: u64| budget as f64 / period.max(1) as f64;
-        let sum: f64 = others.map(|(_, vcpu)| share(vcpu.promise[1], vcpu.promise[0])).sum();
+        let sum: f64 = others
+            .map(|(_, vcpu)| share(vcpu.promise[1], vcpu.promise[0]))
+            .sum();
         let all = sum + share(budget, period);
         if all > 1.0 {
             let demand = (FREQUENCY as f64 * all) as u64;
@@ -271,12 +271,12 @@ impl Cores {
 fn run(vcpu: &mut FakeVcpu, luck: u64) {
     vcpu.used += STEP;
     vcpu.backlog -= STEP;
-    let interrupted = luck % 10 == 0;
+    let interrupted = luck.is_multiple_of(10);
     vcpu.stolen += u64::from(interrupted) * STEP / 20;
-    vcpu.exits[0] += u64::from(luck % 20 == 0);
-    vcpu.exits[1] += u64::from(luck % 37 == 0);
+    vcpu.exits[0] += u64::from(luck.is_multiple_of(20));
+    vcpu.exits[1] += u64::from(luck.is_multiple_of(37));
     vcpu.exits[2] += u64::from(interrupted);
-    vcpu.exits[3] += u64::from(luck % 1013 == 0);
+    vcpu.exits[3] += u64::from(luck.is_multiple_of(1013));
     if !vcpu.is_server() {
         return;
     }

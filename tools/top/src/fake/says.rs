@@ -26,13 +26,22 @@ pub(super) fn report(cores: &Cores, number: u64) -> String {
 
 fn core(cores: &Cores, cpu: usize, number: u64, text: &mut String) {
     let (now, idle, switches) = (cores.now(), cores.idle[cpu], cores.switches[cpu]);
-    let policy = if cpu == 3 { "turns -" } else { "deadline share" };
+    let policy = if cpu == 3 {
+        "turns -"
+    } else {
+        "deadline share"
+    };
     let (cost, decisions) = (switches * 160, switches * 3);
     let _ = writeln!(
         text,
         "core {cpu} {policy} {now} {idle} {switches} {cost} {decisions} {number}"
     );
-    for (place, own) in cores.vcpus.iter().enumerate().filter(|(_, own)| own.cpu == cpu) {
+    for (place, own) in cores
+        .vcpus
+        .iter()
+        .enumerate()
+        .filter(|(_, own)| own.cpu == cpu)
+    {
         vcpu(cores, place, own, number, text);
     }
     for (who, since, until) in &cores.turns[cpu] {

@@ -224,7 +224,10 @@ mod tests {
             panic!("no vCPU");
         };
         assert_eq!((vcpu.id, vcpu.cpu, vcpu.group), (id, 3, None));
-        assert_eq!((vcpu.doing, vcpu.promise.kind), (Doing::Runs, Kind::Deferrable));
+        assert_eq!(
+            (vcpu.doing, vcpu.promise.kind),
+            (Doing::Runs, Kind::Deferrable)
+        );
         assert_eq!((vcpu.used, vcpu.extra, vcpu.throttled), (100, 7, 6));
         assert_eq!((vcpu.late, vcpu.switches, vcpu.stolen), (1, 8, 2));
         let ran = RanLine {
@@ -233,7 +236,10 @@ mod tests {
             since: 5,
             until: 6,
         };
-        assert_eq!(parse("ran 0 - - 5 6 1"), Some(Heard::Item(1, Item::Ran(ran))));
+        assert_eq!(
+            parse("ran 0 - - 5 6 1"),
+            Some(Heard::Item(1, Item::Ran(ran)))
+        );
         let name = Item::Vm(3, "a \u{1b}[31mname".to_owned());
         assert_eq!(parse("vm 3 a \u{1b}[31mname 8"), Some(Heard::Item(8, name)));
         let yes = Verdict::Changed { id, at: u64::MAX };
@@ -274,7 +280,17 @@ mod tests {
     #[test]
     fn any_garbage_is_taken() {
         let mut seed = 1_u64;
-        let words = ["vcpu", "core", "ran", "-", "9", "18446744073709551615", "runs", "\u{7f}", ""];
+        let words = [
+            "vcpu",
+            "core",
+            "ran",
+            "-",
+            "9",
+            "18446744073709551615",
+            "runs",
+            "\u{7f}",
+            "",
+        ];
         for _ in 0..20_000 {
             let mut line = String::new();
             for _ in 0..seed % 23 {

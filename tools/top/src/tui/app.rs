@@ -52,7 +52,7 @@ pub enum Mode {
     /// Typing another promise.
     Edit(Edit),
     /// Looking at what would follow.
-    Preview(Box<Edit>, Box<Reckoned>),
+    Preview(Box<Edit>, Reckoned),
     /// Typing at a VM's console.
     Console(u32),
 }
@@ -63,7 +63,7 @@ pub enum Reckoned {
     /// The analysis is at it.
     Awaited(Receiver<Result<Preview, String>>),
     /// It is done.
-    Done(Preview),
+    Done(Box<Preview>),
 }
 
 /// What is shown, while nothing new is.
@@ -154,11 +154,11 @@ impl App {
         let Mode::Preview(edit, reckoned) = &mut self.mode else {
             return false;
         };
-        let Reckoned::Awaited(answer) = reckoned.as_ref() else {
+        let Reckoned::Awaited(answer) = reckoned else {
             return false;
         };
         match answer.try_recv() {
-            Ok(Ok(preview)) => **reckoned = Reckoned::Done(preview),
+            Ok(Ok(preview)) => *reckoned = Reckoned::Done(Box::new(preview)),
             Ok(Err(wrong)) => {
                 let mut edit = edit.clone();
                 edit.wrong = Some(wrong);
@@ -301,7 +301,7 @@ impl App {
             let _ = tell.send(preview.map_err(|error| error.to_string()));
         });
         let reckoned = Reckoned::Awaited(answer);
-        self.mode = Mode::Preview(Box::new(edit), Box::new(reckoned));
+        self.mode = Mode::Preview(Box::new(edit), reckoned);
     }
 
     fn key_of_preview(&mut self, key: Key, shared: &Shared) {
@@ -309,7 +309,7 @@ impl App {
             return;
         };
         let edit = Edit::clone(edit);
-        let Reckoned::Done(preview) = reckoned.as_ref() else {
+        let Reckoned::Done(preview) = reckoned else {
             if key.code == KeyCode::Esc {
                 self.mode = Mode::Edit(edit);
             }
@@ -329,7 +329,7 @@ impl App {
         let Mode::Preview(_, reckoned) = &self.mode else {
             return;
         };
-        let Reckoned::Done(preview) = reckoned.as_ref() else {
+        let Reckoned::Done(preview) = reckoned else {
             return;
         };
         let (change, name) = (preview.change, preview.name.clone());

@@ -27,8 +27,16 @@ pub fn cores(frame: &mut Frame<'_>, area: Rect, seen: &Seen<'_>) {
     let mut lines = vec![Line::styled(legend, theme.title())];
     let room = usize::from(area.height).saturating_sub(1);
     let all = &seen.view.cores;
-    let shown = if all.len() > room { room.saturating_sub(1) } else { room };
-    lines.extend(all.iter().take(shown).map(|core| bar_line(core, width, theme)));
+    let shown = if all.len() > room {
+        room.saturating_sub(1)
+    } else {
+        room
+    };
+    lines.extend(
+        all.iter()
+            .take(shown)
+            .map(|core| bar_line(core, width, theme)),
+    );
     if all.len() > shown {
         let words = format!("... and {} cores more", all.len() - shown);
         lines.push(Line::styled(words, theme.dim()));
@@ -69,12 +77,22 @@ fn bar_line<'a>(core: &CoreView, width: usize, theme: Theme) -> Line<'a> {
     if width >= 130 {
         after += &format!("  {:<16}", format!("{policy}/{slack}"));
     }
-    let room = width.saturating_sub(name.len() + after.len() + 2).clamp(4, 60);
+    let room = width
+        .saturating_sub(name.len() + after.len() + 2)
+        .clamp(4, 60);
     let mut spans = vec![Span::raw(name), Span::raw("[")];
     spans.extend(bar(core, room, theme));
     spans.push(Span::raw("]"));
-    let style = if core.promised > 1.0 { theme.alarm() } else { theme.dim() };
-    let style = if core.used > 0.0 { ratatui::style::Style::new() } else { style };
+    let style = if core.promised > 1.0 {
+        theme.alarm()
+    } else {
+        theme.dim()
+    };
+    let style = if core.used > 0.0 {
+        ratatui::style::Style::new()
+    } else {
+        style
+    };
     spans.push(Span::styled(after, style));
     Line::from(spans)
 }
@@ -147,9 +165,6 @@ fn axis<'a>(room: usize, window: u64, theme: Theme) -> Line<'a> {
     let middle = format!("-{}", text::time(window / 2));
     let half = (room / 2).saturating_sub(begin.len());
     let rest = room.saturating_sub(begin.len() + half + middle.len() + 3);
-    let line = format!(
-        "{:BEFORE$}{begin}{:half$}{middle}{:rest$}now",
-        "", "", ""
-    );
+    let line = format!("{:BEFORE$}{begin}{:half$}{middle}{:rest$}now", "", "", "");
     Line::styled(line, theme.dim())
 }

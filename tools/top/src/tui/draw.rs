@@ -52,7 +52,11 @@ pub fn screen(frame: &mut Frame<'_>, app: &mut App, state: &State) {
     };
     let cores = u16::try_from(view.cores.len()).unwrap_or(u16::MAX).max(1);
     let rows = cores.min((area.height / 4).max(1));
-    let timeline = if area.height >= WITH_TIMELINE { rows + 2 } else { 0 };
+    let timeline = if area.height >= WITH_TIMELINE {
+        rows + 2
+    } else {
+        0
+    };
     let below = match (area.height >= WITH_LOWER, app.lower) {
         (false, Lower::Exits) => 0,
         (true, Lower::Exits) => 6,
@@ -113,14 +117,26 @@ fn header<'a>(seen: &Seen<'a>, width: u16) -> Line<'a> {
         spans.push(Span::styled(words, theme.warning()));
     }
     let mut facts = vec![
-        format!("up {}", text::time(view.now / 1_000_000_000 * 1_000_000_000)),
+        format!(
+            "up {}",
+            text::time(view.now / 1_000_000_000 * 1_000_000_000)
+        ),
         format!("{} vCPUs on {} cores", view.vcpus.len(), view.cores.len()),
     ];
     let all = view.cores.len().max(1) as f64;
     let sum = |of: fn(&crate::view::CoreView) -> f64| view.cores.iter().map(of).sum::<f64>();
-    facts.push(format!("used {} %", text::percent(sum(|core| core.used) / all)));
-    facts.push(format!("promised {} %", text::percent(sum(|core| core.promised) / all)));
-    facts.push(format!("{} switches/s", text::number(sum(|core| core.switches))));
+    facts.push(format!(
+        "used {} %",
+        text::percent(sum(|core| core.used) / all)
+    ));
+    facts.push(format!(
+        "promised {} %",
+        text::percent(sum(|core| core.promised) / all)
+    ));
+    facts.push(format!(
+        "{} switches/s",
+        text::number(sum(|core| core.switches))
+    ));
     if width >= 100 {
         let exits: f64 = view.vcpus.iter().map(|vcpu| vcpu.exit_rate).sum();
         facts.push(format!("{} exits/s", text::number(exits)));

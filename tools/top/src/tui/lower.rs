@@ -41,8 +41,14 @@ fn exits<'a>(seen: &Seen<'a>, area: Rect) -> Vec<Line<'a>> {
     let mut lines = vec![Line::styled(title, theme.title())];
     let most = vcpu.exits.first().map_or(0.0, |exit| exit.rate).max(1e-9);
     let room = usize::from(area.width).saturating_sub(56).min(40);
-    for exit in vcpu.exits.iter().take(usize::from(area.height).saturating_sub(1)) {
-        let each = exit.each.map_or(String::new(), |each| format!("{each} instr. each"));
+    for exit in vcpu
+        .exits
+        .iter()
+        .take(usize::from(area.height).saturating_sub(1))
+    {
+        let each = exit
+            .each
+            .map_or(String::new(), |each| format!("{each} instr. each"));
         let bar = "█".repeat(((exit.rate / most) * room as f64).round() as usize);
         lines.push(Line::from(vec![
             Span::raw(format!(

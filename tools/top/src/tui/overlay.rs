@@ -44,7 +44,7 @@ pub fn overlay(frame: &mut Frame<'_>, area: Rect, seen: &Seen<'_>) {
             let title = format!("change {}", edit.name);
             window(frame, area, (&title, 60), fields(edit, theme));
         }
-        Mode::Preview(edit, reckoned) => match reckoned.as_ref() {
+        Mode::Preview(edit, reckoned) => match reckoned {
             Reckoned::Awaited(..) => {
                 let title = format!("change {}", edit.name);
                 let lines = vec![Line::raw("reckoning ...")];
@@ -111,17 +111,31 @@ fn fields<'a>(edit: &Edit, theme: Theme) -> Vec<Line<'a>> {
 fn followed<'a>(preview: &Preview, theme: Theme) -> Vec<Line<'a>> {
     let mut lines = vec![Line::raw(format!("{}  ->  {}", preview.from, preview.to))];
     let (words, style) = match preview.answer {
-        Answer::Kept => ("All deadlines are kept; the certificate was checked.", theme.good()),
+        Answer::Kept => (
+            "All deadlines are kept; the certificate was checked.",
+            theme.good(),
+        ),
         Answer::NotShown => ("NO: not every deadline is shown to be kept.", theme.alarm()),
         Answer::NotAnalysed => ("Nothing here is analysed.", theme.warning()),
     };
     lines.push(Line::styled(words, style));
-    lines.extend(preview.reasons.iter().take(4).map(|why| Line::raw(format!("  {why}"))));
+    lines.extend(
+        preview
+            .reasons
+            .iter()
+            .take(4)
+            .map(|why| Line::raw(format!("  {why}"))),
+    );
     if !preview.help.is_empty() {
         let help = preview.help.iter().take(4).cloned().collect::<Vec<_>>();
         lines.push(Line::raw(format!("  would help: {}", help.join("; "))));
     }
-    lines.extend(preview.notes.iter().map(|note| Line::styled(note.clone(), theme.warning())));
+    lines.extend(
+        preview
+            .notes
+            .iter()
+            .map(|note| Line::styled(note.clone(), theme.warning())),
+    );
     lines.push(Line::raw(""));
     for row in &preview.shares {
         lines.push(Line::raw(format!(
@@ -163,7 +177,10 @@ fn followed<'a>(preview: &Preview, theme: Theme) -> Vec<Line<'a>> {
     }
     if preview.tasks.len() > MOST_TASKS {
         let more = preview.tasks.len() - MOST_TASKS;
-        lines.push(Line::styled(format!("... and {more} tasks more"), theme.dim()));
+        lines.push(Line::styled(
+            format!("... and {more} tasks more"),
+            theme.dim(),
+        ));
     }
     lines.push(Line::raw(""));
     let keys = match preview.answer {

@@ -118,7 +118,10 @@ impl Column {
     }
 
     const fn is_text(self) -> bool {
-        matches!(self, Self::Name | Self::State | Self::Kind | Self::Interface)
+        matches!(
+            self,
+            Self::Name | Self::State | Self::Kind | Self::Interface
+        )
     }
 }
 
@@ -141,12 +144,17 @@ fn fitting(width: u16) -> Vec<(Column, &'static str, u16)> {
         widths.sum::<u16>() + 2
     };
     while needs(&columns) > width && columns.len() > 2 {
-        let last = columns.iter().enumerate().max_by_key(|(_, column)| column.3);
+        let last = columns
+            .iter()
+            .enumerate()
+            .max_by_key(|(_, column)| column.3);
         let Some((place, _)) = last else { break };
         columns.remove(place);
     }
     let columns = columns.into_iter();
-    columns.map(|(column, title, width, _)| (column, title, width)).collect()
+    columns
+        .map(|(column, title, width, _)| (column, title, width))
+        .collect()
 }
 
 /// Draws the table.
@@ -169,12 +177,16 @@ pub fn table(frame: &mut Frame<'_>, area: Rect, seen: &Seen<'_>) {
         };
         Cell::from(text)
     };
-    let header = [Cell::from(" ")].into_iter().chain(columns.iter().map(title));
+    let header = [Cell::from(" ")]
+        .into_iter()
+        .chain(columns.iter().map(title));
     let header = Row::new(header).style(theme.title().add_modifier(Modifier::UNDERLINED));
     let rows = order.iter().filter_map(|id| view.vcpu(*id)).map(|vcpu| {
         let place = seen.place(vcpu.id);
         let key = Cell::from(Span::styled(mark(place).to_string(), theme.key(place)));
-        let cells = columns.iter().map(|(column, _, width)| cell(*column, vcpu, *width, seen));
+        let cells = columns
+            .iter()
+            .map(|(column, _, width)| cell(*column, vcpu, *width, seen));
         let row = Row::new([key].into_iter().chain(cells));
         match vcpu.doing {
             Doing::Off | Doing::Paused => row.style(theme.dim()),
@@ -197,11 +209,14 @@ fn cell<'a>(column: Column, vcpu: &VcpuView, width: u16, seen: &Seen<'_>) -> Cel
     let theme = seen.app.theme;
     let width = usize::from(width);
     let content = column.content(vcpu);
-    let text = match column.is_text() {
-        true => content,
-        false => format!("{content:>width$}"),
+    let text = if column.is_text() {
+        content
+    } else {
+        format!("{content:>width$}")
     };
-    let short = vcpu.promised.is_some_and(|promised| vcpu.used > promised + 0.01);
+    let short = vcpu
+        .promised
+        .is_some_and(|promised| vcpu.used > promised + 0.01);
     let style = match column {
         Column::Late if vcpu.late_now > 0 => theme.alarm(),
         Column::Late if vcpu.late > 0 => theme.warning(),

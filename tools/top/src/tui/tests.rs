@@ -70,7 +70,10 @@ impl World {
             state.timeline.add(&after);
             state.report = Arc::new(after);
             state.status = Status::Live;
-            state.log.add(Speaker::Vm(0), b"linux:~# ls\r\nbin \x1b[31mdev\x1b[0m\r\nlinux:~# ");
+            state.log.add(
+                Speaker::Vm(0),
+                b"linux:~# ls\r\nbin \x1b[31mdev\x1b[0m\r\nlinux:~# ",
+            );
             state.log.add(Speaker::Hypervisor, b"vm axes: reset\n");
         });
         let mut app = App::new(theme, None);
@@ -122,7 +125,11 @@ fn is_as_before(name: &str, screen: &str) {
         std::fs::write(&path, format!("{screen}\n")).unwrap();
     }
     let before = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(before.trim_end(), screen.trim_end(), "{name}: now it is\n{screen}");
+    assert_eq!(
+        before.trim_end(),
+        screen.trim_end(),
+        "{name}: now it is\n{screen}"
+    );
 }
 
 #[test]
@@ -167,7 +174,12 @@ fn a_person_sorts_and_chooses() {
     let first = |app: &App| app.order(&view)[0].vm;
     assert_eq!(first(&world.app), 0);
     world.keys(&[KeyCode::Char('r')]);
-    let order: Vec<_> = world.app.order(&view).iter().map(|id| (id.vm, id.vcpu)).collect();
+    let order: Vec<_> = world
+        .app
+        .order(&view)
+        .iter()
+        .map(|id| (id.vm, id.vcpu))
+        .collect();
     assert_eq!(order, [(0, 1), (1, 0), (2, 0), (0, 0)]);
     world.keys(&[KeyCode::Home, KeyCode::Down]);
     assert_eq!(world.app.chosen.map(|id| id.vm), Some(1));
@@ -189,12 +201,16 @@ fn a_change_is_shown_before_it_is_made() {
     };
     assert_eq!(change.request(), "change 0 0 10000000 5000000 10000000");
     world.shared.update(|state| {
-        let words = "changed; it takes effect 2ms later".to_owned();
+        let words = "changed; it takes effect within 2ms".to_owned();
         let changed = true;
         state.decided(number, Outcome { changed, words });
     });
     world.app.tick(&world.shared);
-    assert!(world.screen(80, 24).contains("linux.0: changed; it takes effect 2ms later"));
+    assert!(
+        world
+            .screen(80, 24)
+            .contains("linux.0: changed; it takes effect within 2ms")
+    );
 }
 
 #[test]
@@ -248,7 +264,10 @@ fn promises_that_changed_meanwhile_are_looked_at_anew() {
     assert!(world.commands.try_recv().is_err());
     world.reckoned();
     let screen = world.screen(100, 30);
-    assert!(screen.contains("Promises have changed meanwhile"), "{screen}");
+    assert!(
+        screen.contains("Promises have changed meanwhile"),
+        "{screen}"
+    );
     world.keys(&[KeyCode::Enter]);
     assert!(world.commands.try_recv().is_ok());
 }
@@ -265,7 +284,10 @@ fn a_console_gets_all_keys() {
     }
     assert_eq!(bytes, b"q\r\x1b[A");
     let screen = world.screen(80, 24);
-    assert!(screen.contains("linux:~# _") && screen.contains("bin dev"), "{screen}");
+    assert!(
+        screen.contains("linux:~# _") && screen.contains("bin dev"),
+        "{screen}"
+    );
     let leave = KeyEvent::new(KeyCode::Char('5'), KeyModifiers::CONTROL);
     assert!(world.app.key(leave, &world.shared).is_continue());
     let quit = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);

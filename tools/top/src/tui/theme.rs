@@ -42,9 +42,10 @@ impl Theme {
     }
 
     fn of(self, colour: Color) -> Style {
-        match self.colour {
-            true => Style::new().fg(colour),
-            false => Style::new(),
+        if self.colour {
+            Style::new().fg(colour)
+        } else {
+            Style::new()
         }
     }
 
@@ -75,9 +76,10 @@ impl Theme {
 
     /// What is there for orientation.
     pub fn dim(self) -> Style {
-        match self.colour {
-            true => Style::new().fg(Color::DarkGray),
-            false => Style::new().add_modifier(Modifier::DIM),
+        if self.colour {
+            Style::new().fg(Color::DarkGray)
+        } else {
+            Style::new().add_modifier(Modifier::DIM)
         }
     }
 
@@ -93,11 +95,12 @@ impl Theme {
 
     /// The vCPU at `place` of the list, in the timeline.
     pub fn vcpu(self, place: usize) -> Style {
-        match self.colour {
-            true => Style::new()
+        if self.colour {
+            Style::new()
                 .fg(Color::Black)
-                .bg(OF_VCPUS[place % OF_VCPUS.len()]),
-            false => Style::new(),
+                .bg(OF_VCPUS[place % OF_VCPUS.len()])
+        } else {
+            Style::new()
         }
     }
 

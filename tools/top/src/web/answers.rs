@@ -138,7 +138,10 @@ pub(super) async fn apply(State(site): State<Site>, Json(apply): Json<Apply>) ->
         return no(StatusCode::CONFLICT, "look again at what would follow");
     };
     if preview.answer == Answer::NotShown && !apply.anyway {
-        return no(StatusCode::CONFLICT, "not every deadline is shown to be kept");
+        return no(
+            StatusCode::CONFLICT,
+            "not every deadline is shown to be kept",
+        );
     }
     let view = Arc::clone(&site.shared.lock().view);
     if !preview.is_current(&view) {

@@ -72,7 +72,9 @@ pub(super) async fn events(State(site): State<Site>) -> Response {
             tokio::time::sleep(LOOK).await;
         }
     });
-    Sse::new(events).keep_alive(KeepAlive::default()).into_response()
+    Sse::new(events)
+        .keep_alive(KeepAlive::default())
+        .into_response()
 }
 
 impl Told {

@@ -40,7 +40,11 @@ impl Guard {
             IpAddr::V4(ip) => ip.to_string(),
             IpAddr::V6(ip) => format!("[{ip}]"),
         };
-        format!("http://{host}:{}/?token={}", self.address.port(), self.token)
+        format!(
+            "http://{host}:{}/?token={}",
+            self.address.port(),
+            self.token
+        )
     }
 
     /// A cookie knows no port: each server has one of its own.
@@ -66,7 +70,10 @@ impl Guard {
 
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
         let name = self.cookie();
-        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let cookies = headers
+            .get_all(COOKIE)
+            .iter()
+            .filter_map(|value| value.to_str().ok());
         let mut pairs = cookies.flat_map(|cookies| cookies.split(';'));
         pairs.any(|pair| {
             let pair = pair.trim().split_once('=');
@@ -76,7 +83,11 @@ impl Guard {
 
     /// Why a request is refused.
     fn refusal(&self, method: &Method, headers: &HeaderMap) -> Option<(StatusCode, &'static str)> {
-        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        let text = |name| {
+            headers
+                .get(name)
+                .and_then(|value: &HeaderValue| value.to_str().ok())
+        };
         let host = text(HOST).unwrap_or_default();
         if !self.is_host(host) {
             return Some((StatusCode::MISDIRECTED_REQUEST, "this is another host"));
@@ -101,7 +112,9 @@ impl Guard {
     fn admitted(&self, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
         let host = headers.get(HOST)?.to_str().ok()?;
         let query = uri.query()?.split('&');
-        let token = query.filter_map(|pair| pair.strip_prefix("token=")).next()?;
+        let token = query
+            .filter_map(|pair| pair.strip_prefix("token="))
+            .next()?;
         if uri.path() != "/" || !self.is_host(host) || !self.is_token(token) {
             return None;
         }
@@ -116,7 +129,11 @@ impl Guard {
 }
 
 /// Lets pass what may, and forbids the browser what the page does not need.
-pub(super) async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+pub(super) async fn guard(
+    State(guard): State<Arc<Guard>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let (method, headers) = (request.method(), request.headers());
     let mut response = if let Some(admitted) = guard.admitted(request.uri(), headers) {
         admitted
@@ -131,7 +148,9 @@ pub(super) async fn guard(State(guard): State<Arc<Guard>>, request: Request, nex
         (REFERRER_POLICY, "no-referrer"),
         (CACHE_CONTROL, "no-store"),
     ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
     }
     response
 }

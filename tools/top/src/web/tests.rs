@@ -47,7 +47,10 @@ impl World {
             let line = line.replace('@', &self.port.to_string());
             request += &format!("{}\r\n", line.replace('#', &self.token));
         }
-        request += &format!("Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
+        request += &format!(
+            "Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = Vec::new();
@@ -58,7 +61,13 @@ impl World {
     /// The answer to a change's request of the page.
     fn post(&self, path: &str, body: &str) -> String {
         let first = format!("POST {path} HTTP/1.1");
-        let lines = [first.as_str(), "Host: 127.0.0.1:@", "Origin: http://127.0.0.1:@", COOKIE, JSON];
+        let lines = [
+            first.as_str(),
+            "Host: 127.0.0.1:@",
+            "Origin: http://127.0.0.1:@",
+            COOKIE,
+            JSON,
+        ];
         self.ask(&lines, body)
     }
 }
@@ -73,26 +82,86 @@ fn who_has_the_token_comes_in_and_nobody_else() {
     assert!(admitted.starts_with("HTTP/1.1 303"), "{admitted}");
     assert!(admitted.contains("HttpOnly; SameSite=Strict") && admitted.contains("location: /\r\n"));
     let page = world.ask(&["GET / HTTP/1.1", "Host: localhost:@", COOKIE], "");
-    assert!(page.starts_with("HTTP/1.1 200") && page.contains("<title>hanok top"), "{page}");
+    assert!(
+        page.starts_with("HTTP/1.1 200") && page.contains("<title>hanok top"),
+        "{page}"
+    );
     assert!(page.contains("default-src 'none'"), "{page}");
     for (lines, status) in [
         (vec!["GET / HTTP/1.1", "Host: 127.0.0.1:@"], "401"),
         (vec!["GET /?token=0 HTTP/1.1", "Host: 127.0.0.1:@"], "401"),
-        (vec!["GET /events HTTP/1.1", "Host: 127.0.0.1:@", "Cookie: hanok-top-@=1"], "401"),
+        (
+            vec![
+                "GET /events HTTP/1.1",
+                "Host: 127.0.0.1:@",
+                "Cookie: hanok-top-@=1",
+            ],
+            "401",
+        ),
         // A name of somebody else's for this address, and a page of theirs.
-        (vec!["GET /?token=# HTTP/1.1", "Host: evil.example:@"], "421"),
-        (vec!["GET / HTTP/1.1", "Host: evil.example:@", COOKIE], "421"),
+        (
+            vec!["GET /?token=# HTTP/1.1", "Host: evil.example:@"],
+            "421",
+        ),
+        (
+            vec!["GET / HTTP/1.1", "Host: evil.example:@", COOKIE],
+            "421",
+        ),
         (vec!["GET / HTTP/1.1", "Host: 127.0.0.1:1", COOKIE], "421"),
-        (vec!["GET / HTTP/1.1", "Host: 127.0.0.1:@", "Origin: http://evil.example", COOKIE], "403"),
-        (vec!["POST /apply HTTP/1.1", "Host: 127.0.0.1:@", "Origin: null", COOKIE, JSON], "403"),
-        (vec!["POST /apply HTTP/1.1", "Host: 127.0.0.1:@", COOKIE, JSON], "403"),
-        (vec!["POST /apply HTTP/1.1", "Host: localhost:@", "Origin: http://127.0.0.1:@", COOKIE, JSON], "403"),
+        (
+            vec![
+                "GET / HTTP/1.1",
+                "Host: 127.0.0.1:@",
+                "Origin: http://evil.example",
+                COOKIE,
+            ],
+            "403",
+        ),
+        (
+            vec![
+                "POST /apply HTTP/1.1",
+                "Host: 127.0.0.1:@",
+                "Origin: null",
+                COOKIE,
+                JSON,
+            ],
+            "403",
+        ),
+        (
+            vec!["POST /apply HTTP/1.1", "Host: 127.0.0.1:@", COOKIE, JSON],
+            "403",
+        ),
+        (
+            vec![
+                "POST /apply HTTP/1.1",
+                "Host: localhost:@",
+                "Origin: http://127.0.0.1:@",
+                COOKIE,
+                JSON,
+            ],
+            "403",
+        ),
         // A form of any page could send this.
-        (vec!["POST /apply HTTP/1.1", "Host: 127.0.0.1:@", "Origin: http://127.0.0.1:@", COOKIE, "Content-Type: text/plain"], "415"),
-        (vec!["GET /etc/passwd HTTP/1.1", "Host: 127.0.0.1:@", COOKIE], "404"),
+        (
+            vec![
+                "POST /apply HTTP/1.1",
+                "Host: 127.0.0.1:@",
+                "Origin: http://127.0.0.1:@",
+                COOKIE,
+                "Content-Type: text/plain",
+            ],
+            "415",
+        ),
+        (
+            vec!["GET /etc/passwd HTTP/1.1", "Host: 127.0.0.1:@", COOKIE],
+            "404",
+        ),
     ] {
         let answer = world.ask(&lines, "{}");
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{lines:?}: {answer}");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{lines:?}: {answer}"
+        );
         assert!(!answer.contains(&world.token), "{answer}");
     }
 }
@@ -141,7 +210,10 @@ fn only_what_was_shown_is_applied_and_once() {
         ("x".repeat(100_000), "4"),
     ] {
         let answer = world.post("/preview", &body);
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{answer}"
+        );
     }
 }
 
@@ -161,5 +233,8 @@ fn events_come_by_themselves() {
         let count = stream.read(&mut buffer).unwrap();
         text += &String::from_utf8_lossy(&buffer[..count]);
     }
-    assert!(text.contains("text/event-stream") && text.contains(r#""name":"fieldbus""#), "{text}");
+    assert!(
+        text.contains("text/event-stream") && text.contains(r#""name":"fieldbus""#),
+        "{text}"
+    );
 }

@@ -50,7 +50,8 @@ impl Live {
             );
         }
         let component = self.components.get(&change.id);
-        let component = component.and_then(|id| self.schedule.model.components.get_mut(id.0 as usize));
+        let component =
+            component.and_then(|id| self.schedule.model.components.get_mut(id.0 as usize));
         let Some(component) = component else {
             return Err(
                 "Not analysed: the description promises this VM nothing, so that none of its tasks is \
@@ -82,7 +83,9 @@ fn described(description: &Schedule, report: &Report) -> Live {
     for (id, vcpu) in &report.vcpus {
         let name = report.vm_name(id.vm);
         let model = &mut live.schedule.model;
-        let own = model.find(&format!("{name}.{}", id.vcpu)).or_else(|| model.find(&name));
+        let own = model
+            .find(&format!("{name}.{}", id.vcpu))
+            .or_else(|| model.find(&name));
         let Some(own) = own else { continue };
         let Some(component) = model.components.get_mut(own.0 as usize) else {
             continue;
@@ -100,7 +103,9 @@ fn described(description: &Schedule, report: &Report) -> Live {
         let home = component.home;
         live.components.insert(*id, own);
         // The board's group of this vCPU is the description's group of this VM.
-        let group = vcpu.group.and_then(|group| report.groups.get(&(vcpu.cpu, group)));
+        let group = vcpu
+            .group
+            .and_then(|group| report.groups.get(&(vcpu.cpu, group)));
         if let (Home::Component(around), Some(group)) = (home, group)
             && let Some(component) = live.schedule.model.components.get_mut(around.0 as usize)
         {
@@ -198,7 +203,11 @@ fn interface(report: &Report, promise: Promise, tick: u64) -> ResourceInterface 
         let tick = tick.max(1);
         let near = nanos.saturating_add(tick / 2) / tick * tick;
         let counter = 1_000_000_000_u64.div_ceil(report.frequency.max(1));
-        Nanos::new(if near.abs_diff(nanos) <= counter { near } else { nanos })
+        Nanos::new(if near.abs_diff(nanos) <= counter {
+            near
+        } else {
+            nanos
+        })
     };
     ResourceInterface {
         period: of(promise.period),
@@ -210,12 +219,15 @@ fn interface(report: &Report, promise: Promise, tick: u64) -> ResourceInterface 
 /// Makes the model's tick so small that all interfaces are multiples of it.
 fn refine(model: &mut Model) {
     let tick = model.tick;
-    let whole = model.components.iter().all(|component| match component.plan {
-        Plan::Given(given) => [given.period, given.budget, given.deadline]
-            .iter()
-            .all(|time| tick.is_zero() || time.is_whole(tick)),
-        Plan::Find { .. } | Plan::Longest { .. } => true,
-    });
+    let whole = model
+        .components
+        .iter()
+        .all(|component| match component.plan {
+            Plan::Given(given) => [given.period, given.budget, given.deadline]
+                .iter()
+                .all(|time| tick.is_zero() || time.is_whole(tick)),
+            Plan::Find { .. } | Plan::Longest { .. } => true,
+        });
     if !whole {
         model.tick = Nanos::new(1);
     }

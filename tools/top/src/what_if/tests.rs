@@ -84,7 +84,10 @@ fn a_no_has_its_reason_and_what_would_help() {
     let none = asked(Some(&schedule()), &report, change(0, 10_000, 1_000));
     assert_eq!(none.answer, Answer::NotShown);
     assert!(!none.no_worse && none.tasks[0].after.is_none());
-    assert!(none.reasons[0].contains("task loop of control misses"), "{none:?}");
+    assert!(
+        none.reasons[0].contains("task loop of control misses"),
+        "{none:?}"
+    );
     assert!(!none.help.is_empty());
     let after = none.tasks[0].before;
     assert!(after.is_some(), "now all is well");
@@ -106,10 +109,7 @@ fn without_a_description_budgets_alone_are_analysed() {
 fn weights_divide_what_is_free() {
     let report = report("credit", &[("a", 4096, 0), ("b", 4096, 0)]);
     let weight = report.vcpus.values().next().unwrap().promise.period;
-    let to = Promised::Share {
-        weight: 3,
-        cap: 0,
-    };
+    let to = Promised::Share { weight: 3, cap: 0 };
     let id = VcpuId { vm: 0, vcpu: 0 };
     let mut report = report;
     for vcpu in report.vcpus.values_mut() {
@@ -118,7 +118,11 @@ fn weights_divide_what_is_free() {
     }
     let preview = asked(None, &report, Change { id, to });
     assert_eq!(preview.answer, Answer::NotAnalysed);
-    let rows: Vec<_> = preview.shares.iter().map(|row| (row.before, row.after)).collect();
+    let rows: Vec<_> = preview
+        .shares
+        .iter()
+        .map(|row| (row.before, row.after))
+        .collect();
     assert_eq!(rows, [(0.0, 0.0), (0.5, 0.75), (0.5, 0.25)]);
 }
 
@@ -136,5 +140,10 @@ fn a_vm_that_is_promised_nothing_is_not_analysed() {
     let report = report("periodic", &[("stranger", 10_000, 4_000)]);
     let preview = asked(Some(&schedule()), &report, change(0, 10_000, 1_000));
     assert_eq!(preview.answer, Answer::NotAnalysed);
-    assert!(preview.notes.iter().any(|note| note.contains("promises this VM nothing")));
+    assert!(
+        preview
+            .notes
+            .iter()
+            .any(|note| note.contains("promises this VM nothing"))
+    );
 }

@@ -35,7 +35,10 @@ impl Browser {
             let line = line.ok()?;
             let port = line.rsplit_once("on port ")?.1;
             // Its first line names the port that it was asked for, which is 0.
-            port.trim_end_matches('.').parse().ok().filter(|port| *port > 0)
+            port.trim_end_matches('.')
+                .parse()
+                .ok()
+                .filter(|port| *port > 0)
         });
         // What it says later must go somewhere.
         std::thread::spawn(move || said.for_each(drop));
@@ -47,7 +50,14 @@ impl Browser {
             session: String::new(),
             _profile: profile,
         };
-        let args = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1360,1500", &data];
+        let args = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--window-size=1360,1500",
+            &data,
+        ];
         let options = json!({ "goog:chromeOptions": { "args": args } });
         let wanted = json!({ "capabilities": { "alwaysMatch": options } });
         let began = browser.ask("POST", "", &wanted);
@@ -56,8 +66,16 @@ impl Browser {
     }
 
     fn ask(&self, method: &str, command: &str, body: &Value) -> Value {
-        let session = if self.session.is_empty() { String::new() } else { format!("/{}", self.session) };
-        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let session = if self.session.is_empty() {
+            String::new()
+        } else {
+            format!("/{}", self.session)
+        };
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
         let answer = http(
             self.port,
             &format!(
@@ -80,7 +98,11 @@ impl Browser {
 
     /// What a script in the page returns.
     pub fn run(&self, script: &str) -> Value {
-        self.ask("POST", "/execute/sync", &json!({ "script": script, "args": [] }))
+        self.ask(
+            "POST",
+            "/execute/sync",
+            &json!({ "script": script, "args": [] }),
+        )
     }
 
     /// Waits until a script returns what is true, and returns that.
@@ -88,7 +110,10 @@ impl Browser {
         let end = Instant::now() + PATIENCE;
         loop {
             let value = self.run(&format!("return {script};"));
-            if !matches!(value, Value::Null | Value::Bool(false)) && value != json!("") && value != json!(0) {
+            if !matches!(value, Value::Null | Value::Bool(false))
+                && value != json!("")
+                && value != json!(0)
+            {
                 return value;
             }
             if Instant::now() > end {
@@ -116,13 +141,18 @@ impl Browser {
     pub fn enter(&self, selector: &str, text: &str) {
         let element = self.element(selector);
         self.ask("POST", &format!("/element/{element}/clear"), &json!({}));
-        self.ask("POST", &format!("/element/{element}/value"), &json!({ "text": text }));
+        self.ask(
+            "POST",
+            &format!("/element/{element}/value"),
+            &json!({ "text": text }),
+        );
     }
 
     /// Chooses between light and dark.
     pub fn prefer(&self, scheme: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
-        let command = json!({ "cmd": "Emulation.setEmulatedMedia", "params": { "features": features } });
+        let command =
+            json!({ "cmd": "Emulation.setEmulatedMedia", "params": { "features": features } });
         self.ask("POST", "/goog/cdp/execute", &command);
     }
 

@@ -90,7 +90,11 @@ fn a_change_goes_from_the_page_to_the_board() {
     browser.wait("document.querySelectorAll('#vcpus tbody tr').length === 8");
     browser.wait("document.querySelector('#status').textContent === 'live'");
     browser.wait("document.querySelector('#log').childElementCount > 1");
-    assert_eq!(browser.run("return location.search"), "", "the token is gone");
+    assert_eq!(
+        browser.run("return location.search"),
+        "",
+        "the token is gone"
+    );
     // The board sends names that are markup, and lines that are none.
     let names = text_of(&browser, "#vcpus tbody");
     assert!(names.contains(HOSTILE), "{names}");
@@ -111,25 +115,42 @@ fn a_change_goes_from_the_page_to_the_board() {
     browser.enter("#field-budget", "2ms");
     browser.click("#look");
     browser.wait("!document.querySelector('#preview').hidden");
-    assert!(text_of(&browser, "#answer").starts_with("All deadlines are kept"), "{}", text_of(&browser, "#preview"));
+    assert!(
+        text_of(&browser, "#answer").starts_with("All deadlines are kept"),
+        "{}",
+        text_of(&browser, "#preview")
+    );
     let tasks = text_of(&browser, "#tasks tbody");
-    assert!(tasks.contains("position") && tasks.contains("cycle"), "{tasks}");
+    assert!(
+        tasks.contains("position") && tasks.contains("cycle"),
+        "{tasks}"
+    );
     browser.picture("preview");
-    assert!(text_of(&browser, AXES).contains("1ms in 5ms"), "nothing is applied yet");
+    assert!(
+        text_of(&browser, AXES).contains("1ms in 5ms"),
+        "nothing is applied yet"
+    );
     browser.click("#apply");
     browser.wait("document.querySelector('#outcome').textContent.includes('axes: changed')");
-    browser.wait(&format!("document.querySelector(`{AXES}`).textContent.includes('2ms in 5ms')"));
+    browser.wait(&format!(
+        "document.querySelector(`{AXES}`).textContent.includes('2ms in 5ms')"
+    ));
 
     // Too little for its tasks: a no, which is applied only by who says so.
     browser.click(&format!("{AXES} button"));
     browser.enter("#field-budget", "0.5ms");
     browser.click("#look");
     browser.wait("document.querySelector('#answer').textContent.startsWith('No:')");
-    assert_eq!(browser.run("return document.querySelector('#apply').disabled"), true);
+    assert_eq!(
+        browser.run("return document.querySelector('#apply').disabled"),
+        true
+    );
     browser.picture("refused");
     browser.click("#anyway");
     browser.click("#apply");
-    browser.wait(&format!("document.querySelector(`{AXES}`).textContent.includes('500us in 5ms')"));
+    browser.wait(&format!(
+        "document.querySelector(`{AXES}`).textContent.includes('500us in 5ms')"
+    ));
 
     // What the board itself refuses, and what nobody can take.
     browser.click(&format!("{AXES} button"));

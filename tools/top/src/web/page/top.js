@@ -184,6 +184,7 @@ function fill(row, vcpu, place) {
       const mark = make("span", markOf(place), "key");
       mark.style.background = colourOf(place);
       cell.replaceChildren(mark, text);
+      cell.title = text;
     } else if (cell.textContent !== text) cell.textContent = text;
     if (title === "late") {
       cell.classList.toggle("alarm", vcpu.late_now > 0);

@@ -6,10 +6,12 @@
 mod app;
 mod board;
 mod bytes;
+mod columns;
 mod draw;
 mod edit;
 mod lower;
 mod overlay;
+mod seen;
 mod table;
 #[cfg(test)]
 mod tests;

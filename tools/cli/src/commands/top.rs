@@ -32,9 +32,9 @@ Examples:
   hanok top --once
 
 Exit codes:
-  0  left, or the run has ended        10 no terminal to use, or an address that is taken
-  2  no such system runs, or no such line
-  4  with --once: the board did not answer        130  interrupted by a signal";
+  0  left, or the run has ended    4  with --once: the board did not answer
+  2  no such system or line        10 no terminal to use, or an address is taken
+  130  interrupted by a signal";
 
 /// Arguments of `top`.
 #[derive(Debug, Args)]
@@ -46,13 +46,13 @@ pub struct TopArgs {
     #[arg(long, value_name = "PATH")]
     pub line: Option<PathBuf>,
     /// The line's speed.
-    #[arg(long, default_value_t = 115_200, requires = "line")]
+    #[arg(long, default_value_t = 115_200, requires = "line", allow_hyphen_values = true, value_parser = values::baud)]
     pub baud: u32,
     /// The description of the system at the line, whose tasks are analysed; of a run it is known.
     #[arg(long, value_name = "FILE", requires = "line")]
     pub description: Option<PathBuf>,
     /// Show it in a browser: print the address to open. 127.0.0.1:8421 where none is named; port 0: any free one.
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:8421")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:8421", value_parser = values::listening)]
     pub web: Option<SocketAddr>,
     /// Print one screen as text.
     #[arg(long, conflicts_with = "web")]

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use hanok_system::Schedule;
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 
+use super::columns::{self, Column};
 use super::edit::Edit;
-use super::table::{self, Column};
 use super::{Key, Theme, bytes};
 use crate::change::Change;
 use crate::protocol::VcpuId;
@@ -126,7 +126,7 @@ impl App {
 
     /// The vCPUs in the order of the table.
     pub(super) fn order(&self, view: &View) -> Vec<VcpuId> {
-        table::order(view, self.sort, self.reverse)
+        columns::order(view, self.sort, self.reverse)
     }
 
     /// Takes what has come: the answer is whether the screen has changed.

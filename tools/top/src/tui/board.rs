@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::draw::Seen;
+use super::seen::Seen;
 use super::theme::{Theme, mark};
 use crate::protocol::{Policy, Slack};
 use crate::text;

@@ -7,33 +7,16 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::app::{App, Lower, Mode};
+use super::seen::Seen;
 use super::{board, lower, overlay, table};
 use crate::state::{State, Status};
 use crate::text;
-use crate::timeline::Timeline;
-use crate::view::View;
 
 /// The least height at which the timeline is shown, and at which the lower part is.
 const WITH_TIMELINE: u16 = 16;
 const WITH_LOWER: u16 = 22;
 /// The least size at which anything is.
 const LEAST: (u16, u16) = (24, 5);
-
-/// What is drawn.
-pub struct Seen<'a> {
-    pub app: &'a App,
-    pub state: &'a State,
-    pub view: &'a View,
-    pub timeline: &'a Timeline,
-}
-
-impl Seen<'_> {
-    /// The place of a vCPU in the list of all, by which it has its mark.
-    pub fn place(&self, id: crate::protocol::VcpuId) -> usize {
-        let mut all = self.view.vcpus.iter();
-        all.position(|vcpu| vcpu.id == id).unwrap_or(usize::MAX)
-    }
-}
 
 /// Draws the screen.
 pub fn screen(frame: &mut Frame<'_>, app: &mut App, state: &State) {

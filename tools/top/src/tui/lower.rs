@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::app::{Lower, Mode};
-use super::draw::Seen;
+use super::seen::Seen;
 use crate::state::{Said, Speaker};
 use crate::text;
 

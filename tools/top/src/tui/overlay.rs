@@ -7,8 +7,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 
 use super::app::{Mode, Reckoned};
-use super::draw::Seen;
 use super::edit::Edit;
+use super::seen::Seen;
 use super::theme::Theme;
 use crate::text;
 use crate::what_if::{Answer, Completion, Preview};

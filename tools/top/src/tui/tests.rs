@@ -169,7 +169,7 @@ fn a_person_sorts_and_chooses() {
     let mut world = World::new(Theme::plain());
     assert_eq!(world.app.chosen.map(|id| (id.vm, id.vcpu)), Some((0, 0)));
     // By the used share: the largest first, the least with `r`.
-    world.app.sort = table::Column::Used;
+    world.app.sort = columns::Column::Used;
     let view = Arc::clone(&world.shared.lock().view);
     let first = |app: &App| app.order(&view)[0].vm;
     assert_eq!(first(&world.app), 0);

@@ -20,7 +20,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts the browser; `dark` is what its user prefers.
+    /// Starts the browser.
     pub fn start() -> Self {
         let driver = Command::new("chromedriver")
             .arg("--port=0")
@@ -146,6 +146,12 @@ impl Browser {
             &format!("/element/{element}/value"),
             &json!({ "text": text }),
         );
+    }
+
+    /// Makes the window as large as this.
+    pub fn size(&self, width: u32, height: u32) {
+        let size = json!({ "width": width, "height": height });
+        self.ask("POST", "/window/rect", &size);
     }
 
     /// Chooses between light and dark.

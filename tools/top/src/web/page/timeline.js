@@ -25,6 +25,7 @@ export class Timeline {
     this.seconds = 0.05;
     canvas.addEventListener("mousemove", (event) => this.point(event));
     canvas.addEventListener("mouseleave", () => told(null));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
 

@@ -2,6 +2,7 @@
 //! `str::parse` do not.)
 
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -86,6 +87,20 @@ pub fn port(text: &str) -> Parsed<u16> {
          or after --gdb=1234"
             .to_owned()
     })
+}
+
+/// An address with a port, at which a server listens.
+pub fn listening(text: &str) -> Parsed<SocketAddr> {
+    let address = text.parse();
+    address.map_err(|_| {
+        "an address is one of IP with a port, such as 127.0.0.1:8421; port 0 is any free one"
+            .to_owned()
+    })
+}
+
+/// The speed of a serial line.
+pub fn baud(text: &str) -> Parsed<u32> {
+    whole(50..=4_000_000, "a speed in bits a second", "--baud 115200")(text)
 }
 
 /// An address of 32 bits, in hexadecimal.

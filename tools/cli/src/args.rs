@@ -43,6 +43,9 @@ pub enum Command {
     /// List the systems that run.
     #[command(after_help = "Example:\n  hanok list\n\n`hanok boards` lists the boards.")]
     List,
+    /// Watch what each core and vCPU of a system does, and change what it is promised.
+    #[command(after_help = crate::commands::top::HELP)]
+    Top(crate::commands::top::TopArgs),
     /// Check a description: every error with its line, its reason and what mends it.
     #[command(after_help = CHECK_HELP)]
     Check {

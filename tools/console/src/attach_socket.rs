@@ -7,7 +7,9 @@
 //!
 //! Whoever connects is told in a line of JSON what runs ([`Running`]). One that answers with
 //! [`STAY`] is a terminal: from there on both sides speak as on the board's framed line, where keys
-//! (0x3f) are whole lines for the hypervisor's prompt, and 0x3e says that they are carried out.
+//! (0x3f) are whole lines for the hypervisor's prompt, and 0x3e says that they are carried out. What
+//! comes on the report channel (0x3d) are requests, of which each terminal gets its own answers
+//! (`session/reports.rs`).
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,7 +20,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{CWD, Mode, OFlags, fstat, mkdirat, openat};
@@ -53,10 +55,14 @@ pub struct RunInfo {
     pub process: u32,
     /// The names of the VMs, in the description's order.
     pub vms: Vec<String>,
+    /// The file of the description, as an absolute path.
+    pub description: Option<PathBuf>,
+    /// When the run began, in seconds since 1970.
+    pub began: u64,
 }
 
 /// The version of the protocol that this program speaks.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 impl RunInfo {
     /// The information about this process.
@@ -67,6 +73,23 @@ impl RunInfo {
             system: system.chars().map(plain).take(40).collect(),
             process: std::process::id(),
             vms: vms.to_vec(),
+            description: None,
+            began: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| since.as_secs()),
+        }
+    }
+
+    /// When the run began; `None` where that is no time.
+    pub fn began(&self) -> Option<SystemTime> {
+        UNIX_EPOCH.checked_add(Duration::from_secs(self.began))
+    }
+
+    /// The same, of a system that the file `path` describes.
+    pub fn described_by(self, path: &Path) -> Self {
+        Self {
+            description: fs::canonicalize(path).ok(),
+            ..self
         }
     }
 

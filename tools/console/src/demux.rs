@@ -1,12 +1,13 @@
 //! The framing of one serial line that carries several channels.
 //!
-//! DLE (0x10) and 0x3f: what follows is the hypervisor's own text. DLE and 0x40 + n: VM n's
-//! console. DLE DLE: a byte 0x10. The hypervisor doubles every 0x10 of a guest, so a guest
+//! DLE (0x10) and 0x3f: what follows is the hypervisor's own text. DLE and 0x3d: the
+//! report channel's lines (docs/top.md). DLE and 0x40 + n: VM n's console. DLE DLE: a byte 0x10. The hypervisor doubles every 0x10 of a guest, so a guest
 //! cannot speak in the hypervisor's name. DLE and 0x3e or 0x80 + n: keys go to the prompt, or
 //! to VM n. DLE and 0xc0 + n: 256 bytes for VM n were consumed. To the board: DLE and 0x3f:
-//! keys; DLE and 0x40 + n: bytes for VM n.
+//! keys; DLE and 0x3d: a request for a report; DLE and 0x40 + n: bytes for VM n.
 
 const DLE: u8 = 0x10;
+const REPORT: u8 = 0x3d;
 const KEYS_TO_PROMPT: u8 = 0x3e;
 const LOG: u8 = 0x3f;
 const FIRST_VM: u8 = 0x40;
@@ -18,6 +19,8 @@ const CONSUMED: u8 = 0xc0;
 pub enum Channel {
     /// The hypervisor itself.
     Log,
+    /// The report channel: answers of the hypervisor for programs.
+    Report,
     /// The VM with this index in the description.
     Vm(usize),
 }
@@ -97,6 +100,7 @@ impl Demux {
         match byte {
             DLE => return Some(DLE),
             LOG => self.channel = Channel::Log,
+            REPORT => self.channel = Channel::Report,
             FIRST_VM..KEYS_TO_VM => self.channel = Channel::Vm(place(FIRST_VM)),
             KEYS_TO_PROMPT => pieces.push(Piece::KeysGoTo(Receiver::Prompt)),
             KEYS_TO_VM..CONSUMED => {
@@ -112,6 +116,11 @@ impl Demux {
 
 /// The bytes that make the person's receiver, which the board knows, the receiver of what follows.
 pub const KEYS: [u8; 2] = [DLE, LOG];
+
+/// The bytes that make the report channel the receiver of what follows. A board that does not know the
+/// channel ignores its code: what follows goes to the receiver before, which is the last VM that there
+/// can be. Where that is not there, the board drops it, and no VM finds requests among its keys.
+pub const REQUESTS: [u8; 4] = [DLE, KEYS_TO_VM - 1, DLE, REPORT];
 
 /// `bytes` for the board, framed: every 0x10 is doubled.
 pub fn frame(bytes: &[u8]) -> Vec<u8> {
@@ -131,6 +140,7 @@ pub fn keys_go_to(receiver: Receiver) -> [u8; 2] {
 pub fn of(channel: Channel) -> [u8; 2] {
     match channel {
         Channel::Log => [DLE, LOG],
+        Channel::Report => [DLE, REPORT],
         Channel::Vm(vm) => select(vm),
     }
 }
@@ -157,6 +167,7 @@ mod tests {
             let at = match channel {
                 Channel::Log => 0,
                 Channel::Vm(vm) => vm + 1,
+                Channel::Report => panic!("nobody asked"),
             };
             all[at].extend(piece);
         }
@@ -211,6 +222,20 @@ mod tests {
             text(b"c"),
         ];
         assert_eq!(pieces, wanted);
+    }
+
+    #[test]
+    fn reports_have_a_channel_of_their_own() {
+        let pieces = Demux::framed().feed(b"\x10\x3dend 1\n\x10\x3flog\n");
+        let wanted = [
+            Piece::Text(Channel::Report, b"end 1\n".to_vec()),
+            Piece::Text(Channel::Log, b"log\n".to_vec()),
+        ];
+        assert_eq!(pieces, wanted);
+        assert_eq!(of(Channel::Report), [0x10, 0x3d]);
+        let heard = Demux::framed().feed(&[&REQUESTS[..], b"report 1\n"].concat());
+        let asked = Piece::Text(Channel::Report, b"report 1\n".to_vec());
+        assert_eq!(heard, [asked]);
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod modes;
 pub mod outbox;
 pub mod outlet;
 pub mod prompt;
+pub mod report_lines;
 pub mod request;
 pub mod run;
 pub mod screen;

@@ -47,6 +47,7 @@ enum Board {
 enum Addressee {
     Keys,
     Vm(usize),
+    Report,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +65,8 @@ pub struct Outbox {
     keys: VecDeque<u8>,
     /// Lines for the board's prompt.
     commands: VecDeque<String>,
+    /// Lines for the report channel.
+    requests: VecDeque<String>,
     lanes: Vec<VmQueue>,
     /// The receiver of the line's next byte.
     selected: Option<Addressee>,
@@ -82,6 +85,7 @@ impl Outbox {
             remote: false,
             keys: VecDeque::new(),
             commands: VecDeque::new(),
+            requests: VecDeque::new(),
             lanes: (0..vms).map(|_| VmQueue::default()).collect(),
             selected: None,
             receiver: Receiver::Vm(0),
@@ -113,6 +117,14 @@ impl Outbox {
         self.commands.push_back(line);
     }
 
+    /// Adds a line for the report channel. It waits for no answer and takes nobody's room; that one
+    /// request is under way at a time is the caller's matter.
+    pub fn request(&mut self, line: String) {
+        if self.framed {
+            self.requests.push_back(line);
+        }
+    }
+
     /// Whether all commands and keys were sent and answered.
     pub fn is_idle(&self) -> bool {
         self.keys.is_empty() && self.commands.is_empty() && self.awaiting.is_none()
@@ -130,7 +142,8 @@ impl Outbox {
     /// The number of bytes that wait here.
     pub fn waiting(&self) -> usize {
         let lanes = self.lanes.iter().map(|lane| lane.waiting.len());
-        let commands = self.commands.iter().map(String::len);
+        let commands = self.commands.iter().chain(&self.requests);
+        let commands = commands.map(String::len);
         lanes.sum::<usize>() + commands.sum::<usize>() + self.keys.len()
     }
 
@@ -168,6 +181,11 @@ impl Outbox {
             return self.keys.drain(..).collect();
         }
         let mut line = Vec::new();
+        while let Some(request) = self.requests.pop_front() {
+            for byte in request.bytes().chain([b'\n']) {
+                self.put(Addressee::Report, byte, &mut line);
+            }
+        }
         for vm in 0..self.lanes.len() {
             while self.has_room(vm)
                 && let Some(byte) = self.lanes[vm].waiting.pop_front()
@@ -235,10 +253,11 @@ impl Outbox {
 
     fn put(&mut self, to: Addressee, byte: u8, line: &mut Vec<u8>) {
         if self.selected.replace(to) != Some(to) {
-            line.extend(match to {
-                Addressee::Keys => demux::KEYS,
-                Addressee::Vm(vm) => demux::select(vm),
-            });
+            match to {
+                Addressee::Keys => line.extend(demux::KEYS),
+                Addressee::Vm(vm) => line.extend(demux::select(vm)),
+                Addressee::Report => line.extend(demux::REQUESTS),
+            }
         }
         line.extend(demux::frame(&[byte]));
     }
@@ -325,6 +344,20 @@ mod tests {
         outbox.command("dump".to_owned(), now + PATIENCE + PATIENCE);
         assert!(taken(&mut outbox).starts_with('\x03'));
         assert_eq!(outbox.waiting(), 2000 - 1024 + "dump".len());
+    }
+
+    #[test]
+    fn a_request_waits_for_nothing_and_disturbs_no_key() {
+        let mut outbox = outbox();
+        outbox.keys(b"\x1dlist\r");
+        assert_eq!(taken(&mut outbox), "\x10\x3f\x1d");
+        outbox.request("report 1".to_owned());
+        assert_eq!(taken(&mut outbox), "\x10\x7f\x10\x3dreport 1\n");
+        outbox.keys_go_to(Receiver::Prompt);
+        assert_eq!(taken(&mut outbox), "\x10\x3flist\r");
+        let mut plain = Outbox::new(false, 1);
+        plain.request("report 1".to_owned());
+        assert_eq!(taken(&mut plain), "", "such a line has no such channel");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::log::{self, Lines, Said};
 use super::outbox::Outbox;
 use super::outlet::Outlet;
 use super::prompt::{self, Prompt};
+use super::report_lines::ReportLines;
 use super::request::{Extras, Report, Request, Sink};
 use super::screen::{Kind, Screen, ScreenOutput};
 use super::terminal::{self, Raw};
@@ -24,11 +25,13 @@ use super::watch::{Awaited, ScriptAction, Watch};
 use hanok_base::exit::Code;
 
 use output::Terminal;
+use reports::Reports;
 use run_end::RunEnd;
 use visitors::Visitors;
 
 pub(crate) mod output;
 mod person;
+mod reports;
 pub(crate) mod run_end;
 mod visitors;
 mod visits;
@@ -62,6 +65,8 @@ pub(crate) struct Session {
     watch: Watch,
     last_lines: Vec<LastLine>,
     visitors: Visitors,
+    reports: Reports,
+    report_line: ReportLines,
     stats: Option<&'static str>,
     /// The clock by which the run's time is counted. A script's pauses are the wall's: a guest that is paused has a
     /// clock that goes on with it.
@@ -109,6 +114,8 @@ impl Session {
             prompt: Prompt::new(&request.vms),
             last_lines: request.vms.iter().map(|_| LastLine::default()).collect(),
             visitors,
+            reports: Reports::default(),
+            report_line: ReportLines::default(),
             stats: extras.stats,
             clock: Clock::of(None),
             run_end: RunEnd::new(request.poweroff, request.framed),
@@ -134,10 +141,12 @@ impl Session {
                 return Some(verdict);
             }
             self.screen.overdue(now);
+            self.give_answers(now);
             self.send_waiting(now);
             let wake = self.watch.wake(now).map(|time| now + time);
             let end = deadline.map(|at| self.clock.wall(at));
-            let wake = [end, self.run_end.grace(), wake, self.screen.wake()];
+            let reports = self.reports.wake();
+            let wake = [end, self.run_end.grace(), wake, self.screen.wake(), reports];
             let next = wake.into_iter().flatten().min();
             let verdict = match inbox.next(self.accepts(), next) {
                 Incoming::Board(bytes) => self.board(&bytes),
@@ -232,6 +241,7 @@ impl Session {
                     match channel {
                         Channel::Log => self.log(&text),
                         Channel::Vm(vm) => self.console(vm, &text),
+                        Channel::Report => self.reported(&text),
                     }
                 }
                 Piece::KeysGoTo(receiver) => {
@@ -310,6 +320,9 @@ impl Session {
     fn send_waiting(&mut self, now: Instant) {
         if self.line.as_ref().is_none_or(|line| !line.has_room()) {
             return;
+        }
+        if let Some(request) = self.reports.next(now) {
+            self.outbox.request(request);
         }
         let bytes = self.outbox.take(now);
         self.put(&bytes);

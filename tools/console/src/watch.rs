@@ -132,6 +132,7 @@ impl Watch {
         let (stream, tail) = match channel {
             Channel::Log => (Some(&mut self.log), 0),
             Channel::Vm(vm) => (self.consoles.get_mut(vm), vm + 1),
+            Channel::Report => return Awaited::Missing,
         };
         if let Some(stream) = stream {
             stream.push(bytes);

@@ -89,6 +89,7 @@ fn output(input: &mut Bytes<'_>, board: &mut Board<'_>) {
                 assert_eq!(text.last(), Some(&b'\n'), "nobody gets into a line");
                 log.extend(text);
             }
+            Piece::Text(Channel::Report, _) => panic!("nobody asked"),
             Piece::KeysGoTo(receiver) => assert_eq!(receiver, Receiver::Vm(0)),
             Piece::Consumed(_) => panic!("nothing was consumed"),
         }

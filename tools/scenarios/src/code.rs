@@ -56,6 +56,10 @@ pub const SLOW_STEPS: &[TestStep] = &[
         name: "sched-kinds",
         run: sched_kinds,
     },
+    TestStep {
+        name: "top-browser",
+        run: top_browser,
+    },
 ];
 
 /// How much of a failing program's output is shown.
@@ -172,6 +176,18 @@ fn sched_trees(root: &Path) -> Tally {
 /// Ten thousand sets of servers of mixed kinds, admitted by a hair by the board's ledger, simulated.
 fn sched_kinds(root: &Path) -> Tally {
     more_sets(root, "hanok-simulator", &["kinds"])
+}
+
+/// The page of `hanok top` in Debian's Chromium.
+fn top_browser(root: &Path) -> Tally {
+    let mut command = cargo(root);
+    command.args(["test", "--color", "never", "-p", "hanok-top"]);
+    some(tests(command.args([
+        "--test",
+        "browser",
+        "--",
+        "--ignored",
+    ])))
 }
 
 /// The tests of `package` that `which` names (a program, and what in it), with ten thousand sets in the

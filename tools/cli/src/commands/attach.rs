@@ -83,7 +83,7 @@ pub fn run(root: &Path, args: &AttachArgs) -> Outcome {
 }
 
 /// The run that the arguments name.
-fn chosen(
+pub(super) fn chosen(
     name: Option<&str>,
     mut runs: Vec<(RunInfo, UnixStream)>,
 ) -> Result<(RunInfo, UnixStream)> {

@@ -5,6 +5,7 @@ pub mod check;
 pub mod previrt;
 pub mod run;
 pub mod sched;
+pub mod top;
 
 use std::path::{Path, PathBuf};
 

@@ -80,6 +80,7 @@ fn extras(root: &Path, args: &RunArgs, ready: &Ready, cores: u64) -> Extras {
     };
     let system = args.file.file_stem().unwrap_or_default();
     let running = RunInfo::new(&system.to_string_lossy(), &ready.vms);
+    let running = running.described_by(&find(root, &args.file));
     Extras {
         attach_socket: if ready.framed {
             attach_socket::of_run(&repo::target_dir(root), &running)

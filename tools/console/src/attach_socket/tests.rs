@@ -10,7 +10,11 @@ const ALL: Accepts = Accepts {
 };
 
 fn running() -> RunInfo {
-    RunInfo::new("a demo/x", &["linux".to_owned()])
+    let running = RunInfo::new("a demo/x", &["linux".to_owned()]);
+    RunInfo {
+        began: 1,
+        ..running
+    }
 }
 
 fn attach_socket(parent: &Path) -> AttachSocket {

@@ -15,6 +15,7 @@ use crate::inbox::Inbox;
 use crate::modes::Modes;
 use crate::outbox::Outbox;
 use crate::outlet::Outlet;
+use crate::report_lines::ReportLines;
 
 /// The number of bytes of each VM's text that a new terminal is shown.
 const KEPT: usize = 16 << 10;
@@ -43,6 +44,8 @@ pub(super) struct Visitor {
     pub(super) said: Demux,
     /// The incomplete line for the board.
     line: Vec<u8>,
+    /// The requests for the report channel.
+    pub(super) asked: ReportLines,
 }
 
 impl Visitors {
@@ -83,6 +86,14 @@ impl Visitors {
         all.for_each(|visitor| visitor.line(line));
     }
 
+    /// Sends a line of the report channel to the terminal `number`.
+    pub(super) fn report(&mut self, number: usize, line: &str) {
+        let mut all = self.all.iter_mut();
+        if let Some(visitor) = all.find(|visitor| visitor.number == number) {
+            visitor.text(Channel::Report, format!("{line}\n").as_bytes());
+        }
+    }
+
     /// Tells those that asked for something that it is done.
     pub(super) fn done(&mut self, outbox: &Outbox) {
         if outbox.is_idle() && std::mem::take(&mut self.asked) {
@@ -110,6 +121,7 @@ impl Visitors {
             lost: 0,
             said: Demux::framed(),
             line: Vec::new(),
+            asked: ReportLines::default(),
         };
         for (vm, kept) in self.kept.iter().enumerate() {
             visitor.text(Channel::Vm(vm), &earlier_text(kept));
@@ -216,6 +228,7 @@ mod tests {
             lost: 0,
             said: Demux::framed(),
             line: Vec::new(),
+            asked: ReportLines::default(),
         };
         (visitor, theirs)
     }

@@ -12,7 +12,10 @@ impl Session {
     pub(super) fn visitor(&mut self, number: usize, visit: Visit) {
         match visit {
             Visit::Came => self.visitors.came(number),
-            Visit::Went => self.visitors.went(number),
+            Visit::Went => {
+                self.visitors.went(number);
+                self.reports.went(number);
+            }
             Visit::Said(bytes) => self.visitor_said(number, &bytes),
         }
     }
@@ -37,9 +40,34 @@ impl Session {
                         }
                     }
                 }
+                Piece::Text(Channel::Report, text) => {
+                    for byte in text {
+                        if let Some(line) = visitor.asked.feed(byte) {
+                            self.reports.ask(number, &line);
+                        }
+                    }
+                }
                 Piece::KeysGoTo(_) | Piece::Consumed(_) => {}
             }
         }
         self.visitors.done(&self.outbox);
+        self.give_answers(Instant::now());
+    }
+
+    /// Handles text of the board's report channel.
+    pub(super) fn reported(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            if let Some(line) = self.report_line.feed(*byte) {
+                self.reports.board(&line, Instant::now());
+            }
+        }
+        self.give_answers(Instant::now());
+    }
+
+    /// Gives attached terminals what is for them.
+    pub(super) fn give_answers(&mut self, now: Instant) {
+        for (number, line) in self.reports.answers(now) {
+            self.visitors.report(number, &line);
+        }
     }
 }

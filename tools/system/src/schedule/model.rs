@@ -23,6 +23,15 @@ pub(crate) struct Marks {
 }
 
 impl Schedule {
+    /// A schedule that no file describes.
+    pub fn of_model(model: Model) -> Self {
+        Self {
+            path: PathBuf::new(),
+            model,
+            marks: Marks::default(),
+        }
+    }
+
     /// The line of the file on which the component `id` begins.
     pub fn line_of(&self, id: ComponentId) -> Option<usize> {
         let mark = self.marks.components.get(id.0 as usize);

@@ -4,7 +4,6 @@ mod charts;
 mod check;
 mod cores;
 mod csv;
-mod found;
 mod json;
 mod report;
 pub mod simulate;
@@ -14,6 +13,8 @@ mod tests;
 mod times;
 
 use std::path::Path;
+
+use hanok_explain::found;
 
 use crate::args::SchedCommand;
 use hanok_base::exit::Outcome;

@@ -208,6 +208,7 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
         endings: Mutex::new(()),
         any_stopped: AtomicBool::new(false),
         bootargs: tree.bootargs,
+        wish: Mutex::new(None),
         policies: system.policies,
         accounts,
     };

@@ -87,8 +87,9 @@ fn policy(
                 .map(|group| Node::new(group.order, slack));
             let groups = arena.put_all(system.groups_of(id).count(), groups)?;
             let tree = Tree::new(root, groups);
+            let cost = u64::from(system.switch_cost) * board.machine.frequency / 1_000_000_000;
             let rest = Credit::new(TURNS * slice, slice, Deals::Used, now);
-            let budgets = arena.put(Budgets::new(tree, rest, slack))?;
+            let budgets = arena.put(Budgets::new(tree, rest, slack, cost))?;
             for (index, group) in system.groups_of(id).enumerate() {
                 let reservation = group.terms.reservation(board.machine.frequency);
                 let added = reservation

@@ -14,9 +14,12 @@
 //! Times are in nanoseconds. A call with HVC by a guest in AArch32 has arguments of 32 bits, and so no time
 //! above 4.29 s.
 //!
-//! A call that takes long ([`ASK`], [`DECLARE`]) is carried out in pieces, in the calling vCPU's own time:
-//! the instruction that makes it is executed again until the answer is there, and interrupts are taken
-//! between. Other arguments than before begin another call.
+//! A question takes long ([`ASK`]): it is answered in pieces, in the calling vCPU's own time. Each call makes one
+//! piece, and answers [`status::PENDING`] until the answer is there: the same call is made again. Other arguments than
+//! before begin another question.
+//!
+//! The hypervisor knows interfaces, and no tasks: a guest finds the interface that its tasks need
+//! (`hanok_sched::admission::least_budget`), and asks for it.
 
 /// The address of the device in each VM, and its size in bytes.
 pub const DEVICE: (u64, u64) = (0x090c_0000, 0x1000);
@@ -26,24 +29,22 @@ pub const FEATURES: u32 = 0xc600_0010;
 /// Answers the value of an item ([`item`]), whose number is the argument.
 pub const READ: u32 = 0xc600_0011;
 /// Asks for another interface: period, budget, and deadline (0: the period) are the arguments. The answer is
-/// a [`status`]. If it is yes, the value is the instant, in ticks of the virtual counter, at which the
-/// interface has taken effect.
+/// a [`status`]. If it is yes, the value is the instant, in nanoseconds of the board's counter, at which the
+/// interface takes effect: the end of one of the vCPU's periods.
 pub const ASK: u32 = 0xc600_0012;
-/// Declares a periodic task of the guest on the calling vCPU, or changes it: a place from 0 to
-/// [`TASKS`] - 1, the period, the longest execution time, the deadline (0: the period). The vCPU's interface becomes
-/// the least one, at its present period, with which all its declared tasks keep their deadlines. Answers as
-/// [`ASK`].
-pub const DECLARE: u32 = 0xc600_0013;
-/// Takes a declared task back: its place is the argument. Answers as [`ASK`].
-pub const REVOKE: u32 = 0xc600_0014;
 /// Gives the rest of this period's budget up, and answers 0 when the next period has begun.
 pub const WAIT: u32 = 0xc600_0015;
 
-/// The major version in the upper 16 bits, and the minor one.
-pub const VERSION: u32 = 0x0001_0000;
-/// The number of tasks that a vCPU can declare.
+/// Reserved for a hypervisor that knows a guest's tasks, as are [`REVOKE`] and [`TASKS`]: this one answers NOT_SUPPORTED.
+/// A place, the period, the longest execution time, the deadline (0: the period).
+pub const DECLARE: u32 = 0xc600_0013;
+/// Reserved: takes the task in a place back.
+pub const REVOKE: u32 = 0xc600_0014;
+/// Reserved: the number of places.
 pub const TASKS: usize = 16;
 
+/// The major version in the upper 16 bits, and the minor one.
+pub const VERSION: u32 = 0x0001_0000;
 /// The registers of the device, by their offsets. All are of 32 bits; a pair holds the low half first.
 pub mod register {
     /// Reads [`MAGIC`].
@@ -103,6 +104,8 @@ pub mod status {
     pub const NOT_ALLOWED: i32 = -3;
     /// Deadlines would be missed; the value says how it is known ([`super::refusal`]).
     pub const REFUSED: i32 = -4;
+    /// The answer is not there yet: make the same call again.
+    pub const PENDING: i32 = -6;
     /// Asked too often: the value is the number of nanoseconds after which the question is taken.
     pub const TOO_OFTEN: i32 = -5;
 }
@@ -119,6 +122,8 @@ pub mod refusal {
     pub const UNPROVEN: u32 = 4;
     /// It could not be decided with the work that is allowed.
     pub const UNDECIDED: u32 = 5;
-    /// Another change of this core has not taken effect yet.
+    /// Another question of this core is under way, or another change of this core has not taken effect yet.
     pub const BUSY: u32 = 6;
+    /// It would hold, but nothing is proven of the way there.
+    pub const TRANSITION: u32 = 7;
 }

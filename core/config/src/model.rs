@@ -45,6 +45,9 @@ pub struct System {
     /// The time in microseconds for which a vCPU runs before another one of its pCPU has its turn, on
     /// pCPUs whose vCPUs run in turn; see [`SLICES`].
     pub slice: u32,
+    /// What a server costs its pCPU beyond its budget in each period, in nanoseconds: the switch to its vCPU and the
+    /// one back. Admission reckons with it.
+    pub switch_cost: u32,
     /// The policy by which each pCPU chooses among its vCPUs.
     pub policies: [CorePolicy; MAX_CPUS],
 }
@@ -58,6 +61,7 @@ impl Default for System {
             groups: Default::default(),
             gic: GicVersion::default(),
             slice: DEFAULT_SLICE,
+            switch_cost: 0,
             policies: [CorePolicy::RoundRobin; MAX_CPUS],
         }
     }
@@ -73,6 +77,7 @@ impl System {
             groups: &self.groups,
             gic: self.gic,
             slice: self.slice,
+            switch_cost: self.switch_cost,
             policies: self.policies,
         }
     }
@@ -92,6 +97,8 @@ pub struct SystemView<'a> {
     pub gic: GicVersion,
     /// Its time slice.
     pub slice: u32,
+    /// What a server costs beyond its budget.
+    pub switch_cost: u32,
     /// The policy of each pCPU.
     pub policies: [CorePolicy; MAX_CPUS],
 }

@@ -96,6 +96,7 @@ impl<'t> SystemTree<'t> {
             groups,
             gic: reader.read("gic", |value| gic_from_word(tree::as_text(value)?))?,
             slice: reader.cell("slice")?,
+            switch_cost: reader.cell("switch-cost")?,
             policies,
         };
         system.check(self.payload_len)?;
@@ -121,12 +122,14 @@ impl System {
         let SystemView {
             gic,
             slice,
+            switch_cost,
             policies,
             ..
         } = tree.system(&system.vms, &system.promises, &system.groups)?;
         Ok(Self {
             gic,
             slice,
+            switch_cost,
             policies,
             ..system
         })

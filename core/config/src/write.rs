@@ -30,6 +30,7 @@ impl System {
             .with("hanok,version", VERSION)
             .with("gic", gic_word(self.gic))
             .with("slice", self.slice)
+            .with("switch-cost", self.switch_cost)
             .with("#address-cells", 2u32)
             .with("#size-cells", 2u32)
             .and(vms);

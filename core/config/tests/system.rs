@@ -73,6 +73,7 @@ fn pair() -> System {
         policies: [CorePolicy::RoundRobin; MAX_CPUS],
         promises: Vec::new(),
         groups: Vec::new(),
+        switch_cost: 3_000,
     }
 }
 

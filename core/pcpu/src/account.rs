@@ -55,6 +55,14 @@ impl<B: Host> Pcpu<B> {
 }
 
 impl<B: Host> Local<B> {
+    /// How long the turn of `who` has lasted at `now`; 0 if another one's goes on.
+    pub(crate) fn turn_until(&self, who: Entity, now: u64) -> u64 {
+        match self.turn.who {
+            Some(runs) if runs == who => now.saturating_sub(self.turn.since),
+            _ => 0,
+        }
+    }
+
     /// The time since the decision went into the switch to the vCPU that comes: no vCPU is charged for it.
     #[inline(always)]
     pub(crate) fn exempt_switch(&mut self) {

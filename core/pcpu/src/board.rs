@@ -1,6 +1,6 @@
 //! The board during exits: the data that all pCPUs share once the hypervisor has started.
 
-use crate::{Report, VmUnit, Walk};
+use crate::{Report, VmUnit, Walk, Wish};
 use hanok_config::{CorePolicy, MAX_BOARD_LINES};
 use hanok_decode::SysReg;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -98,6 +98,8 @@ pub struct Board<B: Backend> {
     pub any_stopped: AtomicBool,
     /// The boot loader's arguments.
     pub bootargs: &'static str,
+    /// What a person wants of a vCPU. The vCPU's pCPU takes it when it has answered.
+    pub wish: Mutex<Option<Wish>>,
     /// The policy of each pCPU, for people.
     pub policies: [CorePolicy; MAX_CPUS],
     /// What each pCPU did; there are as many as the board has.

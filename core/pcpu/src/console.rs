@@ -117,7 +117,8 @@ impl<B: Host> Board<B> {
         *walk = under_way.and_then(|walk| self.walk(walk));
         if let Some(request) = arrived.request {
             *report = self.answer(request);
-        } else if under_way.is_none() && !behind {
+        }
+        if under_way.is_none() && !behind {
             *report = report.and_then(|report| self.report(report));
         }
         let left = walk.is_some();

@@ -181,7 +181,7 @@ fn policy(promised: bool) -> PcpuPolicy {
         let root = Box::new(Node::new(Order::EarliestDeadline, Slack::Idle));
         let tree = Tree::new(Box::leak(root), &mut []);
         let rest = Credit::new(3_000, 100, Deals::Used, 0);
-        let budgets = Budgets::new(tree, rest, Slack::Idle);
+        let budgets = Budgets::new(tree, rest, Slack::Idle, 0);
         PcpuPolicy::Budgets(Box::leak(Box::new(budgets)))
     } else {
         PcpuPolicy::RoundRobin(RoundRobin::new(100))
@@ -315,6 +315,7 @@ fn board<L: FakeLists + GuestInterface>(
         any_stopped: AtomicBool::new(false),
         bootargs: "",
         policies: [CorePolicy::RoundRobin; MAX_CPUS],
+        wish: Mutex::new(None),
         accounts: Box::leak((0..plan.settings.cpus).map(|_| CpuAccount::new()).collect()),
     }
 }

@@ -17,6 +17,7 @@
 extern crate std;
 
 mod account;
+mod asks;
 mod board;
 mod command;
 mod console;
@@ -48,6 +49,7 @@ mod switch;
 mod unit;
 mod vcpu;
 
+pub use asks::Wish;
 pub use board::{Board, BoardInterrupts, DeviceLine, DeviceLines, Host, Unsaid, VmPort};
 pub use command::Walk;
 pub use console::begin_all;

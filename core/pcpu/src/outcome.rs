@@ -153,6 +153,11 @@ impl<B: Host> Vcpu<B> {
                 return After::Reconsider;
             }
             Action::Yield => return After::Yield,
+            Action::Schedule => {
+                if self.schedule_call(local) {
+                    return After::Yield;
+                }
+            }
         }
         After::Resume
     }

@@ -43,6 +43,11 @@ pub struct Local<B: Backend> {
     alarms: Tournament<MAX_ENTITIES>,
     /// The earliest of these instants: each decision reads it, and few change it.
     first_alarm: Deadline,
+    /// When a person's wish goes on, and the vCPU that it is about: an alarm, too.
+    asks_at: Deadline,
+    asks: Entity,
+    /// Whether it goes on as soon as the vCPU is brought up to date.
+    asks_now: bool,
     /// The vCPU whose state is in this CPU.
     pub(crate) resident: Option<Entity>,
     /// Who runs as of the last decision, since when, and whether that is beyond its budget.
@@ -117,6 +122,11 @@ impl<B: Host> Local<B> {
     /// ends the turn that the next decision gives.
     #[inline(never)]
     fn take_alarms(&mut self, updates: &mut EntitySet, now: u64) {
+        if self.asks_at.has_come(now) {
+            self.asks_at = Deadline::NEVER;
+            self.asks_now = true;
+            updates.insert(self.asks);
+        }
         for _ in 0..ALARMS {
             match self.alarms.first() {
                 Some((due, at)) if at <= now => {
@@ -126,7 +136,7 @@ impl<B: Host> Local<B> {
                 _ => break,
             }
         }
-        self.first_alarm = Deadline::at(self.alarms.first_key());
+        self.first_alarm = Deadline::at(self.alarms.first_key()).or(self.asks_at);
     }
 
     /// Notes vCPUs again that still have to be brought up to date.
@@ -142,7 +152,19 @@ impl<B: Host> Local<B> {
             Some(at) => self.alarms.set(vcpu.entity, at),
             None => self.alarms.remove(vcpu.entity),
         }
-        self.first_alarm = Deadline::at(self.alarms.first_key());
+        self.first_alarm = Deadline::at(self.alarms.first_key()).or(self.asks_at);
+    }
+
+    /// Lets a person's wish about `vcpu` go on at `at`.
+    pub(crate) fn go_on_asking(&mut self, vcpu: Entity, at: Deadline) {
+        (self.asks, self.asks_at) = (vcpu, at);
+        self.first_alarm = self.first_alarm.or(at);
+    }
+
+    /// Whether a person's wish about `vcpu` goes on now.
+    #[inline(always)]
+    pub(crate) fn take_due_wish(&mut self, vcpu: Entity) -> bool {
+        self.asks_now && self.asks == vcpu && core::mem::take(&mut self.asks_now)
     }
 
     /// The earliest instant at which a vCPU is due that waits and is in no CPU.
@@ -224,6 +246,9 @@ impl<B: Host> Pcpu<B> {
             posted: board.updates.get(id.index()).unwrap_or(&NO_UPDATES),
             alarms: Tournament::new(),
             first_alarm: Deadline::NEVER,
+            asks_at: Deadline::NEVER,
+            asks: Entity::FIRST,
+            asks_now: false,
             resident: None,
             turn: Turn::default(),
             account: board.account(id),

@@ -1,6 +1,10 @@
 //! The policy of one pCPU.
 
-use hanok_sched::{Budgets, Decision, Entity, Grant, PlaceError, Policy, Replenished, RoundRobin};
+use hanok_sched::admission::Refusal;
+use hanok_sched::{
+    Answer, Budgets, Decision, Entity, Grant, Interface, PlaceError, Policy, Replenished,
+    RoundRobin, Share,
+};
 use hanok_vm::Clock;
 
 /// The policy of a pCPU, by its system's description.
@@ -36,6 +40,54 @@ impl PcpuPolicy {
             Self::RoundRobin(_) => false,
             Self::Budgets(budgets) => budgets.runs_extra(),
         }
+    }
+
+    /// Makes a step of the question whether `entity` may have `wanted` ([`Budgets::ask`]).
+    pub(crate) fn ask(
+        &mut self,
+        entity: Entity,
+        wanted: Interface,
+        patience: u64,
+        now: u64,
+    ) -> Answer {
+        match self {
+            Self::RoundRobin(_) => Answer::No(Refusal::NothingThere),
+            Self::Budgets(budgets) => budgets.ask(entity, wanted, patience, now),
+        }
+    }
+
+    /// Whether a question of `entity` is under way.
+    pub(crate) fn is_asking(&self, entity: Entity) -> bool {
+        match self {
+            Self::RoundRobin(_) => false,
+            Self::Budgets(budgets) => budgets.is_asking(entity),
+        }
+    }
+
+    /// Gives `entity` another share of what is left; returns whether it has one.
+    pub(crate) fn change_share(&mut self, entity: Entity, share: Share) -> bool {
+        match self {
+            Self::RoundRobin(_) => false,
+            Self::Budgets(budgets) => budgets.change_share(entity, share),
+        }
+    }
+
+    /// The interface of `entity`.
+    pub(crate) fn interface(&mut self, entity: Entity) -> Option<Interface> {
+        match self {
+            Self::RoundRobin(_) => None,
+            Self::Budgets(budgets) => budgets.tree().interface(entity),
+        }
+    }
+
+    /// What is left of the budget of `entity` at `now`.
+    pub(crate) fn budget(&mut self, entity: Entity, now: u64) -> Option<u64> {
+        let Self::Budgets(budgets) = self else {
+            return None;
+        };
+        budgets.charge_until(now);
+        let (servers, at) = budgets.tree().servers_of(entity)?;
+        servers.budget(at)
     }
 
     /// How often the budget of `entity` ran out while it had work, and how often it was not given in time; `None` if

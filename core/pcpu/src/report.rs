@@ -94,9 +94,13 @@ impl<B: Host> Board<B> {
     pub(crate) fn answer(&'static self, request: Request) -> Option<Report> {
         match request {
             Request::Report(number) => return Some(Report::new(number)),
-            Request::Change { vm, vcpu, .. } | Request::Weight { vm, vcpu, .. } => {
-                self.tell(format_args!("refused {vm} {vcpu} not-allowed 0 0 0"));
-            }
+            Request::Change { vm, vcpu, times } => self.wish_interface(vm, vcpu, times),
+            Request::Weight {
+                vm,
+                vcpu,
+                weight,
+                cap,
+            } => self.wish_share(vm, vcpu, weight, cap),
             Request::Unknown => self.tell(format_args!("unknown request")),
         }
         None
@@ -108,42 +112,53 @@ impl<B: Host> Board<B> {
         self.lock_console().report(line);
     }
 
-    /// Says one line of a report; returns what is left of it.
-    pub(crate) fn report(&self, report: Report) -> Option<Report> {
-        let number = report.number;
-        let next = match report.next {
+    /// Says one line of a report; returns what is left of it. A line is said each time: its bytes are what makes the
+    /// port interrupt again.
+    pub(crate) fn report(&self, mut report: Report) -> Option<Report> {
+        loop {
+            if report.next == Next::End {
+                self.tell(format_args!("end {}", report.number));
+                return None;
+            }
+            let (said, next) = self.step(report);
+            report.next = next;
+            if said {
+                return Some(report);
+            }
+        }
+    }
+
+    /// A step of a report: whether a line was said, and what is next.
+    fn step(&self, Report { number, next }: Report) -> (bool, Next) {
+        match next {
             Next::Board => {
                 self.tell_board(number);
-                Next::Vm(0)
+                (true, Next::Vm(0))
             }
             Next::Vm(at) => match self.vms.get(at) {
                 Some(unit) => {
                     let (vm, name) = (unit.vm.id(), &unit.vm.config().name);
                     self.tell(format_args!("vm {vm} {name} {number}"));
-                    Next::Vcpu(at, 0)
+                    (true, Next::Vcpu(at, 0))
                 }
-                None => self.first_core(0),
+                None => (false, self.first_core(0)),
             },
             Next::Vcpu(at, vcpu) => match self.vms.get(at).filter(|u| vcpu < u.vm.vcpus()) {
                 Some(unit) => {
                     self.tell_vcpu(unit, VcpuId::new(vcpu as u8), number);
-                    Next::Vcpu(at, vcpu + 1)
+                    (true, Next::Vcpu(at, vcpu + 1))
                 }
-                None => Next::Counts(at, 0),
+                None => (false, Next::Counts(at, 0)),
             },
             Next::Counts(at, passed) => self.tell_count(at, passed, number),
-            Next::Core(cpu) => self.tell_core(cpu, number),
+            Next::Core(cpu) => (true, self.tell_core(cpu, number)),
             Next::Turns(cpu, turn, until) if turn != until => {
-                self.tell_turn(cpu, turn, number);
-                Next::Turns(cpu, turn.wrapping_add(1), until)
+                let said = self.tell_turn(cpu, turn, number);
+                (said, Next::Turns(cpu, turn.wrapping_add(1), until))
             }
-            Next::Turns(cpu, ..) => self.first_core(cpu + 1),
-            Next::End => {
-                self.tell(format_args!("end {number}"));
-                return None;
-            }
-        };
-        Some(Report { number, next })
+            Next::Turns(cpu, ..) => (false, self.first_core(cpu + 1)),
+            Next::End => (false, Next::End),
+        }
     }
 
     /// The first pCPU from `from` on that has vCPUs.
@@ -207,12 +222,12 @@ impl<B: Host> Board<B> {
         account.kept(account.begun().wrapping_sub(1))
     }
 
-    fn tell_count(&self, at: usize, passed: usize, number: u32) -> Next {
+    fn tell_count(&self, at: usize, passed: usize, number: u32) -> (bool, Next) {
         let Some(unit) = self.vms.get(at) else {
-            return Next::End;
+            return (false, Next::End);
         };
         let Some((passed, count)) = unit.vm.next_count(passed) else {
-            return Next::Vm(at + 1);
+            return (false, Next::Vm(at + 1));
         };
         self.tell(format_args!(
             "exits {} {} {} {} {} {number}",
@@ -222,7 +237,7 @@ impl<B: Host> Board<B> {
             count.exits,
             count.instructions
         ));
-        Next::Counts(at, passed)
+        (true, Next::Counts(at, passed))
     }
 
     fn tell_core(&self, cpu: usize, number: u32) -> Next {
@@ -248,11 +263,12 @@ impl<B: Host> Board<B> {
             .sum()
     }
 
-    fn tell_turn(&self, cpu: usize, turn: u32, number: u32) {
+    /// Says a turn, if it is still kept and has ended. Returns whether it was.
+    fn tell_turn(&self, cpu: usize, turn: u32, number: u32) -> bool {
         let kept = self.account(CpuId::new(cpu as u8)).kept(turn);
         // It was written over meanwhile, or goes on.
         let Some((turn, until)) = kept.and_then(|turn| Some((turn, turn.until?))) else {
-            return;
+            return false;
         };
         let since = turn.since;
         match turn.who {
@@ -263,6 +279,7 @@ impl<B: Host> Board<B> {
             )),
             None => self.tell(format_args!("ran {cpu} - - {since} {until} {number}")),
         }
+        true
     }
 }
 

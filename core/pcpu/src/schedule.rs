@@ -144,6 +144,12 @@ impl<B: Host> Pcpu<B> {
             let Some(vcpu) = vcpus.get_mut(entity.index()) else {
                 continue;
             };
+            if local.take_due_wish(entity) {
+                vcpu.consider_wish(local, now);
+                updates.insert(entity);
+                local.put_back_updates(updates);
+                return Round::Interrupted;
+            }
             if is_up_to_date(vcpu) {
                 continue;
             }
@@ -229,6 +235,10 @@ fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update
         // Lines of text are the work of a round, each.
         if requests.take_dump() {
             vcpu.dump(local);
+            done = Update::Moved;
+        }
+        if requests.take_change() {
+            vcpu.consider_wish(local, now);
             done = Update::Moved;
         }
         if requests.take_look() {

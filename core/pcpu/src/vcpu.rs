@@ -34,6 +34,8 @@ pub struct Vcpu<B: Backend> {
     pub(crate) ready: bool,
     /// The instant from which on it has work and does not run.
     pub(crate) waits_since: u64,
+    /// The instant from which on it may ask for another interface.
+    pub(crate) asks_from: u64,
     /// The number by which it is known in accounts of turns.
     pub(crate) who: u16,
     /// Its account.
@@ -65,6 +67,7 @@ impl<B: Backend> Vcpu<B> {
             page: None,
             ready: false,
             waits_since: 0,
+            asks_from: 0,
             who: crate::report::who(unit, core.id),
             account: unit.vm.account(core.id),
             wake_at: Deadline::NEVER,

@@ -39,16 +39,10 @@ pub enum Answer {
 const FEW: usize = 3;
 
 impl Budgets<'_> {
-    /// Makes a step of the question whether `vcpu` may have `wanted`, where each server costs `cost` ticks beyond its
-    /// budget. Other arguments than before begin another question. A question of another vCPU that has not gone
+    /// Makes a step of the question whether `vcpu` may have `wanted`. Other arguments than before begin another question. A question of another vCPU that has not gone
     /// on for `patience` ticks is given up.
-    pub fn ask(
-        &mut self,
-        vcpu: Entity,
-        wanted: Interface,
-        [cost, patience]: [u64; 2],
-        now: u64,
-    ) -> Answer {
+    pub fn ask(&mut self, vcpu: Entity, wanted: Interface, patience: u64, now: u64) -> Answer {
+        let cost = self.cost;
         let Some(place) = self.tree().place_of(vcpu) else {
             return Answer::No(Refusal::NothingThere);
         };
@@ -67,6 +61,13 @@ impl Budgets<'_> {
             self.asking = None;
         }
         answer
+    }
+
+    /// Whether a question of `vcpu` is under way.
+    pub fn is_asking(&self, vcpu: Entity) -> bool {
+        self.asking
+            .as_ref()
+            .is_some_and(|asking| asking.vcpu == vcpu)
     }
 
     fn step_of(

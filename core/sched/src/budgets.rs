@@ -38,11 +38,14 @@ pub struct Budgets<'a> {
     began: Option<u64>,
     /// The question that is being answered.
     pub(crate) asking: Option<Asking>,
+    /// What a server costs beyond its budget in each period, in ticks.
+    pub(crate) cost: u64,
 }
 
 impl<'a> Budgets<'a> {
-    /// Servers in `tree`, with the use of unused time that its nodes have, and best effort by `rest`.
-    pub fn new(tree: Tree<'a>, rest: Credit, slack: Slack) -> Self {
+    /// Servers in `tree`, with the use of unused time that its nodes have, and best effort by `rest`. A server costs
+    /// `cost` ticks beyond its budget in each period, which admission reckons with.
+    pub fn new(tree: Tree<'a>, rest: Credit, slack: Slack, cost: u64) -> Self {
         Self {
             tree,
             rest,
@@ -52,6 +55,7 @@ impl<'a> Budgets<'a> {
             spends: false,
             began: None,
             asking: None,
+            cost,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use crate::smccc::{INVALID_PARAMETERS, NOT_SUPPORTED, SUCCESS, function};
 use crate::{Action, Ending, Entry, Guest, Machine, StartRefused, Wait, trng};
-use hanok_abi::hypercall;
+use hanok_abi::{hypercall, schedule};
 use hanok_vgic::GuestInterface;
 
 const ALREADY_ON: i64 = -4;
@@ -62,6 +62,9 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         if let Some(answer) = yield_answer(id) {
             self.answer(answer);
             return Action::Yield;
+        }
+        if let schedule::FEATURES | schedule::READ | schedule::ASK | schedule::WAIT = id {
+            return Action::Schedule;
         }
         match id {
             hypercall::CALL_UID => return self.answer_words(&hypercall::UID),

@@ -141,6 +141,9 @@ pub enum Action {
     Yield,
     /// The vCPU's requests and its power state are checked before it goes on: it may be off.
     Reconsider,
+    /// The vCPU called a function of `hanok_abi::schedule`, whose arguments are in its registers. Its answer is put
+    /// there, and the vCPU goes on at its program counter.
+    Schedule,
 }
 
 /// What a blocked vCPU waits for.

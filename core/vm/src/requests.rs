@@ -44,10 +44,21 @@ impl Requests {
     const ATTENTION: u64 = 16;
     const LOOK: u64 = 32;
     const RELAY: u64 = 64;
+    const CHANGE: u64 = 128;
     /// If one of these is set, a request to check interrupts needs no kick.
     const NO_KICK: u64 = Self::INTERRUPTS | Self::QUIET;
     /// The bits of requests. The bits above them are posted SGIs.
     const FLAGS: u64 = 0xffff;
+
+    /// Requests that the vCPU's pCPU looks at a change that somebody wants of the vCPU's interface.
+    pub fn ask_change(&self) {
+        self.0.fetch_or(Self::CHANGE, Ordering::Release);
+    }
+
+    /// Whether that was requested since the last call.
+    pub fn take_change(&self) -> bool {
+        self.take(Self::CHANGE)
+    }
 
     /// Requests a dump of the vCPU.
     pub fn ask_dump(&self) {
@@ -77,7 +88,11 @@ impl Requests {
     /// Whether one of those requests was made that have nothing to do with interrupts and timers.
     #[inline(always)]
     pub fn has_seldom_ones(&self) -> bool {
-        const SELDOM: u64 = Requests::DUMP | Requests::ATTENTION | Requests::LOOK | Requests::RELAY;
+        const SELDOM: u64 = Requests::DUMP
+            | Requests::ATTENTION
+            | Requests::LOOK
+            | Requests::RELAY
+            | Requests::CHANGE;
         self.0.load(Ordering::Relaxed) & SELDOM != 0
     }
 
@@ -163,9 +178,10 @@ impl Requests {
         self.0.load(Ordering::Relaxed) & Self::QUIET != 0
     }
 
-    /// Drops the requests of the former boot, except the request for a dump.
+    /// Drops the requests of the former boot, except those of people.
     pub(crate) fn forget(&self) {
-        self.0.fetch_and(Self::DUMP, Ordering::Acquire);
+        self.0
+            .fetch_and(Self::DUMP | Self::CHANGE, Ordering::Acquire);
     }
 
     /// Whether there is any request.

@@ -20,6 +20,8 @@
 
 /* core/abi/src/schedule.rs. */
 enum { FEATURES = 0x10, READ, ASK, DECLARE, REVOKE };
+/* The answer is not there yet: the same call is made again. */
+enum { PENDING = -6 };
 #define FUNCTION(number) (0xc6000000u + (number))
 enum { ID = 0x00, CALL = 0x04, ARGUMENTS = 0x10, STATUS = 0x30, VALUE = 0x38, SIZE = 0x1000 };
 #define MAGIC 0x63736b68u /* "hksc" */
@@ -162,8 +164,10 @@ static int call(struct hanok_vcpu *vcpu, uint32_t function, const uint64_t *argu
         vcpu->store(vcpu->context, ARGUMENTS + 8 * at, (uint32_t)arguments[at]);
         vcpu->store(vcpu->context, ARGUMENTS + 8 * at + 4, (uint32_t)(arguments[at] >> 32));
     }
-    vcpu->store(vcpu->context, CALL, FUNCTION(function));
-    status = (int)vcpu->load(vcpu->context, STATUS);
+    do {
+        vcpu->store(vcpu->context, CALL, FUNCTION(function));
+        status = (int)vcpu->load(vcpu->context, STATUS);
+    } while (status == PENDING);
     if (value) {
         *value = vcpu->load(vcpu->context, VALUE);
         *value |= (uint64_t)vcpu->load(vcpu->context, VALUE + 4) << 32;

@@ -20,6 +20,8 @@ ENFORCED, ASKS = 1, 2
 _FEATURES, _READ, _ASK, _DECLARE, _REVOKE = range(0xC6000010, 0xC6000015)
 _ID, _CALL, _ARGUMENTS, _STATUS, _VALUE, _SIZE = 0x00, 0x04, 0x10, 0x30, 0x38, 0x1000
 _MAGIC = int.from_bytes(b"hksc", "little")
+# The answer is not there yet: the same call is made again.
+_PENDING = -6
 _STATUSES = {
     -1: "no hypervisor answers",
     -2: "an argument is not valid",
@@ -130,8 +132,10 @@ class Vcpu:
             for number, argument in enumerate(arguments):
                 registers.store(_ARGUMENTS + 8 * number, argument & 0xFFFFFFFF)
                 registers.store(_ARGUMENTS + 8 * number + 4, argument >> 32)
-            registers.store(_CALL, function)
-            status = struct.unpack("i", struct.pack("I", registers.load(_STATUS)))[0]
+            status = _PENDING
+            while status == _PENDING:
+                registers.store(_CALL, function)
+                status = struct.unpack("i", struct.pack("I", registers.load(_STATUS)))[0]
             value = registers.load(_VALUE) | registers.load(_VALUE + 4) << 32
         finally:
             if file is not None:

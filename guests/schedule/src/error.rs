@@ -45,6 +45,8 @@ pub enum Refusal {
     Undecided,
     /// Another change of this core has not taken effect yet.
     Busy,
+    /// It would hold, but nothing is proven of the way there.
+    Transition,
     /// A reason that this version does not know.
     Unknown(u64),
 }
@@ -58,6 +60,7 @@ impl Refusal {
             Ok(refusal::UNPROVEN) => Self::Unproven,
             Ok(refusal::UNDECIDED) => Self::Undecided,
             Ok(refusal::BUSY) => Self::Busy,
+            Ok(refusal::TRANSITION) => Self::Transition,
             _ => Self::Unknown(value),
         }
     }
@@ -104,6 +107,7 @@ impl fmt::Display for Refusal {
             Self::Hopeless => "a task cannot keep its deadline even alone",
             Self::Unproven => "nothing is proven for this kind of server",
             Self::Undecided => "it could not be decided in the time that such questions may take",
+            Self::Transition => "it would hold, but nothing is proven of the way there",
             Self::Busy => "another change of this core has not taken effect yet",
             Self::Unknown(reason) => return write!(out, "refused for reason {reason}"),
         })

@@ -13,14 +13,15 @@
 //!
 //! ```
 //! # use hanok_schedule::fake::Board;
-//! use hanok_schedule::{Error, Interface, Task, Vcpu};
+//! use hanok_schedule::{Error, Interface, Vcpu};
 //!
 //! # let board = Board::default();
 //! # let hvc = board.by_call(0);
 //! // let hvc = hanok_schedule::Hvc; a test has the fake board's.
 //! let mut vcpu = Vcpu::new(hvc);
-//! // A task of 2 ms each 20 ms. The budget becomes the least with which it keeps its deadlines.
-//! match vcpu.declare(0, &Task::new(20_000_000, 2_000_000)) {
+//! // Another budget, in the same period.
+//! let Interface { period, .. } = vcpu.interface()?;
+//! match vcpu.ask(&Interface::new(period, 2_000_000)) {
 //!     Ok(_since) => {}
 //!     Err(Error::Refused(why)) => panic!("not scheduled: {why}"),
 //!     Err(error) => panic!("{error}"),

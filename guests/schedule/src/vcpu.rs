@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::transport::Transport;
 use hanok_abi::schedule::{
-    ASK, DECLARE, FEATURES, READ, REVOKE, TASKS, VERSION, WAIT, feature, item,
+    ASK, DECLARE, FEATURES, READ, REVOKE, TASKS, VERSION, WAIT, feature, item, status,
 };
 
 /// A promise of CPU time: `budget` within `deadline` of the start of each `period`. Times are in nanoseconds.
@@ -222,6 +222,11 @@ impl<T: Transport> Vcpu<T> {
     }
 
     fn call(&mut self, function: u32, arguments: &[u64]) -> Result<u64> {
-        self.0.call(function, arguments).value()
+        loop {
+            let answer = self.0.call(function, arguments);
+            if answer.status != status::PENDING {
+                return answer.value();
+            }
+        }
     }
 }

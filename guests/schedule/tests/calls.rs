@@ -117,7 +117,8 @@ fn every_status_has_its_error() {
                 Error::Refused(Refusal::Unknown(1 << 32 | 2)),
             ),
             (-5, 5_000_000_000, Error::TooOften(5_000_000_000)),
-            (-6, 0, Error::Unknown(-6)),
+            (-4, 7, Error::Refused(Refusal::Transition)),
+            (-7, 0, Error::Unknown(-7)),
             (1, 0, Error::Unknown(1)),
         ];
         for (status, value, error) in errors {

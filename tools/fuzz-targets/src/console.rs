@@ -117,11 +117,12 @@ fn anything(input: &mut Bytes<'_>, kept: &mut Kept) {
     while !input.is_empty() {
         match input.byte() {
             0..=199 => match board.received(input.byte()) {
-                Input::None => {}
+                Input::None | Input::Request(_) => {}
                 Input::Vm(vm) => assert!(vm.index() < VMS && board.has_input(vm)),
                 Input::Command(command) => carry_out(&mut board, command),
             },
-            200..=219 => _ = board.try_send(vm(input.byte()), input.byte()),
+            200..=209 => board.report(format_args!("answer {}", input.byte())),
+            210..=219 => _ = board.try_send(vm(input.byte()), input.byte()),
             220..=239 => board.port().room = usize::from(input.byte()),
             240..=249 => drop(board.take_input(vm(input.byte()))),
             _ => board.command_done(),

@@ -34,6 +34,8 @@ pub struct Description {
     pub policies: Option<[CorePolicy; MAX_CPUS]>,
     /// What vCPUs are promised then, in the VMs' order.
     pub promises: Vec<Promise>,
+    /// What a server costs beyond its budget in each of its periods, in nanoseconds.
+    pub switch_cost: u32,
     /// The groups of vCPUs then.
     pub groups: Vec<Group>,
     /// Rows and columns of the terminal at which a person sits, for guests that want to know. It is

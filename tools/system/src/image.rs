@@ -136,6 +136,7 @@ impl Description {
             groups: self.groups.clone(),
             gic: self.board.gic,
             slice: self.slice,
+            switch_cost: self.switch_cost,
             policies: self.policies.unwrap_or([CorePolicy::RoundRobin; MAX_CPUS]),
         };
         Payload::of(&frame, guests, blobs).map_err(|words| vec![self.whole(words)])

@@ -90,6 +90,7 @@ fn system(
         policies: None,
         promises: Vec::new(),
         groups: Vec::new(),
+        switch_cost: 0,
         board,
         terminal: None,
     };
@@ -107,6 +108,7 @@ fn system(
     let cores = cores::assign(report, there, vcpus, &drafts);
     let model = schedule::build(report, schedule.as_ref(), &drafts, there);
     let known = model.as_ref().map(|schedule| &schedule.model);
+    let switch_cost = known.map(|model| model.cost.per_period().get());
     let enforced = enforce::enforced(report, schedule.as_ref(), &drafts, known);
     if asked == Asked::Schedule && model.is_none() && report.found.is_empty() {
         report.refuse(&whole, no_schedule());
@@ -124,6 +126,8 @@ fn system(
     if let Some(enforced) = enforced {
         description.promises = enforced.promises;
         description.groups = enforced.groups;
+        let cost = switch_cost.unwrap_or_default();
+        description.switch_cost = u32::try_from(cost).unwrap_or(u32::MAX);
         description.policies = Some(enforced.policies);
     }
     Some((description, model))

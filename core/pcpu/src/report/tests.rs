@@ -4,6 +4,8 @@ use crate::begin_all;
 use crate::fake::{FakeBoard, FakePromise};
 use hanok_hal::fake::{Settings, Wire};
 use hanok_types::GicVersion;
+use hanok_vm::Clock;
+use std::format;
 use std::string::String;
 use std::vec;
 use std::vec::Vec;
@@ -113,4 +115,66 @@ fn each_request_has_an_answer() {
         1
     );
     assert_eq!(lines.last().unwrap(), "end 2");
+}
+
+/// Lets the first CPU run until the board has answered.
+fn answered(fake: &mut FakeBoard, request: &str) -> String {
+    let before = reported(&fake.wire).len();
+    fake.wire.send(&REQUEST);
+    fake.wire.send(request.as_bytes());
+    for _ in 0..400 {
+        fake.board.serve_console();
+        fake.board.machine.advance(7);
+        fake.pcpus[0].schedule();
+        if let Some(line) = reported(&fake.wire).get(before) {
+            return line.clone();
+        }
+    }
+    panic!("no answer to {request}");
+}
+
+#[test]
+fn a_person_changes_an_interface() {
+    let mut fake = board();
+    // A tick of the fake counter is a nanosecond.
+    let frequency = fake.board.counter_frequency();
+    let nanos = |ticks: u64| ticks * 1_000_000_000 / frequency;
+    let change = |vm, period, budget| {
+        format!(
+            "change {vm} 0 {} {} {}\n",
+            nanos(period),
+            nanos(budget),
+            nanos(period)
+        )
+    };
+    let line = answered(&mut fake, &change(0, 10_000, 8_000));
+    assert!(line.starts_with("changed 0 0 "), "{line}");
+    // What is promised counts before it takes effect.
+    let line = answered(&mut fake, &change(1, 10_000, 3_000));
+    assert!(line.starts_with("refused 1 0 overload "), "{line}");
+    let lines = ask(&fake, "report 7\n");
+    let own = lines
+        .iter()
+        .find(|line| line.starts_with("vcpu 0 0 "))
+        .unwrap();
+    assert!(own.contains(" periodic 10000 8000 10000 "), "{own}");
+    for (request, answer) in [
+        ("change 0 0 0 0 0\n", "refused 0 0 invalid 0 0 0"),
+        (
+            "change 0 0 18446744073709551615 1 1\n",
+            "refused 0 0 invalid 0 0 0",
+        ),
+        ("change 9 0 1 1 1\n", "refused 9 0 invalid 0 0 0"),
+        (
+            "change 0 9 10000 5000 10000\n",
+            "refused 0 9 not-allowed 0 0 0",
+        ),
+        (
+            "change 2 0 10000 5000 10000\n",
+            "refused 2 0 not-allowed 0 0 0",
+        ),
+        ("weight 0 0 5 50\n", "refused 0 0 not-allowed 0 0 0"),
+    ] {
+        assert_eq!(answered(&mut fake, request), answer, "{request}");
+    }
 }

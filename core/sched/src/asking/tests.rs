@@ -19,7 +19,7 @@ fn vcpu(index: usize) -> Entity {
 fn ask(budgets: &mut Budgets<'_>, who: usize, wanted: Interface, now: &mut u64) -> Answer {
     loop {
         *now += 1;
-        match budgets.ask(vcpu(who), wanted, [0, 100], *now) {
+        match budgets.ask(vcpu(who), wanted, 100, *now) {
             Answer::More => {}
             answer => return answer,
         }
@@ -31,7 +31,7 @@ fn with(order: Order, promises: &[Reservation], run: impl FnOnce(&mut Budgets<'_
     let mut groups = [Node::new(Order::EarliestDeadline, Slack::Idle)];
     let tree = Tree::new(&mut root, &mut groups);
     let rest = Credit::new(100, 10, Deals::Used, 0);
-    let mut budgets = Budgets::new(tree, rest, Slack::Idle);
+    let mut budgets = Budgets::new(tree, rest, Slack::Idle, 0);
     for (index, promise) in promises.iter().enumerate() {
         let grant = Grant::Promise(0, *promise);
         budgets.grant(vcpu(index), grant, 0).unwrap();
@@ -93,8 +93,8 @@ fn one_question_is_answered_at_a_time() {
     let edf = Order::EarliestDeadline;
     with(edf, &[promise(100, 40), promise(50, 20)], |budgets| {
         let wanted = Interface::periodic(100, 30).unwrap();
-        assert_eq!(budgets.ask(vcpu(0), wanted, [0, 100], 5), Answer::More);
-        assert_eq!(budgets.ask(vcpu(1), wanted, [0, 100], 6), Answer::Busy);
+        assert_eq!(budgets.ask(vcpu(0), wanted, 100, 5), Answer::More);
+        assert_eq!(budgets.ask(vcpu(1), wanted, 100, 6), Answer::Busy);
         // The first one is not heard of any more.
         let mut now = 200;
         assert_eq!(ask(budgets, 1, wanted, &mut now), Answer::Yes(250));

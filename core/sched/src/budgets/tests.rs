@@ -35,7 +35,7 @@ fn budgets<'a>(
     for (index, promise) in promises.iter().enumerate() {
         tree.add_vcpu(0, entity(index), *promise, 0).unwrap();
     }
-    let mut all = Budgets::new(tree, Credit::new(100, 10, Deals::Used, 0), slack);
+    let mut all = Budgets::new(tree, Credit::new(100, 10, Deals::Used, 0), slack, 0);
     for (index, share) in shares.iter().enumerate() {
         all.add_best_effort(entity(8 + index), *share);
     }

@@ -10,6 +10,7 @@ mod gicv2;
 pub mod holes;
 pub mod pass_through;
 mod psci;
+mod schedule;
 mod sgi;
 mod timer;
 mod trng;
@@ -51,6 +52,7 @@ pub fn run(machine: &Machine, names: &str) -> (u32, u32) {
         crate::arch::cases::PASS_THROUGH,
         walk::PASS_THROUGH,
         timer::BESIDE_OTHERS,
+        schedule::PROMISED,
     ];
     let extra = extra.into_iter().chain(crate::arch::cases::NAMED);
     let extra = extra.flatten().filter(named);

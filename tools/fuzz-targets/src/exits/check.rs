@@ -151,7 +151,11 @@ pub(super) fn fits(exit: Exit, action: Action) -> bool {
     match exit {
         Exit::Hypercall => matches!(
             action,
-            Action::Resume | Action::Block(Wait::Interrupt) | Action::Reconsider | Action::Yield
+            Action::Resume
+                | Action::Block(Wait::Interrupt)
+                | Action::Reconsider
+                | Action::Yield
+                | Action::Schedule
         ),
         Exit::Data(DataAbort { ipa, .. }) => match action {
             Action::Block(Wait::Page(page)) => GuestPage::of(ipa) == Some(page),

@@ -135,8 +135,8 @@ impl CpuAccount {
     /// A pCPU that has done nothing.
     pub const fn new() -> Self {
         Self {
-            idle: Count::ZERO,
-            switch_ticks: Count::ZERO,
+            idle: Count::zero(),
+            switch_ticks: Count::zero(),
             turns: [const {
                 Kept {
                     since: AtomicU64::new(0),
@@ -222,14 +222,14 @@ mod tests {
         let cpu = CpuAccount::new();
         assert_eq!((cpu.begun(), cpu.kept(0)), (0, None));
         for number in 0..40_u16 {
-            let who = (number % 3 != 0).then_some(number);
+            let who = (!number.is_multiple_of(3)).then_some(number);
             cpu.turn(u64::from(number) * 10, who);
         }
         assert_eq!(cpu.begun(), 40);
         let turn = |number: u16, until| Turn {
             since: u64::from(number) * 10,
             until,
-            who: (number % 3 != 0).then_some(number),
+            who: (!number.is_multiple_of(3)).then_some(number),
         };
         assert_eq!(cpu.kept(39), Some(turn(39, None)));
         for number in 9..39 {

@@ -124,7 +124,9 @@ pub(crate) struct Whole(AtomicU64);
 
 #[cfg(any(test, target_pointer_width = "64"))]
 impl Whole {
-    pub(crate) const ZERO: Self = Self(AtomicU64::new(0));
+    pub(crate) const fn zero() -> Self {
+        Self(AtomicU64::new(0))
+    }
 
     #[inline(always)]
     pub(crate) fn add(&self, more: u64) {
@@ -151,10 +153,12 @@ pub(crate) struct Halves {
 #[cfg(any(test, not(target_pointer_width = "64")))]
 impl Halves {
     #[cfg_attr(target_pointer_width = "64", expect(dead_code))]
-    pub(crate) const ZERO: Self = Self {
-        low: AtomicU32::new(0),
-        high: AtomicU32::new(0),
-    };
+    pub(crate) const fn zero() -> Self {
+        Self {
+            low: AtomicU32::new(0),
+            high: AtomicU32::new(0),
+        }
+    }
 
     #[inline(always)]
     pub(crate) fn add(&self, more: u64) {

@@ -40,7 +40,10 @@ fn what_arrives_is_taken_in_parts() {
     let line = FakeLine(wire.clone());
     let mut mux = Multiplexer::new(line, true, &names, buffers);
     wire.send(b"\x10\x40ab\x10\x41cd\x10\x40ef");
-    let all = |vms| Arrived { vms, command: None };
+    let all = |vms| Arrived {
+        vms,
+        ..Arrived::default()
+    };
     // Two of the framing, and two for the first VM.
     assert_eq!(mux.receive(4), all(1));
     assert_eq!(mux.receive(7), all(1 << 1 | 1));
@@ -52,6 +55,7 @@ fn what_arrives_is_taken_in_parts() {
     let list = Arrived {
         vms: 0,
         command: Some(Command::List),
+        ..Arrived::default()
     };
     assert_eq!(mux.receive(100), list);
     mux.command_done();

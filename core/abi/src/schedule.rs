@@ -35,14 +35,6 @@ pub const ASK: u32 = 0xc600_0012;
 /// Gives the rest of this period's budget up, and answers 0 when the next period has begun.
 pub const WAIT: u32 = 0xc600_0015;
 
-/// Reserved for a hypervisor that knows a guest's tasks, as are [`REVOKE`] and [`TASKS`]: this one answers NOT_SUPPORTED.
-/// A place, the period, the longest execution time, the deadline (0: the period).
-pub const DECLARE: u32 = 0xc600_0013;
-/// Reserved: takes the task in a place back.
-pub const REVOKE: u32 = 0xc600_0014;
-/// Reserved: the number of places.
-pub const TASKS: usize = 16;
-
 /// The major version in the upper 16 bits, and the minor one.
 pub const VERSION: u32 = 0x0001_0000;
 /// The registers of the device, by their offsets. All are of 32 bits; a pair holds the low half first.

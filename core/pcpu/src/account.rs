@@ -47,7 +47,7 @@ impl<B: Host> Pcpu<B> {
         let comes = turn.who.and_then(|who| vcpus.get(who.index()));
         if let Some(vcpu) = comes {
             vcpu.account
-                .comes(turn.since.saturating_sub(vcpu.waits_since));
+                .comes(turn.since.wrapping_sub(vcpu.waits_since));
         }
         let who = comes.map(|vcpu| vcpu.who);
         local.account.turn(turn.since, who);

@@ -281,14 +281,13 @@ impl<B: Host> Vcpu<B> {
         {
             return (status::NOT_ALLOWED, 0);
         }
-        if now < self.asks_from && !local.policy.is_asking(self.entity) {
-            return (status::TOO_OFTEN, nanos(self.asks_from - now, frequency));
-        }
-        let answer = self.ask(local, wanted, now);
-        if answer != Answer::More {
+        if !local.policy.is_asking(self.entity, wanted) {
+            if now < self.asks_from {
+                return (status::TOO_OFTEN, nanos(self.asks_from - now, frequency));
+            }
             self.asks_from = now.saturating_add(frequency / QUESTIONS);
         }
-        match answer {
+        match self.ask(local, wanted, now) {
             Answer::More => (status::PENDING, 0),
             Answer::Yes(from) => (status::DONE, nanos(from, frequency)),
             Answer::No(refusal) => (status::REFUSED, reason(refusal).into()),

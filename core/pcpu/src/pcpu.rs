@@ -43,8 +43,8 @@ pub struct Local<B: Backend> {
     alarms: Tournament<MAX_ENTITIES>,
     /// The earliest of these instants: each decision reads it, and few change it.
     first_alarm: Deadline,
-    /// When a person's wish goes on, and the vCPU that it is about: an alarm, too.
-    asks_at: Deadline,
+    /// When a person's wish goes on, and the vCPU that it is about.
+    pub(crate) asks_at: Deadline,
     asks: Entity,
     /// Whether it goes on as soon as the vCPU is brought up to date.
     asks_now: bool,
@@ -115,6 +115,11 @@ impl<B: Host> Local<B> {
         if self.first_alarm.has_come(now) {
             self.take_alarms(&mut updates, now);
         }
+        if self.asks_at.has_come(now) {
+            self.asks_at = Deadline::NEVER;
+            self.asks_now = true;
+            updates.insert(self.asks);
+        }
         updates
     }
 
@@ -122,11 +127,6 @@ impl<B: Host> Local<B> {
     /// ends the turn that the next decision gives.
     #[inline(never)]
     fn take_alarms(&mut self, updates: &mut EntitySet, now: u64) {
-        if self.asks_at.has_come(now) {
-            self.asks_at = Deadline::NEVER;
-            self.asks_now = true;
-            updates.insert(self.asks);
-        }
         for _ in 0..ALARMS {
             match self.alarms.first() {
                 Some((due, at)) if at <= now => {
@@ -136,7 +136,7 @@ impl<B: Host> Local<B> {
                 _ => break,
             }
         }
-        self.first_alarm = Deadline::at(self.alarms.first_key()).or(self.asks_at);
+        self.first_alarm = Deadline::at(self.alarms.first_key());
     }
 
     /// Notes vCPUs again that still have to be brought up to date.
@@ -152,19 +152,18 @@ impl<B: Host> Local<B> {
             Some(at) => self.alarms.set(vcpu.entity, at),
             None => self.alarms.remove(vcpu.entity),
         }
-        self.first_alarm = Deadline::at(self.alarms.first_key()).or(self.asks_at);
+        self.first_alarm = Deadline::at(self.alarms.first_key());
     }
 
     /// Lets a person's wish about `vcpu` go on at `at`.
     pub(crate) fn go_on_asking(&mut self, vcpu: Entity, at: Deadline) {
         (self.asks, self.asks_at) = (vcpu, at);
-        self.first_alarm = self.first_alarm.or(at);
     }
 
-    /// Whether a person's wish about `vcpu` goes on now.
+    /// The vCPU about which a person's wish goes on now, if it does.
     #[inline(always)]
-    pub(crate) fn take_due_wish(&mut self, vcpu: Entity) -> bool {
-        self.asks_now && self.asks == vcpu && core::mem::take(&mut self.asks_now)
+    pub(crate) fn take_due_wish(&mut self) -> Option<Entity> {
+        core::mem::take(&mut self.asks_now).then_some(self.asks)
     }
 
     /// The earliest instant at which a vCPU is due that waits and is in no CPU.

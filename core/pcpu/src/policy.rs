@@ -56,11 +56,11 @@ impl PcpuPolicy {
         }
     }
 
-    /// Whether a question of `entity` is under way.
-    pub(crate) fn is_asking(&self, entity: Entity) -> bool {
+    /// Whether this question of `entity` is under way.
+    pub(crate) fn is_asking(&self, entity: Entity, wanted: Interface) -> bool {
         match self {
             Self::RoundRobin(_) => false,
-            Self::Budgets(budgets) => budgets.is_asking(entity),
+            Self::Budgets(budgets) => budgets.is_asking(entity, wanted),
         }
     }
 

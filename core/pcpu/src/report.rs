@@ -259,7 +259,7 @@ impl<B: Host> Board<B> {
         let units = self.vms.iter().map(|unit| &unit.vm);
         let all = units.flat_map(|vm| (0_u8..).zip(&vm.config().cpus).map(move |pair| (vm, pair)));
         let own = all.filter(|(_, (_, own))| own.index() == cpu);
-        own.map(|(vm, (vcpu, _))| vm.account(VcpuId::new(vcpu)).switches())
+        own.map(|(vm, (vcpu, _))| u64::from(vm.account(VcpuId::new(vcpu)).switches()))
             .sum()
     }
 

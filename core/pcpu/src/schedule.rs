@@ -82,7 +82,8 @@ impl<B: Host> Pcpu<B> {
             local.deadline = local
                 .first_alarm()
                 .or(decision.until.into())
-                .or(local.restrained.until);
+                .or(local.restrained.until)
+                .or(local.asks_at);
             self.note_turn(decision.run, now);
             let Some(entity) = decision.run else {
                 self.idle();
@@ -139,17 +140,18 @@ impl<B: Host> Pcpu<B> {
     /// its VM or left it, the interrupts of a second one were checked, or there were many brief updates.
     fn update_each(&mut self, mut updates: EntitySet, now: u64) -> Round {
         let Self { local, vcpus } = self;
+        if let Some(asks) = local.take_due_wish()
+            && let Some(vcpu) = vcpus.get_mut(asks.index())
+        {
+            vcpu.consider_wish(local, now);
+            local.put_back_updates(updates);
+            return Round::Interrupted;
+        }
         let mut left = ROUND;
         while let Some(entity) = updates.take_first() {
             let Some(vcpu) = vcpus.get_mut(entity.index()) else {
                 continue;
             };
-            if local.take_due_wish(entity) {
-                vcpu.consider_wish(local, now);
-                updates.insert(entity);
-                local.put_back_updates(updates);
-                return Round::Interrupted;
-            }
             if is_up_to_date(vcpu) {
                 continue;
             }

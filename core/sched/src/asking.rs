@@ -17,7 +17,8 @@ pub(crate) struct Asking {
     added: usize,
     /// The instant from which on all that others still change has taken effect.
     settled: u64,
-    /// When it went on last.
+    /// When it was asked first, and when it went on last.
+    began: u64,
     touched: u64,
 }
 
@@ -35,6 +36,9 @@ pub enum Answer {
     Busy,
 }
 
+/// How many times as long as it may rest a question may last, before others may ask in its place.
+const LONGEST: u64 = 10;
+
 /// The number of servers that are added to a question in one step.
 const FEW: usize = 3;
 
@@ -48,7 +52,9 @@ impl Budgets<'_> {
         };
         if let Some(asking) = &self.asking {
             let other = asking.vcpu != vcpu;
-            if other && now.saturating_sub(asking.touched) < patience {
+            let heard_of = now.saturating_sub(asking.touched) < patience;
+            let young = now.saturating_sub(asking.began) < patience.saturating_mul(LONGEST);
+            if other && heard_of && young {
                 return Answer::Busy;
             }
             if other || asking.wanted != wanted {
@@ -63,11 +69,10 @@ impl Budgets<'_> {
         answer
     }
 
-    /// Whether a question of `vcpu` is under way.
-    pub fn is_asking(&self, vcpu: Entity) -> bool {
-        self.asking
-            .as_ref()
-            .is_some_and(|asking| asking.vcpu == vcpu)
+    /// Whether this question of `vcpu` is under way.
+    pub fn is_asking(&self, vcpu: Entity, wanted: Interface) -> bool {
+        let asking = self.asking.as_ref();
+        asking.is_some_and(|asking| asking.vcpu == vcpu && asking.wanted == wanted)
     }
 
     fn step_of(
@@ -96,22 +101,26 @@ impl Budgets<'_> {
                 question: Question::new(terms)?,
                 added: 0,
                 settled: now,
+                began: now,
                 touched: now,
             });
             return Ok(Answer::More);
         };
         asking.touched = now;
         for _ in 0..FEW {
-            let Some(at) = Entity::new(asking.added) else {
-                break;
-            };
-            let Some((pending, server)) = self.tree().member(place, at) else {
+            let at = Entity::new(asking.added);
+            let member = at.and_then(|at| Some((at, self.tree().member(place, at)?)));
+            let Some((at, (pending, server))) = member else {
                 // All members are in.
                 return Ok(self.conclude(asking, place, now));
             };
             asking.added += 1;
             let pending = pending.filter(|until| *until > now);
             if at == place.at {
+                // Others may have been granted what this one gives back at that instant.
+                if pending.is_some() {
+                    return Ok(Answer::Busy);
+                }
                 asking.question.add_changed(server, wanted)?;
             } else {
                 asking.question.add(server)?;

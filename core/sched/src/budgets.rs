@@ -193,6 +193,9 @@ impl Policy for Budgets<'_> {
                 decision.until = Some(earlier);
             }
             if rest.run.is_some() {
+                if decision.run.is_some() {
+                    self.tree.is_replaced(now);
+                }
                 decision.run = rest.run;
                 self.rest_runs = true;
                 self.spends = false;
@@ -214,8 +217,9 @@ impl Policy for Budgets<'_> {
 
     fn exempt_switch(&mut self, now: u64) {
         if self.rest_runs {
-            // Whoever's time it is, the switch is nobody's.
+            // Whoever's time it is, the switch is nobody's, and so is the one back.
             self.exempt(now);
+            self.tree.forget_path();
         } else {
             self.tree.exempt_switch(now);
         }

@@ -457,7 +457,7 @@ impl<'a> Tree<'a> {
             let Some(group) = self.node_mut(node) else {
                 continue;
             };
-            let (Hold::Until(until), Some(home)) = (group.hold, group.home) else {
+            let Hold::Until(until) = group.hold else {
                 continue;
             };
             if until > now || left == 0 {
@@ -465,10 +465,8 @@ impl<'a> Tree<'a> {
                 continue;
             }
             left -= 1;
-            group.hold = Hold::Free;
-            if let Some((servers, at)) = self.at_home(home) {
-                servers.wake(at, now);
-            }
+            // The groups around it may be held because it was.
+            self.climb_woken(node, false, now);
         }
         left
     }
@@ -599,6 +597,24 @@ impl<'a> Tree<'a> {
             path.insert(home.node);
         }
         self.last = path;
+    }
+
+    /// Who runs next comes from outside of the tree, so that no group holds both.
+    pub(crate) fn forget_path(&mut self) {
+        self.last = Nodes::default();
+    }
+
+    /// The vCPU that the last decision named does not run: another one does, at nobody's expense or at that of who
+    /// pays at the root. Nobody inside of its groups is charged for that.
+    #[inline(never)]
+    pub(crate) fn is_replaced(&mut self, now: u64) {
+        if self.used > 1 {
+            let inside = self.active.without(Nodes::ROOT);
+            self.suspend_all(inside, now);
+            self.active = Nodes::ROOT;
+            self.settled = None;
+            self.last = Nodes::default();
+        }
     }
 
     /// Nobody is charged any more in `nodes`.

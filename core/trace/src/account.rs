@@ -5,7 +5,7 @@
 //! pCPU that it looks at.
 
 use crate::counters::Count;
-use hanok_hal::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use hanok_hal::sync::atomic::{AtomicU32, Ordering};
 
 /// Whether a vCPU has work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,8 @@ pub struct Account {
     used: Count,
     extra: Count,
     stolen: Count,
-    switches: Count,
+    /// In the lower 32 bits, as all that counts events.
+    switches: AtomicU32,
     throttled: AtomicU32,
     late: AtomicU32,
     ready: AtomicU32,
@@ -43,7 +44,9 @@ impl Account {
     #[inline]
     pub fn comes(&self, stolen: u64) {
         self.stolen.add(stolen);
-        self.switches.add(1);
+        let switches = self.switches.load(Ordering::Relaxed);
+        self.switches
+            .store(switches.wrapping_add(1), Ordering::Relaxed);
     }
 
     /// The vCPU has work, or has none any more.
@@ -74,9 +77,9 @@ impl Account {
         self.stolen.get()
     }
 
-    /// How often it came into the pCPU.
-    pub fn switches(&self) -> u64 {
-        self.switches.get()
+    /// How often it came into the pCPU, modulo 2^32.
+    pub fn switches(&self) -> u32 {
+        self.switches.load(Ordering::Relaxed)
     }
 
     /// How often its budget ran out while it had work.
@@ -114,8 +117,36 @@ pub struct Turn {
 
 #[derive(Debug)]
 struct Kept {
-    since: AtomicU64,
+    since: Instant,
     who: AtomicU32,
+}
+
+/// An instant. On CPUs where an atomic store of 64 bits is a loop it is two stores: a reader that finds the turn's
+/// number unchanged afterwards has both halves of one.
+#[derive(Debug)]
+struct Instant {
+    low: AtomicU32,
+    high: AtomicU32,
+}
+
+impl Instant {
+    const fn zero() -> Self {
+        Self {
+            low: AtomicU32::new(0),
+            high: AtomicU32::new(0),
+        }
+    }
+
+    #[inline(always)]
+    fn set(&self, at: u64) {
+        self.low.store(at as u32, Ordering::Relaxed);
+        self.high.store((at >> 32) as u32, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        let high = u64::from(self.high.load(Ordering::Relaxed));
+        high << 32 | u64::from(self.low.load(Ordering::Relaxed))
+    }
 }
 
 /// What one pCPU did.
@@ -139,7 +170,7 @@ impl CpuAccount {
             switch_ticks: Count::zero(),
             turns: [const {
                 Kept {
-                    since: AtomicU64::new(0),
+                    since: Instant::zero(),
                     who: AtomicU32::new(0),
                 }
             }; KEPT_TURNS],
@@ -152,7 +183,7 @@ impl CpuAccount {
     pub fn turn(&self, since: u64, who: Option<u16>) {
         let begun = self.begun.load(Ordering::Relaxed);
         let slot = &self.turns[begun as usize % KEPT_TURNS];
-        slot.since.store(since, Ordering::Relaxed);
+        slot.since.set(since);
         let who = who.map_or(NOBODY, |who| u32::from(who) + 1);
         slot.who.store(who, Ordering::Relaxed);
         self.begun.store(begun.wrapping_add(1), Ordering::Release);
@@ -190,10 +221,10 @@ impl CpuAccount {
     pub fn kept(&self, number: u32) -> Option<Turn> {
         let at = |number: u32| &self.turns[number as usize % KEPT_TURNS];
         let (since, who) = (
-            at(number).since.load(Ordering::Relaxed),
+            at(number).since.get(),
             at(number).who.load(Ordering::Relaxed),
         );
-        let next = at(number.wrapping_add(1)).since.load(Ordering::Relaxed);
+        let next = at(number.wrapping_add(1)).since.get();
         let age = self.begun().wrapping_sub(number);
         // The oldest one may be written over while it is read.
         if age == 0 || age >= KEPT_TURNS as u32 {

@@ -21,10 +21,17 @@ const PATIENCE: u64 = 1_000_000_000;
 const FORK: u64 = 5_000_000;
 /// The time between two looks whether it has taken effect.
 const LOOK: u64 = 500_000;
+/// Hanok rounds times to ticks of its counter: none is so long. Budgets of other interfaces differ by more.
+const ROUNDED: u64 = 1_000;
 /// The period of a whole CPU's interface, which is all of it.
 const WHOLE: u64 = 10_000_000;
 /// -1: threads with deadlines may have all of a CPU. The agent admits them by an exact test instead.
 const ADMISSION: &core::ffi::CStr = c"/proc/sys/kernel/sched_rt_runtime_us";
+
+/// Whether an interface is the wanted one, in ticks of the board's counter.
+const fn is_rounded(has: &Interface, wanted: &Interface) -> bool {
+    has.period.abs_diff(wanted.period) < ROUNDED && has.budget.abs_diff(wanted.budget) < ROUNDED
+}
 
 /// Linux and the hypervisor.
 #[derive(Debug)]
@@ -139,7 +146,7 @@ impl Machine for Linux {
                 .by(cpu, Vcpu::interface)
                 .unwrap_or(Err(Error::Absent))?;
             let now = self.now();
-            if (has.period, has.budget) == (wanted.period, wanted.budget) || now >= end {
+            if is_rounded(&has, wanted) || now >= end {
                 return Ok(());
             }
             let _ = time::sleep_until(now + LOOK);
@@ -269,4 +276,18 @@ fn text_of(name: &str) -> Result<String, Errno> {
 /// The number of this process.
 fn own() -> i32 {
     process() as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By a counter of 62.5 MHz, whose tick is 16 ns: the budget is rounded up.
+    #[test]
+    fn an_interface_is_known_again_after_it_was_rounded() {
+        let wanted = Interface::new(10_000_000, 1_001_000);
+        assert!(is_rounded(&Interface::new(10_000_000, 1_001_008), &wanted));
+        assert!(!is_rounded(&Interface::new(10_000_000, 1_000_000), &wanted));
+        assert!(!is_rounded(&Interface::new(5_000_000, 1_001_000), &wanted));
+    }
 }

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 /* core/abi/src/schedule.rs. */
-enum { FEATURES = 0x10, READ, ASK, DECLARE, REVOKE };
-/* The answer is not there yet: the same call is made again. */
+enum { FEATURES = 0x10, READ, ASK };
+/* The answer of ASK is not there yet: the same call is made again. */
 enum { PENDING = -6 };
 #define FUNCTION(number) (0xc6000000u + (number))
 enum { ID = 0x00, CALL = 0x04, ARGUMENTS = 0x10, STATUS = 0x30, VALUE = 0x38, SIZE = 0x1000 };
@@ -197,18 +197,6 @@ int hanok_ask(struct hanok_vcpu *vcpu, uint64_t period, uint64_t budget, uint64_
 {
     uint64_t arguments[] = {period, budget, deadline};
     return call(vcpu, ASK, arguments, 3, value);
-}
-
-int hanok_declare(struct hanok_vcpu *vcpu, unsigned place, const struct hanok_task *task, uint64_t *value)
-{
-    uint64_t arguments[] = {place, task->period, task->execution, task->deadline};
-    return call(vcpu, DECLARE, arguments, 4, value);
-}
-
-int hanok_revoke(struct hanok_vcpu *vcpu, unsigned place, uint64_t *value)
-{
-    uint64_t arguments[] = {place};
-    return call(vcpu, REVOKE, arguments, 1, value);
 }
 
 int hanok_bind(unsigned cpu)
@@ -393,7 +381,8 @@ const char *hanok_refusal(uint64_t value)
         "a task cannot keep its deadline even alone",
         "nothing is proven for this kind of server",
         "it could not be decided in the time that such questions may take",
-        "another change of this core has not taken effect yet",
+        "another question or change of this core is under way",
+        "it would hold, but nothing is proven of the way there",
     };
     return reasons[value < sizeof reasons / sizeof *reasons ? value : 0];
 }

@@ -64,9 +64,9 @@ void hanok_close(struct hanok_vcpu *vcpu);
 /* The calls. What comes with the answer is put to *value, unless that is NULL. */
 int hanok_features(struct hanok_vcpu *vcpu);
 int hanok_read(struct hanok_vcpu *vcpu, unsigned item, uint64_t *value);
+/* Asks for another interface (a deadline of 0 is the period), and comes back when the answer is there. The value of a
+ * yes is the instant at which it takes effect, in nanoseconds of the board's counter. */
 int hanok_ask(struct hanok_vcpu *vcpu, uint64_t period, uint64_t budget, uint64_t deadline, uint64_t *value);
-int hanok_declare(struct hanok_vcpu *vcpu, unsigned place, const struct hanok_task *task, uint64_t *value);
-int hanok_revoke(struct hanok_vcpu *vcpu, unsigned place, uint64_t *value);
 
 /* The calling thread: on one CPU; as a periodic task (SCHED_DEADLINE); until the next period; as usual again. */
 int hanok_bind(unsigned cpu);

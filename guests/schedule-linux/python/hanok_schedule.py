@@ -17,10 +17,10 @@ SOCKET = "/run/hanok-agent.sock"
 (PERIOD, BUDGET, DEADLINE, LEFT, USED, EXTRA, THROTTLED, STOLEN, LIMIT, SHORTEST_PERIOD) = range(10)
 ENFORCED, ASKS = 1, 2
 
-_FEATURES, _READ, _ASK, _DECLARE, _REVOKE = range(0xC6000010, 0xC6000015)
+_FEATURES, _READ, _ASK = range(0xC6000010, 0xC6000013)
 _ID, _CALL, _ARGUMENTS, _STATUS, _VALUE, _SIZE = 0x00, 0x04, 0x10, 0x30, 0x38, 0x1000
 _MAGIC = int.from_bytes(b"hksc", "little")
-# The answer is not there yet: the same call is made again.
+# The answer of _ASK is not there yet: the same call is made again.
 _PENDING = -6
 _STATUSES = {
     -1: "no hypervisor answers",
@@ -35,7 +35,8 @@ _REFUSALS = {
     3: "a task cannot keep its deadline even alone",
     4: "nothing is proven for this kind of server",
     5: "it could not be decided in the time that such questions may take",
-    6: "another change of this core has not taken effect yet",
+    6: "another question or change of this core is under way",
+    7: "it would hold, but nothing is proven of the way there",
 }
 
 
@@ -154,13 +155,8 @@ class Vcpu:
         return self._call(_READ, item)
 
     def ask(self, period, budget, deadline=0):
+        """Asks for another interface: the instant at which it takes effect, in nanoseconds of the board's counter."""
         return self._call(_ASK, period, budget, deadline)
-
-    def declare(self, place, period, execution, deadline=0):
-        return self._call(_DECLARE, place, period, execution, deadline)
-
-    def revoke(self, place):
-        return self._call(_REVOKE, place)
 
 
 def bind(cpu):

@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::transport::Answer;
 use hanok_abi::schedule::{refusal, status};
+use hanok_sched::admission;
 
 /// The result of a call.
 pub type Result<T> = core::result::Result<T, Error>;
@@ -26,6 +27,9 @@ pub enum Error {
     Refused(Refusal),
     /// Asked too often: the question is taken in so many nanoseconds.
     TooOften(u64),
+    /// No budget was found with which the guest's own tasks ([`crate::Tasks`]) keep their deadlines. The hypervisor
+    /// was not asked.
+    Unschedulable(admission::Refusal),
     /// A status that this version does not know.
     Unknown(i32),
 }
@@ -43,7 +47,7 @@ pub enum Refusal {
     Unproven,
     /// It could not be decided with the work that is allowed.
     Undecided,
-    /// Another change of this core has not taken effect yet.
+    /// Another question of this core is under way, or another change of it has not taken effect yet.
     Busy,
     /// It would hold, but nothing is proven of the way there.
     Transition,
@@ -94,6 +98,7 @@ impl fmt::Display for Error {
             }
             Self::Refused(refusal) => write!(out, "{refusal}"),
             Self::TooOften(after) => write!(out, "asked too often; ask again in {after} ns"),
+            Self::Unschedulable(why) => write!(out, "the vCPU's own tasks: {why}"),
             Self::Unknown(status) => write!(out, "the hypervisor answered {status}"),
         }
     }
@@ -108,7 +113,7 @@ impl fmt::Display for Refusal {
             Self::Unproven => "nothing is proven for this kind of server",
             Self::Undecided => "it could not be decided in the time that such questions may take",
             Self::Transition => "it would hold, but nothing is proven of the way there",
-            Self::Busy => "another change of this core has not taken effect yet",
+            Self::Busy => "another question or change of this core is under way",
             Self::Unknown(reason) => return write!(out, "refused for reason {reason}"),
         })
     }

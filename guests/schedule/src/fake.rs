@@ -1,8 +1,8 @@
 //! A board that answers the calls, for tests on a PC.
 //!
-//! It keeps what it is told, and refuses what is more than its limits. It analyses nothing: a declared task gets
-//! twice its share, which is not what Hanok answers. Calls can be made by [`Board::by_call`], which hands them over,
-//! and by [`Board::by_registers`], through which the stores and loads of a [`crate::Page`] go.
+//! It keeps what it is told, and refuses what is more than its limits. It analyses nothing, and what it is asked for
+//! takes effect at once. Calls can be made by [`Board::by_call`], which hands them over, and by
+//! [`Board::by_registers`], through which the stores and loads of a [`crate::Page`] go.
 
 extern crate std;
 
@@ -11,11 +11,8 @@ use std::vec::Vec;
 
 use crate::page::Registers;
 use crate::transport::{Answer, Arguments, Transport, four};
-use crate::vcpu::{Interface, Task};
-use hanok_abi::schedule::{
-    ASK, DECLARE, FEATURES, READ, REVOKE, TASKS, VERSION, WAIT, feature, item, refusal, register,
-    status,
-};
+use crate::vcpu::Interface;
+use hanok_abi::schedule::{ASK, FEATURES, READ, VERSION, WAIT, feature, item, register, status};
 
 /// A vCPU of the fake board, with what it answers.
 #[derive(Clone, Debug)]
@@ -26,12 +23,14 @@ pub struct FakeVcpu {
     pub version: u32,
     /// The interface that it has.
     pub interface: Interface,
-    /// The declared tasks.
-    pub tasks: [Option<Task>; TASKS],
     /// The largest share that it may ask for, in parts of 65,536.
     pub limit: u64,
     /// The shortest period that it may ask for.
     pub shortest: u64,
+    /// How often a question that is valid is answered PENDING before its answer is there.
+    pub pieces: u32,
+    /// The question that is under way, and how often it is answered PENDING yet.
+    pub question: Option<(Interface, u32)>,
     /// What the next questions are answered instead, the last one first.
     pub instead: Vec<Answer>,
     /// The values of LEFT, USED, EXTRA, THROTTLED and STOLEN.
@@ -50,9 +49,10 @@ impl Default for FakeVcpu {
             features: feature::ENFORCED | feature::ASKS,
             version: VERSION,
             interface: Interface::new(10_000_000, 1_000_000),
-            tasks: [None; TASKS],
             limit: 52_429,
             shortest: 100_000,
+            pieces: 3,
+            question: None,
             instead: Vec::new(),
             used: [0; 5],
             asked: Vec::new(),
@@ -64,13 +64,11 @@ impl Default for FakeVcpu {
 
 impl FakeVcpu {
     fn answer(&mut self, function: u32, arguments: [u64; 4]) -> Answer {
-        let [first, second, third, fourth] = arguments;
+        let [first, second, third, _] = arguments;
         match function {
             FEATURES => done(u64::from(self.features) << 32 | u64::from(self.version)),
             READ => self.read(first),
             ASK => self.ask([first, second, third]),
-            DECLARE => self.declare(first, Some([second, third, fourth])),
-            REVOKE => self.declare(first, None),
             WAIT => {
                 self.waits += 1;
                 done(0)
@@ -106,12 +104,27 @@ impl FakeVcpu {
             budget,
             deadline,
         };
-        let answer = self.instead.pop().unwrap_or_else(|| self.verdict(&wanted));
+        let verdict = self.verdict(&wanted);
+        if verdict.status == status::DONE && self.is_under_way(wanted) {
+            return of(status::PENDING, 0);
+        }
+        let answer = self.instead.pop().unwrap_or(verdict);
         self.asked.push((wanted, answer));
         if answer.status == status::DONE {
             self.interface = wanted;
         }
         answer
+    }
+
+    /// Makes a piece of a question: whether more is to be done.
+    fn is_under_way(&mut self, wanted: Interface) -> bool {
+        let left = match self.question {
+            Some((asked, left)) if asked == wanted => left,
+            _ => self.pieces,
+        };
+        let less = left.checked_sub(1);
+        self.question = less.map(|left| (wanted, left));
+        less.is_some()
     }
 
     fn verdict(&self, wanted: &Interface) -> Answer {
@@ -130,39 +143,6 @@ impl FakeVcpu {
             return of(status::NOT_ALLOWED, 0);
         }
         done(1)
-    }
-
-    fn declare(&mut self, place: u64, task: Option<[u64; 3]>) -> Answer {
-        let before = self.tasks;
-        let Some(slot) = self.tasks.get_mut(place as usize) else {
-            return of(status::INVALID, 0);
-        };
-        *slot = task.map(|[period, execution, deadline]| Task {
-            period,
-            execution,
-            deadline: if deadline == 0 { period } else { deadline },
-        });
-        if self.tasks.iter().flatten().any(|task| task.period == 0) {
-            self.tasks = before;
-            return of(status::INVALID, 0);
-        }
-        if self
-            .tasks
-            .iter()
-            .flatten()
-            .any(|task| task.execution > task.deadline)
-        {
-            self.tasks = before;
-            return of(status::REFUSED, refusal::HOPELESS.into());
-        }
-        let period = self.interface.period;
-        let twice = |task: &Task| 2 * task.execution * period / task.period;
-        let budget = self.tasks.iter().flatten().map(twice).sum::<u64>().max(1);
-        let answer = self.ask([period, budget, period]);
-        if answer.status != status::DONE {
-            self.tasks = before;
-        }
-        answer
     }
 }
 

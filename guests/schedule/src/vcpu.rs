@@ -2,9 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::transport::Transport;
-use hanok_abi::schedule::{
-    ASK, DECLARE, FEATURES, READ, REVOKE, TASKS, VERSION, WAIT, feature, item, status,
-};
+use hanok_abi::schedule::{ASK, FEATURES, READ, VERSION, WAIT, feature, item, status};
 
 /// A promise of CPU time: `budget` within `deadline` of the start of each `period`. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,26 +184,18 @@ impl<T: Transport> Vcpu<T> {
         })
     }
 
-    /// Asks for another interface. The answer is the instant at which it has taken effect, in ticks of the virtual
-    /// counter (CNTVCT).
+    /// Asks for another interface. The answer is the instant at which it takes effect, in nanoseconds of the board's
+    /// counter: the end of one of the vCPU's periods.
+    ///
+    /// A question is answered in pieces, in the vCPU's own time; this comes back when the answer is there.
     pub fn ask(&mut self, wanted: &Interface) -> Result<u64> {
-        self.call(ASK, &[wanted.period, wanted.budget, wanted.deadline])
-    }
-
-    /// Declares the task in `place` (below [`TASKS`]), or changes it. The vCPU's budget becomes the least, at its
-    /// present period, with which all declared tasks keep their deadlines. Answers as [`Self::ask`].
-    pub fn declare(&mut self, place: usize, task: &Task) -> Result<u64> {
-        let place = Self::place(place)?;
-        self.call(
-            DECLARE,
-            &[place, task.period, task.execution, task.deadline],
-        )
-    }
-
-    /// Takes the task in `place` back. Answers as [`Self::ask`].
-    pub fn revoke(&mut self, place: usize) -> Result<u64> {
-        let place = Self::place(place)?;
-        self.call(REVOKE, &[place])
+        let arguments = [wanted.period, wanted.budget, wanted.deadline];
+        loop {
+            let answer = self.0.call(ASK, &arguments);
+            if answer.status != status::PENDING {
+                return answer.value();
+            }
+        }
     }
 
     /// Gives the rest of this period's budget up; comes back when the next period has begun.
@@ -213,20 +203,7 @@ impl<T: Transport> Vcpu<T> {
         self.call(WAIT, &[]).map(|_| ())
     }
 
-    fn place(place: usize) -> Result<u64> {
-        if place < TASKS {
-            Ok(place as u64)
-        } else {
-            Err(Error::Invalid)
-        }
-    }
-
     fn call(&mut self, function: u32, arguments: &[u64]) -> Result<u64> {
-        loop {
-            let answer = self.0.call(function, arguments);
-            if answer.status != status::PENDING {
-                return answer.value();
-            }
-        }
+        self.0.call(function, arguments).value()
     }
 }

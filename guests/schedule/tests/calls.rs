@@ -1,7 +1,7 @@
 //! Each call, by both ways, against the fake board.
 
 use hanok_schedule::fake::{Board, FakeVcpu};
-use hanok_schedule::{Answer, Error, Interface, Item, Page, Refusal, Task, Transport, Vcpu};
+use hanok_schedule::{Answer, Error, Interface, Item, Page, Refusal, Transport, Vcpu};
 
 /// Runs the same test by calls that are handed over, and by registers.
 fn both(test: impl Fn(&Board, Vcpu<&mut dyn Transport>)) {
@@ -73,20 +73,20 @@ fn an_interface_is_asked_for() {
 }
 
 #[test]
-fn tasks_are_declared_and_taken_back() {
+fn a_question_is_asked_until_its_answer_is_there() {
+    const PENDING: i32 = -6;
     both(|board, mut vcpu| {
-        let task = Task::new(20_000_000, 2_000_000).within(15_000_000);
-        vcpu.declare(3, &task).unwrap();
-        assert_eq!(board.vcpu(0, |vcpu| vcpu.tasks[3]), Some(task));
-        assert_eq!(vcpu.read(Item::Budget), Ok(2_000_000));
-        let hopeless = Task::new(20_000_000, 16_000_000).within(15_000_000);
-        let refused = Err(Error::Refused(Refusal::Hopeless));
-        assert_eq!(vcpu.declare(3, &hopeless), refused);
-        assert_eq!(board.vcpu(0, |vcpu| vcpu.tasks[3]), Some(task));
-        vcpu.revoke(3).unwrap();
-        assert_eq!(board.vcpu(0, |vcpu| vcpu.tasks[3]), None);
-        assert_eq!(vcpu.declare(16, &task), Err(Error::Invalid));
-        assert_eq!(vcpu.revoke(16), Err(Error::Invalid));
+        board.vcpu(0, |vcpu| vcpu.pieces = 2);
+        let (one, other) = ([1_000_000, 300_000, 0], [1_000_000, 400_000, 0]);
+        let mut status = |arguments: &[u64]| vcpu.transport().call(0xc600_0012, arguments).status;
+        // Other arguments begin another question.
+        let answers = [one, one, other, other, other, one].map(|wanted| status(&wanted));
+        assert_eq!(answers, [PENDING, PENDING, PENDING, PENDING, 0, PENDING]);
+        board.vcpu(0, |vcpu| vcpu.pieces = 1000);
+        let wanted = Interface::new(1_000_000, 500_000);
+        assert_eq!(vcpu.ask(&wanted), Ok(1));
+        assert_eq!(board.vcpu(0, |vcpu| vcpu.asked.len()), 2);
+        assert_eq!(vcpu.interface(), Ok(wanted));
     });
 }
 

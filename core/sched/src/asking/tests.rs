@@ -88,6 +88,33 @@ fn more_comes_after_less() {
     );
 }
 
+/// A change that others count on is not put off by another question of the same vCPU.
+#[test]
+fn a_yes_stands_until_it_has_taken_effect() {
+    let edf = Order::EarliestDeadline;
+    with(edf, &[promise(100, 50), promise(70, 35)], |budgets| {
+        let mut now = 1;
+        let less = Interface::periodic(100, 10).unwrap();
+        assert_eq!(ask(budgets, 0, less, &mut now), Answer::Yes(100));
+        let more = Interface::periodic(70, 63).unwrap();
+        assert_eq!(ask(budgets, 1, more, &mut now), Answer::Yes(140));
+        let other = Interface::periodic(100, 9).unwrap();
+        assert_eq!(ask(budgets, 0, other, &mut now), Answer::Busy);
+        budgets.pick(141);
+        now = 141;
+        assert_eq!(ask(budgets, 0, other, &mut now), Answer::Yes(200));
+    });
+}
+
+#[test]
+fn a_full_home_answers_too() {
+    let all = [promise(1_000, 10); 64];
+    with(Order::Priority, &all, |budgets| {
+        let wanted = Interface::periodic(1_000, 20).unwrap();
+        assert_eq!(ask(budgets, 63, wanted, &mut 0), Answer::Yes(1_000));
+    });
+}
+
 #[test]
 fn one_question_is_answered_at_a_time() {
     let edf = Order::EarliestDeadline;

@@ -139,6 +139,27 @@ fn nothing_is_charged_for_what_is_exempt() {
     assert_eq!(policy.rest.credit(entity(8)), credit - 2);
 }
 
+/// What is inside a group pays nothing while somebody else has the time that the group has used up.
+#[test]
+fn a_group_in_the_background_is_not_charged_for_best_effort() {
+    let mut root = Node::new(Order::EarliestDeadline, Slack::Share);
+    let mut groups = [Node::new(Order::EarliestDeadline, Slack::Share)];
+    let tree = Tree::new(&mut root, &mut groups);
+    let rest = Credit::new(100, 10, Deals::Used, 0);
+    let mut policy = Budgets::new(tree, rest, Slack::Share, 0);
+    let group = policy
+        .add_group(0, promise(Kind::Deferrable, 100, 10), 0)
+        .unwrap();
+    let inner = Grant::Promise(group, promise(Kind::Deferrable, 400, 20));
+    policy.grant(entity(0), inner, 0).unwrap();
+    policy.add_best_effort(entity(8), share(1, None));
+    policy.wake(entity(0), 0);
+    policy.wake(entity(8), 0);
+    let line = line(&mut policy, 0, 400);
+    let given = |from: usize| line[from..from + 100].matches('a').count();
+    assert_eq!([0, 100].map(given), [10, 10], "{line}");
+}
+
 type Events = Vec<(u64, usize, bool)>;
 
 fn events() -> impl Strategy<Value = Events> {

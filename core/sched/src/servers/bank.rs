@@ -175,7 +175,10 @@ impl<const N: usize> Bank<N> {
         };
         match left {
             Budget::Left => Queue::Same,
-            Budget::UsedUp => self.exhaust(entity),
+            Budget::UsedUp => {
+                server.throttled = server.throttled.wrapping_add(u32::from(server.work));
+                self.exhaust(entity)
+            }
         }
     }
 
@@ -187,7 +190,6 @@ impl<const N: usize> Bank<N> {
             return self.make_ready(entity);
         }
         server.budget = 0;
-        server.throttled = server.throttled.wrapping_add(u32::from(server.work));
         self.wait_for_period(entity)
     }
 

@@ -164,6 +164,23 @@ fn a_switch_is_at_the_expense_of_those_that_hold_both() {
     assert_eq!((left(&tree, 0, 0), left(&tree, outer, 1)), (51, 29));
 }
 
+/// The outer group is held because the inner one is; it may be chosen again when the inner one may.
+#[test]
+fn groups_that_are_held_are_released_together() {
+    for kind in [Kind::Deferrable, Kind::Periodic] {
+        let mut nodes = nodes(3, Slack::Idle);
+        let mut tree = self::tree(&mut nodes);
+        let outer = tree.add_group(0, one(kind, 100, 80, 0), 0).unwrap();
+        let inner = tree.add_group(outer, one(kind, 100, 50, 0), 0).unwrap();
+        tree.add_vcpu(inner, vcpu(0), one(kind, 100, 10, 0), 0)
+            .unwrap();
+        tree.wake(vcpu(0), 0);
+        let line = line(&mut tree, 0, 400);
+        let given = |from: usize| line[from..from + 100].matches('a').count();
+        assert_eq!([0, 100, 200, 300].map(given), [10; 4], "{kind:?} {line}");
+    }
+}
+
 #[test]
 fn what_is_left_over_is_used_in_the_background() {
     let mut nodes = nodes(1, Slack::Share);

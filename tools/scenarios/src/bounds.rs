@@ -185,6 +185,10 @@ fn bounded(root: &Path, board: &Board) -> Result<String> {
 
 /// Names the longest rows, and fails where one is over the limit.
 fn judged(mut rows: Vec<Row>) -> Result<String> {
+    for row in &mut rows {
+        let longer = LONGER.iter().find(|(name, _)| row.name.ends_with(name));
+        row.limit = longer.map_or(LIMIT, |(_, limit)| *limit);
+    }
     rows.sort_by_key(|row| std::cmp::Reverse(row.longest));
     let over = rows.iter().filter(|row| row.longest > row.limit).count();
     let mut said = format!(
@@ -269,10 +273,6 @@ fn many(root: &Path) -> Result<String> {
         let found = read(&report, &String::from_utf8_lossy(&console))?;
         ensure!(found.len() >= least, "{part}: {} rows alone", found.len());
         rows.extend(found);
-    }
-    for row in &mut rows {
-        let longer = LONGER.iter().find(|(name, _)| row.name.ends_with(name));
-        row.limit = longer.map_or(LIMIT, |(_, limit)| *limit);
     }
     judged(rows)
 }

@@ -45,7 +45,7 @@ impl<B: Host> Pcpu<B> {
             None => local.account.rested(lasted),
         }
         let comes = turn.who.and_then(|who| vcpus.get(who.index()));
-        if let Some(vcpu) = comes {
+        if let Some(vcpu) = comes.filter(|_| turn.who != ended.who) {
             vcpu.account
                 .comes(turn.since.wrapping_sub(vcpu.waits_since));
         }

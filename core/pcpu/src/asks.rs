@@ -172,13 +172,25 @@ impl<B: Host> Vcpu<B> {
                 let at = now.saturating_add(board.counter_frequency() / PACE);
                 return local.go_on_asking(self.entity, Deadline::at(at));
             }
+            answered => {
+                // The next wish may come as soon as this one is answered.
+                *board.wish.lock() = None;
+                self.tell_answer(board, answered);
+            }
+        }
+    }
+
+    /// Says what became of a person's wish about this vCPU.
+    fn tell_answer(&self, board: &Board<B>, answer: Answer) {
+        let (vm, id) = (self.unit.vm.id(), self.core.id);
+        match answer {
+            Answer::More => {}
             Answer::Yes(from) => board.tell(format_args!("changed {vm} {id} {from}")),
             Answer::No(refusal) => {
-                board.tell(format_args!("refused {vm} {id} {}", Refused(refusal)))
+                board.tell(format_args!("refused {vm} {id} {}", Refused(refusal)));
             }
             Answer::Busy => board.tell(format_args!("refused {vm} {id} busy 0 0 0")),
         }
-        *board.wish.lock() = None;
     }
 
     /// Makes a step of the question whether the vCPU may have `wanted`, and notes a yes.

@@ -6,7 +6,8 @@
 
 use crate::{Board, Host, VmUnit};
 use core::fmt::{self, Arguments};
-use hanok_hal::Backend;
+use hanok_hal::sync::atomic::Ordering;
+use hanok_hal::{Backend, HostLine};
 use hanok_sched::{Grant, Kind, Reservation, Share};
 use hanok_trace::{Readiness, Turn};
 use hanok_types::{CpuId, VcpuId};
@@ -109,7 +110,12 @@ impl<B: Host> Board<B> {
     /// Says a line that answers a request.
     #[inline(never)]
     pub(crate) fn tell(&self, line: Arguments<'_>) {
-        self.lock_console().report(line);
+        let mut console = self.lock_console();
+        console.report(line);
+        if console.pending() {
+            self.output_waits.store(true, Ordering::Relaxed);
+            console.port().interrupt_when_writable(true);
+        }
     }
 
     /// Says one line of a report; returns what is left of it. A line is said each time: its bytes are what makes the

@@ -170,7 +170,7 @@ impl<B: Host> Vcpu<B> {
         match answer {
             Answer::More => {
                 let at = now.saturating_add(board.counter_frequency() / PACE);
-                return local.go_on_asking(self.entity, Deadline::at(at));
+                local.go_on_asking(self.entity, Deadline::at(at));
             }
             answered => {
                 // The next wish may come as soon as this one is answered.

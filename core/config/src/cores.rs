@@ -31,16 +31,7 @@ impl fmt::Display for CorePolicy {
         let Self::Servers { order, slack } = self else {
             return f.write_str("turns -");
         };
-        let order = match order {
-            Order::EarliestDeadline => "deadline",
-            Order::Priority => "priority",
-        };
-        let slack = match slack {
-            Slack::Idle => "idle",
-            Slack::Share => "share",
-            Slack::Reclaim => "reclaim",
-        };
-        write!(f, "{order} {slack}")
+        write!(f, "{} {}", order.word(), slack.word())
     }
 }
 
@@ -137,15 +128,28 @@ impl Terms {
     /// # Errors
     /// If the rounded values are no valid promise.
     pub fn reservation(&self, frequency: u64) -> Result<Reservation, InterfaceError> {
-        let period = ticks(self.period, frequency, 0);
-        let budget = ticks(self.budget, frequency, NANOS - 1);
-        let deadline = ticks(self.deadline, frequency, 0);
+        let times = [self.period, self.budget, self.deadline];
         Ok(Reservation {
             kind: self.kind,
-            interface: Interface::new(period, budget, deadline)?,
+            interface: in_ticks(times, frequency)?,
             priority: self.priority,
         })
     }
+}
+
+/// The interface of a period, a budget and a deadline in nanoseconds, at most [`MAX_PERIOD`] each, in ticks of a counter of
+/// `frequency` Hz, below 2^34. They are rounded to whole ticks in the favour of whoever has it: the period and the
+/// deadline down, the budget up.
+///
+/// # Errors
+/// If the rounded values are no valid interface.
+pub fn in_ticks(
+    [period, budget, deadline]: [u64; 3],
+    frequency: u64,
+) -> Result<Interface, InterfaceError> {
+    let period = ticks(period, frequency, 0);
+    let budget = ticks(budget, frequency, NANOS - 1);
+    Interface::new(period, budget, ticks(deadline, frequency, 0))
 }
 
 /// `nanos` in ticks of a counter of `frequency` Hz; `more` is added to the dividend, to round up.
@@ -167,13 +171,17 @@ pub(crate) trait Word: Copy + PartialEq + 'static {
     }
 
     /// Its word.
-    #[cfg(feature = "write")]
     fn word(self) -> &'static str {
         let mut words = Self::WORDS.iter();
         words
             .find(|(one, _)| *one == self)
             .map_or("", |(_, word)| word)
     }
+}
+
+/// The word of a server's kind.
+pub fn kind_word(kind: Kind) -> &'static str {
+    kind.word()
 }
 
 impl Word for Order {

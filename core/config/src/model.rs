@@ -296,6 +296,12 @@ impl<'a> SystemView<'a> {
         needed
     }
 
+    /// The pCPUs that have vCPUs, one bit each.
+    pub fn inhabited(&self) -> u64 {
+        let cpus = self.vms.iter().flat_map(|vm| &vm.cpus);
+        cpus.fold(0, |all, cpu| all | 1 << (cpu.index() % MAX_CPUS))
+    }
+
     /// A counter of the vCPUs of each pCPU, all at zero.
     pub fn places(&self) -> Places {
         let mut places = Places {

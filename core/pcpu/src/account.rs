@@ -17,6 +17,7 @@ impl<B: Host> Pcpu<B> {
     /// Notes that `who`, or nobody, runs from `now` on.
     #[inline(always)]
     pub(crate) fn note_turn(&mut self, who: Option<Entity>, now: u64) {
+        self.local.decided = now;
         let extra = self.local.policy.runs_extra();
         let Turn { who: ran, .. } = self.local.turn;
         if ran != who || extra != self.local.turn.extra {
@@ -45,7 +46,11 @@ impl<B: Host> Pcpu<B> {
             None => local.account.rested(lasted),
         }
         let comes = turn.who.and_then(|who| vcpus.get(who.index()));
-        if let Some(vcpu) = comes.filter(|_| turn.who != ended.who) {
+        // Where the same one goes on, it does so in another way.
+        let other = turn.extra == ended.extra || turn.who != ended.who;
+        if let Some(vcpu) = comes
+            && other
+        {
             vcpu.account
                 .comes(turn.since.wrapping_sub(vcpu.waits_since));
         }
@@ -74,7 +79,7 @@ impl<B: Host> Local<B> {
     #[inline(never)]
     fn exempt_switch_from_budgets(&mut self) {
         let now = self.board.counter();
-        self.account.switched(now.saturating_sub(self.turn.since));
+        self.account.switched(now.saturating_sub(self.decided));
         self.policy.exempt_switch(now);
     }
 
@@ -82,6 +87,6 @@ impl<B: Host> Local<B> {
     #[inline(always)]
     pub(crate) fn slept(&mut self, ticks: u64) {
         self.turn.since = self.turn.since.wrapping_add(ticks);
-        self.account.rested(ticks);
+        self.account.slept(ticks);
     }
 }

@@ -8,10 +8,10 @@
 use crate::{Board, Host, Local, Vcpu};
 use core::fmt;
 use hanok_abi::schedule::{self, feature, item, refusal, status};
-use hanok_config::MAX_PERIOD;
+use hanok_config::{MAX_PERIOD, in_ticks};
 use hanok_hal::Context;
 use hanok_sched::admission::{Refusal, Shortfall};
-use hanok_sched::{Answer, Grant, Interface, Share};
+use hanok_sched::{Answer, Asker, Grant, Interface, Share};
 use hanok_types::{Deadline, VcpuId, VmId};
 use hanok_vm::{Clock, Granted, Interrupts};
 
@@ -85,13 +85,6 @@ fn word(reason: u32) -> &'static str {
     }
 }
 
-/// `nanos` in ticks of a counter of `frequency` Hz, after `more` was added to the dividend, to round up; `None` above
-/// [`MAX_PERIOD`].
-fn ticks(nanos: u64, frequency: u64, more: u64) -> Option<u64> {
-    let within = nanos <= MAX_PERIOD;
-    within.then(|| nanos / NANOS * frequency + (nanos % NANOS * frequency + more) / NANOS)
-}
-
 /// `ticks` in nanoseconds, rounded down.
 fn nanos(ticks: u64, frequency: u64) -> u64 {
     let frequency = frequency.max(1);
@@ -99,12 +92,11 @@ fn nanos(ticks: u64, frequency: u64) -> u64 {
     whole.wrapping_add(ticks % frequency * NANOS / frequency)
 }
 
-/// The interface of a period, a budget and a deadline (0: the period) in nanoseconds, rounded in the vCPU's favour.
+/// The interface of a period, a budget and a deadline (0: the period) in nanoseconds.
 fn interface([period, budget, deadline]: [u64; 3], frequency: u64) -> Option<Interface> {
     let deadline = if deadline == 0 { period } else { deadline };
-    let period = ticks(period, frequency, 0)?;
-    let budget = ticks(budget, frequency, NANOS - 1)?;
-    Interface::new(period, budget, ticks(deadline, frequency, 0)?).ok()
+    let within = period <= MAX_PERIOD && budget <= MAX_PERIOD && deadline <= MAX_PERIOD;
+    within.then(|| in_ticks([period, budget, deadline], frequency).ok())?
 }
 
 impl<B: Host> Board<B> {
@@ -155,7 +147,7 @@ impl<B: Host> Vcpu<B> {
             return;
         };
         let answer = match wish.wanted {
-            Wanted::Interface(interface) => self.ask(local, interface, now),
+            Wanted::Interface(interface) => self.ask(local, interface, Asker::Person, now),
             Wanted::Share(share) => {
                 if !local.policy.change_share(self.entity, share) {
                     *board.wish.lock() = None;
@@ -194,9 +186,9 @@ impl<B: Host> Vcpu<B> {
     }
 
     /// Makes a step of the question whether the vCPU may have `wanted`, and notes a yes.
-    fn ask(&mut self, local: &mut Local<B>, wanted: Interface, now: u64) -> Answer {
+    fn ask(&mut self, local: &mut Local<B>, wanted: Interface, asker: Asker, now: u64) -> Answer {
         let patience = local.board.counter_frequency() / PATIENCE;
-        let answer = local.policy.ask(self.entity, wanted, patience, now);
+        let answer = local.policy.ask(self.entity, wanted, asker, patience, now);
         let (vm, id) = (&self.unit.vm, self.core.id);
         let granted = vm.granted(id);
         if let (Answer::Yes(_), Some(Grant::Promise(group, old))) = (answer, granted.grant) {
@@ -299,7 +291,7 @@ impl<B: Host> Vcpu<B> {
             }
             self.asks_from = now.saturating_add(frequency / QUESTIONS);
         }
-        match self.ask(local, wanted, now) {
+        match self.ask(local, wanted, Asker::Guest, now) {
             Answer::More => (status::PENDING, 0),
             Answer::Yes(from) => (status::DONE, nanos(from, frequency)),
             Answer::No(refusal) => (status::REFUSED, reason(refusal).into()),
@@ -315,15 +307,15 @@ mod tests {
     #[test]
     fn times_are_converted_to_the_tick() {
         let megahertz = 62_500_000;
-        assert_eq!(ticks(1_000_015, megahertz, 0), Some(62_500));
-        assert_eq!(ticks(MAX_PERIOD, megahertz, 0), Some(3_600 * megahertz));
-        assert_eq!(ticks(MAX_PERIOD + 1, megahertz, 0), None);
         assert_eq!(nanos(62_500, megahertz), 1_000_000);
         assert_eq!(nanos(u64::MAX / NANOS, 1), u64::MAX / NANOS * NANOS);
         assert_eq!(nanos(5, 0), 5 * NANOS);
         let found = interface([1_000_000, 500_000, 0], megahertz);
         assert_eq!(found, Interface::periodic(62_500, 31_250).ok());
+        let hour = interface([MAX_PERIOD, 1, 0], megahertz).unwrap();
+        assert_eq!(hour.period(), 3_600 * megahertz);
         for wrong in [
+            [MAX_PERIOD + 1, 1, 0],
             [0, 0, 0],
             [1_000_000, 0, 0],
             [1_000_000, 1_000_001, 0],

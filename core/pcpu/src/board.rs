@@ -102,6 +102,8 @@ pub struct Board<B: Backend> {
     pub wish: Mutex<Option<Wish>>,
     /// The policy of each pCPU, for people.
     pub policies: [CorePolicy; MAX_CPUS],
+    /// The pCPUs that have vCPUs, one bit each.
+    pub inhabited: u64,
     /// What each pCPU did; there are as many as the board has.
     pub accounts: &'static [CpuAccount],
 }

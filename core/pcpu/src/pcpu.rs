@@ -52,6 +52,8 @@ pub struct Local<B: Backend> {
     pub(crate) resident: Option<Entity>,
     /// Who runs as of the last decision, since when, and whether that is beyond its budget.
     pub(crate) turn: Turn,
+    /// The instant of the last decision.
+    pub(crate) decided: u64,
     /// What this pCPU did.
     pub(crate) account: &'static CpuAccount,
     /// The vCPU whose FP registers are in this CPU.
@@ -250,6 +252,7 @@ impl<B: Host> Pcpu<B> {
             asks_now: false,
             resident: None,
             turn: Turn::default(),
+            decided: 0,
             account: board.account(id),
             fp_owner: None,
             ending: None,

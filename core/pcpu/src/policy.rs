@@ -2,7 +2,7 @@
 
 use hanok_sched::admission::Refusal;
 use hanok_sched::{
-    Answer, Budgets, Decision, Entity, Grant, Interface, PlaceError, Policy, Replenished,
+    Answer, Asker, Budgets, Decision, Entity, Grant, Interface, PlaceError, Policy, Replenished,
     RoundRobin, Share,
 };
 use hanok_vm::Clock;
@@ -47,12 +47,13 @@ impl PcpuPolicy {
         &mut self,
         entity: Entity,
         wanted: Interface,
+        asker: Asker,
         patience: u64,
         now: u64,
     ) -> Answer {
         match self {
             Self::RoundRobin(_) => Answer::No(Refusal::NothingThere),
-            Self::Budgets(budgets) => budgets.ask(entity, wanted, patience, now),
+            Self::Budgets(budgets) => budgets.ask(entity, wanted, asker, patience, now),
         }
     }
 

@@ -6,9 +6,10 @@
 
 use crate::{Board, Host, VmUnit};
 use core::fmt::{self, Arguments};
+use hanok_config::kind_word;
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{Backend, HostLine};
-use hanok_sched::{Grant, Kind, Reservation, Share};
+use hanok_sched::{Grant, Reservation, Share};
 use hanok_trace::{Readiness, Turn};
 use hanok_types::{CpuId, VcpuId};
 use hanok_vm::{Clock, Request};
@@ -68,14 +69,7 @@ impl fmt::Display for Terms<'_> {
 }
 
 fn promised(f: &mut fmt::Formatter<'_>, reservation: &Reservation) -> fmt::Result {
-    let kind = match reservation.kind {
-        Kind::Periodic => "periodic",
-        Kind::Polling => "polling",
-        Kind::Deferrable => "deferrable",
-        Kind::ConstantBandwidth => "bandwidth",
-        Kind::SoftBandwidth => "soft-bandwidth",
-        Kind::Task => "-",
-    };
+    let kind = kind_word(reservation.kind);
     let interface = reservation.interface;
     let (period, budget) = (interface.period(), interface.budget());
     let (deadline, priority) = (interface.deadline(), reservation.priority);
@@ -177,15 +171,13 @@ impl<B: Host> Board<B> {
     }
 
     fn has_vcpus(&self, cpu: usize) -> bool {
-        let mut cpus = self.vms.iter().flat_map(|unit| &unit.vm.config().cpus);
-        cpus.any(|own| own.index() == cpu)
+        self.inhabited >> (cpu % u64::BITS as usize) & 1 != 0
     }
 
     fn tell_board(&self, number: u32) {
         let (frequency, now) = (self.counter_frequency(), self.counter());
-        let cores = (0..self.accounts.len()).filter(|cpu| self.has_vcpus(*cpu));
+        let cores = self.inhabited.count_ones();
         let vcpus: usize = self.vms.iter().map(|unit| unit.vm.vcpus()).sum();
-        let cores = cores.count();
         self.tell(format_args!(
             "board {frequency} {now} {cores} {vcpus} {number}"
         ));
@@ -201,17 +193,19 @@ impl<B: Host> Board<B> {
             Some(Grant::Promise(group, _)) => group.checked_sub(1),
             _ => None,
         };
-        let running = self.running(*cpu);
         let own = who(unit, id);
+        let running = self.running(*cpu).filter(|turn| turn.who == Some(own));
         let on = vm.lifecycle().is_running() && vm.power(id).is_on();
         let state = match account.readiness() {
-            _ if running.is_some_and(|turn| turn.who == Some(own)) => "runs",
+            _ if running.is_some() => "runs",
             Readiness::Ready => "ready",
             Readiness::Waits if !on => "off",
             Readiness::Waits if vm.is_paused() => "paused",
             Readiness::Waits => "waits",
         };
-        let (used, extra) = (account.used(), account.extra());
+        // With the turn that goes on.
+        let lasts = running.map_or(0, |turn| self.counter().saturating_sub(turn.since));
+        let (used, extra) = (account.used().wrapping_add(lasts), account.extra());
         let (throttled, late) = (account.throttled(), account.late());
         let (switches, stolen) = (account.switches(), account.stolen());
         self.tell(format_args!(
@@ -250,23 +244,16 @@ impl<B: Host> Board<B> {
         let id = CpuId::new(cpu as u8);
         let account = self.account(id);
         let policy = self.policies.get(cpu).copied().unwrap_or_default();
-        let (now, idle) = (self.counter(), account.idle());
-        let (switches, ticks) = (self.switches(cpu), account.switch_ticks());
+        let now = self.counter();
+        let resting = self.running(id).filter(|turn| turn.who.is_none());
+        let idle = account.idle() + resting.map_or(0, |turn| now.saturating_sub(turn.since));
+        let (switches, ticks) = (account.switches(), account.switch_ticks());
         self.tell(format_args!(
             "core {cpu} {policy} {now} {idle} {switches} {ticks} {} {number}",
             account.begun()
         ));
         let begun = account.begun();
         Next::Turns(cpu, begun.wrapping_sub(TURNS.min(begun)), begun)
-    }
-
-    /// How often a vCPU came into a pCPU.
-    fn switches(&self, cpu: usize) -> u64 {
-        let units = self.vms.iter().map(|unit| &unit.vm);
-        let all = units.flat_map(|vm| (0_u8..).zip(&vm.config().cpus).map(move |pair| (vm, pair)));
-        let own = all.filter(|(_, (_, own))| own.index() == cpu);
-        own.map(|(vm, (vcpu, _))| u64::from(vm.account(VcpuId::new(vcpu)).switches()))
-            .sum()
     }
 
     /// Says a turn, if it is still kept and has ended. Returns whether it was.

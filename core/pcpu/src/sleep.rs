@@ -72,7 +72,9 @@ impl<B: Host> Pcpu<B> {
             }
         }
         (vcpu.waiting, vcpu.ready) = (true, false);
+        vcpu.account.set_ready(false);
         local.policy.block(vcpu.entity, since);
+        local.slept(board.counter().wrapping_sub(since));
         if let Some(taken) = taken {
             self.serve(taken);
             // Further interrupts of devices are exits of their own.

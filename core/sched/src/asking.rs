@@ -12,6 +12,7 @@ use crate::{Budgets, Entity, Interface};
 pub(crate) struct Asking {
     vcpu: Entity,
     wanted: Interface,
+    asker: Asker,
     question: Question,
     /// How many of the servers in the home are in the question.
     added: usize,
@@ -42,26 +43,48 @@ const LONGEST: u64 = 10;
 /// The number of servers that are added to a question in one step.
 const FEW: usize = 3;
 
+/// On whose behalf a question is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// The vCPU's guest, whose question gives way to a person's.
+    Guest,
+    /// A person, whose question no guest's takes the place of.
+    Person,
+}
+
 impl Budgets<'_> {
-    /// Makes a step of the question whether `vcpu` may have `wanted`. Other arguments than before begin another question. A question of another vCPU that has not gone
-    /// on for `patience` ticks is given up.
-    pub fn ask(&mut self, vcpu: Entity, wanted: Interface, patience: u64, now: u64) -> Answer {
+    /// Makes a step of the question whether `vcpu` may have `wanted`. Other arguments than before begin another
+    /// question. A question that has not gone on for `patience` ticks is given up, and so is one after ten times
+    /// that, whatever its vCPU asks for meanwhile, if another one asks.
+    pub fn ask(
+        &mut self,
+        vcpu: Entity,
+        wanted: Interface,
+        asker: Asker,
+        patience: u64,
+        now: u64,
+    ) -> Answer {
         let cost = self.cost;
         let Some(place) = self.tree().place_of(vcpu) else {
             return Answer::No(Refusal::NothingThere);
         };
-        if let Some(asking) = &self.asking {
-            let other = asking.vcpu != vcpu;
+        let mut began = now;
+        if let Some(asking) = &self.asking
+            && (asking.vcpu, asking.wanted, asking.asker) != (vcpu, wanted, asker)
+        {
             let heard_of = now.saturating_sub(asking.touched) < patience;
             let young = now.saturating_sub(asking.began) < patience.saturating_mul(LONGEST);
-            if other && heard_of && young {
+            let own = asking.vcpu == vcpu && asking.asker == asker;
+            let gives_way = own || asker == Asker::Person && asking.asker == Asker::Guest;
+            if heard_of && young && !gives_way {
                 return Answer::Busy;
             }
-            if other || asking.wanted != wanted {
-                self.asking = None;
+            if own {
+                began = asking.began;
             }
+            self.asking = None;
         }
-        let answer = self.step_of(vcpu, place, wanted, cost, now);
+        let answer = self.step_of(place, (vcpu, wanted, asker), [cost, began, now]);
         let answer = answer.unwrap_or_else(Answer::No);
         if answer != Answer::More {
             self.asking = None;
@@ -69,19 +92,18 @@ impl Budgets<'_> {
         answer
     }
 
-    /// Whether this question of `vcpu` is under way.
+    /// Whether this question of `vcpu`'s guest is under way.
     pub fn is_asking(&self, vcpu: Entity, wanted: Interface) -> bool {
         let asking = self.asking.as_ref();
-        asking.is_some_and(|asking| asking.vcpu == vcpu && asking.wanted == wanted)
+        let this = (vcpu, wanted, Asker::Guest);
+        asking.is_some_and(|asking| (asking.vcpu, asking.wanted, asking.asker) == this)
     }
 
     fn step_of(
         &mut self,
-        vcpu: Entity,
         place: Place,
-        wanted: Interface,
-        cost: u64,
-        now: u64,
+        (vcpu, wanted, asker): (Entity, Interface, Asker),
+        [cost, began, now]: [u64; 3],
     ) -> Result<Answer, Refusal> {
         let Some(mut asking) = self.asking.take() else {
             let (order, supply) = self.tree().terms_of(place);
@@ -101,7 +123,8 @@ impl Budgets<'_> {
                 question: Question::new(terms)?,
                 added: 0,
                 settled: now,
-                began: now,
+                asker,
+                began,
                 touched: now,
             });
             return Ok(Answer::More);

@@ -45,7 +45,7 @@ mod servers;
 mod tournament;
 mod tree;
 
-pub use asking::Answer;
+pub use asking::{Answer, Asker};
 pub use budgets::{Budgets, Grant};
 pub use credit::{Credit, Deals, Share};
 pub use entity::{Entity, EntitySet, MAX_ENTITIES};

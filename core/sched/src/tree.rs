@@ -153,6 +153,8 @@ struct Walk {
     until: Option<u64>,
     /// The nodes whose servers are charged from now on.
     active: Nodes,
+    /// Those of them that are charged without being on the way to who runs: they have no work, and spend.
+    payers: Nodes,
     /// Whether a member without work spends its budget.
     spends: bool,
     /// Whether the root's choice has no budget of its own.
@@ -172,8 +174,9 @@ pub struct Tree<'a> {
     homes: [Option<Home>; MAX_ENTITIES],
     /// The vCPUs that have work.
     ready: EntitySet,
-    /// The nodes whose servers are charged.
+    /// The nodes whose servers are charged, and those of them that only spend.
     active: Nodes,
+    payers: Nodes,
     /// The nodes on the way to the vCPU that ran last, and to the one that the last decision named.
     last: Nodes,
     chosen: Option<Entity>,
@@ -195,6 +198,7 @@ impl<'a> Tree<'a> {
             homes: [None; MAX_ENTITIES],
             ready: EntitySet::EMPTY,
             active: Nodes::default(),
+            payers: Nodes::default(),
             last: Nodes::default(),
             chosen: None,
             held_until: u64::MAX,
@@ -498,6 +502,7 @@ impl<'a> Tree<'a> {
                 // What was asked in vain, or before, is not charged any more.
                 self.suspend_all(left.without(walk.active), now);
                 self.active = walk.active;
+                self.payers = walk.payers;
                 walk.complete = true;
                 return walk;
             };
@@ -552,6 +557,7 @@ impl<'a> Tree<'a> {
             && let Some(group) = self.node_mut(inner)
         {
             walk.active.insert(inner);
+            walk.payers.insert(inner);
             walk.until = earliest(walk.until, group.servers.pick(now).until);
             payer = group.servers.charged();
             node = inner;
@@ -609,9 +615,10 @@ impl<'a> Tree<'a> {
     #[inline(never)]
     pub(crate) fn is_replaced(&mut self, now: u64) {
         if self.used > 1 {
-            let inside = self.active.without(Nodes::ROOT);
-            self.suspend_all(inside, now);
-            self.active = Nodes::ROOT;
+            // Who spends without work goes on spending.
+            let stay = Nodes::ROOT.union(self.payers);
+            self.suspend_all(self.active.without(stay), now);
+            self.active = stay;
             self.settled = None;
             self.last = Nodes::default();
         }

@@ -5,7 +5,7 @@
 //! pCPU that it looks at.
 
 use crate::counters::Count;
-use hanok_hal::sync::atomic::{AtomicU32, Ordering};
+use hanok_hal::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// Whether a vCPU has work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +153,8 @@ impl Instant {
 #[derive(Debug)]
 pub struct CpuAccount {
     idle: Count,
+    /// The number of turns in which nobody ran, in the lower 32 bits.
+    rests: AtomicU32,
     switch_ticks: Count,
     turns: [Kept; KEPT_TURNS],
     /// The number of turns that have begun.
@@ -167,6 +169,7 @@ impl CpuAccount {
     pub const fn new() -> Self {
         Self {
             idle: Count::zero(),
+            rests: AtomicU32::new(0),
             switch_ticks: Count::zero(),
             turns: [const {
                 Kept {
@@ -187,12 +190,25 @@ impl CpuAccount {
         let who = who.map_or(NOBODY, |who| u32::from(who) + 1);
         slot.who.store(who, Ordering::Relaxed);
         self.begun.store(begun.wrapping_add(1), Ordering::Release);
+        if who == NOBODY {
+            let rests = self.rests.load(Ordering::Relaxed);
+            self.rests.store(rests.wrapping_add(1), Ordering::Relaxed);
+        }
     }
 
     /// Nobody ran for so long.
     #[inline]
     pub fn rested(&self, ticks: u64) {
         self.idle.add(ticks);
+    }
+
+    /// Whoever had the turn slept for so long in it: nobody ran, and it counts as beginning later.
+    #[inline]
+    pub fn slept(&self, ticks: u64) {
+        self.rested(ticks);
+        let turn = self.begun.load(Ordering::Relaxed).wrapping_sub(1);
+        let slot = &self.turns[turn as usize % KEPT_TURNS];
+        slot.since.set(slot.since.get().wrapping_add(ticks));
     }
 
     /// A switch took so long.
@@ -204,6 +220,12 @@ impl CpuAccount {
     /// The time for which nobody ran, until somebody ran last.
     pub fn idle(&self) -> u64 {
         self.idle.get()
+    }
+
+    /// The number of turns of vCPUs, modulo 2^32.
+    pub fn switches(&self) -> u32 {
+        let rests = self.rests.load(Ordering::Relaxed);
+        self.begun().wrapping_sub(rests)
     }
 
     /// The time that switches took where budgets are enforced, and nobody was charged for it.
@@ -219,20 +241,22 @@ impl CpuAccount {
     /// The turn with this number, counted as [`Self::begun`] does; `None` if it is not kept any more, or has
     /// not begun.
     pub fn kept(&self, number: u32) -> Option<Turn> {
+        let before = self.begun().wrapping_sub(number);
         let at = |number: u32| &self.turns[number as usize % KEPT_TURNS];
         let (since, who) = (
             at(number).since.get(),
             at(number).who.load(Ordering::Relaxed),
         );
         let next = at(number.wrapping_add(1)).since.get();
-        let age = self.begun().wrapping_sub(number);
-        // The oldest one may be written over while it is read.
-        if age == 0 || age >= KEPT_TURNS as u32 {
+        // All was read before it is looked whether it was written over meanwhile.
+        fence(Ordering::Acquire);
+        let after = self.begun().wrapping_sub(number);
+        if before == 0 || after >= KEPT_TURNS as u32 {
             return None;
         }
         Some(Turn {
             since,
-            until: (age > 1).then_some(next),
+            until: (before > 1).then_some(next),
             who: who.checked_sub(1).map(|who| who as u16),
         })
     }
@@ -256,7 +280,7 @@ mod tests {
             let who = (!number.is_multiple_of(3)).then_some(number);
             cpu.turn(u64::from(number) * 10, who);
         }
-        assert_eq!(cpu.begun(), 40);
+        assert_eq!((cpu.begun(), cpu.switches()), (40, 26));
         let turn = |number: u16, until| Turn {
             since: u64::from(number) * 10,
             until,

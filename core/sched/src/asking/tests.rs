@@ -19,7 +19,7 @@ fn vcpu(index: usize) -> Entity {
 fn ask(budgets: &mut Budgets<'_>, who: usize, wanted: Interface, now: &mut u64) -> Answer {
     loop {
         *now += 1;
-        match budgets.ask(vcpu(who), wanted, 100, *now) {
+        match budgets.ask(vcpu(who), wanted, Asker::Guest, 100, *now) {
             Answer::More => {}
             answer => return answer,
         }
@@ -120,8 +120,26 @@ fn one_question_is_answered_at_a_time() {
     let edf = Order::EarliestDeadline;
     with(edf, &[promise(100, 40), promise(50, 20)], |budgets| {
         let wanted = Interface::periodic(100, 30).unwrap();
-        assert_eq!(budgets.ask(vcpu(0), wanted, 100, 5), Answer::More);
-        assert_eq!(budgets.ask(vcpu(1), wanted, 100, 6), Answer::Busy);
+        assert_eq!(
+            budgets.ask(vcpu(0), wanted, Asker::Guest, 100, 5),
+            Answer::More
+        );
+        assert_eq!(
+            budgets.ask(vcpu(1), wanted, Asker::Guest, 100, 6),
+            Answer::Busy
+        );
+        // A person need not wait for a guest, and no guest takes a person's place, not even the vCPU's own.
+        let person = |budgets: &mut Budgets<'_>, now| {
+            let wanted = Interface::periodic(50, 25).unwrap();
+            budgets.ask(vcpu(1), wanted, Asker::Person, 100, now)
+        };
+        assert_eq!(person(budgets, 7), Answer::More);
+        for who in [0, 1] {
+            assert_eq!(
+                budgets.ask(vcpu(who), wanted, Asker::Guest, 100, 8),
+                Answer::Busy
+            );
+        }
         // The first one is not heard of any more.
         let mut now = 200;
         assert_eq!(ask(budgets, 1, wanted, &mut now), Answer::Yes(250));
@@ -149,5 +167,23 @@ fn a_member_of_a_group_gets_no_more_than_the_group_has() {
             ask(budgets, 9, over, &mut now),
             Answer::No(Refusal::NothingThere)
         );
+    });
+}
+
+/// A vCPU that always asks for something else holds nobody up for ever.
+#[test]
+fn a_question_that_is_always_another_one_is_given_up() {
+    let edf = Order::EarliestDeadline;
+    with(edf, &[promise(100, 40), promise(50, 20)], |budgets| {
+        for now in 0..2_000 {
+            let wanted = Interface::periodic(100, 1 + now % 30).unwrap();
+            let _ = budgets.ask(vcpu(0), wanted, Asker::Guest, 100, now);
+            let other = Interface::periodic(50, 21).unwrap();
+            if let Answer::More = budgets.ask(vcpu(1), other, Asker::Guest, 100, now) {
+                assert!(now >= 1_000);
+                return;
+            }
+        }
+        panic!("it is held up for ever");
     });
 }

@@ -160,6 +160,39 @@ fn a_group_in_the_background_is_not_charged_for_best_effort() {
     assert_eq!([0, 100].map(given), [10, 10], "{line}");
 }
 
+/// A group that spends its budget without work, and what is inside it, go on spending while best effort has the time that
+/// another group would have had in the background.
+#[test]
+fn who_spends_without_work_goes_on_beside_best_effort() {
+    let mut root = Node::new(Order::EarliestDeadline, Slack::Share);
+    let node = || Node::new(Order::EarliestDeadline, Slack::Share);
+    let mut groups = [node(), node()];
+    let tree = Tree::new(&mut root, &mut groups);
+    let rest = Credit::new(100, 10, Deals::Used, 0);
+    let mut policy = Budgets::new(tree, rest, Slack::Share, 0);
+    let idle = policy
+        .add_group(0, promise(Kind::Periodic, 100, 30), 0)
+        .unwrap();
+    let spent = policy
+        .add_group(0, promise(Kind::Deferrable, 50, 5), 0)
+        .unwrap();
+    for (index, group, what) in [
+        (0, idle, promise(Kind::Periodic, 100, 30)),
+        (1, spent, promise(Kind::Deferrable, 50, 5)),
+    ] {
+        policy
+            .grant(entity(index), Grant::Promise(group, what), 0)
+            .unwrap();
+    }
+    policy.add_best_effort(entity(8), share(1, None));
+    policy.wake(entity(1), 0);
+    policy.wake(entity(8), 0);
+    assert_eq!(line(&mut policy, 0, 20), "bbbbbiiiiiiiiiiiiiii");
+    policy.charge_until(20);
+    let (servers, at) = policy.tree().servers_of(entity(0)).unwrap();
+    assert_eq!(servers.budget(at), Some(15));
+}
+
 type Events = Vec<(u64, usize, bool)>;
 
 fn events() -> impl Strategy<Value = Events> {

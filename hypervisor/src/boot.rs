@@ -209,6 +209,7 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
         any_stopped: AtomicBool::new(false),
         bootargs: tree.bootargs,
         wish: Mutex::new(None),
+        groups: system.groups,
         inhabited: system.inhabited(),
         policies: system.policies,
         accounts,

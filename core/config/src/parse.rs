@@ -1,7 +1,6 @@
 //! Reads a system's device tree into the model, on the board.
 
 use crate::cores::{Ask, Claim, CorePolicy, Group, Promise, Terms, Word};
-
 use crate::error::{TreeError, TreeNode};
 use crate::fdt::{Fdt, FdtNode};
 #[cfg(feature = "write")]

@@ -1,7 +1,7 @@
 //! The board during exits: the data that all pCPUs share once the hypervisor has started.
 
 use crate::{Report, VmUnit, Walk, Wish};
-use hanok_config::{CorePolicy, MAX_BOARD_LINES};
+use hanok_config::{CorePolicy, Group, MAX_BOARD_LINES};
 use hanok_decode::SysReg;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use hanok_hal::{Backend, LineFull, Mutex, SerialPort};
@@ -102,6 +102,8 @@ pub struct Board<B: Backend> {
     pub wish: Mutex<Option<Wish>>,
     /// The policy of each pCPU, for people.
     pub policies: [CorePolicy; MAX_CPUS],
+    /// The groups of vCPUs, for people.
+    pub groups: &'static [Group],
     /// The pCPUs that have vCPUs, one bit each.
     pub inhabited: u64,
     /// What each pCPU did; there are as many as the board has.

@@ -316,6 +316,7 @@ fn board<L: FakeLists + GuestInterface>(
         bootargs: "",
         policies: [CorePolicy::RoundRobin; MAX_CPUS],
         wish: Mutex::new(None),
+        groups: &[],
         inhabited: plan.vms.iter().flatten().fold(0, |all, cpu| all | 1 << cpu),
         accounts: Box::leak((0..plan.settings.cpus).map(|_| CpuAccount::new()).collect()),
     }

@@ -36,6 +36,8 @@ enum Next {
     Counts(usize, usize),
     /// A pCPU.
     Core(usize),
+    /// The group at this place among those of a pCPU.
+    Group(usize, usize),
     /// A pCPU's turn, by its number, up to another one.
     Turns(usize, u32, u32),
     End,
@@ -152,6 +154,7 @@ impl<B: Host> Board<B> {
             },
             Next::Counts(at, passed) => self.tell_count(at, passed, number),
             Next::Core(cpu) => (true, self.tell_core(cpu, number)),
+            Next::Group(cpu, group) => self.tell_group(cpu, group, number),
             Next::Turns(cpu, turn, until) if turn != until => {
                 let said = self.tell_turn(cpu, turn, number);
                 (said, Next::Turns(cpu, turn.wrapping_add(1), until))
@@ -252,17 +255,37 @@ impl<B: Host> Board<B> {
             "core {cpu} {policy} {now} {idle} {switches} {ticks} {} {number}",
             account.begun()
         ));
-        let begun = account.begun();
-        Next::Turns(cpu, begun.wrapping_sub(TURNS.min(begun)), begun)
+        Next::Group(cpu, 0)
     }
 
-    /// Says a turn, if it is still kept and has ended. Returns whether it was.
+    /// Says a group of a pCPU. What is left of its budget, and what it used, is not kept: that is what its members used.
+    fn tell_group(&self, cpu: usize, at: usize, number: u32) -> (bool, Next) {
+        let mut own = self.groups.iter().filter(|group| group.cpu.index() == cpu);
+        let Some(group) = own.nth(at) else {
+            let begun = self.account(CpuId::new(cpu as u8)).begun();
+            let first = begun.wrapping_sub(TURNS.min(begun));
+            return (false, Next::Turns(cpu, first, begun));
+        };
+        let reservation = group.terms.reservation(self.counter_frequency());
+        // It was found to be one at the start.
+        if let Ok(reservation) = reservation {
+            self.tell(format_args!(
+                "group {cpu} {at} {} {} 0 0 {number}",
+                OrNone(group.home.checked_sub(1)),
+                Terms(&Some(Grant::Promise(0, reservation))),
+            ));
+        }
+        (true, Next::Group(cpu, at + 1))
+    }
+
+    /// Says a turn, if it is still kept; the one that goes on ends now. Returns whether it was.
     fn tell_turn(&self, cpu: usize, turn: u32, number: u32) -> bool {
         let kept = self.account(CpuId::new(cpu as u8)).kept(turn);
-        // It was written over meanwhile, or goes on.
-        let Some((turn, until)) = kept.and_then(|turn| Some((turn, turn.until?))) else {
+        // It was written over meanwhile.
+        let Some(turn) = kept else {
             return false;
         };
+        let until = turn.until.unwrap_or_else(|| self.counter());
         let since = turn.since;
         match turn.who {
             Some(who) => self.tell(format_args!(

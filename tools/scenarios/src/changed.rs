@@ -31,11 +31,12 @@ const RUNNER: &str = "hanok-scenarios";
 const COMMAND: &str = "hanok-cli";
 
 /// What cargo does not tell: a package that another one builds when it runs, and uses then.
-const BUILT_BY: [(&str, &str); 4] = [
+const BUILT_BY: [(&str, &str); 5] = [
     ("hanok-bench-runner", "hanok-init-clock"),
     ("hanok-bench-runner", "hanok-integer-work"),
     ("hanok-bench-runner", "hanok-plugin"),
     (RUNNER, "hanok-plugin"),
+    (RUNNER, "hanok-top"),
 ];
 
 /// What cargo tells of the workspace.

@@ -170,7 +170,7 @@ pub(super) const SWITCH: Figure = Figure {
 
 pub(super) const SWITCH_BUDGETS: Figure = Figure {
     id: "switch-budgets",
-    title: "Switch between VMs with budgets",
+    title: "Switch with budgets",
     about: "As `switch`, where budgets are enforced: each VM has a server, whose budget a yield gives \
             up, by earliest deadline.",
     ..SWITCH

@@ -58,50 +58,67 @@ enum Round {
 impl<B: Host> Pcpu<B> {
     /// Brings the vCPU that is to run next into the CPU; sleeps while there is none.
     pub fn schedule(&mut self) {
+        let now = self.local.board.counter();
+        self.schedule_from(now);
+    }
+
+    /// [`Self::schedule`], at `now`, of which the policy may have been told already.
+    fn schedule_from(&mut self, mut now: u64) {
         let mut pieces = 0;
-        loop {
-            let now = self.local.board.counter();
-            if self.update_all(now) == Round::Interrupted {
-                // Pending interrupts are served first, and then all updates that are pending by then.
+        while self.try_to_schedule(now, &mut pieces) == Round::Interrupted {
+            now = self.local.board.counter();
+        }
+    }
+
+    /// Brings the vCPU that is to run from `now` on into the CPU, unless something else had to be done first, which
+    /// took time. In so many pieces budgets were replenished.
+    #[inline(always)]
+    fn try_to_schedule(&mut self, now: u64, pieces: &mut usize) -> Round {
+        if self.update_all(now) == Round::Interrupted {
+            // Pending interrupts are served first, and then all updates that are pending by then.
+            self.serve_pending();
+            if let Some((unit, ending)) = self.local.ending.take() {
+                self.local.board.carry_out_ending(unit, ending);
                 self.serve_pending();
-                if let Some((unit, ending)) = self.local.ending.take() {
-                    self.local.board.carry_out_ending(unit, ending);
-                    self.serve_pending();
-                }
-                continue;
             }
-            let local = &mut self.local;
+            return Round::Interrupted;
+        }
+        let decision = match self.local.policy.pick_at_once(now) {
+            Some(decision) => decision,
             // As many pieces as there can be budgets: with periods as short as a piece, one would be due again
             // each time.
-            if pieces < PIECES && local.policy.settle_some(now) == Replenished::Some {
-                pieces += 1;
+            None if *pieces < PIECES && self.local.policy.settle_some(now) == Replenished::Some => {
+                *pieces += 1;
                 self.serve_pending();
-                continue;
+                return Round::Interrupted;
             }
-            let decision = local.policy.pick(now);
-            local.deadline = local
-                .first_alarm()
-                .or(decision.until.into())
-                .or(local.restrained.until)
-                .or(local.asks_at);
-            self.note_turn(decision.run, now);
-            let Some(entity) = decision.run else {
-                self.idle();
-                continue;
-            };
-            let Some(vcpu) = self.vcpus.get(entity.index()) else {
-                self.idle();
-                continue;
-            };
-            let until = decision.until.into();
-            let machine = &self.local.board.machine;
-            machine.record(Some(vcpu.source()), Event::Decision { until });
-            if vcpu.on {
-                return self.switch_to(entity);
-            }
-            self.load(entity);
-            self.local.uncounted();
+            None => self.local.policy.pick(now),
+        };
+        let local = &mut self.local;
+        local.deadline = local
+            .first_alarm()
+            .or(decision.until.into())
+            .or(local.restrained.until)
+            .or(local.asks_at);
+        self.note_turn(decision.run, now);
+        let Some(entity) = decision.run else {
+            self.idle();
+            return Round::Interrupted;
+        };
+        let Some(vcpu) = self.vcpus.get(entity.index()) else {
+            self.idle();
+            return Round::Interrupted;
+        };
+        let until = decision.until.into();
+        let machine = &self.local.board.machine;
+        machine.record(Some(vcpu.source()), Event::Decision { until });
+        if vcpu.on {
+            self.switch_to(entity);
+            return Round::Complete;
         }
+        self.load(entity);
+        self.local.uncounted();
+        Round::Interrupted
     }
 
     /// Lets the resident vCPU wait for an interrupt from now on.
@@ -120,10 +137,11 @@ impl<B: Host> Pcpu<B> {
     #[inline(always)]
     pub(crate) fn yield_now(&mut self) {
         let local = &mut self.local;
+        let now = local.board.counter();
         if let Some(entity) = local.resident {
-            local.policy.yield_now(entity, local.board.counter());
+            local.policy.yield_now(entity, now);
         }
-        self.schedule();
+        self.schedule_from(now);
     }
 
     /// Brings the vCPUs with pending updates up to date.

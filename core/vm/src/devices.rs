@@ -2,7 +2,7 @@
 //!
 //! Nothing here depends on the kind of a device, except the serial port, which the console feeds.
 
-use crate::{Attempt, Guest, Machine, Vm};
+use crate::{Attempt, Guest, Machine, Vcpu, Vm};
 use hanok_devices::{Access, Device, Notice, Pl011, Slot, World};
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{LineFull, SerialPort};
@@ -165,6 +165,14 @@ impl Vm {
     pub(crate) fn alarm_has_come(&self, machine: &impl Machine, vcpu: VcpuId) -> bool {
         let alarm = self.alarm_deadline();
         vcpu.index() == 0 && alarm != Deadline::NEVER && alarm.has_come(machine.counter())
+    }
+
+    /// Whether [`Guest::refresh`](crate::Guest::refresh) would do nothing.
+    #[inline(always)]
+    pub fn is_up_to_date(&self, machine: &impl Machine, vcpu: &Vcpu) -> bool {
+        !self.requests(vcpu.id).asks_refresh()
+            && vcpu.timers.rest()
+            && !self.alarm_has_come(machine, vcpu.id)
     }
 
     /// The moment at which the first device is due.

@@ -40,15 +40,25 @@ struct Watched {
     at: usize,
     began: u64,
     interface: Interface,
+    /// What it is promised from an instant on, as the answer said.
+    next: Option<(u64, Interface)>,
     had: u64,
     judged: bool,
 }
 
-/// Whether these servers keep their promises on a whole core, by the board's admission.
-fn holds(order: Order, servers: &[Reservation]) -> bool {
+/// Where servers get their time.
+#[derive(Clone, Copy)]
+struct Home {
+    order: Order,
+    /// The group that they are in; `None`: they have the core.
+    group: Option<Interface>,
+}
+
+/// Whether these servers keep their promises in their home, by the board's admission.
+fn holds(home: Home, servers: &[Reservation]) -> bool {
     let terms = Terms {
-        order,
-        supply: None,
+        order: home.order,
+        supply: home.group.map(|group| (group, Kind::Periodic)),
         cost: 0,
     };
     let Ok(mut question) = Question::new(terms) else {
@@ -80,10 +90,10 @@ fn interface(random: &mut Random, kind: Kind, share: f64) -> Interface {
 }
 
 /// Servers near the edge: budgets are raised in turn as long as admission says yes.
-fn near_the_edge(random: &mut Random, order: Order) -> Vec<Reservation> {
+fn near_the_edge(random: &mut Random, home: Home) -> Vec<Reservation> {
     loop {
         let count = random.from(2, MOST) as usize;
-        let kinds = match order {
+        let kinds = match home.order {
             Order::EarliestDeadline => &[
                 Kind::Periodic,
                 Kind::Polling,
@@ -92,7 +102,10 @@ fn near_the_edge(random: &mut Random, order: Order) -> Vec<Reservation> {
             ][..],
             Order::Priority => &[Kind::Periodic, Kind::Polling, Kind::Deferrable],
         };
-        let shares = random.shares(count, 0.8);
+        let share = home
+            .group
+            .map_or(1.0, |group| group.budget() as f64 / group.period() as f64);
+        let shares = random.shares(count, 0.8 * share);
         let mut all: Vec<_> = shares
             .into_iter()
             .map(|share| {
@@ -105,7 +118,7 @@ fn near_the_edge(random: &mut Random, order: Order) -> Vec<Reservation> {
                 }
             })
             .collect();
-        if !holds(order, &all) {
+        if !holds(home, &all) {
             continue;
         }
         for _ in 0..20 {
@@ -115,7 +128,7 @@ fn near_the_edge(random: &mut Random, order: Order) -> Vec<Reservation> {
             let larger = Interface::new(old.period(), old.budget() + 1, old.deadline());
             if let Ok(interface) = larger {
                 more[at].interface = interface;
-                if holds(order, &more) {
+                if holds(home, &more) {
                     all = more;
                 }
             }
@@ -127,13 +140,25 @@ fn near_the_edge(random: &mut Random, order: Order) -> Vec<Reservation> {
 /// A run under questions of the board's admission.
 pub fn asked(random: &mut Random) -> Outcome {
     let order = random.one_of(&[Order::EarliestDeadline, Order::Priority]);
-    let servers = near_the_edge(random, order);
-    let mut root = Node::new(order, Slack::Idle);
-    let tree = Tree::new(&mut root, &mut []);
+    let group = random.chance(1, 3).then(|| {
+        let period = random.from(3, 12);
+        Interface::periodic(period, random.from(1, period)).expect("it can be")
+    });
+    let servers = near_the_edge(random, Home { order, group });
+    let mut root = Node::new(Order::EarliestDeadline, Slack::Idle);
+    if group.is_none() {
+        root = Node::new(order, Slack::Idle);
+    }
+    let mut groups = [Node::new(order, Slack::Idle)];
+    let tree = Tree::new(&mut root, &mut groups);
     let rest = Credit::new(100, 10, Deals::Used, 0);
     let mut budgets = Budgets::new(tree, rest, Slack::Idle, 0);
+    let mut home = 0;
+    if let Some(group) = group {
+        home = in_a_group(&mut budgets, group, servers.len());
+    }
     for (at, server) in servers.iter().enumerate() {
-        let grant = Grant::Promise(0, *server);
+        let grant = Grant::Promise(home, *server);
         budgets.grant(entity(at), grant, 0).expect("there is place");
     }
     // The others sleep and wake.
@@ -144,6 +169,7 @@ pub fn asked(random: &mut Random) -> Outcome {
             at,
             began: 0,
             interface: servers[at].interface,
+            next: None,
             had: 0,
             judged: false,
         })
@@ -176,18 +202,39 @@ pub fn asked(random: &mut Random) -> Outcome {
         if let Some((at, wanted)) = question {
             match budgets.ask(entity(at), wanted, Asker::Guest, 1_000, now) {
                 Answer::More => {}
-                Answer::Yes(_) => (outcome.changed, question) = (outcome.changed + 1, None),
+                Answer::Yes(from) => {
+                    (outcome.changed, question) = (outcome.changed + 1, None);
+                    let own = watched.iter_mut().find(|one| one.at == at);
+                    own.into_iter().for_each(|one| one.is_given(wanted, from));
+                }
                 Answer::No(_) => (outcome.refused, question) = (outcome.refused + 1, None),
                 Answer::Busy => question = None,
             }
         }
         let run = budgets.pick(now).run;
         for one in &mut watched {
-            one.look(now, budgets.tree().interface(entity(one.at)), &mut outcome);
+            one.look(now, &mut outcome);
             one.had += u64::from(run == Some(entity(one.at)));
         }
     }
     outcome
+}
+
+/// Adds a group, and at `at` a VM beside it that has the rest of the core, and always has work.
+fn in_a_group(budgets: &mut Budgets<'_>, group: Interface, at: usize) -> usize {
+    let of = |interface: Interface| Reservation {
+        kind: Kind::Periodic,
+        interface,
+        priority: 0,
+    };
+    let number = budgets.add_group(0, of(group), 0).expect("there is place");
+    let rest = group.period() - group.budget();
+    if let Ok(rest) = Interface::periodic(group.period(), rest) {
+        let grant = Grant::Promise(0, of(rest));
+        budgets.grant(entity(at), grant, 0).expect("there is place");
+        budgets.wake(entity(at), 0);
+    }
+    number
 }
 
 /// Near what it has: often a little more or less, in the same period or another one.
@@ -211,8 +258,18 @@ fn wanted(random: &mut Random, kind: Kind, has: Option<Interface>) -> Interface 
 }
 
 impl Watched {
+    /// It has `interface` from `from` on. In a group that does not run, a period's end is noticed late: then that is
+    /// before now, and the period that began with it has the interface already.
+    fn is_given(&mut self, interface: Interface, from: u64) {
+        if from <= self.began {
+            self.interface = interface;
+        } else {
+            self.next = Some((from, interface));
+        }
+    }
+
     /// Sees whether the promise was kept by its deadline, and whether the next period begins.
-    fn look(&mut self, now: u64, has: Option<Interface>, outcome: &mut Outcome) {
+    fn look(&mut self, now: u64, outcome: &mut Outcome) {
         if !self.judged && now >= self.began + self.interface.deadline() {
             self.judged = true;
             outcome.due += 1;
@@ -220,7 +277,9 @@ impl Watched {
         }
         if now >= self.began + self.interface.period() {
             self.began = now;
-            self.interface = has.unwrap_or(self.interface);
+            if let Some((_, next)) = self.next.take_if(|(from, _)| *from <= now) {
+                self.interface = next;
+            }
             (self.had, self.judged) = (0, false);
         }
     }
@@ -253,6 +312,7 @@ pub fn switched(random: &mut Random) -> Outcome {
             at,
             began: 0,
             interface: *interface,
+            next: None,
             had: 0,
             judged: false,
         })
@@ -271,7 +331,9 @@ pub fn switched(random: &mut Random) -> Outcome {
         }
         let run = servers.pick(now).run;
         for one in &mut watched {
-            one.look(now, servers.interface(of(one.at)), &mut outcome);
+            let has = servers.interface(of(one.at));
+            one.next = has.map(|interface| (now, interface));
+            one.look(now, &mut outcome);
             one.had += u64::from(run == Some(of(one.at)));
         }
     }
@@ -280,6 +342,10 @@ pub fn switched(random: &mut Random) -> Outcome {
 
 /// Interfaces that take the whole core, or nearly.
 fn mode(random: &mut Random, kinds: &[Kind]) -> Vec<Interface> {
+    let whole = Home {
+        order: Order::EarliestDeadline,
+        group: None,
+    };
     loop {
         let shares = random.shares(kinds.len(), 1.0);
         let mut all = Vec::new();
@@ -296,7 +362,7 @@ fn mode(random: &mut Random, kinds: &[Kind]) -> Vec<Interface> {
                 priority: 0,
             })
             .collect();
-        if holds(Order::EarliestDeadline, &together) {
+        if holds(whole, &together) {
             return all;
         }
     }

@@ -81,7 +81,11 @@ fn server(system: &mut System, home: Option<usize>, share: f64, random: &mut Ran
     Server {
         home,
         core: 0,
-        kind: random.one_of(&[Kind::Periodic, Kind::Periodic, Kind::Polling]),
+        // A polling one in a group may be refused although it would do: docs/scheduling.md says so.
+        kind: match home {
+            None if random.chance(1, 3) => Kind::Polling,
+            _ => Kind::Periodic,
+        },
         period,
         budget: Some(budget),
         deadline: Some(deadline),
@@ -94,12 +98,12 @@ fn server(system: &mut System, home: Option<usize>, share: f64, random: &mut Ran
 fn vm(system: &mut System, server: Server, random: &mut Random) {
     let [period, budget] = [server.period, server.budget.unwrap_or(1)];
     let count = random.from(1, 2) as usize;
-    let whole = budget as f64 / period as f64 * random.from(10, 90) as f64 / 100.0;
+    let whole = budget as f64 / period as f64 * random.from(10, 60) as f64 / 100.0;
     let tasks = random.shares(count, whole).into_iter().enumerate();
     let tasks = tasks.map(|(at, share)| {
         let period = random.one_of(&TASK_PERIODS);
         let execution = (share * period as f64).round().clamp(1.0, period as f64) as u64;
-        let deadline = random.from(execution.max(period / 2), period);
+        let deadline = random.from(execution.max(period * 3 / 4), period);
         Task {
             period,
             execution,

@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod boards;
 pub mod changes;
 pub mod check;
 pub mod draw;

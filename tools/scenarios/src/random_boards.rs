@@ -126,7 +126,7 @@ fn one(root: &Path, name: &str, found: &Admitted) -> Result<Sum> {
     }
     for at in 0..last {
         steps.push(ScriptStep::Vm(format!("v{at}")));
-        steps.push(ScriptStep::Expect("rtos: total jobs".to_owned()));
+        steps.push(ScriptStep::Expect("times, ".to_owned()));
     }
     steps.push(ScriptStep::End);
     boot(root, &dir, &found.text, steps)?;

@@ -182,9 +182,10 @@ pub fn asked(random: &mut Random) -> Outcome {
     for now in 0..TICKS {
         for (at, _) in busy.iter().enumerate().filter(|(_, busy)| !**busy) {
             if random.chance(1, 12) {
-                match random.chance(1, 2) {
-                    true => budgets.wake(entity(at), now),
-                    false => budgets.block(entity(at), now),
+                if random.chance(1, 2) {
+                    budgets.wake(entity(at), now);
+                } else {
+                    budgets.block(entity(at), now);
                 }
             }
         }

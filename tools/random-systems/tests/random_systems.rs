@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use hanok_random_systems::check::check;
 use hanok_random_systems::draw::{Style, draw};
 use hanok_random_systems::random::Random;
 use hanok_random_systems::{changes, edge, simulated, small};
@@ -127,4 +128,30 @@ fn promises_are_kept_while_interfaces_change() {
         assert_eq!(sum.late, 0, "{name}");
         assert!(sum.changed > sets && sum.due > sets * 50);
     }
+}
+
+/// The simulation can miss: with an eighth less of each VM's budget, most systems do.
+#[test]
+fn systems_with_less_than_they_need_miss() {
+    let (mut seed, mut systems, mut missed) = (1 << 48, 0, 0);
+    while systems < 10 {
+        seed += 1;
+        let drawn = draw(&Style::SIMULATED, seed);
+        let Some(mut found) = edge::of(&drawn, &boards()).unwrap() else {
+            continue;
+        };
+        for vm in &mut found.system.vms {
+            let budget = vm.server.budget.map(|budget| (budget * 7 / 8).max(1));
+            vm.server.budget = budget;
+        }
+        let checked = check(&found.system.description(), &boards()).unwrap();
+        // No budget was more than a tick.
+        if checked.kept {
+            continue;
+        }
+        systems += 1;
+        let outcome = simulated::outcome(&checked, &mut Random::new(seed)).unwrap();
+        missed += u64::from(outcome.misses > 0);
+    }
+    assert!(missed >= 5, "{missed} of {systems}");
 }

@@ -138,9 +138,9 @@ impl Budgets<'_> {
                 return Ok(self.conclude(asking, place, now));
             };
             asking.added += 1;
-            let pending = pending.filter(|until| *until > now);
             if at == place.at {
-                // Others may have been granted what this one gives back at that instant.
+                // Others may have been granted what this one gives back at that instant, also where it has come and
+                // the server, which does not run, has not taken note of it: another change would take its place.
                 if pending.is_some() {
                     return Ok(Answer::Busy);
                 }
@@ -148,7 +148,7 @@ impl Budgets<'_> {
             } else {
                 asking.question.add(server)?;
             }
-            if let Some(until) = pending {
+            if let Some(until) = pending.filter(|until| *until > now) {
                 asking.settled = asking.settled.max(until);
             }
         }

@@ -23,6 +23,7 @@ mod numbers;
 mod prepare;
 mod previrt;
 mod profile;
+mod random_boards;
 mod rules;
 mod runner;
 pub mod scenario;
@@ -160,9 +161,11 @@ impl Steps {
             profile::STEPS,
             bounds::STEPS,
             ids::STEPS,
+            random_boards::STEPS,
         ];
         let slow = [
             bounds::SLOW_STEPS,
+            random_boards::SLOW_STEPS,
             code::SLOW_STEPS,
             mutants::SLOW_STEPS,
             previrt::SLOW_STEPS,

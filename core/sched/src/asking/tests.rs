@@ -187,3 +187,27 @@ fn a_question_that_is_always_another_one_is_given_up() {
         panic!("it is held up for ever");
     });
 }
+
+/// A group that does not run takes no note of a change whose instant has come. Another question before it does would
+/// put that change off, and others have been granted what it gives back.
+#[test]
+fn a_yes_of_which_nobody_took_note_yet_stands() {
+    with(Order::EarliestDeadline, &[promise(100, 40)], |budgets| {
+        let group = budgets.add_group(0, promise(50, 20), 0).unwrap();
+        let grant = Grant::Promise(group, promise(200, 20));
+        budgets.grant(vcpu(8), grant, 0).unwrap();
+        let mut now = 10;
+        let less = Interface::periodic(200, 10).unwrap();
+        assert_eq!(ask(budgets, 8, less, &mut now), Answer::Yes(200));
+        now = 230;
+        let other = Interface::periodic(200, 9).unwrap();
+        assert_eq!(ask(budgets, 8, other, &mut now), Answer::Busy);
+        budgets.wake(vcpu(8), 250);
+        for now in 250..300 {
+            let _ = budgets.pick(now);
+        }
+        now = 300;
+        assert_eq!(budgets.tree().interface(vcpu(8)), Some(less));
+        assert_eq!(ask(budgets, 8, other, &mut now), Answer::Yes(400));
+    });
+}

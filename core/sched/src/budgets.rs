@@ -37,7 +37,7 @@ pub struct Budgets<'a> {
     /// The instant at which the first server began.
     began: Option<u64>,
     /// The question that is being answered.
-    pub(crate) asking: Option<Asking>,
+    pub(crate) asking: Asking,
     /// What a server costs beyond its budget in each period, in ticks.
     pub(crate) cost: u64,
 }
@@ -54,7 +54,7 @@ impl<'a> Budgets<'a> {
             rest_runs: false,
             spends: false,
             began: None,
-            asking: None,
+            asking: Asking::NONE,
             cost,
         }
     }

@@ -180,7 +180,7 @@ impl<'a> Set<'a> {
 
     /// The set as three slices of the table. Free places are in them: they ask for nothing.
     #[inline]
-    fn stretches(&self) -> [&[Demand]; 3] {
+    pub(super) fn stretches(&self) -> [&[Demand]; 3] {
         let with = core::slice::from_ref(&self.with);
         match self.tasks.split_at_checked(self.at) {
             Some((before, after)) => [before, with, after.get(1..).unwrap_or_default()],

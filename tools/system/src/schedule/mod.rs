@@ -10,8 +10,11 @@ mod build;
 pub(crate) mod carts;
 pub(crate) mod draft;
 pub(crate) mod enforce;
+mod found;
 mod model;
+pub mod reasons;
 mod words;
 
 pub(crate) use build::build;
+pub use found::FoundInterface;
 pub use model::Schedule;

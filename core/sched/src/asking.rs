@@ -3,17 +3,16 @@
 //! One question is answered at a time on a pCPU, in steps that the asking vCPU makes in its own time. A yes is a
 //! change at the end of one of the vCPU's periods; until then everybody has what they had.
 
-use crate::admission::{Progress, Question, Refusal, Terms};
+use crate::admission::{Progress, Refusal, Terms};
 use crate::tree::Place;
 use crate::{Budgets, Entity, Interface};
 
 /// A question, by whom it was asked, and for what.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Asking {
     vcpu: Entity,
     wanted: Interface,
     asker: Asker,
-    question: Question,
     /// How many of the servers in the home are in the question.
     added: usize,
     /// The instant from which on all that others still change has taken effect.
@@ -40,8 +39,9 @@ pub enum Answer {
 /// How many times as long as it may rest a question may last, before others may ask in its place.
 const LONGEST: u64 = 10;
 
-/// The number of servers that are added to a question in one step.
-const FEW: usize = 3;
+/// The number of servers that are added to a question in one step: each costs a division of 128 bits or two. The one
+/// that changes costs as much as two, and has a step of its own.
+const FEW: usize = 2;
 
 /// On whose behalf a question is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,22 +105,20 @@ impl Budgets<'_> {
         (vcpu, wanted, asker): (Entity, Interface, Asker),
         [cost, began, now]: [u64; 3],
     ) -> Result<Answer, Refusal> {
-        let Some(mut asking) = self.asking.take() else {
-            let (order, supply) = self.tree().terms_of(place);
-            let (_, own) = self
-                .tree()
-                .member(place, place.at)
-                .ok_or(Refusal::NothingThere)?;
+        let Some(asking) = &mut self.asking else {
+            let (order, supply) = self.tree.terms_of(place);
+            let own = self.tree.member(place, place.at);
+            let (_, own) = own.ok_or(Refusal::NothingThere)?;
             own.kind.suits(wanted)?;
             let terms = Terms {
                 order,
                 supply,
                 cost,
             };
+            self.question.begin(terms)?;
             self.asking = Some(Asking {
                 vcpu,
                 wanted,
-                question: Question::new(terms)?,
                 added: 0,
                 settled: now,
                 asker,
@@ -130,44 +128,53 @@ impl Budgets<'_> {
             return Ok(Answer::More);
         };
         asking.touched = now;
-        for _ in 0..FEW {
+        for added in 0..FEW {
             let at = Entity::new(asking.added);
-            let member = at.and_then(|at| Some((at, self.tree().member(place, at)?)));
+            let member = at.and_then(|at| Some((at, self.tree.member(place, at)?)));
             let Some((at, (pending, server))) = member else {
                 // All members are in.
-                return Ok(self.conclude(asking, place, now));
+                return Ok(self.conclude(place, now));
             };
+            let changes = at == place.at;
+            if changes && added > 0 {
+                break;
+            }
             asking.added += 1;
             let pending = pending.filter(|until| *until > now);
-            if at == place.at {
+            if changes {
                 // Others may have been granted what this one gives back at that instant.
                 if pending.is_some() {
                     return Ok(Answer::Busy);
                 }
-                asking.question.add_changed(server, wanted)?;
+                self.question.add_changed(server, wanted)?;
             } else {
-                asking.question.add(server)?;
+                self.question.add(server)?;
             }
             if let Some(until) = pending {
                 asking.settled = asking.settled.max(until);
             }
+            if changes {
+                break;
+            }
         }
-        self.asking = Some(asking);
         Ok(Answer::More)
     }
 
     /// Makes a step of a question that has all servers.
-    fn conclude(&mut self, mut asking: Asking, place: Place, now: u64) -> Answer {
-        if asking.settled > now && !asking.question.is_by_bandwidth() {
+    fn conclude(&mut self, place: Place, now: u64) -> Answer {
+        let Some(Asking {
+            settled, wanted, ..
+        }) = self.asking
+        else {
+            return Answer::Busy;
+        };
+        if settled > now && !self.question.is_by_bandwidth() {
             return Answer::Busy;
         }
-        match asking.question.step() {
-            Progress::More => {
-                self.asking = Some(asking);
-                Answer::More
-            }
+        match self.question.step() {
+            Progress::More => Answer::More,
             Progress::No(refusal) => Answer::No(refusal),
-            Progress::Yes => match self.tree().change(place, asking.wanted, asking.settled) {
+            Progress::Yes => match self.tree.change(place, wanted, settled) {
                 Some(from) => Answer::Yes(from),
                 None => Answer::No(Refusal::NothingThere),
             },

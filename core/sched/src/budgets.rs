@@ -9,6 +9,7 @@
 //! A vCPU that runs at the expense of a server without work is charged twice: that server's budget
 //! is spent, and so is the credit of the one that runs, so that weights hold for whatever is left.
 
+use crate::admission::Question;
 use crate::asking::Asking;
 use crate::{Credit, Decision, Entity, EntitySet, PlaceError, Policy, Replenished, Reservation};
 use crate::{Share, Slack, Tree};
@@ -25,7 +26,7 @@ pub enum Grant {
 /// Servers, and those without a promise.
 #[derive(Debug)]
 pub struct Budgets<'a> {
-    tree: Tree<'a>,
+    pub(crate) tree: Tree<'a>,
     rest: Credit,
     slack: Slack,
     /// The vCPUs without a promise that may run.
@@ -38,6 +39,8 @@ pub struct Budgets<'a> {
     began: Option<u64>,
     /// The question that is being answered.
     pub(crate) asking: Option<Asking>,
+    /// What is reckoned for it.
+    pub(crate) question: Question,
     /// What a server costs beyond its budget in each period, in ticks.
     pub(crate) cost: u64,
 }
@@ -55,6 +58,7 @@ impl<'a> Budgets<'a> {
             spends: false,
             began: None,
             asking: None,
+            question: Question::NONE,
             cost,
         }
     }

@@ -81,29 +81,42 @@ pub struct Question {
 }
 
 impl Question {
-    /// A question about servers that get their time on these terms.
+    /// No question. It is large, so that it stays where it is, and [`Self::begin`] asks each one there.
+    pub const NONE: Self = Self {
+        terms: Terms {
+            order: Order::EarliestDeadline,
+            supply: None,
+            cost: 0,
+        },
+        supply: Supply::WHOLE,
+        demands: [Demand::NONE; MAX_ENTITIES],
+        count: 0,
+        changes: usize::MAX,
+        on_the_way: None,
+        implicit: true,
+        begins_inside: false,
+        stage: Stage::Begin,
+        steps: 0,
+    };
+
+    /// Begins a question about servers that get their time on these terms, in the place of the last one.
     ///
     /// # Errors
     /// [`Refusal::Soft`] where the supplying server is of a kind that promises nothing to its members.
-    pub fn new(terms: Terms) -> Result<Self, Refusal> {
-        let supply = match terms.supply {
+    pub fn begin(&mut self, terms: Terms) -> Result<(), Refusal> {
+        self.supply = match terms.supply {
             None => Supply::WHOLE,
             Some((interface, Kind::Polling)) => Supply::of(interface).polled(),
             Some((_, Kind::SoftBandwidth | Kind::Task)) => return Err(Refusal::Soft),
             Some((interface, _)) => Supply::of(interface),
         };
-        Ok(Self {
-            terms,
-            supply,
-            demands: [Demand::NONE; MAX_ENTITIES],
-            count: 0,
-            changes: usize::MAX,
-            on_the_way: None,
-            implicit: true,
-            begins_inside: false,
-            stage: Stage::Begin,
-            steps: 0,
-        })
+        self.terms = terms;
+        self.count = 0;
+        self.changes = usize::MAX;
+        self.on_the_way = None;
+        (self.implicit, self.begins_inside) = (true, false);
+        (self.stage, self.steps) = (Stage::Begin, 0);
+        Ok(())
     }
 
     /// Adds a server that stays as it is.

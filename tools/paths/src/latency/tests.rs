@@ -145,8 +145,8 @@ fn a_slower_cpu_has_others_before_it_for_fewer_instructions() {
             .clone()
             .unwrap()
     };
-    assert_eq!(ahead(1_000).ahead, 2 * (1_000_000 + 11_200));
-    assert_eq!(ahead(10).ahead, 2 * (10_000 + 11_200));
+    assert_eq!(ahead(1_000).ahead, 3 * (1_000_000 + 11_200));
+    assert_eq!(ahead(10).ahead, 3 * (10_000 + 11_200));
     assert_eq!(nanos(25, 10), 2_500);
     assert_eq!(nanos(1, 3_000), 1);
 }

@@ -58,7 +58,7 @@ impl<'a> Budgets<'a> {
             spends: false,
             began: None,
             asking: None,
-            question: Question::NONE,
+            question: Question::none(),
             cost,
         }
     }

@@ -81,23 +81,25 @@ pub struct Question {
 }
 
 impl Question {
-    /// No question. It is large, so that it stays where it is, and [`Self::begin`] asks each one there.
-    pub const NONE: Self = Self {
-        terms: Terms {
-            order: Order::EarliestDeadline,
-            supply: None,
-            cost: 0,
-        },
-        supply: Supply::WHOLE,
-        demands: [Demand::NONE; MAX_ENTITIES],
-        count: 0,
-        changes: usize::MAX,
-        on_the_way: None,
-        implicit: true,
-        begins_inside: false,
-        stage: Stage::Begin,
-        steps: 0,
-    };
+    /// No question. It is large, so that it stays where it is, and [`Self::begin`] asks each one there. No constant, which would be as large in the image.
+    pub fn none() -> Self {
+        Self {
+            terms: Terms {
+                order: Order::EarliestDeadline,
+                supply: None,
+                cost: 0,
+            },
+            supply: Supply::WHOLE,
+            demands: [Demand::NONE; MAX_ENTITIES],
+            count: 0,
+            changes: usize::MAX,
+            on_the_way: None,
+            implicit: true,
+            begins_inside: false,
+            stage: Stage::Begin,
+            steps: 0,
+        }
+    }
 
     /// Begins a question about servers that get their time on these terms, in the place of the last one.
     ///

@@ -1,5 +1,6 @@
 //! Measures what makes the hypervisor work longest in one exit.
 
+mod budgets;
 mod many;
 mod mess;
 mod places;
@@ -51,6 +52,8 @@ pub fn run(machine: &Machine, part: Option<&str>) {
         Some("many") => many::run(machine),
         Some("absent") => many::absent(machine),
         Some("prompt") => prompt(),
+        Some("budgets") => budgets::run(machine),
+        Some("report") => budgets::report(),
         _ => registers(machine),
     }
     println!("bounds: done");

@@ -18,7 +18,8 @@ fn answer(question: &mut Question) -> Result<(), Refusal> {
 
 /// The last of `servers` is to have `wanted`.
 fn asked(terms: Terms, servers: &[Reservation], wanted: Interface) -> Result<(), Refusal> {
-    let mut question = Question::new(terms)?;
+    let mut question = Question::none();
+    question.begin(terms)?;
     let (last, others) = servers.split_last().unwrap();
     others.iter().try_for_each(|server| question.add(*server))?;
     question.add_changed(*last, wanted)?;

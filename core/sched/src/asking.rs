@@ -17,10 +17,12 @@ pub(crate) struct Asking {
 
 impl Asking {
     /// Nobody asks.
-    pub(crate) const NONE: Self = Self {
-        of: None,
-        question: Question::NONE,
-    };
+    pub(crate) fn none() -> Self {
+        Self {
+            of: None,
+            question: Question::none(),
+        }
+    }
 }
 
 /// By whom a question was asked, for what, and how far it is.

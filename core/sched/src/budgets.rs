@@ -54,7 +54,7 @@ impl<'a> Budgets<'a> {
             rest_runs: false,
             spends: false,
             began: None,
-            asking: Asking::NONE,
+            asking: Asking::none(),
             cost,
         }
     }

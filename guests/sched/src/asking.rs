@@ -73,7 +73,7 @@ const fn shape(
 
 pub fn measure() {
     let (mut all, mut pieces) = (Costs::default(), Costs::default());
-    let mut question = SizedQuestion::NONE;
+    let mut question = SizedQuestion::none();
     for shape in &SHAPES {
         let (mut costs, mut yes, mut late, mut other) = (Costs::default(), 0, 0, 0);
         let mut longest = 0;

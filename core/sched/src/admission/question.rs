@@ -85,29 +85,31 @@ pub struct SizedQuestion<const N: usize> {
 
 impl<const N: usize> SizedQuestion<N> {
     /// No question.
-    pub const NONE: Self = Self {
-        terms: Terms {
-            order: Order::EarliestDeadline,
-            supply: None,
-            cost: 0,
-        },
-        supply: Supply::WHOLE,
-        demands: [Demand::NONE; N],
-        count: 0,
-        changes: usize::MAX,
-        on_the_way: None,
-        implicit: true,
-        begins_inside: false,
-        stage: Stage::Begin,
-        steps: 0,
-    };
+    pub fn none() -> Self {
+        Self {
+            terms: Terms {
+                order: Order::EarliestDeadline,
+                supply: None,
+                cost: 0,
+            },
+            supply: Supply::WHOLE,
+            demands: [Demand::UNUSED; N],
+            count: 0,
+            changes: usize::MAX,
+            on_the_way: None,
+            implicit: true,
+            begins_inside: false,
+            stage: Stage::Begin,
+            steps: 0,
+        }
+    }
 
     /// A question about servers that get their time on these terms.
     ///
     /// # Errors
     /// [`Refusal::Soft`] where the supplying server is of a kind that promises nothing to its members.
     pub fn new(terms: Terms) -> Result<Self, Refusal> {
-        let mut question = Self::NONE;
+        let mut question = Self::none();
         question.begin(terms)?;
         Ok(question)
     }

@@ -29,7 +29,10 @@ const ITEMS: u64 = 11;
 /// The answer that a question needs further steps.
 const PENDING: i32 = -6;
 
-const JOBS: [(&str, fn(usize)); 6] = [
+/// A kind of work: its name, and what a CPU does for it, by its number.
+type Job = (&'static str, fn(usize));
+
+const JOBS: [Job; 6] = [
     ("timers of all at one moment", moment),
     ("short waits", short_wait),
     ("SGIs", signals),
@@ -133,7 +136,9 @@ fn questions(_: usize) {
     let number = ASKED.fetch_add(1, SeqCst);
     let period = 1_000_000 + number % 7 * 333_000;
     let budget = period / 100 * (1 + number % 5);
-    while !STOP.load(SeqCst) && call(ASK, [period, budget, 0]) == PENDING {}
+    while !STOP.load(SeqCst) && call(ASK, [period, budget, 0]) == PENDING {
+        core::hint::spin_loop();
+    }
 }
 
 fn call(function: u64, [a, b, c]: [u64; 3]) -> i32 {

@@ -234,7 +234,8 @@ pub struct SchedCheckArgs {
     /// How many instructions the board's CPU executes in a microsecond, for bounds of interrupts; QEMU with
     /// `--icount` executes 1000.
     #[arg(long, value_name = "NUMBER", default_value_t = hanok_paths::latency::SPEED)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(allow_hyphen_values = true)]
+    #[arg(value_parser = values::whole(1..=1_000_000_u64, "a CPU's speed", "--speed 1500"))]
     pub speed: u64,
 }
 

@@ -385,6 +385,33 @@ mod tests {
         }
     }
 
+    /// A budget that is used up before its vCPU has come in, also where all of the core's are used up between their
+    /// periods.
+    #[test]
+    fn a_budget_smaller_than_a_switch_harms_nobody() {
+        for (small, others) in [
+            (1, &[(10_000, 6_000)][..]),
+            (3, &[(9_000, 2_000), (14_000, 4_000)]),
+            (10, &[(10_000, 1_000), (10_000, 5_000)]),
+        ] {
+            let set = [&[(1_000, small)], others].concat();
+            let promise = |(vm, (period, budget)): (usize, &(u64, u64))| FakePromise {
+                cpu: 0,
+                vm,
+                period: *period,
+                budget: *budget,
+            };
+            let promises: Vec<_> = set.iter().enumerate().map(promise).collect();
+            for (promise, periods) in promises.iter().zip(given(&promises)).skip(1) {
+                for given in &periods[4..periods.len() - 1] {
+                    let least = promise.budget - 2 * OVERHEAD;
+                    let most = promise.budget + STEP + OVERHEAD;
+                    assert!((least..=most).contains(given), "{promise:?}: {given}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn without_promises_turns_are_taken() {
         let FakeBoard {

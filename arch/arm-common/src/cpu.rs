@@ -56,11 +56,7 @@ impl<B: Host> Cpu<B> {
     /// charged to `cause`.
     #[inline(always)]
     pub fn finish(&mut self, cause: Cause, after: After) -> *mut Vcpu<B> {
-        let Some(pcpu) = &mut self.pcpu else {
-            unstarted()
-        };
-        pcpu.finish(cause, after);
-        Self::enter(pcpu, &mut self.current)
+        self.handle(|_| (cause, after))
     }
 
     /// Handles an exit, as [`Self::finish`] ends it.

@@ -10,17 +10,19 @@ use hanok_config::kind_word;
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{Backend, HostLine};
 use hanok_sched::{Grant, Reservation, Share};
-use hanok_trace::{Readiness, Turn};
+use hanok_trace::{KEPT_TURNS, Readiness, Turn};
 use hanok_types::{CpuId, VcpuId};
 use hanok_vm::{Clock, Request};
 
-/// The turns of a pCPU that one report says, at most.
+/// The turns of a pCPU that one report says, at most, if the request does not say how many.
 const TURNS: u32 = 16;
 
 /// What is left to be said of a report.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
     number: u32,
+    /// How many turns of a pCPU it says, at most.
+    turns: u32,
     next: Next,
 }
 
@@ -79,10 +81,15 @@ fn promised(f: &mut fmt::Formatter<'_>, reservation: &Reservation) -> fmt::Resul
 }
 
 impl Report {
-    /// A report of this number, of which nothing was said.
-    pub(crate) fn new(number: u32) -> Self {
-        let next = Next::Board;
-        Self { number, next }
+    /// A report of this number, of which nothing was said, with at most so many turns of each pCPU; 0: the usual
+    /// number.
+    pub(crate) fn new(number: u32, turns: u32) -> Self {
+        let turns = if turns == 0 { TURNS } else { turns };
+        Self {
+            number,
+            turns: turns.min(KEPT_TURNS as u32),
+            next: Next::Board,
+        }
     }
 }
 
@@ -90,7 +97,7 @@ impl<B: Host> Board<B> {
     /// Begins to answer a request. What it returns is left to be done by [`Self::report`].
     pub(crate) fn answer(&'static self, request: Request) -> Option<Report> {
         match request {
-            Request::Report(number) => return Some(Report::new(number)),
+            Request::Report { number, turns } => return Some(Report::new(number, turns)),
             Request::Change { vm, vcpu, times } => self.wish_interface(vm, vcpu, times),
             Request::Weight {
                 vm,
@@ -131,7 +138,8 @@ impl<B: Host> Board<B> {
     }
 
     /// A step of a report: whether a line was said, and what is next.
-    fn step(&self, Report { number, next }: Report) -> (bool, Next) {
+    fn step(&self, report: Report) -> (bool, Next) {
+        let Report { number, next, .. } = report;
         match next {
             Next::Board => {
                 self.tell_board(number);
@@ -154,7 +162,7 @@ impl<B: Host> Board<B> {
             },
             Next::Counts(at, passed) => self.tell_count(at, passed, number),
             Next::Core(cpu) => (true, self.tell_core(cpu, number)),
-            Next::Group(cpu, group) => self.tell_group(cpu, group, number),
+            Next::Group(cpu, group) => self.tell_group(cpu, group, report),
             Next::Turns(cpu, turn, until) if turn != until => {
                 let said = self.tell_turn(cpu, turn, number);
                 (said, Next::Turns(cpu, turn.wrapping_add(1), until))
@@ -259,11 +267,12 @@ impl<B: Host> Board<B> {
     }
 
     /// Says a group of a pCPU. What is left of its budget, and what it used, is not kept: that is what its members used.
-    fn tell_group(&self, cpu: usize, at: usize, number: u32) -> (bool, Next) {
+    fn tell_group(&self, cpu: usize, at: usize, report: Report) -> (bool, Next) {
+        let Report { number, turns, .. } = report;
         let mut own = self.groups.iter().filter(|group| group.cpu.index() == cpu);
         let Some(group) = own.nth(at) else {
             let begun = self.account(CpuId::new(cpu as u8)).begun();
-            let first = begun.wrapping_sub(TURNS.min(begun));
+            let first = begun.wrapping_sub(turns.min(begun));
             return (false, Next::Turns(cpu, first, begun));
         };
         let reservation = group.terms.reservation(self.counter_frequency());

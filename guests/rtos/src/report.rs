@@ -105,6 +105,7 @@ pub fn last() -> ! {
             add(&mut sum, task);
         }
         total(&sum);
+        println!("rtos: first release at tick {}", state::start());
         kernel_cost();
         if let Some(options) = state::options() {
             trace(kernel, options.trace);

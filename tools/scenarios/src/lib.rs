@@ -28,6 +28,7 @@ mod random_boards;
 mod rules;
 mod runner;
 pub mod scenario;
+mod schedule_events;
 mod serial;
 mod step;
 mod times;
@@ -164,6 +165,7 @@ impl Steps {
             latency::STEPS,
             ids::STEPS,
             random_boards::STEPS,
+            schedule_events::STEPS,
         ];
         let slow = [
             bounds::SLOW_STEPS,

@@ -13,8 +13,13 @@ pub(super) const LENGTH: usize = 120;
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Say everything; the number comes back in each line.
-    Report(u32),
+    /// Say everything.
+    Report {
+        /// It comes back in each line.
+        number: u32,
+        /// How many of each CPU's turns are said at most; 0: the usual number.
+        turns: u32,
+    },
     /// Give a vCPU another interface. Times are in nanoseconds.
     Change {
         /// The vCPU's VM.
@@ -73,7 +78,10 @@ fn parse(line: &str) -> Option<Request> {
     }
     let [vm, vcpu, times @ ..] = numbers;
     match (verb, count) {
-        ("report", 1) => Some(Request::Report(u32::try_from(vm).ok()?)),
+        ("report", 1 | 2) => Some(Request::Report {
+            number: u32::try_from(vm).ok()?,
+            turns: u32::try_from(vcpu).ok()?,
+        }),
         ("change", 5) => Some(Request::Change {
             vm: VmId::new(below(vm, MAX_VMS)?),
             vcpu: VcpuId::new(below(vcpu, MAX_VCPUS)?),
@@ -104,6 +112,10 @@ mod tests {
             .collect()
     }
 
+    fn report(number: u32, turns: u32) -> Request {
+        Request::Report { number, turns }
+    }
+
     #[test]
     fn requests_are_understood() {
         let (vm, vcpu) = (VmId::new(3), VcpuId::new(63));
@@ -116,7 +128,8 @@ mod tests {
             cap: 99,
         };
         for (line, wanted) in [
-            ("report 4294967295\n", Request::Report(u32::MAX)),
+            ("report 4294967295\n", report(u32::MAX, 0)),
+            ("report 7 255\n", report(7, 255)),
             (
                 "change 3 63 10000000 2000000 18446744073709551615\n",
                 change,
@@ -133,7 +146,8 @@ mod tests {
         for line in [
             &b"\n"[..],
             b"report\n",
-            b"report 1 2\n",
+            b"report 1 2 3\n",
+            b"report 1 4294967296\n",
             b"report 4294967296\n",
             b"report -1\n",
             b"report 1\x1b\n",
@@ -152,6 +166,6 @@ mod tests {
         }
         // The next line is understood again.
         let both = [&long[..], b"report 7\n"].concat();
-        assert_eq!(taken(&both), [Request::Unknown, Request::Report(7)]);
+        assert_eq!(taken(&both), [Request::Unknown, report(7, 0)]);
     }
 }

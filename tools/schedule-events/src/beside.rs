@@ -1,0 +1,242 @@
+//! A description and a record of a board that ran it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use hanok_simulator::Slack;
+use hanok_task_model::{Model, Plan};
+
+use crate::compare::{Agreement, Bound, Difference, Event, compare};
+use crate::expected::{self, Expected, Input};
+use crate::record::{Core, Record, Vcpu};
+use crate::{Span, start};
+
+/// What the RTOS says before the instant from which its tasks' offsets count.
+const RELEASE: &str = "rtos: first release at tick ";
+/// Microseconds in a second.
+const MICROS: u64 = 1_000_000;
+
+/// What a run's jobs and its board are known to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// What becomes of time that is promised and not used.
+    pub slack: Slack,
+    /// By how much each job takes less than is described, in microseconds.
+    pub spare: u64,
+    /// By how much a job may take more or less for each time it is held back, in microseconds.
+    pub held_back: u64,
+    /// The longest time for which the board notices nothing, in microseconds: its longest exit.
+    pub exit: u64,
+    /// From the first job's arrival on, how long is compared, in microseconds.
+    pub length: u64,
+}
+
+/// A run that can be compared: core 0 of a board.
+pub struct Beside<'a> {
+    model: Model,
+    record: &'a Record,
+    core: &'a Core,
+    input: Input,
+    terms: Terms,
+    /// The first arrival.
+    first: u64,
+}
+
+/// The tick that a guest's console says.
+///
+/// # Errors
+/// It says none.
+pub fn release(console: &str) -> Result<u64> {
+    let behind = console.split_once(RELEASE).map(|(_, behind)| behind);
+    let behind = behind.with_context(|| format!("its console does not say {RELEASE:?}"))?;
+    let word = behind.split_whitespace().next().unwrap_or_default();
+    word.parse().with_context(|| format!("{RELEASE}{word}"))
+}
+
+impl<'a> Beside<'a> {
+    /// Of a described `model`, what a board has reported, and when each component's tasks began.
+    ///
+    /// # Errors
+    /// It is not known when servers began their periods, turns since the first arrival were lost, or a guest was still
+    /// awake shortly before it.
+    pub fn new(
+        model: &Model,
+        record: &'a Record,
+        releases: BTreeMap<String, u64>,
+        terms: Terms,
+    ) -> Result<Self> {
+        let model = expected::in_ticks(model, record.frequency)?;
+        let core = record.cores.get(&0).context("nothing is said of core 0")?;
+        agrees(&model, record)?;
+        let arrivals = model.tasks.iter().map(|task| {
+            let component = model.component(task.component);
+            let since = component.and_then(|one| releases.get(&one.name));
+            since.map(|since| since.saturating_add(task.offset.get()))
+        });
+        let first = arrivals.flatten().min().context("no task begins")?;
+        let latest = releases.values().copied().max().unwrap_or(first);
+        let periods: Vec<_> = periods(&model).collect();
+        let longest = periods.iter().copied().max().unwrap_or(0);
+        ensure!(
+            latest.saturating_add(longest) < first,
+            "a guest began at {latest}, less than a period before the first job, which arrives at {first}"
+        );
+        let recorded = core.turns.values().next().map(|turn| turn.since);
+        let recorded = recorded.filter(|since| *since < first);
+        recorded.context("the turn before the first job was lost: the record begins later")?;
+        let boundaries = record.boundaries.iter().filter_map(|(who, at)| {
+            let promise = record.promises.get(who)?;
+            Some((promise.period, *at))
+        });
+        let boundaries: Vec<_> = boundaries.collect();
+        let began = releases.values().copied().min().unwrap_or(first);
+        let start = start::start(&boundaries, &periods, began)?;
+        let until = first + terms.length * record.frequency / MICROS;
+        let switch = core.switch_ticks / core.switches.max(1);
+        let spare = terms.spare * record.frequency / MICROS;
+        let input = Input {
+            start,
+            releases,
+            spare,
+            switch,
+            slack: terms.slack,
+            until,
+        };
+        Ok(Self {
+            model,
+            record,
+            core,
+            input,
+            terms,
+            first,
+        })
+    }
+
+    /// The model, in ticks.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What the board did.
+    pub fn happened(&self) -> Vec<Span> {
+        self.core.spans(|vcpu| self.name(vcpu))
+    }
+
+    /// A server's name; `None`: it has no promise.
+    fn name(&self, vcpu: Vcpu) -> Option<String> {
+        let mut names = self.record.name(vcpu).into_iter();
+        names.find(|name| self.model.find(name).is_some())
+    }
+
+    /// What is to happen to `model`, which is [`Self::model`], or another one in its place.
+    ///
+    /// # Errors
+    /// There is no simulation.
+    pub fn expected(&self, model: &Model) -> Result<Expected> {
+        expected::of(model, &self.input)
+    }
+
+    /// Compares what happened with what is expected.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn compare(&self, happened: &[Span], expected: &Expected) -> Result<Agreement, Difference> {
+        let none = Vec::new();
+        let core = expected.cores.first().unwrap_or(&none);
+        let window = (self.first - 1, self.input.until);
+        compare(happened, core, window, self.bound(), |at| {
+            expected.depends(at)
+        })
+    }
+
+    /// How far events may be away: the board notices an event a tick and an exit late; at each switch it takes another
+    /// time than the mean, at most as much more or less, and the job that is held back by it another time, too.
+    pub fn bound(&self) -> Bound {
+        let ticks = |micros: u64| (micros * self.record.frequency).div_ceil(MICROS);
+        Bound {
+            each: 1 + ticks(self.terms.exit),
+            carried: self.input.switch + ticks(self.terms.held_back),
+        }
+    }
+
+    /// Ensures that from the first arrival on somebody had the core all the time.
+    ///
+    /// # Errors
+    /// Nobody had it in this turn.
+    pub fn never_idle(&self) -> Result<()> {
+        let within = |since, until| since < self.input.until && until > self.first;
+        let mut turns = self.core.turns.values();
+        let idle = turns.find(|turn| turn.who.is_none() && within(turn.since, turn.until));
+        match idle {
+            Some(turn) => Err(anyhow!("nobody ran from {} on", turn.since)),
+            None => Ok(()),
+        }
+    }
+
+    /// An instant, or a time, in a unit for people.
+    pub fn micros(&self, ticks: u64) -> f64 {
+        ticks as f64 * MICROS as f64 / self.record.frequency as f64
+    }
+
+    /// What a switch takes, in ticks.
+    pub fn switch(&self) -> u64 {
+        self.input.switch
+    }
+
+    /// A difference, for people.
+    pub fn told(&self, difference: &Difference) -> String {
+        let one = |event: &Option<Event>| match event {
+            Some(event) => Told(self, event).to_string(),
+            None => "nothing more".to_owned(),
+        };
+        format!(
+            "after {} events the board's schedule differs from the simulated one (times are since the first job's \
+             arrival)\n  happened: {}\n  expected: {}\n  at most {:.1} us away",
+            difference.after,
+            one(&difference.happened),
+            one(&difference.expected),
+            self.micros(difference.allowed)
+        )
+    }
+}
+
+struct Told<'a>(&'a Beside<'a>, &'a Event);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(beside, event) = self;
+        let since = beside.micros(event.at.saturating_sub(beside.first));
+        let who = event.who.as_deref().unwrap_or("no server");
+        write!(f, "{who} has the core from {since:.1} us on, tick {}", event.at)
+    }
+}
+
+fn periods(model: &Model) -> impl Iterator<Item = u64> {
+    model.components.iter().map(|component| match component.plan {
+        Plan::Given(interface) => interface.period.get(),
+        _ => 1,
+    })
+}
+
+/// The board has the interfaces that are described.
+fn agrees(model: &Model, record: &Record) -> Result<()> {
+    for ((vm, vcpu), promise) in &record.promises {
+        let [name, numbered] = record.name(Vcpu {
+            vm: *vm,
+            vcpu: *vcpu,
+        });
+        let component = model.find(&name).or(model.find(&numbered));
+        let component = component.and_then(|id| model.component(id));
+        let Some(Plan::Given(described)) = component.map(|component| component.plan) else {
+            return Err(anyhow!("{name} is not described, and has a server"));
+        };
+        let described = [described.period, described.budget, described.deadline].map(|t| t.get());
+        let has = [promise.period, promise.budget, promise.deadline];
+        ensure!(
+            described == has,
+            "{name} has period, budget and deadline of {has:?} ticks, and is described with {described:?}"
+        );
+    }
+    Ok(())
+}

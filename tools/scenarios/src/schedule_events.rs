@@ -9,15 +9,17 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use hanok_schedule_events::Span;
 use hanok_schedule_events::beside::{self, Beside, Terms};
 use hanok_schedule_events::compare::Agreement;
+use hanok_schedule_events::expected::Expected;
 use hanok_schedule_events::record::Record;
 use hanok_simulator::Slack;
-use hanok_task_model::{Model, Nanos, Plan, Priority, ResourceInterface, Server};
+use hanok_task_model::{Component, Model, Nanos, Plan, Priority, ResourceInterface, Server};
 
 use crate::random_boards::{boot, read, request};
 use crate::step::{Tally, TestStep};
@@ -122,7 +124,8 @@ fn told(result: Result<String>) -> Tally {
 struct Ran {
     model: Model,
     record: Record,
-    text: String,
+    /// What was said.
+    dir: PathBuf,
     releases: BTreeMap<String, u64>,
 }
 
@@ -202,7 +205,7 @@ fn ran(root: &Path, name: &str, text: &str) -> Result<Ran> {
     Ok(Ran {
         model,
         record,
-        text,
+        dir,
         releases,
     })
 }
@@ -258,15 +261,19 @@ fn judge(ran: &Ran, case: &Case) -> Result<String> {
         slack: case.slack,
         ..TERMS
     };
-    let beside = Beside::new(&ran.model, &ran.record, ran.releases.clone(), terms)?;
+    let mut beside = Beside::new(&ran.model, &ran.record, ran.releases.clone(), terms)?;
+    let comparable = beside.comparable()?;
+    beside.shorten(comparable);
     let expected = beside.expected(beside.model())?;
-    let agreement = beside.compare(&beside.happened(), &expected);
+    let happened = beside.happened();
+    fs::write(ran.dir.join("events"), beside.listing(&happened, &expected))?;
+    let agreement = beside.compare(&happened, &expected);
     let agreement = agreement.map_err(|difference| anyhow!("{}", beside.told(&difference)))?;
     ensure!(agreement.events >= 40, "only {agreement:?}");
     if case.busy {
         beside.never_idle()?;
     }
-    let planted = planted_in_plans(&beside)? + planted_in_record(&beside, ran, terms, agreement)?;
+    let planted = planted_in_plans(&beside)? + planted_in_record(&beside, ran, agreement)?;
     let mut said = String::new();
     writeln!(
         said,
@@ -282,41 +289,94 @@ fn judge(ran: &Ran, case: &Case) -> Result<String> {
     Ok(said)
 }
 
+/// A change of a plan.
+type Change<'a> = &'a dyn Fn(&mut Component);
+
 /// Simulates other plans than the board had, one after the other: each must be found to differ. Returns how many.
 fn planted_in_plans(beside: &Beside<'_>) -> Result<usize> {
     let model = beside.model();
-    let mut faults = Vec::new();
-    for at in 0..model.components.len() {
-        let mut other = |what: &str, change: &dyn Fn(&mut hanok_task_model::Component)| {
-            let mut changed = model.clone();
-            changed.components.get_mut(at).map(change);
-            let name = &model.components[at].name;
-            if changed != *model {
-                faults.push((format!("{name}: {what}"), changed));
-            }
-        };
-        other("a budget of three quarters", &|one| {
+    let all = 0..model.components.len();
+    let mut faults: Vec<(String, Vec<usize>, Change<'_>)> = Vec::new();
+    for at in all.clone() {
+        let name = &model.components[at].name;
+        faults.push((format!("half of {name}'s budget"), vec![at], &|one| {
             if let Plan::Given(interface) = &mut one.plan {
-                interface.budget = Nanos::new(interface.budget.get() * 3 / 4);
+                interface.budget = Nanos::new(interface.budget.get() / 2);
             }
-        });
+        }));
     }
-    let of = faults.len();
-    for (what, changed) in faults {
+    faults.push(("other kinds".to_owned(), all.clone().collect(), &|one| {
+        one.server = match one.server {
+            Server::Polling => Server::Deferrable,
+            _ => Server::Polling,
+        };
+    }));
+    faults.push(("reversed priorities".to_owned(), all.collect(), &|one| {
+        one.priority = one.priority.map(|Priority(number)| Priority(99 - number));
+    }));
+    let order = |expected: &Expected| -> Vec<Option<String>> {
+        let within = |span: &&Span| span.since < beside.until();
+        let core = expected.cores.iter().flatten().filter(within);
+        core.map(|span| span.who.clone()).collect()
+    };
+    let right = order(&beside.expected(model)?);
+    let mut planted = 0;
+    for (what, whose, change) in &faults {
+        let mut changed = model.clone();
+        for at in whose {
+            changed.components.get_mut(*at).map(change);
+        }
         let expected = beside.expected(&changed).with_context(|| what.clone())?;
+        // What is shared may come to the same.
+        if order(&expected) == right {
+            continue;
+        }
+        planted += 1;
         let found = beside.compare(&beside.happened(), &expected);
         ensure!(found.is_err(), "a planted fault is not found: {what}");
     }
-    Ok(of)
+    ensure!(planted >= 4, "only {planted} planted faults change anything");
+    Ok(planted)
 }
 
-/// Changes what was recorded: each change must be found. Returns how many there were.
-fn planted_in_record(
-    beside: &Beside<'_>,
-    ran: &Ran,
-    terms: Terms,
-    agreement: Agreement,
-) -> Result<usize> {
-    let _ = (beside, ran, terms, agreement);
-    Ok(0)
+/// Changes what was recorded, each event in turn: each change must be found where it is. Returns how many there were.
+fn planted_in_record(beside: &Beside<'_>, ran: &Ran, agreement: Agreement) -> Result<usize> {
+    let (happened, expected) = (beside.happened(), beside.expected(beside.model())?);
+    let events = happened.iter().enumerate();
+    // What is moved beyond the end is not compared.
+    let by = 2 * agreement.most_allowed + 1;
+    let events = events.filter(|(_, span)| {
+        span.since > beside.first() && span.since + 2 * by < beside.until()
+    });
+    let events: Vec<_> = events.map(|(at, _)| at).collect();
+    let mut planted = 0;
+    let mut must_differ = |changed: Vec<Span>, what: &str, at: usize| {
+        planted += 1;
+        let found = beside.compare(&changed, &expected);
+        ensure!(found.is_err(), "{what} is not found in turn {at}");
+        Ok(())
+    };
+    for at in events.iter().copied() {
+        let mut swapped = happened.clone();
+        let who = swapped[at].who.clone();
+        swapped[at].who = swapped[at - 1].who.clone();
+        swapped[at - 1].who = who;
+        must_differ(swapped, "a swapped pair of turns", at)?;
+        let mut moved = happened.clone();
+        moved[at].since += by;
+        must_differ(moved, "a moved event", at)?;
+    }
+    let text = read(&ran.dir.join("reports"))?;
+    let lines: Vec<_> = text.lines().collect();
+    let turns = lines.iter().enumerate();
+    let turns: Vec<_> = turns.filter(|(_, line)| line.starts_with("ran ")).map(|(at, _)| at).collect();
+    // Without the first or the last one, all between two is there.
+    for at in turns.iter().skip(1).rev().skip(1) {
+        let mut less = lines.clone();
+        less.remove(*at);
+        planted += 1;
+        let found = Record::read(&less.join("\n"));
+        ensure!(found.is_err(), "a turn less is not found: {}", lines[*at]);
+    }
+    Ok(planted)
 }

@@ -5,9 +5,9 @@ use std::fmt;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use hanok_simulator::Slack;
-use hanok_task_model::{Model, Plan};
+use hanok_task_model::{Model, Nanos, Plan};
 
-use crate::compare::{Agreement, Bound, Difference, Event, compare};
+use crate::compare::{Agreement, Bound, Difference, Event, compare, events};
 use crate::expected::{self, Expected, Input};
 use crate::record::{Core, Record, Vcpu};
 use crate::{Span, start};
@@ -16,6 +16,12 @@ use crate::{Span, start};
 const RELEASE: &str = "rtos: first release at tick ";
 /// Microseconds in a second.
 const MICROS: u64 = 1_000_000;
+
+/// Two events that are nearer, in microseconds, may be in another order on a board ([`Beside::comparable`]).
+const NEAR: u64 = 10;
+
+/// At the end so many times that is left out of it.
+const LATER: u64 = 20;
 
 /// What a run's jobs and its board are known to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +119,11 @@ impl<'a> Beside<'a> {
         })
     }
 
+    /// The first job's arrival.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
     /// The model, in ticks.
     pub fn model(&self) -> &Model {
         &self.model
@@ -135,6 +146,57 @@ impl<'a> Beside<'a> {
     /// There is no simulation.
     pub fn expected(&self, model: &Model) -> Result<Expected> {
         expected::of(model, &self.input)
+    }
+
+    /// Until when the order of what is expected does not hang by less than [`NEAR`]: with jobs that all take so much more
+    /// or less, or with switches that take nothing or twice as long, the same ones have the core one after the other.
+    ///
+    /// # Errors
+    /// There is no simulation.
+    pub fn comparable(&self) -> Result<u64> {
+        let near = NEAR * self.record.frequency / MICROS;
+        let with = |longer: u64, shorter: u64, switch: u64| -> Result<Vec<Event>> {
+            let mut model = self.model.clone();
+            for task in &mut model.tasks {
+                task.execution = Nanos::new((task.execution.get() + longer).saturating_sub(shorter));
+            }
+            let input = Input {
+                switch,
+                ..self.input.clone()
+            };
+            let expected = expected::of(&model, &input)?;
+            let core = expected.cores.into_iter().next().unwrap_or_default();
+            Ok(events(&core, self.first - 1))
+        };
+        let mut plain = with(0, 0, self.input.switch)?;
+        // Those at the end have their counterparts in the others.
+        plain.retain(|event| event.at + LATER * near < self.input.until);
+        let others = [
+            with(near, 0, self.input.switch)?,
+            with(0, near, self.input.switch)?,
+            with(0, 0, 0)?,
+            with(0, 0, 2 * self.input.switch)?,
+        ];
+        for (at, event) in plain.iter().enumerate() {
+            let of = others.iter().map(|other| other.get(at));
+            for other in of {
+                if other.is_none_or(|other| other.who != event.who) {
+                    let other = other.map_or(event.at, |other| other.at);
+                    return Ok(other.min(event.at).saturating_sub(near));
+                }
+            }
+        }
+        Ok(self.input.until)
+    }
+
+    /// The instant until which is compared.
+    pub fn until(&self) -> u64 {
+        self.input.until
+    }
+
+    /// Compares until an earlier instant.
+    pub fn shorten(&mut self, until: u64) {
+        self.input.until = self.input.until.min(until);
     }
 
     /// Compares what happened with what is expected.
@@ -182,6 +244,31 @@ impl<'a> Beside<'a> {
     /// What a switch takes, in ticks.
     pub fn switch(&self) -> u64 {
         self.input.switch
+    }
+
+    /// Both schedules beside one another, a line for each event, in microseconds since the first job's arrival.
+    pub fn listing(&self, happened: &[Span], expected: &Expected) -> String {
+        let none = Vec::new();
+        let core = expected.cores.first().unwrap_or(&none);
+        let within = |span: &&Span| span.since >= self.first - 1 && span.since < self.input.until;
+        let mut happened = happened.iter().filter(within);
+        let mut expected = core.iter().filter(within);
+        let mut said = String::new();
+        let one = |span: Option<&Span>| match span {
+            Some(span) => format!(
+                "{:>10.1} {:<16}",
+                self.micros(span.since - self.first.min(span.since)),
+                span.who.as_deref().unwrap_or("-")
+            ),
+            None => format!("{:>10} {:<16}", "", ""),
+        };
+        loop {
+            let (left, right) = (happened.next(), expected.next());
+            if left.is_none() && right.is_none() {
+                return said;
+            }
+            said += &format!("{} {}\n", one(left), one(right));
+        }
     }
 
     /// A difference, for people.

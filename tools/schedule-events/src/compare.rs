@@ -11,6 +11,13 @@ pub struct Bound {
     pub carried: u64,
 }
 
+impl Bound {
+    /// Of an event that depends on so many, itself included.
+    pub fn allowed(self, events: u64) -> u64 {
+        self.each + self.carried * events
+    }
+}
+
 /// Somebody, or nobody, has the core from now on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -68,7 +75,7 @@ pub fn compare(
         };
         let since = depends(first);
         let count = expected.iter().take(at).filter(|e| e.at >= since).count() as u64 + 1;
-        let allowed = bound.each + bound.carried * count;
+        let allowed = bound.allowed(count);
         let alone = pair.0.is_none() || pair.1.is_none();
         // On the other side it may come after the end.
         if first >= until || (alone || last >= until) && until - first <= allowed {
@@ -96,7 +103,7 @@ pub fn compare(
 }
 
 /// The events after `from`.
-fn events(spans: &[Span], from: u64) -> Vec<Event> {
+pub fn events(spans: &[Span], from: u64) -> Vec<Event> {
     let later = spans.iter().filter(|span| span.since > from);
     let each = later.map(|span| Event {
         at: span.since,

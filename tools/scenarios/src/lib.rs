@@ -170,6 +170,7 @@ impl Steps {
         let slow = [
             bounds::SLOW_STEPS,
             random_boards::SLOW_STEPS,
+            schedule_events::SLOW_STEPS,
             latency::SLOW_STEPS,
             code::SLOW_STEPS,
             mutants::SLOW_STEPS,

@@ -54,6 +54,7 @@ const TURNS: u32 = 10_000;
 /// each run so long is compared.
 const TERMS: Terms = Terms {
     slack: Slack::Idle,
+    busy: false,
     spare: 2,
     held_back: 1,
     exit: 5,
@@ -100,12 +101,12 @@ const CASES: &[Case] = &[
         slack: Slack::Share,
         busy: false,
     },
-    // Best effort has what is left before those who have used their budgets up: to these it is as if nobody had it.
+    // Best effort has what is left before those who have used their budgets up.
     Case {
         name: "best effort",
         file: "fixed",
         changes: &[(IDLE, SHARE), (REST, HOG)],
-        slack: Slack::Idle,
+        slack: Slack::Share,
         busy: true,
     },
 ];
@@ -259,6 +260,7 @@ fn asked(model: &Model, vms: &[String]) -> Vec<(String, ResourceInterface)> {
 fn judge(ran: &Ran, case: &Case) -> Result<String> {
     let terms = Terms {
         slack: case.slack,
+        busy: case.busy,
         ..TERMS
     };
     let mut beside = Beside::new(&ran.model, &ran.record, ran.releases.clone(), terms)?;
@@ -270,9 +272,6 @@ fn judge(ran: &Ran, case: &Case) -> Result<String> {
     let agreement = beside.compare(&happened, &expected);
     let agreement = agreement.map_err(|difference| anyhow!("{}", beside.told(&difference)))?;
     ensure!(agreement.events >= 40, "only {agreement:?}");
-    if case.busy {
-        beside.never_idle()?;
-    }
     let planted = planted_in_plans(&beside)? + planted_in_record(&beside, ran, agreement)?;
     let mut said = String::new();
     writeln!(

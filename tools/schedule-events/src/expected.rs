@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use hanok_simulator::{Jitter, Options, Slack, Timeline, What, simulate};
-use hanok_task_model::{Model, Nanos, Plan, ResourceInterface, TaskId};
+use hanok_task_model::{
+    Component, Home, Model, Nanos, Plan, PoolId, Priority, ResourceInterface, Server, Task, TaskId,
+};
 
 use crate::{Span, append};
 
@@ -26,8 +28,28 @@ pub struct Input {
     pub switch: u64,
     /// What becomes of time that is promised and not used.
     pub slack: Slack,
+    /// Whether best effort has work all the time.
+    pub busy: bool,
     /// The end.
     pub until: u64,
+}
+
+/// The name of all who are promised nothing.
+pub const BEST_EFFORT: &str = "best effort";
+/// Longer than any run.
+const EVER: Nanos = Nanos::new(1 << 48);
+
+/// Adds best effort that always has work: below all that are promised something, it always has a budget.
+fn add_best_effort(model: &mut Model) {
+    let plan = Plan::Given(ResourceInterface::periodic(EVER, EVER));
+    let pool = model.pools.first();
+    let id = model.add(Component {
+        server: Server::Polling,
+        core: pool.and_then(|pool| pool.cores.first().copied()),
+        priority: Some(Priority(u32::MAX)),
+        ..Component::new(BEST_EFFORT, Home::Pool(PoolId(0)), plan)
+    });
+    model.add_task(Task::new(BEST_EFFORT, id, EVER, EVER));
 }
 
 /// `model`, whose times are nanoseconds, in ticks of a counter of `frequency` Hz: budgets are rounded up, all else
@@ -127,13 +149,14 @@ pub fn of(model: &Model, input: &Input) -> Result<Expected> {
     for spans in &mut cores {
         rest(spans, input.start, input.until);
     }
-    let periods = model.components.iter().map(|one| match one.plan {
+    let promised = model.components.iter().filter(|one| one.name != BEST_EFFORT);
+    let periods = promised.map(|one| match one.plan {
         Plan::Given(interface) => interface.period.get(),
         _ => 0,
     });
     Ok(Expected {
         cores,
-        busy: busy(&timeline, input),
+        busy: busy(&timeline, input, model.tasks.len() - usize::from(input.busy)),
         longest: periods.max().unwrap_or(0),
     })
 }
@@ -154,6 +177,9 @@ fn arriving(model: &Model, input: &Input) -> Result<Model> {
             let execution = task.execution.get().saturating_sub(input.spare);
             task.execution = Nanos::new(execution);
         }
+    }
+    if input.busy {
+        add_best_effort(&mut model);
     }
     Ok(model)
 }
@@ -178,9 +204,11 @@ fn rest(spans: &mut Vec<Span>, start: u64, until: u64) {
     );
 }
 
-fn busy(timeline: &Timeline, input: &Input) -> Vec<(u64, u64)> {
+/// When a job of the first `tasks` tasks is there.
+fn busy(timeline: &Timeline, input: &Input, tasks: usize) -> Vec<(u64, u64)> {
     let mut busy: Vec<(u64, u64)> = Vec::new();
-    for job in &timeline.jobs {
+    let jobs = timeline.jobs.iter();
+    for job in jobs.filter(|job| (job.task.0 as usize) < tasks) {
         let since = input.start + job.release;
         let until = job.finish.map_or(u64::MAX, |finish| input.start + finish);
         match busy.last_mut() {

@@ -79,17 +79,56 @@ pub fn of(
         vm.guest.cmdline = match (at == last, hostile) {
             (true, Some(storm)) => format!("conformance.run={storm}"),
             (true, None) => "conformance.run=mask".to_owned(),
-            _ => words(&vm.tasks, vm.server.policy.word()),
+            _ => words(&vm.tasks, vm.server.policy.word(), JOB, MILLIS),
         };
     }
     found.text = found.system.description();
     Ok(Some(found))
 }
 
-/// The RTOS's command line.
-fn words(tasks: &[Task], policy: &str) -> String {
+/// A system that is admitted on `board`, of RTOS guests alone, which run for `millis` milliseconds each. Their jobs
+/// arrive from `after` microseconds on after a guest's own beginning, and take what is described, the RTOS included:
+/// there is nothing more for its kernel. No switch is reckoned, so that servers are of all kinds.
+///
+/// # Errors
+/// The description has faults, or what was found is not admitted.
+pub fn alone(
+    board: &'static str,
+    seed: u64,
+    (after, millis): (u64, u64),
+    boards: &Path,
+) -> Result<Option<Admitted>> {
+    let style = Style {
+        board: Some(board),
+        costly: 0,
+        periods: [2_000, 8_000],
+        ..STYLE
+    };
+    let mut drawn = draw(&style, seed);
+    let mut random = Random::new(!seed);
+    for vm in &mut drawn.vms {
+        for task in &mut vm.tasks {
+            task.offset = after + random.below(task.period);
+        }
+    }
+    let Some(mut found) = edge::of(&drawn, boards)? else {
+        return Ok(None);
+    };
+    let mut tasks = found.system.vms.iter().flat_map(|vm| &vm.tasks);
+    if tasks.any(|task| task.execution < style.execution) {
+        return Ok(None);
+    }
+    for vm in &mut found.system.vms {
+        vm.guest.cmdline = words(&vm.tasks, vm.server.policy.word(), 0, millis);
+    }
+    found.text = found.system.description();
+    Ok(Some(found))
+}
+
+/// The RTOS's command line; jobs take so much less than is described.
+fn words(tasks: &[Task], policy: &str, less: u64, millis: u64) -> String {
     let tasks = tasks.iter().enumerate().map(|(at, task)| {
-        let execution = task.execution - JOB;
+        let execution = task.execution - less;
         let [period, deadline, offset] = [task.period, task.deadline, task.offset];
         format!(
             "t{at}:{period}:{execution}:{deadline}:{offset}:{}",
@@ -98,7 +137,7 @@ fn words(tasks: &[Task], policy: &str) -> String {
     });
     let tasks: Vec<_> = tasks.collect();
     format!(
-        "rtos.tasks={} rtos.policy={policy} rtos.millis={MILLIS} rtos.expect=none",
+        "rtos.tasks={} rtos.policy={policy} rtos.millis={millis} rtos.expect=none",
         tasks.join(",")
     )
 }

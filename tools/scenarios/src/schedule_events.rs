@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use hanok_random_systems::boards;
 use hanok_schedule_events::Span;
 use hanok_schedule_events::beside::{self, Beside, Terms};
 use hanok_schedule_events::compare::Agreement;
@@ -41,6 +42,10 @@ pub const SLOW_STEPS: &[TestStep] = &[
     TestStep {
         name: "schedule-events-arm",
         run: |root| told(described(root, "qemu-virt-arm")),
+    },
+    TestStep {
+        name: "schedule-events-random",
+        run: |root| told(random(root, 12)),
     },
 ];
 
@@ -75,6 +80,9 @@ struct Case {
 const IDLE: &str = "slack = \"idle\"";
 const SHARE: &str = "slack = \"share\"";
 const REST: &str = "# It sleeps";
+/// A VM that sleeps, without a promise.
+const SLEEPER: &str = "[[vm]]\nname = \"rest\"\nkernel = \"guest:rtos\"\nmemory = \"64M\"\ncpus = [0]\n\
+    cmdline = \"rtos.tasks=sleep:100000000:5 rtos.seconds=0\"\n";
 /// A VM without a promise that always has work.
 const HOG: &str = "[[vm]]\nname = \"hog\"\nkernel = \"guest:rtos\"\nmemory = \"64M\"\ncpus = [0]\n\
     cmdline = \"rtos.tasks=hog:1000000:1200000 rtos.millis=300 rtos.expect=none\"\n\n# It sleeps";
@@ -136,11 +144,57 @@ fn described(root: &Path, board: &str) -> Result<String> {
         "{:<14} {:>6} {:>10} {:>10} {:>10} {:>10} {:>8}\n",
         "system", "events", "widest us", "allowed", "switch us", "at most", "planted"
     );
+    let mut events = 0;
     for case in CASES {
         let ran = run(root, board, case).with_context(|| case.name.to_owned())?;
-        let line = judge(&ran, case).with_context(|| case.name.to_owned())?;
+        let terms = Terms {
+            slack: case.slack,
+            busy: case.busy,
+            ..TERMS
+        };
+        let (compared, line) = judge(&ran, case.name, terms).with_context(|| case.name.to_owned())?;
+        events += compared;
         said += &line;
     }
+    ensure!(events >= USUAL * CASES.len(), "few events: {events}\n{said}");
+    Ok(said)
+}
+
+/// When the jobs of random systems begin and end, as [`boards::alone`] has it, and how long is compared: as much as the
+/// board keeps the turns of.
+const RANDOM: (u64, u64) = (100_000, 135);
+const RANDOM_LENGTH: u64 = 30_000;
+/// So many events are compared at least in each system, and on average.
+const LEAST: usize = 8;
+const USUAL: usize = 25;
+
+/// Runs `count` random systems, and compares.
+fn random(root: &Path, count: u64) -> Result<String> {
+    let named = std::env::var("HANOK_SEED").ok();
+    let mut seed = named.map_or(Ok(1), |seed| seed.parse())?;
+    let (mut systems, mut events) = (0, 0);
+    let mut said = String::new();
+    while systems < count {
+        seed += 1;
+        let boards_dir = system::boards_dir(root);
+        let Some(found) = boards::alone("qemu-virt", seed - 1, RANDOM, &boards_dir)? else {
+            continue;
+        };
+        let name = format!("schedule-events/random/{}", seed - 1);
+        let one = || -> Result<(usize, String)> {
+            let ran = ran(root, &name, &format!("{}\n{SLEEPER}", found.text))?;
+            let terms = Terms {
+                length: RANDOM_LENGTH,
+                ..TERMS
+            };
+            judge(&ran, &name, terms)
+        };
+        let (compared, line) = one().with_context(|| name.clone())?;
+        systems += 1;
+        events += compared;
+        said += &line;
+    }
+    ensure!(events >= USUAL * count as usize, "few events: {events}\n{said}");
     Ok(said)
 }
 
@@ -256,13 +310,8 @@ fn asked(model: &Model, vms: &[String]) -> Vec<(String, ResourceInterface)> {
     asked
 }
 
-/// Compares a run with its simulation, and then with faults in either.
-fn judge(ran: &Ran, case: &Case) -> Result<String> {
-    let terms = Terms {
-        slack: case.slack,
-        busy: case.busy,
-        ..TERMS
-    };
+/// Compares a run with its simulation, and then with faults in either. Returns how many events agree, and a line for people.
+fn judge(ran: &Ran, name: &str, terms: Terms) -> Result<(usize, String)> {
     let mut beside = Beside::new(&ran.model, &ran.record, ran.releases.clone(), terms)?;
     let comparable = beside.comparable()?;
     beside.shorten(comparable);
@@ -271,13 +320,13 @@ fn judge(ran: &Ran, case: &Case) -> Result<String> {
     fs::write(ran.dir.join("events"), beside.listing(&happened, &expected))?;
     let agreement = beside.compare(&happened, &expected);
     let agreement = agreement.map_err(|difference| anyhow!("{}", beside.told(&difference)))?;
-    ensure!(agreement.events >= 40, "only {agreement:?}");
+    ensure!(agreement.events >= LEAST, "only {agreement:?}");
     let planted = planted_in_plans(&beside)? + planted_in_record(&beside, ran, agreement)?;
     let mut said = String::new();
     writeln!(
         said,
         "{:<14} {:>6} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>8}",
-        case.name,
+        name.rsplit('/').next().unwrap_or_default(),
         agreement.events,
         beside.micros(agreement.widest),
         beside.micros(agreement.allowed),
@@ -285,7 +334,7 @@ fn judge(ran: &Ran, case: &Case) -> Result<String> {
         beside.micros(agreement.most_allowed),
         planted
     )?;
-    Ok(said)
+    Ok((agreement.events, said))
 }
 
 /// A change of a plan.
@@ -334,7 +383,7 @@ fn planted_in_plans(beside: &Beside<'_>) -> Result<usize> {
         let found = beside.compare(&beside.happened(), &expected);
         ensure!(found.is_err(), "a planted fault is not found: {what}");
     }
-    ensure!(planted >= 4, "only {planted} planted faults change anything");
+    ensure!(planted >= 1, "no planted fault changes anything");
     Ok(planted)
 }
 

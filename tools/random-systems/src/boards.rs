@@ -16,6 +16,8 @@ pub const JOB: u64 = 12;
 pub const SWITCH: u64 = 5_000;
 /// How long the tasks run, in milliseconds.
 pub const MILLIS: u64 = 300;
+/// Within how many microseconds the first jobs of [`alone`] arrive.
+const SPREAD: u64 = 10_000;
 /// What the hostile VM does, by its command line's word.
 pub const STORMS: [&str; 7] = [
     "wfi-storm",
@@ -87,7 +89,7 @@ pub fn of(
 }
 
 /// A system that is admitted on `board`, of RTOS guests alone, which run for `millis` milliseconds each. Their jobs
-/// arrive from `after` microseconds on after a guest's own beginning, and take what is described, the RTOS included:
+/// arrive from `after` microseconds on after a guest's own beginning, the first ones within [`SPREAD`], and take what is described, the RTOS included:
 /// there is nothing more for its kernel. No switch is reckoned, so that servers are of all kinds.
 ///
 /// # Errors
@@ -108,7 +110,7 @@ pub fn alone(
     let mut random = Random::new(!seed);
     for vm in &mut drawn.vms {
         for task in &mut vm.tasks {
-            task.offset = after + random.below(task.period);
+            task.offset = after + random.below(task.period.min(SPREAD));
         }
     }
     let Some(mut found) = edge::of(&drawn, boards)? else {

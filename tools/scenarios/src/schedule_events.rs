@@ -55,17 +55,6 @@ const CHANGE: Duration = Duration::from_millis(500);
 /// More turns than a board keeps.
 const TURNS: u32 = 10_000;
 
-/// What is known of the RTOS's jobs (docs/write-a-guest.md), and of the board (docs/scheduling.md, the longest paths); of
-/// each run so long is compared.
-const TERMS: Terms = Terms {
-    slack: Slack::Idle,
-    busy: false,
-    spare: 2,
-    held_back: 1,
-    exit: 5,
-    length: 60_000,
-};
-
 /// A system, and how it is simulated.
 struct Case {
     name: &'static str,
@@ -150,7 +139,7 @@ fn described(root: &Path, board: &str) -> Result<String> {
         let terms = Terms {
             slack: case.slack,
             busy: case.busy,
-            ..TERMS
+            ..Terms::RTOS
         };
         let (compared, line) = judge(&ran, case.name, terms).with_context(|| case.name.to_owned())?;
         events += compared;
@@ -162,7 +151,7 @@ fn described(root: &Path, board: &str) -> Result<String> {
 
 /// When the jobs of random systems begin and end, as [`boards::alone`] has it, and how long is compared: as much as the
 /// board keeps the turns of.
-const RANDOM: (u64, u64) = (100_000, 135);
+const RANDOM: (u64, u64) = (250_000, 295);
 const RANDOM_LENGTH: u64 = 30_000;
 /// So many events are compared at least in each system, and on average.
 const LEAST: usize = 8;
@@ -185,7 +174,7 @@ fn random(root: &Path, count: u64) -> Result<String> {
             let ran = ran(root, &name, &format!("{}\n{SLEEPER}", found.text))?;
             let terms = Terms {
                 length: RANDOM_LENGTH,
-                ..TERMS
+                ..Terms::RTOS
             };
             judge(&ran, &name, terms)
         };

@@ -40,6 +40,19 @@ pub struct Terms {
     pub length: u64,
 }
 
+impl Terms {
+    /// The RTOS's jobs (docs/write-a-guest.md) on a board that notices nothing for 5,000 instructions at most
+    /// (docs/scheduling.md, the longest paths). Of each run so long is compared.
+    pub const RTOS: Self = Self {
+        slack: Slack::Idle,
+        busy: false,
+        spare: 2,
+        held_back: 1,
+        exit: 5,
+        length: 60_000,
+    };
+}
+
 /// A run that can be compared: core 0 of a board.
 pub struct Beside<'a> {
     model: Model,

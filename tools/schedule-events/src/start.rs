@@ -2,10 +2,12 @@
 //!
 //! The board names ends of periods: a change of an interface, to the very same one as well, takes effect at one. So
 //! each answer tells the start modulo that server's period, and together they tell it modulo a common multiple.
-//! If all periods divide that, no more has to be known: a server that nothing has happened to for a period is, at any
-//! of its periods' starts, as it was at the first.
+//! Where that is large, one instant alone is early enough. Else all periods have to divide it, and no more has to be
+//! known: a server that nothing has happened to for a period is, at any of its periods' starts, as it was at the first.
 
 use anyhow::{Context, Result, ensure};
+
+const DIFFER: &str = "the board's periods do not begin together";
 
 /// An instant, not after `latest`, at which all servers began a period.
 ///
@@ -22,14 +24,22 @@ pub fn start(boundaries: &[(u64, u64)], periods: &[u64], latest: u64) -> Result<
     for (period, boundary) in boundaries {
         ensure!(*period > 0, "a period of nothing");
         let wanted = boundary % period;
+        if common > latest {
+            ensure!(at % period == wanted, DIFFER);
+            continue;
+        }
         // One of the first `period` instants that suit what is known has the wanted remainder, or none does.
         let steps = period / gcd(common, *period);
         let found = (0..steps).find(|step| (at + step * common) % period == wanted);
-        let found = found.context("the board's periods do not begin together")?;
+        let found = found.context(DIFFER)?;
         at += found * common;
         common = common
             .checked_mul(steps)
             .context("the periods' common multiple is too large")?;
+    }
+    ensure!(at <= latest, "all began at {at}, which is after {latest}");
+    if latest - at < common {
+        return Ok(at);
     }
     for period in periods {
         ensure!(
@@ -37,7 +47,6 @@ pub fn start(boundaries: &[(u64, u64)], periods: &[u64], latest: u64) -> Result<
             "when periods of {period} ticks begin is not known"
         );
     }
-    ensure!(at <= latest, "all began at {at}, which is after {latest}");
     Ok(latest - (latest - at) % common)
 }
 
@@ -59,6 +68,10 @@ mod tests {
         assert_eq!(start(&said, &[4, 6, 10, 20], 66).unwrap(), 7);
         assert_eq!(start(&said, &[60], 67).unwrap(), 67);
         assert_eq!(start(&said[..1], &[4, 2], 20).unwrap(), 19);
+        // 60 more would be too late.
+        assert_eq!(start(&said, &[7], 66).unwrap(), 7);
+        let more = [&said[..], &[(7, 7 + 14)]].concat();
+        assert_eq!(start(&more, &[11], 66).unwrap(), 7);
     }
 
     #[test]
@@ -68,5 +81,7 @@ mod tests {
         // 3 modulo 4 is odd, 2 modulo 6 is even.
         assert!(start(&[(4, 15), (6, 14)], &[4, 6], 30).is_err());
         assert!(start(&[(10, 37)], &[10], 6).is_err());
+        assert!(start(&[(10, 37), (10, 38)], &[10], 20).is_err());
+        assert!(start(&[(10, 37), (6, 14)], &[10], 8).is_err());
     }
 }

@@ -296,7 +296,10 @@ mod tests {
             let until = Some(u64::from(number + 1) * 10);
             assert_eq!(cpu.kept(number.into()), Some(turn(number, until)));
         }
-        assert_eq!((cpu.kept(8), cpu.kept(264), cpu.kept(7)), (None, None, None));
+        assert_eq!(
+            (cpu.kept(8), cpu.kept(264), cpu.kept(7)),
+            (None, None, None)
+        );
     }
 
     #[test]

@@ -176,7 +176,8 @@ impl<'a> Beside<'a> {
         let with = |longer: u64, shorter: u64, switch: u64| -> Result<Vec<Event>> {
             let mut model = self.model.clone();
             for task in &mut model.tasks {
-                task.execution = Nanos::new((task.execution.get() + longer).saturating_sub(shorter));
+                task.execution =
+                    Nanos::new((task.execution.get() + longer).saturating_sub(shorter));
             }
             let input = Input {
                 switch,
@@ -299,15 +300,22 @@ impl fmt::Display for Told<'_> {
         let Self(beside, event) = self;
         let since = beside.micros(event.at.saturating_sub(beside.first));
         let who = event.who.as_deref().unwrap_or("no server");
-        write!(f, "{who} has the core from {since:.1} us on, tick {}", event.at)
+        write!(
+            f,
+            "{who} has the core from {since:.1} us on, tick {}",
+            event.at
+        )
     }
 }
 
 fn periods(model: &Model) -> impl Iterator<Item = u64> {
-    model.components.iter().map(|component| match component.plan {
-        Plan::Given(interface) => interface.period.get(),
-        _ => 1,
-    })
+    model
+        .components
+        .iter()
+        .map(|component| match component.plan {
+            Plan::Given(interface) => interface.period.get(),
+            _ => 1,
+        })
 }
 
 /// The board has the interfaces that are described.

@@ -163,7 +163,11 @@ mod tests {
             let mut other = RIGHT;
             other[at].1 = if RIGHT[at].1 == "c" { "d" } else { "c" };
             assert_eq!(beside(&other).unwrap_err().after, at);
-            let less: Vec<_> = RIGHT[..at].iter().chain(&RIGHT[at + 1..]).copied().collect();
+            let less: Vec<_> = RIGHT[..at]
+                .iter()
+                .chain(&RIGHT[at + 1..])
+                .copied()
+                .collect();
             assert!(beside(&less).unwrap_err().after <= at);
         }
         let mut swapped = RIGHT;

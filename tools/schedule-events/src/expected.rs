@@ -149,14 +149,21 @@ pub fn of(model: &Model, input: &Input) -> Result<Expected> {
     for spans in &mut cores {
         rest(spans, input.start, input.until);
     }
-    let promised = model.components.iter().filter(|one| one.name != BEST_EFFORT);
+    let promised = model
+        .components
+        .iter()
+        .filter(|one| one.name != BEST_EFFORT);
     let periods = promised.map(|one| match one.plan {
         Plan::Given(interface) => interface.period.get(),
         _ => 0,
     });
     Ok(Expected {
         cores,
-        busy: busy(&timeline, input, model.tasks.len() - usize::from(input.busy)),
+        busy: busy(
+            &timeline,
+            input,
+            model.tasks.len() - usize::from(input.busy),
+        ),
         longest: periods.max().unwrap_or(0),
     })
 }

@@ -104,7 +104,8 @@ impl Record {
                 .line(line, &mut open)
                 .with_context(|| format!("the report's line {line:?}"))?;
         }
-        ensure!(record.frequency > 0, "no report is complete");
+        ensure!(record.frequency > 0, "there is no report");
+        ensure!(open.number.is_none(), "the last report is not complete");
         for (core, said) in &record.cores {
             whole(&said.turns).with_context(|| format!("core {core}"))?;
         }
@@ -124,9 +125,19 @@ impl Record {
             ["vm", vm, ref name @ .., _] => {
                 self.names.insert(vm.parse()?, name.join(" "));
             }
-            ["vcpu", vm, vcpu, _, _, _, kind, period, budget, deadline, ..]
-                if !matches!(kind, "credit" | "turn") =>
-            {
+            [
+                "vcpu",
+                vm,
+                vcpu,
+                _,
+                _,
+                _,
+                kind,
+                period,
+                budget,
+                deadline,
+                ..,
+            ] if !matches!(kind, "credit" | "turn") => {
                 let promise = Promise {
                     period: period.parse()?,
                     budget: budget.parse()?,
@@ -215,4 +226,66 @@ fn whole(turns: &BTreeMap<u32, Turn>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = "board 62500000 99 1 2 7\nvm 0 axis x 7\n\
+        vcpu 0 0 0 - off periodic 250 50 240 0 0 11 0 2 0 2 4 7\nvcpu 1 0 0 - waits credit 256 0 0 0 0 3 0 0 0 9 1 7\n\
+        core 0 deadline idle 99 11 16 320 8 7\nran 0 0 0 10 20 7\nran 0 - - 20 35 7\nran 0 1 0 35 36 7\n\
+        ran 0 0 0 36 40 7\nend 7\nchanged 0 0 1234\n";
+
+    #[test]
+    fn turns_are_numbered_from_the_last_one() {
+        let record = Record::read(REPORT).unwrap();
+        let core = &record.cores[&0];
+        assert!(core.turns.keys().copied().eq(4..8));
+        assert_eq!((core.switches, core.switch_ticks), (16, 320));
+        assert_eq!(record.name(Vcpu { vm: 0, vcpu: 2 }), ["axis x", "axis x.2"]);
+        assert_eq!(record.boundaries, [((0, 0), 1234)]);
+        assert_eq!(record.promises.len(), 1);
+        assert_eq!(record.promises[&(0, 0)].deadline, 240);
+        let spans = core.spans(|vcpu| (vcpu.vm == 0).then(|| "axis".to_owned()));
+        let axis = Some("axis".to_owned());
+        let ends: Vec<_> = spans.iter().map(|span| (&span.who, span.until)).collect();
+        assert_eq!(ends, [(&axis, 20), (&None, 36), (&axis, 40)]);
+    }
+
+    #[test]
+    fn a_second_report_goes_on_where_the_first_one_ended() {
+        let more = "board 62500000 150 1 2 8\ncore 0 deadline idle 150 11 16 320 9 8\n\
+            ran 0 0 0 36 44 8\nran 0 - - 44 50 8\nend 8\n";
+        let both = format!("{REPORT}{more}");
+        let record = Record::read(&both).unwrap();
+        assert!(record.cores[&0].turns.keys().copied().eq(4..9));
+        assert_eq!(record.cores[&0].turns[&7].until, 44);
+        // One that is said in two ways, and one that is missing between both.
+        assert!(Record::read(&both.replace("36 44", "37 44")).is_err());
+        let lost = both.replace("320 9 8", "320 10 8");
+        assert!(Record::read(&lost).is_err());
+    }
+
+    #[test]
+    fn a_turn_that_was_lost_is_an_error() {
+        for lost in ["ran 0 - - 20 35 7\n", "ran 0 1 0 35 36 7\n"] {
+            let why = Record::read(&REPORT.replace(lost, "")).unwrap_err();
+            assert!(format!("{why:#}").contains("lost"), "{why:#}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_report_is_an_error() {
+        for wrong in [
+            "",
+            "changed 0 0 1234\n",
+            &REPORT.replace("ran 0 0 0 10 20 7", "ran 0 0 0 ten 20 7"),
+            &REPORT.replace("ran 0 0 0 10 20 7", "ran 0 0 0 10 20 6"),
+            &REPORT.replace("end 7", "end 6"),
+            &REPORT.replace("end 7\n", ""),
+        ] {
+            assert!(Record::read(wrong).is_err(), "{wrong}");
+        }
+    }
 }

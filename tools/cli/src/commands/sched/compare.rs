@@ -57,7 +57,9 @@ pub struct CompareArgs {
 }
 
 fn named(text: &str) -> Result<(String, PathBuf), String> {
-    let (name, file) = text.split_once('=').ok_or("VM=FILE, such as axis=axis.console")?;
+    let (name, file) = text
+        .split_once('=')
+        .ok_or("VM=FILE, such as axis=axis.console")?;
     Ok((name.to_owned(), file.into()))
 }
 

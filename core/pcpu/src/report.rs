@@ -10,12 +10,9 @@ use hanok_config::kind_word;
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{Backend, HostLine};
 use hanok_sched::{Grant, Reservation, Share};
-use hanok_trace::{KEPT_TURNS, Readiness, Turn};
+use hanok_trace::{Readiness, Turn};
 use hanok_types::{CpuId, VcpuId};
 use hanok_vm::{Clock, Request};
-
-/// The turns of a pCPU that one report says, at most, if the request does not say how many.
-const TURNS: u32 = 16;
 
 /// What is left to be said of a report.
 #[derive(Clone, Copy, Debug)]
@@ -80,24 +77,18 @@ fn promised(f: &mut fmt::Formatter<'_>, reservation: &Reservation) -> fmt::Resul
     write!(f, "{kind} {period} {budget} {deadline} {priority}")
 }
 
-impl Report {
-    /// A report of this number, of which nothing was said, with at most so many turns of each pCPU; 0: the usual
-    /// number.
-    pub(crate) fn new(number: u32, turns: u32) -> Self {
-        let turns = if turns == 0 { TURNS } else { turns };
-        Self {
-            number,
-            turns: turns.min(KEPT_TURNS as u32),
-            next: Next::Board,
-        }
-    }
-}
-
 impl<B: Host> Board<B> {
     /// Begins to answer a request. What it returns is left to be done by [`Self::report`].
     pub(crate) fn answer(&'static self, request: Request) -> Option<Report> {
         match request {
-            Request::Report { number, turns } => return Some(Report::new(number, turns)),
+            Request::Report { number, turns } => {
+                let next = Next::Board;
+                return Some(Report {
+                    number,
+                    turns,
+                    next,
+                });
+            }
             Request::Change { vm, vcpu, times } => self.wish_interface(vm, vcpu, times),
             Request::Weight {
                 vm,
@@ -139,8 +130,8 @@ impl<B: Host> Board<B> {
 
     /// A step of a report: whether a line was said, and what is next.
     fn step(&self, report: Report) -> (bool, Next) {
-        let Report { number, next, .. } = report;
-        match next {
+        let number = report.number;
+        match report.next {
             Next::Board => {
                 self.tell_board(number);
                 (true, Next::Vm(0))
@@ -268,20 +259,20 @@ impl<B: Host> Board<B> {
 
     /// Says a group of a pCPU. What is left of its budget, and what it used, is not kept: that is what its members used.
     fn tell_group(&self, cpu: usize, at: usize, report: Report) -> (bool, Next) {
-        let Report { number, turns, .. } = report;
         let mut own = self.groups.iter().filter(|group| group.cpu.index() == cpu);
         let Some(group) = own.nth(at) else {
             let begun = self.account(CpuId::new(cpu as u8)).begun();
-            let first = begun.wrapping_sub(turns.min(begun));
+            let first = begun.wrapping_sub(report.turns.min(begun));
             return (false, Next::Turns(cpu, first, begun));
         };
         let reservation = group.terms.reservation(self.counter_frequency());
         // It was found to be one at the start.
         if let Ok(reservation) = reservation {
             self.tell(format_args!(
-                "group {cpu} {at} {} {} 0 0 {number}",
+                "group {cpu} {at} {} {} 0 0 {}",
                 OrNone(group.home.checked_sub(1)),
                 Terms(&Some(Grant::Promise(0, reservation))),
+                report.number
             ));
         }
         (true, Next::Group(cpu, at + 1))

@@ -4,11 +4,14 @@
 //! Numbers are decimal; what is not understood is [`Request::Unknown`]. docs/top.md has the
 //! protocol.
 
+use hanok_trace::KEPT_TURNS;
 use hanok_types::{MAX_VCPUS, MAX_VMS, VcpuId, VmId};
 use heapless::String;
 
 /// The number of bytes of a request.
 pub(super) const LENGTH: usize = 120;
+/// The turns of a CPU that a report says, at most, if the request does not say how many.
+const TURNS: u32 = 16;
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +20,7 @@ pub enum Request {
     Report {
         /// It comes back in each line.
         number: u32,
-        /// How many of each CPU's turns are said at most; 0: the usual number.
+        /// How many of each CPU's turns are said at most.
         turns: u32,
     },
     /// Give a vCPU another interface. Times are in nanoseconds.
@@ -80,7 +83,11 @@ fn parse(line: &str) -> Option<Request> {
     match (verb, count) {
         ("report", 1 | 2) => Some(Request::Report {
             number: u32::try_from(vm).ok()?,
-            turns: u32::try_from(vcpu).ok()?,
+            turns: if count == 1 {
+                TURNS
+            } else {
+                vcpu.min(KEPT_TURNS as u64) as u32
+            },
         }),
         ("change", 5) => Some(Request::Change {
             vm: VmId::new(below(vm, MAX_VMS)?),
@@ -128,8 +135,9 @@ mod tests {
             cap: 99,
         };
         for (line, wanted) in [
-            ("report 4294967295\n", report(u32::MAX, 0)),
+            ("report 4294967295\n", report(u32::MAX, 16)),
             ("report 7 255\n", report(7, 255)),
+            ("report 7 4294967296\n", report(7, 256)),
             (
                 "change 3 63 10000000 2000000 18446744073709551615\n",
                 change,
@@ -147,7 +155,6 @@ mod tests {
             &b"\n"[..],
             b"report\n",
             b"report 1 2 3\n",
-            b"report 1 4294967296\n",
             b"report 4294967296\n",
             b"report -1\n",
             b"report 1\x1b\n",
@@ -166,6 +173,6 @@ mod tests {
         }
         // The next line is understood again.
         let both = [&long[..], b"report 7\n"].concat();
-        assert_eq!(taken(&both), [Request::Unknown, report(7, 0)]);
+        assert_eq!(taken(&both), [Request::Unknown, report(7, 16)]);
     }
 }

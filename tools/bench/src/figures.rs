@@ -36,6 +36,7 @@ pub const FIGURES: &[&Figure] = &[
     &micro::IPI,
     &micro::SWITCH,
     &micro::SWITCH_BUDGETS,
+    &micro::WAKE_BESIDE,
     &micro::NANOSLEEP,
     &micro::BOOT,
     &micro::KERNEL_TO_SHELL,

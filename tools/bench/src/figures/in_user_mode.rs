@@ -67,6 +67,7 @@ pub(super) const FIGURES: &[&Figure] = &[
     &open(micro::IPI),
     &open(micro::SWITCH),
     &open(micro::SWITCH_BUDGETS),
+    &open(micro::WAKE_BESIDE),
     &open(micro::NANOSLEEP),
     &open(micro::BOOT),
     &figure(micro::KERNEL_TO_SHELL, 1.3, &[times(XVISOR, 2.35)]),

@@ -293,6 +293,35 @@ impl Vm {
         self.notify(machine, set, Some(vcpu));
     }
 
+    /// Whether the interrupt of a vCPU's virtual timer, which is due while the vCPU waits in no pCPU, wakes it, and
+    /// may be left to [`Self::virtual_timer_arrives`]: it is enabled, and nothing else is to be done for the
+    /// vCPU's interrupts.
+    pub fn virtual_timer_can_wait(&self, vcpu: VcpuId) -> bool {
+        let irq = platform::TIMER_VIRTUAL_IRQ;
+        self.gic.lock().will_list_hardware(vcpu, irq)
+    }
+
+    /// A vCPU comes to its pCPU whose virtual timer was due when it came: the same happens as if `physical` had
+    /// fired just now. That has to be active from now on, as after [`TimerInterrupt::Held`].
+    pub fn virtual_timer_arrives(
+        &self,
+        machine: &impl Machine,
+        vcpu: VcpuId,
+        physical: IntId,
+        lists: &mut impl ListRegisters,
+    ) {
+        let irq = platform::TIMER_VIRTUAL_IRQ;
+        let listed = self
+            .gic
+            .lock()
+            .list_first_hardware(vcpu, irq, physical, lists);
+        if listed.is_none() {
+            self.virtual_timer_absent(machine, vcpu, physical);
+            // No kick: this is the vCPU's own pCPU.
+            let _ = self.requests(vcpu).ask_interrupts();
+        }
+    }
+
     /// Brings the lines of a vCPU's emulated timers up to date. The vCPU is in no pCPU.
     pub fn timers_absent(&self, machine: &impl Machine, vcpu: &mut Vcpu) {
         let mut set = self.timer_lines(machine, vcpu);

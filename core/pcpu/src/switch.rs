@@ -6,7 +6,7 @@ use hanok_hal::{Arrival, Context, HostGic, LateError, VirtualCpuInterface};
 use hanok_sched::Entity;
 use hanok_trace::Event;
 use hanok_types::Deadline;
-use hanok_vm::TimerInterrupt;
+use hanok_vm::{Attempt, TimerInterrupt};
 
 impl<B: Host> Pcpu<B> {
     /// Makes the vCPU at `entity`, which is in its VM, the one whose state is in the CPU.
@@ -127,8 +127,10 @@ impl<B: Host> Vcpu<B> {
         let (board, vm) = (local.board, &self.unit.vm);
         let physical = board.interrupts.virtual_timer;
         let mut lists = board.machine.lists();
-        vm.virtual_timer_arrives(board, self.core.id, physical, &mut lists);
-        if let Some(gic) = &local.gic {
+        let listed = vm.virtual_timer_arrives(self.core.id, physical, &mut lists);
+        if listed == Attempt::Done
+            && let Some(gic) = &local.gic
+        {
             gic.set_active(physical, true);
         }
     }

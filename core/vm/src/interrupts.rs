@@ -301,24 +301,20 @@ impl Vm {
         self.gic.lock().will_list_hardware(vcpu, irq)
     }
 
-    /// A vCPU comes to its pCPU whose virtual timer was due when it came: the same happens as if `physical` had
-    /// fired just now. That has to be active from now on, as after [`TimerInterrupt::Held`].
+    /// A vCPU has come to its pCPU, whose virtual timer was due while it was away: the same happens as if `physical`
+    /// had fired just now, which has to be active from then on, as after [`TimerInterrupt::Held`]. Where more is to be
+    /// done than to list the interrupt, nothing is: `physical` fires.
     pub fn virtual_timer_arrives(
         &self,
-        machine: &impl Machine,
         vcpu: VcpuId,
         physical: IntId,
         lists: &mut impl ListRegisters,
-    ) {
+    ) -> Attempt {
         let irq = platform::TIMER_VIRTUAL_IRQ;
-        let listed = self
-            .gic
-            .lock()
-            .list_first_hardware(vcpu, irq, physical, lists);
-        if listed.is_none() {
-            self.virtual_timer_absent(machine, vcpu, physical);
-            // No kick: this is the vCPU's own pCPU.
-            let _ = self.requests(vcpu).ask_interrupts();
+        let mut gic = self.gic.lock();
+        match gic.list_first_hardware(vcpu, irq, physical, lists) {
+            Some(()) => Attempt::Done,
+            None => Attempt::Untouched,
         }
     }
 

@@ -36,7 +36,6 @@ pub const FIGURES: &[&Figure] = &[
     &micro::IPI,
     &micro::SWITCH,
     &micro::SWITCH_BUDGETS,
-    &micro::WAKE_BESIDE,
     &micro::NANOSLEEP,
     &micro::BOOT,
     &micro::KERNEL_TO_SHELL,
@@ -74,4 +73,5 @@ pub const FIGURES: &[&Figure] = &[
     &micro::PENDING_4,
     &micro::PENDING_200,
     &micro::BURST_200,
+    &micro::WAKE_BESIDE,
 ];

@@ -67,7 +67,6 @@ pub(super) const FIGURES: &[&Figure] = &[
     &open(micro::IPI),
     &open(micro::SWITCH),
     &open(micro::SWITCH_BUDGETS),
-    &open(micro::WAKE_BESIDE),
     &open(micro::NANOSLEEP),
     &open(micro::BOOT),
     &figure(micro::KERNEL_TO_SHELL, 1.3, &[times(XVISOR, 2.35)]),
@@ -268,4 +267,5 @@ pub(super) const FIGURES: &[&Figure] = &[
     &open(micro::PENDING_4),
     &open(micro::PENDING_200),
     &open(micro::BURST_200),
+    &open(micro::WAKE_BESIDE),
 ];

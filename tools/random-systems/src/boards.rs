@@ -14,8 +14,8 @@ use crate::system::{Guest, Kind, Policy, Server, Spread, System, Task};
 pub const JOB: u64 = 12;
 /// What a switch between VMs costs at most, in nanoseconds: the longest exit.
 pub const SWITCH: u64 = 5_000;
-/// How long the tasks run, in milliseconds.
-pub const MILLIS: u64 = 300;
+/// How long the tasks run, in milliseconds, on one core and on several.
+pub const MILLIS: [u64; 2] = [300, 600];
 /// What the hostile VM does, by its command line's word.
 pub const STORMS: [&str; 7] = [
     "wfi-storm",
@@ -94,7 +94,7 @@ pub fn of(
         vm.guest.cmdline = match (at == last, hostile) {
             (true, Some(storm)) => format!("conformance.run={storm}"),
             (true, None) => "conformance.run=mask".to_owned(),
-            _ => words(&vm.tasks, vm.server.policy.word(), JOB),
+            _ => words(&vm.tasks, vm.server.policy.word(), JOB, MILLIS[0]),
         };
     }
     found.text = found.system.description();
@@ -105,7 +105,7 @@ pub fn of(
 const SEVERAL: Style = Style {
     cores: 4,
     vms: 7,
-    periods: [2_000, 8_000],
+    periods: [1_500, 5_000],
     ..STYLE
 };
 
@@ -150,7 +150,7 @@ pub fn several(
         return Ok(None);
     }
     for vm in found.system.vms.iter_mut().take(last) {
-        vm.guest.cmdline = words(&vm.tasks, vm.server.policy.word(), job);
+        vm.guest.cmdline = words(&vm.tasks, vm.server.policy.word(), job, MILLIS[1]);
     }
     found.text = found.system.description();
     Ok(Some(found))
@@ -180,8 +180,8 @@ fn spread(random: &mut Random, of: &System, storm: &str) -> Spread {
     }
 }
 
-/// The RTOS's command line; a job costs `beyond` microseconds beyond what it is told.
-fn words(tasks: &[Task], policy: &str, beyond: u64) -> String {
+/// The RTOS's command line, for so many milliseconds; a job costs `beyond` microseconds beyond what it is told.
+fn words(tasks: &[Task], policy: &str, beyond: u64, millis: u64) -> String {
     let tasks = tasks.iter().enumerate().map(|(at, task)| {
         let execution = task.execution - beyond;
         let [period, deadline, offset] = [task.period, task.deadline, task.offset];
@@ -192,7 +192,7 @@ fn words(tasks: &[Task], policy: &str, beyond: u64) -> String {
     });
     let tasks: Vec<_> = tasks.collect();
     format!(
-        "rtos.tasks={} rtos.policy={policy} rtos.millis={MILLIS} rtos.expect=none",
+        "rtos.tasks={} rtos.policy={policy} rtos.millis={millis} rtos.expect=none",
         tasks.join(",")
     )
 }

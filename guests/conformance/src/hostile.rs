@@ -236,7 +236,7 @@ fn wake_storm(index: usize) {
     }
 }
 
-/// Empties the caches of instructions and the TLBs of all CPUs, and cleans a line by its set, without end.
+/// Empties the caches of instructions of all CPUs, and cleans a line by its set, without end.
 fn cache_storm(_: usize) {
     loop {
         arch::empty_caches();

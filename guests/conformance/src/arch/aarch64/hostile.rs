@@ -8,13 +8,13 @@ pub fn mask() -> ! {
     unsafe { asm!("msr daifset, #0xf", "2: b 2b", options(noreturn)) }
 }
 
-/// Invalidates all that the CPUs cache of instructions and translations, and cleans a line of data by its set.
+/// Invalidates all that the CPUs cache of instructions, and cleans a line of data by its set. (TLBs are left alone: an
+/// emulator that counts instructions takes minutes for that.)
 pub fn empty_caches() {
     // SAFETY: nothing that is in memory is lost.
     unsafe {
         asm!(
             "ic ialluis",
-            "tlbi vmalle1is",
             "dc cisw, xzr",
             "dsb ish",
             "isb",

@@ -9,13 +9,13 @@ pub fn mask() -> ! {
     unsafe { asm!("cpsid aif", "2: b 2b", options(noreturn)) }
 }
 
-/// Invalidates all that the CPUs cache of instructions and translations, and cleans a line of data by its set.
+/// Invalidates all that the CPUs cache of instructions, and cleans a line of data by its set. (TLBs are left alone: an
+/// emulator that counts instructions takes minutes for that.)
 pub fn empty_caches() {
     // SAFETY: nothing that is in memory is lost.
     unsafe {
         asm!(
             "mcr p15, 0, {zero}, c7, c1, 0",  // ICIALLUIS
-            "mcr p15, 0, {zero}, c8, c3, 0",  // TLBIALLIS
             "mcr p15, 0, {zero}, c7, c14, 2", // DCCISW
             "dsb",
             "isb",

@@ -236,7 +236,10 @@ impl System {
         terms(text, server)?;
         // Tasks on paper: they make each vCPU a component of its own.
         for core in 0..self.cores.len() {
-            writeln!(text, "\n[[vm.schedule.task]]\nname = \"t{core}\"\nvcpu = {core}")?;
+            writeln!(
+                text,
+                "\n[[vm.schedule.task]]\nname = \"t{core}\"\nvcpu = {core}"
+            )?;
             let period = 4 * server.period;
             writeln!(text, "period = \"{period}us\"\nexecution = \"1us\"")?;
         }

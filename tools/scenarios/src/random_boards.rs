@@ -110,7 +110,8 @@ fn many(root: &Path, mut counts: [u64; 2]) -> Result<String> {
             at += 1;
             let cores = found.system.cores.len();
             let name = format!("random-boards/{}-{cores}", seed - 1);
-            let one = one(root, &name, seed, &found).with_context(|| format!("{name}, {beside}"))?;
+            let one =
+                one(root, &name, seed, &found).with_context(|| format!("{name}, {beside}"))?;
             sum.systems += 1;
             sum.cores += cores as u64;
             sum.vms += one.vms;

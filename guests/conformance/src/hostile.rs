@@ -28,6 +28,8 @@ const ALL: &[Hostile] = &[
     hostile("vector-storm", vector_storm),
     hostile("kick-storm", kick_storm),
     hostile("line-storm", line_storm),
+    hostile("wake-storm", wake_storm),
+    hostile("cache-storm", cache_storm),
     hostile("idle", idle),
 ];
 
@@ -206,6 +208,38 @@ fn kick_storm(index: usize) {
         write32(MATCH, !0 - round % 2);
         gic::pend(platform::RTC_IRQ.get());
         gic::unpend(platform::RTC_IRQ.get());
+    }
+}
+
+/// Each vCPU sleeps, and wakes all others as soon as it is awake.
+fn wake_storm(index: usize) {
+    const SGI: u32 = 9;
+    let all = CPUS.load(Relaxed).min(MAX_CPUS);
+    let delay = timer::microseconds(40 + 5 * index as u64);
+    gic::enable(SGI);
+    gic::enable(platform::TIMER_VIRTUAL_IRQ.get());
+    loop {
+        let others = (0..all).filter(|other| *other != index);
+        others.for_each(|other| gic::send_to(other, SGI));
+        // Each would sleep for ever if all did.
+        write_sysreg!("cntv_cval_el0", timer::now() + delay);
+        write_sysreg!("cntv_ctl_el0", timer::ENABLE);
+        cpu::wait_for_interrupt();
+        write_sysreg!("cntv_ctl_el0", 0);
+        loop {
+            let id = gic::acknowledge();
+            if id == gic::SPURIOUS {
+                break;
+            }
+            gic::end(id);
+        }
+    }
+}
+
+/// Empties the caches of instructions of all CPUs, and cleans a line by its set, without end.
+fn cache_storm(_: usize) {
+    loop {
+        arch::empty_caches();
     }
 }
 

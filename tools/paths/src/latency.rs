@@ -24,6 +24,16 @@ const BYTE_NS: u64 = 86_805;
 /// (`hanok_vm::Interruptions`). Two periods may meet in one interval.
 const INTERRUPTIONS: u64 = 16;
 const RESTRAINT_NS: u64 = 7_812_500;
+/// vCPUs of a VM of which each may be told something by the exit of another one (`AT_ONCE` in `core/vm`). Where there are
+/// more, one tells the others in the turn of whoever shares its core.
+const TOLD: usize = 8;
+/// How often a vCPU that is told something and does not wake is looked at in one period (`hanok_vm::Checks`), whose
+/// length is [`RESTRAINT_NS`].
+const CHECKS: u64 = 4;
+/// Requests that kick the core of a vCPU that is awake and does not run: one about interrupts, one about timers.
+const TOLD_AWAKE: u64 = 2;
+/// The most bytes of a VM's memory that one instruction makes for its next boot: a line.
+const MADE: u64 = 64;
 /// vCPUs whose interrupts are looked at in one round (`hanok_pcpu`'s `ROUND`).
 const A_ROUND: u64 = 2;
 /// Budgets that are replenished in one piece (`hanok_pcpu`'s `AT_ONCE`).
@@ -53,7 +63,7 @@ pub struct Bound {
     pub wakes: u64,
     /// Others' boots and ends.
     pub lives: u64,
-    /// Interrupts of the serial line, and of others' devices.
+    /// Interrupts of the serial line, and of others' devices; what other VMs' vCPUs on other cores cause.
     pub devices: u64,
     /// vCPUs that go before it.
     pub ahead: u64,
@@ -152,9 +162,11 @@ impl Asked<'_> {
         let path = |name| list.path(name).map(|path: &LongPath| path.most(machine));
         let [own, look, life, interrupt] = PATHS.map(path);
         let (own, look, life, interrupt) = (own?, look?, life?, interrupt?);
-        if let Some(other) = self.is_spread() {
+        if let Some(other) = self.spread().find(|vm| vm.config.cpus.len() > TOLD) {
             let why = format!(
-                "\"{other}\" has vCPUs here and on another core: what it sends is not limited"
+                "\"{}\" has vCPUs here and on another core, and more than {TOLD}: what one tells the others of them \
+                 is not limited",
+                other.name()
             );
             return Ok(Err(why));
         }
@@ -170,7 +182,8 @@ impl Asked<'_> {
             ..Bound::default()
         };
         let ahead = self.ahead(2 * own + look + blocked);
-        let devices = self.devices(interrupt);
+        let mut devices = self.devices(interrupt);
+        devices.extend(self.from_other_cores(look, life));
         let mut bound = fixed;
         loop {
             let within = nanos(bound.total(), self.speed);
@@ -210,11 +223,36 @@ impl Asked<'_> {
         (here(self.vm), all - here(self.vm))
     }
 
-    /// Another VM with vCPUs on its core and elsewhere.
-    fn is_spread(&self) -> Option<&str> {
-        let mut others = self.others_here();
-        let spread = others.find(|vm| vm.config.cpus.iter().any(|cpu| *cpu != self.core));
-        spread.map(Vm::name)
+    /// Other VMs with vCPUs on its core and elsewhere.
+    fn spread(&self) -> impl Iterator<Item = &Vm> {
+        let others = self.others_here();
+        others.filter(|vm| vm.config.cpus.iter().any(|cpu| *cpu != self.core))
+    }
+
+    /// What vCPUs on other cores cause here: requests to their siblings here beyond the one that wakes each, and ends of
+    /// their VM, between two of which its memory is made anew.
+    fn from_other_cores(&self, look: u64, life: u64) -> Vec<Source> {
+        let caused = self.spread().flat_map(|vm| {
+            let cpus = vm.config.cpus.iter();
+            let here = cpus.filter(|cpu| **cpu == self.core).count() as u64;
+            let awake = Source {
+                period: LONGEST_NS,
+                jitter: 0,
+                cost: here * TOLD_AWAKE * look,
+            };
+            let asleep = Source {
+                period: RESTRAINT_NS,
+                jitter: RESTRAINT_NS,
+                cost: here * CHECKS * look,
+            };
+            let ends = Source {
+                period: nanos(vm.memory() / MADE, self.speed),
+                jitter: 0,
+                cost: here * 2 * life,
+            };
+            [awake, asleep, ends]
+        });
+        caused.collect()
     }
 
     fn others_here(&self) -> impl Iterator<Item = &Vm> {

@@ -25,6 +25,7 @@ mod prepare;
 mod previrt;
 mod profile;
 mod random_boards;
+mod reported;
 mod rules;
 mod runner;
 pub mod scenario;

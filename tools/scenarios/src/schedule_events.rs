@@ -22,7 +22,7 @@ use hanok_schedule_events::record::Record;
 use hanok_simulator::Slack;
 use hanok_task_model::{Component, Model, Nanos, Plan, Priority, ResourceInterface, Server};
 
-use crate::random_boards::{boot, read, request};
+use crate::reported::{boot, read, request};
 use crate::step::{Tally, TestStep};
 use hanok_base::repo;
 use hanok_boot::system;
@@ -244,7 +244,7 @@ fn ran(root: &Path, name: &str, text: &str) -> Result<Ran> {
         steps.push(ScriptStep::Wait(CHANGE));
     }
     steps.push(ScriptStep::End);
-    boot(root, &dir, text, steps)?;
+    boot(root, &dir, text, steps, &[])?;
     let text = read(&dir.join("reports"))?;
     let record = Record::read(&text)?;
     let mut releases = BTreeMap::new();

@@ -112,9 +112,32 @@ fn a_server_that_spends_in_sleep_waits_for_its_budget() {
 }
 
 #[test]
+fn what_vcpus_on_other_cores_cause_is_counted() {
+    let most = promised("1ms", "100us", &format!("{KEEPS}0"));
+    let bound = |cpus: &str| {
+        let text = [HEAD, FIXED, &vm("rt", "[0]", &most), &vm("wide", cpus, "")].concat();
+        first(&text).unwrap()
+    };
+    // The line, both ways; its device may or may not be there.
+    let alone = bound("[0]");
+    let wide = bound("[0, 1]");
+    // A vCPU that sleeps is looked at four times in each of two periods, one that is awake twice; and it enters its VM
+    // and leaves it.
+    let caused = 200 * (2 * 4 + 2) + 2 * 40;
+    assert_eq!(wide.devices, alone.devices + caused);
+    let rest = |bound: &Bound| bound.total() - bound.devices;
+    assert_eq!(rest(&wide), rest(&alone));
+    // As many of them elsewhere as may be make no difference: they ask for the same.
+    assert_eq!(bound("[0, 1, 1, 1, 1, 1, 1, 1]"), wide);
+    // Two here cause twice as much.
+    assert_eq!(bound("[0, 0, 1]").devices, alone.devices + 2 * caused);
+}
+
+#[test]
 fn where_nothing_is_proven_it_says_why() {
     let rt = vm("rt", "[0]", &promised("1ms", "100us", ""));
-    let spread = [HEAD, &rt, &vm("wide", "[0, 1]", "")].concat();
+    let many = vm("wide", "[0, 1, 1, 1, 1, 1, 1, 1, 1]", "");
+    let spread = [HEAD, &rt, &many].concat();
     assert!(
         first(&spread)
             .unwrap_err()

@@ -1,7 +1,7 @@
 //! Attacks of a hostile guest: each runs for ever, on all vCPUs.
 
 use crate::arch::{access, hostile as arch};
-use crate::cases::pass_through;
+use crate::cases::{pass_through, schedule};
 use crate::cpu::{self, MAX_CPUS};
 use crate::mmio::{read32, write8, write32};
 use crate::sleep::sleep_until;
@@ -21,6 +21,7 @@ const ALL: &[Hostile] = &[
     hostile("wfi-storm", wfi_storm),
     hostile("hypercall-storm", hypercall_storm),
     hostile("mmio-storm", mmio_storm),
+    hostile("ask-storm", ask_storm),
     hostile("console-storm", console_storm),
     hostile("crash", crash),
     hostile("garble", garble),
@@ -75,6 +76,30 @@ pub fn sgi_storm(_: usize) {
             }
         }
     })
+}
+
+/// Asks for other interfaces for ever, by both ways: some that may be had, some that may not, some that are none. It
+/// follows some of its questions to their answers, and leaves the others for new ones.
+pub fn ask_storm(index: usize) {
+    let (mut random, mut granted) = (Random(index as u64), 0);
+    loop {
+        let period = 500_000 + random.next() % 1_500_000;
+        let wanted = match random.next() % 8 {
+            0 => [0, random.next(), 0],
+            1 => [random.next(), random.next(), random.next()],
+            2 => [period, period, 0],
+            3 => [period, 1, 0],
+            _ => [period, period * (random.next() % 32) / 100, 0],
+        };
+        let way = schedule::WAYS[random.next() as usize % 2];
+        for _ in 0..random.next() % 32 {
+            let (status, _) = way.call(schedule::ASK, wanted);
+            granted += u64::from(status == schedule::DONE);
+            if status == schedule::DONE && granted == 10 {
+                println!("hostile: ten other interfaces were granted");
+            }
+        }
+    }
 }
 
 /// Waits, and is woken as soon as it waits.

@@ -106,6 +106,7 @@ pub fn last() -> ! {
         }
         total(&sum);
         kernel_cost();
+        crate::ask::report();
         if let Some(options) = state::options() {
             trace(kernel, options.trace);
             judge(kernel, options);

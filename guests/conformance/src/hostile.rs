@@ -92,12 +92,16 @@ pub fn ask_storm(index: usize) {
             _ => [period, period * (random.next() % 32) / 100, 0],
         };
         let way = schedule::WAYS[random.next() as usize % 2];
-        for _ in 0..random.next() % 32 {
-            let (status, _) = way.call(schedule::ASK, wanted);
-            granted += u64::from(status == schedule::DONE);
-            if status == schedule::DONE && granted == 10 {
-                println!("hostile: ten other interfaces were granted");
+        for _ in 0..[1, 32, 4_000][random.next() as usize % 3] {
+            match way.call(schedule::ASK, wanted).0 {
+                schedule::PENDING | schedule::TOO_OFTEN => continue,
+                schedule::DONE => granted += 1,
+                _ => break,
             }
+            if granted == 5 {
+                println!("hostile: five other interfaces were granted");
+            }
+            break;
         }
     }
 }

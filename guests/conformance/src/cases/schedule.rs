@@ -42,8 +42,10 @@ const NOT_SUPPORTED: i32 = -1;
 const INVALID: i32 = -2;
 const NOT_ALLOWED: i32 = -3;
 const REFUSED: i32 = -4;
-const TOO_OFTEN: i32 = -5;
-const PENDING: i32 = -6;
+/// Ask later.
+pub const TOO_OFTEN: i32 = -5;
+/// Ask on.
+pub const PENDING: i32 = -6;
 
 const TIMER: u32 = platform::TIMER_VIRTUAL_IRQ.get();
 

@@ -23,7 +23,7 @@ pub struct Options {
     /// run at the same time. Jobs do less by this factor, and the timer is never set far ahead.
     pub cores: u64,
     /// `rtos.ask`: the tasks are declared to the hypervisor before they begin, each job with so many microseconds more
-    /// than its budget, for the kernel; `None` if they are not.
+    /// than its budget, for the kernel; `None`, or `no`, if they are not.
     pub ask: Option<u64>,
 }
 
@@ -99,6 +99,7 @@ impl Options {
             "trace" => self.trace = value.parse().ok()?,
             "bound" => self.bound = value.parse().ok()?,
             "cores" => self.cores = value.parse().ok().filter(|cores| *cores > 0)?,
+            "ask" if value == "no" => self.ask = None,
             "ask" => self.ask = Some(value.parse().ok()?),
             _ => return None,
         }

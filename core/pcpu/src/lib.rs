@@ -48,6 +48,8 @@ mod software_tests;
 #[cfg(test)]
 mod stolen_tests;
 mod switch;
+#[cfg(test)]
+mod timer_wake_tests;
 mod unit;
 mod vcpu;
 

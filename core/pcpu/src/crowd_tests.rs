@@ -106,6 +106,7 @@ fn alarms_of_all_vcpus_at_one_moment_are_taken_in_pieces() {
     let Pcpu { local, vcpus } = &mut fake.pcpus[0];
     for vcpu in vcpus.iter_mut() {
         (vcpu.on, vcpu.waiting, vcpu.wake_at) = (true, true, Deadline::at(MOMENT));
+        vcpu.core.enters_at_once = true;
         local.set_alarm(vcpu);
     }
     assert!(local.take_updates(MOMENT - 1).is_empty());

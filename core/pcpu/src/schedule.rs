@@ -9,7 +9,7 @@ use crate::policy::AT_ONCE;
 use crate::sleep::Slept;
 use crate::{Host, Local, Pcpu, Vcpu};
 use hanok_hal::Context;
-use hanok_sched::{EntitySet, Policy, Replenished};
+use hanok_sched::{Entity, EntitySet, Policy, Replenished};
 use hanok_trace::Event;
 use hanok_types::{Deadline, MAX_VCPUS};
 use hanok_vm::{Clock, Relay};
@@ -112,8 +112,22 @@ impl<B: Host> Pcpu<B> {
         let until = decision.until.into();
         let machine = &self.local.board.machine;
         machine.record(Some(vcpu.source()), Event::Decision { until });
-        if vcpu.on {
-            self.switch_to(entity);
+        if !vcpu.core.enters_at_once && self.before_entry(entity) == Round::Interrupted {
+            return Round::Interrupted;
+        }
+        self.switch_to(entity);
+        Round::Complete
+    }
+
+    /// Does what comes before the vCPU at `entity` enters its VM, whose turn has begun: its guest is told of stolen
+    /// time, or its VM's memory is made, which is all of its turn.
+    #[cold]
+    #[inline(never)]
+    fn before_entry(&mut self, entity: Entity) -> Round {
+        if let (Some(vcpu), local) = self.vcpu_and_local(entity)
+            && vcpu.on
+        {
+            vcpu.unit.vm.tell_stolen(&vcpu.core, local.board);
             return Round::Complete;
         }
         self.load(entity);

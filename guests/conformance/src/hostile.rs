@@ -1,7 +1,7 @@
 //! Attacks of a hostile guest: each runs for ever, on all vCPUs.
 
 use crate::arch::{access, hostile as arch};
-use crate::cases::pass_through;
+use crate::cases::{pass_through, schedule};
 use crate::cpu::{self, MAX_CPUS};
 use crate::mmio::{read32, write8, write32};
 use crate::sleep::sleep_until;
@@ -21,6 +21,7 @@ const ALL: &[Hostile] = &[
     hostile("wfi-storm", wfi_storm),
     hostile("hypercall-storm", hypercall_storm),
     hostile("mmio-storm", mmio_storm),
+    hostile("ask-storm", ask_storm),
     hostile("console-storm", console_storm),
     hostile("crash", crash),
     hostile("garble", garble),
@@ -77,6 +78,44 @@ pub fn sgi_storm(_: usize) {
             }
         }
     })
+}
+
+/// Asks for other interfaces for ever, by both ways: some that may be had, some that may not, some that are none. It
+/// follows some of its questions to their answers, and leaves the others for new ones.
+pub fn ask_storm(index: usize) {
+    const GOOD: [[u64; 3]; 3] = [
+        [1_000_000, 200_000, 0],
+        [2_000_000, 500_000, 0],
+        [1_000_000, 50_000, 0],
+    ];
+    let (mut random, mut granted, mut answers) = (Random(index as u64), 0_u64, 0);
+    loop {
+        let period = 500_000 + random.next() % 1_500_000;
+        let wanted = match random.next() % 8 {
+            0 => [0, random.next(), 0],
+            1 => [random.next(), random.next(), random.next()],
+            2 => [period, period, 0],
+            3 => [period, 1, 0],
+            _ => [period, period * (random.next() % 32) / 100, 0],
+        };
+        let way = schedule::WAYS[random.next() as usize % 2];
+        for _ in 0..random.next() % 32 {
+            way.call(schedule::ASK, wanted);
+        }
+        // One that may be had, to the end.
+        let good = GOOD[random.next() as usize % GOOD.len()];
+        let answer = loop {
+            match way.call(schedule::ASK, good).0 {
+                schedule::PENDING | schedule::TOO_OFTEN => {}
+                answer => break answer,
+            }
+        };
+        granted += u64::from(answer == schedule::DONE);
+        answers += 1;
+        if answers == 20 {
+            println!("hostile: of 20 other interfaces {granted} were granted");
+        }
+    }
 }
 
 /// Waits, and is woken as soon as it waits.

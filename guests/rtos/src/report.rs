@@ -107,6 +107,7 @@ pub fn last() -> ! {
         total(&sum);
         println!("rtos: first release at tick {}", state::start());
         kernel_cost();
+        crate::ask::report();
         if let Some(options) = state::options() {
             trace(kernel, options.trace);
             judge(kernel, options);

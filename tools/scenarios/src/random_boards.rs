@@ -13,6 +13,7 @@ use hanok_random_systems::system::System;
 use crate::reported::{boot, read, request};
 use crate::step::{Tally, TestStep};
 use hanok_base::repo;
+use hanok_boot::system;
 use hanok_console::script::ScriptStep;
 
 mod changes;

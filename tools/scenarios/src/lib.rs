@@ -7,6 +7,7 @@
 
 mod bench;
 mod bounds;
+mod budget_error;
 mod changed;
 mod circles;
 mod code;
@@ -162,6 +163,7 @@ impl Steps {
             profile::STEPS,
             bounds::STEPS,
             latency::STEPS,
+            budget_error::STEPS,
             ids::STEPS,
             random_boards::STEPS,
         ];
@@ -169,6 +171,7 @@ impl Steps {
             bounds::SLOW_STEPS,
             random_boards::SLOW_STEPS,
             latency::SLOW_STEPS,
+            budget_error::SLOW_STEPS,
             code::SLOW_STEPS,
             mutants::SLOW_STEPS,
             previrt::SLOW_STEPS,

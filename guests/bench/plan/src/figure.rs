@@ -42,11 +42,15 @@ pub enum Figure {
     SendBurst,
     /// A byte received by the PL011 when its interrupt comes.
     Receive,
+    /// What the vCPU had in each period of its budget, while it does nothing but read the counter.
+    Budget,
+    /// [`Self::Budget`] while it makes the hypervisor work.
+    BudgetExits,
 }
 
 impl Figure {
     /// All figures, in the order in which they are measured.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Hypercall,
         Self::SmcccVersion,
         Self::GicdRead,
@@ -65,6 +69,8 @@ impl Figure {
         Self::SendPolled,
         Self::SendBurst,
         Self::Receive,
+        Self::Budget,
+        Self::BudgetExits,
     ];
 
     /// The figure's name.
@@ -88,6 +94,8 @@ impl Figure {
             Self::SendPolled => "send-polled",
             Self::SendBurst => "send-burst",
             Self::Receive => "receive",
+            Self::Budget => "budget",
+            Self::BudgetExits => "budget-exits",
         }
     }
 

@@ -26,6 +26,7 @@ mod prepare;
 mod previrt;
 mod profile;
 mod random_boards;
+mod release;
 mod rules;
 mod runner;
 pub mod scenario;
@@ -164,6 +165,7 @@ impl Steps {
             bounds::STEPS,
             latency::STEPS,
             budget_error::STEPS,
+            release::STEPS,
             ids::STEPS,
             random_boards::STEPS,
         ];
@@ -172,6 +174,7 @@ impl Steps {
             random_boards::SLOW_STEPS,
             latency::SLOW_STEPS,
             budget_error::SLOW_STEPS,
+            release::SLOW_STEPS,
             code::SLOW_STEPS,
             mutants::SLOW_STEPS,
             previrt::SLOW_STEPS,

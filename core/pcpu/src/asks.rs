@@ -155,7 +155,8 @@ impl<B: Host> Vcpu<B> {
             Wanted::Share(share) => {
                 if !local.policy.change_share(self.entity, share) {
                     *board.wish.lock() = None;
-                    return board.tell(format_args!("refused {vm} {id} not-allowed 0 0 0"));
+                    board.tell(format_args!("refused {vm} {id} not-allowed 0 0 0"));
+                    return local.report_later();
                 }
                 let grant = Some(Grant::Share(share));
                 let granted = self.unit.vm.granted(id);
@@ -172,6 +173,7 @@ impl<B: Host> Vcpu<B> {
                 // The next wish may come as soon as this one is answered.
                 *board.wish.lock() = None;
                 self.tell_answer(board, answered);
+                local.report_later();
             }
         }
     }

@@ -172,6 +172,11 @@ impl<B: Host> Pcpu<B> {
     /// its VM or left it, the interrupts of a second one were checked, or there were many brief updates.
     fn update_each(&mut self, mut updates: EntitySet, now: u64) -> Round {
         let Self { local, vcpus } = self;
+        if local.take_due_report() {
+            local.serve_console();
+            local.put_back_updates(updates);
+            return Round::Interrupted;
+        }
         if let Some(asks) = local.take_due_wish()
             && let Some(vcpu) = vcpus.get_mut(asks.index())
         {

@@ -55,7 +55,8 @@ mod vm;
 pub use call::{constant_answer, yield_answer};
 pub use console::prompt;
 pub use console::{
-    Arrived, Buffers, Command, Input, Multiplexer, Name, Names, PortQueues, Request, Said,
+    Arrived, Buffers, Command, Input, Multiplexer, Name, Names, PortQueues, ReportPiece, Request,
+    Said,
 };
 pub use debug::DebugControl;
 pub use destination::Destination;

@@ -173,3 +173,41 @@ fn a_slower_cpu_has_others_before_it_for_fewer_instructions() {
     assert_eq!(nanos(25, 10), 2_500);
     assert_eq!(nanos(1, 3_000), 1);
 }
+
+/// The longest time without supply, and what the hypervisor adds; others' budgets are in it already.
+#[test]
+fn a_release_waits_for_its_supply_and_the_paths() {
+    let release = |schedule: &str| {
+        let text = [
+            HEAD,
+            &vm("rt", "[0]", schedule),
+            &vm("other", "[0]", &promised("10ms", "1ms", "")),
+        ];
+        let all = releases(&list(), &system(&text.concat()), SPEED).unwrap();
+        all.first().unwrap().bound.clone()
+    };
+    let bound = release(&promised("1ms", "100us", "")).unwrap();
+    let expected = Bound {
+        blocked: 5_000,
+        own: 3_000,
+        wakes: 2 * 200,
+        lives: 2 * 40,
+        // A byte each 86.8 us of 1.8 ms and more, both ways.
+        devices: 2 * 22 * 7,
+        // Two switches and a path in a period of the other one that is met late, and in the next.
+        ahead: 2 * 11_200,
+        budget: 1_800_000,
+        person: 4_000,
+    };
+    assert_eq!(bound, expected);
+    let within = release(&promised("1ms", "100us", "deadline = \"300us\"")).unwrap();
+    assert_eq!(within.budget, 1_100_000);
+    let kinds = [("polling", 1_900_000), ("deferrable", 1_800_000)];
+    for (kind, budget) in kinds {
+        let own = format!("server = \"{kind}\"");
+        let bound = release(&promised("1ms", "100us", &own)).unwrap();
+        assert_eq!(bound.budget, budget, "{kind}");
+    }
+    let soft = release(&promised("1ms", "100us", "server = \"soft-bandwidth\""));
+    assert!(soft.unwrap_err().contains("nothing is promised"));
+}

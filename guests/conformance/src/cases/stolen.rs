@@ -45,9 +45,10 @@ fn calls(_: &Machine) -> Outcome {
         check_eq!(found, psci::NOT_SUPPORTED, "{none:#x}");
     }
     let at = call(ST, 0, 0, 0);
-    match THERE {
-        true => check_eq!(at, PAGE, "PV_TIME_ST"),
-        false => check_eq!(status(at), psci::NOT_SUPPORTED, "PV_TIME_ST"),
+    if THERE {
+        check_eq!(at, PAGE, "PV_TIME_ST");
+    } else {
+        check_eq!(status(at), psci::NOT_SUPPORTED, "PV_TIME_ST");
     }
     Ok(())
 }

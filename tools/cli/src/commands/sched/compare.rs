@@ -25,8 +25,8 @@ Example:
   hanok sched compare system.toml reports --console axis=axis.console
 
 Exit codes:
-  0  what ran is what is simulated     2  wrong usage
-  1  it is not: it says where first    3  the description or the record is refused";
+  0  what ran is what is simulated   2  wrong usage
+  1  it is not: it says where first  3  the description or the record is refused";
 
 /// Arguments of `sched compare`.
 #[derive(Debug, Args)]

@@ -198,6 +198,11 @@ pub trait Context<B: Backend<Context = Self>>: Sized {
     /// Saves the FP registers of `owner`, which are in the CPU, and loads those of `next`, which
     /// has accessed one.
     fn hand_over_fp(owner: Option<&mut Self>, next: &mut Self) -> FpGiven;
+    /// Saves the FP registers of the vCPU, which are in the CPU, and leaves them to nobody: the vCPU, which is not
+    /// in the CPU otherwise, goes to another one.
+    fn take_fp(&mut self);
+    /// The vCPU, which is in no CPU, is `cpu`'s from now on.
+    fn comes_to(&mut self, cpu: CpuId);
 
     /// The instant at which its virtual timer is to interrupt, by its saved registers.
     fn virtual_timer_due(&self) -> Deadline;

@@ -7,10 +7,17 @@ use hanok_vm::Clock;
 /// Who runs as of the last decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turn {
-    who: Option<Entity>,
+    pub(crate) who: Option<Entity>,
     /// Whether it runs beyond its budget, in time that others left over.
     extra: bool,
     since: u64,
+}
+
+impl Turn {
+    /// Whether `who` runs.
+    pub(crate) fn is_of(&self, who: Entity) -> bool {
+        self.who == Some(who)
+    }
 }
 
 impl<B: Host> Pcpu<B> {
@@ -36,16 +43,16 @@ impl<B: Host> Pcpu<B> {
         let ended = core::mem::replace(&mut local.turn, turn);
         let lasted = turn.since.wrapping_sub(ended.since);
         match ended.who.and_then(|who| vcpus.get_mut(who.index())) {
-            Some(vcpu) => {
+            Some(Some(vcpu)) => {
                 vcpu.account.ran(lasted, ended.extra);
                 vcpu.waits_since = turn.since;
                 if let Some((throttled, late)) = local.policy.served(vcpu.entity) {
                     vcpu.account.set_served(throttled, late);
                 }
             }
-            None => local.account.rested(lasted),
+            _ => local.account.rested(lasted),
         }
-        let comes = turn.who.and_then(|who| vcpus.get(who.index()));
+        let comes = turn.who.and_then(|who| vcpus.get(who.index())?.as_ref());
         // Where the same one goes on, it does so in another way.
         let other = turn.extra == ended.extra || turn.who != ended.who;
         if let Some(vcpu) = comes

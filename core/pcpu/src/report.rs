@@ -12,7 +12,7 @@ use hanok_hal::{Backend, HostLine};
 use hanok_sched::{Grant, Reservation, Share};
 use hanok_trace::{Readiness, Turn};
 use hanok_types::{CpuId, VcpuId};
-use hanok_vm::{Clock, Request};
+use hanok_vm::{Clock, Home, Request};
 
 /// The turns of a pCPU that one report says, at most.
 const TURNS: u32 = 16;
@@ -188,7 +188,7 @@ impl<B: Host> Board<B> {
 
     fn tell_vcpu(&self, unit: &VmUnit<B>, id: VcpuId, number: u32) {
         let vm = &unit.vm;
-        let Some(cpu) = vm.config().cpus.get(id.index()) else {
+        let Some(Home { cpu, .. }) = vm.home_of(id) else {
             return;
         };
         let (account, granted) = (vm.account(id), vm.granted(id));
@@ -197,7 +197,7 @@ impl<B: Host> Board<B> {
             _ => None,
         };
         let own = who(unit, id);
-        let running = self.running(*cpu).filter(|turn| turn.who == Some(own));
+        let running = self.running(cpu).filter(|turn| turn.who == Some(own));
         let on = vm.lifecycle().is_running() && vm.power(id).is_on();
         let state = match account.readiness() {
             _ if running.is_some() => "runs",

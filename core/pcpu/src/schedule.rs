@@ -9,7 +9,7 @@ use crate::policy::AT_ONCE;
 use crate::sleep::Slept;
 use crate::{Host, Local, Pcpu, Vcpu};
 use hanok_hal::Context;
-use hanok_sched::{EntitySet, Policy, Replenished};
+use hanok_sched::{Decision, EntitySet, Policy, Replenished};
 use hanok_trace::Event;
 use hanok_types::{Deadline, MAX_VCPUS};
 use hanok_vm::{Clock, Relay};
@@ -43,12 +43,12 @@ impl Update {
 const ROUND: u32 = 12;
 
 /// The largest number of pieces in which budgets are replenished before a decision, for that of the board.
-const PIECES: usize = MAX_VCPUS.div_ceil(AT_ONCE);
+pub(crate) const PIECES: usize = MAX_VCPUS.div_ceil(AT_ONCE);
 
 /// Whether all vCPUs were brought up to date.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use]
-enum Round {
+pub(crate) enum Round {
     /// All were.
     Complete,
     /// Some were, which took long; the others still have to be brought up to date.
@@ -57,17 +57,22 @@ enum Round {
 
 impl<B: Host> Pcpu<B> {
     /// Brings the vCPU that is to run next into the CPU; sleeps while there is none.
+    #[inline(always)]
     pub fn schedule(&mut self) {
+        match self.local.seat {
+            None => self.schedule_own(),
+            Some(seat) => self.schedule_in_pool(seat),
+        }
+    }
+
+    /// [`Self::schedule`] for a pCPU that shares its vCPUs with no other.
+    #[inline(never)]
+    fn schedule_own(&mut self) {
         let mut pieces = 0;
         loop {
             let now = self.local.board.counter();
             if self.update_all(now) == Round::Interrupted {
-                // Pending interrupts are served first, and then all updates that are pending by then.
-                self.serve_pending();
-                if let Some((unit, ending)) = self.local.ending.take() {
-                    self.local.board.carry_out_ending(unit, ending);
-                    self.serve_pending();
-                }
+                self.end_round();
                 continue;
             }
             let local = &mut self.local;
@@ -79,29 +84,52 @@ impl<B: Host> Pcpu<B> {
                 continue;
             }
             let decision = local.policy.pick(now);
-            local.deadline = local
-                .first_alarm()
-                .or(decision.until.into())
-                .or(local.restrained.until)
-                .or(local.asks_at);
-            self.note_turn(decision.run, now);
-            let Some(entity) = decision.run else {
-                self.idle();
-                continue;
-            };
-            let Some(vcpu) = self.vcpus.get(entity.index()) else {
-                self.idle();
-                continue;
-            };
-            let until = decision.until.into();
-            let machine = &self.local.board.machine;
-            machine.record(Some(vcpu.source()), Event::Decision { until });
-            if vcpu.on {
-                return self.switch_to(entity);
+            if self.carry_out(decision, now) {
+                return;
             }
-            self.load(entity);
-            self.local.uncounted();
         }
+    }
+
+    /// Ends a round that was interrupted: pending interrupts are served, and then all updates that are pending by
+    /// then.
+    #[inline(never)]
+    pub(crate) fn end_round(&mut self) {
+        self.serve_pending();
+        if let Some((unit, ending)) = self.local.ending.take() {
+            self.local.board.carry_out_ending(unit, ending);
+            self.serve_pending();
+        }
+    }
+
+    /// Carries out what was decided at `now`. Returns whether the vCPU that is to run is in the CPU; if not, the
+    /// pCPU has to decide again.
+    #[inline(always)]
+    pub(crate) fn carry_out(&mut self, decision: Decision, now: u64) -> bool {
+        let local = &mut self.local;
+        local.deadline = local
+            .first_alarm()
+            .or(decision.until.into())
+            .or(local.restrained.until)
+            .or(local.asks_at);
+        self.note_turn(decision.run, now);
+        let Some(entity) = decision.run else {
+            self.idle();
+            return false;
+        };
+        let Some(Some(vcpu)) = self.vcpus.get(entity.index()) else {
+            self.idle();
+            return false;
+        };
+        let until = decision.until.into();
+        let machine = &self.local.board.machine;
+        machine.record(Some(vcpu.source()), Event::Decision { until });
+        if vcpu.on {
+            self.switch_to(entity);
+            return true;
+        }
+        self.load(entity);
+        self.local.uncounted();
+        false
     }
 
     /// Lets the resident vCPU wait for an interrupt from now on.
@@ -119,16 +147,19 @@ impl<B: Host> Pcpu<B> {
     /// Executes a yield of the resident vCPU: it gives up the rest of its turn.
     #[inline(always)]
     pub(crate) fn yield_now(&mut self) {
+        if let Some(seat) = self.local.seat {
+            return self.yield_in_pool(seat);
+        }
         let local = &mut self.local;
         if let Some(entity) = local.resident {
             local.policy.yield_now(entity, local.board.counter());
         }
-        self.schedule();
+        self.schedule_own();
     }
 
     /// Brings the vCPUs with pending updates up to date.
     #[inline(always)]
-    fn update_all(&mut self, now: u64) -> Round {
+    pub(crate) fn update_all(&mut self, now: u64) -> Round {
         let updates = self.local.take_updates(now);
         if updates.is_empty() {
             return Round::Complete;
@@ -141,7 +172,7 @@ impl<B: Host> Pcpu<B> {
     fn update_each(&mut self, mut updates: EntitySet, now: u64) -> Round {
         let Self { local, vcpus } = self;
         if let Some(asks) = local.take_due_wish()
-            && let Some(vcpu) = vcpus.get_mut(asks.index())
+            && let Some(Some(vcpu)) = vcpus.get_mut(asks.index())
         {
             vcpu.consider_wish(local, now);
             local.put_back_updates(updates);
@@ -149,7 +180,8 @@ impl<B: Host> Pcpu<B> {
         }
         let mut left = ROUND;
         while let Some(entity) = updates.take_first() {
-            let Some(vcpu) = vcpus.get_mut(entity.index()) else {
+            let Some(Some(vcpu)) = vcpus.get_mut(entity.index()) else {
+                local.hand_on_kick(entity);
                 continue;
             };
             if is_up_to_date(vcpu) {
@@ -273,10 +305,10 @@ fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update
         vcpu.account.set_ready(ready);
         if ready {
             vcpu.waits_since = now;
-            local.policy.wake(vcpu.entity, now);
+            local.tell_policy(vcpu.entity, true, now);
             local.emit(vcpu, Event::Wake);
         } else {
-            local.policy.block(vcpu.entity, now);
+            local.tell_policy(vcpu.entity, false, now);
             local.emit(vcpu, Event::Block);
         }
     }

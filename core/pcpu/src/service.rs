@@ -47,8 +47,7 @@ impl<B: Host> Pcpu<B> {
             }
         } else if Some(interrupt) == lines.uart {
             // The serial line belongs to the board, so its time is charged to no vCPU.
-            let policy = &mut self.local.policy;
-            policy.without_charge(board, || board.serve_console());
+            self.local.serve_line();
         } else if self.hand_on(interrupt) == Deactivation::ByGuest {
             return;
         }

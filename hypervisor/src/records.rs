@@ -10,7 +10,7 @@ use hanok_arch::Host;
 use hanok_arm_common::cpu::Cpu;
 use hanok_arm_common::mmu;
 use hanok_config::{BoardCpu, BoardTree, CorePolicy, SystemView};
-use hanok_pcpu::{Pcpu, PcpuPolicy};
+use hanok_pcpu::{Pcpu, PcpuPolicy, Seat, SharedPool};
 use hanok_sched::{Budgets, Credit, Deals, Node, PlaceError, RoundRobin, Tree};
 use hanok_types::{CpuId, MAX_CPUS};
 use hanok_vm::{Clock, Interruptions};
@@ -47,13 +47,25 @@ pub fn prepare(
     arena: &mut Arena,
 ) -> Records {
     let gic = gic::frames(tree);
+    let mut pools = Pools::new();
     let record = |(index, cpu): (usize, &BoardCpu)| {
         let id = CpuId::new(index as u8);
         let mut own = Cpu::new(id, mmu::stack_tops(id));
         let policy = policy(system, id, board, arena)?;
         let interruptions = (0..board.vms.len()).map(|_| Interruptions::default());
         let interruptions = arena.put_all(board.vms.len(), interruptions)?;
-        own.pcpu = Some(Pcpu::new(id, board, policy, interruptions));
+        let mut pcpu = Pcpu::new(id, board, policy, interruptions);
+        if let CorePolicy::Global { order, pool } = system.policy(id) {
+            if pool == id {
+                let all = system.pool_of(id);
+                let cpus = (0..MAX_CPUS).filter(|cpu| all >> cpu & 1 != 0);
+                let cpus = cpus.map(|cpu| CpuId::new(cpu as u8));
+                let made = arena.put(SharedPool::new(order, cpus))?;
+                pools.push((pool, made)).ok()?;
+            }
+            pcpu.join(seat(&pools, pool, id)?);
+        }
+        own.pcpu = Some(pcpu);
         let starting = Starting {
             cpu: own,
             mpidr: cpu.mpidr,
@@ -69,6 +81,15 @@ pub fn prepare(
     records
 }
 
+/// The pools of the board, by their lowest pCPU.
+type Pools = heapless::Vec<(CpuId, &'static SharedPool<Host>), MAX_CPUS>;
+
+/// The place of a pCPU in its pool, which is made with the lowest one's record.
+fn seat(pools: &Pools, pool: CpuId, cpu: CpuId) -> Option<Seat<Host>> {
+    let (_, made) = pools.iter().find(|(own, _)| *own == pool)?;
+    made.seat(cpu)
+}
+
 /// How a pCPU chooses among its vCPUs; `None` where there is no memory for that.
 fn policy(
     system: &SystemView<'_>,
@@ -77,7 +98,10 @@ fn policy(
     arena: &mut Arena,
 ) -> Option<PcpuPolicy> {
     Some(match system.policy(id) {
-        CorePolicy::RoundRobin => PcpuPolicy::RoundRobin(RoundRobin::new(slice(system, board))),
+        // In a pool no vCPU is known to it.
+        CorePolicy::RoundRobin | CorePolicy::Global { .. } => {
+            PcpuPolicy::RoundRobin(RoundRobin::new(slice(system, board)))
+        }
         CorePolicy::Servers { order, slack } => {
             let slice = slice(system, board);
             let now = board.counter();

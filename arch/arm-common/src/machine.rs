@@ -17,7 +17,7 @@ use hanok_vm::{CpuRegisters, DeviceRegisters, StackPointer};
 /// calling CPU.
 pub trait Kind: CpuRegisters + DeviceRegisters + Debug + Default + Sync + Sized + 'static {
     /// A vCPU's registers.
-    type Context: Context<Machine<Self>>;
+    type Context: Context<Machine<Self>> + Send;
     /// Which of the CPUs' optional features there are.
     type Features: Copy + Debug + Sync;
 

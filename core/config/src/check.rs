@@ -55,6 +55,18 @@ pub enum Fault {
         /// The pCPU.
         cpu: CpuId,
     },
+    /// A pool that does not begin with its lowest pCPU, has too many of them, or has two orders.
+    #[error("pCPU {cpu} is in no pool that can be: of at most {MAX_POOL} pCPUs, named by the lowest")]
+    Pool {
+        /// The pCPU.
+        cpu: CpuId,
+    },
+    /// A VM in a pool that has what cannot move: a device of the board, a share of what is left, a group.
+    #[error("vm {vm} is in a pool, and has a device of the board, or no promise of its own")]
+    Pooled {
+        /// The VM.
+        vm: usize,
+    },
     /// A time slice that is too short or too long.
     #[error("a time slice of {slice} us is not from {} to {}", SLICES.start(), SLICES.end())]
     Slice {
@@ -310,6 +322,9 @@ pub enum Fault {
     },
 }
 
+/// The largest number of pCPUs of a pool.
+pub const MAX_POOL: usize = 8;
+
 /// The end of the region of devices that are passed through.
 const PASS_THROUGH_END: Ipa = Ipa::new(platform::PASS_THROUGH.get() + platform::PASS_THROUGH_SIZE);
 
@@ -360,7 +375,11 @@ impl SystemView<'_> {
                 return Err(Fault::ManyVcpusOnGicv2 { vm });
             }
             for &cpu in &config.cpus {
-                let count = counts.get_mut(cpu.index());
+                if cpu.index() >= MAX_CPUS {
+                    return Err(Fault::NoSuchCpu { vm, cpu });
+                }
+                let place = self.pool_of(cpu).trailing_zeros() as usize;
+                let count = counts.get_mut(place);
                 let count = count.ok_or(Fault::NoSuchCpu { vm, cpu })?;
                 *count += 1;
                 if *count > MAX_ENTITIES {

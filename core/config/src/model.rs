@@ -285,12 +285,27 @@ impl<'a> SystemView<'a> {
         self.policies.get(cpu.index()).copied().unwrap_or_default()
     }
 
+    /// The pCPUs that share their vCPUs with `cpu`, one bit each: its pool, or only itself.
+    pub fn pool_of(&self, cpu: CpuId) -> u64 {
+        let CorePolicy::Global { pool, .. } = self.policy(cpu) else {
+            return 1 << (cpu.index() % MAX_CPUS);
+        };
+        let mut all = 0;
+        for (index, policy) in self.policies.iter().enumerate() {
+            if matches!(policy, CorePolicy::Global { pool: own, .. } if *own == pool) {
+                all |= 1 << index;
+            }
+        }
+        all
+    }
+
     /// The number of pCPUs that a board must have for it: one more than the highest number in it.
     pub fn cpus_needed(&self) -> usize {
         let mut needed = 0;
         for vm in self.vms {
             for cpu in &vm.cpus {
-                needed = needed.max(cpu.index() + 1);
+                let last = self.pool_of(*cpu).checked_ilog2().unwrap_or(0) as usize;
+                needed = needed.max(cpu.index() + 1).max(last + 1);
             }
         }
         needed
@@ -299,7 +314,7 @@ impl<'a> SystemView<'a> {
     /// The pCPUs that have vCPUs, one bit each.
     pub fn inhabited(&self) -> u64 {
         let cpus = self.vms.iter().flat_map(|vm| &vm.cpus);
-        cpus.fold(0, |all, cpu| all | 1 << (cpu.index() % MAX_CPUS))
+        cpus.fold(0, |all, cpu| all | self.pool_of(*cpu))
     }
 
     /// A counter of the vCPUs of each pCPU, all at zero.
@@ -307,11 +322,14 @@ impl<'a> SystemView<'a> {
         let mut places = Places {
             counted: [0; MAX_CPUS],
             shared: [false; MAX_CPUS],
+            counts_for: [0; MAX_CPUS],
         };
         let mut seen = [false; MAX_CPUS];
         for vm in self.vms {
             for cpu in &vm.cpus {
-                let index = cpu.index() % MAX_CPUS;
+                // A pool counts its vCPUs at its lowest pCPU.
+                let index = self.pool_of(*cpu).trailing_zeros() as usize % MAX_CPUS;
+                places.counts_for[cpu.index() % MAX_CPUS] = index as u8;
                 places.shared[index] |= seen[index] || self.policy(*cpu) != CorePolicy::RoundRobin;
                 seen[index] = true;
             }
@@ -327,12 +345,14 @@ pub struct Places {
     /// Whether a vCPU of the pCPU may have to wait while it has work: for another vCPU, or because its
     /// budget is used up.
     shared: [bool; MAX_CPUS],
+    /// Where each pCPU's vCPUs are counted.
+    counts_for: [u8; MAX_CPUS],
 }
 
 impl Places {
     /// The bit of the next vCPU on `cpu` among those that share it; zero if no other vCPU does.
     pub fn next_on(&mut self, cpu: CpuId) -> u64 {
-        let index = cpu.index() % MAX_CPUS;
+        let index = usize::from(self.counts_for[cpu.index() % MAX_CPUS]) % MAX_CPUS;
         let place = self.counted[index];
         self.counted[index] = place.saturating_add(1);
         let bit = 1u64.checked_shl(place.into()).unwrap_or(0);

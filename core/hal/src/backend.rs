@@ -13,8 +13,8 @@ use hanok_types::{CpuId, Deadline, Hpa, IntId, Ipa, Regs, Span};
 
 /// One kind of CPU.
 pub trait Backend: Sized + Sync + 'static {
-    /// A vCPU's registers.
-    type Context: Context<Self>;
+    /// A vCPU's registers. In a pool they go from CPU to CPU.
+    type Context: Context<Self> + Send;
     /// This CPU's virtual interrupt interface.
     type Lists: VirtualCpuInterface;
     /// This CPU's part of the board's interrupt controller.
@@ -261,7 +261,7 @@ impl Taken {
 pub trait VirtualCpuInterface: ListRegisters {
     /// The state of a vCPU besides the list registers: the guest's masks and settings, and the
     /// priorities of its active interrupts. The default is the state after a reset.
-    type State: Default;
+    type State: Default + Send;
 
     /// Loads a vCPU's state into the interface, and lets it signal interrupts.
     fn enter(&mut self, state: &Self::State);

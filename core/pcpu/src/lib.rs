@@ -62,7 +62,7 @@ pub use outcome::{After, FpAccess};
 pub use page_moves::{MOVED_PAGES, PageMoves};
 pub use pcpu::{AdoptError, Local, Pcpu};
 pub use policy::PcpuPolicy;
-pub use pool::{MAX_SEATS, Seat, SharedPool};
+pub use pool::{Seat, SharedPool};
 pub use random::gather;
 pub use report::Report;
 pub use service::guest;

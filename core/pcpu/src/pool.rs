@@ -8,6 +8,7 @@
 
 use crate::schedule::{PIECES, Round};
 use crate::{AdoptError, Board, Host, Local, Pcpu, Vcpu, VmUnit};
+use hanok_config::MAX_POOL;
 use hanok_hal::sync::atomic::{AtomicU64, Ordering};
 use hanok_hal::{Backend, Context, Mutex};
 use hanok_sched::{
@@ -17,7 +18,7 @@ use hanok_types::{CpuId, VcpuId};
 use hanok_vm::{Clock, Home, Interrupts};
 
 /// The largest number of pCPUs of a pool.
-pub const MAX_SEATS: usize = 8;
+const MAX_SEATS: usize = MAX_POOL;
 
 /// The number of budgets that are replenished at a time.
 const AT_ONCE: usize = 4;

@@ -8,31 +8,46 @@ use hanok_sched::MAX_ENTITIES;
 use hanok_types::MAX_VCPUS;
 use std::ops::Range;
 
-/// The cores of each VM's vCPUs, `most` at most: those it names, or the lowest that nobody names.
+/// The cores of each VM's vCPUs, `most` at most: those it names, those of its global pool, on which they
+/// begin, or the lowest that nobody names.
 pub(crate) fn assign(
     report: &mut Report,
     cores: Cores,
     most: usize,
     drafts: &[Draft],
+    pools: &Pools,
 ) -> Vec<Vec<u8>> {
     let named = |core: &u64| {
         let mut lists = drafts.iter().filter_map(|draft| draft.cpus.as_ref());
         lists.any(|cpus| cpus.value.contains(core))
     };
-    let mut free: Vec<u64> = (0..cores.count).filter(|core| !named(core)).collect();
-    let of = |draft: &Draft| {
+    let mut free: Vec<u64> = (0..cores.count)
+        .filter(|core| !named(core) && !pools.cores.contains(core))
+        .collect();
+    let of = |(index, draft): (usize, &Draft)| {
         if !count_is_sound(report, draft, most) {
             return Vec::new();
         }
-        let taken = match &draft.cpus {
-            Some(_) => check_named(report, cores, draft),
-            None => take(report, cores, draft, &mut free),
+        let pooled = pools.first.get(index).and_then(Option::as_ref);
+        let taken = match (&draft.cpus, pooled) {
+            (Some(_), _) => check_named(report, cores, draft),
+            (None, Some(first)) => return first.clone(),
+            (None, None) => take(report, cores, draft, &mut free),
         };
         taken.into_iter().map(|core| core as u8).collect()
     };
-    let all: Vec<Vec<u8>> = drafts.iter().map(of).collect();
+    let all: Vec<Vec<u8>> = drafts.iter().enumerate().map(of).collect();
     check_crowds(report, drafts, &all);
     all
+}
+
+/// What global pools that the board enforces say about cores.
+#[derive(Default)]
+pub(crate) struct Pools {
+    /// The cores on which each VM's vCPUs begin that is in one.
+    pub first: Vec<Option<Vec<u8>>>,
+    /// All cores of these pools.
+    pub cores: Vec<u64>,
 }
 
 /// Refuses the first VM by which a core has more vCPUs than it can choose among.

@@ -105,9 +105,10 @@ fn system(
         GicVersion::V2 => GICV2_CPUS,
         GicVersion::V3 => MAX_VCPUS,
     };
-    let cores = cores::assign(report, there, vcpus, &drafts);
     let model = schedule::build(report, schedule.as_ref(), &drafts, there);
     let known = model.as_ref().map(|schedule| &schedule.model);
+    let pools = schedule::global::pools(schedule.as_ref(), &drafts, known);
+    let cores = cores::assign(report, there, vcpus, &drafts, &pools);
     let switch_cost = known.map(|model| model.cost.per_period().get());
     let enforced = enforce::enforced(report, schedule.as_ref(), &drafts, known);
     if asked == Asked::Schedule && model.is_none() && report.found.is_empty() {

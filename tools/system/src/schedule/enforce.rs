@@ -1,6 +1,7 @@
 //! What the board enforces of a schedule: a server for each vCPU of a core, and one for each group.
 
 use super::draft::{ShareDraft, Whole};
+use super::global;
 use crate::diagnostic::{Report, Words};
 use crate::draft::Draft;
 use hanok_config::{Claim, CorePolicy, Group, Promise, Terms};
@@ -94,6 +95,9 @@ impl Builder<'_> {
         // How many VMs there may be, and vCPUs of one, is said elsewhere.
         let numbered = (0..MAX_VMS as u8).map(VmId::new).zip(drafts);
         for (vm, draft) in numbered.clone().filter(|(_, d)| d.schedule.is_some()) {
+            if self.pooled(draft, vm)? {
+                continue;
+            }
             for (vcpu, core) in cores(draft).enumerate().take(MAX_VCPUS) {
                 self.vcpu(draft, vm, vcpu, core)?;
             }
@@ -110,6 +114,8 @@ impl Builder<'_> {
             }
         }
         self.all.promises.sort_by_key(|promise| promise.vm.index());
+        global::alone(&self.all.policies, drafts)?;
+        global::overcommitted(self.model, &self.all.promises, drafts)?;
         self.overcommitted(drafts)
     }
 
@@ -132,6 +138,40 @@ impl Builder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Promises the vCPUs of a VM in a global pool what they have of it; returns whether it is in one.
+    fn pooled(&mut self, draft: &Draft, vm: VmId) -> Result<bool, Words> {
+        let Some(model) = self.model else {
+            return Ok(false);
+        };
+        let Some((id, pool)) = global::pool(model, name(draft)) else {
+            return Ok(false);
+        };
+        let lowest = global::enforceable(draft, pool, self.slack)?;
+        for core in &pool.cores {
+            let policy = self.all.policies.get_mut(usize::from(core.0));
+            let order = pool.policy.into();
+            let pool = CpuId::new(lowest);
+            *policy.ok_or_else(lost)? = CorePolicy::Global { order, pool };
+        }
+        let vcpus = draft.vcpus.as_ref().map_or(1, |at| at.value) as usize;
+        for vcpu in 0..vcpus.min(MAX_VCPUS) {
+            let component = global::component(model, (name(draft), vcpu), id);
+            let component = component.ok_or_else(|| nothing(draft, "budget"))?;
+            let mut terms = terms(model, component)?;
+            // What all have together is divided evenly, as the analysis reckons.
+            terms.budget = terms.budget.div_ceil(u64::from(component.cpus.max(1)));
+            terms.deadline = terms.deadline.max(terms.budget);
+            let (vcpu, ask) = (VcpuId::new(vcpu as u8), Default::default());
+            let claim = Claim::Promise {
+                group: 0,
+                terms,
+                ask,
+            };
+            self.all.promises.push(Promise { vm, vcpu, claim });
+        }
+        Ok(true)
     }
 
     fn vcpu(&mut self, draft: &Draft, vm: VmId, vcpu: usize, core: usize) -> Result<(), Words> {
@@ -255,7 +295,7 @@ impl Builder<'_> {
 }
 
 /// A promise's share of a core in parts of 2^64, rounded down: nothing is refused that fits.
-fn share_of(terms: &Terms) -> u128 {
+pub(super) fn share_of(terms: &Terms) -> u128 {
     (u128::from(terms.budget) << 64) / u128::from(terms.period.max(1))
 }
 
@@ -267,7 +307,7 @@ fn share(draft: Option<&ShareDraft>) -> Share {
 }
 
 /// The cores of a VM's vCPUs, where the description names them.
-fn cores(draft: &Draft) -> impl Iterator<Item = usize> {
+pub(super) fn cores(draft: &Draft) -> impl Iterator<Item = usize> {
     let named = draft.cpus.iter().flat_map(|cpus| &cpus.value);
     let vcpus = draft.vcpus.as_ref().map_or(1, |at| at.value) as usize;
     let unnamed = if draft.cpus.is_some() { 0 } else { vcpus };
@@ -304,9 +344,12 @@ fn pool_of<'a>(model: &'a Model, component: &Component) -> Result<&'a Pool, Word
     let pool = model.pool(id).filter(|pool| pool.mode == Mode::Partitioned);
     pool.ok_or_else(|| {
         Words::new(
-            format!("\"{}\" is in a global pool", component.name),
-            "a vCPU stays on its core",
-            "make the pool mode = \"partitioned\", or remove `enforce`",
+            format!(
+                "\"{}\" is in a group of a global pool",
+                component.name
+            ),
+            "on the board a group is a part of one core",
+            "take it out of the group, make the pool mode = \"partitioned\", or remove `enforce`",
         )
     })
 }
@@ -355,7 +398,7 @@ fn terms(model: &Model, component: &Component) -> Result<Terms, Words> {
     })
 }
 
-fn name(draft: &Draft) -> &str {
+pub(super) fn name(draft: &Draft) -> &str {
     draft.name.as_ref().map_or("", |name| &name.value)
 }
 

@@ -10,6 +10,7 @@ mod build;
 pub(crate) mod carts;
 pub(crate) mod draft;
 pub(crate) mod enforce;
+pub(crate) mod global;
 mod model;
 mod words;
 

@@ -15,7 +15,7 @@ pub use shuttle::sync::atomic;
 /// interrupt. Lock order, from the outermost: the end of a VM; the board's rx lock; one of a VM's
 /// devices; then the VM's alarms, the board's console, or the VM's interrupt controller, never one
 /// of these three inside another. While any other lock (VMIDs, random numbers, a VM's stop reason,
-/// a VM's address space, the frames' owners) is held, no further lock is taken.
+/// a VM's address space, the frames' owners, a pool's state) is held, no further lock is taken.
 #[cfg(not(feature = "interleavings"))]
 #[derive(Debug, Default)]
 pub struct Mutex<T>(spin::mutex::SpinMutex<T>);

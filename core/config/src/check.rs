@@ -56,7 +56,9 @@ pub enum Fault {
         cpu: CpuId,
     },
     /// A pool that does not begin with its lowest pCPU, has too many of them, or has two orders.
-    #[error("pCPU {cpu} is in no pool that can be: of at most {MAX_POOL} pCPUs, named by the lowest")]
+    #[error(
+        "pCPU {cpu} is in no pool that can be: of at most {MAX_POOL} pCPUs, named by the lowest"
+    )]
     Pool {
         /// The pCPU.
         cpu: CpuId,

@@ -126,7 +126,10 @@ impl<L: FakeLists> Context<FakeBackend<L>> for FakeContext<L> {
     }
 
     fn take_fp(&mut self) {
-        assert!(!self.loaded, "the FP registers of a vCPU that runs are taken");
+        assert!(
+            !self.loaded,
+            "the FP registers of a vCPU that runs are taken"
+        );
         self.fp_taken += 1;
     }
 

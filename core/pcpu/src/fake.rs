@@ -127,7 +127,8 @@ impl<L: FakeLists + GuestInterface> FakeBoard<L> {
         let wire = Wire::default();
         let board = Box::leak(Box::new(board(machine, plan, units, &wire)));
         let pooled = |cpu: usize| plan.pool.contains(&(cpu as u8));
-        let promised = |cpu: usize| !pooled(cpu) && promises.iter().any(|promise| promise.cpu == cpu);
+        let promised =
+            |cpu: usize| !pooled(cpu) && promises.iter().any(|promise| promise.cpu == cpu);
         let pcpu = |cpu| {
             let interruptions = Box::leak(vec![Interruptions::default(); vms.len()].into());
             Pcpu::new(
@@ -349,7 +350,12 @@ fn board<L: FakeLists + GuestInterface>(
         policies: [CorePolicy::RoundRobin; MAX_CPUS],
         wish: Mutex::new(None),
         groups: &[],
-        inhabited: plan.vms.iter().flatten().chain(plan.pool).fold(0, |all, cpu| all | 1 << cpu),
+        inhabited: plan
+            .vms
+            .iter()
+            .flatten()
+            .chain(plan.pool)
+            .fold(0, |all, cpu| all | 1 << cpu),
         accounts: Box::leak((0..plan.settings.cpus).map(|_| CpuAccount::new()).collect()),
     }
 }

@@ -334,11 +334,7 @@ impl<B: Host> Pcpu<B> {
         }
         let mut asked = EntitySet::from_bits(pool.asked.load(Ordering::Acquire));
         while let Some(entity) = asked.take_first() {
-            if self
-                .vcpus
-                .get(entity.index())
-                .is_some_and(Option::is_some)
-            {
+            if self.vcpus.get(entity.index()).is_some_and(Option::is_some) {
                 self.hand_over(seat, entity, now);
                 return Exchange::HandedOver;
             }

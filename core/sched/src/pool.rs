@@ -2,9 +2,7 @@
 
 use crate::servers::{Bank, Queue, Rules};
 use crate::tournament::Tournament;
-use crate::{
-    Decision, Entity, InterfaceError, Order, Policy, Replenished, Reservation, Slack,
-};
+use crate::{Decision, Entity, InterfaceError, Order, Policy, Replenished, Reservation, Slack};
 
 /// A policy for the pCPUs of a pool. One call is made at a time, and the times of calls never go
 /// back.

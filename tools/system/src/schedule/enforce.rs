@@ -344,10 +344,7 @@ fn pool_of<'a>(model: &'a Model, component: &Component) -> Result<&'a Pool, Word
     let pool = model.pool(id).filter(|pool| pool.mode == Mode::Partitioned);
     pool.ok_or_else(|| {
         Words::new(
-            format!(
-                "\"{}\" is in a group of a global pool",
-                component.name
-            ),
+            format!("\"{}\" is in a group of a global pool", component.name),
             "on the board a group is a part of one core",
             "take it out of the group, make the pool mode = \"partitioned\", or remove `enforce`",
         )

@@ -90,16 +90,16 @@ pub(super) fn enforceable(draft: &Draft, pool: &Pool, slack: Slack) -> Result<u8
 }
 
 /// Refuses VMs on the cores of a global pool that are not in it.
-pub(super) fn alone(
-    policies: &[CorePolicy; MAX_CPUS],
-    drafts: &[Draft],
-) -> Result<(), Words> {
+pub(super) fn alone(policies: &[CorePolicy; MAX_CPUS], drafts: &[Draft]) -> Result<(), Words> {
     for draft in drafts {
         for core in cores(draft) {
             let policy = policies.get(core);
             if let Some(CorePolicy::Global { .. }) = policy {
                 return Err(Words::new(
-                    format!("\"{}\" is on core {core}, which is a global pool's", name(draft)),
+                    format!(
+                        "\"{}\" is on core {core}, which is a global pool's",
+                        name(draft)
+                    ),
                     "the cores of a global pool are for the VMs with [vm.schedule] in it: best effort is not \
                      served there",
                     "give the VM another core, or [vm.schedule] and `pool`",

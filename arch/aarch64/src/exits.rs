@@ -5,7 +5,7 @@ use hanok_arm_common::{aborts, cpu};
 use hanok_decode::{Class, Syndrome};
 use hanok_hal::Backend;
 use hanok_pcpu::{After, FpAccess, Pcpu, guest};
-use hanok_vm::{Cause, CoprocessorAccess, Exit, SystemRegister};
+use hanok_vm::{Action, Cause, CoprocessorAccess, Exit, SystemRegister, yield_answer};
 
 /// Handles an exit of the vCPU that is resident, and gives the trap entry the one to enter.
 #[inline(always)]
@@ -13,8 +13,7 @@ fn handle(handler: impl FnOnce(&mut Pcpu<Host>) -> (Cause, After)) -> *mut Vcpu 
     // SAFETY: the trap entry calls one handler at a time, on a CPU that runs guests; the vCPU's
     // pointer that the entry holds is used again only where this gives it anew.
     let cpu = unsafe { cpu::here::<Host>() };
-    let (cause, after) = handler(cpu.pcpu());
-    cpu.finish(cause, after)
+    cpu.handle(handler)
 }
 
 #[unsafe(no_mangle)]
@@ -30,6 +29,11 @@ fn on_sync(pcpu: &mut Pcpu<Host>) -> (Cause, After) {
     let esr = read!("esr_el2");
     local.exited(vcpu, esr, vcpu.context.regs.pc);
     if esr >> 26 & 0x3f == Class::Hvc64 as u64 {
+        // Before the calls that are told apart one after the other: a yield is what switches cost.
+        if let Some(answer) = yield_answer(vcpu.context.regs.x[0] as u32) {
+            vcpu.context.regs.x[0] = answer as u64;
+            return (Cause::Hypercall, vcpu.act(local, esr, Action::Yield));
+        }
         let board = local.board;
         let action = guest(vcpu, board, &mut board.machine.lists()).hypercall();
         return (Cause::Hypercall, vcpu.act(local, esr, action));

@@ -61,6 +61,7 @@ impl Context<Host> for El2Context {
         self.debug = DebugState::default();
     }
 
+    #[inline(always)]
     fn save(&mut self, machine: &Host, debugs: bool) -> LateError {
         self.el1.save(machine.features.pointer_authentication);
         if self.is_aarch32() {

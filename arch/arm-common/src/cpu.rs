@@ -56,28 +56,41 @@ impl<B: Host> Cpu<B> {
     /// charged to `cause`.
     #[inline(always)]
     pub fn finish(&mut self, cause: Cause, after: After) -> *mut Vcpu<B> {
-        self.pcpu().finish(cause, after);
-        self.enter()
+        self.handle(|_| (cause, after))
+    }
+
+    /// Handles an exit, as [`Self::finish`] ends it.
+    #[inline(always)]
+    pub fn handle(&mut self, handler: impl FnOnce(&mut Pcpu<B>) -> (Cause, After)) -> *mut Vcpu<B> {
+        let Some(pcpu) = &mut self.pcpu else {
+            unstarted()
+        };
+        let (cause, after) = handler(pcpu);
+        pcpu.finish(cause, after);
+        Self::enter(pcpu, &mut self.current)
     }
 
     /// Schedules for the first time, and gives the vCPU to enter.
     pub fn begin(&mut self) -> *mut Vcpu<B> {
-        self.pcpu().schedule();
-        self.enter()
+        let Some(pcpu) = &mut self.pcpu else {
+            unstarted()
+        };
+        pcpu.schedule();
+        Self::enter(pcpu, &mut self.current)
     }
 
     /// Prepares the resident vCPU to be entered; if there is none, it schedules first. This is the only
-    /// place where a vCPU's pointer is made.
+    /// place where a vCPU's pointer is made; the trap entry finds it in `current`.
     #[inline(always)]
-    fn enter(&mut self) -> *mut Vcpu<B> {
+    fn enter(pcpu: &mut Pcpu<B>, current: &mut *mut Vcpu<B>) -> *mut Vcpu<B> {
         loop {
-            if let Some(vcpu) = self.pcpu().resident() {
+            if let Some(vcpu) = pcpu.resident() {
                 vcpu.context.depart();
                 let vcpu = ptr::from_mut(vcpu);
-                self.current = vcpu;
+                *current = vcpu;
                 return vcpu;
             }
-            self.pcpu().schedule();
+            pcpu.schedule();
         }
     }
 }

@@ -144,6 +144,7 @@ impl VirtualCpuInterface for HostLists {
         }
     }
 
+    #[inline(always)]
     fn leave(&mut self, state: &mut InterfaceState) {
         match self {
             #[cfg(target_arch = "aarch64")]

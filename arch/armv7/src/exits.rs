@@ -18,8 +18,7 @@ fn handle(handler: impl FnOnce(&mut Pcpu<Host>) -> (Cause, After)) -> *mut Vcpu 
     // SAFETY: the trap entry calls one handler at a time, on a CPU that runs guests; the vCPU's
     // pointer that the entry holds is used again only where this gives it anew.
     let cpu = unsafe { cpu::here_at_el2::<Host>() };
-    let (cause, after) = handler(cpu.pcpu());
-    cpu.finish(cause, after)
+    cpu.handle(handler)
 }
 
 #[unsafe(no_mangle)]

@@ -37,11 +37,13 @@ pub const WAIT: u32 = 0xc600_0015;
 
 /// The major version in the upper 16 bits, and the minor one.
 pub const VERSION: u32 = 0x0001_0000;
-/// The registers of the device, by their offsets. All are of 32 bits; a pair holds the low half first.
+/// The registers of the device, by their offsets, for each vCPU its own. All are of 32 bits; a pair holds the low half
+/// first. An access of 64 bits is one of each half, the lower one first; narrower ones, and those that are not aligned
+/// to 32 bits, read as zero and do nothing.
 pub mod register {
     /// Reads [`MAGIC`].
     pub const ID: u64 = 0x00;
-    /// A store of a function's number calls it.
+    /// A store of a function's number calls it; reads the last one.
     pub const CALL: u64 = 0x04;
     /// The four arguments: 16 + 8 n is the low half of the n-th, counted from 0.
     pub const ARGUMENTS: u64 = 0x10;
@@ -85,11 +87,12 @@ pub mod item {
     pub const SHORTEST_PERIOD: u32 = 9;
 }
 
-/// The answers of calls, in W0. Others than these are errors of the interface as a whole: NOT_SUPPORTED (-1)
-/// where nothing knows the call.
+/// The answers of calls, in W0.
 pub mod status {
     /// Done, or yes.
     pub const DONE: i32 = 0;
+    /// There is no such function.
+    pub const NOT_SUPPORTED: i32 = -1;
     /// An argument is not valid.
     pub const INVALID: i32 = -2;
     /// The vCPU has no budget, or the description does not let it ask for so much.

@@ -4,6 +4,7 @@
 //! tool writes the slots of each VM into the system's tree. The board makes a model for each slot
 //! (`hanok_devices`), and knows the devices' addresses only from here.
 
+use hanok_abi::schedule;
 use hanok_types::{IntId, Ipa, Span, platform};
 use heapless::Vec;
 
@@ -21,11 +22,19 @@ pub enum DeviceKind {
     EmptyTransports,
     /// Flash that reads as erased.
     Flash,
+    /// The calls by which a guest takes part in the scheduling of its vCPUs (`hanok_abi::schedule`).
+    Schedule,
 }
 
 impl DeviceKind {
     /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Pl011, Self::Pl031, Self::EmptyTransports, Self::Flash];
+    pub const ALL: [Self; 5] = [
+        Self::Pl011,
+        Self::Pl031,
+        Self::EmptyTransports,
+        Self::Flash,
+        Self::Schedule,
+    ];
 
     /// The kind's word in the system's tree.
     pub const fn word(self) -> &'static str {
@@ -34,6 +43,7 @@ impl DeviceKind {
             Self::Pl031 => "pl031",
             Self::EmptyTransports => "empty-transports",
             Self::Flash => "flash",
+            Self::Schedule => "schedule",
         }
     }
 
@@ -57,7 +67,7 @@ pub struct DeviceSlot {
 /// The devices of a VM. A lookup finds the first one fastest.
 pub type DeviceSlots = Vec<DeviceSlot, MAX_SLOTS>;
 
-/// The devices that every VM has, at the addresses of QEMU's `virt`. The serial port comes first,
+/// The devices that every VM has, at the addresses of QEMU's `virt`, which has no [`DeviceKind::Schedule`]. The serial port comes first,
 /// since guests use it most.
 pub fn platform_slots() -> DeviceSlots {
     let transports = platform::VIRTIO_SLOTS * platform::VIRTIO_STRIDE;
@@ -86,6 +96,12 @@ pub fn platform_slots() -> DeviceSlots {
             DeviceKind::Flash,
             platform::FLASH,
             platform::FLASH_SIZE,
+            None,
+        ),
+        (
+            DeviceKind::Schedule,
+            Ipa::new(schedule::DEVICE.0),
+            schedule::DEVICE.1,
             None,
         ),
     ]

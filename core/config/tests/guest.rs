@@ -111,6 +111,7 @@ fn nothing_is_described_that_is_not_there() {
         "psci",
         "hypervisor",
         "memory@40000000",
+        "schedule@90c0000",
         "pl031@9010000",
         "pl011@9000000",
         "intc@8000000",

@@ -76,7 +76,7 @@ fn slots_are_read_back_in_their_order() {
 
 #[test]
 fn a_slot_lies_where_nothing_else_does() {
-    let (vm, index) = (0, 4);
+    let (vm, index) = (0, platform_slots().len());
     for (start, len) in [
         (0x0900_0000, 0x1000),
         (0x0901_0ff8, 8),
@@ -107,7 +107,7 @@ fn a_slot_lies_where_nothing_else_does() {
 
 #[test]
 fn an_interrupt_is_a_free_shared_one() {
-    let (vm, index) = (0, 4);
+    let (vm, index) = (0, platform_slots().len());
     let with_line = |line| slot(DeviceKind::Pl031, 0x0902_0000, 0x1000, Some(line));
     for line in [0, 31, 33, 34, 144, 207, 288, 1019, u32::MAX] {
         let fault = refusal(with_line(line));
@@ -127,7 +127,10 @@ fn an_interrupt_is_a_free_shared_one() {
 #[test]
 fn a_vm_has_one_serial_port_at_most() {
     let second = slot(DeviceKind::Pl011, 0x0902_0000, 0x1000, None);
-    let expected = Fault::SecondSerialPort { vm: 0, slot: 4 };
+    let expected = Fault::SecondSerialPort {
+        vm: 0,
+        slot: platform_slots().len(),
+    };
     assert_eq!(refusal(second), expected);
     let mut none = system();
     none.vms[0].slots.clear();

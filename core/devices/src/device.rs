@@ -4,7 +4,7 @@
 //! methods call the arm's [`Model`]. A new kind needs a file with a model, an arm here, and a
 //! `DeviceKind`.
 
-use crate::{Access, EmptyTransports, Flash, Pl011, Pl031, Unknown};
+use crate::{Access, EmptyTransports, Flash, Pl011, Pl031, Schedule, ScheduleRegisters, Unknown};
 use hanok_config::DeviceKind;
 use hanok_hal::SerialPort;
 
@@ -12,6 +12,9 @@ use hanok_hal::SerialPort;
 pub trait World: SerialPort {
     /// The time of a clock that never steps back, in whole seconds.
     fn seconds(&self) -> u64;
+
+    /// The registers of [`Schedule`] of the vCPU that makes the access.
+    fn schedule(&mut self) -> &mut ScheduleRegisters;
 }
 
 /// Who is to be told what after an access. The level of the interrupt line is not part of it.
@@ -80,6 +83,8 @@ pub enum Device {
     EmptyTransports(EmptyTransports),
     /// Flash that reads as erased.
     Flash(Flash),
+    /// The calls by which a guest takes part in the scheduling of its vCPUs.
+    Schedule(Schedule),
 }
 
 /// Evaluates `$body` with `$model` as the model of `$device`, whatever its kind.
@@ -90,6 +95,7 @@ macro_rules! by_kind {
             Device::Pl031($model) => $body,
             Device::EmptyTransports($model) => $body,
             Device::Flash($model) => $body,
+            Device::Schedule($model) => $body,
         }
     };
 }
@@ -104,6 +110,7 @@ impl Device {
             DeviceKind::Pl031 => Self::Pl031(Pl031::new(epoch_seconds)),
             DeviceKind::EmptyTransports => Self::EmptyTransports(EmptyTransports::new()),
             DeviceKind::Flash => Self::Flash(Flash::new()),
+            DeviceKind::Schedule => Self::Schedule(Schedule::default()),
         }
     }
 

@@ -31,6 +31,7 @@ mod pl031;
 mod primecell;
 #[cfg(test)]
 mod properties;
+mod schedule;
 mod slot;
 mod unknown;
 mod virtio_mmio;
@@ -40,6 +41,7 @@ pub use device::{Device, Notice, World};
 pub use flash::Flash;
 pub use pl011::{FifoFull, Pl011};
 pub use pl031::Pl031;
+pub use schedule::{Call, Schedule, ScheduleRegisters};
 pub use slot::{Slot, Slots};
 pub use unknown::Unknown;
 pub use virtio_mmio::EmptyTransports;

@@ -1,6 +1,6 @@
 //! Properties that hold for every sequence of accesses.
 
-use crate::{Access, Device, Notice, Pl011, Pl031, Slots, World};
+use crate::{Access, Device, Notice, Pl011, Pl031, ScheduleRegisters, Slots, World};
 use hanok_config::{DeviceKind, platform_slots};
 use hanok_hal::fake::FakeSerialPort;
 use hanok_hal::{LineFull, SerialPort};
@@ -201,7 +201,7 @@ proptest! {
             }
             match (kind, device.notice()) {
                 (DeviceKind::Pl011, Notice::Serial { .. }) | (DeviceKind::Pl031, Notice::Time) => {}
-                (DeviceKind::EmptyTransports | DeviceKind::Flash, Notice::None) => {
+                (DeviceKind::EmptyTransports | DeviceKind::Flash | DeviceKind::Schedule, Notice::None) => {
                     prop_assert!(!device.level() && device.due().is_none());
                 }
                 other => prop_assert!(false, "{:?}", other),
@@ -211,10 +211,21 @@ proptest! {
 }
 
 /// A serial line that takes some bytes, and a clock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct FakeWorld {
     line: FakeSerialPort,
     now: u64,
+    schedule: ScheduleRegisters,
+}
+
+impl Default for FakeWorld {
+    fn default() -> Self {
+        Self {
+            line: FakeSerialPort::default(),
+            now: 0,
+            schedule: ScheduleRegisters::RESET,
+        }
+    }
 }
 
 impl SerialPort for FakeWorld {
@@ -226,6 +237,10 @@ impl SerialPort for FakeWorld {
 impl World for FakeWorld {
     fn seconds(&self) -> u64 {
         self.now
+    }
+
+    fn schedule(&mut self) -> &mut ScheduleRegisters {
+        &mut self.schedule
     }
 }
 
@@ -262,6 +277,7 @@ fn devices_are_where_qemu_has_them() {
     assert_eq!(at(0x07ff_fffc, 4), Some((DeviceKind::Flash, 0x07ff_fffc)));
     assert_eq!(at(0x0900_0018, 4), Some((DeviceKind::Pl011, 0x18)));
     assert_eq!(at(0x0901_0ffc, 4), Some((DeviceKind::Pl031, 0xffc)));
+    assert_eq!(at(0x090c_0030, 4), Some((DeviceKind::Schedule, 0x30)));
     assert_eq!(at(0x0a00_0204, 4), Some((DeviceKind::EmptyTransports, 4)));
     let last = (DeviceKind::EmptyTransports, 0x1fc);
     assert_eq!(at(0x0a00_3ffc, 4), Some(last));
@@ -269,6 +285,8 @@ fn devices_are_where_qemu_has_them() {
         0x0800_0000,
         0x0900_1000,
         0x0901_1000,
+        0x090b_fffc,
+        0x090c_1000,
         0x0a00_4000,
         0x4000_0000,
         1 << 39,

@@ -28,6 +28,9 @@ impl<B: Host> Pcpu<B> {
         let extra = self.local.policy.runs_extra();
         let Turn { who: ran, .. } = self.local.turn;
         if ran != who || extra != self.local.turn.extra {
+            if self.local.policy.has_news() {
+                self.publish_served(ran);
+            }
             self.change_turn(Turn {
                 who,
                 extra,
@@ -36,8 +39,19 @@ impl<B: Host> Pcpu<B> {
         }
     }
 
-    /// Adds the turn that ends to its vCPU's account, and begins another one.
+    /// Puts into the account of `who` how often its budget ran out, and was not given in time.
     #[inline(never)]
+    fn publish_served(&mut self, who: Option<Entity>) {
+        let Self { local, vcpus } = self;
+        if let Some(Some(vcpu)) = who.and_then(|who| vcpus.get_mut(who.index()))
+            && let Some((throttled, late)) = local.policy.served(vcpu.entity)
+        {
+            vcpu.account.set_served(throttled, late);
+        }
+    }
+
+    /// Adds the turn that ends to its vCPU's account, and begins another one.
+    #[inline(always)]
     fn change_turn(&mut self, turn: Turn) {
         let Self { local, vcpus } = self;
         let ended = core::mem::replace(&mut local.turn, turn);
@@ -46,9 +60,6 @@ impl<B: Host> Pcpu<B> {
             Some(Some(vcpu)) => {
                 vcpu.account.ran(lasted, ended.extra);
                 vcpu.waits_since = turn.since;
-                if let Some((throttled, late)) = local.policy.served(vcpu.entity) {
-                    vcpu.account.set_served(throttled, late);
-                }
             }
             _ => local.account.rested(lasted),
         }
@@ -79,15 +90,10 @@ impl<B: Host> Local<B> {
     #[inline(always)]
     pub(crate) fn exempt_switch(&mut self) {
         if self.policy.holds_back() {
-            self.exempt_switch_from_budgets();
+            let now = self.board.counter();
+            self.account.switched(now.saturating_sub(self.decided));
+            self.policy.exempt_switch(now);
         }
-    }
-
-    #[inline(never)]
-    fn exempt_switch_from_budgets(&mut self) {
-        let now = self.board.counter();
-        self.account.switched(now.saturating_sub(self.decided));
-        self.policy.exempt_switch(now);
     }
 
     /// The resident vCPU slept in its own turn, for so long: nobody ran.

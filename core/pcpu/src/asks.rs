@@ -12,8 +12,8 @@ use hanok_config::{MAX_PERIOD, in_ticks};
 use hanok_hal::Context;
 use hanok_sched::admission::{Refusal, Shortfall};
 use hanok_sched::{Answer, Asker, Grant, Interface, Share};
-use hanok_types::{Deadline, VcpuId, VmId};
-use hanok_vm::{Clock, Granted, Interrupts};
+use hanok_types::{Deadline, Regs, VcpuId, VmId};
+use hanok_vm::{Call, Clock, Granted, Interrupts};
 
 /// A step of a person's wish is made this often in a second.
 const PACE: u64 = 5_000;
@@ -97,6 +97,19 @@ fn interface([period, budget, deadline]: [u64; 3], frequency: u64) -> Option<Int
     let deadline = if deadline == 0 { period } else { deadline };
     let within = period <= MAX_PERIOD && budget <= MAX_PERIOD && deadline <= MAX_PERIOD;
     within.then(|| in_ticks([period, budget, deadline], frequency).ok())?
+}
+
+/// The call that is in the general registers, by HVC.
+fn by_registers(regs: &Regs) -> Call {
+    let narrow = regs.is_aarch32();
+    let argument = |index| {
+        let value = regs.get(index);
+        if narrow { value & 0xffff_ffff } else { value }
+    };
+    Call {
+        function: argument(0) as u32,
+        arguments: [argument(1), argument(2), argument(3)],
+    }
 }
 
 impl<B: Host> Board<B> {
@@ -204,17 +217,14 @@ impl<B: Host> Vcpu<B> {
         answer
     }
 
-    /// Carries out a call of `hanok_abi::schedule` by HVC. Returns whether the vCPU gives up its turn.
+    /// Carries out the call of `hanok_abi::schedule` that the vCPU has made. Returns whether the vCPU gives up its turn.
     #[inline(never)]
     pub(crate) fn schedule_call(&mut self, local: &mut Local<B>) -> bool {
-        let regs = self.context.regs();
-        let narrow = regs.is_aarch32();
-        let argument = |index| {
-            let value = regs.get(index);
-            if narrow { value & 0xffff_ffff } else { value }
-        };
-        let function = argument(0) as u32;
-        let arguments = [argument(1), argument(2), argument(3)];
+        let by_device = self.core.schedule.take_call();
+        let Call {
+            function,
+            arguments,
+        } = by_device.unwrap_or_else(|| by_registers(self.context.regs()));
         let now = local.board.counter();
         let (status, value) = match function {
             schedule::FEATURES => (status::DONE, self.features()),
@@ -223,8 +233,13 @@ impl<B: Host> Vcpu<B> {
                 None => (status::INVALID, 0),
             },
             schedule::ASK => self.ask_for(local, arguments, now),
-            _ => (status::DONE, 0),
+            schedule::WAIT => (status::DONE, 0),
+            _ => (status::NOT_SUPPORTED, 0),
         };
+        if by_device.is_some() {
+            self.core.schedule.answer(status, value);
+            return function == schedule::WAIT;
+        }
         let regs = self.context.regs_mut();
         regs.set(0, i64::from(status) as u64);
         regs.set(1, value & 0xffff_ffff);

@@ -153,7 +153,10 @@ impl<B: Host> Vcpu<B> {
                 return After::Reconsider;
             }
             Action::Yield => return After::Yield,
-            Action::Schedule => {
+            Action::Schedule { next } => {
+                if next {
+                    self.advance(esr);
+                }
                 if self.schedule_call(local) {
                     return After::Yield;
                 }

@@ -91,9 +91,18 @@ impl PcpuPolicy {
         servers.budget(at)
     }
 
+    /// Whether what [`Self::served`] answers may have changed for a vCPU since it was asked.
+    #[inline(always)]
+    pub(crate) fn has_news(&self) -> bool {
+        match self {
+            Self::RoundRobin(_) => false,
+            Self::Budgets(budgets) => budgets.has_news(),
+        }
+    }
+
     /// How often the budget of `entity` ran out while it had work, and how often it was not given in time; `None` if
     /// it has none.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn served(&mut self, entity: Entity) -> Option<(u32, u32)> {
         match self {
             Self::RoundRobin(_) => None,
@@ -104,6 +113,21 @@ impl PcpuPolicy {
     /// Whether a vCPU that is alone on the pCPU may be held back while it has work.
     pub(crate) fn holds_back(&self) -> bool {
         matches!(self, Self::Budgets(_))
+    }
+
+    /// [`Policy::pick`], if nothing has to be settled before ([`Self::settle_some`]) and that is seen at a glance.
+    #[inline(always)]
+    pub(crate) fn pick_at_once(&mut self, now: u64) -> Option<Decision> {
+        match self {
+            Self::RoundRobin(policy) => Some(policy.pick(now)),
+            Self::Budgets(policy) => {
+                let budgets::Packed(run, until) = budgets::pick_at_once(policy, now);
+                Entity::new(run).map(|run| Decision {
+                    run: Some(run),
+                    until: (until != u64::MAX).then_some(until),
+                })
+            }
+        }
     }
 
     /// Does a part of what the next decision at `now` would have to do, as much as one piece of work may be.
@@ -145,6 +169,7 @@ impl PcpuPolicy {
     }
 
     /// Charges the time since the last [`Policy::pick`], or since the last charge, to no vCPU, up to `now`.
+    #[inline(always)]
     pub(crate) fn exempt_switch(&mut self, now: u64) {
         if let Self::Budgets(budgets) = self {
             budgets.exempt_switch(now);
@@ -159,6 +184,10 @@ pub const AT_ONCE: usize = 8;
 /// The policy of budgets. It is kept out of line: round robin costs a few instructions, and inlined servers
 /// would take registers from it.
 mod budgets {
+    /// A decision in two registers: the entity's index, and the instant; the largest numbers mean none.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Packed(pub usize, pub u64);
+
     use super::{AT_ONCE, Budgets, Decision, Entity, Policy, Replenished};
 
     #[cold]
@@ -183,6 +212,15 @@ mod budgets {
     #[inline(never)]
     pub fn yield_now(policy: &mut Budgets<'_>, entity: Entity, now: u64) {
         policy.yield_now(entity, now);
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub fn pick_at_once(policy: &mut Budgets<'_>, now: u64) -> Packed {
+        match policy.choose_at_once(now) {
+            Some((run, until)) => Packed(run.index(), until),
+            None => Packed(usize::MAX, u64::MAX),
+        }
     }
 
     #[cold]
@@ -339,6 +377,33 @@ mod tests {
                 let whole = &periods[4..periods.len() - 1];
                 assert!(whole.len() > 20);
                 for given in whole {
+                    let least = promise.budget - 2 * OVERHEAD;
+                    let most = promise.budget + STEP + OVERHEAD;
+                    assert!((least..=most).contains(given), "{promise:?}: {given}");
+                }
+            }
+        }
+    }
+
+    /// A budget that is used up before its vCPU has come in, also where all of the core's are used up between their
+    /// periods.
+    #[test]
+    fn a_budget_smaller_than_a_switch_harms_nobody() {
+        for (small, others) in [
+            (1, &[(10_000, 6_000)][..]),
+            (3, &[(9_000, 2_000), (14_000, 4_000)]),
+            (10, &[(10_000, 1_000), (10_000, 5_000)]),
+        ] {
+            let set = [&[(1_000, small)], others].concat();
+            let promise = |(vm, (period, budget)): (usize, &(u64, u64))| FakePromise {
+                cpu: 0,
+                vm,
+                period: *period,
+                budget: *budget,
+            };
+            let promises: Vec<_> = set.iter().enumerate().map(promise).collect();
+            for (promise, periods) in promises.iter().zip(given(&promises)).skip(1) {
+                for given in &periods[4..periods.len() - 1] {
                     let least = promise.budget - 2 * OVERHEAD;
                     let most = promise.budget + STEP + OVERHEAD;
                     assert!((least..=most).contains(given), "{promise:?}: {given}");

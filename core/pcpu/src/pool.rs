@@ -259,7 +259,7 @@ impl<B: Host> Pcpu<B> {
                 continue;
             };
             let resident = self.local.resident;
-            if self.carry_out(decision, now) {
+            if self.carry_out(decision, now) == Round::Complete {
                 if self.local.resident != resident {
                     let now = self.local.board.counter();
                     let switched = now.saturating_sub(self.local.decided);

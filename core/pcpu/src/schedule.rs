@@ -59,35 +59,41 @@ impl<B: Host> Pcpu<B> {
     /// Brings the vCPU that is to run next into the CPU; sleeps while there is none.
     #[inline(always)]
     pub fn schedule(&mut self) {
-        match self.local.seat {
-            None => self.schedule_own(),
-            Some(seat) => self.schedule_in_pool(seat),
+        let now = self.local.board.counter();
+        self.schedule_from(now);
+    }
+
+    /// [`Self::schedule`], at `now`, of which the policy may have been told already.
+    fn schedule_from(&mut self, mut now: u64) {
+        if let Some(seat) = self.local.seat {
+            return self.schedule_in_pool(seat);
+        }
+        let mut pieces = 0;
+        while self.try_to_schedule(now, &mut pieces) == Round::Interrupted {
+            now = self.local.board.counter();
         }
     }
 
-    /// [`Self::schedule`] for a pCPU that shares its vCPUs with no other.
-    #[inline(never)]
-    fn schedule_own(&mut self) {
-        let mut pieces = 0;
-        loop {
-            let now = self.local.board.counter();
-            if self.update_all(now) == Round::Interrupted {
-                self.end_round();
-                continue;
-            }
-            let local = &mut self.local;
+    /// Brings the vCPU that is to run from `now` on into the CPU, unless something else had to be done first, which
+    /// took time. In so many pieces budgets were replenished.
+    #[inline(always)]
+    fn try_to_schedule(&mut self, now: u64, pieces: &mut usize) -> Round {
+        if self.update_all(now) == Round::Interrupted {
+            self.end_round();
+            return Round::Interrupted;
+        }
+        let decision = match self.local.policy.pick_at_once(now) {
+            Some(decision) => decision,
             // As many pieces as there can be budgets: with periods as short as a piece, one would be due again
             // each time.
-            if pieces < PIECES && local.policy.settle_some(now) == Replenished::Some {
-                pieces += 1;
+            None if *pieces < PIECES && self.local.policy.settle_some(now) == Replenished::Some => {
+                *pieces += 1;
                 self.serve_pending();
-                continue;
+                return Round::Interrupted;
             }
-            let decision = local.policy.pick(now);
-            if self.carry_out(decision, now) {
-                return;
-            }
-        }
+            None => self.local.policy.pick(now),
+        };
+        self.carry_out(decision, now)
     }
 
     /// Ends a round that was interrupted: pending interrupts are served, and then all updates that are pending by
@@ -101,10 +107,10 @@ impl<B: Host> Pcpu<B> {
         }
     }
 
-    /// Carries out what was decided at `now`. Returns whether the vCPU that is to run is in the CPU; if not, the
-    /// pCPU has to decide again.
+    /// Carries out what was decided at `now`: the vCPU that is to run is in the CPU then, or the pCPU has to decide
+    /// again.
     #[inline(always)]
-    pub(crate) fn carry_out(&mut self, decision: Decision, now: u64) -> bool {
+    pub(crate) fn carry_out(&mut self, decision: Decision, now: u64) -> Round {
         let local = &mut self.local;
         local.deadline = local
             .first_alarm()
@@ -114,22 +120,22 @@ impl<B: Host> Pcpu<B> {
         self.note_turn(decision.run, now);
         let Some(entity) = decision.run else {
             self.idle();
-            return false;
+            return Round::Interrupted;
         };
         let Some(Some(vcpu)) = self.vcpus.get(entity.index()) else {
             self.idle();
-            return false;
+            return Round::Interrupted;
         };
         let until = decision.until.into();
         let machine = &self.local.board.machine;
         machine.record(Some(vcpu.source()), Event::Decision { until });
         if vcpu.on {
             self.switch_to(entity);
-            return true;
+            return Round::Complete;
         }
         self.load(entity);
         self.local.uncounted();
-        false
+        Round::Interrupted
     }
 
     /// Lets the resident vCPU wait for an interrupt from now on.
@@ -151,10 +157,11 @@ impl<B: Host> Pcpu<B> {
             return self.yield_in_pool(seat);
         }
         let local = &mut self.local;
+        let now = local.board.counter();
         if let Some(entity) = local.resident {
-            local.policy.yield_now(entity, local.board.counter());
+            local.policy.yield_now(entity, now);
         }
-        self.schedule_own();
+        self.schedule_from(now);
     }
 
     /// Brings the vCPUs with pending updates up to date.

@@ -100,6 +100,11 @@ impl<B: Host> Local<B> {
     /// another vCPU's timers, and the end of a turn. Kept out of line, as many exits may need it and few do.
     #[inline(never)]
     pub fn set_timer(&mut self, vcpu: Option<&Vcpu<B>>) {
+        self.set_timer_here(vcpu);
+    }
+
+    #[inline(always)]
+    fn set_timer_here(&mut self, vcpu: Option<&Vcpu<B>>) {
         let own = vcpu.map_or(Deadline::NEVER, |vcpu| vcpu.unit.vm.deadline(&vcpu.core));
         let due = own.or(self.deadline);
         #[cfg(feature = "selftest")]
@@ -113,6 +118,17 @@ impl<B: Host> Local<B> {
 impl<B: Host> Vcpu<B> {
     /// Brings the interrupts and timers of the vCPU, which is in this CPU, up to date.
     pub(crate) fn refresh(&mut self, local: &mut Local<B>) {
+        let board = local.board;
+        if self.unit.vm.is_up_to_date(board, &self.core) {
+            self.core.rearm = false;
+            return local.set_timer_here(Some(self));
+        }
+        self.refresh_slowly(local);
+    }
+
+    /// [`Self::refresh`] where something has changed.
+    #[inline(never)]
+    fn refresh_slowly(&mut self, local: &mut Local<B>) {
         let board = local.board;
         guest(self, board, &mut board.machine.lists()).refresh();
         self.rearm(local);

@@ -13,7 +13,7 @@ impl<B: Host> Pcpu<B> {
     pub(crate) fn switch_to(&mut self, entity: Entity) {
         let comes = self.local.resident != Some(entity);
         if comes {
-            self.switch_away();
+            self.take_out();
             self.local.resident = Some(entity);
         }
         let (Some(vcpu), local) = self.vcpu_and_local(entity) else {
@@ -29,7 +29,13 @@ impl<B: Host> Pcpu<B> {
     }
 
     /// Takes the resident vCPU, if there is one, out of this CPU, and sets the alarm for its timers.
+    #[inline(never)]
     pub(crate) fn switch_away(&mut self) {
+        self.take_out();
+    }
+
+    #[inline(always)]
+    fn take_out(&mut self) {
         let (Some(left), local) = self.resident_and_local() else {
             return;
         };
@@ -119,6 +125,9 @@ impl<B: Host> Vcpu<B> {
             return true;
         };
         let me = self.core.id.index() as u8 + 1;
-        last.swap(me, Ordering::Relaxed) != me
+        // This pCPU alone writes it.
+        let follows = last.load(Ordering::Relaxed) != me;
+        last.store(me, Ordering::Relaxed);
+        follows
     }
 }

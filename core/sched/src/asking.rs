@@ -7,13 +7,30 @@ use crate::admission::{Progress, Question, Refusal, Terms};
 use crate::tree::Place;
 use crate::{Budgets, Entity, Interface};
 
-/// A question, by whom it was asked, and for what.
+/// The one question of a core. It stays where it is: to move it takes some hundred instructions.
 #[derive(Clone, Debug)]
 pub(crate) struct Asking {
+    /// Who asks, if somebody does.
+    of: Option<Of>,
+    question: Question,
+}
+
+impl Asking {
+    /// Nobody asks.
+    pub(crate) fn none() -> Self {
+        Self {
+            of: None,
+            question: Question::none(),
+        }
+    }
+}
+
+/// By whom a question was asked, for what, and how far it is.
+#[derive(Clone, Copy, Debug)]
+struct Of {
     vcpu: Entity,
     wanted: Interface,
     asker: Asker,
-    question: Question,
     /// How many of the servers in the home are in the question.
     added: usize,
     /// The instant from which on all that others still change has taken effect.
@@ -40,8 +57,9 @@ pub enum Answer {
 /// How many times as long as it may rest a question may last, before others may ask in its place.
 const LONGEST: u64 = 10;
 
-/// The number of servers that are added to a question in one step.
-const FEW: usize = 3;
+/// The number of servers that are added to a question in one step: each costs a division of 128 bits or two. The one
+/// that changes costs as much as two, and has a step of its own.
+const FEW: usize = 2;
 
 /// On whose behalf a question is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +87,7 @@ impl Budgets<'_> {
             return Answer::No(Refusal::NothingThere);
         };
         let mut began = now;
-        if let Some(asking) = &self.asking
+        if let Some(asking) = &self.asking.of
             && (asking.vcpu, asking.wanted, asking.asker) != (vcpu, wanted, asker)
         {
             let heard_of = now.saturating_sub(asking.touched) < patience;
@@ -82,19 +100,19 @@ impl Budgets<'_> {
             if own {
                 began = asking.began;
             }
-            self.asking = None;
+            self.asking.of = None;
         }
         let answer = self.step_of(place, (vcpu, wanted, asker), [cost, began, now]);
         let answer = answer.unwrap_or_else(Answer::No);
         if answer != Answer::More {
-            self.asking = None;
+            self.asking.of = None;
         }
         answer
     }
 
     /// Whether this question of `vcpu`'s guest is under way.
     pub fn is_asking(&self, vcpu: Entity, wanted: Interface) -> bool {
-        let asking = self.asking.as_ref();
+        let asking = self.asking.of;
         let this = (vcpu, wanted, Asker::Guest);
         asking.is_some_and(|asking| (asking.vcpu, asking.wanted, asking.asker) == this)
     }
@@ -105,7 +123,7 @@ impl Budgets<'_> {
         (vcpu, wanted, asker): (Entity, Interface, Asker),
         [cost, began, now]: [u64; 3],
     ) -> Result<Answer, Refusal> {
-        let Some(mut asking) = self.asking.take() else {
+        let Some(mut asking) = self.asking.of.take() else {
             let (order, supply) = self.tree().terms_of(place);
             let (_, own) = self
                 .tree()
@@ -117,10 +135,10 @@ impl Budgets<'_> {
                 supply,
                 cost,
             };
-            self.asking = Some(Asking {
+            self.asking.question.begin(terms)?;
+            self.asking.of = Some(Of {
                 vcpu,
                 wanted,
-                question: Question::new(terms)?,
                 added: 0,
                 settled: now,
                 asker,
@@ -130,40 +148,47 @@ impl Budgets<'_> {
             return Ok(Answer::More);
         };
         asking.touched = now;
-        for _ in 0..FEW {
+        for added in 0..FEW {
             let at = Entity::new(asking.added);
             let member = at.and_then(|at| Some((at, self.tree().member(place, at)?)));
             let Some((at, (pending, server))) = member else {
                 // All members are in.
                 return Ok(self.conclude(asking, place, now));
             };
+            let changes = at == place.at;
+            if changes && added > 0 {
+                break;
+            }
             asking.added += 1;
-            let pending = pending.filter(|until| *until > now);
-            if at == place.at {
-                // Others may have been granted what this one gives back at that instant.
+            if changes {
+                // Others may have been granted what this one gives back at that instant, also where it has come and
+                // the server, which does not run, has not taken note of it: another change would take its place.
                 if pending.is_some() {
                     return Ok(Answer::Busy);
                 }
-                asking.question.add_changed(server, wanted)?;
+                self.asking.question.add_changed(server, wanted)?;
             } else {
-                asking.question.add(server)?;
+                self.asking.question.add(server)?;
             }
-            if let Some(until) = pending {
+            if let Some(until) = pending.filter(|until| *until > now) {
                 asking.settled = asking.settled.max(until);
             }
+            if changes {
+                break;
+            }
         }
-        self.asking = Some(asking);
+        self.asking.of = Some(asking);
         Ok(Answer::More)
     }
 
     /// Makes a step of a question that has all servers.
-    fn conclude(&mut self, mut asking: Asking, place: Place, now: u64) -> Answer {
-        if asking.settled > now && !asking.question.is_by_bandwidth() {
+    fn conclude(&mut self, asking: Of, place: Place, now: u64) -> Answer {
+        if asking.settled > now && !self.asking.question.is_by_bandwidth() {
             return Answer::Busy;
         }
-        match asking.question.step() {
+        match self.asking.question.step() {
             Progress::More => {
-                self.asking = Some(asking);
+                self.asking.of = Some(asking);
                 Answer::More
             }
             Progress::No(refusal) => Answer::No(refusal),

@@ -37,7 +37,7 @@ pub struct Budgets<'a> {
     /// The instant at which the first server began.
     began: Option<u64>,
     /// The question that is being answered.
-    pub(crate) asking: Option<Asking>,
+    pub(crate) asking: Asking,
     /// What a server costs beyond its budget in each period, in ticks.
     pub(crate) cost: u64,
 }
@@ -54,7 +54,7 @@ impl<'a> Budgets<'a> {
             rest_runs: false,
             spends: false,
             began: None,
-            asking: None,
+            asking: Asking::none(),
             cost,
         }
     }
@@ -123,6 +123,24 @@ impl<'a> Budgets<'a> {
         self.tree.settle_some(now, most)
     }
 
+    /// [`Policy::pick`] in the most frequent case, which is that a vCPU with a budget runs and nothing is due: the vCPU,
+    /// and until when ([`u64::MAX`]: until an event). `None` says nothing: ask [`Policy::pick`].
+    #[inline(always)]
+    pub fn choose_at_once(&mut self, now: u64) -> Option<(Entity, u64)> {
+        if self.rest_runs {
+            return None;
+        }
+        let chosen = self.tree.choose_at_once(now)?;
+        self.spends = false;
+        Some(chosen)
+    }
+
+    /// Whether what [`Self::served`] answers may have changed for a vCPU since it was asked.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.tree.has_news()
+    }
+
     /// Whether the last decision named one that runs beyond its budget, or at the expense of another one's.
     #[inline]
     pub fn runs_extra(&self) -> bool {
@@ -146,6 +164,13 @@ impl<'a> Budgets<'a> {
     pub fn exempt(&mut self, now: u64) {
         self.tree.exempt(now);
         self.rest.exempt_switch(now);
+    }
+
+    /// Whoever's time it is, the switch is nobody's, and so is the one back.
+    #[inline(never)]
+    fn exempt_switch_to_rest(&mut self, now: u64) {
+        self.exempt(now);
+        self.tree.forget_path();
     }
 
     /// Whether those without a promise may use the CPU, after the tree's `decision`.
@@ -215,11 +240,10 @@ impl Policy for Budgets<'_> {
         payer.or_else(|| self.rest.charged().filter(|_| self.rest_runs))
     }
 
+    #[inline]
     fn exempt_switch(&mut self, now: u64) {
         if self.rest_runs {
-            // Whoever's time it is, the switch is nobody's, and so is the one back.
-            self.exempt(now);
-            self.tree.forget_path();
+            self.exempt_switch_to_rest(now);
         } else {
             self.tree.exempt_switch(now);
         }

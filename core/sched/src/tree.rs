@@ -269,6 +269,7 @@ impl<'a> Tree<'a> {
     }
 
     /// The servers that `vcpu` is one of, and its number there.
+    #[inline]
     pub fn servers_of(&mut self, vcpu: Entity) -> Option<(&mut Servers, Entity)> {
         let home = self.home(vcpu)?;
         self.at_home(home)
@@ -364,6 +365,12 @@ impl<'a> Tree<'a> {
         self.root.servers.replenish_some(now, most)
     }
 
+    /// Whether what [`Servers::served`] answers may have changed for a vCPU since it was asked.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.used > 1 || self.root.servers.has_news()
+    }
+
     #[inline(never)]
     fn settle_groups(&mut self, now: u64, most: usize) -> Replenished {
         self.settled = None;
@@ -387,6 +394,20 @@ impl<'a> Tree<'a> {
         Replenished::All
     }
 
+    /// [`Policy::pick`] in the most frequent case, as [`Servers::choose_at_once`].
+    #[inline(always)]
+    pub(crate) fn choose_at_once(&mut self, now: u64) -> Option<(Entity, u64)> {
+        if self.used > 1 {
+            return None;
+        }
+        let (first, until) = self.root.servers.choose_at_once(now)?;
+        let Some(Member::Vcpu(vcpu)) = self.root.member(first) else {
+            return None;
+        };
+        (self.in_background, self.spends) = (false, false);
+        Some((vcpu, until))
+    }
+
     /// Whether the last decision named a vCPU that runs although it, or its group at the root, has no budget: it
     /// uses what is left over.
     pub fn runs_in_background(&self) -> bool {
@@ -405,6 +426,7 @@ impl<'a> Tree<'a> {
         }
     }
 
+    #[inline]
     fn node_mut(&mut self, node: u8) -> Option<&mut Node> {
         match node {
             ROOT => Some(self.root),
@@ -413,6 +435,7 @@ impl<'a> Tree<'a> {
     }
 
     /// The server of `node` at its home, to be told an event.
+    #[inline]
     fn at_home(&mut self, home: Home) -> Option<(&mut Servers, Entity)> {
         let node = self.node_mut(home.node)?;
         Some((&mut node.servers, home.at))
@@ -673,7 +696,7 @@ impl Policy for Tree<'_> {
             return self.pick_in_groups(now);
         }
         let root = &mut self.root;
-        let Decision { run, until } = root.servers.pick(now);
+        let Decision { run, until } = root.servers.choose(now);
         let charged = root.servers.charged();
         let charges_another = run.is_some() && charged != run;
         self.in_background = charges_another && run.is_some_and(|run| root.servers.is_spent(run));

@@ -82,6 +82,11 @@ impl Account {
         self.switches.load(Ordering::Relaxed)
     }
 
+    /// Whether it ever came into the pCPU. The number of times wraps around, the time does not.
+    pub fn has_run(&self) -> bool {
+        self.switches() != 0 || self.used() != 0
+    }
+
     /// How often its budget ran out while it had work.
     pub fn throttled(&self) -> u32 {
         self.throttled.load(Ordering::Relaxed)

@@ -166,6 +166,12 @@ impl Cpu {
     pub fn waiting_words(&self) -> u32 {
         self.words | self.heads.words() | self.acknowledged | self.forced
     }
+
+    /// Whether no list register is in use, and none is to be: nothing of this vCPU is in the CPU.
+    #[inline]
+    pub fn has_nothing_listed(&self) -> bool {
+        self.used == 0 && self.waiting_words() == 0 && !self.reports && !self.discard
+    }
 }
 
 impl Vgic {

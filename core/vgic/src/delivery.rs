@@ -125,7 +125,21 @@ impl Vgic {
     /// Takes `vcpu` off this pCPU: the model has the whole state afterwards, the list
     /// registers are empty. The vCPU may then stay away for any time, or enter elsewhere.
     /// Returns the *other* vCPUs to be kicked.
+    #[inline]
     pub fn leave(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> VcpuSet {
+        if self.kicks.is_empty()
+            && let Some(cpu) = self.cpu_mut(vcpu.index())
+            && cpu.has_nothing_listed()
+        {
+            (cpu.refold, cpu.relatched, cpu.heads_changed) = (false, false, false);
+            return VcpuSet::EMPTY;
+        }
+        self.leave_listed(vcpu, lrs)
+    }
+
+    /// [`Self::leave`] where interrupts are listed, or are to be.
+    #[inline(never)]
+    fn leave_listed(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> VcpuSet {
         let index = vcpu.index();
         self.discard(index, lrs);
         let used = self.cpu(index).map_or(0, |cpu| cpu.used);

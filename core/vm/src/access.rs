@@ -30,6 +30,9 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
             return Action::Block(wait);
         }
         match self.finish(abort) {
+            Ok(action) if self.vcpu.schedule.is_called() => Action::Schedule {
+                next: action == Action::Next,
+            },
             Ok(action) => action,
             Err(fault) => {
                 self.vm.count_hole();
@@ -148,14 +151,32 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     /// The value of a load from a device; `None` if nothing answers.
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     pub(crate) fn load(&mut self, ipa: Ipa, width: Width) -> Option<u64> {
-        self.access_out_of_line(Access::load(ipa, width))
+        self.access_slowly(Access::load(ipa, width))
     }
 
     /// Does a store to a device.
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     pub(crate) fn store(&mut self, ipa: Ipa, width: Width, value: u64) -> Result<(), NoAnswer> {
         let store = Access::store(ipa, width, value);
-        self.access_out_of_line(store).map(|_| ()).ok_or(NoAnswer)
+        self.access_slowly(store).map(|_| ()).ok_or(NoAnswer)
+    }
+
+    /// Does an access in an exit that may be the end of the vCPU's turn.
+    #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
+    fn access_slowly(&mut self, access: Access) -> Option<u64> {
+        let answer = self.access_out_of_line(access);
+        answer.or_else(|| self.access_schedule(access))
+    }
+
+    /// Does an access to the device by which the guest takes part in its scheduling.
+    #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
+    #[cold]
+    #[inline(never)]
+    fn access_schedule(&mut self, access: Access) -> Option<u64> {
+        match self.vm.destination(access.ipa, access.width.bytes()) {
+            Destination::Schedule(slot, offset) => Some(self.device(slot, offset, access)),
+            _ => None,
+        }
     }
 
     /// [`Self::access`] outside the fast path, for which one copy is enough.
@@ -183,7 +204,7 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
                 let value = access.write.then_some(access.value);
                 self.machine.access_register(at, access.width, value)
             }
-            Destination::Memory | Destination::Hole => None,
+            Destination::Schedule(..) | Destination::Memory | Destination::Hole => None,
         }
     }
 

@@ -64,7 +64,7 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
             return Action::Yield;
         }
         if let schedule::FEATURES | schedule::READ | schedule::ASK | schedule::WAIT = id {
-            return Action::Schedule;
+            return Action::Schedule { next: false };
         }
         match id {
             hypercall::CALL_UID => return self.answer_words(&hypercall::UID),

@@ -4,6 +4,7 @@
 //! follows from each class.
 
 use crate::Vm;
+use hanok_config::DeviceKind;
 use hanok_devices::Slot;
 use hanok_types::{Address, GicVersion, Hpa, Ipa, Span, VcpuId, platform};
 
@@ -19,6 +20,9 @@ pub enum Destination<'a> {
     CpuInterface(u64),
     /// A device of the virtual platform, with the offset in its registers.
     Slot(&'a Slot, u64),
+    /// The device by which a guest takes part in the scheduling of its vCPUs, with the offset in its registers. Its exits
+    /// may be the end of a turn, so that no fast path answers.
+    Schedule(&'a Slot, u64),
     /// A register of a real device that the VM has for itself, by its address on the board. The VM has the device's
     /// registers trapped.
     Register(Hpa),
@@ -64,7 +68,10 @@ impl Vm {
             return Destination::CpuInterface(offset);
         }
         if let Some((slot, offset)) = self.slots.find(access) {
-            return Destination::Slot(slot, offset);
+            return match slot.kind() {
+                DeviceKind::Schedule => Destination::Schedule(slot, offset),
+                _ => Destination::Slot(slot, offset),
+            };
         }
         if let Some((vcpu, offset)) = self.in_redistributor(access) {
             return Destination::Redistributor(vcpu, offset);

@@ -2,8 +2,8 @@
 //!
 //! Nothing here depends on the kind of a device, except the serial port, which the console feeds.
 
-use crate::{Attempt, Guest, Machine, Vm};
-use hanok_devices::{Access, Device, Notice, Pl011, Slot, World};
+use crate::{Attempt, Guest, Machine, Vcpu, Vm};
+use hanok_devices::{Access, Device, Notice, Pl011, ScheduleRegisters, Slot, World};
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{LineFull, SerialPort};
 use hanok_types::{Deadline, VcpuId, VcpuSet, VmId, platform};
@@ -13,12 +13,17 @@ use hanok_vgic::GuestInterface;
 struct Outside<'a, M: Machine + 'a> {
     machine: &'a M,
     port: M::Port<'a>,
+    schedule: &'a mut ScheduleRegisters,
 }
 
 impl<'a, M: Machine> Outside<'a, M> {
-    fn new(machine: &'a M, vm: VmId) -> Self {
+    fn new(machine: &'a M, vm: VmId, schedule: &'a mut ScheduleRegisters) -> Self {
         let port = machine.port(vm);
-        Self { machine, port }
+        Self {
+            machine,
+            port,
+            schedule,
+        }
     }
 }
 
@@ -32,6 +37,10 @@ impl<M: Machine> SerialPort for Outside<'_, M> {
 impl<M: Machine> World for Outside<'_, M> {
     fn seconds(&self) -> u64 {
         seconds(self.machine)
+    }
+
+    fn schedule(&mut self) -> &mut ScheduleRegisters {
+        self.schedule
     }
 }
 
@@ -47,7 +56,7 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     pub(crate) fn device(&mut self, slot: &Slot, offset: u64, access: Access) -> u64 {
         let vm = self.vm;
         let mut device = slot.device.lock();
-        let mut world = Outside::new(self.machine, vm.id());
+        let mut world = Outside::new(self.machine, vm.id(), &mut self.vcpu.schedule);
         let value = device.access(offset, access, &mut world);
         drop(world);
         let notice = device.notice();
@@ -165,6 +174,14 @@ impl Vm {
     pub(crate) fn alarm_has_come(&self, machine: &impl Machine, vcpu: VcpuId) -> bool {
         let alarm = self.alarm_deadline();
         vcpu.index() == 0 && alarm != Deadline::NEVER && alarm.has_come(machine.counter())
+    }
+
+    /// Whether [`Guest::refresh`](crate::Guest::refresh) would do nothing.
+    #[inline(always)]
+    pub fn is_up_to_date(&self, machine: &impl Machine, vcpu: &Vcpu) -> bool {
+        !self.requests(vcpu.id).asks_refresh()
+            && vcpu.timers.rest()
+            && !self.alarm_has_come(machine, vcpu.id)
     }
 
     /// The moment at which the first device is due.

@@ -141,9 +141,12 @@ pub enum Action {
     Yield,
     /// The vCPU's requests and its power state are checked before it goes on: it may be off.
     Reconsider,
-    /// The vCPU called a function of `hanok_abi::schedule`, whose arguments are in its registers. Its answer is put
-    /// there, and the vCPU goes on at its program counter.
-    Schedule,
+    /// The vCPU called a function of `hanok_abi::schedule`: by the device's registers, if a call was made there
+    /// ([`Vcpu::schedule`](crate::Vcpu)), else by its own. Its answer is put there, and the vCPU goes on.
+    Schedule {
+        /// Whether it goes on after the instruction that caused the exit, and not at its program counter.
+        next: bool,
+    },
 }
 
 /// What a blocked vCPU waits for.

@@ -95,7 +95,8 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         self.vm.notify(self.machine, freed, Some(self.vcpu.id));
     }
 
-    /// Brings the timers' lines up to date, and the list registers if anything changed.
+    /// Brings the timers' lines up to date, and the list registers if anything changed: not where
+    /// [`Vm::is_up_to_date`](crate::Vm::is_up_to_date).
     pub fn refresh(&mut self) {
         let requests = self.vm.requests(self.vcpu.id);
         requests.take_timers();

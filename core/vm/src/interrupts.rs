@@ -230,6 +230,7 @@ impl Vm {
     /// A vCPU leaves its pCPU, where another one comes: its interrupts go back from `lists` into the model,
     /// and wait there. The answer is the state that the virtual timer's physical interrupt needs, see
     /// [`Self::holds_virtual_timer`].
+    #[inline(always)]
     pub fn switch_out(
         &self,
         machine: &impl Machine,

@@ -64,6 +64,7 @@ pub use exit::{
     StopReason, SystemRegister, Wait,
 };
 pub use handle::Guest;
+pub use hanok_devices::Call;
 pub use hanok_hal::{Entry, GuestFault};
 pub use hanok_trace::{Cause, Counters};
 pub use id_registers::id_register;

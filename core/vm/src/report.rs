@@ -159,20 +159,32 @@ impl Vm {
     }
 
     /// The first count that is not zero after `passed` of them, and how many have been passed with it. A VM has
-    /// [`Cause::COUNT`] counts for each vCPU.
+    /// [`Cause::COUNT`] counts for each vCPU. Those of a vCPU that never ran are passed at once: one exit looks for
+    /// the next count, and there may be 64 such vCPUs.
     pub fn next_count(&self, passed: usize) -> Option<(usize, Counted)> {
-        (passed..self.vcpus() * Cause::COUNT).find_map(|at| {
+        let mut at = passed;
+        while at < self.vcpus() * Cause::COUNT {
             let vcpu = VcpuId::new((at / Cause::COUNT) as u8);
+            if !self.account(vcpu).has_run() {
+                at = at - at % Cause::COUNT + Cause::COUNT;
+                continue;
+            }
             let cause = *Cause::ALL.get(at % Cause::COUNT)?;
+            at += 1;
             let counters = self.counters(vcpu);
-            let counted = Counted {
-                vcpu,
-                cause,
-                exits: counters.exits(cause),
-                instructions: counters.instructions(cause),
-            };
-            (counted.exits > 0).then_some((at + 1, counted))
-        })
+            let exits = counters.exits(cause);
+            if exits > 0 {
+                let instructions = counters.instructions(cause);
+                let counted = Counted {
+                    vcpu,
+                    cause,
+                    exits,
+                    instructions,
+                };
+                return Some((at, counted));
+            }
+        }
+        None
     }
 
     /// The interrupts of a vCPU that are not idle, as of their last fold. If there are more than

@@ -130,6 +130,12 @@ impl Requests {
         Kick::needed(before & both != both && before & Self::QUIET == 0)
     }
 
+    /// Whether its timers or interrupts changed since that was last taken.
+    #[inline(always)]
+    pub fn asks_refresh(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & (Self::TIMERS | Self::INTERRUPTS) != 0
+    }
+
     /// Whether its timers changed since the last call.
     pub fn take_timers(&self) -> bool {
         self.take(Self::TIMERS)

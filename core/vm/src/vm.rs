@@ -8,7 +8,7 @@ use crate::{
     Machine, Power, Requests, StopReason, Transition, Wish,
 };
 use hanok_config::VmConfig;
-use hanok_devices::Slots;
+use hanok_devices::{ScheduleRegisters, Slots};
 use hanok_hal::Mutex;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hanok_trace::Account;
@@ -58,6 +58,8 @@ pub struct Vcpu {
     pub timers: EmulatedTimers,
     /// Its debug registers, without breakpoints and watchpoints.
     pub debug: DebugControl,
+    /// Its registers of the device by which it takes part in its scheduling.
+    pub schedule: ScheduleRegisters,
     /// The progress of an instruction that accesses a device with several registers.
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     pub partial: crate::Partial,
@@ -81,6 +83,7 @@ impl Vcpu {
             id,
             timers: EmulatedTimers::new(),
             debug: DebugControl::RESET,
+            schedule: ScheduleRegisters::RESET,
             #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
             partial: crate::Partial::NONE,
             checks: Checks::default(),

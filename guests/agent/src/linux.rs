@@ -25,6 +25,8 @@ const LOOK: u64 = 500_000;
 const ROUNDED: u64 = 1_000;
 /// The period of a whole CPU's interface, which is all of it.
 const WHOLE: u64 = 10_000_000;
+/// The interface of a vCPU that is promised nothing.
+const NOTHING: Interface = Interface::new(WHOLE, 0);
 /// -1: threads with deadlines may have all of a CPU. The agent admits them by an exact test instead.
 const ADMISSION: &core::ffi::CStr = c"/proc/sys/kernel/sched_rt_runtime_us";
 
@@ -113,9 +115,14 @@ impl Machine for Linux {
                 (true, false) => Kind::Fixed,
                 (true, true) => Kind::Asks,
             };
+            // A vCPU that is promised nothing has no interface.
+            let interface = match kind {
+                Kind::Unpromised => NOTHING,
+                _ => vcpu.interface()?,
+            };
             Ok(Found {
                 kind,
-                interface: vcpu.interface()?,
+                interface,
                 limits: vcpu.limits()?,
             })
         });

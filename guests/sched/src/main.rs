@@ -13,6 +13,7 @@
 extern crate hanok_guest_runtime;
 
 mod admission;
+mod asking;
 mod counter;
 mod decisions;
 
@@ -38,6 +39,7 @@ fn measure() {
     if counter::start() == Counting::Exact {
         decisions::measure();
         admission::measure();
+        asking::measure();
     } else {
         println!("FAIL sched: this CPU counts no instructions here")
     }

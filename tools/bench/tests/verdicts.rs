@@ -266,7 +266,7 @@ fn limits_in_user_mode_are_those_that_were_set() {
         );
     }
     let image = user_mode.iter().find(|one| one.id == "image").unwrap();
-    assert_eq!(image.limit, Limit::AtMost(368_640.0));
+    assert_eq!(image.limit, Limit::AtMost(372_736.0));
     let others = user_mode.iter().filter(|one| one.limit != Limit::None);
     assert_eq!(others.count(), wanted.len() + 1);
 }

@@ -21,7 +21,7 @@ use hanok_artifacts::rewritten::{self, Rewritten};
 use hanok_artifacts::{Store, u_boot};
 use hanok_base::exit::{Blame, Code, Failure, Outcome, failure};
 use hanok_base::outputs;
-use hanok_base::ui::Consent;
+use hanok_base::ui::{self, Consent};
 
 /// The folder of the boards' files.
 pub fn boards_dir(root: &Path) -> PathBuf {
@@ -255,6 +255,13 @@ pub fn check_present(root: &Path, store: &Store, system: &Description) -> Outcom
 pub fn print_notes(system: &Description) {
     for note in system.notes() {
         eprintln!("note: {note}");
+    }
+}
+
+/// Prints the budgets and cores that the analysis found, where the description leaves them open.
+pub fn print_found(system: &Description) {
+    for found in &system.found {
+        ui::line(format_args!("found: {found}"));
     }
 }
 

@@ -184,6 +184,7 @@ docs/scheduling.md says how tasks and budgets are described, and what is reckone
 
 Example:
   hanok sched check systems/schedule.toml
+  hanok sched paths
   hanok sched simulate systems/schedule.toml";
 
 const SCHED_CHECK_HELP: &str = "\
@@ -195,6 +196,7 @@ Examples:
   hanok sched check systems/schedule.toml --html schedule.html
   hanok sched check systems/schedule.toml --json >schedule.json
   hanok sched check carts.xml --csv schedule.csv
+  hanok sched check systems/bench-switch-budgets.toml --speed 1500
 
 Exit codes:
   0  all deadlines are kept        3  the description is refused, or a deadline
@@ -207,6 +209,9 @@ pub enum SchedCommand {
     /// Find the budgets of VMs and groups, and check every deadline, by analysis.
     #[command(after_help = SCHED_CHECK_HELP)]
     Check(SchedCheckArgs),
+    /// Show the hypervisor's longest paths with interrupts masked, and what bounds each.
+    #[command(after_help = SCHED_PATHS_HELP)]
+    Paths(SchedPathsArgs),
     /// Simulate a system's schedule: who runs when, and what is late.
     #[command(after_help = simulate::HELP)]
     Simulate(SimulateArgs),
@@ -226,6 +231,28 @@ pub struct SchedCheckArgs {
     /// Write components and tasks, with what is proven of them, as comma-separated values.
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+    /// How many instructions the board's CPU executes in a microsecond, for bounds of interrupts; QEMU with
+    /// `--icount` executes 1000.
+    #[arg(long, value_name = "NUMBER", default_value_t = hanok_paths::latency::SPEED)]
+    #[arg(allow_hyphen_values = true)]
+    #[arg(value_parser = values::whole(1..=1_000_000_u64, "a CPU's speed", "--speed 1500"))]
+    pub speed: u64,
+}
+
+const SCHED_PATHS_HELP: &str = "\
+The instructions are counted by `hanok test bounds-`, which fails where a path is longer than it is \
+listed. docs/scheduling.md says how a bound of an interrupt's latency follows from them; `hanok \
+sched check` prints it.
+
+Example:
+  hanok sched paths";
+
+/// Arguments of `sched paths`.
+#[derive(Debug, Args)]
+pub struct SchedPathsArgs {
+    /// Print the table in Markdown, as docs/scheduling.md has it.
+    #[arg(long)]
+    pub markdown: bool,
 }
 
 const BENCH_HELP: &str = "\

@@ -97,6 +97,8 @@ impl Report {
 pub struct Extras {
     /// The socket by which other terminals attach.
     pub attach_socket: Option<AttachSocket>,
+    /// Where what comes on the report channel goes, beside those who asked for it.
+    pub reports: Option<Sink>,
     /// A note about the instructions that `stats` shows.
     pub stats: Option<&'static str>,
     /// The VM that is shown at first.

@@ -54,6 +54,7 @@ pub(crate) struct Session {
     terminal: Outlet,
     consoles: Vec<Option<Outlet>>,
     log_file: Option<Outlet>,
+    report_file: Option<Outlet>,
     /// The number of keys that were not taken because too many wait already.
     unsent: usize,
     screen: Screen,
@@ -94,6 +95,7 @@ impl Session {
         let consoles = request.consoles.drain(..);
         let consoles = consoles.map(|sink| file(sink, inbox)).collect();
         let log_file = file(std::mem::replace(&mut request.log, Sink::Show), inbox);
+        let report_file = extras.reports.and_then(|sink| file(sink, inbox));
         let output = ScreenOutput {
             out: Box::new(terminal.outlet.way(0)),
             log: Box::new(terminal.outlet.way(1)),
@@ -109,6 +111,7 @@ impl Session {
             terminal: terminal.outlet,
             consoles,
             log_file,
+            report_file,
             unsent: 0,
             outbox,
             prompt: Prompt::new(&request.vms),
@@ -180,7 +183,8 @@ impl Session {
 
     /// All outlets that text goes to.
     fn outlets(&self) -> impl Iterator<Item = &Outlet> {
-        let files = self.consoles.iter().chain([&self.log_file]).flatten();
+        let others = [&self.log_file, &self.report_file];
+        let files = self.consoles.iter().chain(others).flatten();
         files.chain([&self.terminal])
     }
 
@@ -241,7 +245,12 @@ impl Session {
                     match channel {
                         Channel::Log => self.log(&text),
                         Channel::Vm(vm) => self.console(vm, &text),
-                        Channel::Report => self.reported(&text),
+                        Channel::Report => {
+                            if let Some(file) = &self.report_file {
+                                file.push(&text);
+                            }
+                            self.reported(&text);
+                        }
                     }
                 }
                 Piece::KeysGoTo(receiver) => {

@@ -29,6 +29,10 @@ pub const STEPS: &[TestStep] = &[
         run: unit,
     },
     TestStep {
+        name: "random-systems",
+        run: |root| random_systems(root, None),
+    },
+    TestStep {
         name: "interleavings",
         run: interleavings,
     },
@@ -55,6 +59,10 @@ pub const SLOW_STEPS: &[TestStep] = &[
     TestStep {
         name: "sched-kinds",
         run: sched_kinds,
+    },
+    TestStep {
+        name: "sched-systems",
+        run: |root| random_systems(root, Some("1000")),
     },
     TestStep {
         name: "top-browser",
@@ -143,11 +151,15 @@ fn unit(root: &Path) -> Tally {
 fn interleavings(root: &Path) -> Tally {
     let mut command = cargo(root);
     command.args(["test", "--release", "--color", "never"]);
-    // The images' way to build: what it saves a board takes the PC twice as long, and one core alone.
+    quick_to_build(&mut command);
+    some(tests(command.args(["-p", "hanok-interleavings"])))
+}
+
+/// Not the images' way to build: what that saves a board takes the PC twice as long, and one core alone.
+fn quick_to_build(command: &mut Command) {
     for setting in ["lto=false", "codegen-units=16", "debug=false"] {
         command.args(["--config", &format!("profile.release.{setting}")]);
     }
-    some(tests(command.args(["-p", "hanok-interleavings"])))
 }
 
 /// Every load and store of A64 and every sensitive instruction of A32 and T32, against two other
@@ -176,6 +188,31 @@ fn sched_trees(root: &Path) -> Tally {
 /// Ten thousand sets of servers of mixed kinds, admitted by a hair by the board's ledger, simulated.
 fn sched_kinds(root: &Path) -> Tally {
     more_sets(root, "hanok-simulator", &["kinds"])
+}
+
+/// Random systems near the edge: whether what is admitted misses a deadline in the simulation, and what is refused
+/// would; as many as the environment's `HANOK_SETS` says, or `sets`. Its figures are told.
+fn random_systems(root: &Path, sets: Option<&str>) -> Tally {
+    let mut command = cargo(root);
+    command.args(["test", "--color", "never", "-p", "hanok-random-systems"]);
+    if let Some(sets) = sets {
+        command.env("HANOK_SETS", sets).arg("--release");
+        quick_to_build(&mut command);
+    }
+    command.args(["--test", "random_systems", "--", "--nocapture"]);
+    command.env("RUST_BACKTRACE", "0");
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) => return Tally::fail(format!("cannot start cargo: {error}")),
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let figures = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("figure: "));
+    let figures: Vec<_> = figures.collect();
+    let mut tally = some(count(&output));
+    tally.details = format!("{}\n{}", figures.join("\n"), tally.details);
+    tally
 }
 
 /// The page of `hanok top` in Debian's Chromium.

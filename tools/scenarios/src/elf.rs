@@ -28,7 +28,7 @@ pub const STEPS: &[TestStep] = &[TestStep {
 
 /// The largest size of the flat binary in bytes, of the 64-bit image and of the 32-bit one, which has two
 /// backends.
-const LARGEST: [usize; 2] = [294_912, 368_640];
+const LARGEST: [usize; 2] = [294_912, 372_736];
 /// The functions that work with floating-point registers.
 const MAY_USE_FP: [&str; 2] = ["hanok_fp_save", "hanok_fp_load"];
 

@@ -16,6 +16,7 @@ mod documents;
 mod elf;
 mod ids;
 mod lanes;
+mod latency;
 mod lines;
 mod matrix;
 mod mutants;
@@ -23,6 +24,7 @@ mod numbers;
 mod prepare;
 mod previrt;
 mod profile;
+mod random_boards;
 mod rules;
 mod runner;
 pub mod scenario;
@@ -159,10 +161,14 @@ impl Steps {
             bench::STEPS,
             profile::STEPS,
             bounds::STEPS,
+            latency::STEPS,
             ids::STEPS,
+            random_boards::STEPS,
         ];
         let slow = [
             bounds::SLOW_STEPS,
+            random_boards::SLOW_STEPS,
+            latency::SLOW_STEPS,
             code::SLOW_STEPS,
             mutants::SLOW_STEPS,
             previrt::SLOW_STEPS,

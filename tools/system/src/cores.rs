@@ -8,46 +8,53 @@ use hanok_sched::MAX_ENTITIES;
 use hanok_types::MAX_VCPUS;
 use std::ops::Range;
 
-/// The cores of each VM's vCPUs, `most` at most: those it names, those of its global pool, on which they
-/// begin, or the lowest that nobody names.
-pub(crate) fn assign(
+/// Checks the numbers of vCPUs, `most` at most, and the cores that VMs name. The answer has these for each VM, and
+/// none where it names none; it is `None` where the number is wrong.
+pub(crate) fn check(
     report: &mut Report,
     cores: Cores,
     most: usize,
     drafts: &[Draft],
-    pools: &Pools,
-) -> Vec<Vec<u8>> {
-    let named = |core: &u64| {
-        let mut lists = drafts.iter().filter_map(|draft| draft.cpus.as_ref());
-        lists.any(|cpus| cpus.value.contains(core))
-    };
-    let mut free: Vec<u64> = (0..cores.count)
-        .filter(|core| !named(core) && !pools.cores.contains(core))
-        .collect();
-    let of = |(index, draft): (usize, &Draft)| {
-        if !count_is_sound(report, draft, most) {
-            return Vec::new();
-        }
-        let pooled = pools.first.get(index).and_then(Option::as_ref);
-        let taken = match (&draft.cpus, pooled) {
-            (Some(_), _) => check_named(report, cores, draft),
-            (None, Some(first)) => return first.clone(),
-            (None, None) => take(report, cores, draft, &mut free),
-        };
-        taken.into_iter().map(|core| core as u8).collect()
-    };
-    let all: Vec<Vec<u8>> = drafts.iter().enumerate().map(of).collect();
-    check_crowds(report, drafts, &all);
-    all
+) -> Vec<Option<Vec<u64>>> {
+    let of = |draft| count_is_sound(report, draft, most).then(|| check_named(report, cores, draft));
+    drafts.iter().map(of).collect()
 }
 
-/// What global pools that the board enforces say about cores.
-#[derive(Default)]
-pub(crate) struct Pools {
-    /// The cores on which each VM's vCPUs begin that is in one.
-    pub first: Vec<Option<Vec<u8>>>,
-    /// All cores of these pools.
-    pub cores: Vec<u64>,
+/// The cores of each VM's vCPUs: those it names, which were checked; those that `placed` has for it; or the lowest
+/// that no other VM has, and no pool. `pools` are the cores of the pools in which vCPUs move.
+pub(crate) fn assign(
+    report: &mut Report,
+    cores: Cores,
+    checked: Vec<Option<Vec<u64>>>,
+    (placed, pools): (&[Option<Vec<u8>>], &[u64]),
+    drafts: &[Draft],
+) -> Vec<Vec<u8>> {
+    let others = placed
+        .iter()
+        .flatten()
+        .flatten()
+        .map(|core| u64::from(*core));
+    let named = drafts.iter().filter_map(|draft| draft.cpus.as_ref());
+    let named = named.flat_map(|cpus| cpus.value.iter().copied());
+    let taken: Vec<u64> = named.chain(others).chain(pools.iter().copied()).collect();
+    let mut free: Vec<u64> = (0..cores.count)
+        .filter(|core| !taken.contains(core))
+        .collect();
+    let mut all: Vec<Vec<u8>> = Vec::new();
+    for ((index, draft), checked) in drafts.iter().enumerate().zip(checked) {
+        let found = placed.get(index).and_then(Option::as_ref);
+        all.push(match (checked, &draft.cpus, found) {
+            (None, ..) => Vec::new(),
+            (_, None, Some(found)) => found.clone(),
+            (Some(named), Some(_), _) => named.into_iter().map(|core| core as u8).collect(),
+            (_, None, None) => {
+                let taken = take(report, cores, draft, &mut free).into_iter();
+                taken.map(|core| core as u8).collect()
+            }
+        });
+    }
+    check_crowds(report, drafts, &all);
+    all
 }
 
 /// Refuses the first VM by which a core has more vCPUs than it can choose among.

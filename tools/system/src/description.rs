@@ -4,6 +4,7 @@ use crate::backend::Backend;
 use crate::backend_rules;
 use crate::board::Board;
 use crate::diagnostic::{Diagnostic, Words};
+use crate::schedule::FoundInterface;
 use crate::source::{Boot, KernelRef};
 use crate::vm::{Artifacts, Key, Vm};
 use hanok_config::{CorePolicy, Group, Promise};
@@ -38,6 +39,10 @@ pub struct Description {
     pub switch_cost: u32,
     /// The groups of vCPUs then.
     pub groups: Vec<Group>,
+    /// Budgets, periods and cores that the description leaves open, as the analysis found them.
+    pub found: Vec<FoundInterface>,
+    /// Notes about what is enforced.
+    pub(crate) schedule_notes: Vec<Diagnostic>,
     /// Rows and columns of the terminal at which a person sits, for guests that want to know. It is
     /// not described: who builds for a person says it.
     pub terminal: Option<(u16, u16)>,
@@ -129,7 +134,8 @@ impl Description {
             );
             Diagnostic::at(&self.path, mark, words)
         });
-        note.into_iter().collect()
+        let notes = self.schedule_notes.iter().cloned();
+        note.into_iter().chain(notes).collect()
     }
 
     /// The arguments of QEMU that make this board: machine, CPU, cores, memory and what the board's

@@ -50,7 +50,7 @@ pub use hanok_types::GicVersion;
 pub use image::Image;
 pub use raw::RawKernel;
 pub use reading::{load, load_schedule, parse, parse_schedule};
-pub use schedule::Schedule;
+pub use schedule::{FoundInterface, Schedule, reasons};
 pub use source::{Boot, DtbRef, FirmwareRef, Flavour, InitramfsRef, KernelRef, Modules};
 pub use time::parse_nanos as nanos;
 pub use tree_cores::with_cores;

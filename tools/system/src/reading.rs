@@ -91,6 +91,8 @@ fn system(
         promises: Vec::new(),
         groups: Vec::new(),
         switch_cost: 0,
+        found: Vec::new(),
+        schedule_notes: Vec::new(),
         board,
         terminal: None,
     };
@@ -105,12 +107,27 @@ fn system(
         GicVersion::V2 => GICV2_CPUS,
         GicVersion::V3 => MAX_VCPUS,
     };
+    let checked = cores::check(report, there, vcpus, &drafts);
     let model = schedule::build(report, schedule.as_ref(), &drafts, there);
     let known = model.as_ref().map(|schedule| &schedule.model);
-    let pools = schedule::global::pools(schedule.as_ref(), &drafts, known);
-    let cores = cores::assign(report, there, vcpus, &drafts, &pools);
     let switch_cost = known.map(|model| model.cost.per_period().get());
-    let enforced = enforce::enforced(report, schedule.as_ref(), &drafts, known);
+    enforce::refuse_without(report, schedule.as_ref(), &drafts);
+    let enforced = match asked {
+        Asked::System => enforce::enforced(report, schedule.as_ref(), &drafts, model.as_ref()),
+        // Whether the schedule can be kept is the question.
+        Asked::Schedule => None,
+    };
+    let left = |draft: &Draft| enforce::is_wanted(schedule.as_ref()) && draft.schedule.is_some();
+    let placed: Vec<_> = match &enforced {
+        Some(enforced) => enforced.cores.clone(),
+        None => drafts
+            .iter()
+            .map(|draft| left(draft).then(Vec::new))
+            .collect(),
+    };
+    let pools = enforced.as_ref().map(enforce::Enforced::pool_cores);
+    let placed = (&placed[..], &pools.unwrap_or_default()[..]);
+    let cores = cores::assign(report, there, checked, placed, &drafts);
     if asked == Asked::Schedule && model.is_none() && report.found.is_empty() {
         report.refuse(&whole, no_schedule());
     }
@@ -130,6 +147,8 @@ fn system(
         let cost = switch_cost.unwrap_or_default();
         description.switch_cost = u32::try_from(cost).unwrap_or(u32::MAX);
         description.policies = Some(enforced.policies);
+        description.found = enforced.found;
+        description.schedule_notes = enforced.notes;
     }
     Some((description, model))
 }

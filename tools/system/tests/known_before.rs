@@ -183,11 +183,6 @@ fn what_the_board_cannot_enforce_is_refused() {
         assert_eq!(found.len(), 1, "{found:?}");
         found[0].what.clone()
     };
-    let found = refused(&enforced(
-        "[[vm.schedule.task]]\nname = \"t\"\nperiod = \"9ms\"\nexecution = \"1ms\"",
-        "",
-    ));
-    assert!(found.contains("has no `budget`"), "{found}");
     let second = "[[vm]]\nname = \"b\"\nkernel = \"debian:6.12\"\nmemory = \"64M\"\ncpus = [0]\n";
     let half = format!("{second}[vm.schedule]\nperiod = \"3ms\"\nbudget = \"2ms\"\n");
     let found = refused(&enforced("budget = \"4ms\"", &half));
@@ -198,8 +193,8 @@ fn what_the_board_cannot_enforce_is_refused() {
     assert!(found.contains("global pool"), "{found}");
     let text = enforced("budget = \"2ms\"", "").replace("enforce = true", "slack = \"idle\"");
     assert!(refused(&text).contains("`slack` without"));
-    let unnamed = enforced("budget = \"2ms\"", "").replace("cpus = [0]", "vcpus = 1");
-    assert!(refused(&unnamed).contains("has no budget and core"));
+    let several = enforced("budget = \"2ms\"", "").replace("cpus = [0]", "cpus = [0, 1]");
+    assert!(refused(&several).contains("has no budget and core"));
 }
 
 /// Three VMs on core 0: `a`, which is in a group of a group, `b`, which has a share, and `c`.
@@ -292,9 +287,6 @@ fn groups_and_shares_that_make_no_sense_are_refused() {
         let found = load(&text.replace(from, to)).unwrap_err();
         assert!(found[0].what.contains(what), "{what}: {found:?}");
     }
-    let task = "[[schedule.group.task]]\nname = \"t\"\nperiod = \"30ms\"\nexecution = \"10us\"\n";
-    let found = load(&(grouped() + task)).unwrap_err();
-    assert!(found[0].what.contains("a task of its own"), "{found:?}");
     let spread = grouped().replacen("name = \"c\"", "name = \"e\"", 1);
     let other = "[[vm]]\nname = \"c\"\nkernel = \"debian:6.12\"\nmemory = \"64M\"\ncpus = [1]\n\
                  [vm.schedule]\ngroup = \"outer\"\nperiod = \"20ms\"\nbudget = \"1ms\"\n";

@@ -80,6 +80,7 @@ impl HardwareLists {
     }
 
     /// Takes the vCPU's state out of the interface, which then signals no interrupts.
+    #[inline(always)]
     pub fn leave(&mut self, state: &mut InterfaceState) {
         state.vmcr = read!("ich_vmcr_el2") as usize;
         macro_rules! save {

@@ -25,6 +25,7 @@ fn node(slot: &DeviceSlot) -> Option<DeviceTreeNode> {
     match slot.kind {
         DeviceKind::Pl011 => Some(uart(slot)),
         DeviceKind::Pl031 => Some(rtc(slot)),
+        DeviceKind::Schedule => Some(schedule(slot)),
         DeviceKind::EmptyTransports | DeviceKind::Flash => None,
     }
 }
@@ -42,6 +43,14 @@ fn rtc(slot: &DeviceSlot) -> DeviceTreeNode {
         .with("clock-names", "apb_pclk")
         .with("clocks", CLOCK_HANDLE);
     primecell(node, slot, "arm,pl031")
+}
+
+/// Whoever looks for the node finds it by `compatible`: no other system has one like it.
+fn schedule(slot: &DeviceSlot) -> DeviceTreeNode {
+    let (start, len) = (slot.region.start(), slot.region.len());
+    device("schedule", start)
+        .with("reg", pair(start.get(), len))
+        .with("compatible", "hanok,schedule")
 }
 
 /// The properties that the nodes of all PrimeCells have.

@@ -69,6 +69,17 @@ impl Demand {
         ahead: 0,
     };
 
+    /// What is in a place that nobody looks at. It is all zeros, of which an image needs no copy.
+    pub(super) const UNUSED: Self = Self {
+        period: 0,
+        execution: 0,
+        window: 0,
+        jitter: 0,
+        priority: 0,
+        bandwidth: 0,
+        ahead: 0,
+    };
+
     /// This task, if it may run late in one period and early in the next, so that others see it
     /// with `jitter`. Its own deadline stays as it is. Deferrable servers under fixed priorities do
     /// so, with a jitter of period - budget.
@@ -180,7 +191,7 @@ impl<'a> Set<'a> {
 
     /// The set as three slices of the table. Free places are in them: they ask for nothing.
     #[inline]
-    fn stretches(&self) -> [&[Demand]; 3] {
+    pub(super) fn stretches(&self) -> [&[Demand]; 3] {
         let with = core::slice::from_ref(&self.with);
         match self.tasks.split_at_checked(self.at) {
             Some((before, after)) => [before, with, after.get(1..).unwrap_or_default()],

@@ -35,18 +35,13 @@ fn covered(set: &Set<'_>, supply: &Supply, at: u64, demand: u64) -> Result<u64, 
     })
 }
 
-/// One step of the analysis backwards from `at`: the next instant to look at, or `None` if all deadlines up to `at`
-/// are kept.
-pub(super) fn step_back(set: &Set<'_>, supply: &Supply, at: u64) -> Result<Option<u64>, Refusal> {
-    let demand = set.demand(at);
-    if demand == 0 {
-        return Ok(None);
+/// One step of the analysis backwards from `at`: all deadlines after the answer, up to `at`, are kept. From the instant
+/// on at which the supply has reached the demand of `at`, nobody is late until `at`, as demand only grows.
+pub(super) fn step_back(set: &Set<'_>, supply: &Supply, at: u64) -> Result<u64, Refusal> {
+    match set.demand(at) {
+        0 => Ok(0),
+        demand => Ok(covered(set, supply, at, demand)?.saturating_sub(1)),
     }
-    let met = covered(set, supply, at, demand)?;
-    if met < at {
-        return Ok(Some(met));
-    }
-    Ok(at.checked_sub(1).and_then(|at| set.last_deadline(at)))
 }
 
 /// The least whole budget with which `set` keeps its deadlines, in the period of `plan`.

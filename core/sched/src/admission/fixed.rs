@@ -14,19 +14,19 @@ use super::{Least, Plan, Refusal, Shortfall, Work};
 /// The execution that `task` and all more important tasks can ask for in `length` after its
 /// release.
 fn requested(set: &Set<'_>, task: &Demand, length: u64) -> u64 {
-    let mut earlier = true;
-    set.iter().fold(task.execution(), |sum, other| {
-        if core::ptr::eq(other, task) {
-            earlier = false;
-            return sum;
+    let mut sum = task.execution();
+    // Of those with the same priority, the ones earlier in the table are more important.
+    let mut last = Some(task.priority());
+    for stretch in set.stretches() {
+        for other in stretch {
+            if core::ptr::eq(other, task) {
+                last = task.priority().checked_sub(1);
+            } else if last.is_some_and(|last| other.priority() <= last) {
+                sum = sum.saturating_add(other.requested(length));
+            }
         }
-        let equal = earlier && other.priority() == task.priority();
-        if equal || other.priority() < task.priority() {
-            sum.saturating_add(other.requested(length))
-        } else {
-            sum
-        }
-    })
+    }
+    sum
 }
 
 /// The longest time from the release of a job of `task` to its completion.
@@ -63,18 +63,25 @@ pub(super) fn step_on(
     if task.window() > task.period() {
         return Err(Refusal::LongDeadline);
     }
-    match supply.time_for(requested(set, task, at)) {
-        Some(time) if time <= at => Ok(None),
-        Some(time) if time <= task.window() => Ok(Some(time)),
-        _ => {
-            let instant = task.window();
-            Err(Refusal::Late(Shortfall {
-                instant,
-                demand: requested(set, task, instant),
-                supply: supply.within(instant),
-            }))
-        }
+    let demand = requested(set, task, at);
+    match supply.time_for(demand) {
+        Some(time) if time.max(at) <= task.window() => Ok((time > at).then_some(time)),
+        // So much is asked for before it can be complete.
+        _ => Err(Refusal::Late(Shortfall {
+            instant: task.window(),
+            demand,
+            supply: supply.within(task.window()),
+        })),
     }
+}
+
+/// The most important one of `tasks` that is less important than the one at `last`, or than none.
+pub(super) fn after(tasks: &[Demand], last: Option<usize>) -> Option<usize> {
+    let rank = |index: usize| tasks.get(index).map(|task| (task.priority(), index));
+    let last = last.and_then(rank);
+    let ranks = (0..tasks.len()).filter_map(rank);
+    let less = ranks.filter(|rank| last.is_none_or(|last| *rank > last));
+    less.min().map(|(_, index)| index)
 }
 
 /// Whether `set` keeps its deadlines with `supply`; the error says why not.

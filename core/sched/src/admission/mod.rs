@@ -29,7 +29,7 @@ mod tests;
 
 pub use demand::{Demand, Set};
 pub use ledger::{Admitted, Change, Ledger};
-pub use question::{Progress, Question, Terms};
+pub use question::{Progress, Question, SizedQuestion, Terms};
 
 use crate::{Interface, Order};
 use supply::Supply;

@@ -55,18 +55,21 @@ enum Stage {
     Hyperperiod(usize, u64, u64),
     /// All deadlines after this instant are kept.
     Backwards(u64),
-    /// The tasks before this one are in time, and this one needs more than that.
+    /// More important tasks than this one are in time, and this one needs so long or longer.
     Response(usize, u64),
     /// The set was found to hold.
     Held,
 }
 
-/// A question under way.
+/// A question about the servers of a home.
+pub type Question = SizedQuestion<MAX_ENTITIES>;
+
+/// A question under way, about up to `N` servers.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct SizedQuestion<const N: usize> {
     terms: Terms,
     supply: Supply,
-    demands: [Demand; MAX_ENTITIES],
+    demands: [Demand; N],
     count: usize,
     /// The member that changes.
     changes: usize,
@@ -80,22 +83,17 @@ pub struct Question {
     steps: u32,
 }
 
-impl Question {
-    /// A question about servers that get their time on these terms.
-    ///
-    /// # Errors
-    /// [`Refusal::Soft`] where the supplying server is of a kind that promises nothing to its members.
-    pub fn new(terms: Terms) -> Result<Self, Refusal> {
-        let supply = match terms.supply {
-            None => Supply::WHOLE,
-            Some((interface, Kind::Polling)) => Supply::of(interface).polled(),
-            Some((_, Kind::SoftBandwidth | Kind::Task)) => return Err(Refusal::Soft),
-            Some((interface, _)) => Supply::of(interface),
-        };
-        Ok(Self {
-            terms,
-            supply,
-            demands: [Demand::NONE; MAX_ENTITIES],
+impl<const N: usize> SizedQuestion<N> {
+    /// No question.
+    pub fn none() -> Self {
+        Self {
+            terms: Terms {
+                order: Order::EarliestDeadline,
+                supply: None,
+                cost: 0,
+            },
+            supply: Supply::WHOLE,
+            demands: [Demand::UNUSED; N],
             count: 0,
             changes: usize::MAX,
             on_the_way: None,
@@ -103,7 +101,37 @@ impl Question {
             begins_inside: false,
             stage: Stage::Begin,
             steps: 0,
-        })
+        }
+    }
+
+    /// A question about servers that get their time on these terms.
+    ///
+    /// # Errors
+    /// [`Refusal::Soft`] where the supplying server is of a kind that promises nothing to its members.
+    pub fn new(terms: Terms) -> Result<Self, Refusal> {
+        let mut question = Self::none();
+        question.begin(terms)?;
+        Ok(question)
+    }
+
+    /// As [`Self::new`], in place of this question: what it knows of servers is not written again, which would take
+    /// thousands of instructions.
+    pub fn begin(&mut self, terms: Terms) -> Result<(), Refusal> {
+        self.supply = match terms.supply {
+            None => Supply::WHOLE,
+            Some((interface, Kind::Polling)) => Supply::of(interface).polled(),
+            Some((_, Kind::SoftBandwidth | Kind::Task)) => return Err(Refusal::Soft),
+            Some((interface, _)) => Supply::of(interface),
+        };
+        self.terms = terms;
+        self.count = 0;
+        self.changes = usize::MAX;
+        self.on_the_way = None;
+        self.implicit = true;
+        self.begins_inside = false;
+        self.stage = Stage::Begin;
+        self.steps = 0;
+        Ok(())
     }
 
     /// Adds a server that stays as it is.
@@ -208,7 +236,7 @@ impl Question {
     fn advance(&self) -> Result<Stage, Refusal> {
         let (set, supply) = (self.set(), &self.supply);
         Ok(match self.stage {
-            Stage::Begin if self.terms.order == Order::Priority => Stage::Response(0, 1),
+            Stage::Begin if self.terms.order == Order::Priority => self.respond(None, 0),
             Stage::Begin => {
                 // Of more bandwidth than a CPU has, more is asked for in the long run.
                 set.bandwidth(supply.period).ok_or(Refusal::Overload)?;
@@ -227,17 +255,27 @@ impl Question {
             Stage::Density(from, sum) => self.density(from, sum)?,
             Stage::Hyperperiod(from, all, limit) => self.hyperperiod(from, all, limit)?,
             Stage::Backwards(at) => match edf::step_back(&set, supply, at)? {
-                Some(before) if before > 0 => Stage::Backwards(before),
-                _ => Stage::Held,
+                0 => Stage::Held,
+                before => Stage::Backwards(before),
             },
             Stage::Response(task, at) => match self.members().get(task) {
                 None => Stage::Held,
                 Some(demand) => match fixed::step_on(&set, demand, supply, at)? {
                     Some(later) => Stage::Response(task, later),
-                    None => Stage::Response(task + 1, 1),
+                    None => self.respond(Some(task), at),
                 },
             },
             Stage::Held => Stage::Held,
+        })
+    }
+
+    /// Goes on with the task that comes after `last`, which needs `at` ticks. That task needs those, and its own
+    /// execution: it waits for as much and for `last`, too, and no supply gives more than one tick in each.
+    fn respond(&self, last: Option<usize>, at: u64) -> Stage {
+        let members = self.members();
+        fixed::after(members, last).map_or(Stage::Held, |next| {
+            let own = members.get(next).map_or(0, Demand::execution);
+            Stage::Response(next, at.saturating_add(own))
         })
     }
 

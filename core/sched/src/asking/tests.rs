@@ -187,3 +187,74 @@ fn a_question_that_is_always_another_one_is_given_up() {
         panic!("it is held up for ever");
     });
 }
+
+/// A group that does not run takes no note of a change whose instant has come. Another question before it does would
+/// put that change off, and others have been granted what it gives back.
+#[test]
+fn a_yes_of_which_nobody_took_note_yet_stands() {
+    with(Order::EarliestDeadline, &[promise(100, 40)], |budgets| {
+        let group = budgets.add_group(0, promise(50, 20), 0).unwrap();
+        let grant = Grant::Promise(group, promise(200, 20));
+        budgets.grant(vcpu(8), grant, 0).unwrap();
+        let mut now = 10;
+        let less = Interface::periodic(200, 10).unwrap();
+        assert_eq!(ask(budgets, 8, less, &mut now), Answer::Yes(200));
+        now = 230;
+        let other = Interface::periodic(200, 9).unwrap();
+        assert_eq!(ask(budgets, 8, other, &mut now), Answer::Busy);
+        budgets.wake(vcpu(8), 250);
+        for now in 250..300 {
+            let _ = budgets.pick(now);
+        }
+        now = 300;
+        assert_eq!(budgets.tree().interface(vcpu(8)), Some(less));
+        assert_eq!(ask(budgets, 8, other, &mut now), Answer::Yes(400));
+    });
+}
+
+/// A vCPU that asks for another interface for ever, the edges of 64 bits among them, gets some of them, and the others
+/// have their budgets in each of their periods, to the tick.
+#[test]
+fn who_asks_for_ever_takes_nothing_from_the_others() {
+    let others = [(40, 9), (70, 20), (110, 11)];
+    for order in [Order::EarliestDeadline, Order::Priority] {
+        let promises = [(50, 10), others[0], others[1], others[2]].map(|(p, b)| promise(p, b));
+        with(order, &promises, |budgets| {
+            let (mut random, mut yes, mut no) = (0x9e37_79b9_u64, 0, 0);
+            let mut draw = |edges: [u64; 8]| {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                edges[(random >> 61) as usize]
+            };
+            let mut given = [0; 3];
+            for now in 0..100_000 {
+                for (given, (period, budget)) in given.iter_mut().zip(others) {
+                    if now > 0 && now % period == 0 {
+                        assert_eq!(*given, budget, "{order:?}: the period that ends at {now}");
+                        *given = 0;
+                    }
+                }
+                let period = draw([1, 2, 30, 50, 77, 400, u64::MAX - 1, u64::MAX]);
+                let budget = draw([0, 1, 5, 10, 20, 150, u64::MAX / 2, u64::MAX]);
+                if let Ok(wanted) = Interface::periodic(period, budget) {
+                    // A question of several steps is asked to its end.
+                    for _ in 0..100 {
+                        match budgets.ask(vcpu(0), wanted, Asker::Guest, 100, now) {
+                            Answer::More => continue,
+                            Answer::Yes(_) => yes += 1,
+                            _ => no += 1,
+                        }
+                        break;
+                    }
+                }
+                if let Some(run) = budgets.pick(now).run
+                    && let Some(given) = given.get_mut(run.index().wrapping_sub(1))
+                {
+                    *given += 1;
+                }
+            }
+            assert!(yes > 100 && no > 10_000, "{order:?}: {yes} {no}");
+        });
+    }
+}

@@ -230,4 +230,60 @@ proptest! {
             prop_assert_eq!(own, promised, "at {}", now);
         }
     }
+
+    /// Where the frequent case answers at once, it answers what the whole decision does, and leaves the same behind.
+    #[test]
+    fn what_is_chosen_at_once_is_what_is_chosen(
+        sizes in proptest::collection::vec((any_kind(), 2..20u64, 1..8u64), 2),
+        events in events(),
+        yields in proptest::collection::vec(any::<bool>(), 300),
+        slack in prop_oneof![Just(Slack::Idle), Just(Slack::Share), Just(Slack::Reclaim)],
+    ) {
+        let promises: Vec<_> = sizes.iter()
+            .map(|(kind, period, budget)| promise(*kind, *period, (*budget).min(*period))).collect();
+        let (mut quick, mut whole) = (root(slack), root(slack));
+        let shares = [share(1, None), share(2, Some(50))];
+        let mut quick = budgets(&mut quick, slack, &promises, &shares);
+        let mut whole = budgets(&mut whole, slack, &promises, &shares);
+        let mut events = events.into_iter();
+        let (mut next, mut at, mut ran) = (events.next(), 0, None);
+        for now in 0..300 {
+            while let Some((wait, who, wakes)) = next.filter(|event| at + event.0 <= now) {
+                at += wait;
+                next = events.next();
+                let who = entity(if who < 2 { who } else { 6 + who });
+                for policy in [&mut quick, &mut whole] {
+                    if wakes { policy.wake(who, now) } else { policy.block(who, now) }
+                }
+            }
+            if let Some(ran) = ran.filter(|_| yields[now as usize]) {
+                quick.yield_now(ran, now);
+                whole.yield_now(ran, now);
+            }
+            let expected = whole.pick(now);
+            let decision = match quick.choose_at_once(now) {
+                Some((run, until)) => Decision {
+                    run: Some(run),
+                    until: (until != u64::MAX).then_some(until),
+                },
+                None => quick.pick(now),
+            };
+            prop_assert_eq!(decision, expected, "at {}", now);
+            let left = |policy: &Budgets<'_>| {
+                (policy.spends(), policy.charged(), policy.runs_extra())
+            };
+            prop_assert_eq!(left(&quick), left(&whole), "at {}", now);
+            ran = decision.run;
+        }
+    }
+}
+
+fn any_kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        Just(Kind::Periodic),
+        Just(Kind::Polling),
+        Just(Kind::Deferrable),
+        Just(Kind::ConstantBandwidth),
+        Just(Kind::SoftBandwidth),
+    ]
 }

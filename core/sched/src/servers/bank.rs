@@ -56,6 +56,8 @@ pub(crate) struct Bank<const N: usize> {
     timers: Tournament<N>,
     /// The sum of the bandwidths that are in use.
     active: u64,
+    /// The servers whose counts may have changed since they were read, one bit each (modulo 64).
+    news: u64,
     pub rules: Rules,
 }
 
@@ -65,6 +67,7 @@ impl<const N: usize> Bank<N> {
             servers: [const { Server::VACANT }; N],
             timers: Tournament::new(),
             active: 0,
+            news: 0,
             rules,
         }
     }
@@ -77,6 +80,19 @@ impl<const N: usize> Bank<N> {
     #[inline]
     fn at_mut(&mut self, entity: Entity<N>) -> &mut Server {
         &mut self.servers[entity.index() & (N - 1)]
+    }
+
+    /// Whether the counts of a server may have changed since they were last read.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.news != 0
+    }
+
+    /// As [`super::Servers::served`].
+    pub fn take_served(&mut self, entity: Entity<N>) -> Option<(u32, u32)> {
+        self.news &= !(1 << (entity.index() % 64));
+        let server = self.server(entity)?;
+        Some((server.throttled, server.late))
     }
 
     /// The server of `entity`, if it has one.
@@ -139,7 +155,7 @@ impl<const N: usize> Bank<N> {
 
     /// The instant up to which `entity`, which begins to run, may run by its own budget;
     /// [`u64::MAX`] means without a limit.
-    #[inline]
+    #[inline(always)]
     pub fn runs_until(&self, entity: Entity<N>, now: u64) -> u64 {
         let server = self.at(entity);
         if server.kind == Kind::Task {
@@ -177,6 +193,7 @@ impl<const N: usize> Bank<N> {
             Budget::Left => Queue::Same,
             Budget::UsedUp => {
                 server.throttled = server.throttled.wrapping_add(u32::from(server.work));
+                self.news |= 1 << (entity.index() % 64);
                 self.exhaust(entity)
             }
         }
@@ -184,6 +201,11 @@ impl<const N: usize> Bank<N> {
 
     /// The budget is used up.
     fn exhaust(&mut self, entity: Entity<N>) -> Queue {
+        self.exhaust_inline(entity)
+    }
+
+    #[inline(always)]
+    fn exhaust_inline(&mut self, entity: Entity<N>) -> Queue {
         let server = self.at_mut(entity);
         if server.kind == Kind::SoftBandwidth {
             self.postpone(entity);
@@ -204,6 +226,7 @@ impl<const N: usize> Bank<N> {
     }
 
     /// Gives the server the next deadline, and a new budget at once.
+    #[inline]
     fn postpone(&mut self, entity: Entity<N>) {
         let server = self.at_mut(entity);
         if server.change.is_none() {
@@ -251,6 +274,8 @@ impl<const N: usize> Bank<N> {
         if now < server.next {
             return Period::Unchanged;
         }
+        self.news |= 1 << (entity.index() % 64);
+        let server = self.at_mut(entity);
         match server.change {
             None => server.advance(now),
             Some(_) => self.with_bandwidth_update(entity, |server| server.advance(now)),
@@ -364,10 +389,11 @@ impl<const N: usize> Bank<N> {
     }
 
     /// `entity` gives up the rest of its budget, and still has work.
+    #[inline]
     pub fn yield_now(&mut self, entity: Entity<N>) -> Queue {
         let server = self.at_mut(entity);
         if server.state == State::Ready && server.kind != Kind::Task {
-            self.exhaust(entity)
+            self.exhaust_inline(entity)
         } else {
             Queue::Same
         }

@@ -196,9 +196,14 @@ impl<const N: usize> Servers<N> {
 
     /// How often the budget of `entity` ran out while it had work, and how often it was not given by the period's
     /// end although it could have been used; both wrap.
-    pub fn served(&self, entity: Entity<N>) -> Option<(u32, u32)> {
-        let server = self.bank.server(entity)?;
-        Some((server.throttled, server.late))
+    pub fn served(&mut self, entity: Entity<N>) -> Option<(u32, u32)> {
+        self.bank.take_served(entity)
+    }
+
+    /// Whether what [`Self::served`] answers may have changed for a server since it was asked.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.bank.has_news()
     }
 
     /// The rest of the budget of `entity`, as of the last event.
@@ -307,6 +312,47 @@ impl<const N: usize> Servers<N> {
         }
     }
 
+    /// [`Policy::pick`] where nothing is due, and the first of the ready servers has work: who runs, and until when
+    /// ([`u64::MAX`]: until an event). `None` says nothing: ask [`Policy::pick`].
+    #[inline(always)]
+    pub(crate) fn choose_at_once(&mut self, now: u64) -> Option<(Entity<N>, u64)> {
+        if now > self.since {
+            if let Some(charged) = self.charged
+                && self.bank.spend(charged, now - self.since) == Spending::ToBeCharged
+            {
+                return None;
+            }
+            self.since = now;
+        }
+        let timer = self.bank.next_timer();
+        let (first, _) = self.ready.first()?;
+        if timer <= now || !self.bank.is_fresh(first, now) || !self.bank.has_work(first) {
+            return None;
+        }
+        self.charged = Some(first);
+        Some((first, self.bank.runs_until(first, now).min(timer)))
+    }
+
+    /// [`Policy::pick`], to be inlined.
+    #[inline(always)]
+    pub(crate) fn choose(&mut self, now: u64) -> Decision<N> {
+        self.charge_until(now);
+        if self.bank.next_timer() <= now {
+            self.replenish(now);
+        }
+        self.charged = self.first(now);
+        let timer = self.bank.next_timer();
+        let Some(first) = self.charged else {
+            return self.idle(timer);
+        };
+        let run = if self.bank.has_work(first) {
+            Some(first)
+        } else {
+            self.substitute()
+        };
+        decision(run, self.bank.runs_until(first, now).min(timer))
+    }
+
     /// The entity that runs at the expense of a server without work.
     #[cold]
     #[inline(never)]
@@ -350,6 +396,7 @@ impl<const N: usize> Policy<N> for Servers<N> {
         }
     }
 
+    #[inline]
     fn yield_now(&mut self, entity: Entity<N>, now: u64) {
         self.charge_until(now);
         let queue = self.bank.yield_now(entity);
@@ -357,21 +404,7 @@ impl<const N: usize> Policy<N> for Servers<N> {
     }
 
     fn pick(&mut self, now: u64) -> Decision<N> {
-        self.charge_until(now);
-        if self.bank.next_timer() <= now {
-            self.replenish(now);
-        }
-        self.charged = self.first(now);
-        let timer = self.bank.next_timer();
-        let Some(first) = self.charged else {
-            return self.idle(timer);
-        };
-        let run = if self.bank.has_work(first) {
-            Some(first)
-        } else {
-            self.substitute()
-        };
-        decision(run, self.bank.runs_until(first, now).min(timer))
+        self.choose(now)
     }
 
     fn spends(&self) -> bool {
@@ -382,6 +415,7 @@ impl<const N: usize> Policy<N> for Servers<N> {
         self.charged
     }
 
+    #[inline]
     fn exempt_switch(&mut self, now: u64) {
         self.since = now;
     }

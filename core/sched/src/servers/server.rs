@@ -290,7 +290,18 @@ impl Server {
 
     /// Begins the period after the one whose budget is used up, now, however early or late that is:
     /// by the constant bandwidth server's rule the deadline moves by one period.
+    #[inline]
     pub fn postpone(&mut self) {
+        if self.change.is_some() || self.debt != 0 {
+            self.change_or_pay();
+        }
+        self.begin(self.next);
+    }
+
+    /// The part of [`Self::postpone`] that is seldom needed: moves `next` to where the period begins.
+    #[cold]
+    #[inline(never)]
+    fn change_or_pay(&mut self) {
         let next = self.next;
         if let Some(change) = self.change
             && change.not_before <= next
@@ -300,7 +311,7 @@ impl Server {
         // Each whole budget of debt costs a period.
         let periods = self.debt / self.interface.budget();
         self.debt %= self.interface.budget();
-        self.begin(next.saturating_add(periods.saturating_mul(self.interface.period())));
+        self.next = next.saturating_add(periods.saturating_mul(self.interface.period()));
     }
 
     /// Changes to another interface from the next period on.

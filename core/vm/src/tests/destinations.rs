@@ -23,7 +23,9 @@ fn find(vm: &Fixture, ipa: u64, bytes: u64) -> Found {
         Destination::Distributor(offset) => Found::Distributor(offset),
         Destination::Redistributor(vcpu, offset) => Found::Redistributor(vcpu.index(), offset),
         Destination::CpuInterface(offset) => Found::CpuInterface(offset),
-        Destination::Slot(slot, offset) => Found::Device(slot.kind(), offset),
+        Destination::Slot(slot, offset) | Destination::Schedule(slot, offset) => {
+            Found::Device(slot.kind(), offset)
+        }
         Destination::Register(at) => Found::Register(at.get()),
         Destination::Memory => Found::Memory,
         Destination::Hole => Found::Hole,
@@ -43,6 +45,7 @@ fn everything_is_where_qemu_has_it() {
         (0x080c_0008, Found::Redistributor(1, 8)),
         (0x0900_0018, Found::Device(DeviceKind::Pl011, 0x18)),
         (0x0901_0ffc, Found::Device(DeviceKind::Pl031, 0xffc)),
+        (0x090c_0ffc, Found::Device(DeviceKind::Schedule, 0xffc)),
         (0x0a00_0204, Found::Device(DeviceKind::EmptyTransports, 4)),
         (RAM_START, Found::Memory),
         (RAM_START + RAM_LEN - 4, Found::Memory),

@@ -15,6 +15,7 @@ mod pieces;
 mod properties;
 mod registers;
 mod requests;
+mod schedule;
 mod sgis;
 mod states;
 mod timers;

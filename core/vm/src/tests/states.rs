@@ -214,6 +214,7 @@ fn each_count_that_is_not_zero_is_shown() {
         (2, Cause::Timer, 1 << 20, 1 << 40),
     ];
     for (vcpu, cause, exits, instructions) in counts {
+        vm.account(VcpuId::new(vcpu)).comes(0);
         let counters = vm.counters(VcpuId::new(vcpu));
         (0..exits).for_each(|_| counters.count(cause));
         counters.charge(cause, instructions);
@@ -230,6 +231,21 @@ fn each_count_that_is_not_zero_is_shown() {
     };
     let shown: Vec<_> = next.map(words).collect();
     assert_eq!(shown, counts);
+}
+
+#[test]
+fn counts_of_a_vcpu_that_ran_are_found_behind_those_of_others() {
+    let vm = Fixture::new(64).vm;
+    assert!(vm.next_count(0).is_none());
+    // It came in, and its only count is its last one.
+    let last = VcpuId::new(63);
+    vm.account(last).ran(1, false);
+    vm.counters(last).count(Cause::ALL[Cause::COUNT - 1]);
+    for passed in [0, 1, 63 * Cause::COUNT, 64 * Cause::COUNT - 1] {
+        let (looked_at, counted) = vm.next_count(passed).unwrap();
+        assert_eq!((looked_at, counted.vcpu), (64 * Cause::COUNT, last));
+    }
+    assert!(vm.next_count(64 * Cause::COUNT).is_none());
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Measures what makes the hypervisor work longest in one exit.
 
+mod budgets;
 mod many;
 mod mess;
 mod places;
 mod together;
 
 use crate::arch::{access, fp};
+use crate::cases::schedule;
 use crate::machine::Machine;
 use crate::sleep::sleep_until;
 use crate::{boot, fuzz, gic, marker, mmu, psci, smp, sweep};
@@ -50,6 +52,8 @@ pub fn run(machine: &Machine, part: Option<&str>) {
         Some("many") => many::run(machine),
         Some("absent") => many::absent(machine),
         Some("prompt") => prompt(),
+        Some("budgets") => budgets::run(machine),
+        Some("report") => budgets::report(),
         _ => registers(machine),
     }
     println!("bounds: done");
@@ -191,6 +195,15 @@ fn calls(machine: &Machine) {
                 psci::call(function, target, !0, !0);
             }
         });
+    }
+    for way in schedule::WAYS {
+        for function in 0xc600_0010..0xc600_0017 {
+            row(format_args!("{way:?} {function:#x}"), || {
+                for first in (0..11).chain(ARGUMENTS).chain([1_000_000]) {
+                    way.call(function, [first, first / 2, 0]);
+                }
+            });
+        }
     }
     for index in 1..machine.cpus {
         row(format_args!("CPU_ON and CPU_OFF of {index}"), || {

@@ -1,6 +1,7 @@
 //! The registers that are written: of those with a field for each interrupt the first ones, some in
 //! the middle and the last ones, those beyond the end included; of all others each.
 
+use crate::cases::schedule;
 use crate::gic;
 use crate::machine::Machine;
 use core::fmt;
@@ -151,11 +152,13 @@ pub fn others(machine: &Machine) -> impl Iterator<Item = RegisterPlace> {
             spoils: false,
         }
     };
+    let calls = (0..0x11).chain([0x3ff]).map(|word| word * 4);
     let nowhere = machine.ram_end();
     serial
         .map(one("UART", platform::UART.get()))
         .chain(clock.map(one("RTC", platform::RTC.get())))
         .chain(slot.map(one("virtio", platform::VIRTIO.get())))
+        .chain(calls.map(one("schedule", schedule::DEVICE)))
         .chain([0, 0x1000].map(one("flash", platform::FLASH.get())))
         .chain([0, 0x1000].map(one("nothing", nowhere)))
         .chain([0, 0x1000].map(one("nothing", 0x0b00_0000)))

@@ -10,7 +10,7 @@ mod gicv2;
 pub mod holes;
 pub mod pass_through;
 mod psci;
-mod schedule;
+pub mod schedule;
 mod sgi;
 mod timer;
 mod trng;
@@ -27,6 +27,7 @@ const TOPICS: &[&[Case]] = &[
     walk::CASES,
     exceptions::CASES,
     devices::CASES,
+    schedule::CASES,
     gic::CASES,
     gicv2::CASES,
     sgi::CASES,

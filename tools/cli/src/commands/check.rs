@@ -38,6 +38,7 @@ pub fn run(root: &Path, file: &Path, yes: bool) -> Outcome {
         system::check_present(root, &store, &system)?;
     }
     system::print_notes(&system);
+    system::print_found(&system);
     let vms = counted(system.vms.len() as u64, "VM");
     let (name, board) = (file.display(), &system.board.name);
     if missing.is_empty() {
@@ -54,7 +55,8 @@ pub fn run(root: &Path, file: &Path, yes: bool) -> Outcome {
 
 /// Refuses a schedule that cannot be analysed, and reports one whose deadlines are not proven.
 fn schedule(root: &Path, file: &Path, system: &Description) -> Outcome<()> {
-    if !system.is_scheduled() {
+    // What is enforced was analysed, and has its notes.
+    if !system.is_scheduled() || system.policies.is_some() {
         return Ok(());
     }
     let schedule = hanok_system::load_schedule(file, &system::boards_dir(root));

@@ -62,6 +62,7 @@ pub fn build(root: &Path, file: &Path, output: &Path, key: &BuildKey, yes: bool)
     let tree = board::tree(&store, &system)?;
     let resolved = system::resolve_of(root, &store, &system)?;
     system::print_notes(&system);
+    system::print_found(&system);
     let len = system::build_into(output, root, &system, &resolved, tree.as_deref(), key)?;
     ui::line(format_args!("{}: {len} bytes", output.display()));
     Ok(Code::Success)

@@ -82,6 +82,7 @@ fn extras(root: &Path, args: &RunArgs, ready: &Ready, cores: u64) -> Extras {
     let running = RunInfo::new(&system.to_string_lossy(), &ready.vms);
     let running = running.described_by(&find(root, &args.file));
     Extras {
+        reports: None,
         attach_socket: if ready.framed {
             attach_socket::of_run(&repo::target_dir(root), &running)
         } else {

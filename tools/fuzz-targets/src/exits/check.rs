@@ -155,10 +155,14 @@ pub(super) fn fits(exit: Exit, action: Action) -> bool {
                 | Action::Block(Wait::Interrupt)
                 | Action::Reconsider
                 | Action::Yield
-                | Action::Schedule
+                | Action::Schedule { .. }
         ),
         Exit::Data(DataAbort { ipa, .. }) => match action {
             Action::Block(Wait::Page(page)) => GuestPage::of(ipa) == Some(page),
+            Action::Schedule { .. } => {
+                let (start, len) = hanok_abi::schedule::DEVICE;
+                ipa.get().wrapping_sub(start) < len
+            }
             _ => matches!(action, Action::Next | Action::Inject(_)),
         },
         Exit::Fetch { ipa, .. } => match action {

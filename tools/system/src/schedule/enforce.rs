@@ -1,14 +1,15 @@
 //! What the board enforces of a schedule: a server for each vCPU of a core, and one for each group.
 
+mod global;
+
 use super::draft::{ShareDraft, Whole};
-use super::global;
-use crate::diagnostic::{Report, Words};
+use super::found::{Findings, FoundInterface, is_left_open};
+use super::model::Schedule;
+use crate::diagnostic::{Diagnostic, Mark, Report, Words};
 use crate::draft::Draft;
 use hanok_config::{Claim, CorePolicy, Group, Promise, Terms};
 use hanok_sched::{MAX_GROUPS, Share, Slack};
-use hanok_task_model::{
-    Component, ComponentId, Home, Member, Mode, Model, Plan, Policy, Pool, ResourceInterface,
-};
+use hanok_task_model::{Component, ComponentId, Home, Mode, Model, Plan, Policy, Pool, Task};
 use hanok_types::{CpuId, MAX_CPUS, MAX_VCPUS, MAX_VMS, VcpuId, VmId};
 
 /// What the board enforces.
@@ -19,10 +20,22 @@ pub(crate) struct Enforced {
     pub promises: Vec<Promise>,
     /// The groups, each after the one in which it is.
     pub groups: Vec<Group>,
+    /// The cores of each VM's vCPUs, in the VMs' order; `None` where no core has servers for them.
+    pub cores: Vec<Option<Vec<u8>>>,
+    /// What the description leaves open.
+    pub found: Vec<FoundInterface>,
+    /// What is valid, but may not be what its author means.
+    pub notes: Vec<Diagnostic>,
 }
 
 /// The weight of a VM that names none, and the largest one.
 const WEIGHT: u16 = 256;
+
+/// Whether the board is to enforce the schedule.
+pub(crate) fn is_wanted(whole: Option<&Whole>) -> bool {
+    let enforce = whole.and_then(|whole| whole.enforce.as_ref());
+    enforce.is_some_and(|enforce| enforce.value)
+}
 
 /// What the board is to enforce of a valid schedule; `None` where that is nothing, or where it
 /// cannot, about which the report then has diagnostics.
@@ -30,40 +43,88 @@ pub(crate) fn enforced(
     report: &mut Report,
     whole: Option<&Whole>,
     drafts: &[Draft],
-    model: Option<&Model>,
+    schedule: Option<&Schedule>,
 ) -> Option<Enforced> {
     let enforce = whole.and_then(|whole| whole.enforce.as_ref());
-    let Some(enforce) = enforce.filter(|enforce| enforce.value) else {
-        refuse_without(report, whole, drafts);
-        return None;
-    };
+    let enforce = enforce.filter(|enforce| enforce.value)?;
     let promised = drafts.iter().any(|draft| draft.schedule.is_some());
-    if promised && model.is_none() && !report.found.is_empty() {
+    if promised && schedule.is_none() && !report.found.is_empty() {
         // What is wrong with the schedule was said.
         return None;
     }
     let slack = whole.and_then(|whole| whole.slack.as_ref());
+    let groups = whole.map_or(&[][..], |whole| &whole.groups);
     let mut builder = Builder {
         slack: slack.map_or(Slack::Idle, |at| at.value),
-        model,
+        model: schedule.map(|schedule| &schedule.model),
+        findings: schedule.map(Findings::of),
         known: Vec::new(),
         all: Enforced {
             policies: [CorePolicy::RoundRobin; MAX_CPUS],
             promises: Vec::new(),
             groups: Vec::new(),
+            cores: Vec::new(),
+            found: Vec::new(),
+            notes: Vec::new(),
         },
+        cores: Vec::new(),
     };
-    match builder.build(drafts) {
-        Ok(()) => Some(builder.all),
-        Err(words) => {
-            report.refuse(&enforce.span, words);
+    let here = report.mark(&enforce.span);
+    let built = builder
+        .proven(drafts, here)
+        .map_err(|(mark, words)| (Some(mark).filter(|mark| mark.line > 0), words))
+        .and_then(|notes| {
+            builder.build(drafts).map_err(|words| (None, words))?;
+            Ok(notes)
+        });
+    let diagnostic = |(mark, words)| Diagnostic::at(&report.path, mark, words);
+    match built {
+        Ok(note) => {
+            let tasks = schedule.map(|schedule| idle_tasks(schedule, groups));
+            let notes = note
+                .into_iter()
+                .chain(tasks.into_iter().flatten())
+                .map(diagnostic);
+            builder.all.notes = notes.collect();
+            Some(builder.all)
+        }
+        Err((mark, words)) => {
+            let found = diagnostic((mark.unwrap_or(here), words));
+            report.found.push(found);
             None
         }
     }
 }
 
+/// Notes about the tasks of groups, which nobody runs.
+fn idle_tasks(schedule: &Schedule, groups: &[super::draft::Group]) -> Vec<(Mark, Words)> {
+    let model = &schedule.model;
+    let group = |task: &Task| {
+        let name = &model.component(task.component)?.name;
+        let mut names = groups.iter().filter_map(|group| group.name.as_ref());
+        names.any(|group| group.value == *name).then_some(name)
+    };
+    let marks = &schedule.marks.tasks;
+    let tasks = model.tasks.iter().zip(marks).filter_map(|(task, mark)| {
+        let words = Words::new(
+            format!(
+                "nobody runs task \"{}\" of group \"{}\"",
+                task.name,
+                group(task)?
+            ),
+            "on the board only VMs have tasks: its time is kept for it, and not used",
+            "give the task to a VM, or remove it",
+        );
+        Some((*mark, words))
+    });
+    tasks.collect()
+}
+
 /// Refuses what has a meaning only with `enforce`.
-fn refuse_without(report: &mut Report, whole: Option<&Whole>, drafts: &[Draft]) {
+pub(crate) fn refuse_without(report: &mut Report, whole: Option<&Whole>, drafts: &[Draft]) {
+    if is_wanted(whole) {
+        return;
+    }
     if let Some(slack) = whole.and_then(|whole| whole.slack.as_ref()) {
         let why = "what becomes of unused time is a matter of budgets that are enforced";
         let words = Words::new("`slack` without `enforce`", why, "write enforce = true");
@@ -82,15 +143,49 @@ fn refuse_without(report: &mut Report, whole: Option<&Whole>, drafts: &[Draft]) 
 struct Builder<'a> {
     slack: Slack,
     model: Option<&'a Model>,
+    findings: Option<Findings>,
     /// The component of each group that was made.
     known: Vec<ComponentId>,
     all: Enforced,
+    /// The cores of each VM's vCPUs; one that does not exist where none is known.
+    cores: Vec<Vec<usize>>,
 }
 
 impl Builder<'_> {
+    /// A schedule that leaves something to the analysis must be proven; of one that leaves nothing open, the answer
+    /// is a note where it is not proven.
+    ///
+    /// # Errors
+    /// Why it is not proven, and the place in the file.
+    fn proven(
+        &mut self,
+        drafts: &[Draft],
+        here: Mark,
+    ) -> Result<Option<(Mark, Words)>, (Mark, Words)> {
+        let (Some(model), Some(findings)) = (self.model, self.findings.as_mut()) else {
+            return Ok(None);
+        };
+        let open = model.components.iter().any(|one| is_left_open(&one.plan));
+        let mut scheduled = drafts.iter().filter(|draft| draft.schedule.is_some());
+        let unplaced = scheduled
+            .any(|draft| draft.cpus.is_none() && global::pool(model, name(draft)).is_none());
+        match findings.unproven.take() {
+            Some(why) if open || unplaced => Err(why),
+            Some((mark, words)) => {
+                let mark = if mark.line > 0 { mark } else { here };
+                Ok(Some((mark, words)))
+            }
+            None => Ok(None),
+        }
+    }
+
     fn build(&mut self, drafts: &[Draft]) -> Result<(), Words> {
-        for draft in drafts.iter().filter(|draft| draft.share.is_some()) {
-            self.shared(draft)?;
+        let cores = drafts.iter().map(|draft| self.cores_of(draft));
+        self.cores = cores.collect();
+        for (index, draft) in drafts.iter().enumerate() {
+            if draft.share.is_some() {
+                self.shared(draft, index)?;
+            }
         }
         // How many VMs there may be, and vCPUs of one, is said elsewhere.
         let numbered = (0..MAX_VMS as u8).map(VmId::new).zip(drafts);
@@ -98,14 +193,16 @@ impl Builder<'_> {
             if self.pooled(draft, vm)? {
                 continue;
             }
-            for (vcpu, core) in cores(draft).enumerate().take(MAX_VCPUS) {
+            let cores = self.of(vm.index()).to_vec();
+            for (vcpu, core) in cores.into_iter().enumerate().take(MAX_VCPUS) {
                 self.vcpu(draft, vm, vcpu, core)?;
             }
         }
         for (vm, draft) in numbered.filter(|(_, draft)| draft.schedule.is_none()) {
             let share = share(draft.share.as_ref());
-            for (vcpu, core) in cores(draft).enumerate().take(MAX_VCPUS) {
-                let policy = self.all.policies.get(core);
+            let cores = self.of(vm.index()).to_vec();
+            for (vcpu, core) in cores.iter().enumerate().take(MAX_VCPUS) {
+                let policy = self.all.policies.get(*core);
                 if policy.is_some_and(|policy| *policy != CorePolicy::RoundRobin) {
                     let vcpu = VcpuId::new(vcpu as u8);
                     let claim = Claim::Share(share);
@@ -114,13 +211,13 @@ impl Builder<'_> {
             }
         }
         self.all.promises.sort_by_key(|promise| promise.vm.index());
-        global::alone(&self.all.policies, drafts)?;
-        global::overcommitted(self.model, &self.all.promises, drafts)?;
-        self.overcommitted(drafts)
+        self.pools_hold(drafts)?;
+        self.all.cores = drafts.iter().zip(&self.cores).map(placed).collect();
+        self.overcommitted()
     }
 
     /// The cores of a VM with [vm.share] have servers, if only for what is left of them.
-    fn shared(&mut self, draft: &Draft) -> Result<(), Words> {
+    fn shared(&mut self, draft: &Draft, index: usize) -> Result<(), Words> {
         if draft.schedule.is_some() {
             return Err(Words::new(
                 format!("\"{}\" has both [vm.share] and [vm.schedule]", name(draft)),
@@ -128,8 +225,8 @@ impl Builder<'_> {
                 "remove one of them",
             ));
         }
-        for core in cores(draft) {
-            let policy = self.all.policies.get_mut(core);
+        for core in self.cores.get(index).into_iter().flatten() {
+            let policy = self.all.policies.get_mut(*core);
             let policy = policy.ok_or_else(|| nothing(draft, "share"))?;
             if *policy == CorePolicy::RoundRobin {
                 let order = Policy::Edf.into();
@@ -140,44 +237,10 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Promises the vCPUs of a VM in a global pool what they have of it; returns whether it is in one.
-    fn pooled(&mut self, draft: &Draft, vm: VmId) -> Result<bool, Words> {
-        let Some(model) = self.model else {
-            return Ok(false);
-        };
-        let Some((id, pool)) = global::pool(model, name(draft)) else {
-            return Ok(false);
-        };
-        let lowest = global::enforceable(draft, pool, self.slack)?;
-        for core in &pool.cores {
-            let policy = self.all.policies.get_mut(usize::from(core.0));
-            let order = pool.policy.into();
-            let pool = CpuId::new(lowest);
-            *policy.ok_or_else(lost)? = CorePolicy::Global { order, pool };
-        }
-        let vcpus = draft.vcpus.as_ref().map_or(1, |at| at.value) as usize;
-        for vcpu in 0..vcpus.min(MAX_VCPUS) {
-            let component = global::component(model, (name(draft), vcpu), id);
-            let component = component.ok_or_else(|| nothing(draft, "budget"))?;
-            let mut terms = terms(model, component)?;
-            // What all have together is divided evenly, as the analysis reckons.
-            terms.budget = terms.budget.div_ceil(u64::from(component.cpus.max(1)));
-            terms.deadline = terms.deadline.max(terms.budget);
-            let (vcpu, ask) = (VcpuId::new(vcpu as u8), Default::default());
-            let claim = Claim::Promise {
-                group: 0,
-                terms,
-                ask,
-            };
-            self.all.promises.push(Promise { vm, vcpu, claim });
-        }
-        Ok(true)
-    }
-
     fn vcpu(&mut self, draft: &Draft, vm: VmId, vcpu: usize, core: usize) -> Result<(), Words> {
         let nothing = || nothing(draft, "budget");
         let model = self.model.ok_or_else(nothing)?;
-        let component = component_of(model, draft, vcpu).ok_or_else(nothing)?;
+        let (id, component) = component_of(model, draft, vcpu).ok_or_else(nothing)?;
         let pool = pool_of(model, component)?;
         let policy = self.all.policies.get_mut(core).ok_or_else(nothing)?;
         *policy = CorePolicy::Servers {
@@ -188,7 +251,7 @@ impl Builder<'_> {
             Home::Pool(_) => 0,
             Home::Component(home) => self.group(model, home, core)?,
         };
-        let terms = terms(model, component)?;
+        let terms = self.terms(model, id, core)?;
         let ask = draft.ask.unwrap_or_default();
         let vcpu = VcpuId::new(vcpu as u8);
         let claim = Claim::Promise { group, terms, ask };
@@ -206,21 +269,11 @@ impl Builder<'_> {
             }
             return Ok(self.place(at, cpu));
         }
-        if let Some(task) = own_task(model, id) {
-            return Err(Words::new(
-                format!(
-                    "group \"{}\" has a task of its own, \"{task}\"",
-                    component.name
-                ),
-                "on the board only VMs have tasks",
-                "give the task to a VM, or remove `enforce`",
-            ));
-        }
         let home = match component.home {
             Home::Pool(_) => 0,
             Home::Component(home) => self.group(model, home, core)?,
         };
-        let terms = terms(model, component)?;
+        let terms = self.terms(model, id, core)?;
         let order = component.policy.into();
         self.known.push(id);
         self.all.groups.push(Group {
@@ -240,6 +293,64 @@ impl Builder<'_> {
         Ok(place)
     }
 
+    /// What the board is told of the component `id`; if something of it was found, that is noted.
+    fn terms(&mut self, model: &Model, id: ComponentId, core: usize) -> Result<Terms, Words> {
+        let component = model.component(id).ok_or_else(lost)?;
+        let found = self.findings.as_ref();
+        let interface = match component.plan {
+            Plan::Given(interface) => Some(interface),
+            _ => found.and_then(|found| found.interface(id)),
+        };
+        // What has no interface was refused before.
+        let interface = interface.ok_or_else(lost)?;
+        let root = matches!(component.home, Home::Pool(_));
+        if is_left_open(&component.plan) || root && component.core.is_none() {
+            let name = component.name.clone();
+            self.all.found.push(FoundInterface {
+                name,
+                interface,
+                core,
+            });
+        }
+        let policy = match component.home {
+            Home::Pool(id) => model.pool(id).map(|pool| pool.policy),
+            Home::Component(id) => model.component(id).map(|around| around.policy),
+        };
+        Ok(Terms {
+            kind: component.server.into(),
+            period: interface.period.get(),
+            budget: interface.budget.get(),
+            deadline: interface.deadline.get(),
+            priority: policy
+                .unwrap_or_default()
+                .rank(&interface, component.priority),
+        })
+    }
+
+    fn of(&self, vm: usize) -> &[usize] {
+        self.cores.get(vm).map_or(&[], Vec::as_slice)
+    }
+
+    /// The cores of a VM's vCPUs: those that the description names, or that were found.
+    fn cores_of(&self, draft: &Draft) -> Vec<usize> {
+        if let Some(named) = &draft.cpus {
+            return named.value.iter().map(|core| *core as usize).collect();
+        }
+        let vcpus = draft.vcpus.as_ref().map_or(1, |at| at.value) as usize;
+        if let Some(first) = self.first_cores(draft, vcpus.min(MAX_VCPUS)) {
+            return first;
+        }
+        let found = |vcpu| {
+            draft.schedule.as_ref()?;
+            let (id, _) = component_of(self.model?, draft, vcpu)?;
+            self.findings.as_ref()?.core(id)
+        };
+        let vcpus = 0..vcpus.min(MAX_VCPUS);
+        vcpus
+            .map(|vcpu| found(vcpu).unwrap_or(usize::MAX))
+            .collect()
+    }
+
     /// The place of the group at `index` among those of its core, from 1.
     fn place(&self, index: usize, cpu: CpuId) -> u8 {
         let until = self.all.groups.iter().take(index + 1);
@@ -248,8 +359,11 @@ impl Builder<'_> {
 
     /// Refuses cores and groups of which more is promised than there is. That less is promised does not prove
     /// that deadlines are kept.
-    fn overcommitted(&self, drafts: &[Draft]) -> Result<(), Words> {
-        for cpu in 0..MAX_CPUS {
+    fn overcommitted(&self) -> Result<(), Words> {
+        for (cpu, policy) in self.all.policies.iter().enumerate() {
+            if matches!(policy, CorePolicy::Global { .. }) {
+                continue;
+            }
             let groups = self
                 .all
                 .groups
@@ -259,8 +373,7 @@ impl Builder<'_> {
             let mut used = vec![0_u128; 1 + groups.len()];
             let inner = groups.iter().map(|group| (group.home, group.terms));
             let vcpus = self.all.promises.iter().filter_map(|promise| {
-                let draft = drafts.get(promise.vm.index())?;
-                let own = cores(draft).nth(promise.vcpu.index()) == Some(cpu);
+                let own = self.of(promise.vm.index()).get(promise.vcpu.index()) == Some(&cpu);
                 match promise.claim {
                     Claim::Promise { group, terms, .. } if own => Some((group, terms)),
                     _ => None,
@@ -295,7 +408,7 @@ impl Builder<'_> {
 }
 
 /// A promise's share of a core in parts of 2^64, rounded down: nothing is refused that fits.
-pub(super) fn share_of(terms: &Terms) -> u128 {
+fn share_of(terms: &Terms) -> u128 {
     (u128::from(terms.budget) << 64) / u128::from(terms.period.max(1))
 }
 
@@ -306,25 +419,25 @@ fn share(draft: Option<&ShareDraft>) -> Share {
     }
 }
 
-/// The cores of a VM's vCPUs, where the description names them.
-pub(super) fn cores(draft: &Draft) -> impl Iterator<Item = usize> {
-    let named = draft.cpus.iter().flat_map(|cpus| &cpus.value);
-    let vcpus = draft.vcpus.as_ref().map_or(1, |at| at.value) as usize;
-    let unnamed = if draft.cpus.is_some() { 0 } else { vcpus };
-    named
-        .map(|core| *core as usize)
-        .chain(std::iter::repeat_n(usize::MAX, unnamed))
+/// The cores of a VM with a schedule, if all are known.
+fn placed((draft, cores): (&Draft, &Vec<usize>)) -> Option<Vec<u8>> {
+    draft.schedule.as_ref()?;
+    let cores = cores.iter().map(|core| u8::try_from(*core).ok());
+    cores.collect()
 }
 
 /// The component of a vCPU.
-fn component_of<'a>(model: &'a Model, draft: &Draft, vcpu: usize) -> Option<&'a Component> {
+fn component_of<'a>(
+    model: &'a Model,
+    draft: &Draft,
+    vcpu: usize,
+) -> Option<(ComponentId, &'a Component)> {
     let name = name(draft);
     let own = format!("{name}.{vcpu}");
-    let mut components = model.components.iter();
-    components
-        .by_ref()
-        .filter(|component| component.name == own || component.name == name)
-        .find(|component| component.cpus == 1)
+    let mut components = model.ids();
+    components.find(|(_, component)| {
+        (component.name == own || component.name == name) && component.cpus == 1
+    })
 }
 
 /// The pool that a component gets its time from, through the groups around it.
@@ -351,51 +464,7 @@ fn pool_of<'a>(model: &'a Model, component: &Component) -> Result<&'a Pool, Word
     })
 }
 
-/// The name of a task that a group has beside its components.
-fn own_task(model: &Model, id: ComponentId) -> Option<&str> {
-    let members = model.members();
-    let own = members.get(id.0 as usize)?.iter();
-    own.filter_map(|member| match member {
-        Member::Task(task) => Some(model.task(*task)?.name.as_str()),
-        Member::Component(_) => None,
-    })
-    .next()
-}
-
-fn terms(model: &Model, component: &Component) -> Result<Terms, Words> {
-    let Plan::Given(ResourceInterface {
-        period,
-        budget,
-        deadline,
-    }) = component.plan
-    else {
-        return Err(Words::new(
-            format!("\"{}\" has no `budget`", component.name),
-            "the board enforces what is written, and finds nothing by itself",
-            "write the `budget` that `hanok sched check` finds",
-        ));
-    };
-    let interface = ResourceInterface {
-        period,
-        budget,
-        deadline,
-    };
-    let policy = match component.home {
-        Home::Pool(id) => model.pool(id).map(|pool| pool.policy),
-        Home::Component(id) => model.component(id).map(|around| around.policy),
-    };
-    Ok(Terms {
-        kind: component.server.into(),
-        period: period.get(),
-        budget: budget.get(),
-        deadline: deadline.get(),
-        priority: policy
-            .unwrap_or_default()
-            .rank(&interface, component.priority),
-    })
-}
-
-pub(super) fn name(draft: &Draft) -> &str {
+fn name(draft: &Draft) -> &str {
     draft.name.as_ref().map_or("", |name| &name.value)
 }
 
@@ -425,7 +494,7 @@ fn nothing(draft: &Draft, what: &str) -> Words {
         ),
         "with `enforce`, each vCPU on a core with budgets has its core named, and a budget or a share of what \
          is left",
-        "name the VM's `cpus`, and give it [vm.schedule] with `period` and `budget`; with several \
-         vCPUs, let its tasks name theirs",
+        "name the VM's `cpus`, and give it [vm.schedule] with `period`, and `budget` or tasks; with several \
+         vCPUs, let its tasks name theirs, and each have some",
     )
 }

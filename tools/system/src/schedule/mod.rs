@@ -10,9 +10,11 @@ mod build;
 pub(crate) mod carts;
 pub(crate) mod draft;
 pub(crate) mod enforce;
-pub(crate) mod global;
+mod found;
 mod model;
+pub mod reasons;
 mod words;
 
 pub(crate) use build::build;
+pub use found::FoundInterface;
 pub use model::Schedule;

@@ -18,7 +18,8 @@ fn answer(question: &mut Question) -> Result<(), Refusal> {
 
 /// The last of `servers` is to have `wanted`.
 fn asked(terms: Terms, servers: &[Reservation], wanted: Interface) -> Result<(), Refusal> {
-    let mut question = Question::new(terms)?;
+    let mut question = Question::none();
+    question.begin(terms)?;
     let (last, others) = servers.split_last().unwrap();
     others.iter().try_for_each(|server| question.add(*server))?;
     question.add_changed(*last, wanted)?;
@@ -208,4 +209,89 @@ fn servers_of_which_nothing_is_proven_are_refused() {
     };
     assert!(asked(inside, &[of(Kind::Deferrable)], wanted).is_err());
     assert_eq!(asked(inside, &[of(Kind::Periodic)], wanted), Ok(()));
+}
+
+/// Whether nobody misses a deadline, by a count of all ticks: periods divide 720, and all are released at once.
+fn by_definition(order: Order, servers: &[Reservation]) -> bool {
+    let parts = |server: &Reservation| {
+        let interface = server.interface;
+        [interface.period(), interface.budget(), interface.deadline()]
+    };
+    let asked = |t: u64| {
+        let demand = servers.iter().map(parts).map(|[period, budget, deadline]| {
+            t.checked_sub(deadline)
+                .map_or(0, |rest| (rest / period + 1) * budget)
+        });
+        demand.sum::<u64>()
+    };
+    if order == Order::EarliestDeadline {
+        // Whatever the deadlines, more than 720 ticks are asked for in each 720, or the demand repeats.
+        let all: u64 = servers
+            .iter()
+            .map(parts)
+            .map(|[period, budget, _]| 720 / period * budget)
+            .sum();
+        return all <= 720 && (1..=2 * 720).all(|t| asked(t) <= t);
+    }
+    servers.iter().enumerate().all(|(index, server)| {
+        let [_, own, deadline] = parts(server);
+        let higher = |(other, server): (usize, &Reservation)| {
+            ((server.priority, other) < (servers[index].priority, index)).then(|| parts(server))
+        };
+        (1..=deadline).any(|t| {
+            let higher = servers.iter().enumerate().filter_map(higher);
+            own + higher
+                .map(|[period, budget, _]| t.div_ceil(period) * budget)
+                .sum::<u64>()
+                <= t
+        })
+    })
+}
+
+/// The periods of near sets: they divide 720.
+const PERIODS: [u64; 14] = [4, 5, 6, 8, 9, 10, 12, 15, 16, 18, 20, 24, 30, 36];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    /// The largest budget that is admitted is the largest one with which nobody is late, beside servers that are
+    /// themselves grown as far as they may be: what is found is on the edge.
+    #[test]
+    fn the_edge_is_where_it_is_by_definition(
+        servers in proptest::collection::vec((0..PERIODS.len(), 1..20u64, 0..36u64, any::<bool>(), 0..6u64), 2..8),
+        order in order(),
+    ) {
+        let of = |(period, budget, early, implicit, priority): (usize, u64, u64, bool, u64)| {
+            let period = PERIODS[period];
+            let deadline = if implicit { period } else { period - early.min(period / 2) };
+            let interface = Interface::new(period, budget.clamp(1, (deadline / 3).max(1)), deadline).unwrap();
+            Reservation { kind: Kind::Periodic, interface, priority }
+        };
+        let mut set: Vec<Reservation> = Vec::new();
+        for server in servers.into_iter().map(of) {
+            let interface = server.interface;
+            let with = |budget| Interface::new(interface.period(), budget, interface.deadline()).unwrap();
+            let there = set.clone();
+            let held = |budget| {
+                let mut set = there.clone();
+                set.push(Reservation { interface: with(budget), ..server });
+                let set: &[Reservation] = &set;
+                let found = asked(whole(order), set, with(budget)).is_ok();
+                prop_assert_eq!(found, by_definition(order, set), "{:?}", set);
+                Ok(found)
+            };
+            let mut most = 0;
+            for budget in 1..=interface.deadline() {
+                if !held(budget)? {
+                    break;
+                }
+                most = budget;
+            }
+            // All but the last leave something for those after them.
+            if let Some(budget) = Some(interface.budget()).filter(|budget| *budget <= most) {
+                set.push(Reservation { interface: with(budget), ..server });
+            } else if most > 0 {
+                set.push(Reservation { interface: with(most), ..server });
+            }
+        }
+    }
 }

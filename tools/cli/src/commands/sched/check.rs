@@ -5,7 +5,7 @@ use std::path::Path;
 use hanok_certificate_checker as checker;
 
 use super::found::Found;
-use super::{csv, json, report, table};
+use super::{csv, json, paths, report, table};
 use crate::args::SchedCheckArgs;
 use crate::commands;
 use hanok_base::exit::{Blame, Code, Outcome, failure};
@@ -44,10 +44,12 @@ pub fn run(root: &Path, args: &SchedCheckArgs) -> Outcome {
     if let Some(file) = &args.csv {
         outputs::write(file, csv::text(&found))?;
     }
+    let latencies = paths::latencies(root, &file, args.speed)?;
     if args.json {
-        ui::line(format_args!("{}", json::text(&found).blame(Code::Refused)?))
+        let text = json::text(&found, &latencies).blame(Code::Refused)?;
+        ui::line(format_args!("{text}"))
     } else {
-        table::show(&found)
+        table::show(&found, paths::lines(&latencies, args.speed))
     }
     Ok(if found.certificate.is_some() {
         Code::Success

@@ -1,5 +1,6 @@
 //! The answer for programs. Times are whole nanoseconds, exact budgets are fractions of them.
 
+use hanok_paths::latency::{Bound, Latency};
 use hanok_task_model::{Certificate, Fraction, ResourceInterface};
 use serde::Serialize;
 
@@ -19,6 +20,7 @@ struct Answer<'a> {
     components: Vec<OfComponent<'a>>,
     tasks: Vec<OfTask<'a>>,
     cores: Vec<OfCore<'a>>,
+    latencies: Vec<OfLatency<'a>>,
     refutations: Vec<Refuted>,
     certificate: &'a Option<Certificate>,
 }
@@ -55,6 +57,15 @@ struct OfCore<'a> {
     vcpus: Vec<String>,
 }
 
+/// How late an interrupt of a vCPU can be, in instructions; `null` where there is no bound, with the reason.
+#[derive(Serialize)]
+struct OfLatency<'a> {
+    vcpu: &'a str,
+    core: usize,
+    instructions: Option<u64>,
+    open: Option<&'a str>,
+}
+
 #[derive(Serialize)]
 struct Refuted {
     line: Option<usize>,
@@ -69,7 +80,7 @@ struct Refuted {
 }
 
 /// The answer as JSON.
-pub fn text(found: &Found<'_>) -> serde_json::Result<String> {
+pub fn text(found: &Found<'_>, latencies: &[Latency]) -> serde_json::Result<String> {
     let model = found.model();
     let answer = Answer {
         version: VERSION,
@@ -81,10 +92,21 @@ pub fn text(found: &Found<'_>) -> serde_json::Result<String> {
         components: components(found),
         tasks: tasks(found),
         cores: cores(found),
+        latencies: latencies.iter().map(of_latency).collect(),
         refutations: refutations(found),
         certificate: &found.certificate,
     };
     serde_json::to_string_pretty(&answer)
+}
+
+fn of_latency(latency: &Latency) -> OfLatency<'_> {
+    let bound = latency.bound.as_ref();
+    OfLatency {
+        vcpu: &latency.name,
+        core: latency.core,
+        instructions: bound.ok().map(Bound::total),
+        open: bound.err().map(String::as_str),
+    }
 }
 
 fn components<'a>(found: &Found<'a>) -> Vec<OfComponent<'a>> {

@@ -5,6 +5,7 @@ mod check;
 mod cores;
 mod csv;
 mod json;
+mod paths;
 mod report;
 pub mod simulate;
 mod table;
@@ -23,6 +24,7 @@ use hanok_base::exit::Outcome;
 pub fn run(root: &Path, command: &SchedCommand) -> Outcome {
     match command {
         SchedCommand::Check(args) => check::run(root, args),
+        SchedCommand::Paths(args) => paths::run(args),
         SchedCommand::Simulate(args) => simulate::run(root, args),
     }
 }

@@ -4,25 +4,26 @@ use super::found::{Found, exact, percent, policy, promise, server};
 use hanok_base::ui;
 use hanok_task_model::{ComponentId, PoolId};
 
-/// Prints the tables, and what is refused.
-pub fn show(found: &Found<'_>) {
-    for line in lines(found) {
+/// Prints the tables with `latencies` among them, and what is refused.
+pub fn show(found: &Found<'_>, latencies: Vec<String>) {
+    for line in lines(found, latencies) {
         ui::line(format_args!("{line}"));
     }
 }
 
 /// The tables, and what is refused.
-pub fn lines(found: &Found<'_>) -> Vec<String> {
+pub fn lines(found: &Found<'_>, latencies: Vec<String>) -> Vec<String> {
     let mut lines = components(found);
     lines.extend(tasks(found));
     lines.extend(cores(found));
+    lines.extend(latencies);
     lines.push(String::new());
     lines.extend(verdict(found));
     lines
 }
 
 /// Rows with columns as wide as needed; the first row is the heading.
-fn aligned(rows: &[Vec<String>]) -> Vec<String> {
+pub(super) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));

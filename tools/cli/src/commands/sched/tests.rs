@@ -32,7 +32,7 @@ fn example(from: &str, to: &str) -> (Schedule, Analysis) {
 fn the_example_is_admitted_in_every_form() {
     let (schedule, analysis) = example("", "");
     let found = Found::new(&schedule, &analysis);
-    let text = table::lines(&found).join("\n");
+    let text = table::lines(&found, Vec::new()).join("\n");
     assert!(text.contains("All deadlines are kept"), "{text}");
     assert!(text.contains("2     real-time  "), "{text}");
     let page = report::html(&found);
@@ -50,7 +50,7 @@ fn the_example_is_admitted_in_every_form() {
 fn the_certificate_survives_json() {
     let (schedule, analysis) = example("", "");
     let found = Found::new(&schedule, &analysis);
-    let text = json::text(&found).unwrap();
+    let text = json::text(&found, &[]).unwrap();
     let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(answer["admitted"], true);
     let certificate: Certificate = serde_json::from_value(answer["certificate"].clone()).unwrap();
@@ -63,7 +63,7 @@ fn a_refusal_says_who_when_how_much_and_what_helps() {
     let (schedule, analysis) = example("execution = \"14ms\"", "execution = \"46ms\"");
     let found = Found::new(&schedule, &analysis);
     assert!(found.certificate.is_none());
-    let text = table::lines(&found).join("\n");
+    let text = table::lines(&found, Vec::new()).join("\n");
     let sentence = "systems/schedule.toml:103: task frame of display misses its deadline: 100ms \
                     after the worst release, 102ms of CPU time are needed and 100ms there, 2ms \
                     short (display would be too much for a CPU of its own)";
@@ -73,7 +73,8 @@ fn a_refusal_says_who_when_how_much_and_what_helps() {
         text.contains("pool real-time: no answer: waits for display"),
         "{text}"
     );
-    let answer: serde_json::Value = serde_json::from_str(&json::text(&found).unwrap()).unwrap();
+    let answer: serde_json::Value =
+        serde_json::from_str(&json::text(&found, &[]).unwrap()).unwrap();
     assert_eq!(answer["admitted"], false);
     assert_eq!(answer["refutations"][0]["shortfall"], "2000000");
     let page = report::html(&found);
@@ -90,7 +91,7 @@ fn a_given_budget_that_is_too_small_is_told_the_least() {
         "period = \"10ms\"\nbudget = \"3ms\"",
     );
     let found = Found::new(&schedule, &analysis);
-    let text = table::lines(&found).join("\n");
+    let text = table::lines(&found, Vec::new()).join("\n");
     assert!(text.contains("display gives 3ms in 10ms"), "{text}");
     let change = text.split("would do: budget ").nth(1).unwrap();
     let budget = change.split(' ').next().unwrap();
@@ -132,10 +133,11 @@ fn a_least_budget_is_a_time_and_no_fraction() {
     let (schedule, analysis) = example("", "");
     let found = Found::new(&schedule, &analysis);
     let written = "1.226ms (1225806 14/31 ns)";
-    let text = table::lines(&found).join("\n");
+    let text = table::lines(&found, Vec::new()).join("\n");
     assert!(text.contains(written), "{text}");
     assert!(report::html(&found).contains(written));
-    let answer: serde_json::Value = serde_json::from_str(&json::text(&found).unwrap()).unwrap();
+    let answer: serde_json::Value =
+        serde_json::from_str(&json::text(&found, &[]).unwrap()).unwrap();
     let exact = &answer["components"][4]["exact_budget"];
     assert_eq!(exact["numerator"], 38_000_000);
     assert_eq!(exact["denominator"], 31);
@@ -154,11 +156,12 @@ fn every_form_says_the_kind_of_server() {
         let given = format!("period = [\"2ms\", \"30ms\"]\nserver = \"{kind}\"");
         let (schedule, analysis) = example("period = [\"2ms\", \"30ms\"]", &given);
         let found = Found::new(&schedule, &analysis);
-        let lines = table::lines(&found);
+        let lines = table::lines(&found, Vec::new());
         let display = lines.iter().find(|line| line.starts_with("display "));
         let cells: Vec<_> = display.unwrap().split_whitespace().collect();
         assert_eq!(cells[4], kind, "{lines:?}");
-        let answer: serde_json::Value = serde_json::from_str(&json::text(&found).unwrap()).unwrap();
+        let answer: serde_json::Value =
+            serde_json::from_str(&json::text(&found, &[]).unwrap()).unwrap();
         assert_eq!(answer["components"][4]["server"], kind);
         let rows = super::csv::text(&found);
         let row = rows

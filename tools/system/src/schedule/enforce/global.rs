@@ -1,14 +1,74 @@
 //! What the board enforces in a global pool, whose vCPUs run on whichever core is free.
 
-use super::draft::Whole;
-use super::enforce::{cores, name, share_of};
-use crate::cores::Pools;
+use super::{Builder, Enforced, lost, name, nothing, share_of};
 use crate::diagnostic::Words;
 use crate::draft::Draft;
 use hanok_config::{Claim, CorePolicy, MAX_POOL, Promise};
 use hanok_sched::Slack;
-use hanok_task_model::{Component, Home, Mode, Model, Pool, PoolId};
-use hanok_types::{MAX_CPUS, MAX_VCPUS};
+use hanok_task_model::{Component, ComponentId, Home, Mode, Model, Pool, PoolId};
+use hanok_types::{CpuId, MAX_CPUS, MAX_VCPUS, VcpuId, VmId};
+
+impl Enforced {
+    /// The cores of global pools.
+    pub(crate) fn pool_cores(&self) -> Vec<u64> {
+        let policies = (0..).zip(&self.policies);
+        let global = policies.filter(|(_, policy)| matches!(policy, CorePolicy::Global { .. }));
+        global.map(|(core, _)| core).collect()
+    }
+}
+
+impl Builder<'_> {
+    /// Promises the vCPUs of a VM in a global pool what they have of it; returns whether it is in one.
+    pub(super) fn pooled(&mut self, draft: &Draft, vm: VmId) -> Result<bool, Words> {
+        let Some(model) = self.model else {
+            return Ok(false);
+        };
+        let Some((id, pool)) = pool(model, name(draft)) else {
+            return Ok(false);
+        };
+        let lowest = enforceable(draft, pool, self.slack)?;
+        for core in &pool.cores {
+            let policy = self.all.policies.get_mut(usize::from(core.0));
+            let order = pool.policy.into();
+            let pool = CpuId::new(lowest);
+            *policy.ok_or_else(lost)? = CorePolicy::Global { order, pool };
+        }
+        let cores = self.of(vm.index()).to_vec();
+        for (vcpu, core) in cores.into_iter().enumerate().take(MAX_VCPUS) {
+            let component = component(model, (name(draft), vcpu), id);
+            let (id, component) = component.ok_or_else(|| nothing(draft, "budget"))?;
+            let mut terms = self.terms(model, id, core)?;
+            // What all have together is divided evenly, as the analysis reckons.
+            terms.budget = terms.budget.div_ceil(u64::from(component.cpus.max(1)));
+            terms.deadline = terms.deadline.max(terms.budget);
+            let (vcpu, ask) = (VcpuId::new(vcpu as u8), Default::default());
+            let claim = Claim::Promise {
+                group: 0,
+                terms,
+                ask,
+            };
+            self.all.promises.push(Promise { vm, vcpu, claim });
+        }
+        Ok(true)
+    }
+
+    /// The cores on which the vCPUs of a VM begin that is in a global pool.
+    pub(super) fn first_cores(&self, draft: &Draft, vcpus: usize) -> Option<Vec<usize>> {
+        draft.schedule.as_ref()?;
+        let (_, pool) = pool(self.model?, name(draft))?;
+        let cores = pool.cores.iter().map(|core| usize::from(core.0)).cycle();
+        Some(cores.take(vcpus).collect())
+    }
+
+    /// Refuses others on the cores of global pools, and more promises than there is time in one.
+    pub(super) fn pools_hold(&self, drafts: &[Draft]) -> Result<(), Words> {
+        let Some(model) = self.model else {
+            return Ok(());
+        };
+        alone(model, &self.all.policies, drafts, &self.cores)?;
+        overcommitted(model, &self.all.promises, drafts)
+    }
+}
 
 /// The global pool that a VM is in by its own component, or those of its vCPUs.
 pub(super) fn pool<'a>(model: &'a Model, vm: &str) -> Option<(PoolId, &'a Pool)> {
@@ -30,18 +90,18 @@ fn is_of(component: &Component, vm: &str) -> bool {
 }
 
 /// The component by which a vCPU is promised time from a pool.
-pub(super) fn component<'a>(
+fn component<'a>(
     model: &'a Model,
     (vm, vcpu): (&str, usize),
     pool: PoolId,
-) -> Option<&'a Component> {
+) -> Option<(ComponentId, &'a Component)> {
     let own = format!("{vm}.{vcpu}");
-    let mut components = model.components.iter();
-    components.find(|one| (one.name == own || one.name == vm) && one.home == Home::Pool(pool))
+    let mut components = model.ids();
+    components.find(|(_, one)| (one.name == own || one.name == vm) && one.home == Home::Pool(pool))
 }
 
 /// The lowest core of a pool, if the board can enforce what a VM has of it.
-pub(super) fn enforceable(draft: &Draft, pool: &Pool, slack: Slack) -> Result<u8, Words> {
+fn enforceable(draft: &Draft, pool: &Pool, slack: Slack) -> Result<u8, Words> {
     let (vm, pool_name) = (name(draft), &pool.name);
     if draft.cpus.is_some() {
         return Err(Words::new(
@@ -89,12 +149,20 @@ pub(super) fn enforceable(draft: &Draft, pool: &Pool, slack: Slack) -> Result<u8
     })
 }
 
-/// Refuses VMs on the cores of a global pool that are not in it.
-pub(super) fn alone(policies: &[CorePolicy; MAX_CPUS], drafts: &[Draft]) -> Result<(), Words> {
-    for draft in drafts {
-        for core in cores(draft) {
-            let policy = policies.get(core);
-            if let Some(CorePolicy::Global { .. }) = policy {
+/// Refuses VMs on the cores of a global pool that are not in it. `all` has the cores of each VM.
+fn alone(
+    model: &Model,
+    policies: &[CorePolicy; MAX_CPUS],
+    drafts: &[Draft],
+    all: &[Vec<usize>],
+) -> Result<(), Words> {
+    for (draft, cores) in drafts.iter().zip(all) {
+        let in_one = pool(model, name(draft)).is_some();
+        if in_one && draft.schedule.is_some() {
+            continue;
+        }
+        for core in cores {
+            if let Some(CorePolicy::Global { .. }) = policies.get(*core) {
                 return Err(Words::new(
                     format!(
                         "\"{}\" is on core {core}, which is a global pool's",
@@ -111,13 +179,8 @@ pub(super) fn alone(policies: &[CorePolicy; MAX_CPUS], drafts: &[Draft]) -> Resu
 }
 
 /// Refuses a pool of which more is promised than its cores have.
-pub(super) fn overcommitted(
-    model: Option<&Model>,
-    promises: &[Promise],
-    drafts: &[Draft],
-) -> Result<(), Words> {
-    for id in (0..model.map_or(0, |model| model.pools.len()) as u32).map(PoolId) {
-        let Some(model) = model else { break };
+fn overcommitted(model: &Model, promises: &[Promise], drafts: &[Draft]) -> Result<(), Words> {
+    for id in (0..model.pools.len() as u32).map(PoolId) {
         let Some(there) = model.pool(id).filter(|pool| pool.mode == Mode::Global) else {
             continue;
         };
@@ -140,23 +203,4 @@ pub(super) fn overcommitted(
         }
     }
     Ok(())
-}
-
-/// What the global pools say about cores, where the board enforces them.
-pub(crate) fn pools(whole: Option<&Whole>, drafts: &[Draft], model: Option<&Model>) -> Pools {
-    let enforce = whole.and_then(|whole| whole.enforce.as_ref());
-    let (Some(model), true) = (model, enforce.is_some_and(|enforce| enforce.value)) else {
-        return Pools::default();
-    };
-    let first = |draft: &Draft| {
-        let (_, pool) = pool(model, name(draft))?;
-        let vcpus = draft.vcpus.as_ref().map_or(1, |at| at.value) as usize;
-        let cores = pool.cores.iter().map(|core| core.0).cycle();
-        Some(cores.take(vcpus.min(MAX_VCPUS)).collect())
-    };
-    let first: Vec<Option<Vec<u8>>> = drafts.iter().map(first).collect();
-    let used = drafts.iter().filter_map(|draft| pool(model, name(draft)));
-    let cores = used.flat_map(|(_, pool)| pool.cores.iter().map(|core| u64::from(core.0)));
-    let cores = cores.collect();
-    Pools { first, cores }
 }

@@ -1,0 +1,306 @@
+//! How late an interrupt of a vCPU with a promise can be, from the instant at which it is due to the vCPU's next
+//! instruction, in instructions of the hypervisor and of the vCPUs that go before it.
+//!
+//! The rule is stated in docs/scheduling.md, and each term here has its words there.
+
+use crate::{By, List, LongPath, Machine};
+use anyhow::Result;
+use hanok_config::{Claim, CorePolicy, Promise, Terms};
+use hanok_sched::{Kind, Order};
+use hanok_system::{Description, Vm};
+use hanok_types::CpuId;
+
+/// The paths that the rule adds up.
+pub const PATHS: [&str; 4] = ["own", "look", "life", "interrupt"];
+
+/// The instructions that a CPU executes in a microsecond if nobody says how many: one in each nanosecond, as QEMU
+/// does where time is a count of instructions.
+pub const SPEED: u64 = 1_000;
+
+/// The time between two bytes of the serial line in nanoseconds, at 115,200 bits a second and ten bits a byte. Each may
+/// interrupt in either direction.
+const BYTE_NS: u64 = 86_805;
+/// How often a VM's devices may interrupt others' turns in one period, and that period in nanoseconds
+/// (`hanok_vm::Interruptions`). Two periods may meet in one interval.
+const INTERRUPTIONS: u64 = 16;
+const RESTRAINT_NS: u64 = 7_812_500;
+/// vCPUs whose interrupts are looked at in one round (`hanok_pcpu`'s `ROUND`).
+const A_ROUND: u64 = 2;
+/// Budgets that are replenished in one piece (`hanok_pcpu`'s `AT_ONCE`).
+const REPLENISHED: u64 = 8;
+/// A bound of more than this is none.
+const LONGEST_NS: u64 = 10_000_000_000;
+
+/// A vCPU, and the bound of its latency.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Latency {
+    /// The vCPU's name: that of its VM, with its number where there are several.
+    pub name: String,
+    /// Its core.
+    pub core: usize,
+    /// The bound, or why there is none.
+    pub bound: Result<Bound, String>,
+}
+
+/// A bound in instructions, by its parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bound {
+    /// What began just before, with interrupts masked.
+    pub blocked: u64,
+    /// The interrupt itself, the decision, and the switch.
+    pub own: u64,
+    /// Wakes of others and budgets that begin at the same moment.
+    pub wakes: u64,
+    /// Others' boots and ends.
+    pub lives: u64,
+    /// Interrupts of the serial line, and of others' devices.
+    pub devices: u64,
+    /// vCPUs that go before it.
+    pub ahead: u64,
+    /// The wait for a new budget, of a server that spends its budget while it sleeps.
+    pub budget: u64,
+    /// By how much a person at the prompt, or a program that reads reports, makes it longer.
+    pub person: u64,
+}
+
+impl Bound {
+    /// The bound without a person.
+    pub const fn total(&self) -> u64 {
+        self.blocked + self.own + self.wakes + self.lives + self.devices + self.ahead + self.budget
+    }
+}
+
+/// `instructions` in whole nanoseconds, rounded up, of a CPU that executes `speed` of them in a microsecond.
+pub const fn nanos(instructions: u64, speed: u64) -> u64 {
+    instructions.saturating_mul(1_000).div_ceil(speed)
+}
+
+/// The bounds of all vCPUs with promises. The CPU executes `speed` instructions in a microsecond, at least one.
+///
+/// # Errors
+/// The list lacks a path.
+pub fn of(list: &List, system: &Description, speed: u64) -> Result<Vec<Latency>> {
+    let mut all = Vec::new();
+    for promise in &system.promises {
+        let Claim::Promise { group, terms, .. } = promise.claim else {
+            continue;
+        };
+        let Some(vm) = system.vms.get(promise.vm.index()) else {
+            continue;
+        };
+        let Some(core) = vm.config.cpus.get(promise.vcpu.index()) else {
+            continue;
+        };
+        let name = match vm.config.cpus.len() {
+            1 => vm.name().to_owned(),
+            _ => format!("{}.{}", vm.name(), promise.vcpu),
+        };
+        let asked = Asked {
+            system,
+            vm,
+            promise,
+            terms,
+            core: *core,
+            speed,
+        };
+        let bound = match group {
+            0 => asked.bound(list)?,
+            _ => Err("its group's budget may be spent by others in the group".to_owned()),
+        };
+        all.push(Latency {
+            name,
+            core: core.index(),
+            bound,
+        });
+    }
+    Ok(all)
+}
+
+/// A vCPU that is asked about.
+struct Asked<'a> {
+    system: &'a Description,
+    vm: &'a Vm,
+    promise: &'a Promise,
+    terms: Terms,
+    core: CpuId,
+    speed: u64,
+}
+
+/// Work that comes at most so often.
+struct Source {
+    /// Nanoseconds between two instants at which it may begin, and by how much the first may be nearer.
+    period: u64,
+    jitter: u64,
+    /// Instructions each time.
+    cost: u64,
+}
+
+impl Source {
+    /// The most within so many nanoseconds.
+    fn within(&self, nanos: u64) -> u64 {
+        let times = (nanos.saturating_add(self.jitter)).div_ceil(self.period.max(1));
+        times.max(1).saturating_mul(self.cost)
+    }
+}
+
+impl Asked<'_> {
+    fn bound(&self, list: &List) -> Result<Result<Bound, String>> {
+        let (own_vcpus, others) = self.vcpus_here();
+        let Some(machine) = Machine::of(self.system, own_vcpus + others) else {
+            return Ok(Err("no path is counted on such a board".to_owned()));
+        };
+        let path = |name| list.path(name).map(|path: &LongPath| path.most(machine));
+        let [own, look, life, interrupt] = PATHS.map(path);
+        let (own, look, life, interrupt) = (own?, look?, life?, interrupt?);
+        if let Some(other) = self.is_spread() {
+            let why = format!(
+                "\"{other}\" has vCPUs here and on another core: what it sends is not limited"
+            );
+            return Ok(Err(why));
+        }
+        let here = (own_vcpus + others) as u64;
+        let servers = here + self.groups_here();
+        let blocked = list.longest(machine, By::Guest);
+        let fixed = Bound {
+            blocked,
+            own,
+            wakes: look * (here.div_ceil(A_ROUND) + servers.div_ceil(REPLENISHED)),
+            lives: life * (others as u64 + self.vms_here()),
+            budget: self.wait().saturating_mul(self.speed).div_ceil(1_000),
+            ..Bound::default()
+        };
+        let ahead = self.ahead(2 * own + look + blocked);
+        let devices = self.devices(interrupt);
+        let mut bound = fixed;
+        loop {
+            let within = nanos(bound.total(), self.speed);
+            if within > LONGEST_NS {
+                return Ok(Err(
+                    "those that go before it may leave it no time".to_owned()
+                ));
+            }
+            let sum = |sources: &[Source]| -> u64 {
+                let each = sources.iter().map(|source| source.within(within));
+                each.fold(0, u64::saturating_add)
+            };
+            let next = Bound {
+                ahead: sum(&ahead),
+                devices: sum(&devices),
+                ..fixed
+            };
+            if next == bound {
+                break;
+            }
+            bound = next;
+        }
+        bound.person = list.longest(machine, By::Person).saturating_sub(blocked);
+        Ok(Ok(bound))
+    }
+
+    /// How many vCPUs of its own VM, and how many of others, are on its core.
+    fn vcpus_here(&self) -> (usize, usize) {
+        let here = |vm: &Vm| {
+            vm.config
+                .cpus
+                .iter()
+                .filter(|cpu| **cpu == self.core)
+                .count()
+        };
+        let all: usize = self.system.vms.iter().map(here).sum();
+        (here(self.vm), all - here(self.vm))
+    }
+
+    /// Another VM with vCPUs on its core and elsewhere.
+    fn is_spread(&self) -> Option<&str> {
+        let mut others = self.others_here();
+        let spread = others.find(|vm| vm.config.cpus.iter().any(|cpu| *cpu != self.core));
+        spread.map(Vm::name)
+    }
+
+    fn others_here(&self) -> impl Iterator<Item = &Vm> {
+        let others = self.system.vms.iter();
+        let others = others.filter(|vm| !std::ptr::eq(*vm, self.vm));
+        others.filter(|vm| vm.config.cpus.contains(&self.core))
+    }
+
+    fn vms_here(&self) -> u64 {
+        self.others_here().count() as u64
+    }
+
+    fn groups_here(&self) -> u64 {
+        let groups = self.system.groups.iter();
+        groups.filter(|group| group.cpu == self.core).count() as u64
+    }
+
+    /// How long a new budget may be away, in nanoseconds, if the old one was spent in sleep: a periodic server spends it
+    /// from its period's start on, and a polling one loses it at once. Others keep it.
+    fn wait(&self) -> u64 {
+        let Terms {
+            kind,
+            period,
+            budget,
+            ..
+        } = self.terms;
+        match kind {
+            Kind::Periodic => period - budget.min(period),
+            Kind::Polling => period,
+            _ => 0,
+        }
+    }
+
+    /// The vCPUs and groups beside it that may go before it: under EDF all, by priorities those with no larger number.
+    /// Each costs `switches` instructions in each of its periods beyond its budget.
+    fn ahead(&self, switches: u64) -> Vec<Source> {
+        let policies = self.system.policies.as_ref();
+        let policy = policies.and_then(|all| all.get(self.core.index()));
+        let by_priority = matches!(
+            policy,
+            Some(CorePolicy::Servers {
+                order: Order::Priority,
+                ..
+            })
+        );
+        let vcpus = self.system.promises.iter().filter_map(|promise| {
+            let vm = self.system.vms.get(promise.vm.index())?;
+            let here = vm.config.cpus.get(promise.vcpu.index()) == Some(&self.core);
+            match promise.claim {
+                Claim::Promise {
+                    group: 0, terms, ..
+                } if here && promise != self.promise => Some(terms),
+                _ => None,
+            }
+        });
+        let groups = self.system.groups.iter();
+        let groups = groups.filter(|group| group.cpu == self.core && group.home == 0);
+        let all = vcpus.chain(groups.map(|group| group.terms));
+        let before = all.filter(|terms| !by_priority || terms.priority <= self.terms.priority);
+        before
+            .map(|terms| Source {
+                period: terms.period,
+                jitter: terms.period - terms.budget.min(terms.period),
+                cost: terms.budget.saturating_mul(self.speed).div_ceil(1_000) + switches,
+            })
+            .collect()
+    }
+
+    /// The serial line, both ways, and the devices of other VMs whose interrupts come here.
+    fn devices(&self, interrupt: u64) -> Vec<Source> {
+        let line = |_| Source {
+            period: BYTE_NS,
+            jitter: 0,
+            cost: interrupt,
+        };
+        let others = self.others_here();
+        let given = others
+            .filter(|vm| !vm.devices.is_empty() && vm.config.cpus.first() == Some(&self.core));
+        let given = given.map(|_| Source {
+            period: RESTRAINT_NS,
+            jitter: RESTRAINT_NS,
+            cost: INTERRUPTIONS * interrupt,
+        });
+        (0..2).map(line).chain(given).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

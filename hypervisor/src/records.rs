@@ -9,7 +9,7 @@ use core::sync::atomic::AtomicU32;
 use hanok_arch::Host;
 use hanok_arm_common::cpu::Cpu;
 use hanok_arm_common::mmu;
-use hanok_config::{BoardCpu, BoardTree, CorePolicy, SystemView};
+use hanok_config::{BoardCpu, BoardTree, CorePolicy, POOLS, SystemView};
 use hanok_pcpu::{Pcpu, PcpuPolicy, Seat, SharedPool};
 use hanok_sched::{Budgets, Credit, Deals, Node, PlaceError, RoundRobin, Tree};
 use hanok_types::{CpuId, MAX_CPUS};
@@ -55,12 +55,12 @@ pub fn prepare(
         let interruptions = (0..board.vms.len()).map(|_| Interruptions::default());
         let interruptions = arena.put_all(board.vms.len(), interruptions)?;
         let mut pcpu = Pcpu::new(id, board, policy, interruptions);
-        if let CorePolicy::Global { order, pool } = system.policy(id) {
+        if POOLS && let CorePolicy::Global { order, pool } = system.policy(id) {
             if pool == id {
                 let all = system.pool_of(id);
                 let cpus = (0..MAX_CPUS).filter(|cpu| all >> cpu & 1 != 0);
                 let cpus = cpus.map(|cpu| CpuId::new(cpu as u8));
-                let made = arena.put(SharedPool::new(order, cpus))?;
+                let made = arena.put(SharedPool::new(board, order, cpus))?;
                 pools.push((pool, made)).ok()?;
             }
             pcpu.join(seat(&pools, pool, id)?);

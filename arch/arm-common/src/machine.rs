@@ -135,6 +135,11 @@ impl<K: Kind> Backend for Machine<K> {
     }
 
     #[inline(always)]
+    fn pause(&self) {
+        sysreg::pause();
+    }
+
+    #[inline(always)]
     fn acknowledge(&self) -> Option<Taken> {
         self.gic.acknowledge()
     }

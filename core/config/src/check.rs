@@ -324,6 +324,10 @@ pub enum Fault {
     },
 }
 
+/// Whether vCPUs can move among the pCPUs of a pool. In a 32-bit hypervisor they cannot, and the compiler leaves out
+/// what serves pools.
+pub const POOLS: bool = cfg!(target_pointer_width = "64");
+
 /// The largest number of pCPUs of a pool.
 pub const MAX_POOL: usize = 8;
 

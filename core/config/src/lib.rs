@@ -39,7 +39,7 @@ pub use board::{
 };
 #[cfg(feature = "write")]
 pub use board::{DeviceError, FixedClock, HostDevice, HostLine, HostTree, Neighbour, assign};
-pub use check::{Fault, MAX_POOL};
+pub use check::{Fault, MAX_POOL, POOLS};
 pub use cores::{Ask, Claim, CorePolicy, Group, MAX_PERIOD, Promise, Terms, in_ticks, kind_word};
 pub use error::{Structure, TreeError, TreeNode};
 #[cfg(feature = "write")]

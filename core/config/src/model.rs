@@ -290,6 +290,9 @@ impl<'a> SystemView<'a> {
         let CorePolicy::Global { pool, .. } = self.policy(cpu) else {
             return 1 << (cpu.index() % MAX_CPUS);
         };
+        if !crate::POOLS {
+            return 1 << (cpu.index() % MAX_CPUS);
+        }
         let mut all = 0;
         for (index, policy) in self.policies.iter().enumerate() {
             if matches!(policy, CorePolicy::Global { pool: own, .. } if *own == pool) {

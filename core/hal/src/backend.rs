@@ -38,6 +38,8 @@ pub trait Backend: Sized + Sync + 'static {
 
     /// Makes `cpu` leave its guest, or wake up. `cpu` then sees all that was written before.
     fn kick(&self, cpu: CpuId);
+    /// Lets another CPU go on, where several share what executes them, while this one waits for it.
+    fn pause(&self);
     /// Acknowledges this CPU's pending interrupt of the highest priority, if there is one.
     fn acknowledge(&self) -> Option<Taken>;
     /// Drops the running priority of an acknowledged interrupt, so that others can come.

@@ -37,6 +37,18 @@ impl<T> Mutex<T> {
         }
     }
 
+    /// [`Self::lock`] for a lock that several pCPUs often want at the same moment. Between two tries `pause` lets
+    /// another CPU go on: an emulator that runs all CPUs in turn would not do so by itself for as long as no timer
+    /// is due.
+    pub fn lock_with(&self, pause: impl Fn()) -> MutexGuard<'_, T> {
+        loop {
+            match self.0.try_lock_weak() {
+                Some(guard) => return guard,
+                None => pause(),
+            }
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn lock_contended(&self) -> MutexGuard<'_, T> {
@@ -68,6 +80,11 @@ impl<T> Mutex<T> {
             Ok(guard) => guard,
             Err(poisoned) => poisoned.into_inner(),
         }
+    }
+
+    /// [`Self::lock`]: the model checker knows who waits.
+    pub fn lock_with(&self, _pause: impl Fn()) -> MutexGuard<'_, T> {
+        self.lock()
     }
 }
 

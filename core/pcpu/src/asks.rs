@@ -267,7 +267,7 @@ impl<B: Host> Vcpu<B> {
         let time = |ticks| Some(nanos(ticks, frequency));
         // In a pool what it has does not change.
         let interface = match granted.grant {
-            Some(Grant::Promise(_, reservation)) if local.seat.is_some() => {
+            Some(Grant::Promise(_, reservation)) if local.seat().is_some() => {
                 Some(reservation.interface)
             }
             _ => local.policy.interface(self.entity),

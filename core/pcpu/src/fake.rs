@@ -140,7 +140,11 @@ impl<L: FakeLists + GuestInterface> FakeBoard<L> {
         };
         let mut pcpus: Vec<_> = (0..settings.cpus).map(pcpu).collect();
         let seats = plan.pool.iter().map(|cpu| CpuId::new(*cpu));
-        let pool = Box::leak(Box::new(SharedPool::new(Order::EarliestDeadline, seats)));
+        let pool = Box::leak(Box::new(SharedPool::new(
+            board,
+            Order::EarliestDeadline,
+            seats,
+        )));
         for pcpu in &mut pcpus {
             pcpu.local.gic = Some(FakeGic);
             if let Some(seat) = pool.seat(pcpu.local.id) {

@@ -3,6 +3,7 @@
 use crate::account::Turn;
 use crate::devices::Restrained;
 use crate::{Board, Host, PcpuPolicy, Seat, Vcpu, VmUnit};
+use hanok_config::POOLS;
 use hanok_hal::sync::atomic::{AtomicU64, Ordering};
 use hanok_hal::{Backend, Taken};
 use hanok_sched::{Entity, EntitySet, InterfaceError, MAX_ENTITIES, PlaceError, Tournament};
@@ -36,7 +37,7 @@ pub struct Local<B: Backend> {
     /// The policy that says which vCPU runs; in a pool it knows of none, as the pool's says that.
     pub(crate) policy: PcpuPolicy,
     /// Its place in a pool.
-    pub(crate) seat: Option<Seat<B>>,
+    seat: Option<Seat<B>>,
     /// The vCPUs that have to be brought up to date.
     pub(crate) updates: EntitySet,
     /// The vCPUs that other pCPUs kicked ([`Board::updates`]).
@@ -96,6 +97,12 @@ impl<B: Host> Local<B> {
     #[inline(always)]
     pub fn is_shared(&self) -> bool {
         self.shared
+    }
+
+    /// Its place in a pool, if it has one.
+    #[inline(always)]
+    pub(crate) fn seat(&self) -> Option<Seat<B>> {
+        if POOLS { self.seat } else { None }
     }
 
     /// Notes that `vcpu` has to be brought up to date before the next decision.
@@ -290,8 +297,8 @@ impl<B: Host> Pcpu<B> {
     ) -> Result<(), AdoptError> {
         let local = &mut self.local;
         let now = local.board.counter();
-        let entity = match local.seat {
-            Some(seat) => seat.enroll(vcpu, granted.grant, now)?,
+        let entity = match local.seat() {
+            Some(seat) => seat.enroll(vcpu, granted.grant)?,
             None => {
                 let free = self.vcpus.iter().position(Option::is_none);
                 let entity = free.and_then(Entity::new).ok_or(AdoptError::NoRoom)?;

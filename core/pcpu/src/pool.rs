@@ -10,7 +10,7 @@ use crate::schedule::{PIECES, Round};
 use crate::{AdoptError, Board, Host, Local, Pcpu, Vcpu, VmUnit};
 use hanok_config::MAX_POOL;
 use hanok_hal::sync::atomic::{AtomicU64, Ordering};
-use hanok_hal::{Backend, Context, Mutex};
+use hanok_hal::{Backend, Context, Mutex, MutexGuard};
 use hanok_sched::{
     Decision, Entity, EntitySet, Global, Grant, MAX_ENTITIES, Order, Pool as _, Replenished,
 };
@@ -26,6 +26,7 @@ const AT_ONCE: usize = 4;
 /// What the pCPUs of a pool share.
 #[allow(missing_debug_implementations)]
 pub struct SharedPool<B: Backend> {
+    board: &'static Board<B>,
     /// The pool's pCPUs; a pCPU's seat is its place here.
     cpus: heapless::Vec<CpuId, MAX_SEATS>,
     /// The vCPUs that a pCPU asks for, one bit each.
@@ -76,7 +77,7 @@ enum Exchange {
 
 impl<B: Backend> SharedPool<B> {
     /// A pool of these pCPUs, at most [`MAX_SEATS`], without vCPUs.
-    pub fn new(order: Order, cpus: impl Iterator<Item = CpuId>) -> Self
+    pub fn new(board: &'static Board<B>, order: Order, cpus: impl Iterator<Item = CpuId>) -> Self
     where
         Vcpu<B>: Send,
     {
@@ -92,6 +93,7 @@ impl<B: Backend> SharedPool<B> {
                 passed: [const { None }; MAX_ENTITIES],
             }),
             cpus,
+            board,
         }
     }
 
@@ -99,6 +101,16 @@ impl<B: Backend> SharedPool<B> {
     pub fn seat(&'static self, cpu: CpuId) -> Option<Seat<B>> {
         let lane = self.cpus.iter().position(|own| *own == cpu)?;
         Some(Seat { pool: self, lane })
+    }
+}
+
+impl<B: Host> SharedPool<B> {
+    /// The state, and the instant as of which it is accessed: it does not go back from one access to the next.
+    /// All pCPUs of a pool may want it at the moment at which a budget is replenished.
+    fn lock(&self) -> (MutexGuard<'_, State<B>>, u64) {
+        let state = self.state.lock_with(|| self.board.machine.pause());
+        let now = self.board.counter();
+        (state, now)
     }
 }
 
@@ -158,13 +170,8 @@ fn bit(entity: Entity) -> u64 {
 
 impl<B: Host> Seat<B> {
     /// Gives `vcpu`, which has no work yet, its place in the pool and what it is granted.
-    pub(crate) fn enroll(
-        self,
-        vcpu: &Vcpu<B>,
-        grant: Option<Grant>,
-        now: u64,
-    ) -> Result<Entity, AdoptError> {
-        let mut state = self.pool.state.lock();
+    pub(crate) fn enroll(self, vcpu: &Vcpu<B>, grant: Option<Grant>) -> Result<Entity, AdoptError> {
+        let (mut state, now) = self.pool.lock();
         let entity = Entity::new(state.members.len()).ok_or(AdoptError::NoRoom)?;
         // Who is in no group, and is promised something: the description is checked.
         let Some(Grant::Promise(0, reservation)) = grant else {
@@ -180,8 +187,8 @@ impl<B: Host> Seat<B> {
 
     /// Tells the policy whether `entity`, which this pCPU has, has work from `now` on.
     #[inline(never)]
-    pub(crate) fn tell(self, board: &Board<B>, entity: Entity, works: bool, now: u64) {
-        let mut state = self.pool.state.lock();
+    pub(crate) fn tell(self, entity: Entity, works: bool) {
+        let (mut state, now) = self.pool.lock();
         if works {
             state.policy.wake(entity, now);
         } else {
@@ -193,27 +200,31 @@ impl<B: Host> Seat<B> {
         let kick = elsewhere.and_then(|lane| state.stale(self.pool, lane));
         drop(state);
         if let Some(cpu) = kick {
-            board.machine.kick(cpu);
+            self.pool.board.machine.kick(cpu);
         }
     }
 
-    /// Charges who runs here for its time until `now`.
-    pub(crate) fn charge(self, now: u64) {
-        self.pool.state.lock().policy.charge_core(self.lane, now);
+    /// Charges who runs here for its time until now.
+    fn charge(self) {
+        let (mut state, now) = self.pool.lock();
+        state.policy.charge_core(self.lane, now);
     }
 
-    /// The time since the last decision, or charge, is charged to nobody.
-    pub(crate) fn exempt(self, now: u64) {
-        self.pool.state.lock().policy.exempt_switch(self.lane, now);
+    /// The time since the last decision, or charge, is charged to nobody. Returns the instant until which.
+    fn exempt(self) -> u64 {
+        let (mut state, now) = self.pool.lock();
+        state.policy.exempt_switch(self.lane, now);
+        now
     }
 
     /// How often a vCPU's budget ran out while it had work, and how often it was not given in time.
     pub(crate) fn served(self, entity: Entity) -> Option<(u32, u32)> {
-        self.pool.state.lock().policy.served(entity)
+        let (state, _) = self.pool.lock();
+        state.policy.served(entity)
     }
 
-    fn settle_some(self, now: u64) -> Replenished {
-        let mut state = self.pool.state.lock();
+    fn settle_some(self) -> Replenished {
+        let (mut state, now) = self.pool.lock();
         state.policy.replenish_some(now, AT_ONCE)
     }
 }
@@ -224,8 +235,8 @@ impl<B: Host> Local<B> {
     #[cold]
     #[inline(never)]
     pub(crate) fn hand_on_kick(&self, entity: Entity) {
-        let home = self.seat.and_then(|seat| {
-            let state = seat.pool.state.lock();
+        let home = self.seat().and_then(|seat| {
+            let (state, _) = seat.pool.lock();
             state.home(entity)
         });
         if let Some(home) = home.filter(|home| home.cpu != self.id) {
@@ -250,21 +261,19 @@ impl<B: Host> Pcpu<B> {
                 self.end_round();
                 continue;
             }
-            if pieces < PIECES && seat.settle_some(now) == Replenished::Some {
+            if pieces < PIECES && seat.settle_some() == Replenished::Some {
                 pieces += 1;
                 self.serve_pending();
                 continue;
             }
-            let Some(decision) = self.decide(seat, now) else {
+            let Some((decision, now)) = self.decide(seat) else {
                 continue;
             };
             let resident = self.local.resident;
             if self.carry_out(decision, now) == Round::Complete {
                 if self.local.resident != resident {
-                    let now = self.local.board.counter();
-                    let switched = now.saturating_sub(self.local.decided);
+                    let switched = seat.exempt().saturating_sub(self.local.decided);
                     self.local.account.switched(switched);
-                    seat.exempt(now);
                 }
                 return;
             }
@@ -276,18 +285,18 @@ impl<B: Host> Pcpu<B> {
     #[inline(never)]
     pub(crate) fn yield_in_pool(&mut self, seat: Seat<B>) {
         if let Some(entity) = self.local.resident {
-            let now = self.local.board.counter();
-            seat.pool.state.lock().policy.yield_now(entity, now);
+            let (mut state, now) = seat.pool.lock();
+            state.policy.yield_now(entity, now);
         }
         self.schedule_in_pool(seat);
     }
 
-    /// Decides who runs from `now` on. If that vCPU is elsewhere, it is asked for, and nobody runs until it comes;
+    /// Decides who runs from now on, and says when that is. If that vCPU is elsewhere, it is asked for, and nobody runs until it comes;
     /// `None` if it is on its way, and can be taken at once.
-    fn decide(&mut self, seat: Seat<B>, now: u64) -> Option<Decision> {
+    fn decide(&mut self, seat: Seat<B>) -> Option<(Decision, u64)> {
         let Self { local, vcpus } = self;
         let Seat { pool, lane } = seat;
-        let mut guard = pool.state.lock();
+        let (mut guard, now) = pool.lock();
         let state = &mut *guard;
         state.kicked &= !(1 << (lane % MAX_SEATS));
         let mut decision = state.policy.pick(lane, now);
@@ -321,7 +330,7 @@ impl<B: Host> Pcpu<B> {
         if let Some(home) = ask {
             machine.kick(home.cpu);
         }
-        passed.is_none().then_some(decision)
+        passed.is_none().then_some((decision, now))
     }
 
     /// Takes in the vCPUs that have arrived, and hands one over that this pCPU has and another one asks for.
@@ -346,7 +355,7 @@ impl<B: Host> Pcpu<B> {
     fn take_in(&mut self, seat: Seat<B>, arriving: u64) {
         let Self { local, vcpus } = self;
         let mut arriving = EntitySet::from_bits(arriving);
-        let mut state = seat.pool.state.lock();
+        let (mut state, _) = seat.pool.lock();
         while let Some(entity) = arriving.take_first() {
             let index = entity.index();
             // Another pCPU may have taken it meanwhile.
@@ -383,7 +392,7 @@ impl<B: Host> Pcpu<B> {
             return;
         };
         local.let_go(vcpu);
-        let mut guard = pool.state.lock();
+        let (mut guard, _) = pool.lock();
         let state = &mut *guard;
         let to = state.asks.iter().position(|ask| *ask == Some(entity));
         let passed = state.passed.get_mut(entity.index());
@@ -424,8 +433,8 @@ impl<B: Host> Local<B> {
     #[inline(always)]
     pub(crate) fn tell_policy(&mut self, entity: Entity, works: bool, now: u64) {
         use hanok_sched::Policy;
-        if let Some(seat) = self.seat {
-            return seat.tell(self.board, entity, works, now);
+        if let Some(seat) = self.seat() {
+            return seat.tell(entity, works);
         }
         if works {
             self.policy.wake(entity, now);
@@ -436,7 +445,7 @@ impl<B: Host> Local<B> {
 
     /// How often a vCPU's budget ran out while it had work, and how often it was not given in time.
     pub(crate) fn served(&mut self, entity: Entity) -> Option<(u32, u32)> {
-        match self.seat {
+        match self.seat() {
             Some(seat) => seat.served(entity),
             None => self.policy.served(entity),
         }
@@ -445,10 +454,11 @@ impl<B: Host> Local<B> {
     /// Serves the serial line: its time is charged to no vCPU.
     pub(crate) fn serve_line(&mut self) {
         let board = self.board;
-        if let Some(seat) = self.seat {
-            seat.charge(board.counter());
+        if let Some(seat) = self.seat() {
+            seat.charge();
             board.serve_console();
-            return seat.exempt(board.counter());
+            let _ = seat.exempt();
+            return;
         }
         self.policy.without_charge(board, || board.serve_console());
     }

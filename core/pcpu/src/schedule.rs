@@ -65,7 +65,7 @@ impl<B: Host> Pcpu<B> {
 
     /// [`Self::schedule`], at `now`, of which the policy may have been told already.
     fn schedule_from(&mut self, mut now: u64) {
-        if let Some(seat) = self.local.seat {
+        if let Some(seat) = self.local.seat() {
             return self.schedule_in_pool(seat);
         }
         let mut pieces = 0;
@@ -153,7 +153,7 @@ impl<B: Host> Pcpu<B> {
     /// Executes a yield of the resident vCPU: it gives up the rest of its turn.
     #[inline(always)]
     pub(crate) fn yield_now(&mut self) {
-        if let Some(seat) = self.local.seat {
+        if let Some(seat) = self.local.seat() {
             return self.yield_in_pool(seat);
         }
         let local = &mut self.local;

@@ -1,6 +1,6 @@
 //! The rules for promises of CPU time.
 
-use super::{Fault, MAX_POOL};
+use super::{Fault, MAX_POOL, POOLS};
 use crate::cores::{Claim, CorePolicy, MAX_PERIOD, Promise};
 use crate::model::SystemView;
 use hanok_sched::{MAX_ENTITIES, MAX_GROUPS};
@@ -63,6 +63,9 @@ fn pools(system: &SystemView<'_>) -> Result<(), Fault> {
     for (index, policy) in system.policies.iter().enumerate() {
         let cpu = CpuId::new(index as u8);
         if let CorePolicy::Global { pool, .. } = policy {
+            if !POOLS {
+                return Err(Fault::Pool { cpu });
+            }
             let own = system.pool_of(cpu);
             let lowest = own.trailing_zeros() as usize == pool.index();
             let same = lowest && system.policy(*pool) == *policy;

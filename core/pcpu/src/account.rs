@@ -93,6 +93,9 @@ impl<B: Host> Local<B> {
             let now = self.board.counter();
             self.account.switched(now.saturating_sub(self.decided));
             self.policy.exempt_switch(now);
+        } else if let Some(seat) = self.seat() {
+            let now = seat.exempt();
+            self.account.switched(now.saturating_sub(self.decided));
         }
     }
 

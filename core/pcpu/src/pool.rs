@@ -6,7 +6,7 @@
 //! over: this takes as long as its longest exit, and a hand-over. What others want of a vCPU they leave with
 //! the vCPU; a kick that reaches its former pCPU is handed on.
 
-use crate::schedule::{PIECES, Round};
+use crate::schedule::PIECES;
 use crate::{AdoptError, Board, Host, Local, Pcpu, Vcpu, VmUnit};
 use hanok_config::MAX_POOL;
 use hanok_hal::sync::atomic::{AtomicU64, Ordering};
@@ -65,13 +65,13 @@ impl<B: Backend> Clone for Seat<B> {
 
 impl<B: Backend> Copy for Seat<B> {}
 
-/// Whether a pCPU handed a vCPU over.
+/// Whether vCPUs moved.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use]
 enum Exchange {
-    /// One was, and others may be asked for.
-    HandedOver,
-    /// No vCPU that it has is asked for.
+    /// Some came, or one went.
+    Done,
+    /// None has come, and none that it has is asked for.
     Nothing,
 }
 
@@ -107,6 +107,7 @@ impl<B: Backend> SharedPool<B> {
 impl<B: Host> SharedPool<B> {
     /// The state, and the instant as of which it is accessed: it does not go back from one access to the next.
     /// All pCPUs of a pool may want it at the moment at which a budget is replenished.
+    #[inline(never)]
     fn lock(&self) -> (MutexGuard<'_, State<B>>, u64) {
         let state = self.state.lock_with(|| self.board.machine.pause());
         let now = self.board.counter();
@@ -211,7 +212,7 @@ impl<B: Host> Seat<B> {
     }
 
     /// The time since the last decision, or charge, is charged to nobody. Returns the instant until which.
-    fn exempt(self) -> u64 {
+    pub(crate) fn exempt(self) -> u64 {
         let (mut state, now) = self.pool.lock();
         state.policy.exempt_switch(self.lane, now);
         now
@@ -223,9 +224,11 @@ impl<B: Host> Seat<B> {
         state.policy.served(entity)
     }
 
-    fn settle_some(self) -> Replenished {
+    /// `entity`, which runs here, gives up the rest of its budget.
+    #[inline(never)]
+    pub(crate) fn yield_now(self, entity: Entity) {
         let (mut state, now) = self.pool.lock();
-        state.policy.replenish_some(now, AT_ONCE)
+        state.policy.yield_now(entity, now);
     }
 }
 
@@ -246,58 +249,35 @@ impl<B: Host> Local<B> {
 }
 
 impl<B: Host> Pcpu<B> {
-    /// [`Pcpu::schedule`] for a pCPU of a pool.
+    /// Decides who runs from now on, and says when that is. If that vCPU is elsewhere, it is asked for, and nobody runs
+    /// until it comes. `None` if something else had to be done first: vCPUs came or went, or budgets were replenished,
+    /// in so many pieces.
     #[cold]
     #[inline(never)]
-    pub(crate) fn schedule_in_pool(&mut self, seat: Seat<B>) {
-        let mut pieces = 0;
-        loop {
-            let now = self.local.board.counter();
-            if self.exchange(seat, now) == Exchange::HandedOver {
-                self.serve_pending();
-                continue;
-            }
-            if self.update_all(now) == Round::Interrupted {
-                self.end_round();
-                continue;
-            }
-            if pieces < PIECES && seat.settle_some() == Replenished::Some {
-                pieces += 1;
-                self.serve_pending();
-                continue;
-            }
-            let Some((decision, now)) = self.decide(seat) else {
-                continue;
-            };
-            let resident = self.local.resident;
-            if self.carry_out(decision, now) == Round::Complete {
-                if self.local.resident != resident {
-                    let switched = seat.exempt().saturating_sub(self.local.decided);
-                    self.local.account.switched(switched);
-                }
-                return;
-            }
+    pub(crate) fn decide_in_pool(
+        &mut self,
+        seat: Seat<B>,
+        pieces: &mut usize,
+    ) -> Option<(Decision, u64)> {
+        let decided = match self.exchange(seat) {
+            Exchange::Nothing => self.decide(seat, pieces),
+            Exchange::Done => None,
+        };
+        if decided.is_none() {
+            self.serve_pending();
         }
+        decided
     }
 
-    /// A yield of the resident vCPU of a pool.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn yield_in_pool(&mut self, seat: Seat<B>) {
-        if let Some(entity) = self.local.resident {
-            let (mut state, now) = seat.pool.lock();
-            state.policy.yield_now(entity, now);
-        }
-        self.schedule_in_pool(seat);
-    }
-
-    /// Decides who runs from now on, and says when that is. If that vCPU is elsewhere, it is asked for, and nobody runs until it comes;
-    /// `None` if it is on its way, and can be taken at once.
-    fn decide(&mut self, seat: Seat<B>) -> Option<(Decision, u64)> {
+    fn decide(&mut self, seat: Seat<B>, pieces: &mut usize) -> Option<(Decision, u64)> {
         let Self { local, vcpus } = self;
         let Seat { pool, lane } = seat;
         let (mut guard, now) = pool.lock();
         let state = &mut *guard;
+        if *pieces < PIECES && state.policy.replenish_some(now, AT_ONCE) == Replenished::Some {
+            *pieces += 1;
+            return None;
+        }
         state.kicked &= !(1 << (lane % MAX_SEATS));
         let mut decision = state.policy.pick(lane, now);
         let other = state.policy.kick();
@@ -334,18 +314,19 @@ impl<B: Host> Pcpu<B> {
     }
 
     /// Takes in the vCPUs that have arrived, and hands one over that this pCPU has and another one asks for.
-    fn exchange(&mut self, seat: Seat<B>, now: u64) -> Exchange {
+    fn exchange(&mut self, seat: Seat<B>) -> Exchange {
         let Seat { pool, lane } = seat;
         if let Some(arriving) = pool.arriving.get(lane)
             && arriving.load(Ordering::Relaxed) != 0
         {
             self.take_in(seat, arriving.swap(0, Ordering::Acquire));
+            return Exchange::Done;
         }
         let mut asked = EntitySet::from_bits(pool.asked.load(Ordering::Acquire));
         while let Some(entity) = asked.take_first() {
             if self.vcpus.get(entity.index()).is_some_and(Option::is_some) {
-                self.hand_over(seat, entity, now);
-                return Exchange::HandedOver;
+                self.hand_over(seat, entity);
+                return Exchange::Done;
             }
         }
         Exchange::Nothing
@@ -374,9 +355,10 @@ impl<B: Host> Pcpu<B> {
 
     /// Hands the vCPU at `entity`, which is here, over to the pCPU that asks for it.
     #[inline(never)]
-    fn hand_over(&mut self, seat: Seat<B>, entity: Entity, now: u64) {
+    fn hand_over(&mut self, seat: Seat<B>, entity: Entity) {
         let Seat { pool, .. } = seat;
         if self.local.turn.is_of(entity) {
+            let now = pool.board.counter();
             self.note_turn(None, now);
         }
         if self.local.resident == Some(entity) {

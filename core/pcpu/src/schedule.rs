@@ -9,7 +9,7 @@ use crate::policy::AT_ONCE;
 use crate::sleep::Slept;
 use crate::{Host, Local, Pcpu, Vcpu};
 use hanok_hal::Context;
-use hanok_sched::{Decision, EntitySet, Policy, Replenished};
+use hanok_sched::{EntitySet, Policy, Replenished};
 use hanok_trace::Event;
 use hanok_types::{Deadline, MAX_VCPUS};
 use hanok_vm::{Clock, Relay};
@@ -48,7 +48,7 @@ pub(crate) const PIECES: usize = MAX_VCPUS.div_ceil(AT_ONCE);
 /// Whether all vCPUs were brought up to date.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum Round {
+enum Round {
     /// All were.
     Complete,
     /// Some were, which took long; the others still have to be brought up to date.
@@ -65,9 +65,6 @@ impl<B: Host> Pcpu<B> {
 
     /// [`Self::schedule`], at `now`, of which the policy may have been told already.
     fn schedule_from(&mut self, mut now: u64) {
-        if let Some(seat) = self.local.seat() {
-            return self.schedule_in_pool(seat);
-        }
         let mut pieces = 0;
         while self.try_to_schedule(now, &mut pieces) == Round::Interrupted {
             now = self.local.board.counter();
@@ -79,7 +76,12 @@ impl<B: Host> Pcpu<B> {
     #[inline(always)]
     fn try_to_schedule(&mut self, now: u64, pieces: &mut usize) -> Round {
         if self.update_all(now) == Round::Interrupted {
-            self.end_round();
+            // Pending interrupts are served first, and then all updates that are pending by then.
+            self.serve_pending();
+            if let Some((unit, ending)) = self.local.ending.take() {
+                self.local.board.carry_out_ending(unit, ending);
+                self.serve_pending();
+            }
             return Round::Interrupted;
         }
         let decision = match self.local.policy.pick_at_once(now) {
@@ -93,24 +95,14 @@ impl<B: Host> Pcpu<B> {
             }
             None => self.local.policy.pick(now),
         };
-        self.carry_out(decision, now)
-    }
-
-    /// Ends a round that was interrupted: pending interrupts are served, and then all updates that are pending by
-    /// then.
-    #[inline(never)]
-    pub(crate) fn end_round(&mut self) {
-        self.serve_pending();
-        if let Some((unit, ending)) = self.local.ending.take() {
-            self.local.board.carry_out_ending(unit, ending);
-            self.serve_pending();
-        }
-    }
-
-    /// Carries out what was decided at `now`: the vCPU that is to run is in the CPU then, or the pCPU has to decide
-    /// again.
-    #[inline(always)]
-    pub(crate) fn carry_out(&mut self, decision: Decision, now: u64) -> Round {
+        // A pool's pCPU has nobody of its own.
+        let (decision, now) = match self.local.seat() {
+            Some(seat) if decision.run.is_none() => match self.decide_in_pool(seat, pieces) {
+                Some(decided) => decided,
+                None => return Round::Interrupted,
+            },
+            _ => (decision, now),
+        };
         let local = &mut self.local;
         local.deadline = local
             .first_alarm()
@@ -153,20 +145,20 @@ impl<B: Host> Pcpu<B> {
     /// Executes a yield of the resident vCPU: it gives up the rest of its turn.
     #[inline(always)]
     pub(crate) fn yield_now(&mut self) {
-        if let Some(seat) = self.local.seat() {
-            return self.yield_in_pool(seat);
-        }
         let local = &mut self.local;
         let now = local.board.counter();
         if let Some(entity) = local.resident {
-            local.policy.yield_now(entity, now);
+            match local.seat() {
+                None => local.policy.yield_now(entity, now),
+                Some(seat) => seat.yield_now(entity),
+            }
         }
         self.schedule_from(now);
     }
 
     /// Brings the vCPUs with pending updates up to date.
     #[inline(always)]
-    pub(crate) fn update_all(&mut self, now: u64) -> Round {
+    fn update_all(&mut self, now: u64) -> Round {
         let updates = self.local.take_updates(now);
         if updates.is_empty() {
             return Round::Complete;

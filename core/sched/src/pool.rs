@@ -224,6 +224,7 @@ impl<const N: usize, const C: usize> Global<N, C> {
 
     /// Replenishes at most `most` of the budgets whose time has come by `now`, as [`Pool::pick`] would all of
     /// them: for a caller that may not do so much at a time.
+    #[inline(never)]
     pub fn replenish_some(&mut self, now: u64, most: usize) -> Replenished {
         self.charge_until(now);
         for _ in 0..most {
@@ -302,6 +303,7 @@ impl<const N: usize, const C: usize> Global<N, C> {
     }
 
     /// Charges the entities that run for the time since the last call.
+    #[inline(never)]
     fn charge_until(&mut self, now: u64) {
         for core in 0..self.cores {
             self.charge_core_until(core, now);
@@ -333,13 +335,16 @@ impl<const N: usize, const C: usize> Global<N, C> {
     /// The core on which the first entity that waits should run.
     fn core_to_preempt(&self) -> Option<usize> {
         let (_, key) = self.ready.first()?;
-        let present = self.lanes().iter().enumerate().filter(|(_, l)| l.present);
-        let worst = present.max_by_key(|(_, lane)| match lane.runs {
-            None => (true, 0),
-            Some((_, by)) => (false, by),
-        });
-        let (core, lane) = worst?;
-        lane.runs.is_none_or(|(_, by)| by > key).then_some(core)
+        let mut worst = None;
+        // Who has nothing to run comes before all keys.
+        let mut latest = key + 1;
+        for (core, lane) in self.lanes().iter().enumerate().filter(|(_, l)| l.present) {
+            let by = lane.runs.map_or(u64::MAX, |(_, by)| by);
+            if by >= latest {
+                (worst, latest) = (Some(core), by);
+            }
+        }
+        worst
     }
 
     /// A core that is to ask earlier, if none would ask by the time of the next budget: an entity
@@ -380,15 +385,15 @@ impl<const N: usize, const C: usize> Global<N, C> {
             (_, Some(first)) => Some(first),
             (current, None) => current,
         };
+        self.lanes_mut().get_mut(core)?.runs = chosen;
         if chosen != current {
             if let Some((entity, key)) = current {
-                self.ready.set(entity, key);
+                self.requeue(entity, Queue::Ready(key));
             }
             if let Some((entity, _)) = chosen {
                 self.ready.remove(entity);
             }
         }
-        self.lanes_mut().get_mut(core)?.runs = chosen;
         chosen.map(|(entity, _)| entity)
     }
 }
@@ -413,10 +418,7 @@ impl<const N: usize, const C: usize> Pool<N> for Global<N, C> {
     }
 
     fn pick(&mut self, core: usize, now: u64) -> Decision<N> {
-        self.charge_until(now);
-        while let Some((entity, queue)) = self.bank.due(now) {
-            self.requeue(entity, queue);
-        }
+        let _ = self.replenish_some(now, usize::MAX);
         let chosen = self.choose(core, now);
         let own = chosen.map_or(u64::MAX, |entity| self.bank.runs_until(entity, now));
         let until = own.min(self.bank.next_timer());

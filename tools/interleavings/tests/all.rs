@@ -398,7 +398,7 @@ fn vcpus_that_move_are_reached_wherever_they_are() {
                     "stop vm1",
                 ],
             },
-            500,
+            120,
         );
     }
 }
@@ -427,7 +427,7 @@ fn vcpus_that_move_go_on() {
                 thefts: 0,
                 lines: vec!["stop vm0", "stop vm1"],
             },
-            500,
+            120,
         );
     }
 }
@@ -452,6 +452,6 @@ fn pages_of_vcpus_that_move_come_and_go() {
             thefts: 4,
             lines: vec!["stop vm0"],
         },
-        500,
+        120,
     );
 }

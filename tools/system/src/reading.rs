@@ -117,6 +117,8 @@ fn system(
         // Whether the schedule can be kept is the question.
         Asked::Schedule => None,
     };
+    let board = &description.board;
+    enforce::global::refuse_on(report, board, schedule.as_ref(), enforced.as_ref());
     let left = |draft: &Draft| enforce::is_wanted(schedule.as_ref()) && draft.schedule.is_some();
     let placed: Vec<_> = match &enforced {
         Some(enforced) => enforced.cores.clone(),

@@ -1,6 +1,6 @@
 //! What the board enforces of a schedule: a server for each vCPU of a core, and one for each group.
 
-mod global;
+pub(crate) mod global;
 
 use super::draft::{ShareDraft, Whole};
 use super::found::{Findings, FoundInterface, is_left_open};

@@ -1,7 +1,10 @@
 //! What the board enforces in a global pool, whose vCPUs run on whichever core is free.
 
+use super::super::draft::Whole;
 use super::{Builder, Enforced, lost, name, nothing, share_of};
-use crate::diagnostic::Words;
+use crate::backend::Architecture;
+use crate::board::Board;
+use crate::diagnostic::{Report, Words};
 use crate::draft::Draft;
 use hanok_config::{Claim, CorePolicy, MAX_POOL, Promise};
 use hanok_sched::Slack;
@@ -14,6 +17,23 @@ impl Enforced {
         let policies = (0..).zip(&self.policies);
         let global = policies.filter(|(_, policy)| matches!(policy, CorePolicy::Global { .. }));
         global.map(|(core, _)| core).collect()
+    }
+}
+
+/// Refuses global pools that are to be enforced on a board with a 32-bit hypervisor.
+pub(crate) fn refuse_on(
+    report: &mut Report,
+    board: &Board,
+    whole: Option<&Whole>,
+    enforced: Option<&Enforced>,
+) {
+    let pools = enforced.is_some_and(|enforced| !enforced.pool_cores().is_empty());
+    let enforce = whole.and_then(|whole| whole.enforce.as_ref());
+    if let (Some(enforce), true, Architecture::Arm) = (enforce, pools, board.architecture()) {
+        let what = format!("`enforce` with a global pool on board {}", board.name);
+        let why = "its CPUs run the 32-bit hypervisor, in which vCPUs stay on their cores";
+        let remedy = "make the pool mode = \"partitioned\", or choose a 64-bit board; 32-bit VMs run there, too";
+        report.refuse(&enforce.span, Words::new(what, why, remedy));
     }
 }
 

@@ -9,7 +9,7 @@ use crate::policy::AT_ONCE;
 use crate::sleep::Slept;
 use crate::{Host, Local, Pcpu, Vcpu};
 use hanok_hal::Context;
-use hanok_sched::{EntitySet, Policy, Replenished};
+use hanok_sched::{Decision, Entity, EntitySet, Policy, Replenished};
 use hanok_trace::Event;
 use hanok_types::{Deadline, MAX_VCPUS};
 use hanok_vm::{Clock, Relay};
@@ -95,30 +95,19 @@ impl<B: Host> Pcpu<B> {
             }
             None => self.local.policy.pick(now),
         };
-        // A pool's pCPU has nobody of its own.
-        let (decision, now) = match self.local.seat() {
-            Some(seat) if decision.run.is_none() => match self.decide_in_pool(seat, pieces) {
-                Some(decided) => decided,
+        let (entity, until, now) = match decision.run {
+            Some(entity) => (entity, decision.until, now),
+            None => match self.nobody(decision, now, pieces) {
+                Some(chosen) => chosen,
                 None => return Round::Interrupted,
             },
-            _ => (decision, now),
         };
-        let local = &mut self.local;
-        local.deadline = local
-            .first_alarm()
-            .or(decision.until.into())
-            .or(local.restrained.until)
-            .or(local.asks_at);
-        self.note_turn(decision.run, now);
-        let Some(entity) = decision.run else {
-            self.idle();
-            return Round::Interrupted;
-        };
+        self.note_decision(Some(entity), until, now);
         let Some(Some(vcpu)) = self.vcpus.get(entity.index()) else {
             self.idle();
             return Round::Interrupted;
         };
-        let until = decision.until.into();
+        let until = until.into();
         let machine = &self.local.board.machine;
         machine.record(Some(vcpu.source()), Event::Decision { until });
         if vcpu.on {
@@ -128,6 +117,38 @@ impl<B: Host> Pcpu<B> {
         self.load(entity);
         self.local.uncounted();
         Round::Interrupted
+    }
+
+    /// Notes who runs from `now` on, and when the next decision is due.
+    #[inline(always)]
+    fn note_decision(&mut self, who: Option<Entity>, until: Option<u64>, now: u64) {
+        let local = &mut self.local;
+        local.deadline = local
+            .first_alarm()
+            .or(until.into())
+            .or(local.restrained.until)
+            .or(local.asks_at);
+        self.note_turn(who, now);
+    }
+
+    /// What is done where the pCPU has nobody of its own to run: a pool may have somebody for it, until an instant,
+    /// and from one on; else it sleeps, and something may have come up then.
+    #[inline(never)]
+    fn nobody(
+        &mut self,
+        mut decision: Decision,
+        mut now: u64,
+        pieces: &mut usize,
+    ) -> Option<(Entity, Option<u64>, u64)> {
+        if let Some(seat) = self.local.seat() {
+            (decision, now) = self.decide_in_pool(seat, pieces)?;
+            if let Some(entity) = decision.run {
+                return Some((entity, decision.until, now));
+            }
+        }
+        self.note_decision(None, decision.until, now);
+        self.idle();
+        None
     }
 
     /// Lets the resident vCPU wait for an interrupt from now on.
@@ -148,9 +169,12 @@ impl<B: Host> Pcpu<B> {
         let local = &mut self.local;
         let now = local.board.counter();
         if let Some(entity) = local.resident {
-            match local.seat() {
-                None => local.policy.yield_now(entity, now),
-                Some(seat) => seat.yield_now(entity),
+            if !local.policy.holds_back()
+                && let Some(seat) = local.seat()
+            {
+                seat.yield_now(entity);
+            } else {
+                local.policy.yield_now(entity, now);
             }
         }
         self.schedule_from(now);

@@ -47,6 +47,8 @@ mod sleep;
 #[cfg(test)]
 mod software_tests;
 mod switch;
+#[cfg(test)]
+mod timer_wake_tests;
 mod unit;
 mod vcpu;
 

@@ -134,20 +134,21 @@ impl<B: Host> Local<B> {
         updates
     }
 
-    /// Takes the alarms that have come by `now`, at most [`ALARMS`] of them. What is left is due, and so
-    /// ends the turn that the next decision gives.
+    /// Takes the alarms that have come by `now`, of which the first one has, at most [`ALARMS`] of them. What is left
+    /// is due, and so ends the turn that the next decision gives.
     #[inline(never)]
     fn take_alarms(&mut self, updates: &mut EntitySet, now: u64) {
         for _ in 0..ALARMS {
-            match self.alarms.first() {
-                Some((due, at)) if at <= now => {
-                    self.alarms.remove(due);
-                    updates.insert(due);
-                }
-                _ => break,
+            let Some((due, _)) = self.alarms.first() else {
+                break;
+            };
+            self.alarms.remove(due);
+            updates.insert(due);
+            self.first_alarm = Deadline::at(self.alarms.first_key());
+            if !self.first_alarm.has_come(now) {
+                break;
             }
         }
-        self.first_alarm = Deadline::at(self.alarms.first_key());
     }
 
     /// Notes vCPUs again that still have to be brought up to date.

@@ -207,7 +207,7 @@ impl<B: Host> Pcpu<B> {
                 local.hand_on_kick(entity);
                 continue;
             };
-            if is_up_to_date(vcpu) {
+            if is_woken_at_once(vcpu, local, now) || is_up_to_date(vcpu) {
                 continue;
             }
             left = left.saturating_sub(update(vcpu, local, now).work());
@@ -325,18 +325,40 @@ fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update
         !vm.is_paused()
     };
     if ready != core::mem::replace(&mut vcpu.ready, ready) {
-        vcpu.account.set_ready(ready);
         if ready {
-            vcpu.waits_since = now;
-            local.tell_policy(vcpu.entity, true, now);
-            local.emit(vcpu, Event::Wake);
+            becomes_ready(vcpu, local, now);
         } else {
+            vcpu.account.set_ready(false);
             local.tell_policy(vcpu.entity, false, now);
             local.emit(vcpu, Event::Block);
         }
     }
     local.set_alarm(vcpu);
     done
+}
+
+/// Tells the policy, and whoever looks, that `vcpu` has work.
+#[inline(always)]
+fn becomes_ready<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) {
+    vcpu.ready = true;
+    vcpu.account.set_ready(true);
+    vcpu.waits_since = now;
+    local.tell_policy(vcpu.entity, true, now);
+    local.emit(vcpu, Event::Wake);
+}
+
+/// [`update`] in the most frequent case, which is that the virtual timer of a vCPU is due that waits for it in no
+/// CPU: it goes on, and gets the interrupt when it comes into the CPU. Otherwise nothing is changed.
+fn is_woken_at_once<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> bool {
+    if !(vcpu.on & vcpu.waiting & vcpu.timer_wakes) || !vcpu.wake_at.has_come(now) {
+        return false;
+    }
+    if !vcpu.requests.is_empty() || vcpu.unit.vm.is_paused() {
+        return false;
+    }
+    (vcpu.waiting, vcpu.timer_due) = (false, true);
+    becomes_ready(vcpu, local, now);
+    true
 }
 
 /// Finds out whether a vCPU that waits has to go on waiting. Returns [`Update::Interrupts`] if that took

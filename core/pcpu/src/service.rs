@@ -54,12 +54,16 @@ impl<B: Host> Pcpu<B> {
         // `switch_to` refreshes the vCPU that goes on. If several share the CPU, that may be another one,
         // and work for this one would be undone at once.
         let shared = self.local.is_shared();
-        if let (Some(vcpu), local) = self.resident_and_local()
-            && (vcpu.waiting || !shared)
-        {
-            vcpu.refresh(local);
+        if let (Some(vcpu), local) = self.resident_and_local() {
+            // Whose deadline the timer was set to has another one now.
+            vcpu.core.rearm |= interrupt == lines.hyp_timer;
+            if vcpu.waiting || !shared {
+                vcpu.refresh(local);
+            }
+            if vcpu.waiting {
+                local.note_update(vcpu);
+            }
         }
-        self.note_resident();
         board.machine.end(taken);
     }
 
@@ -82,9 +86,6 @@ impl<B: Host> Pcpu<B> {
         #[cfg(feature = "selftest")]
         local.board.move_pages();
         local.let_through();
-        if let Some(vcpu) = self.resident() {
-            vcpu.core.rearm = true;
-        }
     }
 
     /// Sets the hypervisor's timer to the earliest of the resident vCPU's timers, another vCPU's timers,

@@ -98,7 +98,7 @@ pub(crate) mod tests {
     use hanok_vm::{Action, Cause, DataAbort, Exit, Instruction, MmioAccess, Wait};
     use std::vec;
 
-    fn settings() -> Settings {
+    pub(crate) fn settings() -> Settings {
         Settings {
             cpus: 1,
             this_cpu: || 0,
@@ -112,30 +112,35 @@ pub(crate) mod tests {
     pub(crate) fn let_timer_through(pcpu: &mut Pcpu<FakeBackend>) {
         // GICD_CTLR and GICD_ISENABLER0 (IHI 0048B, 4.3.1 and 4.3.5).
         for (offset, value) in [(0, 1), (0x100, 1 << VIRTUAL_TIMER)] {
-            let (Some(vcpu), local) = pcpu.resident_and_local() else {
-                panic!("no vCPU is resident");
-            };
-            vcpu.context.regs.x[1] = value;
-            let exit = Exit::Data(DataAbort {
-                ipa: Ipa::new(platform::GIC_DIST.get() + offset),
-                write: true,
-                walk: false,
-                access: Some(MmioAccess {
-                    width: Width::Word,
-                    register: 1,
-                    sign_extend: false,
-                    wide: false,
-                }),
-                instruction: Instruction::Unknown,
-            });
-            let mut lists = local.board.machine.lists();
-            let action = guest(vcpu, local.board, &mut lists).handle(exit);
-            assert_eq!(action, Action::Next);
+            write_word(pcpu, Ipa::new(platform::GIC_DIST.get() + offset), value);
         }
     }
 
+    /// The resident vCPU stores a word at `ipa`, which is a device's.
+    pub(crate) fn write_word(pcpu: &mut Pcpu<FakeBackend>, ipa: Ipa, value: u32) {
+        let (Some(vcpu), local) = pcpu.resident_and_local() else {
+            panic!("no vCPU is resident");
+        };
+        vcpu.context.regs.x[1] = value.into();
+        let exit = Exit::Data(DataAbort {
+            ipa,
+            write: true,
+            walk: false,
+            access: Some(MmioAccess {
+                width: Width::Word,
+                register: 1,
+                sign_extend: false,
+                wide: false,
+            }),
+            instruction: Instruction::Unknown,
+        });
+        let mut lists = local.board.machine.lists();
+        let action = guest(vcpu, local.board, &mut lists).handle(exit);
+        assert_eq!(action, Action::Next);
+    }
+
     /// The resident vCPU, which has ended its interrupts, waits for its virtual timer, set to `at`.
-    fn wait_until(pcpu: &mut Pcpu<FakeBackend>, at: u64) {
+    pub(crate) fn wait_until(pcpu: &mut Pcpu<FakeBackend>, at: u64) {
         let mut here = pcpu.local.board.machine.here();
         here.end_all();
         here.set_virtual_timer(Some(at));
@@ -147,7 +152,7 @@ pub(crate) mod tests {
         pcpu.finish(Cause::Wait, after);
     }
 
-    fn interrupt(pcpu: &mut Pcpu<FakeBackend>) {
+    pub(crate) fn interrupt(pcpu: &mut Pcpu<FakeBackend>) {
         pcpu.resident().expect("a vCPU runs").context.depart();
         pcpu.local.taken = pcpu.local.board.machine.acknowledge();
         let after = pcpu.interrupted();

@@ -6,7 +6,7 @@ use hanok_hal::{Arrival, Context, HostGic, LateError, VirtualCpuInterface};
 use hanok_sched::Entity;
 use hanok_trace::Event;
 use hanok_types::Deadline;
-use hanok_vm::TimerInterrupt;
+use hanok_vm::{Attempt, TimerInterrupt};
 
 impl<B: Host> Pcpu<B> {
     /// Makes the vCPU at `entity`, which is in its VM, the one whose state is in the CPU.
@@ -73,11 +73,13 @@ impl<B: Host> Vcpu<B> {
     }
 
     /// The instant at which one of the vCPU's timers is due, while it is in no CPU.
-    fn absent_deadline(&self) -> Deadline {
-        let vm = &self.unit.vm;
+    fn absent_deadline(&mut self) -> Deadline {
+        let (vm, id) = (&self.unit.vm, self.core.id);
         let virt = self.context.virtual_timer_due();
-        let virt = virt.when(virt != Deadline::NEVER && !vm.holds_virtual_timer(self.core.id));
-        virt.or(vm.deadline(&self.core))
+        let others = vm.deadline(&self.core);
+        self.timer_wakes = virt < others && vm.virtual_timer_can_wait(id);
+        let silent = virt == Deadline::NEVER || !self.timer_wakes && vm.holds_virtual_timer(id);
+        virt.when(!silent).or(others)
     }
 
     /// Raises the interrupts of the vCPU's timers that are due, while it is in no CPU.
@@ -112,7 +114,24 @@ impl<B: Host> Vcpu<B> {
         self.context.arrived(&board.machine);
         if self.wake_at != Deadline::NEVER {
             self.wake_at = Deadline::NEVER;
-            local.set_alarm(self);
+            if core::mem::take(&mut self.timer_due) {
+                self.take_due_timer(local);
+            } else {
+                local.set_alarm(self);
+            }
+        }
+    }
+
+    /// Gives the vCPU, which has just come into the CPU, the interrupt of its virtual timer, for which it goes on.
+    fn take_due_timer(&self, local: &Local<B>) {
+        let (board, vm) = (local.board, &self.unit.vm);
+        let physical = board.interrupts.virtual_timer;
+        let mut lists = board.machine.lists();
+        let listed = vm.virtual_timer_arrives(self.core.id, physical, &mut lists);
+        if listed == Attempt::Done
+            && let Some(gic) = &local.gic
+        {
+            gic.set_active(physical, true);
         }
     }
 

@@ -42,6 +42,10 @@ pub struct Vcpu<B: Backend> {
     pub(crate) account: &'static Account,
     /// The instant at which one of its timers is due, while it waits and is in no CPU.
     pub(crate) wake_at: Deadline,
+    /// Whether its virtual timer wakes it at `wake_at`, if nothing is requested of it meanwhile.
+    pub(crate) timer_wakes: bool,
+    /// Whether it goes on as its virtual timer was due, whose interrupt it has not got yet.
+    pub(crate) timer_due: bool,
     /// The progress of loading its VM's memory, which is the first vCPU's work.
     pub(crate) loading: Option<Loading>,
     /// Whether it was printed in this boot that its exception vector cannot be fetched.
@@ -71,6 +75,8 @@ impl<B: Backend> Vcpu<B> {
             who: crate::report::who(unit, core.id),
             account: unit.vm.account(core.id),
             wake_at: Deadline::NEVER,
+            timer_wakes: false,
+            timer_due: false,
             loading: None,
             fault_loop_noticed: false,
             boot: 0,
@@ -109,5 +115,6 @@ impl<B: Backend> Vcpu<B> {
         self.waiting = false;
         self.page = None;
         self.wake_at = Deadline::NEVER;
+        self.timer_due = false;
     }
 }

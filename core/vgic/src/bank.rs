@@ -221,6 +221,7 @@ impl Bank {
         self.pending() | self.active | self.line | self.listed
     }
 
+    #[inline(always)]
     pub fn priority(&self, bit: u32) -> u8 {
         self.priorities.get(bit)
     }
@@ -245,6 +246,7 @@ pub(crate) struct Priorities([u32; 8]);
 
 impl Priorities {
     /// The priority of interrupt `bit`, below 32.
+    #[inline(always)]
     pub fn get(&self, bit: u32) -> u8 {
         let mut priority = 0;
         // Written out, as a loop takes twice as long.

@@ -68,6 +68,12 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
+    /// Whether no interrupt is listed, and none is to be.
+    #[inline(always)]
+    pub fn lists_nothing(&self) -> bool {
+        self.used == 0 && !self.attention && !self.overflow && !self.discard
+    }
+
     pub fn new(version: GicVersion) -> Self {
         Self {
             private: Bank::private(version),

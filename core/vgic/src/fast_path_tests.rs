@@ -42,6 +42,8 @@ enum ListingEvent {
     Forward(u64),
     /// A fold of a vCPU's list registers.
     Fold(u8),
+    /// A vCPU leaves its pCPU, its timer is due while it is away, and it comes back.
+    Wake(u8),
 }
 
 fn step() -> impl Strategy<Value = ListingEvent> {
@@ -61,7 +63,8 @@ fn step() -> impl Strategy<Value = ListingEvent> {
         8 => (cpu.clone(), 0..3u32).prop_map(|(to, id)| ListingEvent::PostedSgi(to, id)),
         2 => (cpu.clone(), private_register(), any::<u32>()).prop_map(|(cpu, at, value)| ListingEvent::Private(cpu, at, value & 0x0800_0007)),
         1 => (0..4u64).prop_map(ListingEvent::Forward),
-        1 => cpu.prop_map(ListingEvent::Fold),
+        1 => cpu.clone().prop_map(ListingEvent::Fold),
+        2 => cpu.prop_map(ListingEvent::Wake),
     ]
 }
 
@@ -105,9 +108,9 @@ impl ListingEvent {
     }
 }
 
-/// ISPENDR0, ICPENDR0, ISACTIVER0, ICACTIVER0, IPRIORITYR0, IGROUPR0.
+/// ISPENDR0, ICPENDR0, ISACTIVER0, ICACTIVER0, IPRIORITYR0, IPRIORITYR6, IGROUPR0.
 fn private_register() -> impl Strategy<Value = u64> {
-    prop::sample::select(&[0x200, 0x280, 0x300, 0x380, 0x400, 0x80][..])
+    prop::sample::select(&[0x200, 0x280, 0x300, 0x380, 0x400, 0x418, 0x80][..])
 }
 
 /// ISENABLER2, ICENABLER2, ISPENDR2, ICPENDR2, ISACTIVER2, ICACTIVER2, IPRIORITYR18, IGROUPR2.
@@ -139,10 +142,11 @@ struct Taken {
     ended: usize,
     timer: usize,
     device: usize,
+    woken: usize,
 }
 
 impl Taken {
-    fn each(self) -> [usize; 6] {
+    fn each(self) -> [usize; 7] {
         let Self {
             latched,
             sent,
@@ -150,8 +154,9 @@ impl Taken {
             ended,
             timer,
             device,
+            woken,
         } = self;
-        [latched, sent, relisted, ended, timer, device]
+        [latched, sent, relisted, ended, timer, device, woken]
     }
 }
 
@@ -243,6 +248,47 @@ impl World {
             _ => self.taken.timer += usize::from(relisted),
         }
         self.vgic.inject_hardware_now(vcpu, id, id, lists)
+    }
+
+    /// The vCPU is away while its timer is due, and comes back. The answer is the vCPUs to be kicked.
+    fn wake(&mut self, cpu: u8) -> VcpuSet {
+        let (vcpu, index) = (VcpuId::new(cpu), usize::from(cpu));
+        let kicked = self.vgic.leave(vcpu, &mut self.lists[index]);
+        self.release();
+        if self.vgic.holds_hardware(vcpu, TIMER) {
+            return kicked.union(self.enter(cpu));
+        }
+        let foreseen = self.vgic.will_list_hardware(vcpu, TIMER);
+        let lists = &mut self.lists[index];
+        let listed = self.fast
+            && self
+                .vgic
+                .list_first_hardware(vcpu, TIMER, TIMER, lists)
+                .is_some();
+        self.physical[index] = true;
+        if self.fast {
+            assert_eq!(listed, foreseen);
+        }
+        if listed {
+            assert!(self.vgic.has_pending(vcpu), "what wakes is pending");
+            self.taken.woken += 1;
+            return kicked;
+        }
+        let mut kicked = kicked.union(self.vgic.inject_hardware(vcpu, TIMER, TIMER));
+        kicked = kicked.union(self.enter(cpu));
+        kicked.remove(vcpu);
+        kicked
+    }
+
+    /// Deactivates the physical interrupts that no virtual one holds any more.
+    fn release(&mut self) {
+        for cpu in 0..CPUS as u8 {
+            let may = self.vgic.has_released();
+            while let Some(id) = self.vgic.take_released(VcpuId::new(cpu)) {
+                assert!(may, "`has_released` says so before");
+                self.deactivate(cpu.into(), id);
+            }
+        }
     }
 
     fn enter(&mut self, cpu: u8) -> VcpuSet {
@@ -366,14 +412,9 @@ impl World {
                 let lists = &mut self.lists[usize::from(cpu)];
                 self.vgic.fold(VcpuId::new(cpu), lists);
             }
+            ListingEvent::Wake(cpu) => kicked = self.wake(cpu),
         }
-        for cpu in 0..CPUS as u8 {
-            let may = self.vgic.has_released();
-            while let Some(id) = self.vgic.take_released(VcpuId::new(cpu)) {
-                assert!(may, "`has_released` says so before");
-                self.deactivate(cpu.into(), id);
-            }
-        }
+        self.release();
         kicked
     }
 
@@ -509,10 +550,10 @@ fn same(version: GicVersion, count: usize, steps: &[ListingEvent]) -> Taken {
 }
 
 /// How often each fast path is taken in 800 lists of events, which are the same in each run.
-fn taken(version: GicVersion) -> [usize; 6] {
+fn taken(version: GicVersion) -> [usize; 7] {
     let mut runner = TestRunner::deterministic();
     let strategy = events(60..61);
-    let mut sum = [0; 6];
+    let mut sum = [0; 7];
     for _ in 0..800 {
         let steps = strategy
             .new_tree(&mut runner)
@@ -528,7 +569,7 @@ fn taken(version: GicVersion) -> [usize; 6] {
 fn every_fast_path_is_taken() {
     for version in [GicVersion::V3, GicVersion::V2] {
         let sum = taken(version);
-        std::println!("{version:?}: latched, sent, relisted, ended, timer, device: {sum:?}");
+        std::println!("{version:?}: latched, sent, relisted, ended, timer, device, woken: {sum:?}");
         // A GICv3 ties the virtual interrupt to the physical one, and no end is reported.
         let reports_ends = version == GicVersion::V2;
         let often = |(at, &times): (usize, &usize)| times >= 20 || at == 3 && !reports_ends;

@@ -248,6 +248,38 @@ impl Vgic {
         Some(())
     }
 
+    /// Whether [`Self::list_first_hardware`] will list `id`, a PPI, if `vcpu`, which is in no pCPU, comes to one and
+    /// nothing else changes. The interrupt then wakes the vCPU, as if it were pending ([`Self::has_pending`]).
+    #[inline]
+    pub fn will_list_hardware(&self, vcpu: VcpuId, id: IntId) -> bool {
+        let mask = 1 << (id.get() % 32);
+        self.cpu(vcpu.index()).is_some_and(|cpu| {
+            cpu.lists_nothing() && cpu.private.may_show_hardware(mask, self.groups)
+        })
+    }
+
+    /// [`Self::inject_hardware_now`] of a PPI for a vCPU that has just come to its pCPU with no interrupt listed,
+    /// or to be listed. In all other cases nothing is changed, and the answer is `None`.
+    #[inline(always)]
+    pub fn list_first_hardware(
+        &mut self,
+        vcpu: VcpuId,
+        id: IntId,
+        physical: IntId,
+        lrs: &mut impl ListRegisters,
+    ) -> Option<()> {
+        let groups = self.groups;
+        let cpu = self.cpus.get_mut(vcpu.index())?;
+        if !cpu.lists_nothing() {
+            return None;
+        }
+        let lr = cpu.private.show_hardware(id, physical, groups)?;
+        let lr = lr.with_priority(cpu.private.priority(id.get() % 32));
+        (cpu.lr[0], cpu.used, cpu.hardware_slot) = (lr, 1, 0);
+        lrs.write(0, lr.into_bits());
+        Some(())
+    }
+
     /// [`Self::relist_hardware`] on a GICv2 where other interrupts are listed, none of which has HW=1:
     /// `id` gets a free list register, and its end is reported.
     #[inline(never)]

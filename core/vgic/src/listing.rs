@@ -106,9 +106,17 @@ impl Bank {
         Some(())
     }
 
-    /// Lists a private interrupt whose physical one has just fired, if it is idle and to be delivered: not
-    /// listed, not active, not pending, enabled, and of a forwarded group. The answer is the list register's
-    /// value without the priority.
+    /// Whether the interrupt of `mask` is idle and to be delivered: not listed, not active, not pending, enabled, and
+    /// of a forwarded group.
+    #[inline(always)]
+    pub(crate) fn may_show_hardware(&self, mask: u32, groups: Groups) -> bool {
+        let taken = self.listed | self.active | self.due() | self.hardware;
+        self.delivered(groups) & !taken & mask != 0
+    }
+
+    /// Lists a private interrupt whose physical one has just fired, if it may be shown
+    /// ([`Self::may_show_hardware`]). The answer is the list register's value without the priority.
+    #[inline(always)]
     pub(crate) fn show_hardware(
         &mut self,
         id: IntId,
@@ -117,9 +125,7 @@ impl Bank {
     ) -> Option<Lr> {
         let bit = id.get() % 32;
         let mask = 1 << bit;
-        let taken = self.listed | self.active | self.due() | self.hardware;
-        let wanted = self.delivered(groups) & !taken;
-        if wanted & mask == 0 {
+        if !self.may_show_hardware(mask, groups) {
             return None;
         }
         let physical = (physical.get() & 0x3ff) as u16;

@@ -293,6 +293,31 @@ impl Vm {
         self.notify(machine, set, Some(vcpu));
     }
 
+    /// Whether the interrupt of a vCPU's virtual timer, which is due while the vCPU waits in no pCPU, wakes it, and
+    /// may be left to [`Self::virtual_timer_arrives`]: it is enabled, and nothing else is to be done for the
+    /// vCPU's interrupts.
+    pub fn virtual_timer_can_wait(&self, vcpu: VcpuId) -> bool {
+        let irq = platform::TIMER_VIRTUAL_IRQ;
+        self.gic.lock().will_list_hardware(vcpu, irq)
+    }
+
+    /// A vCPU has come to its pCPU, whose virtual timer was due while it was away: the same happens as if `physical`
+    /// had fired just now, which has to be active from then on, as after [`TimerInterrupt::Held`]. Where more is to be
+    /// done than to list the interrupt, nothing is: `physical` fires.
+    pub fn virtual_timer_arrives(
+        &self,
+        vcpu: VcpuId,
+        physical: IntId,
+        lists: &mut impl ListRegisters,
+    ) -> Attempt {
+        let irq = platform::TIMER_VIRTUAL_IRQ;
+        let mut gic = self.gic.lock();
+        match gic.list_first_hardware(vcpu, irq, physical, lists) {
+            Some(()) => Attempt::Done,
+            None => Attempt::Untouched,
+        }
+    }
+
     /// Brings the lines of a vCPU's emulated timers up to date. The vCPU is in no pCPU.
     pub fn timers_absent(&self, machine: &impl Machine, vcpu: &mut Vcpu) {
         let mut set = self.timer_lines(machine, vcpu);

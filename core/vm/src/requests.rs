@@ -190,6 +190,12 @@ impl Requests {
             .fetch_and(Self::DUMP | Self::CHANGE, Ordering::Acquire);
     }
 
+    /// Whether nothing at all is requested, and nothing posted.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+
     /// Whether there is any request.
     pub fn any(&self) -> bool {
         self.0.load(Ordering::Relaxed) & Self::FLAGS != 0
@@ -256,6 +262,12 @@ pub struct PostedSgis(u64);
 impl PostedSgis {
     /// The number of lanes.
     const LANES: u32 = 3;
+
+    /// Whether there is none.
+    #[inline(always)]
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
 
     /// SGI `id`, below 16, to a vCPU with a GICv3.
     #[inline(always)]

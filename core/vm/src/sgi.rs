@@ -77,7 +77,10 @@ impl Vm {
 
     /// Puts a vCPU's posted SGIs into the interrupt controller.
     pub(crate) fn deliver_posted_sgis(&self, gic: &mut Vgic, to: VcpuId) {
-        put_in(gic, self.requests(to).take_posted_sgis(), to);
+        let posted = self.requests(to).take_posted_sgis();
+        if !posted.is_empty() {
+            put_in(gic, posted, to);
+        }
     }
 
     /// Lists posted SGIs, which the caller has taken, if they are a single SGI that was listed before and

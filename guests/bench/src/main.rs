@@ -84,7 +84,7 @@ fn play(machine: &Machine, options: &Options) {
             Figure::Pending4 => pending::beside(figure, 4, options.repeat),
             Figure::Pending200 => pending::beside(figure, 200, options.repeat),
             Figure::Burst200 => pending::burst(figure, 200, options.repeat),
-            Figure::Wake => wake::measure(options.repeat),
+            Figure::Wake | Figure::WakeBeside => wake::measure(figure, options.repeat),
             Figure::WakeSpread => wake::spread(),
             Figure::PhysicalTimer => interrupt::physical(figure, options.repeat),
             Figure::Device => device::measure(options),

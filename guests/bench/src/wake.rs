@@ -12,10 +12,10 @@ const DELAY_US: u64 = 50;
 const ROUNDS: u64 = 64;
 
 /// Prints the figure: the mean of the sample with the least sum.
-pub fn measure(repeat: u32) {
+pub fn measure(figure: Figure, repeat: u32) {
     gic::enable(TIMER);
     let stretch = Stretch {
-        figure: Figure::Wake,
+        figure,
         repeat,
         rounds: ROUNDS,
     };

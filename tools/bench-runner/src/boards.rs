@@ -219,6 +219,7 @@ impl Boards<'_> {
             Load::Payload => ("bench-micro", self.figures(job)),
             Load::Switch => ("bench-switch", self.figures(job)),
             Load::SwitchBudgets => ("bench-switch-budgets", self.figures(job)),
+            Load::WakeBeside => ("bench-wake-beside", self.figures(job)),
             Load::Ipi => ("bench-ipi", self.figures(job)),
         };
         let overrides = Overrides {

@@ -21,6 +21,8 @@ pub enum Load {
     Switch,
     /// The same where budgets are enforced.
     SwitchBudgets,
+    /// The payload beside a VM that is always busy, where budgets are enforced.
+    WakeBeside,
     /// The payload on two cores.
     Ipi,
     /// Linux with lmbench, whose operations are counted.
@@ -28,12 +30,13 @@ pub enum Load {
 }
 
 impl Load {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Operations,
         Self::Linux,
         Self::Payload,
         Self::Switch,
         Self::SwitchBudgets,
+        Self::WakeBeside,
         Self::Ipi,
     ];
 
@@ -44,6 +47,7 @@ impl Load {
             Self::Payload => "payload",
             Self::Switch => "switch",
             Self::SwitchBudgets => "switch-budgets",
+            Self::WakeBeside => "wake-beside",
             Self::Ipi => "ipi",
             Self::Operations => "operations",
         }
@@ -72,6 +76,7 @@ impl Load {
             }
             ("switch", _) => (Self::Switch, &[Side::Hanok][..]),
             ("switch-budgets", _) => (Self::SwitchBudgets, &[Side::Hanok][..]),
+            ("wake-beside", _) => (Self::WakeBeside, &[Side::Hanok][..]),
             ("kernel-to-shell", _) => (Self::Operations, &[Side::Native, Side::Hanok][..]),
             // The plugin only knows the instructions of our hypervisor.
             ("ipi", _) => (Self::Ipi, &[Side::Hanok][..]),

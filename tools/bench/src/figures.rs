@@ -73,4 +73,5 @@ pub const FIGURES: &[&Figure] = &[
     &micro::PENDING_4,
     &micro::PENDING_200,
     &micro::BURST_200,
+    &micro::WAKE_BESIDE,
 ];

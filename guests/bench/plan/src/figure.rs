@@ -27,6 +27,8 @@ pub enum Figure {
     /// The time from the moment that a timer was set to until the CPU, which sleeps by WFI, goes
     /// on.
     Wake,
+    /// [`Self::Wake`] in a VM that has to be switched to, as another VM on its core is busy.
+    WakeBeside,
     /// [`Self::Wake`] at many places of other VMs' turns: the least, the mean and the most.
     WakeSpread,
     /// [`Self::TimerInterrupt`] of the physical timer, which a hypervisor emulates. On a shared
@@ -46,7 +48,7 @@ pub enum Figure {
 
 impl Figure {
     /// All figures, in the order in which they are measured.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Hypercall,
         Self::SmcccVersion,
         Self::GicdRead,
@@ -58,6 +60,7 @@ impl Figure {
         Self::Pending200,
         Self::Burst200,
         Self::Wake,
+        Self::WakeBeside,
         Self::WakeSpread,
         Self::PhysicalTimer,
         Self::Device,
@@ -81,6 +84,7 @@ impl Figure {
             Self::Pending200 => "pending-200",
             Self::Burst200 => "burst-200",
             Self::Wake => "wake",
+            Self::WakeBeside => "wake-beside",
             Self::WakeSpread => "wake-spread",
             Self::PhysicalTimer => "physical-timer",
             Self::Device => "device-interrupt",

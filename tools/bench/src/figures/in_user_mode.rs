@@ -267,4 +267,5 @@ pub(super) const FIGURES: &[&Figure] = &[
     &open(micro::PENDING_4),
     &open(micro::PENDING_200),
     &open(micro::BURST_200),
+    &open(micro::WAKE_BESIDE),
 ];

@@ -176,6 +176,16 @@ pub(super) const SWITCH_BUDGETS: Figure = Figure {
     ..SWITCH
 };
 
+pub(super) const WAKE_BESIDE: Figure = Figure {
+    id: "wake-beside",
+    title: "Wake beside a busy VM",
+    about: "A VM with a budget sleeps by WFI while another one on its core is busy: what it takes from the \
+            instant for which its timer was set until it goes on, an exit of the other VM, the decision \
+            and the switch included.",
+    limit: Limit::AtMost(1200.0),
+    ..COUNT
+};
+
 pub(super) const PENDING_4: Figure = Figure {
     id: "pending-4",
     title: "Timer interrupt, 4 others pending",

@@ -9,6 +9,7 @@ use crate::{Board, VmUnit};
 use core::sync::atomic::{AtomicU8, AtomicU64};
 use hanok_arch::traps::{self, guest_hcr};
 use hanok_arch::{HostContext, Vcpu};
+use hanok_arm_common::bulk::clean_to_coherency;
 use hanok_arm_common::frames::{Frames, SharedFrames};
 use hanok_arm_common::mmu::Stage2Tlb;
 use hanok_arm_common::privilege::is_deprivileged;
@@ -23,7 +24,7 @@ use hanok_pcpu::{AdoptError, Notices, regions_of};
 use hanok_sched::InterfaceError;
 use hanok_types::{GicVersion, Hpa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId, platform};
 use hanok_vgic::CpuPart;
-use hanok_vm::{Granted, Home, SharedVcpu, VcpuParts};
+use hanok_vm::{Granted, Home, SharedVcpu, StolenPage, TELLS_STOLEN, VcpuParts};
 
 /// The geometry of every VM's stage 2: 40 bits, the least that every Armv8-A CPU with a 40-bit bus
 /// supports, and enough for QEMU virt's RAM.
@@ -209,9 +210,26 @@ fn parts(
     let (first, others) = (homes.next()?, config.cpus.len() - 1);
     Some(VcpuParts {
         first,
+        stolen: stolen(config, arena)?,
         others: arena.put_all(others, homes.map(SharedVcpu::new))?,
         gic: arena.put_all(others, (0..others).map(|_| CpuPart::new(gic)))?,
     })
+}
+
+/// The page that tells a 64-bit guest its stolen time; `None` where there is no memory for it.
+fn stolen(config: &VmConfig, arena: &mut Arena) -> Option<Option<&'static StolenPage>> {
+    if !TELLS_STOLEN || config.aarch32 {
+        return Some(None);
+    }
+    let page = &*arena.put(StolenPage::new())?;
+    // A guest that reads it with its caches off is not to find what the memory held before.
+    clean_to_coherency(host_of(page).get(), PAGE_SIZE);
+    Some(Some(page))
+}
+
+/// The page's address, which is the same on the board.
+fn host_of(page: &'static StolenPage) -> Hpa {
+    Hpa::new(core::ptr::from_ref(page).addr() as u64)
 }
 
 type Pools<'a> = (
@@ -240,7 +258,8 @@ fn unit(
     let ram = unsafe { GuestRam::new(memory, host.start()) };
     let flash = flash(config, free);
     let at_flash = flash.map(|flash| (flash.ipa(), flash.host()));
-    let Some(regions) = regions_of(config, host.start(), at_flash, facts.gicv) else {
+    let stolen = vm.stolen_page().map(host_of);
+    let Some(regions) = regions_of(config, host.start(), at_flash, facts.gicv, stolen) else {
         refuse(format_args!(
             "vm {name}: its devices' registers pass the top, or are too many"
         ));

@@ -164,7 +164,7 @@ impl<T: TableMemory> AddressSpace<T> {
     /// be split.
     pub const fn tables_for(ram: u64, rom: u64, slots: usize) -> u64 {
         const MIB2: u64 = 2 << 20;
-        let fixed = 44 + 2 * ram.div_ceil(1 << 30) + rom.div_ceil(MIB2);
+        let fixed = 45 + 2 * ram.div_ceil(1 << 30) + rom.div_ceil(MIB2);
         match slots {
             0 => fixed,
             _ => fixed + ram.div_ceil(MIB2),

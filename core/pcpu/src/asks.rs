@@ -13,7 +13,7 @@ use hanok_hal::Context;
 use hanok_sched::admission::{Refusal, Shortfall};
 use hanok_sched::{Answer, Asker, Grant, Interface, Share};
 use hanok_types::{Deadline, Regs, VcpuId, VmId};
-use hanok_vm::{Call, Clock, Granted, Interrupts};
+use hanok_vm::{Call, Clock, Granted, Interrupts, nanos};
 
 /// A step of a person's wish is made this often in a second.
 const PACE: u64 = 5_000;
@@ -21,8 +21,6 @@ const PACE: u64 = 5_000;
 const QUESTIONS: u64 = 100;
 /// The part of a second after which the question of a vCPU that is not heard of any more is given up.
 const PATIENCE: u64 = 10;
-/// Nanoseconds in a second.
-const NANOS: u64 = 1_000_000_000;
 
 /// What a person wants of a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,13 +81,6 @@ fn word(reason: u32) -> &'static str {
         refusal::BUSY => "busy",
         _ => "undecided",
     }
-}
-
-/// `ticks` in nanoseconds, rounded down.
-fn nanos(ticks: u64, frequency: u64) -> u64 {
-    let frequency = frequency.max(1);
-    let whole = (ticks / frequency).wrapping_mul(NANOS);
-    whole.wrapping_add(ticks % frequency * NANOS / frequency)
 }
 
 /// The interface of a period, a budget and a deadline (0: the period) in nanoseconds.
@@ -164,7 +155,8 @@ impl<B: Host> Vcpu<B> {
             Wanted::Share(share) => {
                 if !local.policy.change_share(self.entity, share) {
                     *board.wish.lock() = None;
-                    return board.tell(format_args!("refused {vm} {id} not-allowed 0 0 0"));
+                    board.tell(format_args!("refused {vm} {id} not-allowed 0 0 0"));
+                    return local.report_later();
                 }
                 let grant = Some(Grant::Share(share));
                 let granted = self.unit.vm.granted(id);
@@ -181,6 +173,7 @@ impl<B: Host> Vcpu<B> {
                 // The next wish may come as soon as this one is answered.
                 *board.wish.lock() = None;
                 self.tell_answer(board, answered);
+                local.report_later();
             }
         }
     }
@@ -328,9 +321,6 @@ mod tests {
     #[test]
     fn times_are_converted_to_the_tick() {
         let megahertz = 62_500_000;
-        assert_eq!(nanos(62_500, megahertz), 1_000_000);
-        assert_eq!(nanos(u64::MAX / NANOS, 1), u64::MAX / NANOS * NANOS);
-        assert_eq!(nanos(5, 0), 5 * NANOS);
         let found = interface([1_000_000, 500_000, 0], megahertz);
         assert_eq!(found, Interface::periodic(62_500, 31_250).ok());
         let hour = interface([MAX_PERIOD, 1, 0], megahertz).unwrap();

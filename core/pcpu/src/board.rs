@@ -117,6 +117,8 @@ pub struct Unsaid {
     pub(crate) command: Option<Walk>,
     /// Of the last request for a report.
     pub(crate) report: Option<Report>,
+    /// Whether the last piece of it came before guests' bytes.
+    pub(crate) first: bool,
 }
 
 /// What a pCPU did that has no account, which is none of the board's.

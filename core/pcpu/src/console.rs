@@ -3,13 +3,14 @@
 //! No pCPU waits for the line or for a VM: a byte that cannot be moved now stays in a queue, and the
 //! pCPU that makes room moves it.
 
+use crate::report::Reporting;
 use crate::{Board, Host, Unsaid, VmUnit};
 use core::fmt::Arguments;
 use hanok_hal::sync::MutexGuard;
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{HostLine, LineFull};
 use hanok_types::{MAX_VMS, VmId};
-use hanok_vm::{Clock, Multiplexer, Received};
+use hanok_vm::{Arrived, Clock, Multiplexer, Received};
 
 /// The number of received bytes that one exit takes: as many as a PL011 keeps.
 const AT_ONCE: usize = 16;
@@ -45,10 +46,16 @@ impl<B: Host> Board<B> {
         }
     }
 
-    /// Serves the serial port's interrupt: moves bytes that arrived, and bytes that wait to be sent.
-    pub fn serve_console(&'static self) {
+    /// Serves the serial port's interrupt: moves bytes that arrived, and bytes that wait to be sent. Answers to requests
+    /// come after guests' bytes and before them by turns, so that neither waits for the end of the other on a line that
+    /// takes few bytes at a time; an exit in which bytes arrived leaves them.
+    pub fn serve_console(&'static self) -> Reporting {
         self.note_moment();
-        let left = self.receive();
+        let (left, reports) = self.receive();
+        let mut reporting = Reporting::Done;
+        if reports == Reports::Before {
+            reporting = self.go_on_reporting(&mut self.rx_lock.lock().report);
+        }
         if self.output_waits.load(Ordering::Relaxed) {
             self.transmit();
         }
@@ -56,9 +63,16 @@ impl<B: Host> Board<B> {
             // The line has just taken a part of what was said: it will interrupt when it takes more.
             self.interrupt_when_writable();
         }
+        match reports {
+            Reports::Before | Reports::None => {}
+            Reports::After => reporting = self.go_on_reporting(&mut self.rx_lock.lock().report),
+            Reports::Later => reporting = Reporting::GoesOn,
+        }
+        reporting
     }
 
-    fn interrupt_when_writable(&self) {
+    /// Lets the line interrupt as soon as it takes bytes.
+    pub(crate) fn interrupt_when_writable(&self) {
         self.output_waits.store(true, Ordering::Relaxed);
         self.lock_console().port().interrupt_when_writable(true);
     }
@@ -93,33 +107,41 @@ impl<B: Host> Board<B> {
     /// are too many for one exit, the port's interrupt comes again. While lines of a command are left to be said, the
     /// next one is said instead, once the line has taken those before it. Keys that are typed meanwhile are for the
     /// prompt after it: they stay in the port, whose interrupt for them is off, as it would come again at once.
-    fn receive(&'static self) -> Walked {
+    fn receive(&'static self) -> (Walked, Reports) {
         let mut unsaid = self.rx_lock.lock();
         let Unsaid {
             command: walk,
             report,
+            first,
         } = &mut *unsaid;
         let behind = self.lock_console().pending();
         if walk.is_some() && behind {
-            return Walked::InPart;
+            return (Walked::InPart, Reports::None);
         }
         let most = if walk.is_some() { 0 } else { AT_ONCE };
         let arrived = self.lock_console().receive(most);
-        for index in 0..MAX_VMS {
-            if arrived.vms >> index & 1 != 0 {
-                self.feed(VmId::new(index as u8));
-            }
+        let mut fed = arrived.vms;
+        while fed != 0 {
+            self.feed(VmId::new(fed.trailing_zeros() as u8));
+            fed &= fed - 1;
         }
         if let Some(command) = arrived.command {
             *walk = self.carry_out(command);
         }
         let under_way = *walk;
         *walk = under_way.and_then(|walk| self.walk(walk));
+        let mut reports = if arrived != Arrived::default() || under_way.is_some() {
+            Reports::Later
+        } else {
+            *first = !*first;
+            if *first {
+                Reports::Before
+            } else {
+                Reports::After
+            }
+        };
         if let Some(request) = arrived.request {
             *report = self.answer(request);
-        }
-        if under_way.is_none() && !behind {
-            *report = report.and_then(|report| self.report(report));
         }
         let left = walk.is_some();
         let mut console = self.lock_console();
@@ -132,11 +154,11 @@ impl<B: Host> Board<B> {
         if console.pending() {
             self.output_waits.store(true, Ordering::Relaxed);
         }
-        if left || report.is_some() {
-            Walked::InPart
-        } else {
-            Walked::Whole
+        if reports == Reports::Later && report.is_none() && !console.has_report() {
+            reports = Reports::None;
         }
+        let walked = if left { Walked::InPart } else { Walked::Whole };
+        (walked, reports)
     }
 
     /// Moves bytes to a VM as long as it has room. The caller holds `rx_lock`, so that no further bytes
@@ -168,6 +190,19 @@ enum Walked {
     Whole,
     /// Some lines are still to be said.
     InPart,
+}
+
+/// When an exit does its piece of answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reports {
+    /// Before guests' bytes.
+    Before,
+    /// After them.
+    After,
+    /// In another exit.
+    Later,
+    /// There are none, or the prompt's text goes before.
+    None,
 }
 
 fn bit(vm: VmId) -> u64 {

@@ -106,6 +106,7 @@ fn alarms_of_all_vcpus_at_one_moment_are_taken_in_pieces() {
     let Pcpu { local, vcpus } = &mut fake.pcpus[0];
     for vcpu in vcpus.iter_mut().flatten() {
         (vcpu.on, vcpu.waiting, vcpu.wake_at) = (true, true, Deadline::at(MOMENT));
+        vcpu.core.enters_at_once = true;
         local.set_alarm(vcpu);
     }
     assert!(local.take_updates(MOMENT - 1).is_empty());
@@ -139,7 +140,7 @@ fn a_command_about_all_vms_is_done_a_line_at_a_time() {
         let typed = || !wire.typed.lock().expect("nobody panicked").is_empty();
         while typed() || wire.called_when_writable.load(Ordering::SeqCst) {
             let before = lines();
-            board.serve_console();
+            let _ = board.serve_console();
             // The typed line ends, too, or the next prompt comes.
             assert!(lines() <= before + 3, "{} lines at once", lines() - before);
         }
@@ -172,7 +173,7 @@ fn a_slow_line_paces_a_command_about_all_vms() {
         if !heard && !wire.called_when_writable.load(Ordering::SeqCst) {
             break;
         }
-        board.serve_console();
+        let _ = board.serve_console();
         exits += 1;
         with_keys += usize::from(heard);
     }
@@ -199,7 +200,7 @@ fn a_command_that_is_typed_during_another_one_comes_after_it() {
     wire.send(b"\x1dlist\rstats vm63\r");
     let typed = || !wire.typed.lock().expect("nobody panicked").is_empty();
     while typed() || wire.called_when_writable.load(Ordering::SeqCst) {
-        board.serve_console();
+        let _ = board.serve_console();
     }
     let text = wire.text();
     let place = |what: &str| text.rfind(what).expect(what);
@@ -228,7 +229,7 @@ fn bytes_for_the_last_vm_wait_for_it_alone() {
     wire.send(b"\x1dattach vm63\r");
     wire.send(&[b'x'; 100]);
     while !wire.typed.lock().expect("nobody panicked").is_empty() {
-        board.serve_console();
+        let _ = board.serve_console();
     }
     assert_eq!(board.input_waits.load(Ordering::SeqCst), 1 << 63);
     let has_input = |vm| board.console.lock().has_input(hanok_types::VmId::new(vm));

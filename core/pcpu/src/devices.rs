@@ -6,6 +6,7 @@
 //! VM. It is also disabled, until the period's end, when its VM's devices have interrupted other VMs' turns
 //! often enough ([`Interruptions`]).
 
+use crate::report::{PACE, Reporting};
 use crate::{Board, DeviceLine, DeviceLines, Host, Local, Pcpu, Vcpu, VmUnit, guest};
 use hanok_config::{MAX_BOARD_LINES, VmConfig};
 use hanok_hal::{Backend, HostGic};
@@ -20,6 +21,8 @@ pub struct Restrained {
     spent: &'static mut [Interruptions],
     /// A bit for each entry of the board's list that is disabled.
     lines: u64,
+    /// Whether a report on the serial line goes on when they are enabled again.
+    reporting: Reporting,
     /// The instant at which they are enabled again.
     pub until: Deadline,
 }
@@ -33,6 +36,7 @@ impl Restrained {
         Self {
             spent,
             lines: 0,
+            reporting: Reporting::Done,
             until: Deadline::NEVER,
         }
     }
@@ -93,6 +97,7 @@ impl<B: Host> Local<B> {
             spent,
             lines,
             until,
+            ..
         } = &mut self.restrained;
         let (Some(spent), Some(gic)) = (spent.get_mut(line.vm), &self.gic) else {
             return;
@@ -105,21 +110,33 @@ impl<B: Host> Local<B> {
         *until = until.or(Deadline::at(end));
     }
 
+    /// Serves the serial line in a while, for the next piece of a report: where that made a line of text alone, the line
+    /// has no reason to interrupt.
+    pub(crate) fn report_later(&mut self) {
+        let board = self.board;
+        let at = board.counter() + board.counter_frequency() / PACE;
+        self.restrained.reporting = Reporting::GoesOn;
+        self.restrained.until = self.restrained.until.or(Deadline::at(at));
+        self.deadline = self.deadline.or(self.restrained.until);
+    }
+
     /// Enables the interrupts again that were restrained until now. If the VM's period goes on, or the VM
-    /// has ended, the next interrupt disables them again.
-    pub(crate) fn let_through(&mut self) {
+    /// has ended, the next interrupt disables them again. Returns whether a report goes on.
+    pub(crate) fn let_through(&mut self) -> Reporting {
         let restrained = &mut self.restrained;
         if !restrained.until.has_come(self.board.counter()) {
-            return;
+            return Reporting::Done;
         }
         restrained.until = Deadline::NEVER;
         let lines = core::mem::take(&mut restrained.lines);
+        let reporting = core::mem::replace(&mut restrained.reporting, Reporting::Done);
         let of_board = self.board.lines.iter().enumerate();
         for (_, line) in of_board.filter(|(index, _)| lines >> index & 1 != 0) {
             if let Some(gic) = &self.gic {
                 gic.enable(line.board, true);
             }
         }
+        reporting
     }
 }
 

@@ -256,7 +256,7 @@ fn home(vm: usize) -> Hpa {
 
 /// The address space of a VM with all pages present, and slots for two pages away from their homes.
 fn space(config: &VmConfig, home: Hpa) -> AddressSpace<FakeTableMemory> {
-    let regions = regions_of(config, home, None, None).expect("few regions");
+    let regions = regions_of(config, home, None, None, None).expect("few regions");
     let tables = FakeTableMemory::new(64);
     let slots = Box::leak(Box::new([None; 2]));
     let mut tlb = FakeTlb::default();

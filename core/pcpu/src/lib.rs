@@ -46,6 +46,8 @@ mod show;
 mod sleep;
 #[cfg(test)]
 mod software_tests;
+#[cfg(test)]
+mod stolen_tests;
 mod switch;
 #[cfg(test)]
 mod timer_wake_tests;

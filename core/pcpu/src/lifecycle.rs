@@ -29,6 +29,7 @@ impl<B: Host> Vcpu<B> {
             last.store(0, Ordering::Relaxed);
         }
         self.on = true;
+        self.core.enters_at_once = true;
     }
 
     /// Takes a vCPU that is off, or whose VM ends, out of this CPU. Its state is discarded, and its
@@ -37,6 +38,7 @@ impl<B: Host> Vcpu<B> {
         let (unit, board) = (self.unit, local.board);
         local.emit(self, Event::Stop);
         self.on = false;
+        self.core.enters_at_once = false;
         self.waiting = false;
         self.page = None;
         unit.vm.requests(self.core.id).set_quiet(false);

@@ -30,13 +30,14 @@ pub enum PageFault {
     Owner(OwnerError),
 }
 
-/// The regions of a VM's address space: its RAM, its firmware, a GICv2's virtual CPU interface, its real
-/// devices that are mapped. `None` if a device's registers exceed the address space, or there are too many regions.
+/// The regions of a VM's address space: its RAM, its firmware, a GICv2's virtual CPU interface, the page
+/// of its stolen time, its real devices that are mapped. `None` if a device's registers exceed the address space, or there are too many regions.
 pub fn regions_of(
     config: &VmConfig,
     ram: Hpa,
     firmware: Option<(Span<Ipa>, Hpa)>,
     gicv: Option<Hpa>,
+    stolen: Option<Hpa>,
 ) -> Option<heapless::Vec<Region, MAX_REGIONS>> {
     let mut regions = heapless::Vec::new();
     // This is called through a pointer, so that the compiler makes one copy of it.
@@ -49,6 +50,13 @@ pub fn regions_of(
     if let Some(gicv) = gicv {
         let span = Span::new(platform::GIC_V2_CPU, platform::GIC_V2_CPU_SIZE)?;
         add(span, gicv, RegionKind::Device)?;
+    }
+    if let Some(page) = stolen {
+        add(
+            Span::new(platform::STOLEN, PAGE_SIZE)?,
+            page,
+            RegionKind::Rom,
+        )?;
     }
     let mapped = config.devices.iter().filter(|device| !device.trapped);
     for registers in mapped.flat_map(|device| &device.registers) {

@@ -51,6 +51,8 @@ pub struct Local<B: Backend> {
     asks: Entity,
     /// Whether it goes on as soon as the vCPU is brought up to date.
     asks_now: bool,
+    /// Whether the next piece of a report is due.
+    reports_now: bool,
     /// The vCPU whose state is in this CPU.
     pub(crate) resident: Option<Entity>,
     /// Who runs as of the last decision, since when, and whether that is beyond its budget.
@@ -184,6 +186,19 @@ impl<B: Host> Local<B> {
         core::mem::take(&mut self.asks_now).then_some(self.asks)
     }
 
+    /// Notes that the next piece of a report is due. It is a round of the scheduler, so that interrupts are looked at
+    /// before and after it.
+    pub(crate) fn note_report(&mut self) {
+        self.reports_now = true;
+        self.updates.insert(self.asks);
+    }
+
+    /// Whether the next piece of a report is due now.
+    #[inline(always)]
+    pub(crate) fn take_due_report(&mut self) -> bool {
+        core::mem::take(&mut self.reports_now)
+    }
+
     /// The earliest instant at which a vCPU is due that waits and is in no CPU.
     #[inline(always)]
     pub(crate) fn first_alarm(&self) -> Deadline {
@@ -267,6 +282,7 @@ impl<B: Host> Pcpu<B> {
             asks_at: Deadline::NEVER,
             asks: Entity::FIRST,
             asks_now: false,
+            reports_now: false,
             resident: None,
             turn: Turn::default(),
             decided: 0,

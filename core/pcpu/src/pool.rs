@@ -205,10 +205,14 @@ impl<B: Host> Seat<B> {
         }
     }
 
-    /// Charges who runs here for its time until now.
-    fn charge(self) {
+    /// Does `what`, whose time is charged to nobody.
+    pub(crate) fn without_charge<R>(self, what: impl FnOnce() -> R) -> R {
         let (mut state, now) = self.pool.lock();
         state.policy.charge_core(self.lane, now);
+        drop(state);
+        let done = what();
+        let _ = self.exempt();
+        done
     }
 
     /// The time since the last decision, or charge, is charged to nobody. Returns the instant until which.
@@ -431,17 +435,5 @@ impl<B: Host> Local<B> {
             Some(seat) => seat.served(entity),
             None => self.policy.served(entity),
         }
-    }
-
-    /// Serves the serial line: its time is charged to no vCPU.
-    pub(crate) fn serve_line(&mut self) {
-        let board = self.board;
-        if let Some(seat) = self.seat() {
-            seat.charge();
-            board.serve_console();
-            let _ = seat.exempt();
-            return;
-        }
-        self.policy.without_charge(board, || board.serve_console());
     }
 }

@@ -1,27 +1,39 @@
 //! Answers requests of a program at the other end of a framed line: what every vCPU and pCPU has
 //! and had, for `hanok top`.
 //!
-//! A report is many lines, and one is said in each exit for the serial port's interrupt. All that
-//! is said is read from accounts that the pCPUs keep anyway: a report asks nothing of them.
+//! A report is many lines. One exit makes a line of it, or sends 32 bytes of one; the next piece follows [`PACE`] later,
+//! so that what runs on the pCPU goes on in between, or when the line takes more. All that is said is read from accounts
+//! that the pCPUs keep anyway: a report asks nothing of them.
 
 use crate::{Board, Host, VmUnit};
-use core::fmt::{self, Arguments};
+use core::fmt::{self, Arguments, Display};
 use hanok_config::kind_word;
-use hanok_hal::sync::atomic::Ordering;
-use hanok_hal::{Backend, HostLine};
+use hanok_hal::Backend;
 use hanok_sched::{Grant, Reservation, Share};
 use hanok_trace::{Readiness, Turn};
 use hanok_types::{CpuId, VcpuId};
-use hanok_vm::{Clock, Home, Request};
+use hanok_vm::{Clock, Home, ReportPiece, Request};
 
-/// The turns of a pCPU that one report says, at most.
-const TURNS: u32 = 16;
+/// This often in a second a piece of a report follows where the line takes all that it is given at once.
+pub(crate) const PACE: u64 = 10_000;
 
 /// What is left to be said of a report.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
     number: u32,
+    /// How many turns of a pCPU it says, at most.
+    turns: u32,
     next: Next,
+}
+
+/// Whether answers are left that the line's interrupt does not ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Reporting {
+    /// There are none.
+    Done,
+    /// The next piece is due in a while.
+    GoesOn,
 }
 
 /// The next line of a report.
@@ -46,7 +58,7 @@ enum Next {
 /// A number, or `-` where there is none.
 struct OrNone<T>(Option<T>);
 
-impl<T: fmt::Display> fmt::Display for OrNone<T> {
+impl<T: Display> Display for OrNone<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Some(value) => value.fmt(f),
@@ -58,7 +70,7 @@ impl<T: fmt::Display> fmt::Display for OrNone<T> {
 /// What a vCPU has of its pCPU: kind, period, budget, deadline and priority.
 struct Terms<'a>(&'a Option<Grant>);
 
-impl fmt::Display for Terms<'_> {
+impl Display for Terms<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             None => f.write_str("turn 0 0 0 0"),
@@ -71,18 +83,49 @@ impl fmt::Display for Terms<'_> {
 }
 
 fn promised(f: &mut fmt::Formatter<'_>, reservation: &Reservation) -> fmt::Result {
-    let kind = kind_word(reservation.kind);
+    f.write_str(kind_word(reservation.kind))?;
     let interface = reservation.interface;
     let (period, budget) = (interface.period(), interface.budget());
     let (deadline, priority) = (interface.deadline(), reservation.priority);
-    write!(f, "{kind} {period} {budget} {deadline} {priority}")
+    Numbers(&[period, budget, deadline, priority]).fmt(f)
 }
 
-impl Report {
-    /// A report of this number, of which nothing was said.
-    pub(crate) fn new(number: u32) -> Self {
-        let next = Next::Board;
-        Self { number, next }
+/// Numbers, each behind a space. A line of a vCPU has fourteen, and `core::fmt` takes some hundred instructions more for
+/// each where the CPU has 32 bits.
+struct Numbers<'a>(&'a [u64]);
+
+/// What nine digits are less than: they fit into 32 bits.
+const PART: u64 = 1_000_000_000;
+
+impl Display for Numbers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|number| {
+            let mut text = [b' '; 21];
+            let mut places = text.iter_mut().rev();
+            let (mut rest, mut length) = (*number, 1);
+            loop {
+                let (more, part) = match rest {
+                    ..PART => (0, rest),
+                    _ => (rest / PART, rest % PART),
+                };
+                let (mut part, mut digits) = (part as u32, 0);
+                // All nine digits where more come before them; at least one.
+                while part > 0 || digits == 0 || more > 0 && digits < 9 {
+                    if let Some(place) = places.next() {
+                        *place = b'0' + (part % 10) as u8;
+                    }
+                    part /= 10;
+                    digits += 1;
+                }
+                length += digits;
+                rest = more;
+                if more == 0 {
+                    break;
+                }
+            }
+            let text = text.get(text.len().saturating_sub(length)..).unwrap_or(&[]);
+            f.write_str(core::str::from_utf8(text).unwrap_or(""))
+        })
     }
 }
 
@@ -90,7 +133,14 @@ impl<B: Host> Board<B> {
     /// Begins to answer a request. What it returns is left to be done by [`Self::report`].
     pub(crate) fn answer(&'static self, request: Request) -> Option<Report> {
         match request {
-            Request::Report(number) => return Some(Report::new(number)),
+            Request::Report { number, turns } => {
+                let next = Next::Board;
+                return Some(Report {
+                    number,
+                    turns,
+                    next,
+                });
+            }
             Request::Change { vm, vcpu, times } => self.wish_interface(vm, vcpu, times),
             Request::Weight {
                 vm,
@@ -103,20 +153,33 @@ impl<B: Host> Board<B> {
         None
     }
 
-    /// Says a line that answers a request.
+    /// Queues a line that answers a request.
     #[inline(never)]
     pub(crate) fn tell(&self, line: Arguments<'_>) {
-        let mut console = self.lock_console();
-        console.report(line);
-        if console.pending() {
-            self.output_waits.store(true, Ordering::Relaxed);
-            console.port().interrupt_when_writable(true);
+        self.lock_console().report(line);
+    }
+
+    /// Does a piece of what is left of answers: sends some bytes, or else makes the next line.
+    #[inline(never)]
+    pub(crate) fn go_on_reporting(&self, report: &mut Option<Report>) -> Reporting {
+        let piece = self.lock_console().send_report();
+        match piece {
+            ReportPiece::Full => {
+                self.interrupt_when_writable();
+                return Reporting::Done;
+            }
+            ReportPiece::Nothing => *report = report.and_then(|report| self.report(report)),
+            ReportPiece::Sent => {}
+        }
+        if report.is_some() || self.lock_console().has_report() {
+            Reporting::GoesOn
+        } else {
+            Reporting::Done
         }
     }
 
-    /// Says one line of a report; returns what is left of it. A line is said each time: its bytes are what makes the
-    /// port interrupt again.
-    pub(crate) fn report(&self, mut report: Report) -> Option<Report> {
+    /// Says one line of a report; returns what is left of it.
+    fn report(&self, mut report: Report) -> Option<Report> {
         loop {
             if report.next == Next::End {
                 self.tell(format_args!("end {}", report.number));
@@ -131,8 +194,9 @@ impl<B: Host> Board<B> {
     }
 
     /// A step of a report: whether a line was said, and what is next.
-    fn step(&self, Report { number, next }: Report) -> (bool, Next) {
-        match next {
+    fn step(&self, report: Report) -> (bool, Next) {
+        let number = report.number;
+        match report.next {
             Next::Board => {
                 self.tell_board(number);
                 (true, Next::Vm(0))
@@ -154,7 +218,7 @@ impl<B: Host> Board<B> {
             },
             Next::Counts(at, passed) => self.tell_count(at, passed, number),
             Next::Core(cpu) => (true, self.tell_core(cpu, number)),
-            Next::Group(cpu, group) => self.tell_group(cpu, group, number),
+            Next::Group(cpu, group) => self.tell_group(cpu, group, report),
             Next::Turns(cpu, turn, until) if turn != until => {
                 let said = self.tell_turn(cpu, turn, number);
                 (said, Next::Turns(cpu, turn.wrapping_add(1), until))
@@ -212,10 +276,20 @@ impl<B: Host> Board<B> {
         let (throttled, late) = (account.throttled(), account.late());
         let (switches, stolen) = (account.switches(), account.stolen());
         self.tell(format_args!(
-            "vcpu {} {id} {cpu} {} {state} {} 0 {used} {extra} {throttled} {late} {switches} {stolen} {number}",
+            "vcpu {} {id} {cpu} {} {state} {}{}",
             vm.id(),
             OrNone(group),
             Terms(&granted.grant),
+            Numbers(&[
+                0,
+                used,
+                extra,
+                throttled.into(),
+                late.into(),
+                switches.into(),
+                stolen,
+                number.into()
+            ]),
         ));
     }
 
@@ -259,20 +333,21 @@ impl<B: Host> Board<B> {
     }
 
     /// Says a group of a pCPU. What is left of its budget, and what it used, is not kept: that is what its members used.
-    fn tell_group(&self, cpu: usize, at: usize, number: u32) -> (bool, Next) {
+    fn tell_group(&self, cpu: usize, at: usize, report: Report) -> (bool, Next) {
         let mut own = self.groups.iter().filter(|group| group.cpu.index() == cpu);
         let Some(group) = own.nth(at) else {
             let begun = self.account(CpuId::new(cpu as u8)).begun();
-            let first = begun.wrapping_sub(TURNS.min(begun));
+            let first = begun.wrapping_sub(report.turns.min(begun));
             return (false, Next::Turns(cpu, first, begun));
         };
         let reservation = group.terms.reservation(self.counter_frequency());
         // It was found to be one at the start.
         if let Ok(reservation) = reservation {
             self.tell(format_args!(
-                "group {cpu} {at} {} {} 0 0 {number}",
+                "group {cpu} {at} {} {} 0 0 {}",
                 OrNone(group.home.checked_sub(1)),
                 Terms(&Some(Grant::Promise(0, reservation))),
+                report.number
             ));
         }
         (true, Next::Group(cpu, at + 1))

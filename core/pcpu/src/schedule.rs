@@ -110,8 +110,22 @@ impl<B: Host> Pcpu<B> {
         let until = until.into();
         let machine = &self.local.board.machine;
         machine.record(Some(vcpu.source()), Event::Decision { until });
-        if vcpu.on {
-            self.switch_to(entity);
+        if !vcpu.core.enters_at_once && self.before_entry(entity) == Round::Interrupted {
+            return Round::Interrupted;
+        }
+        self.switch_to(entity);
+        Round::Complete
+    }
+
+    /// Does what comes before the vCPU at `entity` enters its VM, whose turn has begun: its guest is told of stolen
+    /// time, or its VM's memory is made, which is all of its turn.
+    #[cold]
+    #[inline(never)]
+    fn before_entry(&mut self, entity: Entity) -> Round {
+        if let (Some(vcpu), local) = self.vcpu_and_local(entity)
+            && vcpu.on
+        {
+            vcpu.unit.vm.tell_stolen(&vcpu.core, local.board);
             return Round::Complete;
         }
         self.load(entity);
@@ -194,6 +208,11 @@ impl<B: Host> Pcpu<B> {
     /// its VM or left it, the interrupts of a second one were checked, or there were many brief updates.
     fn update_each(&mut self, mut updates: EntitySet, now: u64) -> Round {
         let Self { local, vcpus } = self;
+        if local.take_due_report() {
+            local.serve_console();
+            local.put_back_updates(updates);
+            return Round::Interrupted;
+        }
         if let Some(asks) = local.take_due_wish()
             && let Some(Some(vcpu)) = vcpus.get_mut(asks.index())
         {

@@ -2,6 +2,7 @@
 //! due on a pCPU.
 
 use crate::devices::Deactivation;
+use crate::report::Reporting;
 use crate::{Board, Host, Local, Pcpu, Vcpu};
 use hanok_hal::{Backend, Context, Taken};
 use hanok_types::Deadline;
@@ -46,8 +47,7 @@ impl<B: Host> Pcpu<B> {
                 guest(vcpu, board, &mut board.machine.lists()).maintenance();
             }
         } else if Some(interrupt) == lines.uart {
-            // The serial line belongs to the board, so its time is charged to no vCPU.
-            self.local.serve_line();
+            self.local.serve_console();
         } else if self.hand_on(interrupt) == Deactivation::ByGuest {
             return;
         }
@@ -85,7 +85,13 @@ impl<B: Host> Pcpu<B> {
         local.deadline = Deadline::NEVER;
         #[cfg(feature = "selftest")]
         local.board.move_pages();
-        local.let_through();
+        if local.let_through() == Reporting::GoesOn {
+            if local.is_shared() {
+                local.note_report();
+            } else {
+                local.serve_console();
+            }
+        }
     }
 
     /// Sets the hypervisor's timer to the earliest of the resident vCPU's timers, another vCPU's timers,
@@ -97,6 +103,22 @@ impl<B: Host> Pcpu<B> {
 }
 
 impl<B: Host> Local<B> {
+    /// Serves the serial line. It belongs to the board, so its time is charged to no vCPU.
+    #[inline(never)]
+    pub(crate) fn serve_console(&mut self) {
+        let board = self.board;
+        let mut reporting = Reporting::Done;
+        if let Some(seat) = self.seat() {
+            reporting = seat.without_charge(|| board.serve_console());
+        } else {
+            self.policy
+                .without_charge(board, || reporting = board.serve_console());
+        }
+        if reporting == Reporting::GoesOn {
+            self.report_later();
+        }
+    }
+
     /// Sets the hypervisor's timer to the earliest of the timers of `vcpu`, which is the resident one,
     /// another vCPU's timers, and the end of a turn. Kept out of line, as many exits may need it and few do.
     #[inline(never)]

@@ -106,8 +106,8 @@ impl Account {
     }
 }
 
-/// The number of turns that are kept of each pCPU.
-pub const KEPT_TURNS: usize = 32;
+/// The number of turns that are kept of each pCPU: a power of two.
+pub const KEPT_TURNS: usize = 256;
 
 /// A pCPU's turn: from an instant on, until the next turn, somebody ran or nobody did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,22 +281,25 @@ mod tests {
     fn turns_are_kept_until_they_are_written_over() {
         let cpu = CpuAccount::new();
         assert_eq!((cpu.begun(), cpu.kept(0)), (0, None));
-        for number in 0..40_u16 {
+        for number in 0..264_u16 {
             let who = (!number.is_multiple_of(3)).then_some(number);
             cpu.turn(u64::from(number) * 10, who);
         }
-        assert_eq!((cpu.begun(), cpu.switches()), (40, 26));
+        assert_eq!((cpu.begun(), cpu.switches()), (264, 176));
         let turn = |number: u16, until| Turn {
             since: u64::from(number) * 10,
             until,
             who: (!number.is_multiple_of(3)).then_some(number),
         };
-        assert_eq!(cpu.kept(39), Some(turn(39, None)));
-        for number in 9..39 {
+        assert_eq!(cpu.kept(263), Some(turn(263, None)));
+        for number in 9..263 {
             let until = Some(u64::from(number + 1) * 10);
             assert_eq!(cpu.kept(number.into()), Some(turn(number, until)));
         }
-        assert_eq!((cpu.kept(8), cpu.kept(40), cpu.kept(7)), (None, None, None));
+        assert_eq!(
+            (cpu.kept(8), cpu.kept(264), cpu.kept(7)),
+            (None, None, None)
+        );
     }
 
     #[test]

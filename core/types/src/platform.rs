@@ -35,6 +35,9 @@ pub const RTC: Ipa = Ipa::new(0x0901_0000);
 pub const RTC_IRQ: IntId = IntId::spi(2);
 /// Bytes of a PrimeCell's register frame.
 pub const PRIMECELL_SIZE: u64 = 0x1000;
+/// The page that tells 64-bit guests the time that was stolen from their vCPUs (DEN0057A): where QEMU has it
+/// under KVM.
+pub const STOLEN: Ipa = Ipa::new(0x090a_0000);
 /// The first virtio-mmio transport.
 pub const VIRTIO: Ipa = Ipa::new(0x0a00_0000);
 /// Bytes from one virtio-mmio transport to the next.

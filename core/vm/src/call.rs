@@ -2,7 +2,7 @@
 //! hypervisor's own ([`hypercall`]), by HVC.
 
 use crate::smccc::{INVALID_PARAMETERS, NOT_SUPPORTED, SUCCESS, function};
-use crate::{Action, Ending, Entry, Guest, Machine, StartRefused, Wait, trng};
+use crate::{Action, Ending, Entry, Guest, Machine, StartRefused, TELLS_STOLEN, Wait, trng};
 use hanok_abi::{hypercall, schedule};
 use hanok_vgic::GuestInterface;
 
@@ -77,8 +77,11 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         if let Some(answer) = constant_answer(id) {
             return self.answer(answer);
         }
+        if TELLS_STOLEN && let Some(answer) = self.stolen_call(id) {
+            return self.answer(answer);
+        }
         let answer = match id {
-            function::SMCCC_ARCH_FEATURES => arch_features(self.argument(id, 1) as u32),
+            function::SMCCC_ARCH_FEATURES => self.arch_features(self.argument(id, 1) as u32),
             function::PSCI_FEATURES => match self.argument(id, 1) as u32 {
                 asked if self.may_call(asked) => psci_features(asked),
                 _ => NOT_SUPPORTED,
@@ -130,6 +133,14 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
             self.regs.set(register, u64::from(*word));
         }
         Action::Resume
+    }
+
+    fn arch_features(&self, id: u32) -> i64 {
+        match id {
+            function::SMCCC_VERSION | function::SMCCC_ARCH_FEATURES => SUCCESS,
+            function::PV_TIME_FEATURES if self.vm.stolen_page().is_some() => SUCCESS,
+            _ => NOT_SUPPORTED,
+        }
     }
 
     fn end(&mut self, ending: Ending) -> Action {
@@ -200,13 +211,6 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         } else {
             INVALID_PARAMETERS
         }
-    }
-}
-
-fn arch_features(id: u32) -> i64 {
-    match id {
-        function::SMCCC_VERSION | function::SMCCC_ARCH_FEATURES => SUCCESS,
-        _ => NOT_SUPPORTED,
     }
 }
 

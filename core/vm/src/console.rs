@@ -34,7 +34,7 @@ mod tests;
 
 pub use command::{Command, Name, Names};
 pub use guest::{Buffers, PortQueues, Said};
-pub use multiplexer::{Arrived, Input, Multiplexer};
+pub use multiplexer::{Arrived, Input, Multiplexer, ReportPiece};
 pub use request::Request;
 
 /// The rules by which a line that is typed at the prompt is understood. This prompt uses them, and

@@ -2,7 +2,7 @@
 
 use crate::{
     Action, Clock, CpuRegisters, DeviceRegisters, Exit, Guest, Home, Interrupts, SerialLines,
-    SharedVcpu, StackPointer, Vcpu, VcpuParts, Vm,
+    SharedVcpu, StackPointer, StolenPage, Vcpu, VcpuParts, Vm,
 };
 use core::cell::{Cell, RefCell, RefMut};
 use hanok_config::{VmConfig, platform_slots};
@@ -245,6 +245,7 @@ pub fn vm(id: VmId, config: VmConfig, version: GicVersion, bit: &dyn Fn(usize) -
     let first = homes.next().expect("a vCPU");
     let parts = VcpuParts {
         first,
+        stolen: (!config.aarch32).then(|| &*Box::leak(Box::new(StolenPage::new()))),
         others: Box::leak(homes.map(SharedVcpu::new).collect()),
         gic: Box::leak(
             (1..config.cpus.len())

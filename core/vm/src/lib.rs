@@ -43,6 +43,7 @@ mod report;
 mod requests;
 mod sgi;
 mod smccc;
+mod stolen;
 mod storm;
 mod system_registers;
 mod timer;
@@ -54,7 +55,8 @@ mod vm;
 pub use call::{constant_answer, yield_answer};
 pub use console::prompt;
 pub use console::{
-    Arrived, Buffers, Command, Input, Multiplexer, Name, Names, PortQueues, Request, Said,
+    Arrived, Buffers, Command, Input, Multiplexer, Name, Names, PortQueues, ReportPiece, Request,
+    Said,
 };
 pub use debug::DebugControl;
 pub use destination::Destination;
@@ -79,6 +81,7 @@ pub use power::{Power, StartRefused};
 pub use report::{Counted, Listed, Pending, State};
 pub use requests::{Checks, Interruptions, Kick, PostedSgis, Requests};
 pub use smccc::function;
+pub use stolen::{StolenPage, TELLS_STOLEN, nanos};
 pub use storm::exception_storm;
 pub use timer::{EmulatedTimer, EmulatedTimers, GuestTimer, TimerRegister};
 pub use trng::NoStream;

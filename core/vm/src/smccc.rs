@@ -32,6 +32,10 @@ pub mod function {
     pub const TRNG_GET_UUID: u32 = 0x8400_0052;
     /// TRNG_RND32; with [`SMC64`] TRNG_RND64.
     pub const TRNG_RND: u32 = 0x8400_0053;
+    /// PV_TIME_FEATURES (DEN0057A, 3.1), with 64-bit arguments alone.
+    pub const PV_TIME_FEATURES: u32 = 0xc500_0020;
+    /// PV_TIME_ST (DEN0057A, 3.2).
+    pub const PV_TIME_ST: u32 = 0xc500_0021;
     /// The bit that distinguishes calls with 64-bit arguments from those with 32-bit arguments.
     pub const SMC64: u32 = 1 << 30;
 }

@@ -4,7 +4,7 @@
 //! memory that the creator of the VM provides, sized by the description. Where there must be an answer, an
 //! id past the last vCPU means the first one, so that no id can cause a panic.
 
-use crate::{Counters, Home, Power, Requests};
+use crate::{Counters, Home, Power, Requests, StolenPage};
 use hanok_config::Ask;
 use hanok_hal::Mutex;
 use hanok_hal::sync::atomic::{AtomicU8, Ordering};
@@ -74,6 +74,8 @@ pub struct VcpuParts {
     pub first: Home,
     /// A part for each further vCPU.
     pub others: &'static [SharedVcpu],
+    /// The page that tells its guest the time that was stolen; `None` for guests in AArch32.
+    pub stolen: Option<&'static StolenPage>,
     /// As many parts for its interrupt controller.
     pub gic: &'static mut [CpuPart],
 }

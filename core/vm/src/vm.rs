@@ -5,7 +5,7 @@ use crate::trng::Random;
 use crate::vcpus::{Granted, SharedVcpu, VcpuParts, Vcpus};
 use crate::{
     Checks, Counters, DebugControl, EmulatedTimers, Ending, Entry, GuestTimer, Home, Lifecycle,
-    Machine, Power, Requests, StopReason, Transition, Wish,
+    Machine, Power, Requests, StolenPage, StopReason, TELLS_STOLEN, Transition, Wish,
 };
 use hanok_config::VmConfig;
 use hanok_devices::{ScheduleRegisters, Slots};
@@ -47,6 +47,7 @@ pub struct Vm {
     pub(crate) untold: AtomicU64,
     /// A bit for each vCPU whose pCPU is still to be kicked, so that it looks whether the vCPU may run on.
     pub(crate) unkicked: AtomicU64,
+    stolen: Option<&'static StolenPage>,
 }
 
 /// The private part of a vCPU, which only the pCPU that runs it accesses.
@@ -74,6 +75,11 @@ pub struct Vcpu {
     /// Whether its next deadline may have changed: then the backend sets the hypervisor's timer
     /// again.
     pub rearm: bool,
+    /// Whether nothing is to be done before it enters its VM when its turn comes: it is on, and its guest has not
+    /// asked where the time is told that is stolen from it.
+    pub enters_at_once: bool,
+    /// The stolen time that the guest is not told, in nanoseconds: that of the time before it asked.
+    pub stolen_before: u64,
 }
 
 impl Vcpu {
@@ -90,6 +96,8 @@ impl Vcpu {
             entry_due: false,
             busy: false,
             rearm: false,
+            enters_at_once: false,
+            stolen_before: 0,
         }
     }
 
@@ -129,6 +137,7 @@ impl Vm {
             random: Mutex::default(),
             untold: AtomicU64::new(0),
             unkicked: AtomicU64::new(0),
+            stolen: parts.stolen,
         }
     }
 
@@ -224,6 +233,12 @@ impl Vm {
         &self.vcpus.of(vcpu).account
     }
 
+    /// The page that tells its guest the time that was stolen from its vCPUs.
+    #[inline(always)]
+    pub fn stolen_page(&self) -> Option<&'static StolenPage> {
+        self.stolen.filter(|_| TELLS_STOLEN)
+    }
+
     /// What a vCPU has of its pCPU.
     pub fn granted(&self, vcpu: VcpuId) -> Granted {
         *self.vcpus.of(vcpu).granted.lock()
@@ -309,6 +324,9 @@ impl Vm {
     /// caller wakes the first vCPU's pCPU. Refused if the boot was given up meanwhile.
     pub fn begin(&self) -> Transition {
         self.reset_devices();
+        if let Some(page) = self.stolen_page() {
+            page.forget();
+        }
         let entry = Entry {
             pc: self.config.entry.get(),
             argument: self.config.argument,

@@ -16,6 +16,7 @@
 extern crate hanok_guest_runtime;
 
 mod arch;
+mod budget;
 mod calls;
 mod device;
 mod interrupt;
@@ -92,6 +93,8 @@ fn play(machine: &Machine, options: &Options) {
             Figure::SendPolled => serial::send(figure, 1, options.repeat),
             Figure::SendBurst => serial::send(figure, serial::DEPTH, options.repeat),
             Figure::Receive => serial::receive(),
+            Figure::Budget => budget::quiet(options.repeat),
+            Figure::BudgetExits => budget::with_exits(options.repeat),
         }
     }
 }

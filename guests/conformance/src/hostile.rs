@@ -1,7 +1,7 @@
 //! Attacks of a hostile guest: each runs for ever, on all vCPUs.
 
 use crate::arch::{access, hostile as arch};
-use crate::cases::pass_through;
+use crate::cases::{pass_through, schedule};
 use crate::cpu::{self, MAX_CPUS};
 use crate::mmio::{read32, write8, write32};
 use crate::sleep::sleep_until;
@@ -21,6 +21,7 @@ const ALL: &[Hostile] = &[
     hostile("wfi-storm", wfi_storm),
     hostile("hypercall-storm", hypercall_storm),
     hostile("mmio-storm", mmio_storm),
+    hostile("ask-storm", ask_storm),
     hostile("console-storm", console_storm),
     hostile("crash", crash),
     hostile("garble", garble),
@@ -28,6 +29,8 @@ const ALL: &[Hostile] = &[
     hostile("vector-storm", vector_storm),
     hostile("kick-storm", kick_storm),
     hostile("line-storm", line_storm),
+    hostile("wake-storm", wake_storm),
+    hostile("cache-storm", cache_storm),
     hostile("idle", idle),
 ];
 
@@ -75,6 +78,44 @@ pub fn sgi_storm(_: usize) {
             }
         }
     })
+}
+
+/// Asks for other interfaces for ever, by both ways: some that may be had, some that may not, some that are none. It
+/// follows some of its questions to their answers, and leaves the others for new ones.
+pub fn ask_storm(index: usize) {
+    const GOOD: [[u64; 3]; 3] = [
+        [1_000_000, 200_000, 0],
+        [2_000_000, 500_000, 0],
+        [1_000_000, 50_000, 0],
+    ];
+    let (mut random, mut granted, mut answers) = (Random(index as u64), 0_u64, 0);
+    loop {
+        let period = 500_000 + random.next() % 1_500_000;
+        let wanted = match random.next() % 8 {
+            0 => [0, random.next(), 0],
+            1 => [random.next(), random.next(), random.next()],
+            2 => [period, period, 0],
+            3 => [period, 1, 0],
+            _ => [period, period * (random.next() % 32) / 100, 0],
+        };
+        let way = schedule::WAYS[random.next() as usize % 2];
+        for _ in 0..random.next() % 32 {
+            way.call(schedule::ASK, wanted);
+        }
+        // One that may be had, to the end.
+        let good = GOOD[random.next() as usize % GOOD.len()];
+        let answer = loop {
+            match way.call(schedule::ASK, good).0 {
+                schedule::PENDING | schedule::TOO_OFTEN => {}
+                answer => break answer,
+            }
+        };
+        granted += u64::from(answer == schedule::DONE);
+        answers += 1;
+        if answers == 20 {
+            println!("hostile: of 20 other interfaces {granted} were granted");
+        }
+    }
 }
 
 /// Waits, and is woken as soon as it waits.
@@ -206,6 +247,38 @@ fn kick_storm(index: usize) {
         write32(MATCH, !0 - round % 2);
         gic::pend(platform::RTC_IRQ.get());
         gic::unpend(platform::RTC_IRQ.get());
+    }
+}
+
+/// Each vCPU sleeps, and wakes all others as soon as it is awake.
+fn wake_storm(index: usize) {
+    const SGI: u32 = 9;
+    let all = CPUS.load(Relaxed).min(MAX_CPUS);
+    let delay = timer::microseconds(40 + 5 * index as u64);
+    gic::enable(SGI);
+    gic::enable(platform::TIMER_VIRTUAL_IRQ.get());
+    loop {
+        let others = (0..all).filter(|other| *other != index);
+        others.for_each(|other| gic::send_to(other, SGI));
+        // Each would sleep for ever if all did.
+        write_sysreg!("cntv_cval_el0", timer::now() + delay);
+        write_sysreg!("cntv_ctl_el0", timer::ENABLE);
+        cpu::wait_for_interrupt();
+        write_sysreg!("cntv_ctl_el0", 0);
+        loop {
+            let id = gic::acknowledge();
+            if id == gic::SPURIOUS {
+                break;
+            }
+            gic::end(id);
+        }
+    }
+}
+
+/// Empties the caches of instructions of all CPUs, and cleans a line by its set, without end.
+fn cache_storm(_: usize) {
+    loop {
+        arch::empty_caches();
     }
 }
 

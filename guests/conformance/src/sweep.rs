@@ -28,11 +28,15 @@ const VIRTIO: Area = Area {
     size: platform::VIRTIO_SLOTS * platform::VIRTIO_STRIDE,
 };
 
+/// Where a 64-bit VM reads the time that was stolen from it.
+const STOLEN: u64 = platform::STOLEN.get();
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Given {
     Memory,
     Flash,
     Device,
+    Stolen,
     Nothing,
 }
 
@@ -59,6 +63,9 @@ fn given(machine: &Machine, address: u64) -> Given {
     }
     if FLASH.contains(address) {
         return Given::Flash;
+    }
+    if cfg!(target_arch = "aarch64") && address / PAGE == STOLEN / PAGE {
+        return Given::Stolen;
     }
     let mut devices = devices(machine).chain(core::iter::once(VIRTIO));
     if devices.any(|device| device.contains(address)) {
@@ -179,6 +186,11 @@ fn look(machine: &Machine, page: u64, pattern: &Pattern<'_>, report: &mut Report
             report.devices += 1;
             report.answers(page, 4, read(page, 4));
             report.answers(page, 4, write(page + HARMLESS, 4, 0));
+        }
+        Given::Stolen => {
+            report.devices += 1;
+            report.answers(page, 8, read(page, 8));
+            report.aborts(page, 8, true, write(page, 8, 1));
         }
         Given::Nothing => {
             report.nothing += 1;

@@ -18,6 +18,7 @@
 //! | `stacks` | contexts and stacks of the tasks |
 //! | `debug` | symbols for a debugger |
 //! | `calls` | the requests of tasks |
+//! | `ask` | the CPU time that the tasks need, of the hypervisor |
 //! | `bodies`, `burn` | the code of the tasks |
 //! | `report` | what is printed |
 
@@ -28,6 +29,7 @@
 extern crate hanok_guest_runtime;
 
 mod arch;
+mod ask;
 mod bodies;
 mod burn;
 mod calls;
@@ -77,6 +79,12 @@ fn run(machine: &Machine, options: Options) {
     burn::calibrate(options.cores);
     if prepare(&options.set, frequency).is_err() {
         println!("rtos: {} has too many tasks", options.set.name);
+        return;
+    }
+    if let Some(per_job) = options.ask
+        && let Err(why) = ask::ask(machine, &options.set, per_job)
+    {
+        println!("rtos: refused {why}");
         return;
     }
     let start = timer::now() + frequency / 1000 * HEAD_START_MS;

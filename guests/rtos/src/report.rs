@@ -105,7 +105,9 @@ pub fn last() -> ! {
             add(&mut sum, task);
         }
         total(&sum);
+        println!("rtos: first release at tick {}", state::start());
         kernel_cost();
+        crate::ask::report();
         if let Some(options) = state::options() {
             trace(kernel, options.trace);
             judge(kernel, options);

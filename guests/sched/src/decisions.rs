@@ -218,9 +218,12 @@ impl Load {
         };
         *awake = !*awake;
         let awake = *awake;
-        let ((), told) = counter::count(|| match awake {
-            true => core.wake(who, now),
-            false => core.block(who, now),
+        let ((), told) = counter::count(|| {
+            if awake {
+                core.wake(who, now);
+            } else {
+                core.block(who, now);
+            }
         });
         let (decision, decided) = counter::count(|| core.decide(now));
         self.alone.add(decided);

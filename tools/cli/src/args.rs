@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use hanok_bench_runner::args::BenchArgs;
 use hanok_scenarios::TestArgs;
 
+use crate::commands::sched::compare::{self as compare, CompareArgs};
 use crate::commands::sched::simulate::args::{self as simulate, SimulateArgs};
 use hanok_base::values;
 use hanok_boot::board::Loader;
@@ -185,7 +186,8 @@ docs/scheduling.md says how tasks and budgets are described, and what is reckone
 Example:
   hanok sched check systems/schedule.toml
   hanok sched paths
-  hanok sched simulate systems/schedule.toml";
+  hanok sched simulate systems/schedule.toml
+  hanok sched compare system.toml reports --console axis=axis.console";
 
 const SCHED_CHECK_HELP: &str = "\
 Every answer of yes has a certificate, which a checker that shares no code with the analysis \
@@ -209,6 +211,9 @@ pub enum SchedCommand {
     /// Find the budgets of VMs and groups, and check every deadline, by analysis.
     #[command(after_help = SCHED_CHECK_HELP)]
     Check(SchedCheckArgs),
+    /// Compare what a board did with the simulation: who ran when.
+    #[command(after_help = compare::HELP)]
+    Compare(CompareArgs),
     /// Show the hypervisor's longest paths with interrupts masked, and what bounds each.
     #[command(after_help = SCHED_PATHS_HELP)]
     Paths(SchedPathsArgs),

@@ -1,7 +1,8 @@
 //! How late an interrupt of a vCPU with a promise can be, from the instant at which it is due to the vCPU's next
-//! instruction, in instructions of the hypervisor and of the vCPUs that go before it.
+//! instruction, in instructions of the hypervisor and of the vCPUs that go before it; and how late the release of a task in
+//! it ([`releases`]).
 //!
-//! The rule is stated in docs/scheduling.md, and each term here has its words there.
+//! The rules are stated in docs/scheduling.md, and each term here has its words there.
 
 use crate::{By, List, LongPath, Machine};
 use anyhow::Result;
@@ -24,6 +25,16 @@ const BYTE_NS: u64 = 86_805;
 /// (`hanok_vm::Interruptions`). Two periods may meet in one interval.
 const INTERRUPTIONS: u64 = 16;
 const RESTRAINT_NS: u64 = 7_812_500;
+/// vCPUs of a VM of which each may be told something by the exit of another one (`AT_ONCE` in `core/vm`). Where there are
+/// more, one tells the others in the turn of whoever shares its core.
+const TOLD: usize = 8;
+/// How often a vCPU that is told something and does not wake is looked at in one period (`hanok_vm::Checks`), whose
+/// length is [`RESTRAINT_NS`].
+const CHECKS: u64 = 4;
+/// Requests that kick the core of a vCPU that is awake and does not run: one about interrupts, one about timers.
+const TOLD_AWAKE: u64 = 2;
+/// The most bytes of a VM's memory that one instruction makes for its next boot: a line.
+const MADE: u64 = 64;
 /// vCPUs whose interrupts are looked at in one round (`hanok_pcpu`'s `ROUND`).
 const A_ROUND: u64 = 2;
 /// Budgets that are replenished in one piece (`hanok_pcpu`'s `AT_ONCE`).
@@ -53,11 +64,12 @@ pub struct Bound {
     pub wakes: u64,
     /// Others' boots and ends.
     pub lives: u64,
-    /// Interrupts of the serial line, and of others' devices.
+    /// Interrupts of the serial line, and of others' devices; what other VMs' vCPUs on other cores cause.
     pub devices: u64,
     /// vCPUs that go before it.
     pub ahead: u64,
-    /// The wait for a new budget, of a server that spends its budget while it sleeps.
+    /// The wait for a new budget: of a server that spends its budget while it sleeps, and for a release of all that may
+    /// have used their budgets up.
     pub budget: u64,
     /// By how much a person at the prompt, or a program that reads reports, makes it longer.
     pub person: u64,
@@ -80,6 +92,28 @@ pub const fn nanos(instructions: u64, speed: u64) -> u64 {
 /// # Errors
 /// The list lacks a path.
 pub fn of(list: &List, system: &Description, speed: u64) -> Result<Vec<Latency>> {
+    each(list, system, speed, Awaited::Interrupt)
+}
+
+/// How late the tasks in each vCPU with a promise can be released, if all promises of the core are proven to be kept:
+/// the longest time without supply, and what the hypervisor's paths add to it. The guest's own kernel comes on top.
+///
+/// # Errors
+/// The list lacks a path.
+pub fn releases(list: &List, system: &Description, speed: u64) -> Result<Vec<Latency>> {
+    each(list, system, speed, Awaited::Release)
+}
+
+/// What a bound is asked of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaited {
+    /// An interrupt of a vCPU that sleeps and has budget left.
+    Interrupt,
+    /// An interrupt of a vCPU whatever it does.
+    Release,
+}
+
+fn each(list: &List, system: &Description, speed: u64, awaited: Awaited) -> Result<Vec<Latency>> {
     let mut all = Vec::new();
     for promise in &system.promises {
         let Claim::Promise { group, terms, .. } = promise.claim else {
@@ -104,7 +138,7 @@ pub fn of(list: &List, system: &Description, speed: u64) -> Result<Vec<Latency>>
             speed,
         };
         let bound = match group {
-            0 => asked.bound(list)?,
+            0 => asked.bound(list, awaited)?,
             _ => Err("its group's budget may be spent by others in the group".to_owned()),
         };
         all.push(Latency {
@@ -144,7 +178,7 @@ impl Source {
 }
 
 impl Asked<'_> {
-    fn bound(&self, list: &List) -> Result<Result<Bound, String>> {
+    fn bound(&self, list: &List, awaited: Awaited) -> Result<Result<Bound, String>> {
         let (own_vcpus, others) = self.vcpus_here();
         let Some(machine) = Machine::of(self.system, own_vcpus + others) else {
             return Ok(Err("no path is counted on such a board".to_owned()));
@@ -152,25 +186,35 @@ impl Asked<'_> {
         let path = |name| list.path(name).map(|path: &LongPath| path.most(machine));
         let [own, look, life, interrupt] = PATHS.map(path);
         let (own, look, life, interrupt) = (own?, look?, life?, interrupt?);
-        if let Some(other) = self.is_spread() {
+        if let Some(other) = self.spread().find(|vm| vm.config.cpus.len() > TOLD) {
             let why = format!(
-                "\"{other}\" has vCPUs here and on another core: what it sends is not limited"
+                "\"{}\" has vCPUs here and on another core, and more than {TOLD}: what one tells the others of them \
+                 is not limited",
+                other.name()
             );
             return Ok(Err(why));
         }
         let here = (own_vcpus + others) as u64;
         let servers = here + self.groups_here();
         let blocked = list.longest(machine, By::Guest);
+        let wait = match awaited {
+            Awaited::Interrupt => Some(self.wait()),
+            Awaited::Release => self.gap(),
+        };
+        let Some(wait) = wait else {
+            return Ok(Err("nothing is promised by such a server".to_owned()));
+        };
         let fixed = Bound {
             blocked,
             own,
             wakes: look * (here.div_ceil(A_ROUND) + servers.div_ceil(REPLENISHED)),
             lives: life * (others as u64 + self.vms_here()),
-            budget: self.wait().saturating_mul(self.speed).div_ceil(1_000),
+            budget: wait.saturating_mul(self.speed).div_ceil(1_000),
             ..Bound::default()
         };
-        let ahead = self.ahead(2 * own + look + blocked);
-        let devices = self.devices(interrupt);
+        let ahead = self.ahead(2 * own + look + blocked, awaited);
+        let mut devices = self.devices(interrupt);
+        devices.extend(self.from_other_cores(look, life));
         let mut bound = fixed;
         loop {
             let within = nanos(bound.total(), self.speed);
@@ -210,11 +254,36 @@ impl Asked<'_> {
         (here(self.vm), all - here(self.vm))
     }
 
-    /// Another VM with vCPUs on its core and elsewhere.
-    fn is_spread(&self) -> Option<&str> {
-        let mut others = self.others_here();
-        let spread = others.find(|vm| vm.config.cpus.iter().any(|cpu| *cpu != self.core));
-        spread.map(Vm::name)
+    /// Other VMs with vCPUs on its core and elsewhere.
+    fn spread(&self) -> impl Iterator<Item = &Vm> {
+        let others = self.others_here();
+        others.filter(|vm| vm.config.cpus.iter().any(|cpu| *cpu != self.core))
+    }
+
+    /// What vCPUs on other cores cause here: requests to their siblings here beyond the one that wakes each, and ends of
+    /// their VM, between two of which its memory is made anew.
+    fn from_other_cores(&self, look: u64, life: u64) -> Vec<Source> {
+        let caused = self.spread().flat_map(|vm| {
+            let cpus = vm.config.cpus.iter();
+            let here = cpus.filter(|cpu| **cpu == self.core).count() as u64;
+            let awake = Source {
+                period: LONGEST_NS,
+                jitter: 0,
+                cost: here * TOLD_AWAKE * look,
+            };
+            let asleep = Source {
+                period: RESTRAINT_NS,
+                jitter: RESTRAINT_NS,
+                cost: here * CHECKS * look,
+            };
+            let ends = Source {
+                period: nanos(vm.memory() / MADE, self.speed),
+                jitter: 0,
+                cost: here * 2 * life,
+            };
+            [awake, asleep, ends]
+        });
+        caused.collect()
     }
 
     fn others_here(&self) -> impl Iterator<Item = &Vm> {
@@ -248,9 +317,28 @@ impl Asked<'_> {
         }
     }
 
+    /// The longest time without supply, in nanoseconds: a budget is given as early as it can be, and the next one as late;
+    /// a polling server may have lost one. `None` of a server that promises no time.
+    fn gap(&self) -> Option<u64> {
+        let Terms {
+            kind,
+            period,
+            budget,
+            deadline,
+            ..
+        } = self.terms;
+        let gap = (period + deadline).saturating_sub(2 * budget);
+        match kind {
+            Kind::Polling => Some(gap + budget),
+            Kind::Periodic | Kind::Deferrable | Kind::ConstantBandwidth => Some(gap),
+            Kind::SoftBandwidth | Kind::Task => None,
+        }
+    }
+
     /// The vCPUs and groups beside it that may go before it: under EDF all, by priorities those with no larger number.
-    /// Each costs `switches` instructions in each of its periods beyond its budget.
-    fn ahead(&self, switches: u64) -> Vec<Source> {
+    /// Each costs `switches` instructions in each of its periods beyond its budget. The budgets themselves are in
+    /// the time without supply, for a release.
+    fn ahead(&self, switches: u64, awaited: Awaited) -> Vec<Source> {
         let policies = self.system.policies.as_ref();
         let policy = policies.and_then(|all| all.get(self.core.index()));
         let by_priority = matches!(
@@ -278,7 +366,13 @@ impl Asked<'_> {
             .map(|terms| Source {
                 period: terms.period,
                 jitter: terms.period - terms.budget.min(terms.period),
-                cost: terms.budget.saturating_mul(self.speed).div_ceil(1_000) + switches,
+                cost: switches
+                    + match awaited {
+                        Awaited::Interrupt => {
+                            terms.budget.saturating_mul(self.speed).div_ceil(1_000)
+                        }
+                        Awaited::Release => 0,
+                    },
             })
             .collect()
     }

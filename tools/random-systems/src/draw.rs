@@ -10,7 +10,7 @@ pub struct Style {
     pub board: Option<&'static str>,
     /// The largest number of cores and of VMs.
     pub cores: u64,
-    /// The largest number of VMs, and of tasks of one.
+    /// The largest number of VMs.
     pub vms: u64,
     /// The largest number of tasks of a VM.
     pub tasks: u64,
@@ -53,6 +53,7 @@ pub fn draw(style: &Style, seed: u64) -> System {
             cores: policies.collect(),
             groups: Vec::new(),
             vms: Vec::new(),
+            spread: None,
         },
         // Periods that divide each other, or any.
         base: random.chance(1, 2).then(|| {

@@ -39,6 +39,7 @@ pub fn draw(random: &mut Random) -> System {
         cores: vec![core],
         groups: Vec::new(),
         vms: Vec::new(),
+        spread: None,
     };
     let count = random.from(1, 3) as usize;
     let whole = random.from(60, 100) as f64 / 100.0;

@@ -111,6 +111,15 @@ pub struct Vm {
     pub guest: Guest,
 }
 
+/// A VM with a vCPU on each core, all with the same interface, which is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// The interface of each vCPU, at its core.
+    pub server: Server,
+    /// Its guest.
+    pub guest: Guest,
+}
+
 /// What runs in a VM of a board.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
@@ -137,6 +146,8 @@ pub struct System {
     pub groups: Vec<Server>,
     /// VMs.
     pub vms: Vec<Vm>,
+    /// The VM after these that has a vCPU on each core.
+    pub spread: Option<Spread>,
 }
 
 impl System {
@@ -151,7 +162,8 @@ impl System {
     pub fn core_share(&self) -> f64 {
         let at_cores = self.servers().filter(|server| server.home.is_none());
         let share = |server: &Server| server.budget.unwrap_or(0) as f64 / server.period as f64;
-        at_cores.map(share).sum::<f64>() / self.cores.len() as f64
+        let everywhere = self.spread.iter().map(|spread| share(&spread.server));
+        at_cores.map(share).sum::<f64>() / self.cores.len() as f64 + everywhere.sum::<f64>()
     }
 
     /// The description, as in a file.
@@ -208,6 +220,29 @@ impl System {
                 writeln!(text, "priority = {priority}")?;
             }
         }
+        match &self.spread {
+            Some(spread) => self.write_spread(text, spread),
+            None => Ok(()),
+        }
+    }
+
+    fn write_spread(&self, text: &mut String, spread: &Spread) -> fmt::Result {
+        let Spread { server, guest } = spread;
+        let cores: Vec<_> = (0..self.cores.len()).map(|core| core.to_string()).collect();
+        let cores = cores.join(", ");
+        writeln!(text, "\n[[vm]]\nname = \"spread\"\ncpus = [{cores}]")?;
+        writeln!(text, "kernel = \"{}\"\nmemory = \"64M\"", guest.kernel)?;
+        writeln!(text, "cmdline = \"{}\"\n\n[vm.schedule]", guest.cmdline)?;
+        terms(text, server)?;
+        // Tasks on paper: they make each vCPU a component of its own.
+        for core in 0..self.cores.len() {
+            writeln!(
+                text,
+                "\n[[vm.schedule.task]]\nname = \"t{core}\"\nvcpu = {core}"
+            )?;
+            let period = 4 * server.period;
+            writeln!(text, "period = \"{period}us\"\nexecution = \"1us\"")?;
+        }
         Ok(())
     }
 }
@@ -217,6 +252,10 @@ fn server(text: &mut String, server: &Server) -> fmt::Result {
         Some(group) => writeln!(text, "group = \"g{group}\"")?,
         None => writeln!(text, "pool = \"core{}\"", server.core)?,
     }
+    terms(text, server)
+}
+
+fn terms(text: &mut String, server: &Server) -> fmt::Result {
     writeln!(text, "policy = \"{}\"", server.policy.word())?;
     writeln!(text, "server = \"{}\"", server.kind.word())?;
     writeln!(text, "priority = {}", server.priority)?;

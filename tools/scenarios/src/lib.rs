@@ -7,6 +7,7 @@
 
 mod bench;
 mod bounds;
+mod budget_error;
 mod changed;
 mod circles;
 mod code;
@@ -25,9 +26,12 @@ mod prepare;
 mod previrt;
 mod profile;
 mod random_boards;
+mod release;
+mod reported;
 mod rules;
 mod runner;
 pub mod scenario;
+mod schedule_events;
 mod serial;
 mod step;
 mod times;
@@ -162,13 +166,19 @@ impl Steps {
             profile::STEPS,
             bounds::STEPS,
             latency::STEPS,
+            budget_error::STEPS,
+            release::STEPS,
             ids::STEPS,
             random_boards::STEPS,
+            schedule_events::STEPS,
         ];
         let slow = [
             bounds::SLOW_STEPS,
             random_boards::SLOW_STEPS,
+            schedule_events::SLOW_STEPS,
             latency::SLOW_STEPS,
+            budget_error::SLOW_STEPS,
+            release::SLOW_STEPS,
             code::SLOW_STEPS,
             mutants::SLOW_STEPS,
             previrt::SLOW_STEPS,

@@ -100,4 +100,55 @@ mod tests {
         ways.from.read_exact(&mut byte).unwrap();
         assert_eq!(&byte, b"x");
     }
+
+    /// A pseudo terminal: the board's end, and the path of the other one.
+    fn terminal() -> (File, std::path::PathBuf) {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        let board = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&board).unwrap();
+        unlockpt(&board).unwrap();
+        let path = ptsname(&board, Vec::new()).unwrap();
+        (File::from(board), path.to_str().unwrap().into())
+    }
+
+    /// Every byte passes both ways as it is: no echo, no signals, no conversion of line ends, no lines.
+    #[test]
+    fn a_terminal_passes_every_byte() {
+        let (mut board, path) = terminal();
+        let mut ways = open(&path, 115_200).unwrap();
+        let all: Vec<u8> = (0..=u8::MAX).collect();
+        ways.to.write_all(&all).unwrap();
+        let mut arrived = vec![0; all.len()];
+        board.read_exact(&mut arrived).unwrap();
+        assert_eq!(arrived, all);
+        board.write_all(&all).unwrap();
+        arrived.fill(0);
+        ways.from.read_exact(&mut arrived).unwrap();
+        assert_eq!(arrived, all);
+    }
+
+    /// What comes in parts is read in parts, as soon as it is there; the end of the line is an end, or an error.
+    #[test]
+    fn a_line_that_goes_away_ends() {
+        let (mut board, path) = terminal();
+        let mut ways = open(&path, 9600).unwrap();
+        let mut bytes = [0; 64];
+        for part in [&b"\x10"[..], b"\x3den", b"d 1\n"] {
+            board.write_all(part).unwrap();
+            let mut seen = Vec::new();
+            while seen.len() < part.len() {
+                let count = ways.from.read(&mut bytes).unwrap();
+                assert!(count > 0);
+                seen.extend_from_slice(&bytes[..count]);
+            }
+            assert_eq!(seen, part);
+        }
+        drop(board);
+        assert!(matches!(ways.from.read(&mut bytes), Ok(0) | Err(_)));
+        let sent = ways
+            .to
+            .write_all(b"report 1\n")
+            .and_then(|()| ways.to.flush());
+        assert!(sent.is_err());
+    }
 }

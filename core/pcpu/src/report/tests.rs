@@ -60,8 +60,8 @@ fn ask(fake: &FakeBoard, request: &str) -> Vec<String> {
     fake.wire.send(&REQUEST);
     fake.wire.send(request.as_bytes());
     // Each interrupt of the serial port does a part.
-    for _ in 0..200 {
-        fake.board.serve_console();
+    for _ in 0..2_000 {
+        let _ = fake.board.serve_console();
     }
     reported(&fake.wire).split_off(before)
 }
@@ -108,7 +108,7 @@ fn each_request_has_an_answer() {
     // A report that is not complete makes room for the next one.
     fake.wire.send(&REQUEST);
     fake.wire.send(b"report 1\n");
-    fake.board.serve_console();
+    let _ = fake.board.serve_console();
     let lines = ask(&fake, "report 2\n");
     assert_eq!(
         lines.iter().filter(|line| line.starts_with("end")).count(),
@@ -123,7 +123,7 @@ fn answered(fake: &mut FakeBoard, request: &str) -> String {
     fake.wire.send(&REQUEST);
     fake.wire.send(request.as_bytes());
     for _ in 0..400 {
-        fake.board.serve_console();
+        let _ = fake.board.serve_console();
         fake.board.machine.advance(7);
         fake.pcpus[0].schedule();
         if let Some(line) = reported(&fake.wire).get(before) {
@@ -177,4 +177,15 @@ fn a_person_changes_an_interface() {
     ] {
         assert_eq!(answered(&mut fake, request), answer, "{request}");
     }
+}
+
+#[test]
+fn numbers_are_written_as_the_library_does() {
+    let mut all = vec![0, 1, 9, 10, 99, 100, u64::MAX, u64::MAX - 1, 1 << 32];
+    for power in 0..20 {
+        let ten = 10_u64.pow(power);
+        all.extend([ten - 1, ten, ten + 1, ten.saturating_mul(7)]);
+    }
+    let expected: String = all.iter().map(|number| format!(" {number}")).collect();
+    assert_eq!(format!("{}", super::Numbers(&all)), expected);
 }

@@ -41,6 +41,20 @@ pub enum Input {
 
 /// The bytes of answers that wait for the line.
 const REPORTS: usize = 4096;
+/// The bytes of answers that one exit sends.
+const REPORT_AT_ONCE: usize = 32;
+
+/// What became of a piece of the answers that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum ReportPiece {
+    /// None waits.
+    Nothing,
+    /// It was sent.
+    Sent,
+    /// The line takes no more of it now.
+    Full,
+}
 
 /// The receiver of bytes from the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +133,7 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
     }
 
     /// Queues a line that answers a request, or nothing of it if there is no room: the program at the other end asks
-    /// again. In plain form nobody asks.
+    /// again. In plain form nobody asks. [`Self::send_report`] sends it.
     pub fn report(&mut self, line: fmt::Arguments<'_>) {
         struct Queue<'a>(&'a mut Deque<u8, REPORTS>);
         impl Write for Queue<'_> {
@@ -137,7 +151,29 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
         if written.is_err() {
             self.reports.truncate(before);
         }
-        self.drain_some();
+    }
+
+    /// Sends some of the answers that wait. They are no part of what [`Self::drain`] sends: they are long, and guests'
+    /// bytes may come between them.
+    pub fn send_report(&mut self) -> ReportPiece {
+        if self.reports.is_empty() {
+            return ReportPiece::Nothing;
+        }
+        for _ in 0..REPORT_AT_ONCE {
+            let Some(byte) = self.reports.front() else {
+                break;
+            };
+            if self.line.try_send(Channel::Report, *byte).is_err() {
+                return ReportPiece::Full;
+            }
+            self.reports.pop_front();
+        }
+        ReportPiece::Sent
+    }
+
+    /// Whether answers wait for [`Self::send_report`].
+    pub fn has_report(&self) -> bool {
+        !self.reports.is_empty()
     }
 
     /// Sends one byte of a VM's. If the line is full, the guest's FIFO keeps the byte. In plain form,
@@ -168,7 +204,6 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
         self.acknowledge()?;
         self.send_said()?;
         self.announce()?;
-        self.send_reports()?;
         self.replay()?;
         self.line.flush()
     }
@@ -184,7 +219,6 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
             || self.acknowledgement_is_due
             || self.voice.next().is_some()
             || self.announcement().is_some()
-            || !self.reports.is_empty()
             || self.held().is_some()
     }
 
@@ -324,14 +358,6 @@ impl<P: SerialPort> Multiplexer<'_, P> {
                 return Ok(());
             }
         }
-    }
-
-    fn send_reports(&mut self) -> Result<(), LineFull> {
-        while let Some(byte) = self.reports.front() {
-            self.line.try_send(Channel::Report, *byte)?;
-            self.reports.pop_front();
-        }
-        Ok(())
     }
 
     fn replay(&mut self) -> Result<(), LineFull> {

@@ -4,17 +4,25 @@
 //! Numbers are decimal; what is not understood is [`Request::Unknown`]. docs/top.md has the
 //! protocol.
 
+use hanok_trace::KEPT_TURNS;
 use hanok_types::{MAX_VCPUS, MAX_VMS, VcpuId, VmId};
 use heapless::String;
 
 /// The number of bytes of a request.
 pub(super) const LENGTH: usize = 120;
+/// The turns of a CPU that a report says, at most, if the request does not say how many.
+const TURNS: u32 = 16;
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Say everything; the number comes back in each line.
-    Report(u32),
+    /// Say everything.
+    Report {
+        /// It comes back in each line.
+        number: u32,
+        /// How many of each CPU's turns are said at most.
+        turns: u32,
+    },
     /// Give a vCPU another interface. Times are in nanoseconds.
     Change {
         /// The vCPU's VM.
@@ -73,7 +81,14 @@ fn parse(line: &str) -> Option<Request> {
     }
     let [vm, vcpu, times @ ..] = numbers;
     match (verb, count) {
-        ("report", 1) => Some(Request::Report(u32::try_from(vm).ok()?)),
+        ("report", 1 | 2) => Some(Request::Report {
+            number: u32::try_from(vm).ok()?,
+            turns: if count == 1 {
+                TURNS
+            } else {
+                vcpu.min(KEPT_TURNS as u64) as u32
+            },
+        }),
         ("change", 5) => Some(Request::Change {
             vm: VmId::new(below(vm, MAX_VMS)?),
             vcpu: VcpuId::new(below(vcpu, MAX_VCPUS)?),
@@ -104,6 +119,10 @@ mod tests {
             .collect()
     }
 
+    fn report(number: u32, turns: u32) -> Request {
+        Request::Report { number, turns }
+    }
+
     #[test]
     fn requests_are_understood() {
         let (vm, vcpu) = (VmId::new(3), VcpuId::new(63));
@@ -116,7 +135,9 @@ mod tests {
             cap: 99,
         };
         for (line, wanted) in [
-            ("report 4294967295\n", Request::Report(u32::MAX)),
+            ("report 4294967295\n", report(u32::MAX, 16)),
+            ("report 7 255\n", report(7, 255)),
+            ("report 7 4294967296\n", report(7, 256)),
             (
                 "change 3 63 10000000 2000000 18446744073709551615\n",
                 change,
@@ -133,7 +154,7 @@ mod tests {
         for line in [
             &b"\n"[..],
             b"report\n",
-            b"report 1 2\n",
+            b"report 1 2 3\n",
             b"report 4294967296\n",
             b"report -1\n",
             b"report 1\x1b\n",
@@ -152,6 +173,6 @@ mod tests {
         }
         // The next line is understood again.
         let both = [&long[..], b"report 7\n"].concat();
-        assert_eq!(taken(&both), [Request::Unknown, Request::Report(7)]);
+        assert_eq!(taken(&both), [Request::Unknown, report(7, 16)]);
     }
 }

@@ -44,11 +44,15 @@ pub enum Figure {
     SendBurst,
     /// A byte received by the PL011 when its interrupt comes.
     Receive,
+    /// What the vCPU had in each period of its budget, while it does nothing but read the counter.
+    Budget,
+    /// [`Self::Budget`] while it makes the hypervisor work.
+    BudgetExits,
 }
 
 impl Figure {
     /// All figures, in the order in which they are measured.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Hypercall,
         Self::SmcccVersion,
         Self::GicdRead,
@@ -68,6 +72,8 @@ impl Figure {
         Self::SendPolled,
         Self::SendBurst,
         Self::Receive,
+        Self::Budget,
+        Self::BudgetExits,
     ];
 
     /// The figure's name.
@@ -92,6 +98,8 @@ impl Figure {
             Self::SendPolled => "send-polled",
             Self::SendBurst => "send-burst",
             Self::Receive => "receive",
+            Self::Budget => "budget",
+            Self::BudgetExits => "budget-exits",
         }
     }
 

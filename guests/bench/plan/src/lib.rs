@@ -4,10 +4,12 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod budget;
 mod cost;
 mod figure;
 mod options;
 
+pub use budget::{Periods, Said, Spread};
 pub use cost::{Cost, Least};
 pub use figure::{Figure, Figures};
 pub use options::{DEFAULT_REPEAT, Device, Mistake, Options, Role, Waiting};

@@ -12,6 +12,7 @@ pub mod pass_through;
 mod psci;
 pub mod schedule;
 mod sgi;
+mod stolen;
 mod timer;
 mod trng;
 mod walk;
@@ -28,6 +29,7 @@ const TOPICS: &[&[Case]] = &[
     exceptions::CASES,
     devices::CASES,
     schedule::CASES,
+    stolen::CASES,
     gic::CASES,
     gicv2::CASES,
     sgi::CASES,

@@ -25,7 +25,8 @@ pub const PROMISED: &[Case] = &[
 
 const FEATURES: u64 = 0xc600_0010;
 const READ: u64 = 0xc600_0011;
-const ASK: u64 = 0xc600_0012;
+/// Asks for another interface.
+pub const ASK: u64 = 0xc600_0012;
 const WAIT: u64 = 0xc600_0015;
 
 const PERIOD: u64 = 0;
@@ -35,13 +36,16 @@ const USED: u64 = 4;
 const LIMIT: u64 = 8;
 const SHORTEST: u64 = 9;
 
-const DONE: i32 = 0;
+/// The answer is yes.
+pub const DONE: i32 = 0;
 const NOT_SUPPORTED: i32 = -1;
 const INVALID: i32 = -2;
 const NOT_ALLOWED: i32 = -3;
 const REFUSED: i32 = -4;
-const TOO_OFTEN: i32 = -5;
-const PENDING: i32 = -6;
+/// Ask later.
+pub const TOO_OFTEN: i32 = -5;
+/// Ask on.
+pub const PENDING: i32 = -6;
 
 const TIMER: u32 = platform::TIMER_VIRTUAL_IRQ.get();
 

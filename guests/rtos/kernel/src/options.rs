@@ -22,6 +22,9 @@ pub struct Options {
     /// `rtos.cores`: on an emulator that runs cores in turn, the number of busy cores; 1 where they
     /// run at the same time. Jobs do less by this factor, and the timer is never set far ahead.
     pub cores: u64,
+    /// `rtos.ask`: the tasks are declared to the hypervisor before they begin, each job with so many microseconds more
+    /// than its budget, for the kernel; `None`, or `no`, if they are not.
+    pub ask: Option<u64>,
 }
 
 /// A word, or a task of `rtos.tasks`, that is not understood.
@@ -38,7 +41,9 @@ impl fmt::Display for Mistake<'_> {
         f.write_str("rtos.tasks is a list, comma between, of at most 32 different ")?;
         f.write_str("NAME:PERIOD:EXECUTION[:DEADLINE[:OFFSET[:PRIORITY]]] in microseconds ")?;
         f.write_str("(period and deadline at least 100, execution 5), rtos.seconds, ")?;
-        f.write_str("rtos.millis, rtos.report, rtos.trace, rtos.bound and rtos.cores are numbers")
+        f.write_str(
+            "rtos.millis, rtos.report, rtos.trace, rtos.bound, rtos.cores and rtos.ask are numbers",
+        )
     }
 }
 
@@ -65,6 +70,7 @@ impl Options {
             trace: 0,
             bound: 5,
             cores: 1,
+            ask: None,
         };
         let mut asked = Asked::default();
         for word in words.split_ascii_whitespace() {
@@ -93,6 +99,8 @@ impl Options {
             "trace" => self.trace = value.parse().ok()?,
             "bound" => self.bound = value.parse().ok()?,
             "cores" => self.cores = value.parse().ok().filter(|cores| *cores > 0)?,
+            "ask" if value == "no" => self.ask = None,
+            "ask" => self.ask = Some(value.parse().ok()?),
             _ => return None,
         }
         Some(())
@@ -127,10 +135,11 @@ mod tests {
 
     #[test]
     fn words_are_read() {
-        let text = "quiet rtos.set=edf20 rtos.seconds=5 rtos.trace=7 rtos.seconds=2";
+        let text = "quiet rtos.set=edf20 rtos.seconds=5 rtos.trace=7 rtos.seconds=2 rtos.ask=9";
         let options = Options::parse(text).unwrap();
         assert_eq!(options.set.name, "edf20");
         assert_eq!((options.millis, options.trace), (2_000, 7));
+        assert_eq!(options.ask, Some(9));
         assert_eq!(options.expect.unwrap().name, "edf20");
         assert!(Options::parse("").unwrap().expect.is_none());
         let wrong = Options::parse("rtos.expect=rm20 rtos.set=edf20").unwrap();
@@ -169,6 +178,7 @@ mod tests {
             "rtos.trace=-1",
             "rtos.bound",
             "rtos.cores=0",
+            "rtos.ask=yes",
             "rtos.policy=llf",
             "rtos.tasks=",
             "rtos.tasks=a:500:20,",

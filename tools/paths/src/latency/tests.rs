@@ -112,9 +112,32 @@ fn a_server_that_spends_in_sleep_waits_for_its_budget() {
 }
 
 #[test]
+fn what_vcpus_on_other_cores_cause_is_counted() {
+    let most = promised("1ms", "100us", &format!("{KEEPS}0"));
+    let bound = |cpus: &str| {
+        let text = [HEAD, FIXED, &vm("rt", "[0]", &most), &vm("wide", cpus, "")].concat();
+        first(&text).unwrap()
+    };
+    // The line, both ways; its device may or may not be there.
+    let alone = bound("[0]");
+    let wide = bound("[0, 1]");
+    // A vCPU that sleeps is looked at four times in each of two periods, one that is awake twice; and it enters its VM
+    // and leaves it.
+    let caused = 200 * (2 * 4 + 2) + 2 * 40;
+    assert_eq!(wide.devices, alone.devices + caused);
+    let rest = |bound: &Bound| bound.total() - bound.devices;
+    assert_eq!(rest(&wide), rest(&alone));
+    // As many of them elsewhere as may be make no difference: they ask for the same.
+    assert_eq!(bound("[0, 1, 1, 1, 1, 1, 1, 1]"), wide);
+    // Two here cause twice as much.
+    assert_eq!(bound("[0, 0, 1]").devices, alone.devices + 2 * caused);
+}
+
+#[test]
 fn where_nothing_is_proven_it_says_why() {
     let rt = vm("rt", "[0]", &promised("1ms", "100us", ""));
-    let spread = [HEAD, &rt, &vm("wide", "[0, 1]", "")].concat();
+    let many = vm("wide", "[0, 1, 1, 1, 1, 1, 1, 1, 1]", "");
+    let spread = [HEAD, &rt, &many].concat();
     assert!(
         first(&spread)
             .unwrap_err()
@@ -149,4 +172,42 @@ fn a_slower_cpu_has_others_before_it_for_fewer_instructions() {
     assert_eq!(ahead(10).ahead, 3 * (10_000 + 11_200));
     assert_eq!(nanos(25, 10), 2_500);
     assert_eq!(nanos(1, 3_000), 1);
+}
+
+/// The longest time without supply, and what the hypervisor adds; others' budgets are in it already.
+#[test]
+fn a_release_waits_for_its_supply_and_the_paths() {
+    let release = |schedule: &str| {
+        let text = [
+            HEAD,
+            &vm("rt", "[0]", schedule),
+            &vm("other", "[0]", &promised("10ms", "1ms", "")),
+        ];
+        let all = releases(&list(), &system(&text.concat()), SPEED).unwrap();
+        all.first().unwrap().bound.clone()
+    };
+    let bound = release(&promised("1ms", "100us", "")).unwrap();
+    let expected = Bound {
+        blocked: 5_000,
+        own: 3_000,
+        wakes: 2 * 200,
+        lives: 2 * 40,
+        // A byte each 86.8 us of 1.8 ms and more, both ways.
+        devices: 2 * 22 * 7,
+        // Two switches and a path in a period of the other one that is met late, and in the next.
+        ahead: 2 * 11_200,
+        budget: 1_800_000,
+        person: 4_000,
+    };
+    assert_eq!(bound, expected);
+    let within = release(&promised("1ms", "100us", "deadline = \"300us\"")).unwrap();
+    assert_eq!(within.budget, 1_100_000);
+    let kinds = [("polling", 1_900_000), ("deferrable", 1_800_000)];
+    for (kind, budget) in kinds {
+        let own = format!("server = \"{kind}\"");
+        let bound = release(&promised("1ms", "100us", &own)).unwrap();
+        assert_eq!(bound.budget, budget, "{kind}");
+    }
+    let soft = release(&promised("1ms", "100us", "server = \"soft-bandwidth\""));
+    assert!(soft.unwrap_err().contains("nothing is promised"));
 }

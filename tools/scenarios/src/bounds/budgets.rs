@@ -4,13 +4,14 @@
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use hanok_bench_runner::counting::Counting;
 use hanok_console::script::ScriptStep;
 use hanok_profile::report::Report;
 
-use super::paths::Found;
+use super::paths::{Found, REPORT, WISH};
 use super::profile::{self, Course};
 use super::{Board, PATIENCE, judged, read};
 use hanok_base::repo;
@@ -23,11 +24,13 @@ const NEIGHBOURS: usize = 8;
 /// A core's largest number of groups, and of vCPUs; a board with a GICv2 has 8 vCPUs a VM.
 const GROUPS: usize = 32;
 const MOST: usize = 64;
-/// Instructions of any line of a report, at least, and the fewest lines.
-const LINE: u64 = 2_000;
-const LINES: u64 = 30;
+/// Instructions of any piece of a report, at least, and the fewest pieces: of each line its making, and some to send.
+const PIECE: u64 = 700;
+const PIECES: u64 = 200;
+/// Time for all pieces, of which there are at most 10,000 in a second.
+const SAYING: Duration = Duration::from_millis(500);
 /// The fewest rows of each part.
-const ROWS: [(&str, usize); 2] = [("budgets", 6), ("report", 1)];
+const ROWS: [(&str, usize); 3] = [("budgets", 6), ("report", 1), ("wish", 1)];
 
 /// Counts both parts, and judges them.
 pub fn bounded(root: &Path, board: &Board) -> Result<String> {
@@ -43,17 +46,22 @@ pub fn bounded(root: &Path, board: &Board) -> Result<String> {
         };
         let course = Course {
             until: Some("bounds: done"),
-            steps: if part == "report" {
-                asked()
-            } else {
-                Vec::new()
+            steps: match part {
+                "report" => asked("report 1"),
+                "wish" => asked("change 0 0 10000000 60000 0"),
+                _ => Vec::new(),
             },
             ..Course::default()
         };
         let report = profile::count(root, &counting, &dir, &described, course, PATIENCE);
         let report = report.map_err(|failure| failure.error)?;
         let console = fs::read(dir.join("vm.console"))?;
-        let found = read(&report, &String::from_utf8_lossy(&console), &mut longest)?;
+        let mut console = String::from_utf8_lossy(&console).into_owned();
+        if part == "wish" {
+            // The guest does the same in both parts.
+            console = console.replace(REPORT, WISH);
+        }
+        let found = read(&report, &console, &mut longest)?;
         if part == "report" {
             said(&report)?;
         }
@@ -63,15 +71,16 @@ pub fn bounded(root: &Path, board: &Board) -> Result<String> {
     judged(rows, &longest, board.machine)
 }
 
-/// Fails if the report was not said in the row: each of its lines is an interrupt that is longer than any other.
+/// Fails if the report was not said in the row: of each line its making is an interrupt, and so is each piece that is
+/// sent.
 fn said(report: &Report) -> Result<()> {
     let exits = report.stretches.iter().flat_map(|stretch| &stretch.cpus);
     let costs = exits
         .flat_map(|cpu| &cpu.exits)
         .flat_map(|exit| &exit.costs);
-    let lines = costs.filter(|(cost, _)| *cost > LINE);
+    let lines = costs.filter(|(cost, _)| *cost > PIECE);
     let lines: u64 = lines.map(|(_, times)| times).sum();
-    ensure!(lines >= LINES, "{lines} lines of a report alone");
+    ensure!(lines >= PIECES, "{lines} pieces of a report alone");
     Ok(())
 }
 
@@ -159,13 +168,15 @@ fn wide(board: &str) -> String {
     text
 }
 
-/// A program at the other end of the line asks for a report and for another interface; a person lists and counts. The
-/// key that ends the guest's wait comes behind all of that.
-fn asked() -> Vec<ScriptStep> {
+/// A program at the other end of the line makes a request, which is answered in pieces; then comes the key that ends
+/// the guest's wait.
+fn asked(request: &str) -> Vec<ScriptStep> {
     let raw = |text: &str| ScriptStep::Raw(text.as_bytes().to_vec());
     vec![
         ScriptStep::Expect("bounds: waits".to_owned()),
         // The report channel, and then the console of the first VM (tools/console/src/demux.rs).
-        raw("\x10\x3dchange 0 0 10000000 60000 0\nreport 1\n\x10\x40x"),
+        raw(&format!("\x10\x3d{request}\n")),
+        ScriptStep::Wait(SAYING),
+        raw("\x10\x40x"),
     ]
 }

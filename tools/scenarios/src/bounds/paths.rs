@@ -11,8 +11,9 @@ use hanok_profile::report::{Reason, Stretch};
 
 /// How the rows in which budgets are enforced begin.
 pub const BUDGETS: &str = "budgets, ";
-/// The row in which a report is said, and the one in which a person uses the prompt.
+/// The rows in which a report is said, in which another interface is wished for, and in which a person uses the prompt.
 pub const REPORT: &str = "a report";
+pub const WISH: &str = "a wish";
 const PROMPT: &str = "the prompt";
 /// The pages of the interrupt controller, as [`reason::words`] shows them.
 const CONTROLLER: &str = "0x08";
@@ -80,6 +81,7 @@ pub fn path_of(row: &str, reason: &Reason) -> &'static str {
     let budgets = row.starts_with(BUDGETS);
     match reason.entry {
         Entry::Interrupt | Entry::Turn if row.ends_with(REPORT) => "report",
+        Entry::Interrupt | Entry::Turn if row.ends_with(WISH) => "wish",
         Entry::Interrupt | Entry::Turn if row.ends_with(PROMPT) => "prompt",
         Entry::Interrupt if budgets => "own",
         Entry::Interrupt => "interrupt",
@@ -143,6 +145,7 @@ mod tests {
             ("x", interrupt, "interrupt"),
             ("budgets, short waits", interrupt, "own"),
             ("budgets, a report", interrupt, "report"),
+            ("budgets, a wish", turn, "wish"),
             ("the prompt", turn, "prompt"),
             ("budgets, SGIs", turn, "look"),
             ("a neighbour's lives", turn, "life"),

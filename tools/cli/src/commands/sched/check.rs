@@ -44,12 +44,12 @@ pub fn run(root: &Path, args: &SchedCheckArgs) -> Outcome {
     if let Some(file) = &args.csv {
         outputs::write(file, csv::text(&found))?;
     }
-    let latencies = paths::latencies(root, &file, args.speed)?;
+    let late = paths::late(root, &file, &found, args.speed)?;
     if args.json {
-        let text = json::text(&found, &latencies).blame(Code::Refused)?;
+        let text = json::text(&found, &late).blame(Code::Refused)?;
         ui::line(format_args!("{text}"))
     } else {
-        table::show(&found, paths::lines(&latencies, args.speed))
+        table::show(&found, paths::lines(&late, args.speed))
     }
     Ok(if found.certificate.is_some() {
         Code::Success

@@ -5,6 +5,7 @@ use hanok_task_model::{Certificate, Fraction, ResourceInterface};
 use serde::Serialize;
 
 use super::found::{Found, mode, policy, server};
+use super::paths::Late;
 
 /// The version of the output. It is raised when a field changes its meaning or is removed.
 const VERSION: u32 = 1;
@@ -21,6 +22,7 @@ struct Answer<'a> {
     tasks: Vec<OfTask<'a>>,
     cores: Vec<OfCore<'a>>,
     latencies: Vec<OfLatency<'a>>,
+    releases: Vec<OfRelease<'a>>,
     refutations: Vec<Refuted>,
     certificate: &'a Option<Certificate>,
 }
@@ -57,6 +59,14 @@ struct OfCore<'a> {
     vcpus: Vec<String>,
 }
 
+/// How late a task can be released.
+#[derive(Serialize)]
+struct OfRelease<'a> {
+    task: &'a str,
+    #[serde(flatten)]
+    latency: OfLatency<'a>,
+}
+
 /// How late an interrupt of a vCPU can be, in instructions; `null` where there is no bound, with the reason.
 #[derive(Serialize)]
 struct OfLatency<'a> {
@@ -80,7 +90,7 @@ struct Refuted {
 }
 
 /// The answer as JSON.
-pub fn text(found: &Found<'_>, latencies: &[Latency]) -> serde_json::Result<String> {
+pub fn text(found: &Found<'_>, late: &Late) -> serde_json::Result<String> {
     let model = found.model();
     let answer = Answer {
         version: VERSION,
@@ -92,11 +102,19 @@ pub fn text(found: &Found<'_>, latencies: &[Latency]) -> serde_json::Result<Stri
         components: components(found),
         tasks: tasks(found),
         cores: cores(found),
-        latencies: latencies.iter().map(of_latency).collect(),
+        latencies: late.interrupts.iter().map(of_latency).collect(),
+        releases: late.releases.iter().map(of_release).collect(),
         refutations: refutations(found),
         certificate: &found.certificate,
     };
     serde_json::to_string_pretty(&answer)
+}
+
+fn of_release((task, latency): &(String, Latency)) -> OfRelease<'_> {
+    OfRelease {
+        task,
+        latency: of_latency(latency),
+    }
 }
 
 fn of_latency(latency: &Latency) -> OfLatency<'_> {

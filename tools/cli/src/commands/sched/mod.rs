@@ -2,6 +2,7 @@
 
 mod charts;
 mod check;
+pub mod compare;
 mod cores;
 mod csv;
 mod json;
@@ -24,6 +25,7 @@ use hanok_base::exit::Outcome;
 pub fn run(root: &Path, command: &SchedCommand) -> Outcome {
     match command {
         SchedCommand::Check(args) => check::run(root, args),
+        SchedCommand::Compare(args) => compare::run(root, args),
         SchedCommand::Paths(args) => paths::run(args),
         SchedCommand::Simulate(args) => simulate::run(root, args),
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use hanok_paths::latency::{self, Latency};
 use hanok_paths::{List, table as paths};
 
+use super::found::Found;
 use super::table::aligned;
 use crate::args::SchedPathsArgs;
 use hanok_base::exit::{Blame, Code, Outcome};
@@ -26,23 +27,65 @@ pub fn run(args: &SchedPathsArgs) -> Outcome {
     Ok(Code::Success)
 }
 
-/// How late interrupts of the vCPUs with promises can be, where the board enforces these and can boot the
-/// description; nothing where it cannot.
-pub fn latencies(root: &Path, file: &Path, speed: u64) -> Outcome<Vec<Latency>> {
-    let Ok(system) = system::load(root, file, &Overrides::default()) else {
-        return Ok(Vec::new());
-    };
-    let list = List::own().blame(Code::Refused)?;
-    latency::of(&list, &system, speed).blame(Code::Refused)
+/// What follows from the paths.
+#[derive(Debug, Default)]
+pub struct Late {
+    /// How late interrupts of the vCPUs with promises can be.
+    pub interrupts: Vec<Latency>,
+    /// How late each task can be released, by its name and the name of its vCPU.
+    pub releases: Vec<(String, Latency)>,
 }
 
-/// The table of the latencies behind an empty line, in instructions and in time.
-pub fn lines(latencies: &[Latency], speed: u64) -> Vec<String> {
-    if latencies.is_empty() {
+/// How late vCPUs with promises and their tasks can be, where the board enforces the promises and can boot the
+/// description; nothing where it cannot. A release has no bound where it is not proven that all deadlines are kept.
+pub fn late(root: &Path, file: &Path, found: &Found<'_>, speed: u64) -> Outcome<Late> {
+    let Ok(system) = system::load(root, file, &Overrides::default()) else {
+        return Ok(Late::default());
+    };
+    let list = List::own().blame(Code::Refused)?;
+    let interrupts = latency::of(&list, &system, speed).blame(Code::Refused)?;
+    let all = latency::releases(&list, &system, speed).blame(Code::Refused)?;
+    let mut releases = Vec::new();
+    for (_, task) in found.tasks() {
+        let of = found.component(task.component);
+        let vcpu = all.iter().find(|latency| latency.name == of);
+        if let Some(latency) = vcpu.filter(|_| found.certificate.is_some()) {
+            releases.push((task.name.clone(), latency.clone()));
+        }
+    }
+    Ok(Late {
+        interrupts,
+        releases,
+    })
+}
+
+/// The tables of both, in instructions and in time, each behind an empty line.
+pub fn lines(late: &Late, speed: u64) -> Vec<String> {
+    let interrupts = late.interrupts.iter();
+    let interrupts = interrupts.map(|latency| (latency.name.clone(), latency));
+    let mut lines = table(
+        "interrupt of",
+        "interrupts",
+        &interrupts.collect::<Vec<_>>(),
+        speed,
+    );
+    let releases = late.releases.iter();
+    let releases = releases.map(|(task, latency)| (format!("{task} of {}", latency.name), latency));
+    lines.extend(table(
+        "release of",
+        "releases",
+        &releases.collect::<Vec<_>>(),
+        speed,
+    ));
+    lines
+}
+
+fn table(what: &str, many: &str, all: &[(String, &Latency)], speed: u64) -> Vec<String> {
+    if all.is_empty() {
         return Vec::new();
     }
     let heading = [
-        "interrupt of",
+        what,
         "core",
         "at most",
         "instructions",
@@ -57,7 +100,7 @@ pub fn lines(latencies: &[Latency], speed: u64) -> Vec<String> {
     ];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     let mut unbounded = Vec::new();
-    for Latency { name, core, bound } in latencies {
+    for (name, Latency { core, bound, .. }) in all {
         match bound {
             Ok(bound) => {
                 let total = bound.total();
@@ -77,7 +120,7 @@ pub fn lines(latencies: &[Latency], speed: u64) -> Vec<String> {
                 row.extend(parts.map(|part| part.to_string()));
                 rows.push(row);
             }
-            Err(why) => unbounded.push(format!("{name}: no bound of its interrupts: {why}")),
+            Err(why) => unbounded.push(format!("{name}: no bound of its {many}: {why}")),
         }
     }
     let table = match rows.len() {

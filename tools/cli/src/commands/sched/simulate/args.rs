@@ -158,7 +158,7 @@ pub enum Length {
 }
 
 /// A time of a schedule, in nanoseconds.
-fn nanos(text: &str) -> Result<u64, String> {
+pub fn nanos(text: &str) -> Result<u64, String> {
     hanok_system::nanos(text).ok_or_else(|| {
         "a time is a number and one of the units ns, us, ms and s, at most 18446744073s, such as \
          500us, 1.5ms or 1s"

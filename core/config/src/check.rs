@@ -56,9 +56,7 @@ pub enum Fault {
         cpu: CpuId,
     },
     /// A pool that does not begin with its lowest pCPU, has too many of them, or has two orders.
-    #[error(
-        "pCPU {cpu} is in no pool that can be: of at most {MAX_POOL} pCPUs, named by the lowest"
-    )]
+    #[error("pCPU {cpu} is in {NO_POOL}")]
     Pool {
         /// The pCPU.
         cpu: CpuId,
@@ -324,9 +322,16 @@ pub enum Fault {
     },
 }
 
-/// Whether vCPUs can move among the pCPUs of a pool. In a 32-bit hypervisor they cannot, and the compiler leaves out
-/// what serves pools.
-pub const POOLS: bool = cfg!(target_pointer_width = "64");
+/// Whether vCPUs can move among the pCPUs of a pool. Without the feature `pools` and in a 32-bit hypervisor they cannot,
+/// and the compiler leaves out what serves pools.
+pub const POOLS: bool = cfg!(all(feature = "pools", target_pointer_width = "64"));
+
+/// What a pool is that cannot be.
+const NO_POOL: &str = if POOLS {
+    "no pool that can be: of at most 8 pCPUs, named by the lowest"
+} else {
+    "a pool, and this hypervisor is built without its feature `pools`"
+};
 
 /// The largest number of pCPUs of a pool.
 pub const MAX_POOL: usize = 8;

@@ -5,12 +5,13 @@ use crate::Board;
 use crate::arena::Arena;
 use crate::fatal::refuse;
 use crate::gic::{self, GicFrames};
+use crate::pools::Pools;
 use core::sync::atomic::AtomicU32;
 use hanok_arch::Host;
 use hanok_arm_common::cpu::Cpu;
 use hanok_arm_common::mmu;
 use hanok_config::{BoardCpu, BoardTree, CorePolicy, POOLS, SystemView};
-use hanok_pcpu::{Pcpu, PcpuPolicy, Seat, SharedPool};
+use hanok_pcpu::{Pcpu, PcpuPolicy};
 use hanok_sched::{Budgets, Credit, Deals, Node, PlaceError, RoundRobin, Tree};
 use hanok_types::{CpuId, MAX_CPUS};
 use hanok_vm::{Clock, Interruptions};
@@ -47,7 +48,7 @@ pub fn prepare(
     arena: &mut Arena,
 ) -> Records {
     let gic = gic::frames(tree);
-    let mut pools = Pools::new();
+    let mut pools = Pools::default();
     let record = |(index, cpu): (usize, &BoardCpu)| {
         let id = CpuId::new(index as u8);
         let mut own = Cpu::new(id, mmu::stack_tops(id));
@@ -55,15 +56,8 @@ pub fn prepare(
         let interruptions = (0..board.vms.len()).map(|_| Interruptions::default());
         let interruptions = arena.put_all(board.vms.len(), interruptions)?;
         let mut pcpu = Pcpu::new(id, board, policy, interruptions);
-        if POOLS && let CorePolicy::Global { order, pool } = system.policy(id) {
-            if pool == id {
-                let all = system.pool_of(id);
-                let cpus = (0..MAX_CPUS).filter(|cpu| all >> cpu & 1 != 0);
-                let cpus = cpus.map(|cpu| CpuId::new(cpu as u8));
-                let made = arena.put(SharedPool::new(board, order, cpus))?;
-                pools.push((pool, made)).ok()?;
-            }
-            pcpu.join(seat(&pools, pool, id)?);
+        if POOLS {
+            pools.join(&mut pcpu, system, board, arena)?;
         }
         own.pcpu = Some(pcpu);
         let starting = Starting {
@@ -79,15 +73,6 @@ pub fn prepare(
         refuse(format_args!("no memory for the CPUs' records"))
     };
     records
-}
-
-/// The pools of the board, by their lowest pCPU.
-type Pools = heapless::Vec<(CpuId, &'static SharedPool<Host>), MAX_CPUS>;
-
-/// The place of a pCPU in its pool, which is made with the lowest one's record.
-fn seat(pools: &Pools, pool: CpuId, cpu: CpuId) -> Option<Seat<Host>> {
-    let (_, made) = pools.iter().find(|(own, _)| *own == pool)?;
-    made.seat(cpu)
 }
 
 /// How a pCPU chooses among its vCPUs; `None` where there is no memory for that.

@@ -389,8 +389,7 @@ impl SystemView<'_> {
                 if cpu.index() >= MAX_CPUS {
                     return Err(Fault::NoSuchCpu { vm, cpu });
                 }
-                let place = self.pool_of(cpu).trailing_zeros() as usize;
-                let count = counts.get_mut(place);
+                let count = counts.get_mut(self.counted_at(cpu));
                 let count = count.ok_or(Fault::NoSuchCpu { vm, cpu })?;
                 *count += 1;
                 if *count > MAX_ENTITIES {

@@ -26,6 +26,7 @@ mod fdt;
 pub mod guest;
 mod model;
 mod parse;
+mod pools;
 mod slot;
 mod structure;
 mod sum;

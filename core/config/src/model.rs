@@ -1,5 +1,6 @@
 //! The model of a system: its VMs, their memory, and the blobs to load there.
 
+use crate::POOLS;
 use crate::cores::{CorePolicy, Group, Promise};
 use crate::slot::DeviceSlots;
 use hanok_types::{
@@ -285,21 +286,13 @@ impl<'a> SystemView<'a> {
         self.policies.get(cpu.index()).copied().unwrap_or_default()
     }
 
-    /// The pCPUs that share their vCPUs with `cpu`, one bit each: its pool, or only itself.
-    pub fn pool_of(&self, cpu: CpuId) -> u64 {
-        let CorePolicy::Global { pool, .. } = self.policy(cpu) else {
-            return 1 << (cpu.index() % MAX_CPUS);
-        };
-        if !crate::POOLS {
-            return 1 << (cpu.index() % MAX_CPUS);
+    /// The pCPU at which those of a pCPU's vCPUs are counted: a pool's lowest.
+    pub(crate) fn counted_at(&self, cpu: CpuId) -> usize {
+        if POOLS {
+            self.pool_of(cpu).trailing_zeros() as usize % MAX_CPUS
+        } else {
+            cpu.index() % MAX_CPUS
         }
-        let mut all = 0;
-        for (index, policy) in self.policies.iter().enumerate() {
-            if matches!(policy, CorePolicy::Global { pool: own, .. } if *own == pool) {
-                all |= 1 << index;
-            }
-        }
-        all
     }
 
     /// The number of pCPUs that a board must have for it: one more than the highest number in it.
@@ -307,8 +300,10 @@ impl<'a> SystemView<'a> {
         let mut needed = 0;
         for vm in self.vms {
             for cpu in &vm.cpus {
-                let last = self.pool_of(*cpu).checked_ilog2().unwrap_or(0) as usize;
-                needed = needed.max(cpu.index() + 1).max(last + 1);
+                needed = needed.max(cpu.index() + 1);
+                if POOLS {
+                    needed = needed.max((u64::BITS - self.pool_of(*cpu).leading_zeros()) as usize);
+                }
             }
         }
         needed
@@ -317,7 +312,10 @@ impl<'a> SystemView<'a> {
     /// The pCPUs that have vCPUs, one bit each.
     pub fn inhabited(&self) -> u64 {
         let cpus = self.vms.iter().flat_map(|vm| &vm.cpus);
-        cpus.fold(0, |all, cpu| all | self.pool_of(*cpu))
+        if POOLS {
+            return cpus.fold(0, |all, cpu| all | self.pool_of(*cpu));
+        }
+        cpus.fold(0, |all, cpu| all | 1 << (cpu.index() % MAX_CPUS))
     }
 
     /// A counter of the vCPUs of each pCPU, all at zero.
@@ -330,8 +328,7 @@ impl<'a> SystemView<'a> {
         let mut seen = [false; MAX_CPUS];
         for vm in self.vms {
             for cpu in &vm.cpus {
-                // A pool counts its vCPUs at its lowest pCPU.
-                let index = self.pool_of(*cpu).trailing_zeros() as usize % MAX_CPUS;
+                let index = self.counted_at(*cpu);
                 places.counts_for[cpu.index() % MAX_CPUS] = index as u8;
                 places.shared[index] |= seen[index] || self.policy(*cpu) != CorePolicy::RoundRobin;
                 seen[index] = true;
@@ -355,7 +352,10 @@ pub struct Places {
 impl Places {
     /// The bit of the next vCPU on `cpu` among those that share it; zero if no other vCPU does.
     pub fn next_on(&mut self, cpu: CpuId) -> u64 {
-        let index = usize::from(self.counts_for[cpu.index() % MAX_CPUS]) % MAX_CPUS;
+        let mut index = cpu.index() % MAX_CPUS;
+        if POOLS {
+            index = usize::from(self.counts_for[index]) % MAX_CPUS;
+        }
         let place = self.counted[index];
         self.counted[index] = place.saturating_add(1);
         let bit = 1u64.checked_shl(place.into()).unwrap_or(0);

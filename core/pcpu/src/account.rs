@@ -1,7 +1,7 @@
 //! Accounts for who runs on a pCPU, from one decision to the next.
 
 use crate::{Host, Local, Pcpu};
-use hanok_sched::Entity;
+use hanok_sched::{Entity, Policy};
 use hanok_vm::Clock;
 
 /// Who runs as of the last decision.
@@ -78,6 +78,27 @@ impl<B: Host> Pcpu<B> {
 }
 
 impl<B: Host> Local<B> {
+    /// What the policy answers to an event of `entity`: it has work, or has none any more.
+    #[inline(always)]
+    pub(crate) fn tell_policy(&mut self, entity: Entity, works: bool, now: u64) {
+        if let Some(seat) = self.seat() {
+            return seat.tell(entity, works);
+        }
+        if works {
+            self.policy.wake(entity, now);
+        } else {
+            self.policy.block(entity, now);
+        }
+    }
+
+    /// How often a vCPU's budget ran out while it had work, and how often it was not given in time.
+    pub(crate) fn served(&mut self, entity: Entity) -> Option<(u32, u32)> {
+        match self.seat() {
+            Some(seat) => seat.served(entity),
+            None => self.policy.served(entity),
+        }
+    }
+
     /// How long the turn of `who` has lasted at `now`; 0 if another one's goes on.
     pub(crate) fn turn_until(&self, who: Entity, now: u64) -> u64 {
         match self.turn.who {

@@ -414,26 +414,7 @@ impl<B: Host> Local<B> {
             let _ = last.compare_exchange(own, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
-
-    /// What the policy answers to an event of `entity`: it has work, or has none any more.
-    #[inline(always)]
-    pub(crate) fn tell_policy(&mut self, entity: Entity, works: bool, now: u64) {
-        use hanok_sched::Policy;
-        if let Some(seat) = self.seat() {
-            return seat.tell(entity, works);
-        }
-        if works {
-            self.policy.wake(entity, now);
-        } else {
-            self.policy.block(entity, now);
-        }
-    }
-
-    /// How often a vCPU's budget ran out while it had work, and how often it was not given in time.
-    pub(crate) fn served(&mut self, entity: Entity) -> Option<(u32, u32)> {
-        match self.seat() {
-            Some(seat) => seat.served(entity),
-            None => self.policy.served(entity),
-        }
-    }
 }
+
+#[cfg(all(test, feature = "pools"))]
+mod tests;

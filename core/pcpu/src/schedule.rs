@@ -8,8 +8,9 @@
 use crate::policy::AT_ONCE;
 use crate::sleep::Slept;
 use crate::{Host, Local, Pcpu, Vcpu};
+use hanok_config::POOLS;
 use hanok_hal::Context;
-use hanok_sched::{Decision, Entity, EntitySet, Policy, Replenished};
+use hanok_sched::{Entity, EntitySet, Policy, Replenished};
 use hanok_trace::Event;
 use hanok_types::{Deadline, MAX_VCPUS};
 use hanok_vm::{Clock, Relay};
@@ -57,7 +58,6 @@ enum Round {
 
 impl<B: Host> Pcpu<B> {
     /// Brings the vCPU that is to run next into the CPU; sleeps while there is none.
-    #[inline(always)]
     pub fn schedule(&mut self) {
         let now = self.local.board.counter();
         self.schedule_from(now);
@@ -95,19 +95,29 @@ impl<B: Host> Pcpu<B> {
             }
             None => self.local.policy.pick(now),
         };
-        let (entity, until, now) = match decision.run {
-            Some(entity) => (entity, decision.until, now),
-            None => match self.nobody(decision, now, pieces) {
-                Some(chosen) => chosen,
+        let (decision, now) = match self.local.seat() {
+            Some(seat) if decision.run.is_none() => match self.decide_in_pool(seat, pieces) {
+                Some(decided) => decided,
                 None => return Round::Interrupted,
             },
+            _ => (decision, now),
         };
-        self.note_decision(Some(entity), until, now);
+        let local = &mut self.local;
+        local.deadline = local
+            .first_alarm()
+            .or(decision.until.into())
+            .or(local.restrained.until)
+            .or(local.asks_at);
+        self.note_turn(decision.run, now);
+        let Some(entity) = decision.run else {
+            self.idle();
+            return Round::Interrupted;
+        };
         let Some(Some(vcpu)) = self.vcpus.get(entity.index()) else {
             self.idle();
             return Round::Interrupted;
         };
-        let until = until.into();
+        let until = decision.until.into();
         let machine = &self.local.board.machine;
         machine.record(Some(vcpu.source()), Event::Decision { until });
         if !vcpu.core.enters_at_once && self.before_entry(entity) == Round::Interrupted {
@@ -131,38 +141,6 @@ impl<B: Host> Pcpu<B> {
         self.load(entity);
         self.local.uncounted();
         Round::Interrupted
-    }
-
-    /// Notes who runs from `now` on, and when the next decision is due.
-    #[inline(always)]
-    fn note_decision(&mut self, who: Option<Entity>, until: Option<u64>, now: u64) {
-        let local = &mut self.local;
-        local.deadline = local
-            .first_alarm()
-            .or(until.into())
-            .or(local.restrained.until)
-            .or(local.asks_at);
-        self.note_turn(who, now);
-    }
-
-    /// What is done where the pCPU has nobody of its own to run: a pool may have somebody for it, until an instant,
-    /// and from one on; else it sleeps, and something may have come up then.
-    #[inline(never)]
-    fn nobody(
-        &mut self,
-        mut decision: Decision,
-        mut now: u64,
-        pieces: &mut usize,
-    ) -> Option<(Entity, Option<u64>, u64)> {
-        if let Some(seat) = self.local.seat() {
-            (decision, now) = self.decide_in_pool(seat, pieces)?;
-            if let Some(entity) = decision.run {
-                return Some((entity, decision.until, now));
-            }
-        }
-        self.note_decision(None, decision.until, now);
-        self.idle();
-        None
     }
 
     /// Lets the resident vCPU wait for an interrupt from now on.
@@ -223,7 +201,9 @@ impl<B: Host> Pcpu<B> {
         let mut left = ROUND;
         while let Some(entity) = updates.take_first() {
             let Some(Some(vcpu)) = vcpus.get_mut(entity.index()) else {
-                local.hand_on_kick(entity);
+                if POOLS {
+                    local.hand_on_kick(entity);
+                }
                 continue;
             };
             if is_woken_at_once(vcpu, local, now) || is_up_to_date(vcpu) {

@@ -99,6 +99,11 @@ fn what_cannot_move_is_refused() {
         ),
         (head.clone() + POOL + &ask, "has `ask`", "remove `ask`"),
         (
+            head.clone() + POOL + &vm("a", "devices = [\"pl061\"]", ""),
+            "\"a\" has devices of the board",
+            "a core of its own",
+        ),
+        (
             slack + POOL + &pooled("a"),
             "`slack` beside",
             "slack = \"idle\"",

@@ -1,16 +1,25 @@
 //! The rules for promises of CPU time.
 
-use super::{Fault, MAX_POOL, POOLS};
+use super::{Fault, POOLS};
 use crate::cores::{Claim, CorePolicy, MAX_PERIOD, Promise};
 use crate::model::SystemView;
+use crate::pools;
 use hanok_sched::{MAX_ENTITIES, MAX_GROUPS};
-use hanok_types::{CpuId, MAX_CPUS, VcpuId, VcpuSet, VmId};
+use hanok_types::{CpuId, MAX_CPUS, VcpuId, VcpuSet};
 
 /// Verifies that each promise by itself can be kept by the vCPU's pCPU. The analysis says whether
 /// all promises of a pCPU can be kept together.
 pub(super) fn check(system: &SystemView<'_>) -> Result<(), Fault> {
     groups(system)?;
-    pools(system)?;
+    if POOLS {
+        pools::check(system)?;
+    } else {
+        let global = |policy: &CorePolicy| matches!(policy, CorePolicy::Global { .. });
+        if let Some(index) = system.policies.iter().position(global) {
+            let cpu = CpuId::new(index as u8);
+            return Err(Fault::Pool { cpu });
+        }
+    }
     let mut left = system.promises;
     for (vm, config) in system.vms.iter().enumerate() {
         let own = left.iter().take_while(|promise| promise.vm.index() == vm);
@@ -56,40 +65,6 @@ fn one(system: &SystemView<'_>, cpu: CpuId, promise: &Promise) -> Result<(), Fau
     }
     let checked = terms.check();
     checked.map_err(|error| Fault::Promise { vm, vcpu, error })
-}
-
-/// Verifies the pools, and that whatever is in one can move.
-fn pools(system: &SystemView<'_>) -> Result<(), Fault> {
-    for (index, policy) in system.policies.iter().enumerate() {
-        let cpu = CpuId::new(index as u8);
-        if let CorePolicy::Global { pool, .. } = policy {
-            if !POOLS {
-                return Err(Fault::Pool { cpu });
-            }
-            let own = system.pool_of(cpu);
-            let lowest = own.trailing_zeros() as usize == pool.index();
-            let same = lowest && system.policy(*pool) == *policy;
-            if !same || own.count_ones() as usize > MAX_POOL {
-                return Err(Fault::Pool { cpu });
-            }
-        }
-    }
-    for (vm, config) in system.vms.iter().enumerate() {
-        for (index, cpu) in config.cpus.iter().enumerate() {
-            if !matches!(system.policy(*cpu), CorePolicy::Global { .. }) {
-                continue;
-            }
-            let vcpu = VcpuId::new(index as u8);
-            let promise = system.promise(VmId::new(vm as u8), vcpu);
-            let moves = promise.is_none_or(|promise| {
-                matches!(promise.claim, Claim::Promise { group: 0, ask, .. } if ask.limit == 0)
-            });
-            if !moves || !config.devices.is_empty() {
-                return Err(Fault::Pooled { vm });
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Verifies the groups of each pCPU.

@@ -214,6 +214,12 @@ pub fn alone(
     if tasks.any(|task| task.execution < style.execution) {
         return Ok(None);
     }
+    // In ticks of the board a budget is rounded up, and a deadline down: a budget that is the whole deadline is refused.
+    let whole = |server: &Server| server.budget >= Some(server.deadline.unwrap_or(server.period));
+    let mut servers = found.system.vms.iter().map(|vm| &vm.server);
+    if servers.any(whole) {
+        return Ok(None);
+    }
     for vm in &mut found.system.vms {
         vm.guest.cmdline = words(&vm.tasks, vm.server.policy.word(), 0, millis);
     }

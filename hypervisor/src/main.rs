@@ -34,6 +34,7 @@ mod gic;
 mod layout;
 #[cfg(not(feature = "selftest"))]
 mod no_selftest;
+mod pools;
 mod records;
 #[cfg(feature = "selftest")]
 mod selftest;

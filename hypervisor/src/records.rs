@@ -5,11 +5,12 @@ use crate::Board;
 use crate::arena::Arena;
 use crate::fatal::refuse;
 use crate::gic::{self, GicFrames};
+use crate::pools::Pools;
 use core::sync::atomic::AtomicU32;
 use hanok_arch::Host;
 use hanok_arm_common::cpu::Cpu;
 use hanok_arm_common::mmu;
-use hanok_config::{BoardCpu, BoardTree, CorePolicy, SystemView};
+use hanok_config::{BoardCpu, BoardTree, CorePolicy, POOLS, SystemView};
 use hanok_pcpu::{Pcpu, PcpuPolicy};
 use hanok_sched::{Budgets, Credit, Deals, Node, PlaceError, RoundRobin, Tree};
 use hanok_types::{CpuId, MAX_CPUS};
@@ -47,13 +48,18 @@ pub fn prepare(
     arena: &mut Arena,
 ) -> Records {
     let gic = gic::frames(tree);
+    let mut pools = Pools::default();
     let record = |(index, cpu): (usize, &BoardCpu)| {
         let id = CpuId::new(index as u8);
         let mut own = Cpu::new(id, mmu::stack_tops(id));
         let policy = policy(system, id, board, arena)?;
         let interruptions = (0..board.vms.len()).map(|_| Interruptions::default());
         let interruptions = arena.put_all(board.vms.len(), interruptions)?;
-        own.pcpu = Some(Pcpu::new(id, board, policy, interruptions));
+        let mut pcpu = Pcpu::new(id, board, policy, interruptions);
+        if POOLS {
+            pools.join(&mut pcpu, system, board, arena)?;
+        }
+        own.pcpu = Some(pcpu);
         let starting = Starting {
             cpu: own,
             mpidr: cpu.mpidr,
@@ -77,7 +83,10 @@ fn policy(
     arena: &mut Arena,
 ) -> Option<PcpuPolicy> {
     Some(match system.policy(id) {
-        CorePolicy::RoundRobin => PcpuPolicy::RoundRobin(RoundRobin::new(slice(system, board))),
+        // In a pool no vCPU is known to it.
+        CorePolicy::RoundRobin | CorePolicy::Global { .. } => {
+            PcpuPolicy::RoundRobin(RoundRobin::new(slice(system, board)))
+        }
         CorePolicy::Servers { order, slack } => {
             let slice = slice(system, board);
             let now = board.counter();

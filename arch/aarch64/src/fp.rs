@@ -2,9 +2,9 @@
 //!
 //! CPTR_EL2.TFP traps the first access after a vCPU came to a CPU; the handler loads its
 //! registers and opens the trap. They stay in the CPU when their vCPU makes room for
-//! another, and are saved only when that one touches them, too; a vCPU never changes its
-//! pCPU, so no other pCPU ever needs them. The hypervisor itself is built for a soft-float target and never
-//! touches them (the gate scans the image for such instructions outside of this file).
+//! another, and are saved only when that one touches them, too, or when their vCPU moves to another pCPU. The
+//! hypervisor itself is built for a soft-float target and never touches them (the gate scans the image for such
+//! instructions outside of this file).
 
 use crate::{read, write, write_own};
 

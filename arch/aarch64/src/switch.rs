@@ -9,10 +9,11 @@ use crate::fp::{self, FpState};
 use crate::{Host, errors, inject, read, registers, traps, write};
 use core::fmt::Arguments;
 use hanok_arm_common::controls::Hcr;
+use hanok_arm_common::mmu::stack_tops;
 use hanok_arm_common::space;
 use hanok_arm_common::sysreg::isb;
 use hanok_hal::{Arrival, Backend, Context, FpGiven, GuestFault, GuestMemory, LateError, Start};
-use hanok_types::{Deadline, Regs};
+use hanok_types::{CpuId, Deadline, Regs};
 
 /// PSTATE of a vCPU that starts: EL1h, D, A, I and F masked (arm64 boot protocol; DEN0022F
 /// 6.4 for CPU_ON).
@@ -117,6 +118,16 @@ impl Context<Host> for El2Context {
         }
         next.fp.load();
         FpGiven::Loaded
+    }
+
+    fn take_fp(&mut self) {
+        fp::open();
+        self.fp.save();
+        fp::close();
+    }
+
+    fn comes_to(&mut self, cpu: CpuId) {
+        self.stack = stack_tops(cpu).0;
     }
 
     fn virtual_timer_due(&self) -> Deadline {

@@ -17,7 +17,7 @@ use hanok_vm::{CpuRegisters, DeviceRegisters, StackPointer};
 /// calling CPU.
 pub trait Kind: CpuRegisters + DeviceRegisters + Debug + Default + Sync + Sized + 'static {
     /// A vCPU's registers.
-    type Context: Context<Machine<Self>>;
+    type Context: Context<Machine<Self>> + Send;
     /// Which of the CPUs' optional features there are.
     type Features: Copy + Debug + Sync;
 
@@ -132,6 +132,11 @@ impl<K: Kind> Backend for Machine<K> {
         if let Some(target) = self.targets.get(cpu.index()) {
             self.gic.kick(target);
         }
+    }
+
+    #[inline(always)]
+    fn pause(&self) {
+        sysreg::pause();
     }
 
     #[inline(always)]

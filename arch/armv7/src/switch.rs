@@ -10,13 +10,14 @@ use crate::pl1::Pl1State;
 use crate::{Host, errors, inject, read, registers, write, write_own};
 use core::fmt::Arguments;
 use hanok_arm_common::controls::Hcr;
+use hanok_arm_common::mmu::stack_tops;
 use hanok_arm_common::privilege::is_deprivileged;
 use hanok_arm_common::{space, sysreg};
 use hanok_decode::{Psr, mode};
 use hanok_hal::{
     Arrival, Backend, Context, Forgotten, FpGiven, GuestFault, GuestMemory, LateError, Start,
 };
-use hanok_types::{Deadline, Regs};
+use hanok_types::{CpuId, Deadline, Regs};
 
 /// What R1 of a kernel means by "the device tree says it": no machine has this number
 /// (Documentation/arch/arm/booting.rst).
@@ -139,6 +140,17 @@ impl Context<Host> for HypContext {
             own.has_fp = given == FpGiven::Loaded;
         }
         given
+    }
+
+    /// At PL1 vCPUs do not move: the tool refuses it.
+    fn take_fp(&mut self) {
+        // Whose they were is kept, and nobody's are left.
+        let _ = fp::hand_over(Some(&mut self.fp), &FpState::default());
+        fp::close();
+    }
+
+    fn comes_to(&mut self, cpu: CpuId) {
+        self.stack = stack_tops(cpu).0;
     }
 
     /// At PL1 the guest's timers are emulated, and these registers are zero.

@@ -55,6 +55,18 @@ pub enum Fault {
         /// The pCPU.
         cpu: CpuId,
     },
+    /// A pool that does not begin with its lowest pCPU, has too many of them, or has two orders.
+    #[error("pCPU {cpu} is in {NO_POOL}")]
+    Pool {
+        /// The pCPU.
+        cpu: CpuId,
+    },
+    /// A VM in a pool that has what cannot move: a device of the board, a share of what is left, a group.
+    #[error("vm {vm} is in a pool, and has a device of the board, or no promise of its own")]
+    Pooled {
+        /// The VM.
+        vm: usize,
+    },
     /// A time slice that is too short or too long.
     #[error("a time slice of {slice} us is not from {} to {}", SLICES.start(), SLICES.end())]
     Slice {
@@ -310,6 +322,20 @@ pub enum Fault {
     },
 }
 
+/// Whether vCPUs can move among the pCPUs of a pool. Without the feature `pools` and in a 32-bit hypervisor they cannot,
+/// and the compiler leaves out what serves pools.
+pub const POOLS: bool = cfg!(all(feature = "pools", target_pointer_width = "64"));
+
+/// What a pool is that cannot be.
+const NO_POOL: &str = if POOLS {
+    "no pool that can be: of at most 8 pCPUs, named by the lowest"
+} else {
+    "a pool, and this hypervisor is built without its feature `pools`"
+};
+
+/// The largest number of pCPUs of a pool.
+pub const MAX_POOL: usize = 8;
+
 /// The end of the region of devices that are passed through.
 const PASS_THROUGH_END: Ipa = Ipa::new(platform::PASS_THROUGH.get() + platform::PASS_THROUGH_SIZE);
 
@@ -360,7 +386,10 @@ impl SystemView<'_> {
                 return Err(Fault::ManyVcpusOnGicv2 { vm });
             }
             for &cpu in &config.cpus {
-                let count = counts.get_mut(cpu.index());
+                if cpu.index() >= MAX_CPUS {
+                    return Err(Fault::NoSuchCpu { vm, cpu });
+                }
+                let count = counts.get_mut(self.counted_at(cpu));
                 let count = count.ok_or(Fault::NoSuchCpu { vm, cpu })?;
                 *count += 1;
                 if *count > MAX_ENTITIES {

@@ -23,15 +23,24 @@ pub enum CorePolicy {
         /// The use of promised time that its vCPU does not use.
         slack: Slack,
     },
+    /// As `Servers`, for all pCPUs of a pool together: their vCPUs run on whichever is free. Unused time is
+    /// nobody's.
+    Global {
+        /// The order, for all pCPUs of the pool.
+        order: Order,
+        /// The pool's lowest pCPU, by which it is known.
+        pool: CpuId,
+    },
 }
 
 /// The order and the use of slack, in two words.
 impl fmt::Display for CorePolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Servers { order, slack } = self else {
-            return f.write_str("turns -");
-        };
-        write!(f, "{} {}", order.word(), slack.word())
+        match self {
+            Self::RoundRobin => f.write_str("turns -"),
+            Self::Servers { order, slack } => write!(f, "{} {}", order.word(), slack.word()),
+            Self::Global { order, .. } => write!(f, "{} idle", order.word()),
+        }
     }
 }
 

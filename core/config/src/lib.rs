@@ -26,6 +26,7 @@ mod fdt;
 pub mod guest;
 mod model;
 mod parse;
+mod pools;
 mod slot;
 mod structure;
 mod sum;
@@ -39,7 +40,7 @@ pub use board::{
 };
 #[cfg(feature = "write")]
 pub use board::{DeviceError, FixedClock, HostDevice, HostLine, HostTree, Neighbour, assign};
-pub use check::Fault;
+pub use check::{Fault, MAX_POOL, POOLS};
 pub use cores::{Ask, Claim, CorePolicy, Group, MAX_PERIOD, Promise, Terms, in_ticks, kind_word};
 pub use error::{Structure, TreeError, TreeNode};
 #[cfg(feature = "write")]

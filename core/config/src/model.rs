@@ -1,5 +1,6 @@
 //! The model of a system: its VMs, their memory, and the blobs to load there.
 
+use crate::POOLS;
 use crate::cores::{CorePolicy, Group, Promise};
 use crate::slot::DeviceSlots;
 use hanok_types::{
@@ -285,12 +286,24 @@ impl<'a> SystemView<'a> {
         self.policies.get(cpu.index()).copied().unwrap_or_default()
     }
 
+    /// The pCPU at which those of a pCPU's vCPUs are counted: a pool's lowest.
+    pub(crate) fn counted_at(&self, cpu: CpuId) -> usize {
+        if POOLS {
+            self.pool_of(cpu).trailing_zeros() as usize % MAX_CPUS
+        } else {
+            cpu.index() % MAX_CPUS
+        }
+    }
+
     /// The number of pCPUs that a board must have for it: one more than the highest number in it.
     pub fn cpus_needed(&self) -> usize {
         let mut needed = 0;
         for vm in self.vms {
             for cpu in &vm.cpus {
                 needed = needed.max(cpu.index() + 1);
+                if POOLS {
+                    needed = needed.max((u64::BITS - self.pool_of(*cpu).leading_zeros()) as usize);
+                }
             }
         }
         needed
@@ -299,6 +312,9 @@ impl<'a> SystemView<'a> {
     /// The pCPUs that have vCPUs, one bit each.
     pub fn inhabited(&self) -> u64 {
         let cpus = self.vms.iter().flat_map(|vm| &vm.cpus);
+        if POOLS {
+            return cpus.fold(0, |all, cpu| all | self.pool_of(*cpu));
+        }
         cpus.fold(0, |all, cpu| all | 1 << (cpu.index() % MAX_CPUS))
     }
 
@@ -307,11 +323,13 @@ impl<'a> SystemView<'a> {
         let mut places = Places {
             counted: [0; MAX_CPUS],
             shared: [false; MAX_CPUS],
+            counts_for: [0; MAX_CPUS],
         };
         let mut seen = [false; MAX_CPUS];
         for vm in self.vms {
             for cpu in &vm.cpus {
-                let index = cpu.index() % MAX_CPUS;
+                let index = self.counted_at(*cpu);
+                places.counts_for[cpu.index() % MAX_CPUS] = index as u8;
                 places.shared[index] |= seen[index] || self.policy(*cpu) != CorePolicy::RoundRobin;
                 seen[index] = true;
             }
@@ -327,12 +345,17 @@ pub struct Places {
     /// Whether a vCPU of the pCPU may have to wait while it has work: for another vCPU, or because its
     /// budget is used up.
     shared: [bool; MAX_CPUS],
+    /// Where each pCPU's vCPUs are counted.
+    counts_for: [u8; MAX_CPUS],
 }
 
 impl Places {
     /// The bit of the next vCPU on `cpu` among those that share it; zero if no other vCPU does.
     pub fn next_on(&mut self, cpu: CpuId) -> u64 {
-        let index = cpu.index() % MAX_CPUS;
+        let mut index = cpu.index() % MAX_CPUS;
+        if POOLS {
+            index = usize::from(self.counts_for[index]) % MAX_CPUS;
+        }
         let place = self.counted[index];
         self.counted[index] = place.saturating_add(1);
         let bit = 1u64.checked_shl(place.into()).unwrap_or(0);

@@ -17,7 +17,7 @@ use hanok_types::{CpuId, Hpa, IntId, Ipa, MAX_CPUS, MAX_VCPUS, MAX_VMS, Span, Vc
 use heapless::{String, Vec};
 
 /// The version of the system tree's binding that this code reads and writes.
-pub(crate) const VERSION: u32 = 7;
+pub(crate) const VERSION: u32 = 8;
 
 /// A system's tree whose form is verified. Its parts are read one by one, into memory that the reader
 /// sizes by counting the parts first. So no reader needs room for the largest system.
@@ -237,8 +237,17 @@ fn parse_vm(node: FdtNode<'_>, index: usize, parts: &mut dyn Parts) -> Result<Vm
 
 fn parse_core(core: &Reader<'_>) -> Result<(u32, CorePolicy), TreeError> {
     let order = core.word("order")?;
-    let slack = core.word("slack")?;
-    Ok((core.cell("cpu")?, CorePolicy::Servers { order, slack }))
+    let policy = match tree::cell(&core.node, "pool") {
+        Some(_) => CorePolicy::Global {
+            order,
+            pool: CpuId::new(core.small("pool")?),
+        },
+        None => CorePolicy::Servers {
+            order,
+            slack: core.word("slack")?,
+        },
+    };
+    Ok((core.cell("cpu")?, policy))
 }
 
 fn parse_promise(vm: VmId, promise: &Reader<'_>) -> Result<Promise, TreeError> {

@@ -35,11 +35,19 @@ impl System {
             .with("#size-cells", 2u32)
             .and(vms);
         for (cpu, policy) in self.policies.iter().enumerate() {
-            if let CorePolicy::Servers { order, slack } = policy {
-                let mut core = node(format!("core@{cpu}"))
-                    .with("cpu", cpu as u32)
-                    .with("order", order.word())
-                    .with("slack", slack.word());
+            let own = node(format!("core@{cpu}")).with("cpu", cpu as u32);
+            let core = match policy {
+                CorePolicy::RoundRobin => None,
+                CorePolicy::Servers { order, slack } => {
+                    let core = own.with("order", order.word());
+                    Some(core.with("slack", slack.word()))
+                }
+                CorePolicy::Global { order, pool } => {
+                    let core = own.with("order", order.word());
+                    Some(core.with("pool", pool.index() as u32))
+                }
+            };
+            if let Some(mut core) = core {
                 let own = self.groups.iter().filter(|group| group.cpu.index() == cpu);
                 for (number, group) in own.enumerate() {
                     core.add_child(group.to_node(number));

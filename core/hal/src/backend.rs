@@ -13,8 +13,8 @@ use hanok_types::{CpuId, Deadline, Hpa, IntId, Ipa, Regs, Span};
 
 /// One kind of CPU.
 pub trait Backend: Sized + Sync + 'static {
-    /// A vCPU's registers.
-    type Context: Context<Self>;
+    /// A vCPU's registers. In a pool they go from CPU to CPU.
+    type Context: Context<Self> + Send;
     /// This CPU's virtual interrupt interface.
     type Lists: VirtualCpuInterface;
     /// This CPU's part of the board's interrupt controller.
@@ -38,6 +38,8 @@ pub trait Backend: Sized + Sync + 'static {
 
     /// Makes `cpu` leave its guest, or wake up. `cpu` then sees all that was written before.
     fn kick(&self, cpu: CpuId);
+    /// Lets another CPU go on, where several share what executes them, while this one waits for it.
+    fn pause(&self);
     /// Acknowledges this CPU's pending interrupt of the highest priority, if there is one.
     fn acknowledge(&self) -> Option<Taken>;
     /// Drops the running priority of an acknowledged interrupt, so that others can come.
@@ -198,6 +200,11 @@ pub trait Context<B: Backend<Context = Self>>: Sized {
     /// Saves the FP registers of `owner`, which are in the CPU, and loads those of `next`, which
     /// has accessed one.
     fn hand_over_fp(owner: Option<&mut Self>, next: &mut Self) -> FpGiven;
+    /// Saves the FP registers of the vCPU, which are in the CPU, and leaves them to nobody: the vCPU, which is not
+    /// in the CPU otherwise, goes to another one.
+    fn take_fp(&mut self);
+    /// The vCPU, which is in no CPU, is `cpu`'s from now on.
+    fn comes_to(&mut self, cpu: CpuId);
 
     /// The instant at which its virtual timer is to interrupt, by its saved registers.
     fn virtual_timer_due(&self) -> Deadline;
@@ -256,7 +263,7 @@ impl Taken {
 pub trait VirtualCpuInterface: ListRegisters {
     /// The state of a vCPU besides the list registers: the guest's masks and settings, and the
     /// priorities of its active interrupts. The default is the state after a reset.
-    type State: Default;
+    type State: Default + Send;
 
     /// Loads a vCPU's state into the interface, and lets it signal interrupts.
     fn enter(&mut self, state: &Self::State);

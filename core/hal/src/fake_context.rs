@@ -4,7 +4,7 @@ use crate::fake_backend::{FakeBackend, FakeCpuInterface, FakeLists};
 use crate::{Arrival, Context, Forgotten, FpGiven, GuestFault, GuestMemory, LateError, Start};
 use core::fmt;
 use core::marker::PhantomData;
-use hanok_types::{Deadline, Regs};
+use hanok_types::{CpuId, Deadline, Regs};
 
 /// A vCPU's registers.
 #[derive(Debug)]
@@ -17,6 +17,10 @@ pub struct FakeContext<L = FakeCpuInterface> {
     pub starts: usize,
     /// How many parts of what is known of pages have to be forgotten before the next start.
     pub known_parts: usize,
+    /// The number of times that its FP registers were taken out of a CPU.
+    pub fp_taken: usize,
+    /// The number of times that it moved to another CPU.
+    pub moves: usize,
     virtual_timer: Option<u64>,
     error: bool,
     board: PhantomData<fn() -> L>,
@@ -31,6 +35,8 @@ impl<L> Default for FakeContext<L> {
             known_parts: 0,
             virtual_timer: None,
             error: false,
+            fp_taken: 0,
+            moves: 0,
             board: PhantomData,
         }
     }
@@ -117,6 +123,19 @@ impl<L: FakeLists> Context<FakeBackend<L>> for FakeContext<L> {
 
     fn hand_over_fp(_owner: Option<&mut Self>, _next: &mut Self) -> FpGiven {
         FpGiven::Loaded
+    }
+
+    fn take_fp(&mut self) {
+        assert!(
+            !self.loaded,
+            "the FP registers of a vCPU that runs are taken"
+        );
+        self.fp_taken += 1;
+    }
+
+    fn comes_to(&mut self, _cpu: CpuId) {
+        assert!(!self.loaded, "a vCPU moves while it is in a CPU");
+        self.moves += 1;
     }
 
     fn virtual_timer_due(&self) -> Deadline {

@@ -38,6 +38,10 @@ impl<L: FakeLists> Backend for FakeBackend<L> {
         (self.settings.pause)();
     }
 
+    fn pause(&self) {
+        (self.settings.pause)();
+    }
+
     fn acknowledge(&self) -> Option<Taken> {
         let now = self.time();
         let mut cpu = self.here();

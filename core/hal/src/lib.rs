@@ -34,7 +34,7 @@ pub use console::{LineFull, SerialPort};
 pub use gic::ListRegisters;
 pub use memory::{AccessError, GuestMemory, TableMemory, Tlb};
 
-pub use sync::Mutex;
+pub use sync::{Mutex, MutexGuard};
 
 #[cfg(any(test, feature = "fake"))]
 /// Fakes of the traits, for tests on a PC.

@@ -15,7 +15,7 @@ pub use shuttle::sync::atomic;
 /// interrupt. Lock order, from the outermost: the end of a VM; the board's rx lock; one of a VM's
 /// devices; then the VM's alarms, the board's console, or the VM's interrupt controller, never one
 /// of these three inside another. While any other lock (VMIDs, random numbers, a VM's stop reason,
-/// a VM's address space, the frames' owners) is held, no further lock is taken.
+/// a VM's address space, the frames' owners, a pool's state) is held, no further lock is taken.
 #[cfg(not(feature = "interleavings"))]
 #[derive(Debug, Default)]
 pub struct Mutex<T>(spin::mutex::SpinMutex<T>);
@@ -34,6 +34,18 @@ impl<T> Mutex<T> {
         match self.0.try_lock_weak() {
             Some(guard) => guard,
             None => self.lock_contended(),
+        }
+    }
+
+    /// [`Self::lock`] for a lock that several pCPUs often want at the same moment. Between two tries `pause` lets
+    /// another CPU go on: an emulator that runs all CPUs in turn would not do so by itself for as long as no timer
+    /// is due.
+    pub fn lock_with(&self, pause: impl Fn()) -> MutexGuard<'_, T> {
+        loop {
+            match self.0.try_lock_weak() {
+                Some(guard) => return guard,
+                None => pause(),
+            }
         }
     }
 
@@ -68,6 +80,11 @@ impl<T> Mutex<T> {
             Ok(guard) => guard,
             Err(poisoned) => poisoned.into_inner(),
         }
+    }
+
+    /// [`Self::lock`]: the model checker knows who waits.
+    pub fn lock_with(&self, _pause: impl Fn()) -> MutexGuard<'_, T> {
+        self.lock()
     }
 }
 

@@ -1,16 +1,23 @@
 //! Accounts for who runs on a pCPU, from one decision to the next.
 
 use crate::{Host, Local, Pcpu};
-use hanok_sched::Entity;
+use hanok_sched::{Entity, Policy};
 use hanok_vm::Clock;
 
 /// Who runs as of the last decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turn {
-    who: Option<Entity>,
+    pub(crate) who: Option<Entity>,
     /// Whether it runs beyond its budget, in time that others left over.
     extra: bool,
     since: u64,
+}
+
+impl Turn {
+    /// Whether `who` runs.
+    pub(crate) fn is_of(&self, who: Entity) -> bool {
+        self.who == Some(who)
+    }
 }
 
 impl<B: Host> Pcpu<B> {
@@ -36,7 +43,7 @@ impl<B: Host> Pcpu<B> {
     #[inline(never)]
     fn publish_served(&mut self, who: Option<Entity>) {
         let Self { local, vcpus } = self;
-        if let Some(vcpu) = who.and_then(|who| vcpus.get_mut(who.index()))
+        if let Some(Some(vcpu)) = who.and_then(|who| vcpus.get_mut(who.index()))
             && let Some((throttled, late)) = local.policy.served(vcpu.entity)
         {
             vcpu.account.set_served(throttled, late);
@@ -50,13 +57,13 @@ impl<B: Host> Pcpu<B> {
         let ended = core::mem::replace(&mut local.turn, turn);
         let lasted = turn.since.wrapping_sub(ended.since);
         match ended.who.and_then(|who| vcpus.get_mut(who.index())) {
-            Some(vcpu) => {
+            Some(Some(vcpu)) => {
                 vcpu.account.ran(lasted, ended.extra);
                 vcpu.waits_since = turn.since;
             }
-            None => local.account.rested(lasted),
+            _ => local.account.rested(lasted),
         }
-        let comes = turn.who.and_then(|who| vcpus.get(who.index()));
+        let comes = turn.who.and_then(|who| vcpus.get(who.index())?.as_ref());
         // Where the same one goes on, it does so in another way.
         let other = turn.extra == ended.extra || turn.who != ended.who;
         if let Some(vcpu) = comes
@@ -71,6 +78,27 @@ impl<B: Host> Pcpu<B> {
 }
 
 impl<B: Host> Local<B> {
+    /// What the policy answers to an event of `entity`: it has work, or has none any more.
+    #[inline(always)]
+    pub(crate) fn tell_policy(&mut self, entity: Entity, works: bool, now: u64) {
+        if let Some(seat) = self.seat() {
+            return seat.tell(entity, works);
+        }
+        if works {
+            self.policy.wake(entity, now);
+        } else {
+            self.policy.block(entity, now);
+        }
+    }
+
+    /// How often a vCPU's budget ran out while it had work, and how often it was not given in time.
+    pub(crate) fn served(&mut self, entity: Entity) -> Option<(u32, u32)> {
+        match self.seat() {
+            Some(seat) => seat.served(entity),
+            None => self.policy.served(entity),
+        }
+    }
+
     /// How long the turn of `who` has lasted at `now`; 0 if another one's goes on.
     pub(crate) fn turn_until(&self, who: Entity, now: u64) -> u64 {
         match self.turn.who {
@@ -86,6 +114,9 @@ impl<B: Host> Local<B> {
             let now = self.board.counter();
             self.account.switched(now.saturating_sub(self.decided));
             self.policy.exempt_switch(now);
+        } else if let Some(seat) = self.seat() {
+            let now = seat.exempt();
+            self.account.switched(now.saturating_sub(self.decided));
         }
     }
 

@@ -258,7 +258,13 @@ impl<B: Host> Vcpu<B> {
         let frequency = local.board.counter_frequency();
         let (account, granted) = (self.account, self.unit.vm.granted(self.core.id));
         let time = |ticks| Some(nanos(ticks, frequency));
-        let interface = local.policy.interface(self.entity);
+        // In a pool what it has does not change.
+        let interface = match granted.grant {
+            Some(Grant::Promise(_, reservation)) if local.seat().is_some() => {
+                Some(reservation.interface)
+            }
+            _ => local.policy.interface(self.entity),
+        };
         match item {
             item::PERIOD => time(interface?.period()),
             item::BUDGET => time(interface?.budget()),
@@ -270,7 +276,7 @@ impl<B: Host> Vcpu<B> {
                     .wrapping_add(local.turn_until(self.entity, now)),
             ),
             item::EXTRA => time(account.extra()),
-            item::THROTTLED => Some(local.policy.served(self.entity)?.0.into()),
+            item::THROTTLED => Some(local.served(self.entity)?.0.into()),
             item::STOLEN => time(account.stolen()),
             item::LIMIT => Some(granted.ask.limit.into()),
             item::SHORTEST_PERIOD => Some(granted.ask.shortest),

@@ -104,7 +104,7 @@ fn alarms_of_all_vcpus_at_one_moment_are_taken_in_pieces() {
     let vms = [vec![0; MAX_ENTITIES]];
     let mut fake = FakeBoard::new(settings(), &vms, GicVersion::V3);
     let Pcpu { local, vcpus } = &mut fake.pcpus[0];
-    for vcpu in vcpus.iter_mut() {
+    for vcpu in vcpus.iter_mut().flatten() {
         (vcpu.on, vcpu.waiting, vcpu.wake_at) = (true, true, Deadline::at(MOMENT));
         vcpu.core.enters_at_once = true;
         local.set_alarm(vcpu);

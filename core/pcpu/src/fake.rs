@@ -1,7 +1,9 @@
 //! A board of fake CPUs with VMs on it, for tests that run the executive on a PC.
 
 pub use crate::fake_software::SoftwareLists;
-use crate::{Board, BoardInterrupts, Notices, Pcpu, PcpuPolicy, Vcpu, VmUnit, gather, regions_of};
+use crate::{
+    Board, BoardInterrupts, Notices, Pcpu, PcpuPolicy, SharedPool, Vcpu, VmUnit, gather, regions_of,
+};
 use hanok_config::{Ask, CorePolicy, VmConfig};
 use hanok_hal::Mutex;
 use hanok_hal::fake::{
@@ -66,11 +68,24 @@ impl FakeBoard {
         version: GicVersion,
         promises: &[FakePromise],
     ) -> Self {
+        Self::with_pool(settings, vms, version, promises, &[])
+    }
+
+    /// As [`Self::with_promises`], where the vCPUs of the CPUs of `pool` share these, under global EDF. They
+    /// have promises; a promise names the first CPU of its vCPU.
+    pub fn with_pool(
+        settings: Settings,
+        vms: &[Vec<u8>],
+        version: GicVersion,
+        promises: &[FakePromise],
+        pool: &[u8],
+    ) -> Self {
         let plan = Plan {
             settings,
             vms,
             version,
             promises,
+            pool,
             software: false,
         };
         Self::with_machine(FakeBackend::new(settings), &plan)
@@ -85,6 +100,7 @@ impl FakeBoard<SoftwareLists> {
             vms,
             version: GicVersion::V2,
             promises: &[],
+            pool: &[],
             software: true,
         };
         let lists = (0..settings.cpus).map(|_| SoftwareLists::new(plan.version));
@@ -110,7 +126,9 @@ impl<L: FakeLists + GuestInterface> FakeBoard<L> {
         let units: &'static [VmUnit<FakeBackend<L>>] = Box::leak(units.collect());
         let wire = Wire::default();
         let board = Box::leak(Box::new(board(machine, plan, units, &wire)));
-        let promised = |cpu: usize| promises.iter().any(|promise| promise.cpu == cpu);
+        let pooled = |cpu: usize| plan.pool.contains(&(cpu as u8));
+        let promised =
+            |cpu: usize| !pooled(cpu) && promises.iter().any(|promise| promise.cpu == cpu);
         let pcpu = |cpu| {
             let interruptions = Box::leak(vec![Interruptions::default(); vms.len()].into());
             Pcpu::new(
@@ -121,8 +139,17 @@ impl<L: FakeLists + GuestInterface> FakeBoard<L> {
             )
         };
         let mut pcpus: Vec<_> = (0..settings.cpus).map(pcpu).collect();
+        let seats = plan.pool.iter().map(|cpu| CpuId::new(*cpu));
+        let pool = Box::leak(Box::new(SharedPool::new(
+            board,
+            Order::EarliestDeadline,
+            seats,
+        )));
         for pcpu in &mut pcpus {
             pcpu.local.gic = Some(FakeGic);
+            if let Some(seat) = pool.seat(pcpu.local.id) {
+                pcpu.join(seat);
+            }
         }
         for unit in units {
             for (index, cpu) in unit.vm.config().cpus.iter().enumerate() {
@@ -152,6 +179,8 @@ struct Plan<'a> {
     vms: &'a [Vec<u8>],
     version: GicVersion,
     promises: &'a [FakePromise],
+    /// The CPUs that share their vCPUs.
+    pool: &'a [u8],
     /// Whether the guests' CPU interfaces are in software.
     software: bool,
 }
@@ -196,7 +225,7 @@ fn unit<L: FakeLists + GuestInterface>(
     let config = config(&format!("vm{vm}"), &plan.vms[vm]);
     let ram = FakeRegion::new(config.memory, inhabitants);
     let space = space(&config, home(vm));
-    let bit = |vcpu| bit(plan.vms, vm, vcpu, plan.promises);
+    let bit = |vcpu| bit(plan, vm, vcpu);
     let mut core = hanok_vm::fake::vm(VmId::new(vm as u8), config, plan.version, &bit);
     if plan.software {
         core = core.with_software_interface();
@@ -252,11 +281,19 @@ fn owners(vms: usize) -> Owners {
 
 /// The bit of vCPU `vcpu` of VM `vm` if its CPU may hold it back, counted in the description's
 /// order.
-fn bit(vms: &[Vec<u8>], vm: usize, vcpu: usize, promises: &[FakePromise]) -> u64 {
-    let cpu = vms[vm][vcpu];
-    let all: Vec<u8> = vms.iter().flatten().copied().collect();
+fn bit(plan: &Plan<'_>, vm: usize, vcpu: usize) -> u64 {
+    let Plan {
+        vms,
+        promises,
+        pool,
+        ..
+    } = *plan;
+    // A pool counts its vCPUs as if they had one CPU.
+    let place = |cpu: u8| if pool.contains(&cpu) { pool[0] } else { cpu };
+    let cpu = place(vms[vm][vcpu]);
+    let all: Vec<u8> = vms.iter().flatten().map(|cpu| place(*cpu)).collect();
     let before: usize = vms[..vm].iter().map(Vec::len).sum::<usize>() + vcpu;
-    let enforced = promises.iter().any(|promise| promise.cpu == cpu.into());
+    let enforced = pool.contains(&cpu) || promises.iter().any(|promise| promise.cpu == cpu.into());
     let shared = enforced || all.iter().filter(|other| **other == cpu).count() > 1;
     let place = all[..before].iter().filter(|other| **other == cpu).count();
     if shared { 1 << place } else { 0 }
@@ -317,7 +354,12 @@ fn board<L: FakeLists + GuestInterface>(
         policies: [CorePolicy::RoundRobin; MAX_CPUS],
         wish: Mutex::new(None),
         groups: &[],
-        inhabited: plan.vms.iter().flatten().fold(0, |all, cpu| all | 1 << cpu),
+        inhabited: plan
+            .vms
+            .iter()
+            .flatten()
+            .chain(plan.pool)
+            .fold(0, |all, cpu| all | 1 << cpu),
         accounts: Box::leak((0..plan.settings.cpus).map(|_| CpuAccount::new()).collect()),
     }
 }

@@ -400,7 +400,11 @@ mod tests {
         let FakeBoard {
             board, mut pcpus, ..
         } = FakeBoard::new(settings(), &[vec![0]], GicVersion::V2);
-        pcpus[0].vcpus[0].context.known_parts = known_parts;
+        pcpus[0].vcpus[0]
+            .as_mut()
+            .expect("a vCPU")
+            .context
+            .known_parts = known_parts;
         LOOKS.set(0);
         THIEF.set(Some(|| LOOKS.set(LOOKS.get() + 1)));
         MACHINE.set(Some(&board.machine));
@@ -408,7 +412,8 @@ mod tests {
         pcpus[0].schedule();
         THIEF.set(None);
         assert!(pcpus[0].resident().is_some_and(|vcpu| vcpu.is_on()));
-        assert_eq!(pcpus[0].vcpus[0].context.known_parts, 0);
+        let vcpu = pcpus[0].vcpus[0].as_ref().expect("a vCPU");
+        assert_eq!(vcpu.context.known_parts, 0);
         LOOKS.get()
     }
 

@@ -84,7 +84,7 @@ impl<B: Host> Pcpu<B> {
             },
             Some(owner) => {
                 let pair = [owner.index(), next.index()];
-                let Ok([owner, next]) = self.vcpus.get_disjoint_mut(pair) else {
+                let Ok([Some(owner), Some(next)]) = self.vcpus.get_disjoint_mut(pair) else {
                     return FpAccess::Refused;
                 };
                 B::Context::hand_over_fp(Some(&mut owner.context), &mut next.context)

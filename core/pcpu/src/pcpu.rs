@@ -2,7 +2,8 @@
 
 use crate::account::Turn;
 use crate::devices::Restrained;
-use crate::{Board, Host, PcpuPolicy, Vcpu, VmUnit};
+use crate::{Board, Host, PcpuPolicy, Seat, Vcpu, VmUnit};
+use hanok_config::POOLS;
 use hanok_hal::sync::atomic::{AtomicU64, Ordering};
 use hanok_hal::{Backend, Taken};
 use hanok_sched::{Entity, EntitySet, InterfaceError, MAX_ENTITIES, PlaceError, Tournament};
@@ -33,8 +34,10 @@ pub struct Local<B: Backend> {
     pub(crate) counts_instructions: u8,
     /// The last value that was read of the counter of these instructions.
     instructions: u32,
-    /// The policy that says which vCPU runs.
+    /// The policy that says which vCPU runs; in a pool it knows of none, as the pool's says that.
     pub(crate) policy: PcpuPolicy,
+    /// Its place in a pool.
+    seat: Option<Seat<B>>,
     /// The vCPUs that have to be brought up to date.
     pub(crate) updates: EntitySet,
     /// The vCPUs that other pCPUs kicked ([`Board::updates`]).
@@ -78,8 +81,8 @@ pub struct Local<B: Backend> {
 pub struct Pcpu<B: Backend> {
     /// The record beside the vCPUs.
     pub local: Local<B>,
-    /// The vCPUs of this pCPU, by their [`Entity`].
-    pub(crate) vcpus: heapless::Vec<&'static mut Vcpu<B>, MAX_ENTITIES>,
+    /// The vCPUs of this pCPU, by their [`Entity`]. In a pool, others are at their places elsewhere.
+    pub(crate) vcpus: [Option<&'static mut Vcpu<B>>; MAX_ENTITIES],
 }
 
 /// Why a pCPU does not take a vCPU.
@@ -96,6 +99,12 @@ impl<B: Host> Local<B> {
     #[inline(always)]
     pub fn is_shared(&self) -> bool {
         self.shared
+    }
+
+    /// Its place in a pool, if it has one.
+    #[inline(always)]
+    pub(crate) fn seat(&self) -> Option<Seat<B>> {
+        if POOLS { self.seat } else { None }
     }
 
     /// Notes that `vcpu` has to be brought up to date before the next decision.
@@ -157,6 +166,12 @@ impl<B: Host> Local<B> {
             Some(at) => self.alarms.set(vcpu.entity, at),
             None => self.alarms.remove(vcpu.entity),
         }
+        self.first_alarm = Deadline::at(self.alarms.first_key());
+    }
+
+    /// Clears the alarm of the vCPU at `entity`, which leaves this pCPU.
+    pub(crate) fn drop_alarm(&mut self, entity: Entity) {
+        self.alarms.remove(entity);
         self.first_alarm = Deadline::at(self.alarms.first_key());
     }
 
@@ -259,6 +274,7 @@ impl<B: Host> Pcpu<B> {
             counts_instructions: board.counts_instructions.into(),
             instructions: 0,
             policy,
+            seat: None,
             updates: EntitySet::EMPTY,
             posted: board.updates.get(id.index()).unwrap_or(&NO_UPDATES),
             alarms: Tournament::new(),
@@ -280,8 +296,14 @@ impl<B: Host> Pcpu<B> {
         };
         Self {
             local,
-            vcpus: heapless::Vec::new(),
+            vcpus: [const { None }; MAX_ENTITIES],
         }
+    }
+
+    /// Gives the pCPU, which has no vCPU yet, its place in a pool.
+    pub fn join(&mut self, seat: Seat<B>) {
+        self.local.seat = Some(seat);
+        self.local.shared = true;
     }
 
     /// Gives the pCPU a vCPU, with what it is granted where budgets are enforced.
@@ -290,26 +312,32 @@ impl<B: Host> Pcpu<B> {
         vcpu: &'static mut Vcpu<B>,
         granted: Granted,
     ) -> Result<(), AdoptError> {
-        let entity = Entity::new(self.vcpus.len()).ok_or(AdoptError::NoRoom)?;
         let local = &mut self.local;
         let now = local.board.counter();
-        local
-            .policy
-            .grant(entity, granted.grant, now)
-            .map_err(|error| match error {
-                PlaceError::NoPlace => AdoptError::NoRoom,
-                PlaceError::Interface(error) => AdoptError::Promise(error),
-            })?;
+        let entity = match local.seat() {
+            Some(seat) => seat.enroll(vcpu, granted.grant)?,
+            None => {
+                let free = self.vcpus.iter().position(Option::is_none);
+                let entity = free.and_then(Entity::new).ok_or(AdoptError::NoRoom)?;
+                let added = local.policy.grant(entity, granted.grant, now);
+                added.map_err(|error| match error {
+                    PlaceError::NoPlace => AdoptError::NoRoom,
+                    PlaceError::Interface(error) => AdoptError::Promise(error),
+                })?;
+                local.shared |= entity.index() > 0;
+                entity
+            }
+        };
         vcpu.unit.vm.set_granted(vcpu.core.id, granted);
         vcpu.entity = entity;
-        self.vcpus.push(vcpu).map_err(|_| AdoptError::NoRoom)?;
-        local.shared |= self.vcpus.len() > 1;
+        let place = self.vcpus.get_mut(entity.index());
+        *place.ok_or(AdoptError::NoRoom)? = Some(vcpu);
         Ok(())
     }
 
     /// All vCPUs of this pCPU.
     pub fn vcpus(&self) -> impl Iterator<Item = &Vcpu<B>> {
-        self.vcpus.iter().map(|vcpu| &**vcpu)
+        self.vcpus.iter().flatten().map(|vcpu| &**vcpu)
     }
 
     /// The vCPU whose state is in this CPU.
@@ -324,7 +352,7 @@ impl<B: Host> Pcpu<B> {
     pub fn resident_and_local(&mut self) -> (Option<&mut Vcpu<B>>, &mut Local<B>) {
         let resident = self.local.resident;
         let vcpu = resident.and_then(|entity| self.vcpus.get_mut(entity.index()));
-        (vcpu.map(|vcpu| &mut **vcpu), &mut self.local)
+        (vcpu.and_then(Option::as_deref_mut), &mut self.local)
     }
 
     /// The same for the vCPU at `entity`.
@@ -334,6 +362,6 @@ impl<B: Host> Pcpu<B> {
         entity: Entity,
     ) -> (Option<&mut Vcpu<B>>, &mut Local<B>) {
         let vcpu = self.vcpus.get_mut(entity.index());
-        (vcpu.map(|vcpu| &mut **vcpu), &mut self.local)
+        (vcpu.and_then(Option::as_deref_mut), &mut self.local)
     }
 }

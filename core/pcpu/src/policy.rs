@@ -111,6 +111,7 @@ impl PcpuPolicy {
     }
 
     /// Whether a vCPU that is alone on the pCPU may be held back while it has work.
+    #[inline(always)]
     pub(crate) fn holds_back(&self) -> bool {
         matches!(self, Self::Budgets(_))
     }

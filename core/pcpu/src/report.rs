@@ -12,7 +12,7 @@ use hanok_hal::Backend;
 use hanok_sched::{Grant, Reservation, Share};
 use hanok_trace::{Readiness, Turn};
 use hanok_types::{CpuId, VcpuId};
-use hanok_vm::{Clock, ReportPiece, Request};
+use hanok_vm::{Clock, Home, ReportPiece, Request};
 
 /// This often in a second a piece of a report follows where the line takes all that it is given at once.
 pub(crate) const PACE: u64 = 10_000;
@@ -252,7 +252,7 @@ impl<B: Host> Board<B> {
 
     fn tell_vcpu(&self, unit: &VmUnit<B>, id: VcpuId, number: u32) {
         let vm = &unit.vm;
-        let Some(cpu) = vm.config().cpus.get(id.index()) else {
+        let Some(Home { cpu, .. }) = vm.home_of(id) else {
             return;
         };
         let (account, granted) = (vm.account(id), vm.granted(id));
@@ -261,7 +261,7 @@ impl<B: Host> Board<B> {
             _ => None,
         };
         let own = who(unit, id);
-        let running = self.running(*cpu).filter(|turn| turn.who == Some(own));
+        let running = self.running(cpu).filter(|turn| turn.who == Some(own));
         let on = vm.lifecycle().is_running() && vm.power(id).is_on();
         let state = match account.readiness() {
             _ if running.is_some() => "runs",

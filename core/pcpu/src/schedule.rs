@@ -8,6 +8,7 @@
 use crate::policy::AT_ONCE;
 use crate::sleep::Slept;
 use crate::{Host, Local, Pcpu, Vcpu};
+use hanok_config::POOLS;
 use hanok_hal::Context;
 use hanok_sched::{Entity, EntitySet, Policy, Replenished};
 use hanok_trace::Event;
@@ -43,7 +44,7 @@ impl Update {
 const ROUND: u32 = 12;
 
 /// The largest number of pieces in which budgets are replenished before a decision, for that of the board.
-const PIECES: usize = MAX_VCPUS.div_ceil(AT_ONCE);
+pub(crate) const PIECES: usize = MAX_VCPUS.div_ceil(AT_ONCE);
 
 /// Whether all vCPUs were brought up to date.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,6 +95,13 @@ impl<B: Host> Pcpu<B> {
             }
             None => self.local.policy.pick(now),
         };
+        let (decision, now) = match self.local.seat() {
+            Some(seat) if decision.run.is_none() => match self.decide_in_pool(seat, pieces) {
+                Some(decided) => decided,
+                None => return Round::Interrupted,
+            },
+            _ => (decision, now),
+        };
         let local = &mut self.local;
         local.deadline = local
             .first_alarm()
@@ -105,7 +113,7 @@ impl<B: Host> Pcpu<B> {
             self.idle();
             return Round::Interrupted;
         };
-        let Some(vcpu) = self.vcpus.get(entity.index()) else {
+        let Some(Some(vcpu)) = self.vcpus.get(entity.index()) else {
             self.idle();
             return Round::Interrupted;
         };
@@ -153,7 +161,13 @@ impl<B: Host> Pcpu<B> {
         let local = &mut self.local;
         let now = local.board.counter();
         if let Some(entity) = local.resident {
-            local.policy.yield_now(entity, now);
+            if !local.policy.holds_back()
+                && let Some(seat) = local.seat()
+            {
+                seat.yield_now(entity);
+            } else {
+                local.policy.yield_now(entity, now);
+            }
         }
         self.schedule_from(now);
     }
@@ -178,7 +192,7 @@ impl<B: Host> Pcpu<B> {
             return Round::Interrupted;
         }
         if let Some(asks) = local.take_due_wish()
-            && let Some(vcpu) = vcpus.get_mut(asks.index())
+            && let Some(Some(vcpu)) = vcpus.get_mut(asks.index())
         {
             vcpu.consider_wish(local, now);
             local.put_back_updates(updates);
@@ -186,7 +200,10 @@ impl<B: Host> Pcpu<B> {
         }
         let mut left = ROUND;
         while let Some(entity) = updates.take_first() {
-            let Some(vcpu) = vcpus.get_mut(entity.index()) else {
+            let Some(Some(vcpu)) = vcpus.get_mut(entity.index()) else {
+                if POOLS {
+                    local.hand_on_kick(entity);
+                }
                 continue;
             };
             if is_woken_at_once(vcpu, local, now) || is_up_to_date(vcpu) {
@@ -311,7 +328,7 @@ fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update
             becomes_ready(vcpu, local, now);
         } else {
             vcpu.account.set_ready(false);
-            local.policy.block(vcpu.entity, now);
+            local.tell_policy(vcpu.entity, false, now);
             local.emit(vcpu, Event::Block);
         }
     }
@@ -325,7 +342,7 @@ fn becomes_ready<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) {
     vcpu.ready = true;
     vcpu.account.set_ready(true);
     vcpu.waits_since = now;
-    local.policy.wake(vcpu.entity, now);
+    local.tell_policy(vcpu.entity, true, now);
     local.emit(vcpu, Event::Wake);
 }
 

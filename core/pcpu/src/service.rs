@@ -108,8 +108,12 @@ impl<B: Host> Local<B> {
     pub(crate) fn serve_console(&mut self) {
         let board = self.board;
         let mut reporting = Reporting::Done;
-        self.policy
-            .without_charge(board, || reporting = board.serve_console());
+        if let Some(seat) = self.seat() {
+            reporting = seat.without_charge(|| board.serve_console());
+        } else {
+            self.policy
+                .without_charge(board, || reporting = board.serve_console());
+        }
         if reporting == Reporting::GoesOn {
             self.report_later();
         }

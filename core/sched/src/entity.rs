@@ -53,6 +53,11 @@ impl EntitySet {
         Self(bits)
     }
 
+    /// The indices of its entities as bits.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
     /// The union of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {

@@ -2,7 +2,7 @@
 
 use crate::servers::{Bank, Queue, Rules};
 use crate::tournament::Tournament;
-use crate::{Decision, Entity, InterfaceError, Order, Policy, Reservation, Slack};
+use crate::{Decision, Entity, InterfaceError, Order, Policy, Replenished, Reservation, Slack};
 
 /// A policy for the pCPUs of a pool. One call is made at a time, and the times of calls never go
 /// back.
@@ -156,6 +156,8 @@ struct Lane<const N: usize> {
     until: u64,
     /// Whether the core takes part: it has asked, and was not suspended since.
     present: bool,
+    /// Whether the entity that runs is still on its way to the core, at nobody's expense.
+    awaits: bool,
 }
 
 /// All cores choose from one queue of servers: an entity runs on whatever core is free, on one core
@@ -185,6 +187,7 @@ impl<const N: usize, const C: usize> Global<N, C> {
             since: 0,
             until: u64::MAX,
             present: false,
+            awaits: false,
         };
         let slack = Slack::Idle;
         Self {
@@ -210,6 +213,46 @@ impl<const N: usize, const C: usize> Global<N, C> {
         let queue = self.bank.insert(entity, reservation, now);
         self.requeue(entity, queue);
         Ok(())
+    }
+
+    /// How often the budget of `entity` ran out while it had work, and how often it was not given by the
+    /// period's end although it could have been used; both wrap.
+    pub fn served(&self, entity: Entity<N>) -> Option<(u32, u32)> {
+        let server = self.bank.server(entity)?;
+        Some((server.throttled, server.late))
+    }
+
+    /// Replenishes at most `most` of the budgets whose time has come by `now`, as [`Pool::pick`] would all of
+    /// them: for a caller that may not do so much at a time.
+    #[inline(never)]
+    pub fn replenish_some(&mut self, now: u64, most: usize) -> Replenished {
+        self.charge_until(now);
+        for _ in 0..most {
+            match self.bank.due(now) {
+                Some((entity, queue)) => self.requeue(entity, queue),
+                None => return Replenished::All,
+            }
+        }
+        Replenished::Some
+    }
+
+    /// The core on which `entity` runs, or spends its budget without work.
+    pub fn core_of(&self, entity: Entity<N>) -> Option<usize> {
+        let mut lanes = self.lanes().iter();
+        lanes.position(|lane| lane.runs.is_some_and(|(runs, _)| runs == entity))
+    }
+
+    /// The entity that the last [`Pool::pick`] of `core` named is still on its way there: until the core asks
+    /// again, no time is charged.
+    pub fn await_arrival(&mut self, core: usize) {
+        if let Some(lane) = self.lanes_mut().get_mut(core) {
+            lane.awaits = true;
+        }
+    }
+
+    /// Charges the entity that runs on `core` for its time until `now`.
+    pub fn charge_core(&mut self, core: usize, now: u64) {
+        self.charge_core_until(core, now);
     }
 
     /// Whether an entity could run and does not, so that a core that is suspended could run it.
@@ -260,6 +303,7 @@ impl<const N: usize, const C: usize> Global<N, C> {
     }
 
     /// Charges the entities that run for the time since the last call.
+    #[inline(never)]
     fn charge_until(&mut self, now: u64) {
         for core in 0..self.cores {
             self.charge_core_until(core, now);
@@ -271,7 +315,9 @@ impl<const N: usize, const C: usize> Global<N, C> {
             return;
         };
         let since = core::mem::replace(&mut lane.since, now);
-        if let Some((entity, _)) = lane.runs {
+        if let Some((entity, _)) = lane.runs
+            && !lane.awaits
+        {
             let queue = self.bank.charge(entity, now.saturating_sub(since));
             self.requeue(entity, queue);
         }
@@ -289,13 +335,16 @@ impl<const N: usize, const C: usize> Global<N, C> {
     /// The core on which the first entity that waits should run.
     fn core_to_preempt(&self) -> Option<usize> {
         let (_, key) = self.ready.first()?;
-        let present = self.lanes().iter().enumerate().filter(|(_, l)| l.present);
-        let worst = present.max_by_key(|(_, lane)| match lane.runs {
-            None => (true, 0),
-            Some((_, by)) => (false, by),
-        });
-        let (core, lane) = worst?;
-        lane.runs.is_none_or(|(_, by)| by > key).then_some(core)
+        let mut worst = None;
+        // Who has nothing to run comes before all keys.
+        let mut latest = key + 1;
+        for (core, lane) in self.lanes().iter().enumerate().filter(|(_, l)| l.present) {
+            let by = lane.runs.map_or(u64::MAX, |(_, by)| by);
+            if by >= latest {
+                (worst, latest) = (Some(core), by);
+            }
+        }
+        worst
     }
 
     /// A core that is to ask earlier, if none would ask by the time of the next budget: an entity
@@ -336,15 +385,15 @@ impl<const N: usize, const C: usize> Global<N, C> {
             (_, Some(first)) => Some(first),
             (current, None) => current,
         };
+        self.lanes_mut().get_mut(core)?.runs = chosen;
         if chosen != current {
             if let Some((entity, key)) = current {
-                self.ready.set(entity, key);
+                self.requeue(entity, Queue::Ready(key));
             }
             if let Some((entity, _)) = chosen {
                 self.ready.remove(entity);
             }
         }
-        self.lanes_mut().get_mut(core)?.runs = chosen;
         chosen.map(|(entity, _)| entity)
     }
 }
@@ -369,15 +418,13 @@ impl<const N: usize, const C: usize> Pool<N> for Global<N, C> {
     }
 
     fn pick(&mut self, core: usize, now: u64) -> Decision<N> {
-        self.charge_until(now);
-        while let Some((entity, queue)) = self.bank.due(now) {
-            self.requeue(entity, queue);
-        }
+        let _ = self.replenish_some(now, usize::MAX);
         let chosen = self.choose(core, now);
         let own = chosen.map_or(u64::MAX, |entity| self.bank.runs_until(entity, now));
         let until = own.min(self.bank.next_timer());
         if let Some(lane) = self.lanes_mut().get_mut(core) {
             (lane.present, lane.until) = (true, until);
+            lane.awaits = false;
         }
         let until = (until != u64::MAX).then_some(until);
         let run = chosen.filter(|entity| self.bank.has_work(*entity));
@@ -406,7 +453,7 @@ impl<const N: usize, const C: usize> Pool<N> for Global<N, C> {
         let Some(lane) = self.lanes_mut().get_mut(core) else {
             return;
         };
-        lane.present = false;
+        (lane.present, lane.awaits) = (false, false);
         if let Some((entity, key)) = lane.runs.take() {
             self.ready.set(entity, key);
         }

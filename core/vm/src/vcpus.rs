@@ -7,9 +7,10 @@
 use crate::{Counters, Home, Power, Requests, StolenPage};
 use hanok_config::Ask;
 use hanok_hal::Mutex;
+use hanok_hal::sync::atomic::{AtomicU8, Ordering};
 use hanok_sched::Grant;
 use hanok_trace::Account;
-use hanok_types::VcpuId;
+use hanok_types::{CpuId, VcpuId};
 use hanok_vgic::CpuPart;
 
 /// What a vCPU has of its pCPU, and what it may ask for. Its own pCPU changes it.
@@ -26,7 +27,10 @@ pub struct Granted {
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct SharedVcpu {
-    pub(crate) home: Home,
+    /// Its pCPU, which in a pool changes.
+    cpu: AtomicU8,
+    /// Its place there ([`Home::bit`]).
+    bit: u64,
     pub(crate) power: Power,
     pub(crate) requests: Requests,
     pub(crate) counters: Counters,
@@ -38,13 +42,28 @@ impl SharedVcpu {
     /// The part of a vCPU that is off, with its pCPU and place.
     pub fn new(home: Home) -> Self {
         Self {
-            home,
+            cpu: AtomicU8::new(home.cpu.index() as u8),
+            bit: home.bit,
             power: Power::new(),
             requests: Requests::default(),
             counters: Counters::default(),
             account: Account::default(),
             granted: Mutex::new(Granted::default()),
         }
+    }
+
+    /// Its pCPU, and its place there. It may have moved on since: its former pCPU hands on a kick for it.
+    #[inline(always)]
+    pub(crate) fn home(&self) -> Home {
+        Home {
+            cpu: CpuId::new(self.cpu.load(Ordering::Relaxed)),
+            bit: self.bit,
+        }
+    }
+
+    /// Its pCPU is another one from now on.
+    pub(crate) fn move_to(&self, cpu: CpuId) {
+        self.cpu.store(cpu.index() as u8, Ordering::Relaxed);
     }
 }
 

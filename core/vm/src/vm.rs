@@ -2,7 +2,7 @@
 
 use crate::alarms::Alarms;
 use crate::trng::Random;
-use crate::vcpus::{Granted, VcpuParts, Vcpus};
+use crate::vcpus::{Granted, SharedVcpu, VcpuParts, Vcpus};
 use crate::{
     Checks, Counters, DebugControl, EmulatedTimers, Ending, Entry, GuestTimer, Home, Lifecycle,
     Machine, Power, Requests, StolenPage, StopReason, TELLS_STOLEN, Transition, Wish,
@@ -12,7 +12,7 @@ use hanok_devices::{ScheduleRegisters, Slots};
 use hanok_hal::Mutex;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hanok_trace::Account;
-use hanok_types::{GicVersion, VcpuId, VmId};
+use hanok_types::{CpuId, GicVersion, VcpuId, VmId};
 use hanok_vgic::Vgic;
 
 /// What [`Vm::set_paused`] changed.
@@ -207,13 +207,20 @@ impl Vm {
 
     /// The pCPU of a vCPU, and the vCPU's place there.
     pub fn home_of(&self, vcpu: VcpuId) -> Option<Home> {
-        self.vcpus.get(vcpu).map(|vcpu| vcpu.home)
+        self.vcpus.get(vcpu).map(SharedVcpu::home)
+    }
+
+    /// Notes that a vCPU has another pCPU from now on. For its former pCPU, or that of its pool which takes it.
+    pub fn move_vcpu(&self, vcpu: VcpuId, to: CpuId) {
+        self.vcpus.of(vcpu).move_to(to);
     }
 
     /// The pCPU of a vCPU with the vCPU's place there, and the requests to it.
     #[inline(always)]
     pub(crate) fn reach(&self, vcpu: VcpuId) -> Option<(Home, &Requests)> {
-        self.vcpus.get(vcpu).map(|vcpu| (vcpu.home, &vcpu.requests))
+        self.vcpus
+            .get(vcpu)
+            .map(|vcpu| (vcpu.home(), &vcpu.requests))
     }
 
     /// A vCPU's counters. `vcpu` is one of this VM's.

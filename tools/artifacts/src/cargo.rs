@@ -72,18 +72,48 @@ pub enum Variant {
     Shipped,
     /// The image for tests of fault containment: it knows `hanok.selftest=`.
     Selftest,
+    /// The image for descriptions with a global pool that the board enforces.
+    Pools,
+    /// Both.
+    PoolsSelftest,
 }
 
 impl Variant {
-    /// The cargo feature that makes it.
-    const FEATURE: &str = "selftest";
+    /// The number of variants.
+    const COUNT: usize = 4;
+
+    /// This one, or its counterpart with pools if `pools`.
+    #[must_use]
+    pub const fn with_pools(self, pools: bool) -> Self {
+        match self {
+            Self::Shipped if pools => Self::Pools,
+            Self::Selftest if pools => Self::PoolsSelftest,
+            own => own,
+        }
+    }
+
+    /// The cargo features that make it, and what is said while it is built.
+    const fn made_by(self) -> (Option<&'static str>, &'static str) {
+        match self {
+            Self::Shipped => (None, "Building the hypervisor"),
+            Self::Selftest => (
+                Some("selftest"),
+                "Building the hypervisor with faults on demand",
+            ),
+            Self::Pools => (Some("pools"), "Building the hypervisor with pools"),
+            Self::PoolsSelftest => (
+                Some("pools,selftest"),
+                "Building the hypervisor with pools and faults on demand",
+            ),
+        }
+    }
 
     /// The folder where cargo puts it.
     fn target_dir(self, root: &Path) -> PathBuf {
         let shared = repo::target_dir(root);
-        match self {
-            Self::Shipped => shared,
-            Self::Selftest => shared.join("hanok").join(Self::FEATURE),
+        match self.made_by().0 {
+            None => shared,
+            Some(features) => shared.join("hanok").join(features.replace(',', "-")),
         }
     }
 
@@ -91,10 +121,10 @@ impl Variant {
     /// built once: only the last steps use a folder of their own, so that no image is taken for the
     /// other.
     fn asked_of(self, build: &mut Command, root: &Path) {
-        if self == Self::Selftest {
+        if let Some(features) = self.made_by().0 {
             build
                 .env("CARGO_BUILD_BUILD_DIR", repo::target_dir(root))
-                .args(["--features", Self::FEATURE, "--target-dir"])
+                .args(["--features", features, "--target-dir"])
                 .arg(self.target_dir(root));
         }
     }
@@ -116,15 +146,14 @@ pub fn variant_of(
     architecture: Architecture,
     variant: Variant,
 ) -> Result<&'static [u8]> {
-    static BUILT: [[OnceLock<Vec<u8>>; 2]; 2] = [const { [const { OnceLock::new() }; 2] }; 2];
-    let [shipped, selftest] = match architecture {
+    static BUILT: [[OnceLock<Vec<u8>>; Variant::COUNT]; 2] =
+        [const { [const { OnceLock::new() }; Variant::COUNT] }; 2];
+    let built = match architecture {
         Architecture::Arm64 => &BUILT[0],
         Architecture::Arm => &BUILT[1],
     };
-    let (built, what) = match variant {
-        Variant::Shipped => (shipped, "Building the hypervisor"),
-        Variant::Selftest => (selftest, "Building the hypervisor with faults on demand"),
-    };
+    let built = &built[variant as usize];
+    let (_, what) = variant.made_by();
     if let Some(built) = built.get() {
         return Ok(built);
     }

@@ -433,7 +433,7 @@ pub fn build(
     build_variant(root, Variant::Shipped, system, resolved, tree, key)
 }
 
-/// [`build`] with this variant of the hypervisor.
+/// [`build`] with this variant of the hypervisor, or the same with pools if the system has some.
 pub fn build_variant(
     root: &Path,
     variant: Variant,
@@ -469,6 +469,7 @@ fn read_all(
     system: &Description,
     resolved: &[Resolved],
 ) -> Outcome<(&'static [u8], Vec<Files>)> {
+    let variant = variant.with_pools(system.has_pools());
     let hypervisor = cargo::variant_of(root, system.board.architecture(), variant);
     let hypervisor = hypervisor.blame(Code::Refused)?;
     let mut read_files = ReadFiles::default();

@@ -43,6 +43,8 @@ pub struct Plan {
     pub vms: Vec<Vec<u8>>,
     /// What vCPUs are promised; vCPUs without a budget do not run on these CPUs.
     pub promises: Vec<FakePromise>,
+    /// The CPUs that share their vCPUs, which all have promises.
+    pub pool: Vec<u8>,
     /// The guests' habits.
     pub habits: Habits,
     /// How often each vCPU is to run before the first line is typed: where guests wait for each
@@ -71,7 +73,8 @@ impl Plan {
                 .map(|vcpu| usize::from(cpus[vcpu]))
         };
         let cpus = self.booting().into_iter().flat_map(cpus_of);
-        cpus.chain([0]).collect()
+        let pool = self.pool.iter().map(|cpu| usize::from(*cpu));
+        cpus.chain(pool).chain([0]).collect()
     }
 
     /// A GICv2 where all VMs have few enough vCPUs for one.
@@ -114,7 +117,8 @@ impl World {
             asleep: shuttle::thread::yield_now,
             lists: 4,
         };
-        let fake = FakeBoard::with_promises(settings, &plan.vms, plan.gic(), &plan.promises);
+        let (vms, promises) = (&plan.vms, &plan.promises);
+        let fake = FakeBoard::with_pool(settings, vms, plan.gic(), promises, &plan.pool);
         let runs = |cpus: &Vec<u8>| cpus.iter().map(|_| AtomicUsize::new(0)).collect();
         let world = Self {
             board: fake.board,

@@ -57,6 +57,7 @@ fn vms_that_share_cores_end_when_they_are_told() {
         cpus: 2,
         vms: vec![vec![0, 1], vec![1, 0]],
         promises: vec![],
+        pool: vec![],
         habits: CALM,
         runs: 0,
         thefts: 0,
@@ -70,6 +71,7 @@ fn vms_that_end_and_reset_themselves_end_when_they_are_told() {
         cpus: 2,
         vms: vec![vec![0, 1], vec![1, 0]],
         promises: vec![],
+        pool: vec![],
         habits: WILD,
         runs: 0,
         thefts: 0,
@@ -91,6 +93,7 @@ fn paused_vms_go_on_and_are_restarted() {
         cpus: 3,
         vms: vec![vec![0, 1, 2], vec![2], vec![1]],
         promises: vec![],
+        pool: vec![],
         habits: CALM,
         runs: 0,
         thefts: 0,
@@ -114,6 +117,7 @@ fn one_core_that_many_share_is_given_to_each() {
         cpus: 1,
         vms: vec![vec![0, 0, 0], vec![0, 0], vec![0]],
         promises: vec![],
+        pool: vec![],
         habits: WILD,
         runs: 0,
         thefts: 0,
@@ -136,6 +140,7 @@ fn vms_on_cores_of_their_own_end_when_they_are_told() {
         cpus: 3,
         vms: vec![vec![0, 1], vec![2]],
         promises: vec![],
+        pool: vec![],
         habits: WILD,
         runs: 0,
         thefts: 0,
@@ -166,6 +171,7 @@ fn who_waits_for_its_timer_is_woken_by_it() {
         cpus: 2,
         vms: vec![vec![0], vec![0], vec![0], vec![1]],
         promises: vec![],
+        pool: vec![],
         habits,
         runs: 12,
         thefts: 0,
@@ -187,6 +193,7 @@ fn who_waits_for_an_interrupt_of_another_core_is_woken_by_it() {
         cpus: 3,
         vms: vec![vec![0, 1, 2], vec![2, 1]],
         promises: vec![],
+        pool: vec![],
         habits,
         runs: 8,
         thefts: 0,
@@ -200,6 +207,7 @@ fn a_vm_that_was_said_to_be_off_can_be_restarted() {
         cpus: 2,
         vms: vec![vec![1], vec![0]],
         promises: vec![],
+        pool: vec![],
         // Neither VM ends by itself.
         habits: Habits { power: 0, ..CALM },
         runs: 0,
@@ -222,6 +230,7 @@ fn a_page_is_taken_while_others_run_and_who_waits_for_it_goes_on() {
         cpus: 2,
         vms: vec![vec![0, 1], vec![1]],
         promises: vec![],
+        pool: vec![],
         // Nothing wakes a first vCPU that waits for an interrupt.
         habits: Habits {
             first_is_busy: true,
@@ -239,6 +248,7 @@ fn a_page_is_taken_while_its_vm_resets() {
         cpus: 2,
         vms: vec![vec![0, 1], vec![1]],
         promises: vec![],
+        pool: vec![],
         habits: Habits {
             first_is_busy: true,
             ..WILD
@@ -272,6 +282,7 @@ fn budgets_are_enforced_while_vms_come_and_go() {
             promise(1, 1, 300, 150),
             promise(0, 2, 500, 200),
         ],
+        pool: vec![],
         habits: WILD,
         runs: 0,
         thefts: 0,
@@ -300,6 +311,7 @@ fn vcpus_and_cores_up_to_63_are_woken_and_end_when_they_are_told() {
         cpus: 64,
         vms: vec![sparse(), vec![63, 33]],
         promises: vec![],
+        pool: vec![],
         // A first vCPU that turned itself off would wake nobody.
         habits: Habits {
             power: 0,
@@ -324,6 +336,7 @@ fn vms_up_to_63_end_and_reset_themselves_and_end_when_they_are_told() {
         cpus: 64,
         vms,
         promises: vec![],
+        pool: vec![],
         habits: WILD,
         runs: 0,
         thefts: 0,
@@ -340,4 +353,105 @@ fn vms_up_to_63_end_and_reset_themselves_and_end_when_they_are_told() {
         ],
     };
     check_some(plan, 20);
+}
+
+/// Promises to the vCPUs of `vms`, by their first CPUs: so much of each period of 400 ticks.
+fn promised(vms: &[Vec<u8>], budget: u64) -> Vec<FakePromise> {
+    let mut promises = vec![];
+    for (vm, cpus) in vms.iter().enumerate() {
+        for cpu in cpus {
+            promises.push(FakePromise {
+                cpu: usize::from(*cpu),
+                vm,
+                period: 400,
+                budget,
+            });
+        }
+    }
+    promises
+}
+
+/// vCPUs move between two cores, or three, as they are turned on and off, wait, and are kicked by each other.
+#[test]
+fn vcpus_that_move_are_reached_wherever_they_are() {
+    for (pool, habits) in [(vec![0, 1], CALM), (vec![0, 1, 2], WILD)] {
+        let vms = vec![vec![0, 1, 0], vec![1, 0], vec![1]];
+        check_some(
+            Plan {
+                cpus: pool.len(),
+                promises: promised(&vms, 130),
+                vms,
+                pool,
+                habits,
+                runs: 0,
+                thefts: 0,
+                lines: vec![
+                    "pause vm0",
+                    "dump vm0",
+                    "resume vm0",
+                    "restart vm1",
+                    "list",
+                    "stop vm2",
+                    "stop vm0",
+                    "stop vm1",
+                    "stop vm0",
+                    "stop vm1",
+                ],
+            },
+            120,
+        );
+    }
+}
+
+/// No wakeup is lost while a vCPU is on its way: each runs again and again, by interrupts of the others and by
+/// its timer.
+#[test]
+fn vcpus_that_move_go_on() {
+    for timers in [false, true] {
+        let vms = vec![vec![0, 1, 0], vec![1, 0]];
+        check_some(
+            Plan {
+                cpus: 2,
+                promises: promised(&vms, 100),
+                vms,
+                pool: vec![0, 1],
+                habits: Habits {
+                    ends: 0,
+                    power: 0,
+                    interrupts: 50,
+                    waits: 40,
+                    timers,
+                    first_is_busy: true,
+                },
+                runs: 5,
+                thefts: 0,
+                lines: vec!["stop vm0", "stop vm1"],
+            },
+            120,
+        );
+    }
+}
+
+/// A page is taken and given back while vCPUs move.
+#[test]
+fn pages_of_vcpus_that_move_come_and_go() {
+    let vms = vec![vec![0, 1, 0]];
+    check_some(
+        Plan {
+            cpus: 2,
+            promises: promised(&vms, 200),
+            vms,
+            pool: vec![0, 1],
+            // Nothing wakes a first vCPU that waits for an interrupt.
+            habits: Habits {
+                power: 0,
+                first_is_busy: true,
+                ..CALM
+            },
+            runs: 1,
+            thefts: 4,
+            lines: vec!["stop vm0"],
+        },
+        120,
+    );
 }

@@ -125,6 +125,7 @@ fn clippy_boards(root: &Path) -> Tally {
         for (packages, features) in [
             (&packages[..], &[][..]),
             (&faulty, &["--features", "selftest"]),
+            (&faulty, &["--features", "selftest,pools"]),
         ] {
             let mut command = cargo(root);
             command.args(["clippy", "--quiet", "--target", target]);
@@ -143,8 +144,18 @@ fn on<'a>(command: &'a mut Command, packages: &[String]) -> &'a mut Command {
     command.args(["--", "-D", "warnings"])
 }
 
+/// All of them, and those of what runs on a board with pools.
 fn unit(root: &Path) -> Tally {
-    tests(cargo(root).args(["test", "--no-fail-fast", "--color", "never"]))
+    let mut total = Tally::default();
+    let pools = ["-p", "hanok-pcpu", "--features", "hanok-pcpu/pools"];
+    for more in [&[][..], &pools] {
+        let mut command = cargo(root);
+        command.args(["test", "--no-fail-fast", "--color", "never"]);
+        let tally = tests(command.args(more));
+        total.add(&tally);
+        total.details += &tally.details;
+    }
+    total
 }
 
 /// The executive of several pCPUs under interleavings that a model checker chooses.

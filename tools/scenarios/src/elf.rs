@@ -11,7 +11,7 @@ use object::read::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use object::{File, SectionFlags, SectionKind, SegmentFlags, elf};
 
 use crate::step::{Tally, TestStep};
-use hanok_artifacts::cargo;
+use hanok_artifacts::cargo::{self, Variant};
 use hanok_base::ui;
 
 /// The steps.
@@ -29,19 +29,25 @@ pub const STEPS: &[TestStep] = &[TestStep {
 /// The largest size of the flat binary in bytes, of the 64-bit image and of the 32-bit one, which has two
 /// backends.
 const LARGEST: [usize; 2] = [294_912, 372_736];
+/// The same of the 64-bit image with pools.
+const LARGEST_WITH_POOLS: usize = 303_104;
 /// The functions that work with floating-point registers.
 const MAY_USE_FP: [&str; 2] = ["hanok_fp_save", "hanok_fp_load"];
 
 /// Checks all facts; returns how many hold.
 fn check(root: &Path) -> Result<usize> {
     let flat = cargo::hypervisor(root)?;
-    let bytes = fs::read(cargo::hypervisor_elf(root))?;
-    let elf = File::parse(&*bytes).context("the ELF file is damaged")?;
-    let words = no_floating_point(&elf)?;
-    no_section_is_both(&elf)?;
-    header(flat)?;
+    let words = sound(flat, &cargo::hypervisor_elf(root))?;
+    let arm64 = Architecture::Arm64;
+    let pools = cargo::variant_of(root, arm64, Variant::Pools)?;
+    sound(pools, &cargo::variant_elf_of(root, arm64, Variant::Pools)).context("with pools")?;
     let flat_32 = cargo::hypervisor_of(root, Architecture::Arm)?;
-    for (flat, largest) in [flat, flat_32].into_iter().zip(LARGEST) {
+    let [largest, largest_32] = LARGEST;
+    for (flat, largest) in [
+        (flat, largest),
+        (flat_32, largest_32),
+        (pools, LARGEST_WITH_POOLS),
+    ] {
         ensure!(
             flat.len() <= largest,
             "the flat image has {} bytes, more than {largest}",
@@ -51,12 +57,23 @@ fn check(root: &Path) -> Result<usize> {
     eprintln!(
         "{}",
         ui::dim(&format!(
-            "     {words} instructions, flat image {} bytes, of the 32-bit one {}",
+            "     {words} instructions, flat image {} bytes, of the 32-bit one {}, with pools {}",
             flat.len(),
-            flat_32.len()
+            flat_32.len(),
+            pools.len()
         ))
     );
-    Ok(5)
+    Ok(9)
+}
+
+/// Checks a 64-bit image. Returns how many instructions were examined.
+fn sound(flat: &[u8], elf: &Path) -> Result<usize> {
+    let bytes = fs::read(elf)?;
+    let elf = File::parse(&*bytes).context("the ELF file is damaged")?;
+    let words = no_floating_point(&elf)?;
+    no_section_is_both(&elf)?;
+    header(flat)?;
+    Ok(words)
 }
 
 /// Checks that no instruction outside the switch uses a floating-point register. Returns how many

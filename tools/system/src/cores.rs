@@ -21,12 +21,12 @@ pub(crate) fn check(
 }
 
 /// The cores of each VM's vCPUs: those it names, which were checked; those that `placed` has for it; or the lowest
-/// that no other VM has.
+/// that no other VM has, and no pool. `pools` are the cores of the pools in which vCPUs move.
 pub(crate) fn assign(
     report: &mut Report,
     cores: Cores,
     checked: Vec<Option<Vec<u64>>>,
-    placed: &[Option<Vec<u8>>],
+    (placed, pools): (&[Option<Vec<u8>>], &[u64]),
     drafts: &[Draft],
 ) -> Vec<Vec<u8>> {
     let others = placed
@@ -36,7 +36,7 @@ pub(crate) fn assign(
         .map(|core| u64::from(*core));
     let named = drafts.iter().filter_map(|draft| draft.cpus.as_ref());
     let named = named.flat_map(|cpus| cpus.value.iter().copied());
-    let taken: Vec<u64> = named.chain(others).collect();
+    let taken: Vec<u64> = named.chain(others).chain(pools.iter().copied()).collect();
     let mut free: Vec<u64> = (0..cores.count)
         .filter(|core| !taken.contains(core))
         .collect();

@@ -49,6 +49,12 @@ pub struct Description {
 }
 
 impl Description {
+    /// Whether the board has a global pool to enforce, for which its hypervisor must be made.
+    pub fn has_pools(&self) -> bool {
+        let global = |policy: &CorePolicy| matches!(policy, CorePolicy::Global { .. });
+        self.policies.is_some_and(|all| all.iter().any(global))
+    }
+
     /// The part of the board's memory, in bytes, that a system can use.
     pub fn usable_memory(&self) -> u64 {
         self.board.usable(self.memory)

@@ -117,6 +117,8 @@ fn system(
         // Whether the schedule can be kept is the question.
         Asked::Schedule => None,
     };
+    let board = &description.board;
+    enforce::global::refuse_on(report, board, schedule.as_ref(), enforced.as_ref());
     let left = |draft: &Draft| enforce::is_wanted(schedule.as_ref()) && draft.schedule.is_some();
     let placed: Vec<_> = match &enforced {
         Some(enforced) => enforced.cores.clone(),
@@ -125,7 +127,9 @@ fn system(
             .map(|draft| left(draft).then(Vec::new))
             .collect(),
     };
-    let cores = cores::assign(report, there, checked, &placed, &drafts);
+    let pools = enforced.as_ref().map(enforce::Enforced::pool_cores);
+    let placed = (&placed[..], &pools.unwrap_or_default()[..]);
+    let cores = cores::assign(report, there, checked, placed, &drafts);
     if asked == Asked::Schedule && model.is_none() && report.found.is_empty() {
         report.refuse(&whole, no_schedule());
     }

@@ -21,6 +21,13 @@ pub fn dsb_ish() {
     unsafe { core::arch::asm!("dsb ish", options(nostack, preserves_flags)) };
 }
 
+/// Says that this CPU waits for another one (DDI 0487, C6.2 "YIELD"; DDI 0406C, A8.8.426): an emulator that runs
+/// them in turn goes on with the next.
+pub fn pause() {
+    // SAFETY: a hint.
+    unsafe { core::arch::asm!("yield", options(nostack, preserves_flags)) };
+}
+
 /// Sleeps until an interrupt is pending for this CPU, masked or not.
 pub fn wait_for_interrupt() {
     dsb_sy();

@@ -1,8 +1,9 @@
 //! The rules for promises of CPU time.
 
-use super::Fault;
+use super::{Fault, POOLS};
 use crate::cores::{Claim, CorePolicy, MAX_PERIOD, Promise};
 use crate::model::SystemView;
+use crate::pools;
 use hanok_sched::{MAX_ENTITIES, MAX_GROUPS};
 use hanok_types::{CpuId, MAX_CPUS, VcpuId, VcpuSet};
 
@@ -10,6 +11,15 @@ use hanok_types::{CpuId, MAX_CPUS, VcpuId, VcpuSet};
 /// all promises of a pCPU can be kept together.
 pub(super) fn check(system: &SystemView<'_>) -> Result<(), Fault> {
     groups(system)?;
+    if POOLS {
+        pools::check(system)?;
+    } else {
+        let global = |policy: &CorePolicy| matches!(policy, CorePolicy::Global { .. });
+        if let Some(index) = system.policies.iter().position(global) {
+            let cpu = CpuId::new(index as u8);
+            return Err(Fault::Pool { cpu });
+        }
+    }
     let mut left = system.promises;
     for (vm, config) in system.vms.iter().enumerate() {
         let own = left.iter().take_while(|promise| promise.vm.index() == vm);

@@ -10,7 +10,7 @@ use hanok_system::{Architecture, Description};
 use super::find;
 use crate::args::RunArgs;
 use hanok_artifacts::Store;
-use hanok_artifacts::cargo;
+use hanok_artifacts::cargo::{self, Variant};
 use hanok_artifacts::kernel::KernelSpec;
 use hanok_artifacts::qemu;
 use hanok_base::exit::{Blame, Code, Outcome, failure};
@@ -42,8 +42,8 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
         machine::check_port(port).blame(Code::Usage)?;
     }
     let store = Store::open(yes, false).blame(Code::Setup)?;
-    let (mut ready, cores, _kept) = if args.native {
-        (native(root, args, &store)?, 1, None)
+    let (mut ready, cores, variant, _kept) = if args.native {
+        (native(root, args, &store)?, 1, Variant::Shipped, None)
     } else {
         virtual_board(root, args, &store)?
     };
@@ -58,7 +58,7 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
             format!("the script names the VM {name}: there is none"),
         ));
     }
-    announce(root, args, &ready);
+    announce(root, args, &ready, variant);
     let extras = extras(root, args, &ready, cores);
     let request = request(args, ready, steps).blame(Code::Output)?;
     let report = run::run_with(request, extras)?;
@@ -103,13 +103,13 @@ fn read_script(path: Option<&Path>) -> Result<Vec<ScriptStep>> {
     script::parse(&text).with_context(|| format!("in {}", path.display()))
 }
 
-fn announce(root: &Path, args: &RunArgs, ready: &Ready) {
+fn announce(root: &Path, args: &RunArgs, ready: &Ready, variant: Variant) {
     if let Some(port) = args.gdb {
         let architecture = match ready.command.get_program().to_str() {
             Some(program) if program.ends_with(qemu::PROGRAM_32) => Architecture::Arm,
             _ => Architecture::Arm64,
         };
-        let elf = cargo::variant_elf_of(root, architecture, machine::variant(&args.append));
+        let elf = cargo::variant_elf_of(root, architecture, variant);
         eprintln!(
             "Waiting for a debugger: gdb-multiarch {} -ex 'target remote {}'",
             elf.display(),
@@ -138,12 +138,12 @@ fn welcome(vms: &[String], framed: bool) -> String {
     }
 }
 
-/// The board, its number of cores, and the lock that keeps its image unchanged meanwhile.
+/// The board, its number of cores, its hypervisor, and the lock that keeps its image unchanged meanwhile.
 fn virtual_board(
     root: &Path,
     args: &RunArgs,
     store: &Store,
-) -> Outcome<(Ready, u64, Option<ImageLock>)> {
+) -> Outcome<(Ready, u64, Variant, Option<ImageLock>)> {
     let overrides = Overrides {
         cpu: args.cpu.clone(),
         cores: args.cores,
@@ -162,13 +162,14 @@ fn virtual_board(
         plain: false,
         serial: serial_of(args, &system).blame(Code::Usage)?,
     };
-    let image =
-        Image::of(root, &system, &overrides, machine::variant(&args.append)).blame(Code::Usage)?;
+    let variant = machine::variant(&args.append).with_pools(system.has_pools());
+    let image = Image::of(root, &system, &overrides, variant).blame(Code::Usage)?;
     if args.dry_run {
         let tools = start.tools_if_there(store, &system)?;
         return Ok((
             tools.ready(&system, image.path(), &start),
             system.cores,
+            variant,
             None,
         ));
     }
@@ -176,12 +177,11 @@ fn virtual_board(
     let tree = board::tree(store, &system)?;
     let resolved = system::resolve_of(root, store, &system)?;
     let key = key::of_image(args.key.build_key, args.icount)?;
-    let variant = machine::variant(&args.append);
     let bytes = system::build_variant(root, variant, &system, &resolved, tree.as_deref(), &key)?;
     system::print_notes(&system);
     let kept = image.write(&bytes).blame(Code::Output)?;
     let ready = tools.ready(&system, image.path(), &start);
-    Ok((ready, system.cores, Some(kept)))
+    Ok((ready, system.cores, variant, Some(kept)))
 }
 
 /// Where the board's second serial port leads.

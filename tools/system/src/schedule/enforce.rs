@@ -1,5 +1,7 @@
 //! What the board enforces of a schedule: a server for each vCPU of a core, and one for each group.
 
+pub(crate) mod global;
+
 use super::draft::{ShareDraft, Whole};
 use super::found::{Findings, FoundInterface, is_left_open};
 use super::model::Schedule;
@@ -165,7 +167,8 @@ impl Builder<'_> {
         };
         let open = model.components.iter().any(|one| is_left_open(&one.plan));
         let mut scheduled = drafts.iter().filter(|draft| draft.schedule.is_some());
-        let unplaced = scheduled.any(|draft| draft.cpus.is_none());
+        let unplaced = scheduled
+            .any(|draft| draft.cpus.is_none() && global::pool(model, name(draft)).is_none());
         match findings.unproven.take() {
             Some(why) if open || unplaced => Err(why),
             Some((mark, words)) => {
@@ -187,6 +190,9 @@ impl Builder<'_> {
         // How many VMs there may be, and vCPUs of one, is said elsewhere.
         let numbered = (0..MAX_VMS as u8).map(VmId::new).zip(drafts);
         for (vm, draft) in numbered.clone().filter(|(_, d)| d.schedule.is_some()) {
+            if self.pooled(draft, vm)? {
+                continue;
+            }
             let cores = self.of(vm.index()).to_vec();
             for (vcpu, core) in cores.into_iter().enumerate().take(MAX_VCPUS) {
                 self.vcpu(draft, vm, vcpu, core)?;
@@ -205,6 +211,7 @@ impl Builder<'_> {
             }
         }
         self.all.promises.sort_by_key(|promise| promise.vm.index());
+        self.pools_hold(drafts)?;
         self.all.cores = drafts.iter().zip(&self.cores).map(placed).collect();
         self.overcommitted()
     }
@@ -330,6 +337,9 @@ impl Builder<'_> {
             return named.value.iter().map(|core| *core as usize).collect();
         }
         let vcpus = draft.vcpus.as_ref().map_or(1, |at| at.value) as usize;
+        if let Some(first) = self.first_cores(draft, vcpus.min(MAX_VCPUS)) {
+            return first;
+        }
         let found = |vcpu| {
             draft.schedule.as_ref()?;
             let (id, _) = component_of(self.model?, draft, vcpu)?;
@@ -350,7 +360,10 @@ impl Builder<'_> {
     /// Refuses cores and groups of which more is promised than there is. That less is promised does not prove
     /// that deadlines are kept.
     fn overcommitted(&self) -> Result<(), Words> {
-        for cpu in 0..MAX_CPUS {
+        for (cpu, policy) in self.all.policies.iter().enumerate() {
+            if matches!(policy, CorePolicy::Global { .. }) {
+                continue;
+            }
             let groups = self
                 .all
                 .groups
@@ -444,9 +457,9 @@ fn pool_of<'a>(model: &'a Model, component: &Component) -> Result<&'a Pool, Word
     let pool = model.pool(id).filter(|pool| pool.mode == Mode::Partitioned);
     pool.ok_or_else(|| {
         Words::new(
-            format!("\"{}\" is in a global pool", component.name),
-            "a vCPU stays on its core",
-            "make the pool mode = \"partitioned\", or remove `enforce`",
+            format!("\"{}\" is in a group of a global pool", component.name),
+            "on the board a group is a part of one core",
+            "take it out of the group, make the pool mode = \"partitioned\", or remove `enforce`",
         )
     })
 }

@@ -214,7 +214,7 @@ impl Asked<'_> {
         };
         let ahead = self.ahead(2 * own + look + blocked, awaited);
         let mut devices = self.devices(interrupt);
-        devices.extend(self.from_other_cores(look, life));
+        devices.extend(self.caused_by_other_cores(look, life));
         let mut bound = fixed;
         loop {
             let within = nanos(bound.total(), self.speed);
@@ -262,7 +262,7 @@ impl Asked<'_> {
 
     /// What vCPUs on other cores cause here: requests to their siblings here beyond the one that wakes each, and ends of
     /// their VM, between two of which its memory is made anew.
-    fn from_other_cores(&self, look: u64, life: u64) -> Vec<Source> {
+    fn caused_by_other_cores(&self, look: u64, life: u64) -> Vec<Source> {
         let caused = self.spread().flat_map(|vm| {
             let cpus = vm.config.cpus.iter();
             let here = cpus.filter(|cpu| **cpu == self.core).count() as u64;

@@ -345,9 +345,10 @@ impl<B: Host> Board<B> {
         let resting = self.running(id).filter(|turn| turn.who.is_none());
         let idle = account.idle() + resting.map_or(0, |turn| now.saturating_sub(turn.since));
         let (switches, ticks) = (account.switches(), account.switch_ticks());
+        let (switches, begun) = (switches.into(), account.begun().into());
         self.tell(format_args!(
-            "core {cpu} {policy} {now} {idle} {switches} {ticks} {} {number}",
-            account.begun()
+            "core {cpu} {policy}{}",
+            Numbers(&[now, idle, switches, ticks, begun, number.into()])
         ));
         Next::Group(cpu, 0)
     }

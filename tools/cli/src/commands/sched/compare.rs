@@ -25,9 +25,8 @@ Example:
   hanok sched compare system.toml reports --console axis=axis.console
 
 Exit codes:
-  0  what ran is what is simulated     2  wrong usage
-  1  it is not: the first difference   3  the description is refused, or the record
-     is said                              has not all turns";
+  0  what ran is what is simulated   2  wrong usage
+  1  it is not: it says where first  3  the description or the record is refused";
 
 /// Arguments of `sched compare`.
 #[derive(Debug, Args)]
@@ -37,10 +36,10 @@ pub struct CompareArgs {
     /// What it said on the report channel.
     pub reports: PathBuf,
     /// What an RTOS guest said; one for each VM with tasks.
-    #[arg(long = "console", value_name = "VM=FILE", value_parser = named)]
+    #[arg(long = "console", value_name = "VM=FILE", allow_hyphen_values = true, value_parser = named)]
     pub consoles: Vec<(String, PathBuf)>,
     /// How long is compared, from the first job's arrival on.
-    #[arg(long = "for", value_name = "TIME", default_value = "60ms", value_parser = nanos)]
+    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, default_value = "60ms", value_parser = nanos)]
     pub length: u64,
     /// What becomes of promised time that nobody uses.
     #[arg(long, value_enum, default_value_t = Unused::Idle)]
@@ -49,7 +48,7 @@ pub struct CompareArgs {
     #[arg(long)]
     pub busy: bool,
     /// The longest exit of the board's hypervisor.
-    #[arg(long, value_name = "TIME", default_value = "5us", value_parser = nanos)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "5us", value_parser = nanos)]
     pub exit: u64,
     /// Show both schedules.
     #[arg(long)]

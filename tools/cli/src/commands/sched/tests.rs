@@ -8,6 +8,7 @@ use hanok_system::Schedule;
 use hanok_task_model::Certificate;
 
 use super::found::Found;
+use super::paths::Late;
 use super::{json, report, table};
 use hanok_draw::labels::{Point, Rectangle};
 
@@ -50,7 +51,7 @@ fn the_example_is_admitted_in_every_form() {
 fn the_certificate_survives_json() {
     let (schedule, analysis) = example("", "");
     let found = Found::new(&schedule, &analysis);
-    let text = json::text(&found, &[]).unwrap();
+    let text = json::text(&found, &Late::default()).unwrap();
     let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(answer["admitted"], true);
     let certificate: Certificate = serde_json::from_value(answer["certificate"].clone()).unwrap();
@@ -74,7 +75,7 @@ fn a_refusal_says_who_when_how_much_and_what_helps() {
         "{text}"
     );
     let answer: serde_json::Value =
-        serde_json::from_str(&json::text(&found, &[]).unwrap()).unwrap();
+        serde_json::from_str(&json::text(&found, &Late::default()).unwrap()).unwrap();
     assert_eq!(answer["admitted"], false);
     assert_eq!(answer["refutations"][0]["shortfall"], "2000000");
     let page = report::html(&found);
@@ -137,7 +138,7 @@ fn a_least_budget_is_a_time_and_no_fraction() {
     assert!(text.contains(written), "{text}");
     assert!(report::html(&found).contains(written));
     let answer: serde_json::Value =
-        serde_json::from_str(&json::text(&found, &[]).unwrap()).unwrap();
+        serde_json::from_str(&json::text(&found, &Late::default()).unwrap()).unwrap();
     let exact = &answer["components"][4]["exact_budget"];
     assert_eq!(exact["numerator"], 38_000_000);
     assert_eq!(exact["denominator"], 31);
@@ -161,7 +162,7 @@ fn every_form_says_the_kind_of_server() {
         let cells: Vec<_> = display.unwrap().split_whitespace().collect();
         assert_eq!(cells[4], kind, "{lines:?}");
         let answer: serde_json::Value =
-            serde_json::from_str(&json::text(&found, &[]).unwrap()).unwrap();
+            serde_json::from_str(&json::text(&found, &Late::default()).unwrap()).unwrap();
         assert_eq!(answer["components"][4]["server"], kind);
         let rows = super::csv::text(&found);
         let row = rows

@@ -307,6 +307,7 @@ impl<B: Host> Board<B> {
     }
 
     /// A vCPU's turn that goes on.
+    #[inline(never)]
     fn turn_of(&self, unit: &VmUnit<B>, id: VcpuId) -> Option<Turn> {
         let cpu = unit.vm.config().cpus.get(id.index())?;
         let own = who(unit, id);

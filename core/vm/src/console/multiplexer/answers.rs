@@ -34,6 +34,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
     }
 
     /// Queues text and its end. Returns whether there was room; nothing of it is queued otherwise.
+    #[inline(never)]
     fn queue(&mut self, text: fmt::Arguments<'_>, end: &str) -> bool {
         struct Queue<'a>(&'a mut Deque<u8, REPORTS>);
         impl Write for Queue<'_> {

@@ -262,7 +262,12 @@ impl<B: Host> Board<B> {
     /// Says what a vCPU has: the first half of its line.
     fn tell_vcpu(&self, unit: &VmUnit<B>, id: VcpuId) {
         let vm = &unit.vm;
-        let (cpu, granted) = (vm.config().cpus.get(id.index()), vm.granted(id));
+        let cpu = vm
+            .config()
+            .cpus
+            .get(id.index())
+            .map_or(0, |cpu| cpu.index());
+        let granted = vm.granted(id);
         let group = match granted.grant {
             Some(Grant::Promise(group, _)) => group.checked_sub(1),
             _ => None,
@@ -276,9 +281,8 @@ impl<B: Host> Board<B> {
             Readiness::Waits => "waits",
         };
         self.lock_console().report_half(format_args!(
-            "vcpu {} {id} {} {} {state} {} 0",
+            "vcpu {} {id} {cpu} {} {state} {} 0",
             vm.id(),
-            OrNone(cpu),
             OrNone(group),
             Terms(&granted.grant),
         ));

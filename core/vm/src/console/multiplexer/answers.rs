@@ -18,8 +18,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
     /// Queues the first half of a line. Nothing of it is sent, and nothing else comes into the line, until
     /// [`Self::report_rest`] queues its rest. Where answers wait it is dropped.
     pub fn report_half(&mut self, line: fmt::Arguments<'_>) {
-        if !self.has_report() {
-            self.reports.clear();
+        if self.reports.is_empty() {
             self.half = self.queue(line, "");
         }
     }
@@ -27,8 +26,9 @@ impl<P: SerialPort> Multiplexer<'_, P> {
     /// Queues the second half of a line. Returns whether the first one was there: if not, both are to be queued anew.
     pub fn report_rest(&mut self, line: fmt::Arguments<'_>) -> bool {
         let half = core::mem::take(&mut self.half);
-        if half && !self.queue(line, "\n") {
-            self.reports.clear();
+        // Both have room: nothing else waits.
+        if half {
+            self.queue(line, "\n");
         }
         half
     }

@@ -1,7 +1,7 @@
 //! Answers requests of a program at the other end of a framed line: what every vCPU and pCPU has
 //! and had, for `hanok top`.
 //!
-//! A report is many lines. One exit makes a line of it, or sends 32 bytes of one; the next piece follows [`PACE`] later,
+//! A report is many lines. One exit makes a line of it (of a vCPU's half a line), or sends 32 bytes of one; the next piece follows [`PACE`] later,
 //! so that what runs on the pCPU goes on in between, or when the line takes more. All that is said is read from accounts
 //! that the pCPUs keep anyway: a report asks nothing of them.
 
@@ -42,8 +42,10 @@ enum Next {
     Board,
     /// The VM at this place, and then its vCPUs.
     Vm(usize),
-    /// A vCPU of a VM.
+    /// A vCPU of a VM: the first half of its line.
     Vcpu(usize, usize),
+    /// And the second one.
+    Had(usize, usize),
     /// The VM's counts, as many as were looked at.
     Counts(usize, usize),
     /// A pCPU.
@@ -211,11 +213,18 @@ impl<B: Host> Board<B> {
             },
             Next::Vcpu(at, vcpu) => match self.vms.get(at).filter(|u| vcpu < u.vm.vcpus()) {
                 Some(unit) => {
-                    self.tell_vcpu(unit, VcpuId::new(vcpu as u8), number);
-                    (true, Next::Vcpu(at, vcpu + 1))
+                    self.tell_vcpu(unit, VcpuId::new(vcpu as u8));
+                    (true, Next::Had(at, vcpu))
                 }
                 None => (false, Next::Counts(at, 0)),
             },
+            Next::Had(at, vcpu) => {
+                let unit = self.vms.get(at);
+                let said =
+                    unit.is_none_or(|unit| self.tell_had(unit, VcpuId::new(vcpu as u8), number));
+                // Another answer came between both halves: its line is made anew.
+                (said, Next::Vcpu(at, vcpu + usize::from(said)))
+            }
             Next::Counts(at, passed) => self.tell_count(at, passed, number),
             Next::Core(cpu) => (true, self.tell_core(cpu, number)),
             Next::Group(cpu, group) => self.tell_group(cpu, group, report),
@@ -250,47 +259,61 @@ impl<B: Host> Board<B> {
         ));
     }
 
-    fn tell_vcpu(&self, unit: &VmUnit<B>, id: VcpuId, number: u32) {
+    /// Says what a vCPU has: the first half of its line.
+    fn tell_vcpu(&self, unit: &VmUnit<B>, id: VcpuId) {
         let vm = &unit.vm;
         let Some(Home { cpu, .. }) = vm.home_of(id) else {
             return;
         };
-        let (account, granted) = (vm.account(id), vm.granted(id));
+        let granted = vm.granted(id);
         let group = match granted.grant {
             Some(Grant::Promise(group, _)) => group.checked_sub(1),
             _ => None,
         };
-        let own = who(unit, id);
-        let running = self.running(cpu).filter(|turn| turn.who == Some(own));
         let on = vm.lifecycle().is_running() && vm.power(id).is_on();
-        let state = match account.readiness() {
-            _ if running.is_some() => "runs",
+        let state = match vm.account(id).readiness() {
+            _ if self.turn_of(unit, id).is_some() => "runs",
             Readiness::Ready => "ready",
             Readiness::Waits if !on => "off",
             Readiness::Waits if vm.is_paused() => "paused",
             Readiness::Waits => "waits",
         };
-        // With the turn that goes on.
-        let lasts = running.map_or(0, |turn| self.counter().saturating_sub(turn.since));
-        let (used, extra) = (account.used().wrapping_add(lasts), account.extra());
-        let (throttled, late) = (account.throttled(), account.late());
-        let (switches, stolen) = (account.switches(), account.stolen());
-        self.tell(format_args!(
-            "vcpu {} {id} {cpu} {} {state} {}{}",
+        self.lock_console().report_half(format_args!(
+            "vcpu {} {id} {cpu} {} {state} {} 0",
             vm.id(),
             OrNone(group),
             Terms(&granted.grant),
-            Numbers(&[
-                0,
-                used,
-                extra,
-                throttled.into(),
-                late.into(),
-                switches.into(),
-                stolen,
-                number.into()
-            ]),
         ));
+    }
+
+    /// Says what a vCPU had: the second half of its line. Returns whether the first one was there.
+    fn tell_had(&self, unit: &VmUnit<B>, id: VcpuId, number: u32) -> bool {
+        let account = unit.vm.account(id);
+        // With the turn that goes on.
+        let lasts = self
+            .turn_of(unit, id)
+            .map_or(0, |turn| self.counter().saturating_sub(turn.since));
+        let (used, extra) = (account.used().wrapping_add(lasts), account.extra());
+        let (throttled, late) = (account.throttled(), account.late());
+        let (switches, stolen) = (account.switches(), account.stolen());
+        let numbers = Numbers(&[
+            used,
+            extra,
+            throttled.into(),
+            late.into(),
+            switches.into(),
+            stolen,
+            number.into(),
+        ]);
+        self.lock_console().report_rest(format_args!("{numbers}"))
+    }
+
+    /// A vCPU's turn that goes on.
+    #[inline(never)]
+    fn turn_of(&self, unit: &VmUnit<B>, id: VcpuId) -> Option<Turn> {
+        let Home { cpu, .. } = unit.vm.home_of(id)?;
+        let own = who(unit, id);
+        self.running(cpu).filter(|turn| turn.who == Some(own))
     }
 
     /// The turn that goes on on a pCPU.
@@ -325,9 +348,10 @@ impl<B: Host> Board<B> {
         let resting = self.running(id).filter(|turn| turn.who.is_none());
         let idle = account.idle() + resting.map_or(0, |turn| now.saturating_sub(turn.since));
         let (switches, ticks) = (account.switches(), account.switch_ticks());
+        let (switches, begun) = (switches.into(), account.begun().into());
         self.tell(format_args!(
-            "core {cpu} {policy} {now} {idle} {switches} {ticks} {} {number}",
-            account.begun()
+            "core {cpu} {policy}{}",
+            Numbers(&[now, idle, switches, ticks, begun, number.into()])
         ));
         Next::Group(cpu, 0)
     }

@@ -103,6 +103,7 @@ pub struct Watch {
     waiting: Option<Instant>,
     consoles: Vec<Stream>,
     log: Stream,
+    reports: Stream,
     /// The same text again: `until` is looked for independently of the script.
     tails: Vec<Stream>,
 }
@@ -123,6 +124,7 @@ impl Watch {
             waiting: None,
             consoles: streams(vms.len()),
             log: Stream::default(),
+            reports: Stream::default(),
             tails: streams(vms.len() + 1),
         }
     }
@@ -132,7 +134,10 @@ impl Watch {
         let (stream, tail) = match channel {
             Channel::Log => (Some(&mut self.log), 0),
             Channel::Vm(vm) => (self.consoles.get_mut(vm), vm + 1),
-            Channel::Report => return Awaited::Missing,
+            Channel::Report => {
+                self.reports.push(bytes);
+                return Awaited::Missing;
+            }
         };
         if let Some(stream) = stream {
             stream.push(bytes);
@@ -154,7 +159,7 @@ impl Watch {
                 step,
                 self.focus,
                 &mut self.consoles,
-                &mut self.log,
+                [&mut self.log, &mut self.reports],
                 &mut self.waiting,
                 now,
             ) {
@@ -162,7 +167,7 @@ impl Watch {
             }
             self.consoles
                 .iter_mut()
-                .chain([&mut self.log])
+                .chain([&mut self.log, &mut self.reports])
                 .for_each(Stream::rewind);
             match self.steps.pop_front() {
                 Some(ScriptStep::Send(bytes)) => todo.push(ScriptAction::Send(self.focus, bytes)),
@@ -180,7 +185,7 @@ impl Watch {
         step: &ScriptStep,
         focus: usize,
         consoles: &mut [Stream],
-        log: &mut Stream,
+        [log, reports]: [&mut Stream; 2],
         waiting: &mut Option<Instant>,
         now: Instant,
     ) -> bool {
@@ -189,6 +194,7 @@ impl Watch {
                 .get_mut(focus)
                 .is_some_and(|stream| stream.take(text.as_bytes()) == Awaited::Came),
             ScriptStep::ExpectLog(text) => log.take(text.as_bytes()) == Awaited::Came,
+            ScriptStep::ExpectReport(text) => reports.take(text.as_bytes()) == Awaited::Came,
             ScriptStep::Wait(time) => {
                 let over = *waiting.get_or_insert(now + *time) <= now;
                 if over {
@@ -243,6 +249,7 @@ impl Watch {
                 None => format!("{text:?} on the console"),
             },
             Some(ScriptStep::ExpectLog(text)) => format!("{text:?} from the hypervisor"),
+            Some(ScriptStep::ExpectReport(text)) => format!("{text:?} on the report channel"),
             Some(step) => format!("the step {step:?}"),
             None => format!("{:?}", self.until.as_ref()?),
         };
@@ -269,6 +276,19 @@ mod tests {
 
     fn watch(steps: Vec<ScriptStep>, until: Option<&str>) -> Watch {
         Watch::new(&["a".into(), "b".into()], steps, until.map(str::to_owned))
+    }
+
+    #[test]
+    fn answers_of_the_report_channel_are_no_text_of_the_hypervisor() {
+        let steps = vec![ScriptStep::ExpectReport("end 1\n".into()), ScriptStep::End];
+        let mut watch = watch(steps, None);
+        let now = Instant::now();
+        _ = watch.push(Channel::Log, b"end 1\n");
+        _ = watch.push(Channel::Report, b"board 1\nen");
+        assert_eq!(watch.advance(now), []);
+        assert!(watch.awaited().unwrap().contains("report channel"));
+        _ = watch.push(Channel::Report, b"d 1\n");
+        assert_eq!(watch.advance(now), [ScriptAction::Succeed]);
     }
 
     #[test]

@@ -133,8 +133,8 @@ const LONGER: [(&str, u64); 10] = [
     ("timers of all at one moment", 6_700),
     // A step of a person's wish there, for the same reason.
     ("a wish", 11_800),
-    // There, too: a line about a vCPU with a budget has fourteen numbers.
-    ("a report", 8_900),
+    // There, too: half a line about a vCPU with a budget.
+    ("a report", 5_900),
 ];
 /// The largest number of a VM's vCPUs, and of VMs.
 const MOST: usize = 64;

@@ -28,6 +28,7 @@ mod profile;
 mod random_boards;
 mod release;
 mod reported;
+mod reports;
 mod rules;
 mod runner;
 pub mod scenario;
@@ -171,6 +172,7 @@ impl Steps {
             ids::STEPS,
             random_boards::STEPS,
             schedule_events::STEPS,
+            reports::STEPS,
         ];
         let slow = [
             bounds::SLOW_STEPS,

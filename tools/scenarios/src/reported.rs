@@ -38,6 +38,18 @@ pub(crate) fn boot(
     steps: Vec<ScriptStep>,
     emulator: &[String],
 ) -> Result<()> {
+    boot_within(root, dir, described, steps, emulator, PATIENCE)
+}
+
+/// The same, within `patience`.
+pub(crate) fn boot_within(
+    root: &Path,
+    dir: &Path,
+    described: &str,
+    steps: Vec<ScriptStep>,
+    emulator: &[String],
+    patience: Duration,
+) -> Result<()> {
     let mut prepared = ready(root, dir, described).map_err(|failure| failure.error)?;
     prepared.command.args(emulator);
     fs::write(
@@ -53,7 +65,7 @@ pub(crate) fn boot(
         poweroff: prepared.poweroff,
         steps: prepared.first.into_iter().chain(steps).collect(),
         until: None,
-        timeout: Some(PATIENCE),
+        timeout: Some(patience),
         log: file("hanok.log")?,
         input: Input::None,
         before_end: None,

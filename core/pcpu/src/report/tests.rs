@@ -117,6 +117,31 @@ fn each_request_has_an_answer() {
     assert_eq!(lines.last().unwrap(), "end 2");
 }
 
+/// Another answer may come at any time of a report, also between both halves of a vCPU's line: each line stays whole.
+#[test]
+fn another_answer_is_no_part_of_a_line() {
+    for exits in 1..60 {
+        let fake = board();
+        fake.wire.send(&REQUEST);
+        fake.wire.send(b"report 5\n");
+        for _ in 0..exits {
+            let _ = fake.board.serve_console();
+        }
+        fake.board.tell(format_args!("changed"));
+        let lines = ask(&fake, "");
+        let lines: Vec<_> = reported(&fake.wire).into_iter().chain(lines).collect();
+        let vcpus: Vec<_> = lines
+            .iter()
+            .filter(|line| line.starts_with("vcpu "))
+            .collect();
+        let unique: std::collections::BTreeSet<_> = vcpus.iter().collect();
+        assert_eq!(unique.len(), 3, "{exits}: {lines:?}");
+        assert!(vcpus.iter().all(|line| line.split(' ').count() == 19));
+        assert!(lines.iter().any(|line| line == "changed"));
+        assert!(lines.iter().any(|line| line == "end 5"));
+    }
+}
+
 /// Lets the first CPU run until the board has answered.
 fn answered(fake: &mut FakeBoard, request: &str) -> String {
     let before = reported(&fake.wire).len();

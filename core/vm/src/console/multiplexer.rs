@@ -13,10 +13,12 @@ use super::guest::{Buffers, Given, PortQueues};
 use super::line::{DLE, Line};
 use super::request::{Arriving, Request};
 use super::voice::{CatchUp, Prompt, Voice};
-use core::fmt::{self, Write};
+use core::fmt;
 use hanok_hal::{HostLine, LineFull, ReceiveInterrupt, SerialPort};
 use hanok_types::{MAX_VMS, VmId};
 use heapless::Deque;
+
+mod answers;
 
 /// Codes after DLE, see [`super`].
 const REQUEST: u8 = 0x3d;
@@ -77,6 +79,8 @@ pub struct Multiplexer<'b, P> {
     names: &'b Names,
     /// Answers to requests.
     reports: Deque<u8, REPORTS>,
+    /// Whether all that `reports` has is the first half of a line.
+    half: bool,
     arriving: Arriving,
     attached: VmId,
     addressee: Addressee,
@@ -99,6 +103,7 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
             guests: buffers.guests,
             names,
             reports: Deque::new(),
+            half: false,
             arriving: Arriving::default(),
             attached: VmId::new(0),
             addressee: Addressee::Keys,
@@ -130,50 +135,6 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
     pub fn say(&mut self, text: fmt::Arguments<'_>) {
         self.voice.say(text);
         self.drain_some();
-    }
-
-    /// Queues a line that answers a request, or nothing of it if there is no room: the program at the other end asks
-    /// again. In plain form nobody asks. [`Self::send_report`] sends it.
-    pub fn report(&mut self, line: fmt::Arguments<'_>) {
-        struct Queue<'a>(&'a mut Deque<u8, REPORTS>);
-        impl Write for Queue<'_> {
-            fn write_str(&mut self, text: &str) -> fmt::Result {
-                let mut bytes = text.bytes();
-                bytes.try_for_each(|byte| self.0.push_back(byte).map_err(|_| fmt::Error))
-            }
-        }
-        if !self.line.framed {
-            return;
-        }
-        let before = self.reports.len();
-        let mut queue = Queue(&mut self.reports);
-        let written = queue.write_fmt(line).and_then(|()| queue.write_str("\n"));
-        if written.is_err() {
-            self.reports.truncate(before);
-        }
-    }
-
-    /// Sends some of the answers that wait. They are no part of what [`Self::drain`] sends: they are long, and guests'
-    /// bytes may come between them.
-    pub fn send_report(&mut self) -> ReportPiece {
-        if self.reports.is_empty() {
-            return ReportPiece::Nothing;
-        }
-        for _ in 0..REPORT_AT_ONCE {
-            let Some(byte) = self.reports.front() else {
-                break;
-            };
-            if self.line.try_send(Channel::Report, *byte).is_err() {
-                return ReportPiece::Full;
-            }
-            self.reports.pop_front();
-        }
-        ReportPiece::Sent
-    }
-
-    /// Whether answers wait for [`Self::send_report`].
-    pub fn has_report(&self) -> bool {
-        !self.reports.is_empty()
     }
 
     /// Sends one byte of a VM's. If the line is full, the guest's FIFO keeps the byte. In plain form,

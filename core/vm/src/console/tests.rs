@@ -492,3 +492,28 @@ proptest! {
 fn typed_at(text: &[u8]) -> bool {
     !text.windows(4).any(|word| word == b"said")
 }
+
+/// What an exit makes of a line waits for its rest, and another answer takes its place.
+#[test]
+fn half_a_line_of_an_answer_is_completed_or_dropped() {
+    let sent = |mux: &mut Multiplexer<'_, FakeSerialPort>| {
+        while mux.send_report() != ReportPiece::Nothing {}
+        assert!(!mux.has_report());
+        String::from_utf8(core::mem::take(&mut mux.port().sent)).unwrap()
+    };
+    with(true, |mux| {
+        mux.report_half(format_args!("a b"));
+        assert_eq!(sent(mux), "", "it is no line yet");
+        assert!(mux.report_rest(format_args!(" c")));
+        assert_eq!(sent(mux), "\x10\x3da b c\n");
+        mux.report_half(format_args!("a b"));
+        mux.report(format_args!("changed"));
+        assert!(!mux.report_rest(format_args!(" c")), "its half is gone");
+        mux.report_half(format_args!("d e"));
+        assert!(!mux.report_rest(format_args!(" f")), "another answer waits");
+        assert_eq!(sent(mux), "changed\n");
+        mux.report_half(format_args!("d e"));
+        assert!(mux.report_rest(format_args!(" f")));
+        assert_eq!(sent(mux), "d e f\n");
+    });
+}

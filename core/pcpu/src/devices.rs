@@ -108,6 +108,7 @@ impl<B: Host> Local<B> {
         gic.enable(line.board, false);
         *lines |= 1 << index;
         *until = until.or(Deadline::at(end));
+        self.seldom_at = self.seldom_at.or(Deadline::at(end));
     }
 
     /// Serves the serial line in a while, for the next piece of a report: where that made a line of text alone, the line
@@ -117,6 +118,7 @@ impl<B: Host> Local<B> {
         let at = board.counter() + board.counter_frequency() / PACE;
         self.restrained.reporting = Reporting::GoesOn;
         self.restrained.until = self.restrained.until.or(Deadline::at(at));
+        self.seldom_at = self.seldom_at.or(Deadline::at(at));
         self.deadline = self.deadline.or(self.restrained.until);
     }
 
@@ -128,6 +130,8 @@ impl<B: Host> Local<B> {
             return Reporting::Done;
         }
         restrained.until = Deadline::NEVER;
+        // A pCPU that is not shared takes no updates, where this would be found out.
+        self.seldom_at = self.asks_at;
         let lines = core::mem::take(&mut restrained.lines);
         let reporting = core::mem::replace(&mut restrained.reporting, Reporting::Done);
         let of_board = self.board.lines.iter().enumerate();
@@ -211,5 +215,34 @@ impl<B: Host> Vcpu<B> {
     /// Whether work for `unit`'s VM while this vCPU is in the CPU takes time from another VM's turn.
     fn is_disturbed_by(&self, unit: &VmUnit<B>) -> bool {
         !self.waiting && !core::ptr::eq(self.unit, unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::begin_all;
+    use crate::fake::FakeBoard;
+    use crate::sleep::tests::{interrupt, settings};
+    use hanok_hal::Backend;
+    use hanok_types::{Deadline, GicVersion};
+    use std::vec;
+
+    /// A pCPU with a single vCPU takes no updates: what came there is forgotten all the same, and its timer rests.
+    #[test]
+    fn the_instant_of_a_report_passes_where_nobody_shares_the_pcpu() {
+        let mut fake = FakeBoard::new(settings(), &[vec![0]], GicVersion::V3);
+        let (board, pcpu) = (fake.board, &mut fake.pcpus[0]);
+        begin_all(board);
+        pcpu.schedule();
+        pcpu.local.report_later();
+        let at = pcpu.local.restrained.until;
+        pcpu.schedule();
+        assert_eq!(pcpu.local.deadline, at);
+        let ticks = at.ticks().expect("it has an instant");
+        board.machine.advance(ticks + 1 - board.machine.counter());
+        assert!(board.machine.interrupt_is_pending());
+        interrupt(pcpu);
+        pcpu.schedule();
+        assert_eq!(pcpu.local.deadline, Deadline::NEVER);
     }
 }

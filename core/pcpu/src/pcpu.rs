@@ -48,6 +48,8 @@ pub struct Local<B: Backend> {
     first_alarm: Deadline,
     /// When a person's wish goes on, and the vCPU that it is about.
     pub(crate) asks_at: Deadline,
+    /// The earliest of `asks_at` and the end of [`Self::restrained`], or an instant before it: each decision reads it.
+    pub(crate) seldom_at: Deadline,
     asks: Entity,
     /// Whether it goes on as soon as the vCPU is brought up to date.
     asks_now: bool,
@@ -128,12 +130,22 @@ impl<B: Host> Local<B> {
         if self.first_alarm.has_come(now) {
             self.take_alarms(&mut updates, now);
         }
+        if self.seldom_at.has_come(now) {
+            self.take_wish(&mut updates, now);
+        }
+        updates
+    }
+
+    /// Takes the update of the vCPU about which a person's wish goes on, if that is due.
+    #[cold]
+    #[inline(never)]
+    fn take_wish(&mut self, updates: &mut EntitySet, now: u64) {
         if self.asks_at.has_come(now) {
             self.asks_at = Deadline::NEVER;
             self.asks_now = true;
             updates.insert(self.asks);
         }
-        updates
+        self.seldom_at = self.asks_at.or(self.restrained.until);
     }
 
     /// Takes the alarms that have come by `now`, of which the first one has, at most [`ALARMS`] of them. What is left
@@ -178,6 +190,7 @@ impl<B: Host> Local<B> {
     /// Lets a person's wish about `vcpu` go on at `at`.
     pub(crate) fn go_on_asking(&mut self, vcpu: Entity, at: Deadline) {
         (self.asks, self.asks_at) = (vcpu, at);
+        self.seldom_at = self.seldom_at.or(at);
     }
 
     /// The vCPU about which a person's wish goes on now, if it does.
@@ -280,6 +293,7 @@ impl<B: Host> Pcpu<B> {
             alarms: Tournament::new(),
             first_alarm: Deadline::NEVER,
             asks_at: Deadline::NEVER,
+            seldom_at: Deadline::NEVER,
             asks: Entity::FIRST,
             asks_now: false,
             reports_now: false,

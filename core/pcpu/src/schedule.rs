@@ -106,8 +106,7 @@ impl<B: Host> Pcpu<B> {
         local.deadline = local
             .first_alarm()
             .or(decision.until.into())
-            .or(local.restrained.until)
-            .or(local.asks_at);
+            .or(local.seldom_at);
         self.note_turn(decision.run, now);
         let Some(entity) = decision.run else {
             self.idle();

@@ -108,18 +108,18 @@ impl<B: Host> Local<B> {
         gic.enable(line.board, false);
         *lines |= 1 << index;
         *until = until.or(Deadline::at(end));
-        self.seldom_at = self.seldom_at.or(Deadline::at(end));
+        let until = *until;
+        self.note_seldom(until);
     }
 
     /// Serves the serial line in a while, for the next piece of a report: where that made a line of text alone, the line
     /// has no reason to interrupt.
     pub(crate) fn report_later(&mut self) {
         let board = self.board;
-        let at = board.counter() + board.counter_frequency() / PACE;
+        let at = Deadline::at(board.counter() + board.counter_frequency() / PACE);
         self.restrained.reporting = Reporting::GoesOn;
-        self.restrained.until = self.restrained.until.or(Deadline::at(at));
-        self.seldom_at = self.seldom_at.or(Deadline::at(at));
-        self.deadline = self.deadline.or(self.restrained.until);
+        self.restrained.until = self.restrained.until.or(at);
+        self.note_seldom(at);
     }
 
     /// Enables the interrupts again that were restrained until now. If the VM's period goes on, or the VM

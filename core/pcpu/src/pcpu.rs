@@ -190,7 +190,14 @@ impl<B: Host> Local<B> {
     /// Lets a person's wish about `vcpu` go on at `at`.
     pub(crate) fn go_on_asking(&mut self, vcpu: Entity, at: Deadline) {
         (self.asks, self.asks_at) = (vcpu, at);
+        self.note_seldom(at);
+    }
+
+    /// Lets what is seldom due be looked at from `at` on, also if no decision comes before.
+    #[inline(never)]
+    pub(crate) fn note_seldom(&mut self, at: Deadline) {
         self.seldom_at = self.seldom_at.or(at);
+        self.deadline = self.deadline.or(at);
     }
 
     /// The vCPU about which a person's wish goes on now, if it does.

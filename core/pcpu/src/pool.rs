@@ -278,7 +278,9 @@ impl<B: Host> Pcpu<B> {
         let Seat { pool, lane } = seat;
         let (mut guard, now) = pool.lock();
         let state = &mut *guard;
-        if *pieces < PIECES && state.policy.replenish_some(now, AT_ONCE) == Replenished::Some {
+        if *pieces < PIECES * (crate::policy::AT_ONCE / AT_ONCE)
+            && state.policy.replenish_some(now, AT_ONCE) == Replenished::Some
+        {
             *pieces += 1;
             return None;
         }

@@ -138,6 +138,7 @@ fn each(list: &List, system: &Description, speed: u64, awaited: Awaited) -> Resu
             speed,
         };
         let bound = match group {
+            _ if asked.moves() => Err("its vCPU moves among the cores of a global pool".to_owned()),
             0 => asked.bound(list, awaited)?,
             _ => Err("its group's budget may be spent by others in the group".to_owned()),
         };
@@ -252,6 +253,13 @@ impl Asked<'_> {
         };
         let all: usize = self.system.vms.iter().map(here).sum();
         (here(self.vm), all - here(self.vm))
+    }
+
+    /// Whether the core is one of a global pool, among whose cores vCPUs move.
+    fn moves(&self) -> bool {
+        let policies = self.system.policies.as_ref();
+        let policy = policies.and_then(|all| all.get(self.core.index()));
+        matches!(policy, Some(CorePolicy::Global { .. }))
     }
 
     /// Other VMs with vCPUs on its core and elsewhere.

@@ -79,15 +79,18 @@ impl Found {
 /// The name of the path that an exit of a row takes.
 pub fn path_of(row: &str, reason: &Reason) -> &'static str {
     let budgets = row.starts_with(BUDGETS);
+    let words = reason::words(reason);
+    // A vCPU that sleeps in its own turn is woken by the line, which is served in the exit of its WFI.
+    let served = matches!(reason.entry, Entry::Interrupt | Entry::Turn) || words.starts_with("WFI");
     match reason.entry {
-        Entry::Interrupt | Entry::Turn if row.ends_with(REPORT) => "report",
-        Entry::Interrupt | Entry::Turn if row.ends_with(WISH) => "wish",
-        Entry::Interrupt | Entry::Turn if row.ends_with(PROMPT) => "prompt",
+        _ if served && row.ends_with(REPORT) => "report",
+        _ if served && row.ends_with(WISH) => "wish",
+        _ if served && row.ends_with(PROMPT) => "prompt",
         Entry::Interrupt if budgets => "own",
         Entry::Interrupt => "interrupt",
         Entry::Turn if budgets => "look",
         Entry::Turn => "life",
-        _ => by_words(&reason::words(reason), row),
+        _ => by_words(&words, row),
     }
 }
 

@@ -167,8 +167,8 @@ impl<B: Host> Board<B> {
         let piece = self.lock_console().send_report();
         match piece {
             ReportPiece::Full => {
-                // Not by the line's interrupt: whoever finds that no other bytes wait turns that off.
-                return Reporting::GoesOn;
+                self.interrupt_when_writable();
+                return Reporting::Done;
             }
             ReportPiece::Nothing => *report = report.and_then(|report| self.report(report)),
             ReportPiece::Sent => {}

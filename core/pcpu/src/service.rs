@@ -82,12 +82,10 @@ impl<B: Host> Pcpu<B> {
         local.board.machine.set_timer(Deadline::NEVER);
         local.timer = Deadline::NEVER;
         // The deadline has come; the scheduler, which is asked next, sets another one.
+        local.deadline = Deadline::NEVER;
         #[cfg(feature = "selftest")]
         local.board.move_pages();
-        let reporting = local.let_through();
-        // What is seldom due may not be yet, and a pCPU that is not shared asks no scheduler.
-        local.deadline = local.seldom_at;
-        if reporting == Reporting::GoesOn {
+        if local.let_through() == Reporting::GoesOn {
             if local.is_shared() {
                 local.note_report();
             } else {

@@ -13,8 +13,8 @@ pub enum ScriptStep {
     Expect(String),
     /// Wait until this text comes in the hypervisor's messages.
     ExpectLog(String),
-    /// Wait until one of these texts comes on the report channel. Script files do not have this step.
-    ExpectReport(Vec<String>),
+    /// Wait until this text comes on the report channel. Script files do not have this step.
+    ExpectReport(String),
     /// Type this at the VM's console, whichever VM is attached.
     Send(Vec<u8>),
     /// Type this as the person at the terminal: for the attached VM, or the prompt.

@@ -85,7 +85,7 @@ fn bounded(root: &Path, board: &str) -> Result<String> {
     let mut steps = Vec::new();
     for number in 1..=REPORTS {
         steps.push(request(&format!("report {number}")));
-        steps.push(ScriptStep::ExpectReport(vec![format!("end {number}\n")]));
+        steps.push(ScriptStep::ExpectReport(format!("end {number}\n")));
         steps.push(ScriptStep::Wait(PAUSE * number as u32));
     }
     steps.push(ScriptStep::End);

@@ -33,41 +33,41 @@ use paths::Found;
 pub const STEPS: &[TestStep] = &[
     TestStep {
         name: "bounds-gicv3",
-        run: |root| told(bounded(root, &GICV3)),
+        run: |root| Tally::told(bounded(root, &GICV3)),
     },
     TestStep {
         name: "bounds-gicv2",
-        run: |root| told(bounded(root, &GICV2)),
+        run: |root| Tally::told(bounded(root, &GICV2)),
     },
     TestStep {
         name: "bounds-many",
-        run: |root| told(many(root)),
+        run: |root| Tally::told(many(root)),
     },
     TestStep {
         name: "bounds-arm",
-        run: |root| told(bounded(root, &ARM)),
+        run: |root| Tally::told(bounded(root, &ARM)),
     },
     TestStep {
         name: "bounds-budgets-gicv3",
-        run: |root| told(budgets::bounded(root, &GICV3)),
+        run: |root| Tally::told(budgets::bounded(root, &GICV3)),
     },
     TestStep {
         name: "bounds-budgets-gicv2",
-        run: |root| told(budgets::bounded(root, &GICV2)),
+        run: |root| Tally::told(budgets::bounded(root, &GICV2)),
     },
     TestStep {
         name: "bounds-budgets-arm",
-        run: |root| told(budgets::bounded(root, &ARM)),
+        run: |root| Tally::told(budgets::bounded(root, &ARM)),
     },
     TestStep {
         name: "bounds-pl1",
-        run: |root| told(pl1::bounded(root)),
+        run: |root| Tally::told(pl1::bounded(root)),
     },
 ];
 /// The steps that are slow.
 pub const SLOW_STEPS: &[TestStep] = &[TestStep {
     name: "bounds-linux-pl1",
-    run: |root| told(pl1::linux(root)),
+    run: |root| Tally::told(pl1::linux(root)),
 }];
 
 /// A board.
@@ -141,16 +141,6 @@ const LONGER: [(&str, u64); 11] = [
 const MOST: usize = 64;
 /// The smallest number of the neighbour's boots.
 const LIVES: usize = 3;
-
-fn told(result: Result<String>) -> Tally {
-    match result {
-        Ok(details) => Tally {
-            details,
-            ..Tally::pass()
-        },
-        Err(error) => Tally::fail(format!("{error:#}")),
-    }
-}
 
 /// The longest exit of a row, and its cause.
 struct Row {

@@ -32,30 +32,30 @@ use crate::step::{Tally, TestStep};
 pub const STEPS: &[TestStep] = &[
     TestStep {
         name: "budget-error-gicv3",
-        run: |root| told(measured(root, "qemu-virt", SHORT)),
+        run: |root| Tally::told(measured(root, "qemu-virt", SHORT)),
     },
     TestStep {
         name: "budget-error-gicv2",
-        run: |root| told(measured(root, "qemu-virt-gicv2", SHORT)),
+        run: |root| Tally::told(measured(root, "qemu-virt-gicv2", SHORT)),
     },
     TestStep {
         name: "budget-error-arm",
-        run: |root| told(measured(root, "qemu-virt-arm", SHORT)),
+        run: |root| Tally::told(measured(root, "qemu-virt-arm", SHORT)),
     },
 ];
 /// The steps that are slow.
 pub const SLOW_STEPS: &[TestStep] = &[
     TestStep {
         name: "budget-error-long-gicv3",
-        run: |root| told(measured(root, "qemu-virt", LONG)),
+        run: |root| Tally::told(measured(root, "qemu-virt", LONG)),
     },
     TestStep {
         name: "budget-error-long-gicv2",
-        run: |root| told(measured(root, "qemu-virt-gicv2", LONG)),
+        run: |root| Tally::told(measured(root, "qemu-virt-gicv2", LONG)),
     },
     TestStep {
         name: "budget-error-long-arm",
-        run: |root| told(measured(root, "qemu-virt-arm", LONG)),
+        run: |root| Tally::told(measured(root, "qemu-virt-arm", LONG)),
     },
 ];
 
@@ -87,16 +87,6 @@ enum Mix {
     Exits,
     /// They sleep and wake as often as they can.
     Wakes,
-}
-
-fn told(result: Result<String>) -> Tally {
-    match result {
-        Ok(details) => Tally {
-            details,
-            ..Tally::pass()
-        },
-        Err(error) => Tally::fail(format!("{error:#}")),
-    }
 }
 
 fn described(board: &str, mix: Mix, periods: u64) -> String {

@@ -29,30 +29,30 @@ use crate::step::{Tally, TestStep};
 pub const STEPS: &[TestStep] = &[
     TestStep {
         name: "latency-gicv3",
-        run: |root| told(beside(root, "qemu-virt", QUICK)),
+        run: |root| Tally::told(beside(root, "qemu-virt", QUICK)),
     },
     TestStep {
         name: "latency-gicv2",
-        run: |root| told(beside(root, "qemu-virt-gicv2", QUICK)),
+        run: |root| Tally::told(beside(root, "qemu-virt-gicv2", QUICK)),
     },
     TestStep {
         name: "latency-arm",
-        run: |root| told(beside(root, "qemu-virt-arm", QUICK)),
+        run: |root| Tally::told(beside(root, "qemu-virt-arm", QUICK)),
     },
 ];
 /// The steps that are slow.
 pub const SLOW_STEPS: &[TestStep] = &[
     TestStep {
         name: "latency-storms",
-        run: |root| told(beside(root, "qemu-virt", SLOW)),
+        run: |root| Tally::told(beside(root, "qemu-virt", SLOW)),
     },
     TestStep {
         name: "latency-storms-arm",
-        run: |root| told(beside(root, "qemu-virt-arm", SLOW)),
+        run: |root| Tally::told(beside(root, "qemu-virt-arm", SLOW)),
     },
     TestStep {
         name: "latency-linux",
-        run: |root| told(beside(root, "qemu-virt", &[Hostile::Linux])),
+        run: |root| Tally::told(beside(root, "qemu-virt", &[Hostile::Linux])),
     },
 ];
 
@@ -128,16 +128,6 @@ impl Hostile {
                     .to_owned()
             }
         }
-    }
-}
-
-fn told(result: Result<String>) -> Tally {
-    match result {
-        Ok(details) => Tally {
-            details,
-            ..Tally::pass()
-        },
-        Err(error) => Tally::fail(format!("{error:#}")),
     }
 }
 

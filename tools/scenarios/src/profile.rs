@@ -13,13 +13,9 @@ use hanok_profile::report::{Report, Stretch};
 use hanok_system::Architecture;
 
 use crate::step::{Tally, TestStep};
-use hanok_artifacts::Store;
 use hanok_base::exit::{Blame, Code, Outcome, failure};
 use hanok_base::repo;
 use hanok_bench_runner::counting::{Counting, What};
-use hanok_boot::board::{self, Ready, Start};
-use hanok_boot::overrides::Overrides;
-use hanok_boot::system;
 use hanok_console::request::{Input, Request, Sink};
 use hanok_console::run;
 use hanok_console::script::ScriptStep;
@@ -185,7 +181,7 @@ pub fn count(
     course: Course<'_>,
     patience: Duration,
 ) -> Outcome<Report> {
-    let mut ready = ready(root, dir, described)?;
+    let mut ready = crate::reported::ready(root, dir, described)?;
     let report = dir.join("report");
     counting.attach(&mut ready.command, &report, course.what);
     let file = |name: &str| Sink::create(&dir.join(name));
@@ -210,30 +206,6 @@ pub fn count(
     }
     let text = fs::read_to_string(report).blame(Code::TestsFailed)?;
     Report::parse(&text).blame(Code::TestsFailed)
-}
-
-fn ready(root: &Path, dir: &Path, described: &str) -> Outcome<Ready> {
-    let file = dir.join("system.toml");
-    fs::write(&file, described).blame(Code::Usage)?;
-    let store = Store::open(true, false).blame(Code::Setup)?;
-    let system = system::load(root, &file, &Overrides::default())?;
-    let start = Start {
-        icount: true,
-        ..Start::default()
-    };
-    let tools = start.tools(&store, &system)?;
-    let resolved = system::resolve(root, &store, &system.artifacts())?;
-    let tree = board::tree(&store, &system)?;
-    let bytes = system::build(
-        root,
-        &system,
-        &resolved,
-        tree.as_deref(),
-        &hanok_boot::key::NONE,
-    )?;
-    let image = dir.join("image");
-    repo::write_whole(&image, &bytes).blame(Code::Usage)?;
-    Ok(tools.ready(&system, &image, &start))
 }
 
 /// The hypervisor's instructions and the guest's own one are what the guest's counter says.

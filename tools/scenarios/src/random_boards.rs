@@ -21,12 +21,12 @@ mod changes;
 /// The steps.
 pub const STEPS: &[TestStep] = &[TestStep {
     name: "random-boards",
-    run: |root| told(many(root, [3, 1])),
+    run: |root| Tally::told(many(root, [3, 1])),
 }];
 /// The steps that are slow.
 pub const SLOW_STEPS: &[TestStep] = &[TestStep {
     name: "sched-boards",
-    run: |root| told(many(root, [25, 75])),
+    run: |root| Tally::told(many(root, [25, 75])),
 }];
 
 /// The boards, in turn; most have a GICv3.
@@ -41,16 +41,6 @@ const BOARDS: [&str; 5] = [
 const PAUSE: Duration = Duration::from_millis(300);
 /// How often interfaces are changed, and reports asked for.
 const ROUNDS: usize = 4;
-
-fn told(result: Result<String>) -> Tally {
-    match result {
-        Ok(details) => Tally {
-            details,
-            ..Tally::pass()
-        },
-        Err(error) => Tally::fail(format!("{error:#}")),
-    }
-}
 
 /// What boards came to.
 #[derive(Debug, Default)]

@@ -26,30 +26,30 @@ use crate::step::{Tally, TestStep};
 pub const STEPS: &[TestStep] = &[
     TestStep {
         name: "release-gicv3",
-        run: |root| told(beside(root, "qemu-virt", QUICK)),
+        run: |root| Tally::told(beside(root, "qemu-virt", QUICK)),
     },
     TestStep {
         name: "release-gicv2",
-        run: |root| told(beside(root, "qemu-virt-gicv2", QUICK)),
+        run: |root| Tally::told(beside(root, "qemu-virt-gicv2", QUICK)),
     },
     TestStep {
         name: "release-arm",
-        run: |root| told(beside(root, "qemu-virt-arm", QUICK)),
+        run: |root| Tally::told(beside(root, "qemu-virt-arm", QUICK)),
     },
 ];
 /// The steps that are slow.
 pub const SLOW_STEPS: &[TestStep] = &[
     TestStep {
         name: "release-storms",
-        run: |root| told(beside(root, "qemu-virt", STORMS)),
+        run: |root| Tally::told(beside(root, "qemu-virt", STORMS)),
     },
     TestStep {
         name: "release-linux",
-        run: |root| told(beside(root, "qemu-virt", &[Hostile::Linux])),
+        run: |root| Tally::told(beside(root, "qemu-virt", &[Hostile::Linux])),
     },
     TestStep {
         name: "release-linux-arm",
-        run: |root| told(beside(root, "qemu-virt-arm", &[Hostile::Linux])),
+        run: |root| Tally::told(beside(root, "qemu-virt-arm", &[Hostile::Linux])),
     },
 ];
 
@@ -148,16 +148,6 @@ impl Hostile {
         steps.extend((0..reports).map(|_| expect("rtos: total jobs ")));
         steps.push(ScriptStep::End);
         steps
-    }
-}
-
-fn told(result: Result<String>) -> Tally {
-    match result {
-        Ok(details) => Tally {
-            details,
-            ..Tally::pass()
-        },
-        Err(error) => Tally::fail(format!("{error:#}")),
     }
 }
 

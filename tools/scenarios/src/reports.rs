@@ -17,15 +17,15 @@ use hanok_console::script::ScriptStep;
 pub const STEPS: &[TestStep] = &[
     TestStep {
         name: "reports-gicv3",
-        run: |root| told(bounded(root, "qemu-virt")),
+        run: |root| Tally::told(bounded(root, "qemu-virt")),
     },
     TestStep {
         name: "reports-gicv2",
-        run: |root| told(bounded(root, "qemu-virt-gicv2")),
+        run: |root| Tally::told(bounded(root, "qemu-virt-gicv2")),
     },
     TestStep {
         name: "reports-arm",
-        run: |root| told(bounded(root, "qemu-virt-arm")),
+        run: |root| Tally::told(bounded(root, "qemu-virt-arm")),
     },
 ];
 
@@ -37,16 +37,6 @@ const PAUSE: Duration = Duration::from_micros(370);
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The vCPUs of each VM.
 const VCPUS: [usize; 4] = [1, 1, 4, 1];
-
-fn told(result: Result<String>) -> Tally {
-    match result {
-        Ok(details) => Tally {
-            details,
-            ..Tally::pass()
-        },
-        Err(error) => Tally::fail(format!("{error:#}")),
-    }
-}
 
 /// One core with a VM that uses up its budget, one that is busy without a promise, one that never boots, and one whose
 /// task wakes every millisecond.

@@ -31,21 +31,21 @@ use hanok_console::script::ScriptStep;
 /// The steps.
 pub const STEPS: &[TestStep] = &[TestStep {
     name: "schedule-events",
-    run: |root| told(described(root, "qemu-virt")),
+    run: |root| Tally::told(described(root, "qemu-virt")),
 }];
 /// The steps that are slow.
 pub const SLOW_STEPS: &[TestStep] = &[
     TestStep {
         name: "schedule-events-gicv2",
-        run: |root| told(described(root, "qemu-virt-gicv2")),
+        run: |root| Tally::told(described(root, "qemu-virt-gicv2")),
     },
     TestStep {
         name: "schedule-events-arm",
-        run: |root| told(described(root, "qemu-virt-arm")),
+        run: |root| Tally::told(described(root, "qemu-virt-arm")),
     },
     TestStep {
         name: "schedule-events-random",
-        run: |root| told(random(root, 12)),
+        run: |root| Tally::told(random(root, 12)),
     },
 ];
 
@@ -107,16 +107,6 @@ const CASES: &[Case] = &[
         busy: true,
     },
 ];
-
-fn told(result: Result<String>) -> Tally {
-    match result {
-        Ok(details) => Tally {
-            details,
-            ..Tally::pass()
-        },
-        Err(error) => Tally::fail(format!("{error:#}")),
-    }
-}
 
 /// A system that ran: its description, and what was seen of it.
 struct Ran {

@@ -39,6 +39,17 @@ impl Tally {
         }
     }
 
+    /// A single test, which passed and says something, or failed for this reason.
+    pub fn told(result: anyhow::Result<String>) -> Self {
+        match result {
+            Ok(details) => Self {
+                details,
+                ..Self::pass()
+            },
+            Err(error) => Self::fail(format!("{error:#}")),
+        }
+    }
+
     /// What the whole run ends with. Where nothing was tried, nothing is known.
     pub(crate) fn code(&self) -> Code {
         match (self.passed, self.failed) {

@@ -31,6 +31,8 @@ pub enum Code {
     EndedEarly = 9,
     /// An output could not be written: no such folder, no permission, a full disk.
     Output = 10,
+    /// A running board refused what was asked of it.
+    Denied = 11,
     /// Interrupted by a signal.
     Interrupted = 130,
 }

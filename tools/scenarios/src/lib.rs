@@ -36,6 +36,7 @@ mod schedule_events;
 mod serial;
 mod step;
 mod times;
+mod top;
 mod unlike;
 
 use std::path::Path;
@@ -173,6 +174,7 @@ impl Steps {
             random_boards::STEPS,
             schedule_events::STEPS,
             reports::STEPS,
+            top::STEPS,
         ];
         let slow = [
             bounds::SLOW_STEPS,
@@ -182,6 +184,7 @@ impl Steps {
             budget_error::SLOW_STEPS,
             release::SLOW_STEPS,
             code::SLOW_STEPS,
+            top::SLOW_STEPS,
             mutants::SLOW_STEPS,
             previrt::SLOW_STEPS,
         ];

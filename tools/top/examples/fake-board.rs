@@ -1,8 +1,8 @@
 //! A board that is none, for `hanok top` without a board.
 //!
 //! ```text
-//! cargo run -p hanok-top --example fake-board -- socket PATH [good|old|garbled|deaf]
-//! cargo run -p hanok-top --example fake-board -- run [DESCRIPTION] [good|old|garbled|deaf]
+//! cargo run -p hanok-top --example fake-board -- socket PATH [good|old|garbled|deaf|mute]
+//! cargo run -p hanok-top --example fake-board -- run [DESCRIPTION] [good|old|garbled|deaf|mute]
 //! ```
 //!
 //! `socket` listens at a UNIX socket, for `hanok top --line PATH`; `run` is a run with this board in the
@@ -36,6 +36,7 @@ fn manner(word: &str) -> Result<Manner> {
         "old" => Manner::Old,
         "garbled" => Manner::Garbled,
         "deaf" => Manner::Deaf,
+        "mute" => Manner::Mute,
         other => bail!("no manner {other}"),
     })
 }

@@ -5,6 +5,7 @@ use hanok_task_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Kind, VcpuId, Verdict};
+use crate::state::Fate;
 use crate::text;
 use crate::view::{VcpuView, View};
 
@@ -152,6 +153,21 @@ pub const fn needs_period(kind: Kind) -> bool {
     )
 }
 
+/// The reason that a run gives where its board says nothing.
+const NO_ANSWER: &str = "unanswered";
+/// What is said then.
+pub(crate) const UNANSWERED: &str =
+    "the board did not answer: look whether it has changed all the same";
+
+/// How a change ended that was answered so.
+pub fn fate(verdict: &Verdict) -> Fate {
+    match verdict {
+        Verdict::Changed { at, .. } => Fate::Changed(*at),
+        Verdict::Refused { reason, .. } if reason == NO_ANSWER => Fate::Unanswered,
+        Verdict::Refused { .. } | Verdict::Unknown(_) => Fate::Refused,
+    }
+}
+
 /// What a board said about a change, in words. Ticks are of a counter with `frequency`.
 pub fn words(verdict: &Verdict, frequency: u64, now: u64) -> String {
     let nanos = |ticks: u64| {
@@ -180,9 +196,10 @@ pub fn words(verdict: &Verdict, frequency: u64, now: u64) -> String {
                 "busy" => "another change is under way; try again",
                 "invalid" => "the board does not take these values",
                 "not-allowed" => "the board allows no changes of this vCPU",
-                "unanswered" => {
-                    "the board did not answer: look whether it has changed all the same"
+                "transition" => {
+                    "a promise could be late while this takes the place of what there is"
                 }
+                NO_ANSWER => return UNANSWERED.to_owned(),
                 other => return format!("the board says no: {}", text::shown(other)),
             };
             if *instant > 0 {
@@ -279,7 +296,21 @@ pub(crate) mod tests {
         assert_eq!(says("changed 0 0 5"), "changed");
         let no = says("refused 0 0 late 5000 3000 2000");
         assert!(no.contains("a promise would be late (5ms after"), "{no}");
+        assert!(says("refused 0 0 transition 0 0 0").contains("while this takes the place"));
+        assert_eq!(says("refused 0 0 unanswered 0 0 0"), UNANSWERED);
         assert!(says("refused 0 0 moon\x1b 0 0 0").contains("moon\\x1b"));
         assert!(says("unknown change").contains("does not know"));
+    }
+
+    #[test]
+    fn what_nobody_answered_was_not_refused() {
+        let ended = |line: &str| match parse(line) {
+            Some(Heard::Verdict(verdict)) => fate(&verdict),
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(ended("changed 0 0 3000"), Fate::Changed(3000));
+        assert_eq!(ended("refused 0 0 busy 0 0 0"), Fate::Refused);
+        assert_eq!(ended("unknown change"), Fate::Refused);
+        assert_eq!(ended("refused 0 0 unanswered 0 0 0"), Fate::Unanswered);
     }
 }

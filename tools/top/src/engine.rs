@@ -14,7 +14,7 @@ use hanok_console::report_lines::ReportLines;
 use crate::change::{self, Change};
 use crate::protocol::{self, Heard, Item, VcpuId, Verdict};
 use crate::report::Report;
-use crate::state::{Outcome, Shared, State, Status};
+use crate::state::{Fate, Outcome, Shared, State, Status};
 use crate::view::View;
 
 /// How long an answer of the board is awaited.
@@ -79,13 +79,8 @@ impl Engine {
             return self.changes.push_back((number, change));
         }
         let words = "too many changes wait already".to_owned();
-        self.decided(
-            number,
-            Outcome {
-                changed: false,
-                words,
-            },
-        );
+        let fate = Fate::Refused;
+        self.decided(number, Outcome { fate, words });
     }
 
     /// The next line for the board.
@@ -185,8 +180,8 @@ impl Engine {
                     .as_ref()
                     .map_or((0, 0), |last| (last.frequency, last.now));
                 let words = change::words(verdict, frequency, ticks);
-                let changed = matches!(verdict, Verdict::Changed { .. });
-                self.decided(number, Outcome { changed, words });
+                let fate = change::fate(verdict);
+                self.decided(number, Outcome { fate, words });
             }
             _ => {}
         }
@@ -208,10 +203,9 @@ impl Engine {
                 self.silent(now);
             }
             Some(UnderWay::Change { number, .. }) => {
-                let words = "the board did not answer: look whether it has changed all the same";
                 let outcome = Outcome {
-                    changed: false,
-                    words: words.to_owned(),
+                    fate: Fate::Unanswered,
+                    words: change::UNANSWERED.to_owned(),
                 };
                 let number = *number;
                 self.under_way = None;
@@ -318,7 +312,7 @@ mod tests {
                 .shared
                 .lock()
                 .outcome(0)
-                .is_some_and(|outcome| outcome.changed)
+                .is_some_and(|outcome| outcome.fate == Fate::Changed(7))
         );
         assert_eq!(world.ask().as_deref(), Some("report 2"), "at once");
     }
@@ -351,7 +345,8 @@ mod tests {
         world.ask();
         world.pass();
         let state = world.shared.lock();
-        assert!(state.outcome(5).is_some_and(|outcome| !outcome.changed));
+        let unanswered = |outcome: &Outcome| outcome.fate == Fate::Unanswered;
+        assert!(state.outcome(5).is_some_and(unanswered));
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub enum Manner {
     Garbled,
     /// Its last core never answers.
     Deaf,
+    /// It answers no change.
+    Mute,
 }
 
 /// A board.
@@ -116,7 +118,7 @@ impl FakeBoard {
                     .map(|line| line.to_owned() + "\n")
                     .collect();
             }
-            Manner::Good | Manner::Old => {}
+            Manner::Good | Manner::Old | Manner::Mute => {}
         }
         text
     }
@@ -161,6 +163,9 @@ impl FakeBoard {
                 match piece {
                     Piece::Text(Channel::Report, text) if self.manner != Manner::Old => {
                         for line in text.iter().filter_map(|byte| lines.feed(*byte)) {
+                            if self.manner == Manner::Mute && !line.starts_with("report") {
+                                continue;
+                            }
                             let answer = self.answer(&line);
                             say(&mut to, Channel::Report, &answer)?;
                         }

@@ -11,6 +11,7 @@
 //! | [`link`], [`line`] | bytes to and from a run, or a serial line |
 //! | [`state`] | what the engine knows and the views show |
 //! | [`change`], [`what_if`] | a change, and what would follow from it |
+//! | [`asked`], [`apply`] | a change in words, made without a terminal |
 //! | [`tui`], [`web`] | the two views |
 //! | [`fake`] | a board that is none, for tests and demonstrations |
 //!
@@ -19,6 +20,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod apply;
+pub mod asked;
 pub mod change;
 pub mod engine;
 pub mod fake;

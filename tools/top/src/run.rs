@@ -5,20 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use hanok_base::exit::{Blame, Code, Outcome};
 use hanok_base::ui;
 use hanok_system::Schedule;
 
+use crate::apply::{self, Wanted};
 use crate::line::{self, Ways};
 use crate::link::{self, Peer};
-use crate::state::{Shared, Status};
+use crate::state::{Shared, State};
 use crate::{tui, web};
 
 /// The size of a screen that is printed.
 const PRINTED: (u16, u16) = (132, 44);
-/// How long the first two reports are awaited that are printed.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where the board is.
 pub enum Source {
@@ -29,7 +28,7 @@ pub enum Source {
 }
 
 /// How it is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Shown {
     /// In this terminal.
     Terminal,
@@ -37,6 +36,8 @@ pub enum Shown {
     Web(SocketAddr),
     /// Once, as text.
     Once,
+    /// Only this change, as text: what would follow, and what the board says.
+    Change(Box<Wanted>),
 }
 
 /// What is watched, and how.
@@ -77,6 +78,9 @@ pub fn run(request: Request) -> Outcome {
         Shown::Terminal => tui::run(&shared, description).blame(Code::Output),
         Shown::Web(address) => web::run(&shared, description, address).blame(Code::Output),
         Shown::Once => once(&shared),
+        Shown::Change(wanted) => {
+            apply::run(&shared, description.as_deref(), &wanted).map(|()| None)
+        }
     };
     shared.quit();
     if let Some(why) = ended? {
@@ -87,14 +91,8 @@ pub fn run(request: Request) -> Outcome {
 
 /// Prints one screen once rates are known.
 fn once(shared: &Shared) -> Outcome<Option<String>> {
-    let ready = shared.wait(PATIENCE, |state| match &state.status {
-        Status::Waiting => None,
-        Status::Live => (state.view.between > 0).then_some(Ok(())),
-        Status::Silent(why) | Status::Gone(why) => Some(Err(anyhow!("{why}"))),
-    });
-    ready
-        .unwrap_or_else(|| Err(anyhow!("the board did not answer in time")))
-        .blame(Code::Timeout)?;
+    let with_rates = |state: &State| (state.view.between > 0).then_some(());
+    apply::reported(shared, with_rates).blame(Code::Timeout)?;
     let text = tui::once(shared, PRINTED.0, PRINTED.1).blame(Code::Output)?;
     ui::line(format_args!("{text}"));
     Ok(None)

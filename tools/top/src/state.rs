@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::change::Change;
 use crate::report::Report;
@@ -135,13 +135,36 @@ fn without_sequences(text: &str) -> String {
     plain
 }
 
+/// How a change ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The board has taken it: it holds from this tick of its counter on.
+    Changed(u64),
+    /// The board has not taken it.
+    Refused,
+    /// The board has not answered: it may have taken it all the same.
+    Unanswered,
+}
+
 /// What became of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// Whether the board has taken it.
-    pub changed: bool,
+    /// How it ended; for a page, whether the board has taken it.
+    #[serde(rename = "changed", serialize_with = "as_changed")]
+    pub fate: Fate,
     /// What the board says, in words.
     pub words: String,
+}
+
+impl Outcome {
+    /// Whether the board has taken it.
+    pub const fn changed(&self) -> bool {
+        matches!(self.fate, Fate::Changed(_))
+    }
+}
+
+fn as_changed<S: Serializer>(fate: &Fate, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bool(matches!(fate, Fate::Changed(_)))
 }
 
 /// What a view asks the engine for.

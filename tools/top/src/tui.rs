@@ -28,6 +28,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use ratatui::{Terminal, crossterm};
 
 use crate::state::{Shared, Status};
+use crate::what_if::Preview;
 pub use app::App;
 pub use theme::Theme;
 
@@ -87,6 +88,11 @@ pub fn once(shared: &Shared, width: u16, height: u16) -> Result<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height))?;
     terminal.draw(|frame| draw::screen(frame, &mut app, &shared.lock()))?;
     Ok(text_of(terminal.backend().buffer()))
+}
+
+/// What would follow from a change, as text.
+pub fn preview(preview: &Preview) -> String {
+    overlay::text_of(preview)
 }
 
 /// The characters of a screen, without what is empty at the ends of its lines.

@@ -13,6 +13,8 @@ use hanok_base::exit::{Blame, Code, Outcome};
 use hanok_base::{repo, ui, values};
 use hanok_boot::system;
 use hanok_console::attach_socket::{self, STAY};
+use hanok_top::apply::{Until, Wanted};
+use hanok_top::asked::Asked;
 use hanok_top::run::{Request, Shown, Source};
 
 /// What `hanok top --help` ends with.
@@ -25,15 +27,27 @@ analysis of `hanok sched check`. docs/top.md has the keys, and the protocol of t
 Without --line it is a system that another `hanok run` runs. With --line the board is at a serial line, whose \
 console is carried, too; such a line must be framed (hanok.console=framed).
 
+--once --change \"VCPU WORD=VALUE ...\" changes a promise without a terminal. VCPU is a name of the table (linux.0), \
+or that of a VM with one vCPU; the words are period, budget and deadline, whose values are times (5ms, 250us), or \
+weight and cap, which are numbers. What is not named stays. Printed are what would follow, the board's answer, and \
+what the vCPU is promised and has before and after. What the analysis refuses is applied by --anyway alone, and \
+--dry-run applies nothing.
+
 Examples:
   hanok top
   hanok top --system demo-4711 --web
   hanok top --line /dev/ttyUSB0 --baud 115200 --description systems/demo.toml
   hanok top --once
+  hanok top --once --change \"linux.0 period=10ms budget=4ms\" --dry-run
+  hanok top --once --change \"web weight=512 cap=40\"
 
 Exit codes:
-  0  left, or the run has ended    4  with --once: the board did not answer
-  2  no such system or line        10 no terminal to use, or an address is taken
+  0  left, or the run has ended; with --change: changed, or with --dry-run what would be
+  2  no such system, line or vCPU, or values that no board takes
+  3  the analysis refuses the change, with the reason; nothing is applied
+  4  with --once: the board did not answer in time. A change may have been made all the same
+  10 no terminal to use, or an address is taken
+  11 the board refuses the change, with the reason; nothing has changed
   130  interrupted by a signal";
 
 /// Arguments of `top`.
@@ -57,6 +71,15 @@ pub struct TopArgs {
     /// Print one screen as text.
     #[arg(long, conflicts_with = "web")]
     pub once: bool,
+    /// Change what a vCPU is promised, as in "linux.0 period=10ms budget=4ms"; show what would follow first.
+    #[arg(long, value_name = "CHANGE", requires = "once", allow_hyphen_values = true, value_parser = Asked::parse)]
+    pub change: Option<Asked>,
+    /// Only show what would follow.
+    #[arg(long, requires = "change", conflicts_with = "anyway")]
+    pub dry_run: bool,
+    /// Apply what the analysis refuses, too: the board has the last word.
+    #[arg(long, requires = "change")]
+    pub anyway: bool,
     /// Seconds between two reports.
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = values::seconds)]
     pub interval: Option<Duration>,
@@ -64,12 +87,20 @@ pub struct TopArgs {
 
 /// `hanok top`.
 pub fn run(root: &Path, args: &TopArgs) -> Outcome {
-    let shown = match (args.web, args.once) {
-        (Some(address), _) => Shown::Web(address),
-        (None, true) => Shown::Once,
-        (None, false) => Shown::Terminal,
+    let shown = match (args.web, &args.change, args.once) {
+        (Some(address), ..) => Shown::Web(address),
+        (None, Some(asked), _) => Shown::Change(Box::new(Wanted {
+            asked: asked.clone(),
+            until: match (args.dry_run, args.anyway) {
+                (true, _) => Until::Preview,
+                (false, true) => Until::Anyway,
+                (false, false) => Until::Change,
+            },
+        })),
+        (None, None, true) => Shown::Once,
+        (None, None, false) => Shown::Terminal,
     };
-    if shown == Shown::Terminal
+    if matches!(shown, Shown::Terminal)
         && !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal())
     {
         return no_terminal().blame(Code::Output);

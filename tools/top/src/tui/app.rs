@@ -137,7 +137,7 @@ impl App {
             && let Some(outcome) = state.outcome(*number)
         {
             let words = format!("{name}: {}", outcome.words);
-            self.message = Some((words, outcome.changed));
+            self.message = Some((words, outcome.changed()));
             self.pending = None;
             moved = true;
         }

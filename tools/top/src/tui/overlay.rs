@@ -13,8 +13,9 @@ use super::theme::Theme;
 use crate::text;
 use crate::what_if::{Answer, Completion, Preview};
 
-/// The most tasks that are listed.
+/// The most tasks, and the most reasons, that a window lists.
 const MOST_TASKS: usize = 12;
+const MOST_REASONS: usize = 4;
 
 const HELP: &str = "\
 up, down, PgUp, PgDn   choose a vCPU
@@ -29,7 +30,7 @@ q or Ctrl-C            leave; the board runs on
 late     promises that were not kept: budget not given within its deadline
 beyond%  CPU time beyond the budget, that others left or nobody was promised
 throt/s  how often the budget was used up while there was work
-stolen%  of its turns, what interrupts and switches for others took";
+stolen%  the time for which it had work and did not run";
 
 /// Draws what the mode has.
 pub fn overlay(frame: &mut Frame<'_>, area: Rect, seen: &Seen<'_>) {
@@ -52,7 +53,14 @@ pub fn overlay(frame: &mut Frame<'_>, area: Rect, seen: &Seen<'_>) {
             }
             Reckoned::Done(preview) => {
                 let title = format!("what would follow for {}", preview.name);
-                window(frame, area, (&title, 92), followed(preview, theme));
+                let mut lines = followed(preview, theme, [MOST_REASONS, MOST_TASKS]);
+                let keys = match preview.answer {
+                    Answer::NotShown => "!  apply it all the same    Esc  back",
+                    Answer::Kept | Answer::NotAnalysed => "Enter  apply    Esc  back",
+                };
+                lines.push(Line::raw(""));
+                lines.push(Line::styled(keys, theme.title()));
+                window(frame, area, (&title, 92), lines);
             }
         },
     }
@@ -108,7 +116,19 @@ fn fields<'a>(edit: &Edit, theme: Theme) -> Vec<Line<'a>> {
     lines
 }
 
-fn followed<'a>(preview: &Preview, theme: Theme) -> Vec<Line<'a>> {
+/// What would follow, as text: with all reasons, and all tasks.
+pub fn text_of(preview: &Preview) -> String {
+    let lines = followed(preview, Theme::plain(), [usize::MAX; 2]);
+    let lines = lines.iter().map(|line| line.to_string() + "\n");
+    lines.collect()
+}
+
+/// What would follow, with at most so many reasons and tasks.
+fn followed<'a>(
+    preview: &Preview,
+    theme: Theme,
+    [most_reasons, most_tasks]: [usize; 2],
+) -> Vec<Line<'a>> {
     let mut lines = vec![Line::raw(format!("{}  ->  {}", preview.from, preview.to))];
     let (words, style) = match preview.answer {
         Answer::Kept => (
@@ -123,12 +143,13 @@ fn followed<'a>(preview: &Preview, theme: Theme) -> Vec<Line<'a>> {
         preview
             .reasons
             .iter()
-            .take(4)
+            .take(most_reasons)
             .map(|why| Line::raw(format!("  {why}"))),
     );
     if !preview.help.is_empty() {
-        let help = preview.help.iter().take(4).cloned().collect::<Vec<_>>();
-        lines.push(Line::raw(format!("  would help: {}", help.join("; "))));
+        let help = preview.help.iter().take(most_reasons).cloned();
+        let help = help.collect::<Vec<_>>().join("; ");
+        lines.push(Line::raw(format!("  would help: {help}")));
     }
     lines.extend(
         preview
@@ -150,7 +171,7 @@ fn followed<'a>(preview: &Preview, theme: Theme) -> Vec<Line<'a>> {
         let title = "task         of           deadline   response now/then      slack now/then";
         lines.push(Line::styled(title, theme.title()));
     }
-    for row in preview.tasks.iter().take(MOST_TASKS) {
+    for row in preview.tasks.iter().take(most_tasks) {
         let of = |side: Option<Completion>, of: fn(Completion) -> u64| {
             side.map_or("not shown".to_owned(), |side| text::time(of(side)))
         };
@@ -175,18 +196,12 @@ fn followed<'a>(preview: &Preview, theme: Theme) -> Vec<Line<'a>> {
             style,
         ));
     }
-    if preview.tasks.len() > MOST_TASKS {
-        let more = preview.tasks.len() - MOST_TASKS;
+    if preview.tasks.len() > most_tasks {
+        let more = preview.tasks.len() - most_tasks;
         lines.push(Line::styled(
             format!("... and {more} tasks more"),
             theme.dim(),
         ));
     }
-    lines.push(Line::raw(""));
-    let keys = match preview.answer {
-        Answer::NotShown => "!  apply it all the same    Esc  back",
-        Answer::Kept | Answer::NotAnalysed => "Enter  apply    Esc  back",
-    };
-    lines.push(Line::styled(keys, theme.title()));
     lines
 }

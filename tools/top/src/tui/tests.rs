@@ -7,7 +7,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::*;
 use crate::protocol::{Heard, parse};
 use crate::report::Report;
-use crate::state::{Command, Outcome, Speaker};
+use crate::state::{Command, Fate, Outcome, Speaker};
 use crate::view::View;
 
 /// Two reports of a board with a second between them, in ticks of a microsecond.
@@ -202,8 +202,8 @@ fn a_change_is_shown_before_it_is_made() {
     assert_eq!(change.request(), "change 0 0 10000000 5000000 10000000");
     world.shared.update(|state| {
         let words = "changed; it takes effect within 2ms".to_owned();
-        let changed = true;
-        state.decided(number, Outcome { changed, words });
+        let fate = Fate::Changed(0);
+        state.decided(number, Outcome { fate, words });
     });
     world.app.tick(&world.shared);
     assert!(

@@ -87,12 +87,19 @@ pub fn once(shared: &Shared, width: u16, height: u16) -> Result<String> {
     app.tick(shared);
     let mut terminal = Terminal::new(TestBackend::new(width, height))?;
     terminal.draw(|frame| draw::screen(frame, &mut app, &shared.lock()))?;
-    Ok(text_of(terminal.backend().buffer()))
+    Ok(without_gaps(&text_of(terminal.backend().buffer())))
 }
 
 /// What would follow from a change, as text.
 pub fn preview(preview: &Preview) -> String {
     overlay::text_of(preview)
+}
+
+/// A screen's text with one line in place of several that are empty.
+fn without_gaps(text: &str) -> String {
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.dedup_by(|line, before| line.is_empty() && before.is_empty());
+    lines.join("\n")
 }
 
 /// The characters of a screen, without what is empty at the ends of its lines.

@@ -50,7 +50,14 @@ impl Said {
     }
 
     fn check(&self, code: Code) -> Result<()> {
-        ensure!(self.is(code), "not {code:?}: {self:#?}");
+        let Self {
+            what, out, errors, ..
+        } = self;
+        let ended = self.code;
+        ensure!(
+            self.is(code),
+            "hanok {what}: {ended:?}, not {code:?}\n{out}\n{errors}"
+        );
         Ok(())
     }
 
@@ -75,7 +82,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// The row of a VM with one vCPU: mark, name, core, promise, its share, what it used.
+    /// The row of a VM with one vCPU: mark, name, core, state, kind, promise, its share, what it used.
     pub(super) fn of(screen: &str, vm: &str) -> Result<Self> {
         let words = |line: &str| {
             line.split_whitespace()
@@ -85,7 +92,7 @@ impl Row {
         let mut rows = screen.lines().map(words);
         let row = rows.find(|row| row.get(1).is_some_and(|name| name == vm));
         let row = row.with_context(|| format!("no row of {vm}:\n{screen}"))?;
-        let rest = row.get(3..).unwrap_or_default();
+        let rest = row.get(5..).unwrap_or_default();
         // The promise ends where numbers with a point follow each other.
         let decimal = |word: &String| word.contains('.') && word.parse::<f64>().is_ok();
         let end = rest.iter().position(decimal).context("no numbers")?;

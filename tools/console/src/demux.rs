@@ -51,6 +51,7 @@ pub struct Demux {
     channel: Channel,
     framed: bool,
     escaped: bool,
+    named: bool,
 }
 
 impl Demux {
@@ -60,6 +61,7 @@ impl Demux {
             channel: Channel::Log,
             framed: true,
             escaped: false,
+            named: false,
         }
     }
 
@@ -69,7 +71,18 @@ impl Demux {
             channel: Channel::Vm(0),
             framed: false,
             escaped: false,
+            named: false,
         }
+    }
+
+    /// Whether the board has named who speaks since this was made. Who comes to a line late has missed it.
+    pub const fn is_named(&self) -> bool {
+        self.named
+    }
+
+    /// Takes it that `channel` speaks, until the board names another one.
+    pub const fn name(&mut self, channel: Channel) {
+        (self.channel, self.named) = (channel, true);
     }
 
     /// The pieces of `bytes`, in order.
@@ -99,9 +112,9 @@ impl Demux {
         let place = |first: u8| usize::from(byte - first);
         match byte {
             DLE => return Some(DLE),
-            LOG => self.channel = Channel::Log,
-            REPORT => self.channel = Channel::Report,
-            FIRST_VM..KEYS_TO_VM => self.channel = Channel::Vm(place(FIRST_VM)),
+            LOG => self.name(Channel::Log),
+            REPORT => self.name(Channel::Report),
+            FIRST_VM..KEYS_TO_VM => self.name(Channel::Vm(place(FIRST_VM))),
             KEYS_TO_PROMPT => pieces.push(Piece::KeysGoTo(Receiver::Prompt)),
             KEYS_TO_VM..CONSUMED => {
                 pieces.push(Piece::KeysGoTo(Receiver::Vm(place(KEYS_TO_VM))));

@@ -2,7 +2,7 @@
 //! is printed, and what the vCPU is promised and has before and after.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use hanok_base::exit::{Blame, Code, Outcome, failure};
@@ -20,6 +20,9 @@ use crate::{text, tui};
 
 /// How long reports are awaited, and the answer to a change: the engine gives one sooner.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a board may say nothing: QEMU looks once in a second whether its pseudo terminal is open, and is deaf
+/// until then.
+const SILENCE: Duration = Duration::from_secs(4);
 /// So often what would follow is reckoned anew, as others have changed promises meanwhile.
 const ATTEMPTS: usize = 5;
 
@@ -50,8 +53,10 @@ fn not_heard(why: Option<String>) -> anyhow::Error {
 
 /// Waits until `ready` has an answer of a board that reports.
 pub(crate) fn reported<T>(shared: &Shared, ready: impl Fn(&State) -> Option<T>) -> Result<T> {
+    let silent = Instant::now() + SILENCE;
     let heard = shared.wait(PATIENCE, |state| match &state.status {
         Status::Waiting => None,
+        Status::Silent(_) if Instant::now() < silent => None,
         Status::Live => ready(state).map(Ok),
         Status::Silent(why) | Status::Gone(why) => Some(Err(why.clone())),
     });

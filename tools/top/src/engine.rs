@@ -73,6 +73,27 @@ impl Engine {
         }
     }
 
+    /// Has reports numbered from the one after `number` on.
+    pub const fn number_from(&mut self, number: u64) {
+        self.number = number;
+    }
+
+    /// Handles a line of which it is not known who says it. Only the board knows a report's number: the answer is
+    /// whether it is a line of the report that is asked for.
+    pub fn overheard(&mut self, line: &str, now: Instant) -> bool {
+        let asked = match &self.under_way {
+            Some(UnderWay::Report { number, .. }) => *number,
+            _ => return false,
+        };
+        match protocol::parse(line) {
+            Some(Heard::Item(number, item)) if number == asked => {
+                self.item(number, item, now);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Takes a change.
     pub fn change(&mut self, number: u64, change: Change) {
         if self.changes.len() < MOST_CHANGES {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use hanok_console::demux::{Channel, Demux, Piece};
 use hanok_console::outbox::Outbox;
+use hanok_console::report_lines::ReportLines;
 
 use crate::engine::Engine;
 use crate::line::Ways;
@@ -56,7 +57,9 @@ pub fn start(
     thread::spawn(move || read(from, &tell));
     let (line, pieces) = sync_channel(PIECES);
     thread::spawn(move || write(to, pieces));
-    let engine = Engine::new(shared.clone(), interval, peer == Peer::Run, Instant::now());
+    let mut engine = Engine::new(shared.clone(), interval, peer == Peer::Run, Instant::now());
+    let secret = (peer == Peer::Board).then(number).flatten();
+    engine.number_from(secret.unwrap_or(0));
     let outbox = match peer {
         Peer::Board => Outbox::new(true, MOST_VMS),
         Peer::Run => Outbox::to_run(MOST_VMS),
@@ -66,9 +69,17 @@ pub fn start(
         outbox,
         demux: Demux::framed(),
         line,
+        overheard: secret.map(|_| ReportLines::default()),
         shared,
     };
     thread::spawn(move || link.serve(&events));
+}
+
+/// A number that no guest knows, after which reports are numbered; the board takes those of 32 bits.
+fn number() -> Option<u64> {
+    let mut bytes = [0; 4];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(u64::from(u32::from_le_bytes(bytes) >> 1))
 }
 
 fn read(mut from: impl Read, tell: &Sender<Event>) {
@@ -101,6 +112,9 @@ struct Link {
     outbox: Outbox,
     demux: Demux,
     line: SyncSender<Vec<u8>>,
+    /// What is said before the board names who speaks. It names nobody twice: where the report channel spoke last,
+    /// who comes then hears answers that are nobody's, and knows them by the number that it chose.
+    overheard: Option<ReportLines>,
     shared: Shared,
 }
 
@@ -132,7 +146,28 @@ impl Link {
         }
     }
 
-    fn came(&mut self, bytes: &[u8]) {
+    fn came(&mut self, mut bytes: &[u8]) {
+        while let (false, Some((first, rest))) = (self.demux.is_named(), bytes.split_first()) {
+            self.comes(&[*first]);
+            self.overhear(*first);
+            bytes = rest;
+        }
+        self.comes(bytes);
+    }
+
+    /// Looks whether a byte ends a line of the report that is asked for: so the report channel speaks.
+    fn overhear(&mut self, byte: u8) {
+        let Some(lines) = &mut self.overheard else {
+            return;
+        };
+        if let Some(line) = lines.feed(byte)
+            && self.engine.overheard(&line, Instant::now())
+        {
+            self.demux.name(Channel::Report);
+        }
+    }
+
+    fn comes(&mut self, bytes: &[u8]) {
         let now = Instant::now();
         for piece in self.demux.feed(bytes) {
             match piece {
@@ -156,5 +191,62 @@ impl Link {
         self.shared.update(|state| {
             state.status = Status::Gone("the line to the board has ended".to_owned());
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::fake::{FakeBoard, Manner};
+
+    /// A board whose report channel spoke last, so that it names nobody: what it says of `number`, the request's own.
+    fn unnamed(answer: impl Fn(u64) -> u64 + Send + 'static) -> Shared {
+        let (mut board, ours) = UnixStream::pair().unwrap();
+        let (shared, commands) = Shared::new("x");
+        let ways = Ways::of(ours).unwrap();
+        let interval = Duration::from_millis(20);
+        start(ways, Peer::Board, interval, (shared.clone(), commands));
+        thread::spawn(move || {
+            let (mut demux, mut lines) = (Demux::framed(), ReportLines::default());
+            let (mut fake, mut buffer) = (FakeBoard::new(Manner::Good), [0; 256]);
+            while let Ok(count @ 1..) = board.read(&mut buffer) {
+                for piece in demux.feed(&buffer[..count]) {
+                    let Piece::Text(Channel::Report, text) = piece else {
+                        continue;
+                    };
+                    for line in text.iter().filter_map(|byte| lines.feed(*byte)) {
+                        let number = line.rsplit(' ').next().and_then(|word| word.parse().ok());
+                        let text = fake.answer(&format!("report {}", answer(number.unwrap())));
+                        // The rest of a line that began before.
+                        board.write_all(b"17 4\n").unwrap();
+                        board.write_all(text.as_bytes()).unwrap();
+                    }
+                }
+            }
+        });
+        shared
+    }
+
+    #[test]
+    fn who_comes_late_knows_answers_by_their_number() {
+        let shared = unnamed(|number| number);
+        let rates = |state: &crate::state::State| (state.view.between > 0).then_some(());
+        assert!(shared.wait(Duration::from_secs(60), rates).is_some());
+        assert_eq!(shared.lock().view.vcpus.len(), 8);
+    }
+
+    /// A guest that spoke last does not know the number: what it says is no report.
+    #[test]
+    fn a_guest_s_text_is_no_report() {
+        let shared = unnamed(|number| number ^ 1 << 20);
+        let silent = |state: &crate::state::State| match state.status {
+            Status::Live => Some(false),
+            Status::Silent(_) => Some(true),
+            _ => None,
+        };
+        assert_eq!(shared.wait(Duration::from_secs(60), silent), Some(true));
+        assert!(shared.lock().view.vcpus.is_empty());
     }
 }

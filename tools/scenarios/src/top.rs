@@ -85,10 +85,19 @@ weight = 256
 /// that is only partly between two reports.
 const NEAR: f64 = 3.0;
 
-/// Whether a busy VM had what it is promised.
-fn follows(row: &Row, promised: &str, share: f64) -> Result<()> {
-    ensure!(row.promised == promised, "it has {promised}: {row:?}");
-    ensure!((row.used - share).abs() < NEAR, "it had {share} %: {row:?}");
+/// So many reports are looked at: between two of them a slow PC's board may have only some periods.
+const LOOKS: usize = 20;
+
+/// Whether a busy VM has this promise, and has what it is promised.
+fn follows(row: impl Fn() -> Result<Row>, promised: &str, share: f64) -> Result<()> {
+    for look in 1.. {
+        let row = row()?;
+        ensure!(row.promised == promised, "it has {promised}: {row:?}");
+        if (row.used - share).abs() < NEAR {
+            break;
+        }
+        ensure!(look < LOOKS, "it had {share} %: {row:?}");
+    }
     Ok(())
 }
 
@@ -103,13 +112,13 @@ fn changes(root: &Path) -> Result<String> {
 fn every_ending(top: &dyn Fn(&[&str]) -> Result<running::Said>, place: &str) -> Result<String> {
     let row = |vm: &str| Row::of(&top(&["--once"])?.ended(Code::Success)?, vm);
     let change = |words: &str, more: &[&str]| top(&[&["--once", "--change", words], more].concat());
-    follows(&row("hog")?, "1ms in 5ms", 20.0).context("at first")?;
+    follows(|| row("hog"), "1ms in 5ms", 20.0).context("at first")?;
 
     // Only looked at.
     let said = change("hog budget=2ms", &["--dry-run"])?.ended(Code::Success)?;
     ensure!(said.contains("All deadlines are kept"), "{said}");
     ensure!(said.contains("1ms in 5ms  ->  2ms in 5ms"), "{said}");
-    follows(&row("hog")?, "1ms in 5ms", 20.0).context("after a look")?;
+    follows(|| row("hog"), "1ms in 5ms", 20.0).context("after a look")?;
 
     let said = change("hog budget=2ms", &[])?.ended(Code::Success)?;
     ensure!(said.contains("hog: changed"), "{said}");
@@ -122,11 +131,11 @@ fn every_ending(top: &dyn Fn(&[&str]) -> Result<running::Said>, place: &str) -> 
     ensure!(before.contains("1ms in 5ms, promised 20.0 %"), "{before}");
     let after = had("after")?;
     ensure!(after.contains("2ms in 5ms, promised 40.0 %"), "{after}");
-    follows(&row("hog")?, "2ms in 5ms", 40.0).context("after a yes")?;
+    follows(|| row("hog"), "2ms in 5ms", 40.0).context("after a yes")?;
 
     // Of another kind: a share, which is no promise.
     change("rest weight=512 cap=10", &[])?.ended(Code::Success)?;
-    follows(&row("rest")?, "weight 512, cap 10 %", 10.0).context("with a cap")?;
+    follows(|| row("rest"), "weight 512, cap 10 %", 10.0).context("with a cap")?;
 
     // The task would be late.
     let said = change("loop budget=50us", &[])?.failed(Code::Refused)?;
@@ -136,7 +145,7 @@ fn every_ending(top: &dyn Fn(&[&str]) -> Result<running::Said>, place: &str) -> 
     let said = change("hog budget=4.9ms", &["--anyway"])?.failed(Code::Denied)?;
     let why = "hog: the board says no: the core would be promised more than all of its time";
     ensure!(said.contains(why), "{said}");
-    follows(&row("hog")?, "2ms in 5ms", 40.0).context("after a no")?;
+    follows(|| row("hog"), "2ms in 5ms", 40.0).context("after a no")?;
     // What the analysis refuses and the board does not.
     change("loop budget=50us", &["--anyway"])?.ended(Code::Success)?;
     ensure!(row("loop")?.promised == "50us in 1ms");
@@ -154,7 +163,7 @@ fn every_ending(top: &dyn Fn(&[&str]) -> Result<running::Said>, place: &str) -> 
         let said = change(words, &[])?.failed(Code::Usage)?;
         ensure!(said.contains(why), "{words}: {said}");
     }
-    follows(&row("hog")?, "2ms in 5ms", 40.0).context("at last")?;
+    follows(|| row("hog"), "2ms in 5ms", 40.0).context("at last")?;
     Ok(format!("{place}: every ending of a change"))
 }
 
@@ -272,6 +281,6 @@ fn in_browser(root: &Path) -> Result<String> {
     command.env("HANOK_TOP_PAGE", page.url());
     let said = process::text(&mut command)?;
     ensure!(said.contains("1 passed"), "no test was run: {said}");
-    follows(&board.row("hog")?, "2ms in 5ms", 40.0)?;
+    follows(|| board.row("hog"), "2ms in 5ms", 40.0)?;
     Ok("a change from the page to the board, and one that is refused".to_owned())
 }

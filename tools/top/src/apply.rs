@@ -177,10 +177,11 @@ fn had(view: &View, id: VcpuId) -> Result<String> {
     };
     let share = vcpu.promised.map_or("-".to_owned(), text::percent);
     Ok(format!(
-        "{}: {}, promised {share} %, used {} %, late {}",
+        "{}: {}, promised {share} %, used {} % of {}, late {}",
         vcpu.name,
         promised.words(),
         text::percent(vcpu.used),
+        text::time(view.between),
         vcpu.late
     ))
 }

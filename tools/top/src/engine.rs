@@ -1,7 +1,7 @@
 //! When to ask the board for what, and what its answers mean. Nothing here reads a clock or waits.
 //!
 //! One request is under way at a time, changes before reports. A report is over when all of it has
-//! come, or a second after it was asked for: a core that does not answer is shown as such, and a board
+//! come, or a second after its last line: a core that does not answer is shown as such, and a board
 //! that answers nothing as an older one, which has no report channel. A run in the board's place serves
 //! others, too, so that it may take longer.
 
@@ -19,7 +19,7 @@ use crate::view::View;
 
 /// How long an answer of the board is awaited.
 pub const PATIENCE: Duration = Duration::from_secs(1);
-/// How long that of a run, which others ask, too.
+/// How long that of a run, which others ask, too; and how long a report takes at most, on however slow a line.
 const PATIENCE_WITH_RUN: Duration = Duration::from_secs(8);
 /// How many changes may wait.
 const MOST_CHANGES: usize = 16;
@@ -34,6 +34,8 @@ enum UnderWay {
     Report {
         number: u64,
         since: Instant,
+        /// When its last line came.
+        heard: Instant,
         report: Report,
     },
     Change {
@@ -126,6 +128,7 @@ impl Engine {
         self.under_way = Some(UnderWay::Report {
             number: self.number,
             since: now,
+            heard: now,
             report: Report::default(),
         });
         Some(protocol::ask_report(self.number))
@@ -134,14 +137,13 @@ impl Engine {
     /// When something is due.
     pub fn wake(&self) -> Instant {
         match &self.under_way {
-            Some(UnderWay::Report { since, report, .. }) => {
-                *since
-                    + if report.has_begun() {
-                        PATIENCE
-                    } else {
-                        self.patience
-                    }
-            }
+            Some(UnderWay::Report {
+                since,
+                heard,
+                report,
+                ..
+            }) if report.has_begun() => (*heard + PATIENCE).min(*since + PATIENCE_WITH_RUN),
+            Some(UnderWay::Report { since, .. }) => *since + self.patience,
             Some(UnderWay::Change { since, .. }) => *since + self.patience,
             None => self.next_report,
         }
@@ -162,19 +164,26 @@ impl Engine {
     }
 
     fn item(&mut self, of: u64, item: Item, now: Instant) {
-        let Some(UnderWay::Report { number, report, .. }) = &mut self.under_way else {
+        let Some(UnderWay::Report {
+            number,
+            heard,
+            report,
+            ..
+        }) = &mut self.under_way
+        else {
             return;
         };
         if of != *number {
             return;
         }
+        *heard = now;
         if item == Item::Unanswered {
             self.under_way = None;
             return self.silent(now);
         }
         report.add(item);
         if report.is_complete() {
-            self.reported();
+            self.reported(now);
         }
     }
 
@@ -218,7 +227,7 @@ impl Engine {
             return;
         }
         match &self.under_way {
-            Some(UnderWay::Report { report, .. }) if report.has_begun() => self.reported(),
+            Some(UnderWay::Report { report, .. }) if report.has_begun() => self.reported(now),
             Some(UnderWay::Report { .. }) => {
                 self.under_way = None;
                 self.silent(now);
@@ -237,10 +246,14 @@ impl Engine {
     }
 
     /// Publishes the report that has come.
-    fn reported(&mut self) {
+    fn reported(&mut self, now: Instant) {
         let Some(UnderWay::Report { report, .. }) = self.under_way.take() else {
             return;
         };
+        // The first one may have been awaited for long: rates are of a whole interval from the beginning.
+        if self.last.is_none() {
+            self.next_report = now + self.interval;
+        }
         let report = Arc::new(report);
         let view = View::of(self.last.as_deref(), &report);
         let began_anew = self
@@ -336,6 +349,33 @@ mod tests {
                 .is_some_and(|outcome| outcome.fate == Fate::Changed(7))
         );
         assert_eq!(world.ask().as_deref(), Some("report 2"), "at once");
+    }
+
+    #[test]
+    fn a_report_is_awaited_as_long_as_it_comes() {
+        let mut world = World::new(true);
+        world.ask();
+        world.now += Duration::from_secs(5);
+        for line in ["board 1000 5 2 0 1\n", "core 0 turns - 5 1 1 1 1 1\n"] {
+            world.hear(line);
+            world.now += Duration::from_millis(900);
+            world.engine.overdue(world.now);
+            assert_eq!(world.shared.lock().status, Status::Waiting);
+        }
+        world.hear("core 1 turns - 5 1 1 1 1 1\nend 1\n");
+        let state = world.shared.lock();
+        assert!(state.view.cores.iter().all(|core| core.answered));
+    }
+
+    #[test]
+    fn the_first_rates_are_of_a_whole_interval() {
+        let mut world = World::new(false);
+        world.ask();
+        world.now += Duration::from_millis(900);
+        world.hear("board 1000 5 1 0 1\ncore 0 turns - 5 1 1 1 1 1\nend 1\n");
+        assert_eq!(world.ask(), None);
+        world.now += Duration::from_millis(500);
+        assert_eq!(world.ask().as_deref(), Some("report 2"));
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl AtLine {
         command.args([
             "top",
             "--interval",
-            "0.2",
+            "0.5",
             "--description",
             "system.toml",
             "--line",

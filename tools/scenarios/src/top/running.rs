@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::DESCRIPTION;
 
 /// Only what hangs takes so long: a first run builds the hypervisor.
-pub(super) const PATIENCE: Duration = Duration::from_secs(600);
+pub(super) const PATIENCE: Duration = Duration::from_secs(300);
 /// How often is looked whether something has come.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
 

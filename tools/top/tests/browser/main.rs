@@ -190,3 +190,41 @@ fn another_site_s_page_gets_nothing() {
     );
     assert_eq!(browser.run(&ask), "refused");
 }
+
+/// A board that runs, whose page `./hanok test top-page` names: a VM whose budget it takes from 1 ms to 2 ms, and one of
+/// which it wants more than the core has.
+#[test]
+#[ignore = "a browser, and a board"]
+fn a_change_on_a_running_board() {
+    let url = std::env::var("HANOK_TOP_PAGE").expect("`./hanok test top-page` runs this");
+    let browser = Browser::start();
+    browser.open(&url);
+    browser.wait("document.querySelectorAll('#vcpus tbody tr').length === 3");
+    browser.wait("document.querySelector('#status').textContent === 'live'");
+    let row = |vm: usize| format!("#vcpus tr[data-key='{vm}.0']");
+    let (of_loop, hog) = (row(0), row(1));
+    assert!(text_of(&browser, &hog).contains("1ms in 5ms"));
+    browser.click(&format!("{hog} button"));
+    browser.enter("#field-budget", "2ms");
+    browser.click("#look");
+    browser.wait("!document.querySelector('#preview').hidden");
+    let answer = text_of(&browser, "#answer");
+    assert!(answer.starts_with("All deadlines are kept"), "{answer}");
+    assert!(text_of(&browser, "#tasks tbody").contains("control"));
+    assert!(text_of(&browser, &hog).contains("1ms in 5ms"), "not yet");
+    browser.click("#apply");
+    browser.wait("document.querySelector('#outcome').textContent.includes('hog: changed')");
+    browser.wait(&format!(
+        "document.querySelector(`{hog}`).textContent.includes('2ms in 5ms')"
+    ));
+    browser.picture("running");
+
+    browser.click(&format!("{of_loop} button"));
+    browser.enter("#field-budget", "0.9ms");
+    browser.click("#look");
+    browser.wait("document.querySelector('#answer').textContent.startsWith('No:')");
+    browser.click("#anyway");
+    browser.click("#apply");
+    browser.wait("document.querySelector('#outcome').textContent.includes('the board says no')");
+    assert!(text_of(&browser, &of_loop).contains("200us in 1ms"));
+}

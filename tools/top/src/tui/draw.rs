@@ -1,5 +1,6 @@
 //! Divides the screen.
 
+use hanok_base::ui;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Modifier;
@@ -100,11 +101,12 @@ fn header<'a>(seen: &Seen<'a>, width: u16) -> Line<'a> {
         spans.push(Span::styled(words, theme.warning()));
     }
     let mut facts = vec![
+        format!("up {}", up(view.now)),
         format!(
-            "up {}",
-            text::time(view.now / 1_000_000_000 * 1_000_000_000)
+            "{} on {}",
+            ui::counted(view.vcpus.len() as u64, "vCPU"),
+            ui::counted(view.cores.len() as u64, "core")
         ),
-        format!("{} vCPUs on {} cores", view.vcpus.len(), view.cores.len()),
     ];
     let all = view.cores.len().max(1) as f64;
     let sum = |of: fn(&crate::view::CoreView) -> f64| view.cores.iter().map(of).sum::<f64>();
@@ -120,12 +122,26 @@ fn header<'a>(seen: &Seen<'a>, width: u16) -> Line<'a> {
         "{} switches/s",
         text::number(sum(|core| core.switches))
     ));
-    if width >= 100 {
-        let exits: f64 = view.vcpus.iter().map(|vcpu| vcpu.exit_rate).sum();
-        facts.push(format!("{} exits/s", text::number(exits)));
+    let exits: f64 = view.vcpus.iter().map(|vcpu| vcpu.exit_rate).sum();
+    facts.push(format!("{} exits/s", text::number(exits)));
+    let mut line = Line::from(spans);
+    // A number that is cut off would be another one.
+    for fact in facts {
+        let fact = Span::raw(format!("  {fact}"));
+        if line.width() + fact.width() > usize::from(width) {
+            break;
+        }
+        line.push_span(fact);
     }
-    spans.extend(facts.into_iter().map(|fact| Span::raw(format!("  {fact}"))));
-    Line::from(spans)
+    line
+}
+
+/// The board's time in whole seconds.
+fn up(nanos: u64) -> String {
+    match nanos / 1_000_000_000 {
+        0 => "0s".to_owned(),
+        seconds => text::time(seconds * 1_000_000_000),
+    }
 }
 
 fn footer<'a>(seen: &Seen<'a>, area: Rect) -> Line<'a> {

@@ -10,10 +10,10 @@ use hanok_base::ui;
 use hanok_system::Schedule;
 
 use crate::asked::Asked;
-use crate::change::Promised;
+use crate::change::{Fate, Promised};
 use crate::protocol::VcpuId;
 use crate::report::Report;
-use crate::state::{self, Fate, Shared, State, Status};
+use crate::state::{self, Shared, State, Status};
 use crate::view::View;
 use crate::what_if::{self, Answer, Preview};
 use crate::{text, tui};

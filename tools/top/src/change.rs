@@ -5,7 +5,6 @@ use hanok_task_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Kind, VcpuId, Verdict};
-use crate::state::Fate;
 use crate::text;
 use crate::view::{VcpuView, View};
 
@@ -151,6 +150,17 @@ pub const fn needs_period(kind: Kind) -> bool {
         kind,
         Kind::Deferrable | Kind::Bandwidth | Kind::SoftBandwidth
     )
+}
+
+/// How a change ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The board has taken it: it holds from this tick of its counter on.
+    Changed(u64),
+    /// The board has not taken it.
+    Refused,
+    /// The board has not answered: it may have taken it all the same.
+    Unanswered,
 }
 
 /// The reason that a run gives where its board says nothing.

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use hanok_console::report_lines::ReportLines;
 
-use crate::change::{self, Change};
+use crate::change::{self, Change, Fate};
 use crate::protocol::{self, Heard, Item, VcpuId, Verdict};
 use crate::report::Report;
-use crate::state::{Fate, Outcome, Shared, State, Status};
+use crate::state::{Outcome, Shared, State, Status};
 use crate::view::View;
 
 /// How long an answer of the board is awaited.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use crate::change::Change;
+use crate::change::{Change, Fate};
 use crate::report::Report;
 use crate::text::shown;
 use crate::timeline::Timeline;
@@ -133,17 +133,6 @@ fn without_sequences(text: &str) -> String {
         }
     }
     plain
-}
-
-/// How a change ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// The board has taken it: it holds from this tick of its counter on.
-    Changed(u64),
-    /// The board has not taken it.
-    Refused,
-    /// The board has not answered: it may have taken it all the same.
-    Unanswered,
 }
 
 /// What became of a change.

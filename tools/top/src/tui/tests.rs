@@ -5,9 +5,10 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::*;
+use crate::change::Fate;
 use crate::protocol::{Heard, parse};
 use crate::report::Report;
-use crate::state::{Command, Fate, Outcome, Speaker};
+use crate::state::{Command, Outcome, Speaker};
 use crate::view::View;
 
 /// Two reports of a board with a second between them, in ticks of a microsecond.

@@ -104,6 +104,39 @@ pub fn releases(list: &List, system: &Description, speed: u64) -> Result<Vec<Lat
     each(list, system, speed, Awaited::Release)
 }
 
+/// What two switches cost by the description, and what the paths of a wake come to, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wake {
+    /// Twice `switch` and `refill`.
+    pub given: u64,
+    /// An interrupt with the switch to who wakes, a kick more, the switch back and a look in between.
+    pub paths: u64,
+}
+
+impl Wake {
+    /// Of the core of `system` that has the most vCPUs, at so many instructions in a microsecond; `None` where no path is
+    /// counted on such a board.
+    ///
+    /// # Errors
+    /// The list lacks a path.
+    pub fn of(list: &List, system: &Description, speed: u64) -> Result<Option<Self>> {
+        let cores = system.vms.iter().flat_map(|vm| &vm.config.cpus);
+        let mut vcpus = std::collections::BTreeMap::new();
+        for core in cores {
+            *vcpus.entry(core.index()).or_insert(0) += 1;
+        }
+        let most = vcpus.into_values().max().unwrap_or(0);
+        let Some(machine) = Machine::of(system, most) else {
+            return Ok(None);
+        };
+        let (own, look) = (list.path("own")?, list.path("look")?);
+        Ok(Some(Self {
+            given: system.switch_cost.into(),
+            paths: nanos(3 * own.most(machine) + look.most(machine), speed),
+        }))
+    }
+}
+
 /// What a bound is asked of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaited {

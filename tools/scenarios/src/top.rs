@@ -211,9 +211,9 @@ fn clients(root: &Path) -> Result<String> {
             "{no:?}"
         );
         // Both see it.
-        let wanted = format!("{}", micros * 1000);
+        let wanted = micros * 1000;
         for page in [&one, &other] {
-            page.sees(|vcpu| vcpu["name"] == "hog" && vcpu["budget"].to_string() == wanted)?;
+            page.sees(|vcpu| vcpu["name"] == "hog" && vcpu["budget"] == wanted)?;
         }
         ensure!(
             one.promises()? == other.promises()?,

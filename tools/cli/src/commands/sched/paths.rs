@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hanok_paths::latency::{self, Latency};
+use hanok_paths::latency::{self, Latency, Wake};
 use hanok_paths::{List, table as paths};
 
 use super::found::Found;
@@ -34,6 +34,8 @@ pub struct Late {
     pub interrupts: Vec<Latency>,
     /// How late each task can be released, by its name and the name of its vCPU.
     pub releases: Vec<(String, Latency)>,
+    /// What a wake costs, where that is more than the proof of the deadlines reckons with.
+    pub dear_wake: Option<Wake>,
 }
 
 /// How late vCPUs with promises and their tasks can be, where the board enforces the promises and can boot the
@@ -53,8 +55,10 @@ pub fn late(root: &Path, file: &Path, found: &Found<'_>, speed: u64) -> Outcome<
             releases.push((task.name.clone(), latency.clone()));
         }
     }
+    let wake = Wake::of(&list, &system, speed).blame(Code::Refused)?;
     Ok(Late {
         interrupts,
+        dear_wake: wake.filter(|wake| wake.given < wake.paths && !releases.is_empty()),
         releases,
     })
 }
@@ -77,7 +81,17 @@ pub fn lines(late: &Late, speed: u64) -> Vec<String> {
         &releases.collect::<Vec<_>>(),
         speed,
     ));
+    lines.extend(late.dear_wake.map(dear));
     lines
+}
+
+fn dear(wake: Wake) -> String {
+    format!(
+        "Proven for two switches of {} in each period; the longest paths of a wake come to {}: a `switch` of {} has them.",
+        micros(wake.given),
+        micros(wake.paths),
+        micros(wake.paths.div_ceil(2)),
+    )
 }
 
 fn table(what: &str, many: &str, all: &[(String, &Latency)], speed: u64) -> Vec<String> {

@@ -38,7 +38,7 @@ const BOARDS: [&str; 5] = [
 ];
 /// How often interfaces are changed: each request follows the answer to the one before it. The first one comes when
 /// all RTOS guests have begun.
-const ROUNDS: usize = 8;
+const ROUNDS: usize = 24;
 /// What an RTOS guest says as it begins.
 const BEGUN: &str = " turns of the loop take ";
 

@@ -47,7 +47,9 @@ fn another(server: &Server, random: &mut Random) -> [u64; 3] {
         return [half, budget.div_ceil(2).min(half), half];
     }
     let more = budget + 1 + budget * random.from(1, 30) / 100;
-    [period, more.min(deadline), deadline]
+    // In ticks of the board a budget is rounded up, and a deadline down: a budget that is the whole deadline is invalid.
+    let most = deadline.saturating_sub(1).max(budget);
+    [period, more.min(most), deadline]
 }
 
 #[cfg(test)]

@@ -43,8 +43,8 @@ impl Update {
 /// when their VM is paused, and pending interrupts are served between two rounds.
 const ROUND: u32 = 12;
 
-/// The part of it that a wake by [`is_woken_at_once`] is.
-const SHORT_WAKE: u32 = 2;
+/// The most wakes by [`is_woken_at_once`] in a round.
+const WAKES: u32 = 6;
 
 /// The largest number of pieces in which budgets are replenished before a decision, for that of the board.
 pub(crate) const PIECES: usize = MAX_VCPUS.div_ceil(AT_ONCE);
@@ -200,7 +200,7 @@ impl<B: Host> Pcpu<B> {
             local.put_back_updates(updates);
             return Round::Interrupted;
         }
-        let mut left = ROUND;
+        let (mut left, mut wakes) = (ROUND, 0);
         while let Some(entity) = updates.take_first() {
             let Some(Some(vcpu)) = vcpus.get_mut(entity.index()) else {
                 if POOLS {
@@ -208,14 +208,21 @@ impl<B: Host> Pcpu<B> {
                 }
                 continue;
             };
-            let work = if is_woken_at_once(vcpu, local, now) {
-                SHORT_WAKE
+            if is_woken_at_once(vcpu, local, now) {
+                // Most often it is the only one.
+                if updates.is_empty() {
+                    break;
+                }
+                wakes += 1;
+                if wakes < WAKES {
+                    continue;
+                }
+                left = 0;
             } else if is_up_to_date(vcpu) {
                 continue;
             } else {
-                update(vcpu, local, now).work()
-            };
-            left = left.saturating_sub(work);
+                left = left.saturating_sub(update(vcpu, local, now).work());
+            }
             if left == 0 || local.ending.is_some() {
                 local.put_back_updates(updates);
                 return Round::Interrupted;

@@ -123,9 +123,10 @@ impl<'a> Beside<'a> {
         });
         let boundaries: Vec<_> = boundaries.collect();
         let began = releases.values().copied().min().unwrap_or(first);
-        let start = match periods.is_empty() {
-            true => began,
-            false => start::start(&boundaries, &periods, began)?,
+        let start = if periods.is_empty() {
+            began
+        } else {
+            start::start(&boundaries, &periods, began)?
         };
         let until = first + terms.length * record.frequency / MICROS;
         let switch = (terms.switch * record.frequency).div_ceil(1_000 * MICROS);

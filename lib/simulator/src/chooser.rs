@@ -24,6 +24,8 @@ pub trait Chooser {
     /// The member whose budget is charged for a lane: it runs, or has no work and spends its budget
     /// idly.
     fn charged(&self, lane: usize) -> Option<usize>;
+    /// Whether a member that was picked has used its budget up, and runs in time that is left.
+    fn is_spent(&self, member: usize) -> bool;
     /// The time that passed on a lane went into a switch, and is charged to no member.
     fn exempt_switch(&mut self, lane: usize, now: u64);
     /// A lane is given up: no member runs on it.
@@ -85,6 +87,10 @@ impl<const N: usize> Chooser for Servers<N> {
         Policy::charged(self).map(Entity::index)
     }
 
+    fn is_spent(&self, member: usize) -> bool {
+        Entity::new(member).is_some_and(|entity| Servers::is_spent(self, entity))
+    }
+
     fn exempt_switch(&mut self, _lane: usize, now: u64) {
         Policy::exempt_switch(self, now);
     }
@@ -131,6 +137,10 @@ impl<const N: usize, const C: usize> Chooser for Global<N, C> {
 
     fn charged(&self, lane: usize) -> Option<usize> {
         Pool::charged(self, lane).map(Entity::index)
+    }
+
+    fn is_spent(&self, _member: usize) -> bool {
+        false
     }
 
     fn exempt_switch(&mut self, lane: usize, now: u64) {

@@ -109,6 +109,10 @@ impl State {
             return;
         };
         core.runs = task;
+        if task.is_none() && self.best_effort {
+            // Whoever comes next comes from outside.
+            core.last.clear();
+        }
         if let Some((home, _)) = home {
             if core.last.last().is_none_or(|(last, _)| *last != home) {
                 // The first task ever finds a core that is as cold as after a switch.
@@ -162,6 +166,13 @@ impl State {
         let (member, until) = at.chooser.pick(lane, now);
         let charged = at.chooser.charged(lane);
         descent.until = earliest(descent.until, until);
+        let is_root = descent.path.len() == 1;
+        if self.best_effort && is_root && member.is_some_and(|one| at.chooser.is_spent(one)) {
+            if let Some(charged) = charged {
+                self.pay(node, charged, descent);
+            }
+            return Next::End;
+        }
         let Some(member) = member else {
             // A member that spends its budget idly also spends that of its home, and the members
             // inside it spend theirs.

@@ -4,7 +4,7 @@ use crate::node::NodeId;
 use crate::scene::{Choice, Scene};
 use crate::state::{Core, State};
 use crate::timeline::{Segment, Timeline};
-use crate::{Options, SimError, What};
+use crate::{Options, SimError, Slack, What};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use hanok_task_model::{Model, TaskId};
@@ -25,6 +25,7 @@ pub fn simulate(model: &Model, options: &Options) -> Result<Timeline, SimError> 
         parked: BTreeSet::new(),
         segments: Vec::new(),
         cost,
+        best_effort: options.best_effort && options.slack != Slack::Idle,
     };
     state.run(options)
 }

@@ -62,6 +62,9 @@ pub struct Options {
     pub kind: Option<Kind>,
     /// What becomes of promised time that no member uses.
     pub slack: Slack,
+    /// Whether others than the model's have work all the time, on cores without several lanes: they have what is left
+    /// of each core before members of the root that have used their budgets up, as best effort does on a board.
+    pub best_effort: bool,
     /// When jobs are released.
     pub jitter: Jitter,
     /// How long jobs take.
@@ -80,6 +83,7 @@ impl Options {
             placement: BTreeMap::new(),
             kind: None,
             slack: Slack::Idle,
+            best_effort: false,
             jitter: Jitter::default(),
             execution: Execution::default(),
             events: 2_000_000,

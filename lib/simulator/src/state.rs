@@ -46,4 +46,6 @@ pub struct State {
     pub segments: Vec<Segment>,
     /// The cost of a switch from one component to another.
     pub cost: u64,
+    /// As in the options.
+    pub best_effort: bool,
 }

@@ -470,6 +470,32 @@ fn budgets_inside_a_group_without_work_are_spent_with_its_own() {
     assert_eq!(line(&timeline, 0)[..8], *"cccabbbb");
 }
 
+/// What is left belongs to best effort, however many servers ahead spend their budgets idly; and whoever comes after it
+/// is switched to.
+#[test]
+fn best_effort_goes_before_those_that_have_used_their_budgets_up() {
+    let mut model = system(1);
+    model.pools[0].policy = Policy::FixedPriority;
+    for (at, name) in ["busy", "first idle", "second idle"]
+        .into_iter()
+        .enumerate()
+    {
+        let one = vm(&mut model, name, interface(10, 2, 10), Policy::Edf);
+        model.components[one.0 as usize].priority = Some(Priority(at as u32));
+        if at == 0 {
+            tasks(&mut model, one, &[(20, 3, 20)]);
+        }
+    }
+    model.cost.switch = NS(1);
+    let mut options = Options::new(What::System, 20);
+    options.slack = Slack::Share;
+    let shared = simulate(&model, &options).unwrap();
+    assert_eq!(line(&shared, 0), "-aaa................");
+    options.best_effort = true;
+    let timeline = simulate(&model, &options).unwrap();
+    assert_eq!(line(&timeline, 0), "-aa.......-a........");
+}
+
 /// No member of the group has work, so that the budgets in it are spent. A server in its VM is out
 /// of budget from 5 to 20. Its next budget gives no member work, and other members with work run.
 #[test]

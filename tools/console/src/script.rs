@@ -15,6 +15,9 @@ pub enum ScriptStep {
     ExpectLog(String),
     /// Wait until this text comes on the report channel. Script files do not have this step.
     ExpectReport(String),
+    /// Wait until one of these texts comes on the report channel, and go on behind the one whose end comes first. Script
+    /// files do not have this step.
+    ExpectAnyReport(Vec<String>),
     /// Type this at the VM's console, whichever VM is attached.
     Send(Vec<u8>),
     /// Type this as the person at the terminal: for the attached VM, or the prompt.

@@ -44,15 +44,27 @@ impl Stream {
 
     /// Looks for `wanted`. If it came, it and all text before it are used up.
     fn take(&mut self, wanted: &[u8]) -> Awaited {
+        self.take_any([wanted].into_iter())
+    }
+
+    /// Looks for each of `wanted`. The one that is complete first, however the text is cut into pieces, and all text
+    /// before its end are used up; what follows is there for the next question. None of no texts ever comes.
+    fn take_any<'a>(&mut self, wanted: impl Iterator<Item = &'a [u8]> + Clone) -> Awaited {
         let from = self.searched.min(self.text.len());
-        match find(&self.text[from..], wanted) {
-            Some(at) => {
-                self.text.drain(..from + at + wanted.len());
+        let unseen = &self.text[from..];
+        let ends = wanted
+            .clone()
+            .filter_map(|text| Some(find(unseen, text)? + text.len()));
+        match ends.min() {
+            Some(end) => {
+                self.text.drain(..from + end);
                 self.searched = 0;
                 Awaited::Came
             }
             None => {
-                self.searched = (self.text.len() + 1).saturating_sub(wanted.len());
+                // The longest one may have begun earliest.
+                let longest = wanted.map(<[u8]>::len).max().unwrap_or(0);
+                self.searched = (self.text.len() + 1).saturating_sub(longest);
                 Awaited::Missing
             }
         }
@@ -195,6 +207,9 @@ impl Watch {
                 .is_some_and(|stream| stream.take(text.as_bytes()) == Awaited::Came),
             ScriptStep::ExpectLog(text) => log.take(text.as_bytes()) == Awaited::Came,
             ScriptStep::ExpectReport(text) => reports.take(text.as_bytes()) == Awaited::Came,
+            ScriptStep::ExpectAnyReport(texts) => {
+                reports.take_any(texts.iter().map(String::as_bytes)) == Awaited::Came
+            }
             ScriptStep::Wait(time) => {
                 let over = *waiting.get_or_insert(now + *time) <= now;
                 if over {
@@ -250,6 +265,9 @@ impl Watch {
             },
             Some(ScriptStep::ExpectLog(text)) => format!("{text:?} from the hypervisor"),
             Some(ScriptStep::ExpectReport(text)) => format!("{text:?} on the report channel"),
+            Some(ScriptStep::ExpectAnyReport(texts)) => {
+                format!("one of {texts:?} on the report channel")
+            }
             Some(step) => format!("the step {step:?}"),
             None => format!("{:?}", self.until.as_ref()?),
         };
@@ -288,6 +306,74 @@ mod tests {
         assert_eq!(watch.advance(now), []);
         assert!(watch.awaited().unwrap().contains("report channel"));
         _ = watch.push(Channel::Report, b"d 1\n");
+        assert_eq!(watch.advance(now), [ScriptAction::Succeed]);
+    }
+
+    fn any(texts: &[&str]) -> ScriptStep {
+        ScriptStep::ExpectAnyReport(texts.iter().map(|text| (*text).to_owned()).collect())
+    }
+
+    /// However the text is cut, two answers are taken one after the other, each by what comes first of it.
+    #[test]
+    fn of_several_texts_the_first_is_taken_and_what_follows_is_kept() {
+        let text = b"changed 1 0 7\nrefused 1 0 busy\nchanged 1 0 8\nend 3\n";
+        for first in 0..=text.len() {
+            for second in first..=text.len() {
+                let answer = any(&["refused 1 0 ", "changed 1 0 "]);
+                let line = ScriptStep::ExpectReport("\n".into());
+                let steps = vec![answer.clone(), line.clone(), answer.clone(), line.clone()];
+                let steps = [
+                    steps,
+                    vec![answer, line, any(&["end 3\n"]), ScriptStep::End],
+                ];
+                let mut watch = watch(steps.concat(), None);
+                let now = Instant::now();
+                let mut done = Vec::new();
+                for piece in [&text[..first], &text[first..second], &text[second..]] {
+                    _ = watch.push(Channel::Report, piece);
+                    done.extend(watch.advance(now));
+                }
+                assert_eq!(done, [ScriptAction::Succeed], "cut at {first} and {second}");
+            }
+        }
+    }
+
+    /// One that ends first is the first, also inside another one, as it is seen before the other one's end has come.
+    #[test]
+    fn which_text_is_taken_is_no_matter_of_pieces() {
+        let text = b"--abcd--d";
+        for cut in 0..=text.len() {
+            let mut stream = Stream::default();
+            let wanted: [&[u8]; 3] = [b"abcd", b"bc", b"x"];
+            stream.push(&text[..cut]);
+            let early = stream.take_any(wanted.into_iter());
+            stream.push(&text[cut..]);
+            if early == Awaited::Missing {
+                assert_eq!(stream.take_any(wanted.into_iter()), Awaited::Came);
+            }
+            assert_eq!(stream.text, b"d--d", "cut at {cut}");
+            assert_eq!(stream.take_any(wanted.into_iter()), Awaited::Missing);
+            assert_eq!(stream.take_any([].into_iter()), Awaited::Missing);
+            stream.rewind();
+            assert_eq!(stream.take(b"--d"), Awaited::Came);
+        }
+    }
+
+    #[test]
+    fn what_none_of_several_texts_is_holds_the_script() {
+        let mut watch = watch(
+            vec![any(&["changed 0", "refused 0"]), ScriptStep::End],
+            None,
+        );
+        let now = Instant::now();
+        for piece in [&b"changed 1 0 5\nrefuse"[..], b"d 1 0\nunknown request\n"] {
+            _ = watch.push(Channel::Report, piece);
+            _ = watch.push(Channel::Log, b"changed 0");
+            assert_eq!(watch.advance(now), []);
+        }
+        let awaited = watch.awaited().unwrap();
+        assert!(awaited.contains("one of") && awaited.contains("refused 0"));
+        _ = watch.push(Channel::Report, b"refused 0");
         assert_eq!(watch.advance(now), [ScriptAction::Succeed]);
     }
 

@@ -150,6 +150,15 @@ impl List {
             .with_context(|| format!("no path is called {name}"))
     }
 
+    /// What a switch between vCPUs with budgets takes at most, in nanoseconds at [`latency::SPEED`].
+    ///
+    /// # Errors
+    /// The list lacks the path.
+    pub fn switch(&self, machine: Machine) -> Result<u64> {
+        let own = self.path("own")?.most(machine);
+        Ok(latency::nanos(own, latency::SPEED))
+    }
+
     /// The longest path that `by` can cause on a machine.
     pub fn longest(&self, machine: Machine, by: By) -> u64 {
         let paths = self.paths.iter().filter(|path| path.by == by);

@@ -3,14 +3,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use hanok_random_systems::boards::{self, SPREAD_STORMS, STORMS, TICK};
 use hanok_random_systems::edge::Admitted;
 use hanok_random_systems::system::System;
 
-use crate::reported::{boot, read, request};
+use crate::reported::{boot, change, read};
 use crate::step::{Tally, TestStep};
 use hanok_base::repo;
 use hanok_boot::system;
@@ -37,10 +36,11 @@ const BOARDS: [&str; 5] = [
     "qemu-virt-gicv2",
     "qemu-virt",
 ];
-/// Between two requests. It decides nothing but how many there are.
-const PAUSE: Duration = Duration::from_millis(300);
-/// How often interfaces are changed, and reports asked for.
-const ROUNDS: usize = 4;
+/// How often interfaces are changed: each request follows the answer to the one before it. The first one comes when
+/// all RTOS guests have begun.
+const ROUNDS: usize = 24;
+/// What an RTOS guest says as it begins.
+const BEGUN: &str = " turns of the loop take ";
 
 /// What boards came to.
 #[derive(Debug, Default)]
@@ -52,6 +52,8 @@ struct Sum {
     misses: u64,
     changed: u64,
     refused: u64,
+    /// Those of them that came while another change was under way.
+    busy: u64,
     share: f64,
 }
 
@@ -102,6 +104,7 @@ fn many(root: &Path, mut counts: [u64; 2]) -> Result<String> {
             sum.misses += one.misses;
             sum.changed += one.changed;
             sum.refused += one.refused;
+            sum.busy += one.busy;
             sum.share += found.system.core_share() * cores as f64;
             if one.misses > 0 {
                 missed.push(format!("{name} on {beside}: {} misses", one.misses));
@@ -109,7 +112,8 @@ fn many(root: &Path, mut counts: [u64; 2]) -> Result<String> {
         }
     }
     let figures = format!(
-        "{} boards with {} cores and {} VMs, of a core is promised {:.1} %; {} changes of interfaces on the way, {} refused; \
+        "{} boards with {} cores and {} VMs, of a core is promised {:.1} %; {} changes of interfaces on the way, {} refused, \
+         of which {} beside another change; \
          {} jobs: {} deadlines missed",
         sum.systems,
         sum.cores,
@@ -117,6 +121,7 @@ fn many(root: &Path, mut counts: [u64; 2]) -> Result<String> {
         100.0 * sum.share / sum.cores as f64,
         sum.changed,
         sum.refused,
+        sum.busy,
         sum.jobs,
         sum.misses
     );
@@ -133,14 +138,16 @@ fn one(root: &Path, name: &str, seed: u64, found: &Admitted) -> Result<Sum> {
     let last = found.system.vms.len() - 1;
     let several = found.system.spread.is_some();
     let mut steps = Vec::new();
+    for at in 0..last {
+        steps.push(ScriptStep::Vm(format!("v{at}")));
+        steps.push(ScriptStep::Expect(BEGUN.to_owned()));
+    }
     for round in 0..ROUNDS {
         if several {
-            let promised = changes::promised(&found.system, seed, round);
-            steps.push(ScriptStep::Wait(PAUSE / 2));
-            steps.push(request(&promised));
+            let (vm, vcpu, times) = changes::promised(&found.system, seed, round);
+            steps.extend(change(vm, vcpu, times));
         }
-        steps.push(ScriptStep::Wait(PAUSE));
-        steps.push(request(&change(found, last, round)));
+        steps.extend(change(last, 0, halved(found, last, round)));
     }
     for at in 0..last {
         steps.push(ScriptStep::Vm(format!("v{at}")));
@@ -167,15 +174,17 @@ fn one(root: &Path, name: &str, seed: u64, found: &Admitted) -> Result<Sum> {
         .lines()
         .filter(|line| line.starts_with("changed "))
         .count() as u64;
-    sum.refused = answers
-        .lines()
-        .filter(|line| line.starts_with("refused "))
-        .count() as u64;
+    let refused = answers.lines().filter(|line| line.starts_with("refused "));
+    sum.refused = refused.clone().count() as u64;
+    sum.busy = refused.filter(|line| line.contains(" busy ")).count() as u64;
+    let answered = (sum.changed + sum.refused) as usize;
+    let asked = ROUNDS * (1 + usize::from(several));
+    ensure!(answered == asked, "{asked} requests, {answered} answers");
     Ok(sum)
 }
 
-/// A change of the hostile VM's interface: half of the budget, and then all of it again.
-fn change(found: &Admitted, vm: usize, round: usize) -> String {
+/// Another interface for the hostile VM, in nanoseconds: half of the budget, and then all of it again.
+fn halved(found: &Admitted, vm: usize, round: usize) -> [u64; 3] {
     let server = &found.system.vms[vm].server;
     let budget = server.budget.unwrap_or(0);
     let budget = if round.is_multiple_of(2) {
@@ -184,8 +193,7 @@ fn change(found: &Admitted, vm: usize, round: usize) -> String {
         budget
     };
     let deadline = server.deadline.unwrap_or(server.period);
-    let [period, budget, deadline] = [server.period, budget, deadline].map(|time| time * 1_000);
-    format!("change {vm} 0 {period} {budget} {deadline}")
+    [server.period, budget, deadline].map(|time| time * 1_000)
 }
 
 /// More arguments for the emulator. An emulator that counts instructions runs a core up to a part of the time that is left

@@ -23,6 +23,18 @@ pub(crate) fn request(line: &str) -> ScriptStep {
     ScriptStep::Raw([b"\x10\x7f\x10\x3d", line.as_bytes(), b"\n"].concat())
 }
 
+/// Asks for another interface of a vCPU, of this period, budget and deadline in nanoseconds, and awaits the board's answer,
+/// be it a yes, or a no for whatever reason.
+pub(crate) fn change(vm: usize, vcpu: usize, times: [u64; 3]) -> [ScriptStep; 3] {
+    let [period, budget, deadline] = times;
+    let answers = ["changed", "refused"].map(|word| format!("{word} {vm} {vcpu} "));
+    [
+        request(&format!("change {vm} {vcpu} {period} {budget} {deadline}")),
+        ScriptStep::ExpectAnyReport(answers.to_vec()),
+        ScriptStep::ExpectReport("\n".to_owned()),
+    ]
+}
+
 /// A file's text, whatever bytes a hostile guest has put into it.
 pub(crate) fn read(path: &Path) -> Result<String> {
     let bytes = fs::read(path).with_context(|| path.display().to_string())?;

@@ -4,15 +4,19 @@
 //! The guests' first jobs arrive when all of them have booted and sleep. When that was, in ticks of the board's counter,
 //! they say at their end. After it, when nothing runs any more, the board is asked for all of its turns, so that no
 //! report takes anybody's time; and to change an interface to the very same one, which tells when servers' periods
-//! begin. Time is a count of instructions, and what is compared does not depend on when the board is asked.
+//! begin. Each answer is awaited. Time is a count of instructions, and what is compared does not depend on when the board
+//! is asked. How far an event may be away is known beforehand, and by no figure of the run.
+//!
+//! Where two events are so near that either may come first, a comparison ends. If that is too early, the guests run once
+//! more with other offsets.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use hanok_paths::{List, Machine};
 use hanok_random_systems::boards;
 use hanok_schedule_events::Span;
 use hanok_schedule_events::beside::{self, Beside, Terms};
@@ -22,7 +26,7 @@ use hanok_schedule_events::record::Record;
 use hanok_simulator::Slack;
 use hanok_task_model::{Component, Model, Nanos, Plan, Priority, ResourceInterface, Server};
 
-use crate::reported::{boot, read, request};
+use crate::reported::{boot, change, read, request};
 use crate::step::{Tally, TestStep};
 use hanok_base::repo;
 use hanok_boot::system;
@@ -49,9 +53,6 @@ pub const SLOW_STEPS: &[TestStep] = &[
     },
 ];
 
-/// How long a report of all turns takes at most, and a change of an interface, by the board's clock.
-const REPORT: Duration = Duration::from_secs(1);
-const CHANGE: Duration = Duration::from_millis(500);
 /// More turns than a board keeps.
 const TURNS: u32 = 10_000;
 
@@ -123,39 +124,70 @@ fn described(root: &Path, board: &str) -> Result<String> {
         "{:<14} {:>6} {:>10} {:>10} {:>10} {:>10} {:>8}\n",
         "system", "events", "widest us", "allowed", "switch us", "at most", "planted"
     );
-    let mut events = 0;
+    let terms = terms(board)?;
     for case in CASES {
-        let ran = run(root, board, case).with_context(|| case.name.to_owned())?;
-        let terms = Terms {
-            slack: case.slack,
-            busy: case.busy,
-            ..Terms::RTOS
-        };
-        let (compared, line) =
-            judge(&ran, case.name, terms).with_context(|| case.name.to_owned())?;
-        events += compared;
-        said += &line;
+        let mut events = 0;
+        for phase in 0..PHASES {
+            let one = || -> Result<(usize, String)> {
+                let ran = run(root, board, case, phase)?;
+                let terms = Terms {
+                    slack: case.slack,
+                    busy: case.busy,
+                    ..terms
+                };
+                judge(&ran, case.name, terms)
+            };
+            let (compared, line) = one().with_context(|| case.name.to_owned())?;
+            events += compared;
+            said += &line;
+            if events >= USUAL {
+                break;
+            }
+        }
+        ensure!(
+            events >= USUAL,
+            "{}: few events: {events}\n{said}",
+            case.name
+        );
     }
-    ensure!(
-        events >= USUAL * CASES.len(),
-        "few events: {events}\n{said}"
-    );
     Ok(said)
 }
 
-/// When the jobs of random systems begin and end, as [`boards::alone`] has it, and how long is compared: as much as the
-/// board keeps the turns of.
-const RANDOM: (u64, u64) = (250_000, 295);
+/// When the jobs of random systems begin and end, as [`boards::alone`] has it: all guests have begun by then, whose boots
+/// take long with small budgets. And how long is compared: as much as the board keeps the turns of.
+const RANDOM: (u64, u64) = (500_000, 545);
 const RANDOM_LENGTH: u64 = 30_000;
-/// So many events are compared at least in each system, and on average.
+/// A comparison of fewer events counts for nothing, though these have to agree.
 const LEAST: usize = 8;
+/// So many events are compared at least of each described system, and on average of each random one, which runs once.
 const USUAL: usize = 25;
+const USUAL_RANDOM: usize = 15;
+/// How often a system runs at most until they are, each time with other offsets.
+const PHASES: u64 = 4;
+/// By this many microseconds the offset of the first task is another one in the next run, and twice as many that of the second
+/// one, and so on.
+const SHIFT: u64 = 137;
 
-/// Runs `count` random systems, and compares.
+/// What is known beforehand of a board's time.
+fn terms(board: &str) -> Result<Terms> {
+    let machine = match board {
+        "qemu-virt-arm" => Machine::Arm,
+        "qemu-virt-gicv2" => Machine::Gicv2,
+        _ => Machine::Gicv3,
+    };
+    Ok(Terms {
+        switch: List::own()?.switch(machine)?,
+        ..Terms::RTOS
+    })
+}
+
+/// Runs `count` random systems, or as many as `HANOK_SETS` says, from the seed `HANOK_SEED` on, and compares.
 fn random(root: &Path, count: u64) -> Result<String> {
+    let count = std::env::var("HANOK_SETS").map_or(Ok(count), |sets| sets.parse::<u64>())?;
     let named = std::env::var("HANOK_SEED").ok();
     let mut seed = named.map_or(Ok(1), |seed| seed.parse())?;
-    let (mut systems, mut events) = (0, 0);
+    let (mut systems, mut short, mut events) = (0, 0, 0);
+    let of_board = terms("qemu-virt")?;
     let mut said = String::new();
     while systems < count {
         seed += 1;
@@ -168,23 +200,29 @@ fn random(root: &Path, count: u64) -> Result<String> {
             let ran = ran(root, &name, &format!("{}\n{SLEEPER}", found.text))?;
             let terms = Terms {
                 length: RANDOM_LENGTH,
-                ..Terms::RTOS
+                ..of_board
             };
             judge(&ran, &name, terms)
         };
         let (compared, line) = one().with_context(|| name.clone())?;
+        said += &line;
+        if compared < LEAST {
+            short += 1;
+            ensure!(short <= count, "{short} systems come to few events\n{said}");
+            continue;
+        }
         systems += 1;
         events += compared;
-        said += &line;
     }
     ensure!(
-        events >= USUAL * count as usize,
+        events >= USUAL_RANDOM * count as usize,
         "few events: {events}\n{said}"
     );
     Ok(said)
 }
 
-fn run(root: &Path, board: &str, case: &Case) -> Result<Ran> {
+/// Runs a case, with the offsets of its phase.
+fn run(root: &Path, board: &str, case: &Case, phase: u64) -> Result<Ran> {
     let file = root.join(format!("tests/systems/events-{}.toml", case.file));
     let mut text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let on_board = (
@@ -197,8 +235,28 @@ fn run(root: &Path, board: &str, case: &Case) -> Result<Ran> {
         ensure!(text.contains(&from), "{} has no {from}", file.display());
         text = text.replacen(&from, &to, 1);
     }
-    let name = format!("schedule-events/{board}/{}", case.name.replace(' ', "-"));
+    let schedule = hanok_system::parse_schedule(&file, &text, &system::boards_dir(root));
+    let model = schedule.map_err(|found| anyhow!("{found:?}"))?.model;
+    let text = shifted(text, &model, phase);
+    let mut name = format!("schedule-events/{board}/{}", case.name.replace(' ', "-"));
+    if phase > 0 {
+        write!(name, "-{phase}")?;
+    }
     ran(root, &name, &text)
+}
+
+/// The description with other offsets, each of which is a number of microseconds that stands for nothing else in it.
+fn shifted(mut text: String, model: &Model, phase: u64) -> String {
+    let offsets = model.tasks.iter().map(|task| task.offset.get() / 1_000);
+    let offsets: Vec<_> = offsets.filter(|offset| *offset > 0).collect();
+    for (at, offset) in offsets.iter().enumerate() {
+        text = text.replace(&offset.to_string(), &format!("@{at}@"));
+    }
+    for (at, offset) in (0..).zip(offsets) {
+        let other = offset + phase * SHIFT * (at + 1);
+        text = text.replace(&format!("@{at}@"), &other.to_string());
+    }
+    text
 }
 
 /// Runs a description until its guests have ended. What they said is in the directory `name` of tests.
@@ -217,7 +275,7 @@ fn ran(root: &Path, name: &str, text: &str) -> Result<Ran> {
         steps.push(ScriptStep::Expect("times, ".to_owned()));
     }
     steps.push(request(&format!("report 1 {TURNS}")));
-    steps.push(ScriptStep::Wait(REPORT));
+    steps.push(ScriptStep::ExpectReport("end 1\n".to_owned()));
     let all = all_vms(text);
     for (vm, interface) in asked(&model, &vms) {
         let at = all.iter().position(|name| *name == vm);
@@ -227,11 +285,7 @@ fn ran(root: &Path, name: &str, text: &str) -> Result<Ran> {
             budget,
             deadline,
         } = interface;
-        let [period, budget, deadline] = [period, budget, deadline].map(Nanos::get);
-        steps.push(request(&format!(
-            "change {at} 0 {period} {budget} {deadline}"
-        )));
-        steps.push(ScriptStep::Wait(CHANGE));
+        steps.extend(change(at, 0, [period, budget, deadline].map(Nanos::get)));
     }
     steps.push(ScriptStep::End);
     boot(root, &dir, text, steps, &[])?;
@@ -274,12 +328,15 @@ fn all_vms(text: &str) -> Vec<String> {
     all
 }
 
-/// Which VMs are asked when their periods begin: those with the longest periods, until all others divide one.
+/// Which VMs are asked when their periods begin: of those whose periods follow one another, those with the longest ones,
+/// until all others divide one.
 fn asked(model: &Model, vms: &[String]) -> Vec<(String, ResourceInterface)> {
     let given = |name: &String| {
         let component = model.component(model.find(name)?)?;
         match component.plan {
-            Plan::Given(interface) => Some((name.clone(), interface)),
+            Plan::Given(interface) if beside::keeps_periods(component) => {
+                Some((name.clone(), interface))
+            }
             _ => None,
         }
     };
@@ -306,8 +363,10 @@ fn judge(ran: &Ran, name: &str, terms: Terms) -> Result<(usize, String)> {
     fs::write(ran.dir.join("events"), beside.listing(&happened, &expected))?;
     let agreement = beside.compare(&happened, &expected);
     let agreement = agreement.map_err(|difference| anyhow!("{}", beside.told(&difference)))?;
-    ensure!(agreement.events >= LEAST, "only {agreement:?}");
-    let planted = planted_in_plans(&beside)? + planted_in_record(&beside, ran, agreement)?;
+    let planted = match agreement.events {
+        ..LEAST => 0,
+        _ => planted_in_plans(&beside)? + planted_in_record(&beside, ran, agreement)?,
+    };
     let mut said = String::new();
     writeln!(
         said,

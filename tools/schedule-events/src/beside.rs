@@ -5,7 +5,7 @@ use std::fmt;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use hanok_simulator::Slack;
-use hanok_task_model::{Model, Nanos, Plan};
+use hanok_task_model::{Component, Model, Nanos, Plan, Server};
 
 use crate::compare::{Agreement, Bound, Difference, Event, compare, events};
 use crate::expected::{self, Expected, Input};
@@ -36,19 +36,23 @@ pub struct Terms {
     pub held_back: u64,
     /// The longest time for which the board notices nothing, in microseconds: its longest exit.
     pub exit: u64,
+    /// The most that a switch may take, in nanoseconds. It is known from elsewhere than the run.
+    pub switch: u64,
     /// From the first job's arrival on, how long is compared, in microseconds.
     pub length: u64,
 }
 
 impl Terms {
     /// The RTOS's jobs (docs/write-a-guest.md) on a board that notices nothing for 5,000 instructions at most
-    /// (docs/scheduling.md, the longest paths). Of each run so long is compared.
+    /// (docs/scheduling.md, the longest paths). Of each run so long is compared. What a switch may take depends on the
+    /// machine, and is still to be said.
     pub const RTOS: Self = Self {
         slack: Slack::Idle,
         busy: false,
         spare: 2,
         held_back: 1,
         exit: 5,
+        switch: 0,
         length: 60_000,
     };
 }
@@ -97,8 +101,9 @@ impl<'a> Beside<'a> {
         });
         let first = arrivals.flatten().min().context("no task begins")?;
         let latest = releases.values().copied().max().unwrap_or(first);
-        let periods: Vec<_> = periods(&model).collect();
-        let longest = periods.iter().copied().max().unwrap_or(0);
+        let longest = model.components.iter().map(period).max().unwrap_or(0);
+        let keep = model.components.iter().filter(|one| keeps_periods(one));
+        let periods: Vec<_> = keep.map(period).collect();
         ensure!(
             latest.saturating_add(longest) < first,
             "a guest began at {latest}, less than a period before the first job, which arrives at {first}"
@@ -108,19 +113,35 @@ impl<'a> Beside<'a> {
         recorded.context("the turn before the first job was lost: the record begins later")?;
         let boundaries = record.boundaries.iter().filter_map(|(who, at)| {
             let promise = record.promises.get(who)?;
-            Some((promise.period, *at))
+            let [name, numbered] = record.name(Vcpu {
+                vm: who.0,
+                vcpu: who.1,
+            });
+            let component = model.find(&name).or(model.find(&numbered));
+            let component = model.component(component?)?;
+            keeps_periods(component).then_some((promise.period, *at))
         });
         let boundaries: Vec<_> = boundaries.collect();
         let began = releases.values().copied().min().unwrap_or(first);
-        let start = start::start(&boundaries, &periods, began)?;
+        let start = if periods.is_empty() {
+            began
+        } else {
+            start::start(&boundaries, &periods, began)?
+        };
         let until = first + terms.length * record.frequency / MICROS;
-        let switch = core.switch_ticks / core.switches.max(1);
+        let switch = (terms.switch * record.frequency).div_ceil(1_000 * MICROS);
+        ensure!(
+            core.switch_ticks <= switch * core.switches,
+            "the run's {} switches took {} ticks, where each may take {switch} at most",
+            core.switches,
+            core.switch_ticks
+        );
         let spare = terms.spare * record.frequency / MICROS;
         let input = Input {
             start,
             releases,
             spare,
-            switch,
+            switch: switch / 2,
             slack: terms.slack,
             busy: terms.busy,
             until,
@@ -231,13 +252,13 @@ impl<'a> Beside<'a> {
         })
     }
 
-    /// How far events may be away: the board notices an event a tick and an exit late; at each switch it takes another
-    /// time than the mean, at most as much more or less, and the job that is held back by it another time, too.
+    /// How far events may be away: the board notices an event a tick and an exit late; each switch takes nothing or the
+    /// most, and half of that in the simulation; and the job that is held back by it takes another time, too.
     pub fn bound(&self) -> Bound {
         let ticks = |micros: u64| (micros * self.record.frequency).div_ceil(MICROS);
         Bound {
             each: 1 + ticks(self.terms.exit),
-            carried: self.input.switch + ticks(self.terms.held_back),
+            carried: self.input.switch + 1 + ticks(self.terms.held_back),
         }
     }
 
@@ -246,9 +267,9 @@ impl<'a> Beside<'a> {
         ticks as f64 * MICROS as f64 / self.record.frequency as f64
     }
 
-    /// What a switch takes, in ticks.
+    /// What the run's switches took on average, in ticks.
     pub fn switch(&self) -> u64 {
-        self.input.switch
+        self.core.switch_ticks / self.core.switches.max(1)
     }
 
     /// Both schedules beside one another, a line for each event, in microseconds since the first job's arrival.
@@ -308,14 +329,19 @@ impl fmt::Display for Told<'_> {
     }
 }
 
-fn periods(model: &Model) -> impl Iterator<Item = u64> {
-    model
-        .components
-        .iter()
-        .map(|component| match component.plan {
-            Plan::Given(interface) => interface.period.get(),
-            _ => 1,
-        })
+/// Whether its periods follow one another from the start on. Servers that keep a bandwidth begin theirs as they wake.
+pub fn keeps_periods(component: &Component) -> bool {
+    !matches!(
+        component.server,
+        Server::ConstantBandwidth | Server::SoftBandwidth
+    )
+}
+
+fn period(component: &Component) -> u64 {
+    match component.plan {
+        Plan::Given(interface) => interface.period.get(),
+        _ => 1,
+    }
 }
 
 /// The board has the interfaces that are described.

@@ -24,7 +24,7 @@ pub struct Input {
     pub releases: BTreeMap<String, u64>,
     /// By how much each job takes less than is described.
     pub spare: u64,
-    /// What a switch takes.
+    /// What a switch takes in the simulation.
     pub switch: u64,
     /// What becomes of time that is promised and not used.
     pub slack: Slack,
@@ -39,7 +39,9 @@ pub const BEST_EFFORT: &str = "best effort";
 /// Longer than any run.
 const EVER: Nanos = Nanos::new(1 << 48);
 
-/// Adds best effort that always has work: below all that are promised something, it always has a budget.
+/// Adds best effort that always has work: below all that are promised something, it always has a budget. That is so where
+/// nobody has what others are promised. Where it is shared, the simulator itself knows best effort, which then goes
+/// before all that have used their budgets up.
 fn add_best_effort(model: &mut Model) {
     let plan = Plan::Given(ResourceInterface::periodic(EVER, EVER));
     let pool = model.pools.first();
@@ -127,16 +129,18 @@ pub fn of(model: &Model, input: &Input) -> Result<Expected> {
     let horizon = input.until.saturating_sub(input.start);
     let mut options = Options::new(What::System, horizon);
     options.slack = input.slack;
+    options.best_effort = input.busy;
     options.jitter = Jitter::None;
     options.events = EVENTS;
     let timeline = simulate(&model, &options).map_err(|error| anyhow!("{error}: {error:?}"))?;
+    let left = (input.busy && input.slack != Slack::Idle).then(|| BEST_EFFORT.to_owned());
     let mut cores = vec![Vec::new(); timeline.cores];
     for segment in &timeline.segments {
         let Some(spans) = cores.get_mut(segment.core) else {
             continue;
         };
         let since = input.start + segment.start;
-        rest(spans, input.start, since);
+        rest(spans, &left, input.start, since);
         append(
             spans,
             Span {
@@ -147,7 +151,7 @@ pub fn of(model: &Model, input: &Input) -> Result<Expected> {
         );
     }
     for spans in &mut cores {
-        rest(spans, input.start, input.until);
+        rest(spans, &left, input.start, input.until);
     }
     let promised = model
         .components
@@ -162,7 +166,7 @@ pub fn of(model: &Model, input: &Input) -> Result<Expected> {
         busy: busy(
             &timeline,
             input,
-            model.tasks.len() - usize::from(input.busy),
+            model.tasks.len() - usize::from(is_added(input)),
         ),
         longest: periods.max().unwrap_or(0),
     })
@@ -185,10 +189,15 @@ fn arriving(model: &Model, input: &Input) -> Result<Model> {
             task.execution = Nanos::new(execution);
         }
     }
-    if input.busy {
+    if is_added(input) {
         add_best_effort(&mut model);
     }
     Ok(model)
+}
+
+/// Whether best effort is a server of the simulated model.
+fn is_added(input: &Input) -> bool {
+    input.busy && input.slack == Slack::Idle
 }
 
 /// The name of a task's component.
@@ -198,13 +207,13 @@ fn owner(model: &Model, task: TaskId) -> String {
     component.map_or_else(String::new, |component| component.name.clone())
 }
 
-/// Nobody has the core from the last span on until `until`.
-fn rest(spans: &mut Vec<Span>, start: u64, until: u64) {
+/// No server has the core, but who has what is `left`, from the last span on until `until`.
+fn rest(spans: &mut Vec<Span>, left: &Option<String>, start: u64, until: u64) {
     let since = spans.last().map_or(start, |last| last.until);
     append(
         spans,
         Span {
-            who: None,
+            who: left.clone(),
             since,
             until,
         },

@@ -4,9 +4,9 @@
 use hanok_random_systems::random::Random;
 use hanok_random_systems::system::{Server, System};
 
-/// A line for the report channel: in even rounds a VM with tasks, or the spread one, is to have another interface than
-/// the description's, and in odd ones that again.
-pub fn promised(system: &System, seed: u64, round: usize) -> String {
+/// A VM, its vCPU, and the period, budget and deadline in nanoseconds that it is to have: in even rounds a VM with tasks,
+/// or the spread one, is to have another interface than the description's, and in odd ones that again.
+pub fn promised(system: &System, seed: u64, round: usize) -> (usize, usize, [u64; 3]) {
     let mut random = Random::new(seed.wrapping_add(round as u64 / 2));
     let tasks = system.vms.len() - 1;
     let to_spread = system.spread.as_ref().filter(|_| random.chance(1, 4));
@@ -26,12 +26,8 @@ pub fn promised(system: &System, seed: u64, round: usize) -> String {
     } else {
         given(server)
     };
-    format!(
-        "change {vm} {vcpu} {} {} {}",
-        period * 1_000,
-        budget * 1_000,
-        deadline * 1_000
-    )
+    let times = [period, budget, deadline].map(|time| time * 1_000);
+    (vm, vcpu as usize, times)
 }
 
 /// Period, budget and deadline of the description, in microseconds.
@@ -51,7 +47,9 @@ fn another(server: &Server, random: &mut Random) -> [u64; 3] {
         return [half, budget.div_ceil(2).min(half), half];
     }
     let more = budget + 1 + budget * random.from(1, 30) / 100;
-    [period, more.min(deadline), deadline]
+    // In ticks of the board a budget is rounded up, and a deadline down: a budget that is the whole deadline is invalid.
+    let most = deadline.saturating_sub(1).max(budget);
+    [period, more.min(most), deadline]
 }
 
 #[cfg(test)]

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use clap::Args;
+use hanok_paths::{List, Machine};
 use hanok_schedule_events::beside::{self, Beside, Terms};
 use hanok_schedule_events::record::Record;
-use hanok_system::load_schedule;
+use hanok_system::{load, load_schedule};
 
 use super::super::find;
 use super::simulate::args::{Unused, nanos};
@@ -50,6 +52,10 @@ pub struct CompareArgs {
     /// The longest exit of the board's hypervisor.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "5us", value_parser = nanos)]
     pub exit: u64,
+    /// What a switch between vCPUs takes at most; without it, the description's `switch`, or else the longest path of
+    /// `hanok sched paths`.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = nanos)]
+    pub switch: Option<u64>,
     /// Show both schedules.
     #[arg(long)]
     pub list: bool,
@@ -60,6 +66,16 @@ fn named(text: &str) -> Result<(String, PathBuf), String> {
         .split_once('=')
         .ok_or("VM=FILE, such as axis=axis.console")?;
     Ok((name.to_owned(), file.into()))
+}
+
+/// The longest switch of a described board, in nanoseconds.
+fn longest_switch(root: &Path, file: &Path) -> Outcome<u64> {
+    let system = load(file, &system::boards_dir(root)).map_err(system::refused)?;
+    let vcpus = system.vms.iter().map(|vm| vm.config.cpus.len()).sum();
+    let machine = Machine::of(&system, vcpus).context("no switch was counted on such a board");
+    let list = List::own().blame(Code::Refused)?;
+    list.switch(machine.blame(Code::Refused)?)
+        .blame(Code::Refused)
 }
 
 /// `hanok sched compare`.
@@ -78,7 +94,14 @@ pub fn run(root: &Path, args: &CompareArgs) -> Outcome {
         let tick = beside::release(&read(path)?).blame(Code::Refused)?;
         releases.insert(name.clone(), tick);
     }
+    let described = schedule.model.cost.switch.get();
+    let described = Some(described).filter(|switch| *switch > 0);
+    let switch = match args.switch.or(described) {
+        Some(switch) => switch,
+        None => longest_switch(root, &file)?,
+    };
     let terms = Terms {
+        switch,
         slack: args.slack.into(),
         busy: args.busy,
         exit: args.exit.div_ceil(1_000),

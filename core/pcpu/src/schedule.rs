@@ -6,6 +6,7 @@
 //! which vCPU runs. A vCPU that waits or has lost its turn stays in the CPU until another one needs it.
 
 use crate::policy::AT_ONCE;
+use crate::pool::Exchange;
 use crate::sleep::Slept;
 use crate::{Host, Local, Pcpu, Vcpu};
 use hanok_config::POOLS;
@@ -43,13 +44,16 @@ impl Update {
 /// when their VM is paused, and pending interrupts are served between two rounds.
 const ROUND: u32 = 12;
 
+/// What it takes of that to hand a kick on to the pCPU to which its vCPU has moved: the pool's lock, and a kick.
+const HAND_ON: u32 = ROUND / 4;
+
 /// The largest number of pieces in which budgets are replenished before a decision, for that of the board.
 pub(crate) const PIECES: usize = MAX_VCPUS.div_ceil(AT_ONCE);
 
 /// Whether all vCPUs were brought up to date.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use]
-enum Round {
+pub(crate) enum Round {
     /// All were.
     Complete,
     /// Some were, which took long; the others still have to be brought up to date.
@@ -74,7 +78,13 @@ impl<B: Host> Pcpu<B> {
     /// Brings the vCPU that is to run from `now` on into the CPU, unless something else had to be done first, which
     /// took time. In so many pieces budgets were replenished.
     #[inline(always)]
-    fn try_to_schedule(&mut self, now: u64, pieces: &mut usize) -> Round {
+    pub(crate) fn try_to_schedule(&mut self, now: u64, pieces: &mut usize) -> Round {
+        if let Some(seat) = self.local.seat()
+            && self.exchange(seat) == Exchange::Done
+        {
+            self.serve_pending();
+            return Round::Interrupted;
+        }
         if self.update_all(now) == Round::Interrupted {
             // Pending interrupts are served first, and then all updates that are pending by then.
             self.serve_pending();
@@ -202,6 +212,11 @@ impl<B: Host> Pcpu<B> {
             let Some(Some(vcpu)) = vcpus.get_mut(entity.index()) else {
                 if POOLS {
                     local.hand_on_kick(entity);
+                    left = left.saturating_sub(HAND_ON);
+                    if left == 0 {
+                        local.put_back_updates(updates);
+                        return Round::Interrupted;
+                    }
                 }
                 continue;
             };

@@ -11,6 +11,7 @@
 mod budgets;
 mod paths;
 mod pl1;
+mod pool;
 
 use std::fmt::Write;
 use std::fs;
@@ -58,6 +59,14 @@ pub const STEPS: &[TestStep] = &[
     TestStep {
         name: "bounds-budgets-arm",
         run: |root| Tally::told(budgets::bounded(root, &ARM)),
+    },
+    TestStep {
+        name: "bounds-pool-gicv3",
+        run: |root| Tally::told(pool::bounded(root, &GICV3)),
+    },
+    TestStep {
+        name: "bounds-pool-gicv2",
+        run: |root| Tally::told(pool::bounded(root, &GICV2)),
     },
     TestStep {
         name: "bounds-pl1",

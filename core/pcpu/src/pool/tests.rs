@@ -34,6 +34,11 @@ struct Pool {
 impl Pool {
     /// So many pCPUs, and so many VMs of one vCPU each that begin on the first, which loads them.
     fn new(cpus: u8, vms: usize) -> Self {
+        Self::with_budgets(cpus, vms, 15_000)
+    }
+
+    /// The same with other budgets, in periods of 40,000 ticks.
+    fn with_budgets(cpus: u8, vms: usize, budget: u64) -> Self {
         let settings = Settings {
             cpus: cpus.into(),
             this_cpu: || CPU.get(),
@@ -45,7 +50,7 @@ impl Pool {
             cpu: 0,
             vm,
             period: 40_000,
-            budget: 15_000,
+            budget,
         };
         let promises: Vec<_> = (0..vms).map(promise).collect();
         let pool: Vec<u8> = (0..cpus).collect();
@@ -54,7 +59,7 @@ impl Pool {
         begin_all(fake.board);
         let mut pool = Self { fake, mover: 0 };
         // One VM after the other is loaded.
-        for _ in 0..1_000 {
+        for _ in 0..10_000 {
             if pool.at(0).vcpus().all(|vcpu| vcpu.is_on()) {
                 return pool;
             }
@@ -279,7 +284,7 @@ fn a_guest_reads_what_is_left_of_its_budget() {
 
 #[test]
 fn a_vcpu_that_is_asked_for_does_not_wait_until_others_are_up_to_date() {
-    let mut pool = Pool::new(2, 5);
+    let mut pool = Pool::with_budgets(2, 5, 7_000);
     let board = pool.fake.board;
     for vm in 1..5 {
         assert!(matches!(pool.vm(vm).stop(board), Wish::Taken));
@@ -300,7 +305,7 @@ fn a_vcpu_that_is_asked_for_does_not_wait_until_others_are_up_to_date() {
 
 #[test]
 fn kicks_of_many_that_have_moved_are_handed_on_in_rounds() {
-    let mut pool = Pool::new(2, 8);
+    let mut pool = Pool::with_budgets(2, 8, 4_000);
     let entities = all(&mut pool, 0);
     assert_eq!(entities.len(), 8);
     for entity in &entities {

@@ -271,8 +271,20 @@ impl<B: Host> Pcpu<B> {
         pieces: &mut usize,
     ) -> Option<(Decision, u64)> {
         let decided = self.decide(seat, pieces);
-        if decided.is_none() {
-            self.serve_pending();
+        let Some((Decision { run: Some(run), .. }, _)) = decided else {
+            if decided.is_none() {
+                self.serve_pending();
+            }
+            return decided;
+        };
+        if self.local.resident.is_some_and(|resident| resident != run) {
+            // The decision and both halves of the switch together are too long without a look.
+            self.switch_away();
+            if self.serve_pending() {
+                // Its VM may end while it is away: see `go_out`.
+                self.local.board.machine.enter_empty_space();
+                return None;
+            }
         }
         decided
     }

@@ -20,7 +20,7 @@ use hanok_base::repo;
 /// The parts: what the guest does, with how many vCPUs, the smallest number of rows, and of vCPUs that move in them.
 const PARTS: [(&str, usize, usize, u64); 3] = [
     ("budgets", 1, 6, 500),
-    ("together", 4, 5, 100),
+    ("together", 2, 5, 100),
     ("lives", 1, 1, 100),
 ];
 /// Other VMs of the pool, one vCPU each, that sleep and wake.

@@ -49,14 +49,21 @@ impl<T> Mutex<T> {
         }
     }
 
+    #[cfg(not(feature = "pools"))]
     #[cold]
     #[inline(never)]
     fn lock_contended(&self) -> MutexGuard<'_, T> {
-        #[cfg(feature = "pools")]
-        if let Some(pause) = PAUSE.get() {
-            return self.lock_with(pause);
-        }
         self.0.lock()
+    }
+
+    #[cfg(feature = "pools")]
+    #[cold]
+    #[inline(never)]
+    fn lock_contended(&self) -> MutexGuard<'_, T> {
+        match PAUSE.get() {
+            Some(pause) => self.lock_with(pause),
+            None => self.0.lock(),
+        }
     }
 }
 

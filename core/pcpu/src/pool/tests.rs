@@ -1,13 +1,13 @@
 //! Two or three pCPUs of a pool, one call after the other.
 
 use super::{Exchange, Seat};
-use crate::schedule::Round;
 use crate::fake::{FakeBoard, FakePromise};
+use crate::schedule::Round;
 use crate::{Pcpu, begin_all};
+use hanok_abi::schedule::{self, item, status};
 use hanok_hal::fake::{FakeBackend, Settings};
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{Backend, Context};
-use hanok_abi::schedule::{self, item, status};
 use hanok_sched::{Entity, EntitySet};
 use hanok_types::{CpuId, GicVersion, VcpuId};
 use hanok_vm::{Home, Interrupts, Vm, Wish};
@@ -289,7 +289,10 @@ fn a_vcpu_that_is_asked_for_does_not_wait_until_others_are_up_to_date() {
     for vm in 1..5 {
         assert!(matches!(pool.vm(vm).stop(board), Wish::Taken));
     }
-    let wanted = pool.at(0).vcpus().find(|vcpu| vcpu.unit.vm.id().index() == 0);
+    let wanted = pool
+        .at(0)
+        .vcpus()
+        .find(|vcpu| vcpu.unit.vm.id().index() == 0);
     let wanted = wanted.expect("a vCPU").entity;
     pool.ask(1, wanted);
     let first = pool.at(0);
@@ -352,7 +355,11 @@ fn a_switch_is_paid_by_nobody_whatever_other_pcpus_do() {
     assert_eq!(second.budget(comes).max(before), before);
     pool.fake.board.machine.advance(1_000);
     let after = second.budget(comes);
-    assert!(after.zip(before).is_some_and(|(after, before)| after + 1_000 <= before));
+    assert!(
+        after
+            .zip(before)
+            .is_some_and(|(after, before)| after + 1_000 <= before)
+    );
     // So is what is nobody's: the serial line.
     let mut inside = None;
     first.without_charge(|| {
@@ -361,5 +368,8 @@ fn a_switch_is_paid_by_nobody_whatever_other_pcpus_do() {
         pool.fake.board.machine.advance(1_000);
         inside = Some((begun, second.budget(comes)));
     });
-    assert!(inside.is_some_and(|(begun, ended)| begun == ended), "{inside:?}");
+    assert!(
+        inside.is_some_and(|(begun, ended)| begun == ended),
+        "{inside:?}"
+    );
 }

@@ -34,7 +34,8 @@ pub fn bounded(root: &Path, board: &Board) -> Result<String> {
     let (mut rows, mut longest) = (Vec::new(), Found::default());
     let mut moves = String::new();
     for (part, vcpus, least, least_moves) in PARTS {
-        let dir = repo::target_dir(root).join(format!("hanok/test/bounds-pool-{part}"));
+        let dir =
+            repo::target_dir(root).join(format!("hanok/test/bounds-pool-{part}-{}", board.name));
         fs::create_dir_all(&dir)?;
         let course = Course {
             until: Some("bounds: done"),

@@ -1,7 +1,7 @@
 //! The same in a pool of two cores, whose vCPUs move, with the image that has pools. Exits of both cores are counted.
 //!
-//! Waits for a lock count as work of the one who waits: the pool's own is said to the emulator, so that it goes on with
-//! the core that has it.
+//! Waits for a lock count as work of the one who waits. They are said to the emulator, so that it goes on with the core
+//! that has the lock.
 
 use std::fmt::Write;
 use std::fs;
@@ -18,11 +18,15 @@ use super::{Board, PATIENCE, judged, read};
 use hanok_base::repo;
 
 /// The parts: what the guest does, with how many vCPUs, the smallest number of rows, and of vCPUs that move in them.
-const PARTS: [(&str, usize, usize, u64); 3] = [
+const PARTS: [(&str, usize, usize, u64); 4] = [
     ("budgets", 1, 6, 500),
+    ("together", 1, 5, 100),
     ("together", 2, 5, 100),
     ("lives", 1, 1, 100),
 ];
+/// What is said of the rows in which two vCPUs of one VM run at the same time, which no other step lets do so. They are
+/// judged by a limit of their own, and are no paths of the list: the locks of a VM are in no bound.
+pub const WITH_WAITS: &str = ", with waits for its VM's locks";
 /// Other VMs of the pool, one vCPU each, that sleep and wake.
 const NEIGHBOURS: usize = 12;
 /// The function that hands a vCPU over: each of its calls is one that moves.
@@ -34,8 +38,10 @@ pub fn bounded(root: &Path, board: &Board) -> Result<String> {
     let (mut rows, mut longest) = (Vec::new(), Found::default());
     let mut moves = String::new();
     for (part, vcpus, least, least_moves) in PARTS {
-        let dir =
-            repo::target_dir(root).join(format!("hanok/test/bounds-pool-{part}-{}", board.name));
+        let dir = repo::target_dir(root).join(format!(
+            "hanok/test/bounds-pool-{part}-{vcpus}-{}",
+            board.name
+        ));
         fs::create_dir_all(&dir)?;
         let course = Course {
             until: Some("bounds: done"),
@@ -45,14 +51,22 @@ pub fn bounded(root: &Path, board: &Board) -> Result<String> {
         let report = profile::count(root, &counting, &dir, &described, course, PATIENCE);
         let report = report.map_err(|failure| failure.error)?;
         let console = fs::read(dir.join("vm.console"))?;
-        let found = read(&report, &String::from_utf8_lossy(&console), &mut longest)?;
+        let console = String::from_utf8_lossy(&console).into_owned();
+        let mut found = if vcpus == 1 {
+            read(&report, &console, &mut longest)?
+        } else {
+            read(&report, &console, &mut Found::default())?
+        };
+        for row in found.iter_mut().filter(|_| vcpus > 1) {
+            row.name += WITH_WAITS;
+        }
         ensure!(found.len() >= least, "{part}: {} rows alone", found.len());
         let moved = counting.calls(&report.stretches, HAND_OVER)?;
         ensure!(
             moved >= least_moves,
             "{part}: vCPUs moved {moved} times alone"
         );
-        writeln!(moves, "{part}: vCPUs moved {moved} times")?;
+        writeln!(moves, "{part}, {vcpus} vCPUs: vCPUs moved {moved} times")?;
         rows.extend(found);
     }
     Ok(moves + &judged(rows, &longest, Machine::Pool)?)

@@ -59,14 +59,15 @@ impl<B: Host> Board<B> {
         if self.output_waits.load(Ordering::Relaxed) {
             self.transmit();
         }
-        if left == Walked::InPart {
-            // The line has just taken a part of what was said: it will interrupt when it takes more.
-            self.interrupt_when_writable();
-        }
         match reports {
             Reports::Before | Reports::None => {}
             Reports::After => reporting = self.go_on_reporting(&mut self.rx_lock.lock().report),
             Reports::Later => reporting = Reporting::GoesOn,
+        }
+        if left == Walked::InPart || reporting == Reporting::Waits {
+            // The line has just taken a part of what was said: it will interrupt when it takes more. Whoever finds no
+            // other bytes that wait has turned that off.
+            self.interrupt_when_writable();
         }
         reporting
     }
@@ -141,7 +142,7 @@ impl<B: Host> Board<B> {
             }
         };
         if let Some(request) = arrived.request {
-            *report = self.answer(request);
+            self.answer(request, report);
         }
         let left = walk.is_some();
         let mut console = self.lock_console();

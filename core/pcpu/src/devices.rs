@@ -106,20 +106,24 @@ impl<B: Host> Local<B> {
             return;
         };
         gic.enable(line.board, false);
-        *lines |= 1 << index;
-        *until = until.or(Deadline::at(end));
+        // A report's next piece may be due sooner; it waits with them, as it would let them through.
+        let first = core::mem::replace(lines, *lines | 1 << index) == 0;
+        let rest = if first { Deadline::NEVER } else { *until };
+        *until = rest.or(Deadline::at(end));
         let until = *until;
         self.note_seldom(until);
     }
 
     /// Serves the serial line in a while, for the next piece of a report: where that made a line of text alone, the line
-    /// has no reason to interrupt.
+    /// has no reason to interrupt. While interrupts are restrained, the piece waits for their end.
     pub(crate) fn report_later(&mut self) {
         let board = self.board;
-        let at = Deadline::at(board.counter() + board.counter_frequency() / PACE);
         self.restrained.reporting = Reporting::GoesOn;
-        self.restrained.until = self.restrained.until.or(at);
-        self.note_seldom(at);
+        if self.restrained.lines == 0 {
+            let at = Deadline::at(board.counter() + board.counter_frequency() / PACE);
+            self.restrained.until = self.restrained.until.or(at);
+            self.note_seldom(at);
+        }
     }
 
     /// Enables the interrupts again that were restrained until now. If the VM's period goes on, or the VM
@@ -244,5 +248,54 @@ mod tests {
         interrupt(pcpu);
         pcpu.schedule();
         assert_eq!(pcpu.local.deadline, Deadline::NEVER);
+    }
+
+    /// The guest's own timer comes before: the report's instant stands.
+    #[test]
+    fn the_instant_of_a_report_outlives_the_guests_timer() {
+        let mut fake = FakeBoard::new(settings(), &[vec![0]], GicVersion::V3);
+        let (board, pcpu) = (fake.board, &mut fake.pcpus[0]);
+        begin_all(board);
+        pcpu.schedule();
+        pcpu.local.report_later();
+        let at = pcpu.local.restrained.until;
+        board
+            .machine
+            .set_timer(Deadline::at(board.machine.counter() + 1));
+        board.machine.advance(2);
+        assert!(board.machine.interrupt_is_pending());
+        interrupt(pcpu);
+        pcpu.schedule();
+        assert_eq!(pcpu.local.deadline, at);
+    }
+
+    /// Interrupts that are restrained stay so to the end of their period, whatever is due of a report.
+    #[test]
+    fn a_report_lets_no_interrupt_through() {
+        let fake = FakeBoard::new(settings(), &[vec![0]], GicVersion::V3);
+        let mut pcpus = fake.pcpus;
+        let local = &mut pcpus[0].local;
+        let now = fake.board.machine.counter();
+        let end = now + super::Interruptions::period(fake.board.machine.counter_frequency());
+        let line = super::DeviceLine {
+            board: hanok_types::IntId::new(40),
+            guest: hanok_types::IntId::new(40),
+            vm: 0,
+        };
+        let restrain = |local: &mut super::Local<_>| {
+            for _ in 0..super::Interruptions::AT_ONCE {
+                local.restrain(0, &line);
+            }
+        };
+        local.report_later();
+        restrain(local);
+        let until = local.restrained.until.ticks();
+        assert!(until.is_some_and(|until| until >= end), "{until:?}");
+        local.report_later();
+        assert_eq!(local.restrained.until.ticks(), until);
+        // Then both go on.
+        fake.board.machine.advance(end + 10_000 - now);
+        assert_eq!(local.let_through(), super::Reporting::GoesOn);
+        assert_eq!(local.restrained.lines, 0);
     }
 }

@@ -17,6 +17,9 @@ use hanok_vm::{Clock, Home, ReportPiece, Request};
 /// This often in a second a piece of a report follows where the line takes all that it is given at once.
 pub(crate) const PACE: u64 = 10_000;
 
+/// How many steps of a report without a line an exit takes: turns that were written over meanwhile, for instance.
+const STEPS: usize = 8;
+
 /// What is left to be said of a report.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
@@ -32,6 +35,8 @@ pub struct Report {
 pub enum Reporting {
     /// There are none.
     Done,
+    /// The line is full: the next piece follows with its interrupt, which the caller lets come.
+    Waits,
     /// The next piece is due in a while.
     GoesOn,
 }
@@ -132,12 +137,12 @@ impl Display for Numbers<'_> {
 }
 
 impl<B: Host> Board<B> {
-    /// Begins to answer a request. What it returns is left to be done by [`Self::report`].
-    pub(crate) fn answer(&'static self, request: Request) -> Option<Report> {
+    /// Begins to answer a request. A report is left to be said by [`Self::report`].
+    pub(crate) fn answer(&'static self, request: Request, report: &mut Option<Report>) {
         match request {
             Request::Report { number, turns } => {
                 let next = Next::Board;
-                return Some(Report {
+                *report = Some(Report {
                     number,
                     turns,
                     next,
@@ -152,7 +157,6 @@ impl<B: Host> Board<B> {
             } => self.wish_share(vm, vcpu, weight, cap),
             Request::Unknown => self.tell(format_args!("unknown request")),
         }
-        None
     }
 
     /// Queues a line that answers a request.
@@ -166,11 +170,8 @@ impl<B: Host> Board<B> {
     pub(crate) fn go_on_reporting(&self, report: &mut Option<Report>) -> Reporting {
         let piece = self.lock_console().send_report();
         match piece {
-            ReportPiece::Full => {
-                self.interrupt_when_writable();
-                return Reporting::Done;
-            }
-            ReportPiece::Nothing => *report = report.and_then(|report| self.report(report)),
+            ReportPiece::Full => return Reporting::Waits,
+            ReportPiece::Nothing => self.report(report),
             ReportPiece::Sent => {}
         }
         if report.is_some() || self.lock_console().has_report() {
@@ -180,23 +181,25 @@ impl<B: Host> Board<B> {
         }
     }
 
-    /// Says one line of a report; returns what is left of it.
-    fn report(&self, mut report: Report) -> Option<Report> {
-        loop {
+    /// Says one line of a report, or none if [`STEPS`] have nothing to say.
+    fn report(&self, left: &mut Option<Report>) {
+        for _ in 0..STEPS {
+            let Some(report) = left else { return };
             if report.next == Next::End {
                 self.tell(format_args!("end {}", report.number));
-                return None;
+                *left = None;
+                return;
             }
             let (said, next) = self.step(report);
             report.next = next;
             if said {
-                return Some(report);
+                return;
             }
         }
     }
 
     /// A step of a report: whether a line was said, and what is next.
-    fn step(&self, report: Report) -> (bool, Next) {
+    fn step(&self, report: &Report) -> (bool, Next) {
         let number = report.number;
         match report.next {
             Next::Board => {
@@ -357,7 +360,7 @@ impl<B: Host> Board<B> {
     }
 
     /// Says a group of a pCPU. What is left of its budget, and what it used, is not kept: that is what its members used.
-    fn tell_group(&self, cpu: usize, at: usize, report: Report) -> (bool, Next) {
+    fn tell_group(&self, cpu: usize, at: usize, report: &Report) -> (bool, Next) {
         let mut own = self.groups.iter().filter(|group| group.cpu.index() == cpu);
         let Some(group) = own.nth(at) else {
             let begun = self.account(CpuId::new(cpu as u8)).begun();

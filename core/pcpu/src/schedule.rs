@@ -47,6 +47,9 @@ const ROUND: u32 = 12;
 /// What it takes of that to hand a kick on to the pCPU to which its vCPU has moved: the pool's lock, and a kick.
 const HAND_ON: u32 = ROUND / 4;
 
+/// The part of it that a wake by [`is_woken_at_once`] is.
+const SHORT_WAKE: u32 = 2;
+
 /// The largest number of pieces in which budgets are replenished before a decision, for that of the board.
 pub(crate) const PIECES: usize = MAX_VCPUS.div_ceil(AT_ONCE);
 
@@ -220,10 +223,14 @@ impl<B: Host> Pcpu<B> {
                 }
                 continue;
             };
-            if is_woken_at_once(vcpu, local, now) || is_up_to_date(vcpu) {
+            let work = if is_woken_at_once(vcpu, local, now) {
+                SHORT_WAKE
+            } else if is_up_to_date(vcpu) {
                 continue;
-            }
-            left = left.saturating_sub(update(vcpu, local, now).work());
+            } else {
+                update(vcpu, local, now).work()
+            };
+            left = left.saturating_sub(work);
             if left == 0 || local.ending.is_some() {
                 local.put_back_updates(updates);
                 return Round::Interrupted;

@@ -81,11 +81,13 @@ impl<B: Host> Pcpu<B> {
         let local = &mut self.local;
         local.board.machine.set_timer(Deadline::NEVER);
         local.timer = Deadline::NEVER;
-        // The deadline has come; the scheduler, which is asked next, sets another one.
-        local.deadline = Deadline::NEVER;
         #[cfg(feature = "selftest")]
         local.board.move_pages();
-        if local.let_through() == Reporting::GoesOn {
+        let reporting = local.let_through();
+        // The deadline has come; the scheduler, which is asked next, sets another one. A pCPU that is not shared does not
+        // ask it, and may have been interrupted for its guest's timer.
+        local.deadline = local.restrained.until;
+        if reporting == Reporting::GoesOn {
             if local.is_shared() {
                 local.note_report();
             } else {

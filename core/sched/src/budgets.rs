@@ -32,6 +32,8 @@ pub struct Budgets<'a> {
     best_effort: EntitySet,
     /// Whether the last decision named one of these.
     rest_runs: bool,
+    /// Whether the last decision, or the one before it, named one that does not run at its own expense.
+    in_between: bool,
     /// Whether the last decision left the CPU idle at the expense of a server.
     spends: bool,
     /// The instant at which the first server began.
@@ -52,6 +54,7 @@ impl<'a> Budgets<'a> {
             slack,
             best_effort: EntitySet::EMPTY,
             rest_runs: false,
+            in_between: false,
             spends: false,
             began: None,
             asking: Asking::none(),
@@ -127,7 +130,7 @@ impl<'a> Budgets<'a> {
     /// and until when ([`u64::MAX`]: until an event). `None` says nothing: ask [`Policy::pick`].
     #[inline(always)]
     pub fn choose_at_once(&mut self, now: u64) -> Option<(Entity, u64)> {
-        if self.rest_runs {
+        if self.in_between {
             return None;
         }
         let chosen = self.tree.choose_at_once(now)?;
@@ -166,11 +169,15 @@ impl<'a> Budgets<'a> {
         self.rest.exempt_switch(now);
     }
 
-    /// Whoever's time it is, the switch is nobody's, and so is the one back.
+    /// [`Policy::exempt_switch`], where somebody ran at another's expense or does so now.
     #[inline(never)]
-    fn exempt_switch_to_rest(&mut self, now: u64) {
-        self.exempt(now);
-        self.tree.forget_path();
+    fn exempt_switch_in_between(&mut self, now: u64) {
+        if self.rest_runs {
+            self.tree.exempt_switch_to_rest(now);
+            self.rest.exempt_switch(now);
+        } else {
+            self.tree.exempt_first_switch(now);
+        }
     }
 
     /// Whether those without a promise may use the CPU, after the tree's `decision`.
@@ -208,6 +215,7 @@ impl Policy for Budgets<'_> {
     }
 
     fn pick(&mut self, now: u64) -> Decision {
+        let before = self.rest_runs || self.tree.has_other_payer();
         let mut decision = self.tree.pick(now);
         let rest_ran = core::mem::replace(&mut self.rest_runs, false);
         self.spends = decision.run.is_none() && self.tree.spends();
@@ -228,6 +236,7 @@ impl Policy for Budgets<'_> {
         } else if rest_ran {
             self.rest.suspend(now);
         }
+        self.in_between = before || self.rest_runs || self.tree.has_other_payer();
         decision
     }
 
@@ -242,8 +251,8 @@ impl Policy for Budgets<'_> {
 
     #[inline]
     fn exempt_switch(&mut self, now: u64) {
-        if self.rest_runs {
-            self.exempt_switch_to_rest(now);
+        if self.in_between {
+            self.exempt_switch_in_between(now);
         } else {
             self.tree.exempt_switch(now);
         }

@@ -186,6 +186,7 @@ pub struct Tree<'a> {
     settled: Option<(u64, Walk)>,
     spends: bool,
     in_background: bool,
+    other_payer: bool,
 }
 
 impl<'a> Tree<'a> {
@@ -205,6 +206,7 @@ impl<'a> Tree<'a> {
             settled: None,
             spends: false,
             in_background: false,
+            other_payer: false,
         }
     }
 
@@ -333,8 +335,7 @@ impl<'a> Tree<'a> {
 
     /// Charges those that pay for the time since the last call.
     pub fn charge_until(&mut self, now: u64) {
-        self.root.servers.charge_until(now);
-        for node in self.active.without(Nodes::ROOT) {
+        for node in self.active.union(Nodes::ROOT) {
             if let Some(node) = self.node_mut(node) {
                 node.servers.charge_until(now);
             }
@@ -343,8 +344,7 @@ impl<'a> Tree<'a> {
 
     /// Nobody is charged for the time since the last call.
     pub fn exempt(&mut self, now: u64) {
-        self.root.servers.exempt_switch(now);
-        for node in self.active.without(Nodes::ROOT) {
+        for node in self.active.union(Nodes::ROOT) {
             if let Some(node) = self.node_mut(node) {
                 node.servers.exempt_switch(now);
             }
@@ -619,7 +619,7 @@ impl<'a> Tree<'a> {
             && let Some(node) = self.node_mut(home.node)
         {
             if exempt {
-                node.servers.exempt_switch(now);
+                node.servers.exempt_first_switch(now);
             }
             next = node.home;
             exempt &= !self.last.contains(home.node);
@@ -628,9 +628,29 @@ impl<'a> Tree<'a> {
         self.last = path;
     }
 
-    /// Who runs next comes from outside of the tree, so that no group holds both.
-    pub(crate) fn forget_path(&mut self) {
+    /// [`Policy::exempt_switch`] where the last decision, or the one before it, named a vCPU that runs at another's
+    /// expense.
+    pub(crate) fn exempt_first_switch(&mut self, now: u64) {
+        if self.used > 1 {
+            return self.exempt_switch_in_groups(now);
+        }
+        self.root.servers.exempt_first_switch(now);
+    }
+
+    /// Who runs next comes from outside of the tree, so that no group holds both: the switch is at the expense of those
+    /// in whose turns it happens.
+    pub(crate) fn exempt_switch_to_rest(&mut self, now: u64) {
+        for node in self.active.union(Nodes::ROOT) {
+            if let Some(node) = self.node_mut(node) {
+                node.servers.exempt_first_switch(now);
+            }
+        }
         self.last = Nodes::default();
+    }
+
+    /// Whether the last decision, at a root without groups, named one that runs at another's expense.
+    pub(crate) fn has_other_payer(&self) -> bool {
+        self.other_payer
     }
 
     /// The vCPU that the last decision named does not run: another one does, at nobody's expense or at that of who
@@ -699,6 +719,7 @@ impl Policy for Tree<'_> {
         let Decision { run, until } = root.servers.choose(now);
         let charged = root.servers.charged();
         let charges_another = run.is_some() && charged != run;
+        self.other_payer = charges_another;
         self.in_background = charges_another && run.is_some_and(|run| root.servers.is_spent(run));
         self.spends = run.is_none() && charged.is_some();
         let run = match run.and_then(|run| root.member(run)) {

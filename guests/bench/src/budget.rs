@@ -40,7 +40,7 @@ fn measure(figure: Figure, wanted: u32, own: u64, mut between: impl FnMut()) {
         (Ok(left), Ok(used)) => Said { left, used },
         _ => Said { left: 0, used: 0 },
     };
-    let mut tried = Periods::new(interface.budget, frequency());
+    let mut tried = Periods::new(interface.budget, frequency(), 0);
     let usual = (0..TRIES).map(|_| {
         let before = timer::now();
         tried.piece(0, before, &mut ask);
@@ -49,7 +49,7 @@ fn measure(figure: Figure, wanted: u32, own: u64, mut between: impl FnMut()) {
     let usual = usual.collect::<Least>().get().unwrap_or(0);
     // A question that takes longer had somebody else's work in it.
     let longest = usual + usual / 2 + frequency() * OWN_NS / 1_000_000_000;
-    let mut periods = Periods::new(interface.budget, frequency());
+    let mut periods = Periods::new(interface.budget, frequency(), ask().left);
     let mut last = timer::now();
     while periods.count() < u64::from(wanted) {
         between();

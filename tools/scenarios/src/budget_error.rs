@@ -12,7 +12,8 @@
 //!
 //! The bound is a tick of the counter and the longest path with interrupts masked that a guest can cause
 //! (`tools/paths/paths.toml`): the timer is set to the tick by which a budget is used up, and is served after that path
-//! at the latest.
+//! at the latest. What the account says has been spent when a VM asks contains more: the budget of each of the others
+//! may be replenished between the beginning of its turn and its question, by an interrupt each.
 
 use std::fmt::Write;
 use std::fs;
@@ -294,7 +295,7 @@ fn row_by_row(
 struct Paths {
     /// Of all that a guest can cause.
     longest: u64,
-    /// An interrupt, which may come as a VM goes on and before it asks.
+    /// The interrupts that may come as a VM goes on and before it asks: one for each budget that is replenished.
     own: u64,
 }
 
@@ -306,7 +307,7 @@ fn paths(root: &Path, dir: &Path) -> Result<Paths> {
     let list = List::own()?;
     Ok(Paths {
         longest: list.longest(machine, By::Guest),
-        own: list.path("own")?.most(machine),
+        own: list.path("own")?.most(machine) * vcpus as u64,
     })
 }
 

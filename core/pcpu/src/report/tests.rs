@@ -1,8 +1,10 @@
 //! Reports over a framed line.
 
+use super::{Next, Report, Reporting, STEPS};
 use crate::begin_all;
 use crate::fake::{FakeBoard, FakePromise};
 use hanok_hal::fake::{Settings, Wire};
+use hanok_hal::sync::atomic::Ordering;
 use hanok_types::GicVersion;
 use hanok_vm::Clock;
 use std::format;
@@ -29,7 +31,8 @@ fn reported(wire: &Wire) -> Vec<String> {
     let mut bytes = sent.into_iter();
     while let Some(byte) = bytes.next() {
         match byte {
-            0x10 => speaker = bytes.next().unwrap(),
+            // The line may stop between both bytes.
+            0x10 => speaker = bytes.next().unwrap_or(0),
             byte if speaker == REQUEST[1] => text.push(byte),
             _ => {}
         }
@@ -115,6 +118,73 @@ fn each_request_has_an_answer() {
         1
     );
     assert_eq!(lines.last().unwrap(), "end 2");
+}
+
+/// On a line that takes eight bytes between two interrupts, nothing but the interrupts that the board wants, and the
+/// instants that it asks for, is needed.
+#[test]
+fn a_report_goes_on_where_the_line_is_full() {
+    let fake = board();
+    let room = |bytes| *fake.wire.room.lock().unwrap() = Some(bytes);
+    room(8);
+    fake.wire.send(&REQUEST);
+    fake.wire.send(b"report 7\n");
+    let mut reporting = Reporting::GoesOn;
+    for exit in 0..10_000 {
+        let writable = fake.wire.called_when_writable.load(Ordering::SeqCst);
+        let received = !fake.wire.typed.lock().unwrap().is_empty();
+        if !received && !writable && reporting != Reporting::GoesOn {
+            break;
+        }
+        room(8);
+        if exit % 3 == 0 {
+            // Bytes of others wait as well.
+            fake.board.say(format_args!("a line"));
+        }
+        reporting = fake.board.serve_console();
+        if reported(&fake.wire)
+            .last()
+            .is_some_and(|line| line == "end 7")
+        {
+            return;
+        }
+    }
+    panic!("it stands still: {:?}", reported(&fake.wire));
+}
+
+/// Another request comes while a report is under way: that is said to its end.
+#[test]
+fn a_request_ends_no_report() {
+    let fake = board();
+    fake.wire.send(&REQUEST);
+    fake.wire.send(b"report 8\n");
+    for _ in 0..9 {
+        let _ = fake.board.serve_console();
+    }
+    let lines = ask(&fake, "exploit\n");
+    assert!(lines.iter().any(|line| line == "unknown request"));
+    assert_eq!(lines.last().unwrap(), "end 8");
+}
+
+/// Turns that were written over have no line: an exit passes over a few of them.
+#[test]
+fn an_exit_passes_over_few_steps() {
+    let fake = board();
+    let first = Report {
+        number: 1,
+        turns: 0,
+        next: Next::Turns(0, 1_000, 1_200),
+    };
+    let mut left = Some(first);
+    let mut exits = 0;
+    while let Some(report) = left
+        && let Next::Turns(0, turn, _) = report.next
+    {
+        assert!(turn as usize <= 1_000 + exits * STEPS, "{report:?}");
+        exits += 1;
+        fake.board.report(&mut left);
+    }
+    assert_eq!(exits, 200 / STEPS + 1);
 }
 
 /// Another answer may come at any time of a report, also between both halves of a vCPU's line: each line stays whole.

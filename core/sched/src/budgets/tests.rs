@@ -287,3 +287,102 @@ fn any_kind() -> impl Strategy<Value = Kind> {
         Just(Kind::SoftBandwidth),
     ]
 }
+
+/// Ticks of a switch in what follows.
+const SWITCH: u64 = 5;
+/// The sleeper's period and budget, and the worker's.
+const SLEEPER: [u64; 2] = [200, 60];
+const WORKER: [u64; 2] = [400, 255];
+
+/// What the worker had in each of its periods beside a vCPU of a higher priority that sleeps and wakes: how long it runs
+/// and sleeps each time is in `wakes`. Switches take time, as on a board.
+fn had_beside_a_sleeper(policy: &mut Budgets<'_>, wakes: &[(u64, u64)], periods: u64) -> Vec<u64> {
+    let (sleeper, worker) = (entity(0), entity(1));
+    let mut wakes = wakes.iter().copied().cycle();
+    let (mut now, mut resident) = (0, None);
+    let (mut runs, mut sleeps) = wakes.next().unwrap();
+    let mut wakes_at = None;
+    policy.wake(sleeper, 0);
+    policy.wake(worker, 0);
+    policy.wake(entity(8), 0);
+    let mut had = std::vec![0; periods as usize];
+    while now < periods * WORKER[0] {
+        let (run, until) = match policy.choose_at_once(now) {
+            Some((run, until)) => (Some(run), Some(until)),
+            None => {
+                let Decision { run, until } = policy.pick(now);
+                (run, until)
+            }
+        };
+        if run.is_some() && run != resident {
+            now += SWITCH;
+            policy.exempt_switch(now);
+            resident = run;
+        }
+        let mut next = until.unwrap_or(u64::MAX).min(wakes_at.unwrap_or(u64::MAX));
+        if run == Some(sleeper) {
+            next = next.min(now + runs);
+        }
+        let ran = next.saturating_sub(now);
+        if run == Some(worker) {
+            for tick in now..next.min(periods * WORKER[0]) {
+                had[(tick / WORKER[0]) as usize] += 1;
+            }
+        }
+        now = now.max(next);
+        if run == Some(sleeper) {
+            runs -= ran.min(runs);
+            if runs == 0 {
+                policy.block(sleeper, now);
+                wakes_at = Some(now + sleeps);
+                (runs, sleeps) = wakes.next().unwrap();
+            }
+        }
+        if wakes_at.is_some_and(|at| at <= now) {
+            wakes_at = None;
+            policy.wake(sleeper, now);
+        }
+    }
+    had
+}
+
+/// A sleeper's and a worker's servers, each in a group of its own if `grouped`, and one of best effort.
+fn beside_a_sleeper(nodes: &mut [Node; 3], kind: Kind, slack: Slack, grouped: bool) -> Budgets<'_> {
+    let promised = |[period, budget]: [u64; 2], priority| Reservation {
+        priority,
+        ..promise([kind, Kind::Periodic][priority as usize], period, budget)
+    };
+    let [root, groups @ ..] = nodes;
+    let mut tree = Tree::new(root, groups);
+    for (index, terms) in [SLEEPER, WORKER].into_iter().enumerate() {
+        let mut home = 0;
+        if grouped {
+            home = tree.add_group(0, promised(terms, index as u64), 0).unwrap();
+        }
+        tree.add_vcpu(home, entity(index), promised(terms, index as u64), 0)
+            .unwrap();
+    }
+    let mut all = Budgets::new(tree, Credit::new(100, 10, Deals::Used, 0), slack, 0);
+    all.add_best_effort(entity(8), share(256, None));
+    all
+}
+
+proptest! {
+    /// Beyond its budget a server costs others two switches in each period, however often its vCPU sleeps and wakes.
+    #[test]
+    fn wakes_are_at_the_expense_of_who_wakes(
+        wakes in prop::collection::vec((1_u64..30, 1_u64..30), 1..20),
+        kind in prop::sample::select(&[Kind::Periodic, Kind::Polling][..]),
+        slack in prop::sample::select(&[Slack::Idle, Slack::Share][..]),
+        order in prop::sample::select(&[Order::Priority, Order::EarliestDeadline][..]),
+        grouped in any::<bool>(),
+    ) {
+        // The sleeper twice with both switches, and the worker with one: the rest is nobody's.
+        let [period, budget] = SLEEPER;
+        prop_assert_eq!(2 * (budget + 2 * SWITCH) + WORKER[1] + SWITCH, 2 * period);
+        let mut nodes = [(); 3].map(|()| Node::new(order, slack));
+        let mut policy = beside_a_sleeper(&mut nodes, kind, slack, grouped);
+        let had = had_beside_a_sleeper(&mut policy, &wakes, 20);
+        prop_assert!(had.iter().all(|had| *had >= WORKER[1]), "{had:?}");
+    }
+}

@@ -95,6 +95,8 @@ pub struct Servers<const N: usize = { crate::MAX_ENTITIES }> {
     /// The entity at whose expense the CPU is used since `since`.
     charged: Option<Entity<N>>,
     since: u64,
+    /// Whether the last [`Policy::pick`] left the expense with who had it before.
+    stays: bool,
 }
 
 impl<const N: usize> Servers<N> {
@@ -105,6 +107,7 @@ impl<const N: usize> Servers<N> {
             ready: Tournament::new(),
             charged: None,
             since: 0,
+            stays: false,
         }
     }
 
@@ -333,14 +336,17 @@ impl<const N: usize> Servers<N> {
         Some((first, self.bank.runs_until(first, now).min(timer)))
     }
 
-    /// [`Policy::pick`], to be inlined.
-    #[inline(always)]
+    /// [`Policy::pick`], to be inlined where the image has room for it twice.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(target_pointer_width = "32", inline(never))]
     pub(crate) fn choose(&mut self, now: u64) -> Decision<N> {
         self.charge_until(now);
         if self.bank.next_timer() <= now {
             self.replenish(now);
         }
+        let before = self.charged;
         self.charged = self.first(now);
+        self.stays = self.charged == before;
         let timer = self.bank.next_timer();
         let Some(first) = self.charged else {
             return self.idle(timer);
@@ -351,6 +357,15 @@ impl<const N: usize> Servers<N> {
             self.substitute()
         };
         decision(run, self.bank.runs_until(first, now).min(timer))
+    }
+
+    /// [`Policy::exempt_switch`], unless the last [`Policy::pick`], not one at once, left the expense with who had it
+    /// before. Then the switch is a part of what happens in its turn: somebody else runs there while it has no work, and
+    /// how often that changes is its own affair. It costs the others nothing beyond its budget.
+    pub(crate) fn exempt_first_switch(&mut self, now: u64) {
+        if !self.stays {
+            self.since = now;
+        }
     }
 
     /// The entity that runs at the expense of a server without work.

@@ -87,8 +87,9 @@ pub struct Periods {
 }
 
 impl Periods {
-    /// None yet, of a vCPU with this budget in nanoseconds; the counter has `frequency` ticks in a second.
-    pub const fn new(budget: u64, frequency: u64) -> Self {
+    /// None yet, of a vCPU with this budget in nanoseconds, of which so much is `left` now; the counter has `frequency`
+    /// ticks in a second.
+    pub const fn new(budget: u64, frequency: u64, left: u64) -> Self {
         Self {
             budget,
             frequency,
@@ -97,7 +98,7 @@ impl Periods {
             doubtful: 0,
             began: None,
             since: None,
-            left: 0,
+            left,
             since_asked: 0,
             ran: 0,
             used: [0; 2],
@@ -197,7 +198,7 @@ mod tests {
 
     /// Pieces of a vCPU: after how many ticks it goes on, and how long it runs, by periods of 2,000 ticks.
     fn seen(budget: u64, periods: &[Vec<[u64; 2]>]) -> Periods {
-        let mut seen = Periods::new(budget * TICK, FREQUENCY);
+        let mut seen = Periods::new(budget * TICK, FREQUENCY, budget * TICK);
         let (mut used, mut last) = (0, 0);
         for (period, pieces) in (0..).zip(periods) {
             let (mut at, mut left) = (period * 2_000, budget);
@@ -251,9 +252,22 @@ mod tests {
         assert_eq!((seen.got.count, seen.doubtful, seen.count()), (1, 1, 2));
     }
 
+    /// The first question comes in the middle of a period: none begins there.
+    #[test]
+    fn the_first_question_begins_no_period() {
+        let (budget, left) = (200 * TICK, 180 * TICK);
+        let mut seen = Periods::new(budget, FREQUENCY, left);
+        let mut piece = |last, next, left, used| seen.piece(last, next, || Said { left, used });
+        piece(20, 1_020, 180 * TICK, 20 * TICK);
+        piece(1_200, 2_100, budget, 200 * TICK);
+        piece(2_300, 4_100, budget, 400 * TICK);
+        assert_eq!((seen.count(), seen.spent.most), (1, 0), "{seen:?}");
+        assert_eq!(seen.got.least, budget, "{seen:?}");
+    }
+
     #[test]
     fn nothing_seen_is_nothing() {
-        let seen = Periods::new(100, FREQUENCY);
+        let seen = Periods::new(100, FREQUENCY, 100);
         assert_eq!((seen.count(), seen.length(), seen.got.mean()), (0, 0, 0));
     }
 

@@ -68,7 +68,7 @@ impl<B: Backend> Copy for Seat<B> {}
 /// Whether vCPUs moved.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum Exchange {
+enum Exchange {
     /// Some came, or one went.
     Done,
     /// None has come, and none that it has is asked for.
@@ -289,6 +289,16 @@ impl<B: Host> Pcpu<B> {
         decided
     }
 
+    /// [`Self::exchange`], after which interrupts are looked at. Returns whether any vCPU moved.
+    #[inline(never)]
+    pub(crate) fn has_exchanged(&mut self, seat: Seat<B>) -> bool {
+        let exchange = self.exchange(seat);
+        if exchange == Exchange::Done {
+            self.serve_pending();
+        }
+        exchange == Exchange::Done
+    }
+
     fn decide(&mut self, seat: Seat<B>, pieces: &mut usize) -> Option<(Decision, u64)> {
         let Self { local, vcpus } = self;
         let Seat { pool, lane } = seat;
@@ -344,8 +354,7 @@ impl<B: Host> Pcpu<B> {
 
     /// Takes in the vCPUs that have arrived, and hands one over that this pCPU has and another one asks for. This comes
     /// before all else that a pCPU does before it decides: the other one lets nobody run meanwhile.
-    #[inline(never)]
-    pub(crate) fn exchange(&mut self, seat: Seat<B>) -> Exchange {
+    fn exchange(&mut self, seat: Seat<B>) -> Exchange {
         let Seat { pool, lane } = seat;
         if let Some(arriving) = pool.arriving.get(lane)
             && arriving.load(Ordering::Relaxed) != 0

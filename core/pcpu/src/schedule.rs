@@ -6,7 +6,6 @@
 //! which vCPU runs. A vCPU that waits or has lost its turn stays in the CPU until another one needs it.
 
 use crate::policy::AT_ONCE;
-use crate::pool::Exchange;
 use crate::sleep::Slept;
 use crate::{Host, Local, Pcpu, Vcpu};
 use hanok_config::POOLS;
@@ -83,9 +82,8 @@ impl<B: Host> Pcpu<B> {
     #[inline(always)]
     pub(crate) fn try_to_schedule(&mut self, now: u64, pieces: &mut usize) -> Round {
         if let Some(seat) = self.local.seat()
-            && self.exchange(seat) == Exchange::Done
+            && self.has_exchanged(seat)
         {
-            self.serve_pending();
             return Round::Interrupted;
         }
         if self.update_all(now) == Round::Interrupted {

@@ -25,6 +25,8 @@ impl Pools {
         let CorePolicy::Global { order, pool } = system.policy(id) else {
             return Some(());
         };
+        #[cfg(feature = "pools")]
+        hanok_hal::sync::pause_by(hanok_arch::pause);
         if pool == id {
             let all = system.pool_of(id);
             let cpus = (0..MAX_CPUS).filter(|cpu| all >> cpu & 1 != 0);

@@ -32,7 +32,7 @@ pub mod traps;
 pub mod vectors;
 
 pub use context::El2Context as HostContext;
-pub use hanok_arm_common::sysreg::go_on_stack;
+pub use hanok_arm_common::sysreg::{go_on_stack, pause};
 pub use hanok_arm_common::{read, write, write_own};
 pub use host_id::random;
 

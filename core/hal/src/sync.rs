@@ -49,11 +49,33 @@ impl<T> Mutex<T> {
         }
     }
 
+    #[cfg(not(feature = "pools"))]
     #[cold]
     #[inline(never)]
     fn lock_contended(&self) -> MutexGuard<'_, T> {
         self.0.lock()
     }
+
+    #[cfg(feature = "pools")]
+    #[cold]
+    #[inline(never)]
+    fn lock_contended(&self) -> MutexGuard<'_, T> {
+        match PAUSE.get() {
+            Some(pause) => self.lock_with(pause),
+            None => self.0.lock(),
+        }
+    }
+}
+
+/// What a CPU does between two tries to get any lock.
+#[cfg(feature = "pools")]
+static PAUSE: spin::Once<fn()> = spin::Once::new();
+
+/// Lets all that wait for a lock do `pause` between two tries, as by [`Mutex::lock_with`]: for boards on which vCPUs of
+/// one VM, which share the VM's locks, run on whichever CPUs of a pool are free. The first call counts.
+#[cfg(feature = "pools")]
+pub fn pause_by(pause: fn()) {
+    PAUSE.call_once(|| pause);
 }
 
 /// Holds a [`Mutex`] until it is dropped.

@@ -269,7 +269,10 @@ impl<B: Host> Vcpu<B> {
             item::PERIOD => time(interface?.period()),
             item::BUDGET => time(interface?.budget()),
             item::DEADLINE => time(interface?.deadline()),
-            item::LEFT => time(local.policy.budget(self.entity, now)?),
+            item::LEFT => time(match local.seat() {
+                Some(seat) => seat.budget(self.entity)?,
+                None => local.policy.budget(self.entity, now)?,
+            }),
             item::USED => time(
                 account
                     .used()

@@ -208,7 +208,7 @@ impl<B: Host> Seat<B> {
     /// Does `what`, whose time is charged to nobody.
     pub(crate) fn without_charge<R>(self, what: impl FnOnce() -> R) -> R {
         let (mut state, now) = self.pool.lock();
-        state.policy.charge_core(self.lane, now);
+        state.policy.exempt_from(self.lane, now);
         drop(state);
         let done = what();
         let _ = self.exempt();
@@ -220,6 +220,13 @@ impl<B: Host> Seat<B> {
         let (mut state, now) = self.pool.lock();
         state.policy.exempt_switch(self.lane, now);
         now
+    }
+
+    /// What is left of a vCPU's budget.
+    #[inline(never)]
+    pub(crate) fn budget(self, entity: Entity) -> Option<u64> {
+        let (mut state, now) = self.pool.lock();
+        state.policy.budget(entity, now)
     }
 
     /// How often a vCPU's budget ran out while it had work, and how often it was not given in time.
@@ -254,7 +261,7 @@ impl<B: Host> Local<B> {
 
 impl<B: Host> Pcpu<B> {
     /// Decides who runs from now on, and says when that is. If that vCPU is elsewhere, it is asked for, and nobody runs
-    /// until it comes. `None` if something else had to be done first: vCPUs came or went, or budgets were replenished,
+    /// until it comes. `None` if something else had to be done first: a vCPU is on its way here, or budgets were replenished,
     /// in so many pieces.
     #[cold]
     #[inline(never)]
@@ -263,14 +270,33 @@ impl<B: Host> Pcpu<B> {
         seat: Seat<B>,
         pieces: &mut usize,
     ) -> Option<(Decision, u64)> {
-        let decided = match self.exchange(seat) {
-            Exchange::Nothing => self.decide(seat, pieces),
-            Exchange::Done => None,
+        let decided = self.decide(seat, pieces);
+        let Some((Decision { run: Some(run), .. }, _)) = decided else {
+            if decided.is_none() {
+                self.serve_pending();
+            }
+            return decided;
         };
-        if decided.is_none() {
-            self.serve_pending();
+        if self.local.resident.is_some_and(|resident| resident != run) {
+            // The decision and both halves of the switch together are too long without a look.
+            self.switch_away();
+            if self.serve_pending() {
+                // Its VM may end while it is away: see `go_out`.
+                self.local.board.machine.enter_empty_space();
+                return None;
+            }
         }
         decided
+    }
+
+    /// [`Self::exchange`], after which interrupts are looked at. Returns whether any vCPU moved.
+    #[inline(never)]
+    pub(crate) fn has_exchanged(&mut self, seat: Seat<B>) -> bool {
+        let exchange = self.exchange(seat);
+        if exchange == Exchange::Done {
+            self.serve_pending();
+        }
+        exchange == Exchange::Done
     }
 
     fn decide(&mut self, seat: Seat<B>, pieces: &mut usize) -> Option<(Decision, u64)> {
@@ -286,6 +312,13 @@ impl<B: Host> Pcpu<B> {
         }
         state.kicked &= !(1 << (lane % MAX_SEATS));
         let mut decision = state.policy.pick(lane, now);
+        if let Some(entity) = decision.run.filter(|run| local.resident != Some(*run))
+            && let Some(Some(vcpu)) = vcpus.get(entity.index())
+            && vcpu.on
+        {
+            // A switch follows, which ends by `exempt`. If its VM has to be made first, it pays for that.
+            state.policy.exempt_from(lane, now);
+        }
         let other = state.policy.kick();
         let stale = other.and_then(|lane| state.stale(pool, lane));
         let mut missing = decision.run;
@@ -319,7 +352,8 @@ impl<B: Host> Pcpu<B> {
         passed.is_none().then_some((decision, now))
     }
 
-    /// Takes in the vCPUs that have arrived, and hands one over that this pCPU has and another one asks for.
+    /// Takes in the vCPUs that have arrived, and hands one over that this pCPU has and another one asks for. This comes
+    /// before all else that a pCPU does before it decides: the other one lets nobody run meanwhile.
     fn exchange(&mut self, seat: Seat<B>) -> Exchange {
         let Seat { pool, lane } = seat;
         if let Some(arriving) = pool.arriving.get(lane)

@@ -43,6 +43,9 @@ impl Update {
 /// when their VM is paused, and pending interrupts are served between two rounds.
 const ROUND: u32 = 12;
 
+/// What it takes of that to hand a kick on to the pCPU to which its vCPU has moved: the pool's lock, and a kick.
+const HAND_ON: u32 = ROUND / 4;
+
 /// The most wakes by [`is_woken_at_once`] in a round.
 const WAKES: u32 = 6;
 
@@ -52,7 +55,7 @@ pub(crate) const PIECES: usize = MAX_VCPUS.div_ceil(AT_ONCE);
 /// Whether all vCPUs were brought up to date.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use]
-enum Round {
+pub(crate) enum Round {
     /// All were.
     Complete,
     /// Some were, which took long; the others still have to be brought up to date.
@@ -77,7 +80,12 @@ impl<B: Host> Pcpu<B> {
     /// Brings the vCPU that is to run from `now` on into the CPU, unless something else had to be done first, which
     /// took time. In so many pieces budgets were replenished.
     #[inline(always)]
-    fn try_to_schedule(&mut self, now: u64, pieces: &mut usize) -> Round {
+    pub(crate) fn try_to_schedule(&mut self, now: u64, pieces: &mut usize) -> Round {
+        if let Some(seat) = self.local.seat()
+            && self.has_exchanged(seat)
+        {
+            return Round::Interrupted;
+        }
         if self.update_all(now) == Round::Interrupted {
             // Pending interrupts are served first, and then all updates that are pending by then.
             self.serve_pending();
@@ -205,6 +213,11 @@ impl<B: Host> Pcpu<B> {
             let Some(Some(vcpu)) = vcpus.get_mut(entity.index()) else {
                 if POOLS {
                     local.hand_on_kick(entity);
+                    left = left.saturating_sub(HAND_ON);
+                    if left == 0 {
+                        local.put_back_updates(updates);
+                        return Round::Interrupted;
+                    }
                 }
                 continue;
             };

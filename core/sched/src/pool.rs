@@ -158,6 +158,8 @@ struct Lane<const N: usize> {
     present: bool,
     /// Whether the entity that runs is still on its way to the core, at nobody's expense.
     awaits: bool,
+    /// Whether the core does something at nobody's expense meanwhile ([`Global::exempt_from`]).
+    exempt: bool,
 }
 
 /// All cores choose from one queue of servers: an entity runs on whatever core is free, on one core
@@ -188,6 +190,7 @@ impl<const N: usize, const C: usize> Global<N, C> {
             until: u64::MAX,
             present: false,
             awaits: false,
+            exempt: false,
         };
         let slack = Slack::Idle;
         Self {
@@ -250,9 +253,19 @@ impl<const N: usize, const C: usize> Global<N, C> {
         }
     }
 
-    /// Charges the entity that runs on `core` for its time until `now`.
-    pub fn charge_core(&mut self, core: usize, now: u64) {
+    /// Charges the entity that runs on `core` for its time until `now`, and nobody for the time from then on, whatever
+    /// other cores do, until [`Pool::exempt_switch`] or the core's next [`Pool::pick`].
+    pub fn exempt_from(&mut self, core: usize, now: u64) {
         self.charge_core_until(core, now);
+        if let Some(lane) = self.lanes_mut().get_mut(core) {
+            lane.exempt = true;
+        }
+    }
+
+    /// What is left of the budget of `entity` at `now`; `None` if it has no server.
+    pub fn budget(&mut self, entity: Entity<N>, now: u64) -> Option<u64> {
+        self.charge_until(now);
+        Some(self.bank.server(entity)?.budget)
     }
 
     /// Whether an entity could run and does not, so that a core that is suspended could run it.
@@ -316,7 +329,7 @@ impl<const N: usize, const C: usize> Global<N, C> {
         };
         let since = core::mem::replace(&mut lane.since, now);
         if let Some((entity, _)) = lane.runs
-            && !lane.awaits
+            && !(lane.awaits | lane.exempt)
         {
             let queue = self.bank.charge(entity, now.saturating_sub(since));
             self.requeue(entity, queue);
@@ -424,7 +437,7 @@ impl<const N: usize, const C: usize> Pool<N> for Global<N, C> {
         let until = own.min(self.bank.next_timer());
         if let Some(lane) = self.lanes_mut().get_mut(core) {
             (lane.present, lane.until) = (true, until);
-            lane.awaits = false;
+            (lane.awaits, lane.exempt) = (false, false);
         }
         let until = (until != u64::MAX).then_some(until);
         let run = chosen.filter(|entity| self.bank.has_work(*entity));
@@ -444,7 +457,7 @@ impl<const N: usize, const C: usize> Pool<N> for Global<N, C> {
 
     fn exempt_switch(&mut self, core: usize, now: u64) {
         if let Some(lane) = self.lanes_mut().get_mut(core) {
-            lane.since = now;
+            (lane.since, lane.exempt) = (now, false);
         }
     }
 
@@ -453,7 +466,7 @@ impl<const N: usize, const C: usize> Pool<N> for Global<N, C> {
         let Some(lane) = self.lanes_mut().get_mut(core) else {
             return;
         };
-        (lane.present, lane.awaits) = (false, false);
+        (lane.present, lane.awaits, lane.exempt) = (false, false, false);
         if let Some((entity, key)) = lane.runs.take() {
             self.ready.set(entity, key);
         }

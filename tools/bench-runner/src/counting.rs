@@ -12,10 +12,10 @@ use anyhow::{Context, Result, bail, ensure};
 use hanok_bench::FunctionCost;
 use hanok_profile::profile::Profile;
 use hanok_profile::report::{Report, Stretch};
-use hanok_profile::symbols::Symbols;
+use hanok_profile::symbols::{self, Symbols};
 use hanok_system::Architecture;
 
-use hanok_artifacts::cargo;
+use hanok_artifacts::cargo::{self, Variant};
 use hanok_base::process;
 use hanok_base::repo;
 use hanok_base::ui::LongStep;
@@ -50,13 +50,22 @@ pub struct Counting {
 impl Counting {
     /// Builds the plugin, and the hypervisor that it is to recognize.
     pub fn prepare(root: &Path, architecture: Architecture) -> Result<Self> {
-        cargo::hypervisor_of(root, architecture)?;
+        Self::prepare_variant(root, architecture, Variant::Shipped)
+    }
+
+    /// [`Self::prepare`], for another variant of the hypervisor.
+    pub fn prepare_variant(
+        root: &Path,
+        architecture: Architecture,
+        variant: Variant,
+    ) -> Result<Self> {
+        cargo::variant_of(root, architecture, variant)?;
         let step = LongStep::new("Building the plugin for QEMU");
         process::run(cargo::cargo(root).args(["build", "-p", PACKAGE]))?;
         step.done();
         Ok(Self {
             plugin: repo::target_dir(root).join("debug").join(LIBRARY),
-            elf: cargo::hypervisor_elf_of(root, architecture),
+            elf: cargo::variant_elf_of(root, architecture, variant),
             root: root.to_owned(),
         })
     }
@@ -92,6 +101,22 @@ impl Counting {
             words += &format!(",from={start:#x}");
         }
         command.arg("-plugin").arg(words);
+    }
+
+    /// How often functions with this name were called in `stretches`: how often their first instruction was executed.
+    ///
+    /// # Errors
+    /// The hypervisor has none.
+    pub fn calls(&self, stretches: &[Stretch], function: &str) -> Result<u64> {
+        let starts = symbols::starts(&fs::read(&self.elf)?, function)?;
+        ensure!(
+            !starts.is_empty(),
+            "the hypervisor has no function {function}"
+        );
+        let cpus = stretches.iter().flat_map(|stretch| &stretch.cpus);
+        let counts = cpus.flat_map(|cpu| &cpu.counts);
+        let called = counts.filter(|(address, _)| starts.contains(address));
+        Ok(called.map(|(_, count)| count).sum())
     }
 
     /// Where the instructions of `stretches` went.

@@ -97,6 +97,9 @@ pub struct World {
     inhabitants: Vec<Arc<AtomicUsize>>,
     /// How often each VM's guest has run, by its vCPUs.
     runs: Vec<Vec<AtomicUsize>>,
+    /// The CPU on which each last ran, and how often it was another one than before.
+    last: Vec<Vec<AtomicUsize>>,
+    moves: AtomicUsize,
     /// Frames that no guest may access.
     stolen: PlainMutex<BTreeSet<Hpa>>,
 }
@@ -120,12 +123,19 @@ impl World {
         let (vms, promises) = (&plan.vms, &plan.promises);
         let fake = FakeBoard::with_pool(settings, vms, plan.gic(), promises, &plan.pool);
         let runs = |cpus: &Vec<u8>| cpus.iter().map(|_| AtomicUsize::new(0)).collect();
+        let home = |cpu: &u8| AtomicUsize::new((*cpu).into());
         let world = Self {
             board: fake.board,
             wire: fake.wire,
             inhabitants: fake.inhabitants,
             stolen: PlainMutex::default(),
             runs: plan.vms.iter().map(runs).collect(),
+            last: plan
+                .vms
+                .iter()
+                .map(|cpus| cpus.iter().map(home).collect())
+                .collect(),
+            moves: AtomicUsize::new(0),
         };
         (world, fake.pcpus)
     }
@@ -134,6 +144,11 @@ impl World {
     /// printed. The plan's last lines have to end all VMs. To be called inside a run of the
     /// checker.
     pub fn run(plan: &Plan) -> String {
+        Self::run_and_count(plan).0
+    }
+
+    /// [`Self::run`], which also returns how often a vCPU ran on another CPU than before.
+    pub fn run_and_count(plan: &Plan) -> (String, usize) {
         let (world, pcpus) = Self::new(plan);
         world.begin(&plan.booting());
         let world = Arc::new(world);
@@ -173,7 +188,7 @@ impl World {
         }
         world.check_end(plan);
         events::check(&world.board.machine);
-        world.wire.text()
+        (world.wire.text(), world.moves.load(Ordering::SeqCst))
     }
 
     /// Lets these VMs boot.
@@ -285,6 +300,10 @@ impl World {
     pub(crate) fn enter(&self, vm: VmId, vcpu: VcpuId) {
         self.inhabitants[vm.index()].fetch_add(1, Ordering::SeqCst);
         self.runs[vm.index()][vcpu.index()].fetch_add(1, Ordering::SeqCst);
+        let (here, last) = (this_cpu(), &self.last[vm.index()][vcpu.index()]);
+        if last.swap(here, Ordering::SeqCst) != here {
+            self.moves.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
     /// A vCPU of a VM has left its guest.

@@ -4,6 +4,8 @@ use hanok_interleavings::{Habits, Plan, World};
 use hanok_pcpu::fake::FakePromise;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, Runner};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many interleavings of each kind are run.
 const RUNS: usize = 1500;
@@ -31,6 +33,28 @@ fn check_some(plan: Plan, runs: usize) {
     Runner::new(random, settings()).run(move || drop(World::run(&plan)));
     let few = PctScheduler::new_from_seed(0x6b65, 3, runs);
     Runner::new(few, settings()).run(move || drop(World::run(&other)));
+}
+
+/// As [`check_some`], of a plan in which vCPUs move. Fails if they did not in `least` interleavings of each kind; without a pool none may.
+fn check_moving(plan: Plan, runs: usize, least: usize) {
+    let pooled = !plan.pool.is_empty();
+    let moving = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+    let run = |kind: usize| {
+        let (plan, moving) = (plan.clone(), Arc::clone(&moving));
+        move || {
+            let (_, moves) = World::run_and_count(&plan);
+            moving[kind].fetch_add(usize::from(moves > 0), Ordering::Relaxed);
+        }
+    };
+    Runner::new(RandomScheduler::new_from_seed(0x4a6f, runs), settings()).run(run(0));
+    Runner::new(PctScheduler::new_from_seed(0x6b65, 3, runs), settings()).run(run(1));
+    for moving in &*moving {
+        let moving = moving.load(Ordering::Relaxed);
+        assert!(
+            moving >= least && (pooled || moving == 0),
+            "vCPUs moved in {moving} of {runs}"
+        );
+    }
 }
 
 const CALM: Habits = Habits {
@@ -371,12 +395,15 @@ fn promised(vms: &[Vec<u8>], budget: u64) -> Vec<FakePromise> {
     promises
 }
 
+/// In how many interleavings of 120 a vCPU moves, at least.
+const MOVING: usize = 10;
+
 /// vCPUs move between two cores, or three, as they are turned on and off, wait, and are kicked by each other.
 #[test]
 fn vcpus_that_move_are_reached_wherever_they_are() {
     for (pool, habits) in [(vec![0, 1], CALM), (vec![0, 1, 2], WILD)] {
         let vms = vec![vec![0, 1, 0], vec![1, 0], vec![1]];
-        check_some(
+        check_moving(
             Plan {
                 cpus: pool.len(),
                 promises: promised(&vms, 130),
@@ -399,6 +426,7 @@ fn vcpus_that_move_are_reached_wherever_they_are() {
                 ],
             },
             120,
+            MOVING,
         );
     }
 }
@@ -409,7 +437,7 @@ fn vcpus_that_move_are_reached_wherever_they_are() {
 fn vcpus_that_move_go_on() {
     for timers in [false, true] {
         let vms = vec![vec![0, 1, 0], vec![1, 0]];
-        check_some(
+        check_moving(
             Plan {
                 cpus: 2,
                 promises: promised(&vms, 100),
@@ -428,6 +456,7 @@ fn vcpus_that_move_go_on() {
                 lines: vec!["stop vm0", "stop vm1"],
             },
             120,
+            MOVING,
         );
     }
 }
@@ -436,7 +465,7 @@ fn vcpus_that_move_go_on() {
 #[test]
 fn pages_of_vcpus_that_move_come_and_go() {
     let vms = vec![vec![0, 1, 0]];
-    check_some(
+    check_moving(
         Plan {
             cpus: 2,
             promises: promised(&vms, 200),
@@ -453,5 +482,6 @@ fn pages_of_vcpus_that_move_come_and_go() {
             lines: vec!["stop vm0"],
         },
         120,
+        MOVING,
     );
 }

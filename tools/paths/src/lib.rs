@@ -27,6 +27,8 @@ pub enum Machine {
     Gicv2,
     /// 32 bit with virtualization extensions.
     Arm,
+    /// 64 bit, a core of a global pool.
+    Pool,
 }
 
 /// The largest number of a core's vCPUs for which [`Machine::Gicv3`] stands: what the steps have that count.
@@ -34,7 +36,7 @@ pub const FEW: usize = 16;
 
 impl Machine {
     /// All of them, in the order of the list's columns.
-    pub const ALL: [Self; 4] = [Self::Gicv3, Self::Crowd, Self::Gicv2, Self::Arm];
+    pub const ALL: [Self; 5] = [Self::Gicv3, Self::Crowd, Self::Gicv2, Self::Arm, Self::Pool];
 
     /// Its column's heading.
     pub const fn name(self) -> &'static str {
@@ -43,6 +45,7 @@ impl Machine {
             Self::Crowd => "64 vCPUs",
             Self::Gicv2 => "GICv2",
             Self::Arm => "32 bit",
+            Self::Pool => "pool",
         }
     }
 
@@ -79,6 +82,7 @@ pub struct Most {
     crowd: u64,
     gicv2: u64,
     arm: u64,
+    pool: u64,
 }
 
 /// A path: what happens between two instants at which interrupts are taken.
@@ -104,6 +108,7 @@ impl LongPath {
             Machine::Crowd => self.most.crowd,
             Machine::Gicv2 => self.most.gicv2,
             Machine::Arm => self.most.arm,
+            Machine::Pool => self.most.pool,
         }
     }
 }

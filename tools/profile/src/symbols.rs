@@ -144,6 +144,25 @@ fn labels(file: &object::File) -> BTreeMap<u64, String> {
     labels
 }
 
+/// The addresses of the first instructions of all functions with this name, in whatever module and for whatever types.
+///
+/// # Errors
+/// The file is damaged.
+pub fn starts(elf: &[u8], function: &str) -> Result<Vec<u64>> {
+    let file = object::File::parse(elf).context("the ELF file is damaged")?;
+    let is_named = |name: &str| {
+        let name = format!("{:#}", rustc_demangle::demangle(name));
+        name == function || name.ends_with(&format!("::{function}"))
+    };
+    let named = file
+        .symbols()
+        .filter(|symbol| symbol.name().is_ok_and(is_named));
+    let thumb = file.architecture() == Architecture::Arm;
+    Ok(named
+        .map(|symbol| symbol.address() & !u64::from(thumb))
+        .collect())
+}
+
 /// The name without the compiler's hash and type parameters: a table has one line for each
 /// function.
 fn readable(name: &str) -> String {
@@ -169,6 +188,8 @@ mod tests {
         assert_eq!(name(60), "start");
         assert_eq!(name(64), "hanok_vectors");
         assert_eq!(symbols.frames(fake::BASE - 4)[0].function, "0x3ffc");
+        assert_eq!(starts(&elf, "start").unwrap(), [fake::BASE]);
+        assert!(starts(&elf, "tart").unwrap().is_empty());
         let code = Code::parse(&elf).unwrap();
         assert_eq!(code.entry(Offset(16)), Some(Entry::Own));
         assert!(code.is(Offset(3), &3_u32.to_le_bytes()));
@@ -195,6 +216,7 @@ mod tests {
     #[test]
     fn what_is_no_elf_file_is_refused() {
         assert!(Symbols::parse(b"no ELF file", "/").is_err());
+        assert!(starts(b"no ELF file", "start").is_err());
         assert!(Code::parse(b"no ELF file").is_err());
     }
 }

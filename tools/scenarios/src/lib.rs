@@ -22,6 +22,7 @@ mod lines;
 mod matrix;
 mod mutants;
 mod numbers;
+mod pool;
 mod prepare;
 mod previrt;
 mod profile;
@@ -167,6 +168,7 @@ impl Steps {
             bench::STEPS,
             profile::STEPS,
             bounds::STEPS,
+            pool::STEPS,
             latency::STEPS,
             budget_error::STEPS,
             release::STEPS,

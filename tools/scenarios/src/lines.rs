@@ -9,7 +9,7 @@ use hanok_lines::count::count;
 use hanok_system::Architecture;
 
 use crate::step::{Tally, TestStep};
-use hanok_artifacts::cargo;
+use hanok_artifacts::cargo::{self, Variant};
 use hanok_base::ui;
 
 /// The steps.
@@ -21,8 +21,11 @@ pub const STEPS: &[TestStep] = &[TestStep {
 /// Where the ceilings are, from the repository on.
 const CEILINGS: &str = "tests/image/lines.toml";
 /// The images, by their names in the file of ceilings.
-const IMAGES: [(&str, Architecture); 2] =
-    [("arm64", Architecture::Arm64), ("arm", Architecture::Arm)];
+const IMAGES: [(&str, Architecture, Variant); 3] = [
+    ("arm64", Architecture::Arm64, Variant::Shipped),
+    ("arm", Architecture::Arm, Variant::Shipped),
+    ("arm64-pools", Architecture::Arm64, Variant::Pools),
+];
 /// The first folders of the repository's own crates.
 const OWN: [&str; 4] = ["core", "lib", "arch", "hypervisor"];
 
@@ -33,9 +36,9 @@ fn check(root: &Path) -> Result<Tally> {
     let ceilings = Ceilings::parse(&ceilings).context(CEILINGS)?;
     let mut tally = Tally::default();
     let mut broken = Vec::new();
-    for (name, architecture) in IMAGES {
-        cargo::hypervisor_of(root, architecture)?;
-        let elf = fs::read(cargo::hypervisor_elf_of(root, architecture))?;
+    for (name, architecture, variant) in IMAGES {
+        cargo::variant_of(root, architecture, variant)?;
+        let elf = fs::read(cargo::variant_elf_of(root, architecture, variant))?;
         let judged = ceilings.judge(name, &count(&elf, root)?, &OWN);
         ui::line(format_args!(
             "     lines of {name}, ceilings beside\n{}",

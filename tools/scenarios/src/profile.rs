@@ -171,8 +171,8 @@ pub struct Course<'a> {
     pub what: What,
 }
 
-/// The count of a system described by the text `described`. The folder `dir` has their output afterwards, in `vm.console` and
-/// `vm2.console`.
+/// The count of a system described by the text `described`. The folder `dir` has their output afterwards, in `vm.console`,
+/// `vm2.console` and `vm3.console`.
 pub fn count(
     root: &Path,
     counting: &Counting,
@@ -185,7 +185,7 @@ pub fn count(
     let report = dir.join("report");
     counting.attach(&mut ready.command, &report, course.what);
     let file = |name: &str| Sink::create(&dir.join(name));
-    let names = ["vm.console", "vm2.console"].into_iter();
+    let names = ["vm.console", "vm2.console", "vm3.console"].into_iter();
     let consoles: Result<_> = names.take(ready.vms.len()).map(file).collect();
     let request = Request {
         command: ready.command,

@@ -2,11 +2,13 @@
 
 use super::{Exchange, Seat};
 use crate::fake::{FakeBoard, FakePromise};
+use crate::schedule::Round;
 use crate::{Pcpu, begin_all};
+use hanok_abi::schedule::{self, item, status};
 use hanok_hal::fake::{FakeBackend, Settings};
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{Backend, Context};
-use hanok_sched::Entity;
+use hanok_sched::{Entity, EntitySet};
 use hanok_types::{CpuId, GicVersion, VcpuId};
 use hanok_vm::{Home, Interrupts, Vm, Wish};
 use std::cell::Cell;
@@ -32,6 +34,11 @@ struct Pool {
 impl Pool {
     /// So many pCPUs, and so many VMs of one vCPU each that begin on the first, which loads them.
     fn new(cpus: u8, vms: usize) -> Self {
+        Self::with_budgets(cpus, vms, 15_000)
+    }
+
+    /// The same with other budgets, in periods of 40,000 ticks.
+    fn with_budgets(cpus: u8, vms: usize, budget: u64) -> Self {
         let settings = Settings {
             cpus: cpus.into(),
             this_cpu: || CPU.get(),
@@ -43,7 +50,7 @@ impl Pool {
             cpu: 0,
             vm,
             period: 40_000,
-            budget: 15_000,
+            budget,
         };
         let promises: Vec<_> = (0..vms).map(promise).collect();
         let pool: Vec<u8> = (0..cpus).collect();
@@ -52,7 +59,7 @@ impl Pool {
         begin_all(fake.board);
         let mut pool = Self { fake, mover: 0 };
         // One VM after the other is loaded.
-        for _ in 0..1_000 {
+        for _ in 0..10_000 {
             if pool.at(0).vcpus().all(|vcpu| vcpu.is_on()) {
                 return pool;
             }
@@ -248,4 +255,121 @@ fn a_vm_ends_and_begins_again_wherever_its_vcpu_is() {
         // The other one has gone on.
         assert!(pool.vm(1 - mover).lifecycle().is_running());
     }
+}
+
+/// The entities of the vCPUs that a pCPU has.
+fn all(pool: &mut Pool, cpu: usize) -> Vec<Entity> {
+    pool.at(cpu).vcpus().map(|vcpu| vcpu.entity).collect()
+}
+
+#[test]
+fn a_guest_reads_what_is_left_of_its_budget() {
+    let mut pool = Pool::moved();
+    let (vcpu, local) = pool.at(1).resident_and_local();
+    let vcpu = vcpu.expect("it runs");
+    let mut read = |item: u32| {
+        vcpu.context.regs.x[..2].copy_from_slice(&[schedule::READ.into(), item.into()]);
+        assert!(!vcpu.schedule_call(local));
+        let [answer, low, high, ..] = vcpu.context.regs.x;
+        (answer as i64 as i32, low | high << 32)
+    };
+    let (done, budget) = read(item::BUDGET);
+    assert_eq!(done, status::DONE);
+    let (done, left) = read(item::LEFT);
+    assert_eq!(done, status::DONE);
+    assert!(0 < left && left < budget, "{left} of {budget} are left");
+    let (_, later) = read(item::LEFT);
+    assert!(later < left, "{later}, and {left} before");
+}
+
+#[test]
+fn a_vcpu_that_is_asked_for_does_not_wait_until_others_are_up_to_date() {
+    let mut pool = Pool::with_budgets(2, 5, 7_000);
+    let board = pool.fake.board;
+    for vm in 1..5 {
+        assert!(matches!(pool.vm(vm).stop(board), Wish::Taken));
+    }
+    let wanted = pool
+        .at(0)
+        .vcpus()
+        .find(|vcpu| vcpu.unit.vm.id().index() == 0);
+    let wanted = wanted.expect("a vCPU").entity;
+    pool.ask(1, wanted);
+    let first = pool.at(0);
+    first.serve_pending();
+    let now = hanok_vm::Clock::counter(first.local.board);
+    assert!(first.try_to_schedule(now, &mut 0) == Round::Interrupted);
+    assert!(!pool.has(0, 0), "it is on its way");
+    // Without anybody who asks, a round ends with the first one that leaves its VM.
+    let first = pool.at(0);
+    assert!(first.try_to_schedule(now, &mut 0) == Round::Interrupted);
+    assert_eq!(first.vcpus().filter(|vcpu| !vcpu.on).count(), 1);
+}
+
+#[test]
+fn kicks_of_many_that_have_moved_are_handed_on_in_rounds() {
+    let mut pool = Pool::with_budgets(2, 8, 4_000);
+    let entities = all(&mut pool, 0);
+    assert_eq!(entities.len(), 8);
+    for entity in &entities {
+        pool.ask(1, *entity);
+        assert!(pool.exchange(0));
+    }
+    assert!(all(&mut pool, 0).is_empty() && pool.exchange(1));
+    assert_eq!(all(&mut pool, 1).len(), 8);
+    let mut gone = EntitySet::EMPTY;
+    entities.iter().for_each(|entity| gone.insert(*entity));
+    let first = pool.at(0);
+    first.local.put_back_updates(gone);
+    let mut rounds = 0;
+    while !first.local.updates.is_empty() {
+        let left = first.local.updates.bits().count_ones();
+        let now = hanok_vm::Clock::counter(first.local.board);
+        let _ = catch_unwind(AssertUnwindSafe(|| first.try_to_schedule(now, &mut 0)));
+        let done = left - first.local.updates.bits().count_ones();
+        assert!((1..=4).contains(&done), "{done} in a round");
+        rounds += 1;
+    }
+    assert!(rounds >= 2);
+    let posted = pool.fake.board.updates[1].load(Ordering::Relaxed);
+    assert_eq!(posted, gone.bits());
+}
+
+#[test]
+fn a_switch_is_paid_by_nobody_whatever_other_pcpus_do() {
+    let mut pool = Pool::moved();
+    let (first, second) = (pool.seat(0), pool.seat(1));
+    pool.at(0).switch_away();
+    let mut pieces = 0;
+    let decided = loop {
+        if let Some((decision, _)) = pool.at(0).decide(first, &mut pieces) {
+            break decision.run;
+        }
+    };
+    let comes = decided.expect("the one that has not moved");
+    let before = second.budget(comes);
+    assert!(before.is_some_and(|left| left > 4_000), "{before:?} left");
+    pool.fake.board.machine.advance(1_000);
+    assert_eq!(second.budget(comes), before, "the switch is not over");
+    let _ = first.exempt();
+    assert_eq!(second.budget(comes).max(before), before);
+    pool.fake.board.machine.advance(1_000);
+    let after = second.budget(comes);
+    assert!(
+        after
+            .zip(before)
+            .is_some_and(|(after, before)| after + 1_000 <= before)
+    );
+    // So is what is nobody's: the serial line.
+    let mut inside = None;
+    first.without_charge(|| {
+        pool.fake.board.machine.advance(1_000);
+        let begun = second.budget(comes);
+        pool.fake.board.machine.advance(1_000);
+        inside = Some((begun, second.budget(comes)));
+    });
+    assert!(
+        inside.is_some_and(|(begun, ended)| begun == ended),
+        "{inside:?}"
+    );
 }

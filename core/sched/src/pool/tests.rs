@@ -179,3 +179,32 @@ fn only_the_core_of_the_idle_server_stays_idle() {
 
 mod calls;
 mod global;
+
+#[test]
+fn what_is_nobodys_is_charged_to_nobody_whatever_other_cores_do() {
+    let mut pool = Global::<N, 2>::new(Order::EarliestDeadline, 2);
+    let interface = Interface::periodic(100, 50).unwrap();
+    for index in 0..2 {
+        let server = Reservation {
+            kind: Kind::Periodic,
+            interface,
+            priority: 0,
+        };
+        pool.reserve(entity(index), server, 0).unwrap();
+    }
+    let ran = pool.pick(0, 0).run.or(pool.charged(0)).unwrap();
+    pool.exempt_from(0, 10);
+    // An event on another core, which charges all.
+    pool.wake(entity(1), 15);
+    pool.exempt_switch(0, 20);
+    assert_eq!(pool.budget(ran, 30), Some(50 - 10 - 10));
+    // The next decision ends it, too; and an arrival that is awaited is still at nobody's expense after it.
+    pool.exempt_from(0, 30);
+    let _ = pool.pick(0, 40);
+    assert_eq!(pool.budget(ran, 42), Some(28));
+    pool.await_arrival(0);
+    pool.exempt_from(0, 44);
+    pool.exempt_switch(0, 46);
+    assert_eq!(pool.budget(ran, 49), Some(28));
+    assert_eq!(pool.budget(entity(N - 1), 49), None);
+}

@@ -35,6 +35,7 @@ pub mod traps;
 pub mod vectors;
 
 pub use context::HypContext as HostContext;
+pub use hanok_arm_common::sysreg::pause;
 pub use hanok_arm_common::{encoding, maintain, read, read_encoded, write, write_own};
 pub use host_id::{has_generic_timer, random};
 pub use vectors::go_on_stack;

@@ -42,10 +42,10 @@ Examples:
   hanok top --once --change \"web weight=512 cap=40\"
 
 Exit codes:
-  0  left, or the run has ended; with --change: changed, or with --dry-run what would be
+  0  left, or the run has ended; with --change: changed, with --dry-run: shown
   2  no such system, line or vCPU, or values that no board takes
   3  the analysis refuses the change, with the reason; nothing is applied
-  4  with --once: the board did not answer in time. A change may have been made all the same
+  4  with --once: no answer in time; a change may have been made all the same
   10 no terminal to use, or an address is taken
   11 the board refuses the change, with the reason; nothing has changed
   130  interrupted by a signal";

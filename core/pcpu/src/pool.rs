@@ -280,9 +280,9 @@ impl<B: Host> Pcpu<B> {
         if self.local.resident.is_some_and(|resident| resident != run) {
             // The decision and both halves of the switch together are too long without a look.
             self.switch_away();
+            // Its VM may end while it is away (see `go_out`), also while the memory of who runs next is made.
+            self.local.board.machine.enter_empty_space();
             if self.serve_pending() {
-                // Its VM may end while it is away: see `go_out`.
-                self.local.board.machine.enter_empty_space();
                 return None;
             }
         }

@@ -32,7 +32,8 @@ pub struct Budgets<'a> {
     best_effort: EntitySet,
     /// Whether the last decision named one of these.
     rest_runs: bool,
-    /// Whether the last decision, or the one before it, named one that does not run at its own expense.
+    /// Whether the last decision, or one before it in the same turn or just before, named one that does not run at its own
+    /// expense.
     in_between: bool,
     /// Whether the last decision left the CPU idle at the expense of a server.
     spends: bool,
@@ -236,7 +237,9 @@ impl Policy for Budgets<'_> {
         } else if rest_ran {
             self.rest.suspend(now);
         }
-        self.in_between = before || self.rest_runs || self.tree.has_other_payer();
+        // Until somebody else pays: the CPU may have been idle in between.
+        let lasts = self.in_between && self.tree.payer_stays();
+        self.in_between = before || lasts || self.rest_runs || self.tree.has_other_payer();
         decision
     }
 

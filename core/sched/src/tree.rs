@@ -619,7 +619,7 @@ impl<'a> Tree<'a> {
             && let Some(node) = self.node_mut(home.node)
         {
             if exempt {
-                node.servers.exempt_first_switch(now);
+                node.servers.exempt_one_switch(now);
             }
             next = node.home;
             exempt &= !self.last.contains(home.node);
@@ -640,9 +640,12 @@ impl<'a> Tree<'a> {
     /// Who runs next comes from outside of the tree, so that no group holds both: the switch is at the expense of those
     /// in whose turns it happens.
     pub(crate) fn exempt_switch_to_rest(&mut self, now: u64) {
+        if self.used == 1 {
+            return self.root.servers.exempt_first_switch(now);
+        }
         for node in self.active.union(Nodes::ROOT) {
             if let Some(node) = self.node_mut(node) {
-                node.servers.exempt_first_switch(now);
+                node.servers.exempt_one_switch(now);
             }
         }
         self.last = Nodes::default();
@@ -651,6 +654,11 @@ impl<'a> Tree<'a> {
     /// Whether the last decision, at a root without groups, named one that runs at another's expense.
     pub(crate) fn has_other_payer(&self) -> bool {
         self.other_payer
+    }
+
+    /// Whether the last decision left the expense, at the root, with somebody who had it before.
+    pub(crate) fn payer_stays(&self) -> bool {
+        self.root.servers.payer_stays()
     }
 
     /// The vCPU that the last decision named does not run: another one does, at nobody's expense or at that of who

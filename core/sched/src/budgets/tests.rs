@@ -292,20 +292,30 @@ fn any_kind() -> impl Strategy<Value = Kind> {
 const SWITCH: u64 = 5;
 /// The sleeper's period and budget, and the worker's.
 const SLEEPER: [u64; 2] = [200, 60];
-const WORKER: [u64; 2] = [400, 255];
+const WORKER: [u64; 2] = [300, 155];
 
-/// What the worker had in each of its periods beside a vCPU of a higher priority that sleeps and wakes: how long it runs
-/// and sleeps each time is in `wakes`. Switches take time, as on a board.
-fn had_beside_a_sleeper(policy: &mut Budgets<'_>, wakes: &[(u64, u64)], periods: u64) -> Vec<u64> {
-    let (sleeper, worker) = (entity(0), entity(1));
-    let mut wakes = wakes.iter().copied().cycle();
+/// What the worker had in each of its periods beside a vCPU of a higher priority that sleeps and wakes, and one of best
+/// effort that does so, too: how long they run and sleep each time is in `wakes`. Switches take time, as on a board. And the
+/// longest time for which the sleeper's server held the CPU in one of its periods. The worker has work if it `works`.
+fn had_beside_sleepers(
+    policy: &mut Budgets<'_>,
+    wakes: [&[(u64, u64)]; 2],
+    works: bool,
+    periods: u64,
+) -> (Vec<u64>, u64) {
+    let (worker, sleepers) = (entity(1), [entity(0), entity(8)]);
+    let mut wakes = wakes.map(|wakes| wakes.iter().copied().cycle());
+    let mut next = wakes.each_mut().map(|wakes| wakes.next().unwrap());
+    let mut wakes_at = [None; 2];
     let (mut now, mut resident) = (0, None);
-    let (mut runs, mut sleeps) = wakes.next().unwrap();
-    let mut wakes_at = None;
-    policy.wake(sleeper, 0);
-    policy.wake(worker, 0);
-    policy.wake(entity(8), 0);
+    for who in sleepers {
+        policy.wake(who, 0);
+    }
+    if works {
+        policy.wake(worker, 0);
+    }
     let mut had = std::vec![0; periods as usize];
+    let mut held = std::vec![0; (periods * WORKER[0] / SLEEPER[0]) as usize + 1];
     while now < periods * WORKER[0] {
         let (run, until) = match policy.choose_at_once(now) {
             Some((run, until)) => (Some(run), Some(until)),
@@ -314,36 +324,43 @@ fn had_beside_a_sleeper(policy: &mut Budgets<'_>, wakes: &[(u64, u64)], periods:
                 (run, until)
             }
         };
+        let decided = now;
         if run.is_some() && run != resident {
             now += SWITCH;
             policy.exempt_switch(now);
             resident = run;
         }
-        let mut next = until.unwrap_or(u64::MAX).min(wakes_at.unwrap_or(u64::MAX));
-        if run == Some(sleeper) {
-            next = next.min(now + runs);
-        }
-        let ran = next.saturating_sub(now);
+        let sleeper = sleepers.iter().position(|who| run == Some(*who));
+        let events = wakes_at.iter().copied().flatten().chain(until);
+        let ends = sleeper.map(|at| now + next[at].0);
+        let event = events.chain(ends).min().unwrap_or(u64::MAX).max(now);
         if run == Some(worker) {
-            for tick in now..next.min(periods * WORKER[0]) {
+            for tick in now..event.min(periods * WORKER[0]) {
                 had[(tick / WORKER[0]) as usize] += 1;
             }
         }
-        now = now.max(next);
-        if run == Some(sleeper) {
-            runs -= ran.min(runs);
-            if runs == 0 {
-                policy.block(sleeper, now);
-                wakes_at = Some(now + sleeps);
-                (runs, sleeps) = wakes.next().unwrap();
+        if policy.charged() == Some(sleepers[0]) {
+            if let Some(held) = held.get_mut((decided / SLEEPER[0]) as usize) {
+                *held += event.saturating_sub(decided);
             }
         }
-        if wakes_at.is_some_and(|at| at <= now) {
-            wakes_at = None;
-            policy.wake(sleeper, now);
+        if let Some(at) = sleeper {
+            next[at].0 -= event - now;
+            if next[at].0 == 0 {
+                policy.block(sleepers[at], event);
+                wakes_at[at] = Some(event + next[at].1);
+                next[at] = wakes[at].next().unwrap();
+            }
+        }
+        now = event;
+        for (at, who) in sleepers.iter().enumerate() {
+            if wakes_at[at].is_some_and(|at| at <= now) {
+                wakes_at[at] = None;
+                policy.wake(*who, now);
+            }
         }
     }
-    had
+    (had, held.into_iter().max().unwrap_or(0))
 }
 
 /// A sleeper's and a worker's servers, each in a group of its own if `grouped`, and one of best effort.
@@ -372,17 +389,21 @@ proptest! {
     #[test]
     fn wakes_are_at_the_expense_of_who_wakes(
         wakes in prop::collection::vec((1_u64..30, 1_u64..30), 1..20),
+        others in prop::collection::vec((1_u64..30, 1_u64..30), 1..20),
         kind in prop::sample::select(&[Kind::Periodic, Kind::Polling][..]),
         slack in prop::sample::select(&[Slack::Idle, Slack::Share][..]),
         order in prop::sample::select(&[Order::Priority, Order::EarliestDeadline][..]),
-        grouped in any::<bool>(),
+        grouped in any::<bool>(), works in any::<bool>(),
     ) {
         // The sleeper twice with both switches, and the worker with one: the rest is nobody's.
         let [period, budget] = SLEEPER;
-        prop_assert_eq!(2 * (budget + 2 * SWITCH) + WORKER[1] + SWITCH, 2 * period);
+        let twice = 2 * (budget + 2 * SWITCH);
+        prop_assert_eq!(twice + WORKER[1] + SWITCH, WORKER[0]);
+        prop_assert!(WORKER[0] > period && WORKER[0] < 2 * period);
         let mut nodes = [(); 3].map(|()| Node::new(order, slack));
         let mut policy = beside_a_sleeper(&mut nodes, kind, slack, grouped);
-        let had = had_beside_a_sleeper(&mut policy, &wakes, 20);
-        prop_assert!(had.iter().all(|had| *had >= WORKER[1]), "{had:?}");
+        let (had, held) = had_beside_sleepers(&mut policy, [&wakes, &others], works, 20);
+        prop_assert!(!works || had.iter().all(|had| *had >= WORKER[1]), "{had:?}");
+        prop_assert!(held <= budget + 2 * SWITCH, "{held}");
     }
 }

@@ -97,6 +97,8 @@ pub struct Servers<const N: usize = { crate::MAX_ENTITIES }> {
     since: u64,
     /// Whether the last [`Policy::pick`] left the expense with who had it before.
     stays: bool,
+    /// Whether who pays had its first switch, where each is noted ([`Self::exempt_one_switch`]).
+    exempted: bool,
 }
 
 impl<const N: usize> Servers<N> {
@@ -108,6 +110,7 @@ impl<const N: usize> Servers<N> {
             charged: None,
             since: 0,
             stays: false,
+            exempted: false,
         }
     }
 
@@ -347,6 +350,7 @@ impl<const N: usize> Servers<N> {
         let before = self.charged;
         self.charged = self.first(now);
         self.stays = self.charged == before;
+        self.exempted &= self.stays;
         let timer = self.bank.next_timer();
         let Some(first) = self.charged else {
             return self.idle(timer);
@@ -366,6 +370,18 @@ impl<const N: usize> Servers<N> {
         if !self.stays {
             self.since = now;
         }
+    }
+
+    /// [`Policy::exempt_switch`] of the first switch in the turn of who pays, where all switches are told by this.
+    pub(crate) fn exempt_one_switch(&mut self, now: u64) {
+        if !core::mem::replace(&mut self.exempted, true) {
+            self.since = now;
+        }
+    }
+
+    /// Whether somebody pays, whom the last [`Policy::pick`] found paying already.
+    pub(crate) fn payer_stays(&self) -> bool {
+        self.stays && self.charged.is_some()
     }
 
     /// The entity that runs at the expense of a server without work.
@@ -438,6 +454,7 @@ impl<const N: usize> Policy<N> for Servers<N> {
     fn suspend(&mut self, now: u64) {
         self.charge_until(now);
         self.charged = None;
+        self.exempted = false;
     }
 }
 

@@ -160,8 +160,24 @@ impl Page {
         }
     }
 
+    /// Waits until it shows the same promises as `other`: one may have had a report before the last change.
+    pub(super) fn agrees_with(&self, other: &Self) -> Result<()> {
+        let start = std::time::Instant::now();
+        while self.promises()? != other.promises()? {
+            ensure!(
+                start.elapsed() < PATIENCE,
+                "they see different promises: {:?} {:?}",
+                self.promises()?,
+                other.promises()?
+            );
+            self.look()?;
+            other.look()?;
+        }
+        Ok(())
+    }
+
     /// What all vCPUs are promised, as it shows it.
-    pub(super) fn promises(&self) -> Result<Vec<[Value; 5]>> {
+    fn promises(&self) -> Result<Vec<[Value; 5]>> {
         let event = self.latest();
         let vcpus = event["view"]["vcpus"].as_array().context("no vCPUs")?;
         let of = |vcpu: &Value| {

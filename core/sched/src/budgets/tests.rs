@@ -339,10 +339,10 @@ fn had_beside_sleepers(
                 had[(tick / WORKER[0]) as usize] += 1;
             }
         }
-        if policy.charged() == Some(sleepers[0]) {
-            if let Some(held) = held.get_mut((decided / SLEEPER[0]) as usize) {
-                *held += event.saturating_sub(decided);
-            }
+        if policy.charged() == Some(sleepers[0])
+            && let Some(held) = held.get_mut((decided / SLEEPER[0]) as usize)
+        {
+            *held += event.saturating_sub(decided);
         }
         if let Some(at) = sleeper {
             next[at].0 -= event - now;

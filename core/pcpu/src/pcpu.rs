@@ -210,7 +210,9 @@ impl<B: Host> Local<B> {
     /// before and after it.
     pub(crate) fn note_report(&mut self) {
         self.reports_now = true;
-        self.updates.insert(self.asks);
+        // In a pool the one of the last wish may be elsewhere, where each piece would kick it.
+        let here = self.resident.filter(|_| POOLS);
+        self.updates.insert(here.unwrap_or(self.asks));
     }
 
     /// Whether the next piece of a report is due now.

@@ -180,6 +180,7 @@ impl Steps {
         ];
         let slow = [
             bounds::SLOW_STEPS,
+            pool::SLOW_STEPS,
             random_boards::SLOW_STEPS,
             schedule_events::SLOW_STEPS,
             latency::SLOW_STEPS,

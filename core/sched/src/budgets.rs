@@ -216,7 +216,8 @@ impl Policy for Budgets<'_> {
     }
 
     fn pick(&mut self, now: u64) -> Decision {
-        let before = self.rest_runs || self.tree.has_other_payer();
+        let was_in_between = self.in_between;
+        let before = was_in_between && (self.rest_runs || self.tree.has_other_payer());
         let mut decision = self.tree.pick(now);
         let rest_ran = core::mem::replace(&mut self.rest_runs, false);
         self.spends = decision.run.is_none() && self.tree.spends();
@@ -238,8 +239,8 @@ impl Policy for Budgets<'_> {
             self.rest.suspend(now);
         }
         // Until somebody else pays: the CPU may have been idle in between.
-        let lasts = self.in_between && self.tree.payer_stays();
-        self.in_between = before || lasts || self.rest_runs || self.tree.has_other_payer();
+        let lasts = was_in_between && (before || self.tree.payer_stays());
+        self.in_between = lasts || self.rest_runs || self.tree.has_other_payer();
         decision
     }
 

@@ -95,10 +95,18 @@ pub struct Servers<const N: usize = { crate::MAX_ENTITIES }> {
     /// The entity at whose expense the CPU is used since `since`.
     charged: Option<Entity<N>>,
     since: u64,
-    /// Whether the last [`Policy::pick`] left the expense with who had it before.
-    stays: bool,
-    /// Whether who pays had its first switch, where each is noted ([`Self::exempt_one_switch`]).
-    exempted: bool,
+    tenure: Tenure,
+}
+
+/// Since when the one that pays has done so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tenure {
+    /// Since the last [`Policy::pick`].
+    Begins,
+    /// Longer.
+    Lasts,
+    /// It had its first switch, too, where each is noted ([`Servers::exempt_one_switch`]).
+    Exempted,
 }
 
 impl<const N: usize> Servers<N> {
@@ -109,8 +117,7 @@ impl<const N: usize> Servers<N> {
             ready: Tournament::new(),
             charged: None,
             since: 0,
-            stays: false,
-            exempted: false,
+            tenure: Tenure::Begins,
         }
     }
 
@@ -349,8 +356,11 @@ impl<const N: usize> Servers<N> {
         }
         let before = self.charged;
         self.charged = self.first(now);
-        self.stays = self.charged == before;
-        self.exempted &= self.stays;
+        if self.charged != before {
+            self.tenure = Tenure::Begins;
+        } else if self.tenure == Tenure::Begins {
+            self.tenure = Tenure::Lasts;
+        }
         let timer = self.bank.next_timer();
         let Some(first) = self.charged else {
             return self.idle(timer);
@@ -367,21 +377,22 @@ impl<const N: usize> Servers<N> {
     /// before. Then the switch is a part of what happens in its turn: somebody else runs there while it has no work, and
     /// how often that changes is its own affair. It costs the others nothing beyond its budget.
     pub(crate) fn exempt_first_switch(&mut self, now: u64) {
-        if !self.stays {
+        if self.tenure == Tenure::Begins {
             self.since = now;
         }
     }
 
     /// [`Policy::exempt_switch`] of the first switch in the turn of who pays, where all switches are told by this.
     pub(crate) fn exempt_one_switch(&mut self, now: u64) {
-        if !core::mem::replace(&mut self.exempted, true) {
+        if self.tenure != Tenure::Exempted {
             self.since = now;
+            self.tenure = Tenure::Exempted;
         }
     }
 
     /// Whether somebody pays, whom the last [`Policy::pick`] found paying already.
     pub(crate) fn payer_stays(&self) -> bool {
-        self.stays && self.charged.is_some()
+        self.tenure != Tenure::Begins && self.charged.is_some()
     }
 
     /// The entity that runs at the expense of a server without work.
@@ -454,7 +465,7 @@ impl<const N: usize> Policy<N> for Servers<N> {
     fn suspend(&mut self, now: u64) {
         self.charge_until(now);
         self.charged = None;
-        self.exempted = false;
+        self.tenure = Tenure::Begins;
     }
 }
 

@@ -32,9 +32,11 @@ pub struct Budgets<'a> {
     best_effort: EntitySet,
     /// Whether the last decision named one of these.
     rest_runs: bool,
-    /// Whether the last decision, or one before it in the same turn or just before, named one that does not run at its own
-    /// expense.
+    /// Whether the last decision named one that does not run at its own expense; where others get a server's time, also
+    /// for the decision after it, and as long as the same one pays: the CPU may have been idle in between.
     in_between: bool,
+    /// Whether the last decision did, where others get a server's time.
+    at_anothers: bool,
     /// Whether the last decision left the CPU idle at the expense of a server.
     spends: bool,
     /// The instant at which the first server began.
@@ -56,6 +58,7 @@ impl<'a> Budgets<'a> {
             best_effort: EntitySet::EMPTY,
             rest_runs: false,
             in_between: false,
+            at_anothers: false,
             spends: false,
             began: None,
             asking: Asking::none(),
@@ -170,6 +173,16 @@ impl<'a> Budgets<'a> {
         self.rest.exempt_switch(now);
     }
 
+    /// Notes whether the last `decision` came in between.
+    #[inline(never)]
+    fn note_in_between(&mut self, decision: &Decision) {
+        let at_anothers =
+            self.rest_runs || decision.run.is_some() && self.tree.charged() != decision.run;
+        let before = core::mem::replace(&mut self.at_anothers, at_anothers);
+        self.in_between &= self.tree.payer_stays();
+        self.in_between |= before | at_anothers;
+    }
+
     /// [`Policy::exempt_switch`], where somebody ran at another's expense or does so now.
     #[inline(never)]
     fn exempt_switch_in_between(&mut self, now: u64) {
@@ -216,8 +229,6 @@ impl Policy for Budgets<'_> {
     }
 
     fn pick(&mut self, now: u64) -> Decision {
-        let was_in_between = self.in_between;
-        let before = was_in_between && (self.rest_runs || self.tree.has_other_payer());
         let mut decision = self.tree.pick(now);
         let rest_ran = core::mem::replace(&mut self.rest_runs, false);
         self.spends = decision.run.is_none() && self.tree.spends();
@@ -238,9 +249,11 @@ impl Policy for Budgets<'_> {
         } else if rest_ran {
             self.rest.suspend(now);
         }
-        // Until somebody else pays: the CPU may have been idle in between.
-        let lasts = was_in_between && (before || self.tree.payer_stays());
-        self.in_between = lasts || self.rest_runs || self.tree.has_other_payer();
+        if self.slack == Slack::Idle {
+            self.in_between = self.rest_runs;
+        } else {
+            self.note_in_between(&decision);
+        }
         decision
     }
 

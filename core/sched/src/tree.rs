@@ -186,7 +186,6 @@ pub struct Tree<'a> {
     settled: Option<(u64, Walk)>,
     spends: bool,
     in_background: bool,
-    other_payer: bool,
 }
 
 impl<'a> Tree<'a> {
@@ -206,7 +205,6 @@ impl<'a> Tree<'a> {
             settled: None,
             spends: false,
             in_background: false,
-            other_payer: false,
         }
     }
 
@@ -651,11 +649,6 @@ impl<'a> Tree<'a> {
         self.last = Nodes::default();
     }
 
-    /// Whether the last decision, at a root without groups, named one that runs at another's expense.
-    pub(crate) fn has_other_payer(&self) -> bool {
-        self.other_payer
-    }
-
     /// Whether the last decision left the expense, at the root, with somebody who had it before.
     pub(crate) fn payer_stays(&self) -> bool {
         self.root.servers.payer_stays()
@@ -727,7 +720,6 @@ impl Policy for Tree<'_> {
         let Decision { run, until } = root.servers.choose(now);
         let charged = root.servers.charged();
         let charges_another = run.is_some() && charged != run;
-        self.other_payer = charges_another;
         self.in_background = charges_another && run.is_some_and(|run| root.servers.is_spent(run));
         self.spends = run.is_none() && charged.is_some();
         let run = match run.and_then(|run| root.member(run)) {

@@ -354,13 +354,11 @@ impl<const N: usize> Servers<N> {
         if self.bank.next_timer() <= now {
             self.replenish(now);
         }
-        let before = self.charged;
-        self.charged = self.first(now);
-        if self.charged != before {
-            self.tenure = Tenure::Begins;
-        } else if self.tenure == Tenure::Begins {
-            self.tenure = Tenure::Lasts;
+        let first = self.first(now);
+        if self.bank.rules.slack != Slack::Idle {
+            self.note_tenure(first);
         }
+        self.charged = first;
         let timer = self.bank.next_timer();
         let Some(first) = self.charged else {
             return self.idle(timer);
@@ -373,18 +371,29 @@ impl<const N: usize> Servers<N> {
         decision(run, self.bank.runs_until(first, now).min(timer))
     }
 
+    /// Notes since when the one that pays has done so; it is `payer` from now on. Where nobody gets
+    /// another's time, a switch always comes with another payer, or is the first in a turn that began without work.
+    #[inline(never)]
+    fn note_tenure(&mut self, payer: Option<Entity<N>>) {
+        if self.charged != payer {
+            self.tenure = Tenure::Begins;
+        } else if self.tenure == Tenure::Begins {
+            self.tenure = Tenure::Lasts;
+        }
+    }
+
     /// [`Policy::exempt_switch`], unless the last [`Policy::pick`], not one at once, left the expense with who had it
     /// before. Then the switch is a part of what happens in its turn: somebody else runs there while it has no work, and
     /// how often that changes is its own affair. It costs the others nothing beyond its budget.
     pub(crate) fn exempt_first_switch(&mut self, now: u64) {
-        if self.tenure == Tenure::Begins {
+        if self.tenure == Tenure::Begins || self.bank.rules.slack == Slack::Idle {
             self.since = now;
         }
     }
 
     /// [`Policy::exempt_switch`] of the first switch in the turn of who pays, where all switches are told by this.
     pub(crate) fn exempt_one_switch(&mut self, now: u64) {
-        if self.tenure != Tenure::Exempted {
+        if self.tenure != Tenure::Exempted || self.bank.rules.slack == Slack::Idle {
             self.since = now;
             self.tenure = Tenure::Exempted;
         }

@@ -231,15 +231,22 @@ mod tests {
     use hanok_types::{Deadline, GicVersion};
     use std::vec;
 
-    /// A pCPU with a single vCPU takes no updates: what came there is forgotten all the same, and its timer rests.
-    #[test]
-    fn the_instant_of_a_report_passes_where_nobody_shares_the_pcpu() {
+    /// The single vCPU of a pCPU runs, and a report's next piece is due at the instant.
+    fn reporting() -> (FakeBoard, Deadline) {
         let mut fake = FakeBoard::new(settings(), &[vec![0]], GicVersion::V3);
-        let (board, pcpu) = (fake.board, &mut fake.pcpus[0]);
-        begin_all(board);
+        begin_all(fake.board);
+        let pcpu = &mut fake.pcpus[0];
         pcpu.schedule();
         pcpu.local.report_later();
         let at = pcpu.local.restrained.until;
+        (fake, at)
+    }
+
+    /// A pCPU with a single vCPU takes no updates: what came there is forgotten all the same, and its timer rests.
+    #[test]
+    fn the_instant_of_a_report_passes_where_nobody_shares_the_pcpu() {
+        let (mut fake, at) = reporting();
+        let (board, pcpu) = (fake.board, &mut fake.pcpus[0]);
         pcpu.schedule();
         assert_eq!(pcpu.local.deadline, at);
         let ticks = at.ticks().expect("it has an instant");
@@ -253,15 +260,10 @@ mod tests {
     /// The guest's own timer comes before: the report's instant stands.
     #[test]
     fn the_instant_of_a_report_outlives_the_guests_timer() {
-        let mut fake = FakeBoard::new(settings(), &[vec![0]], GicVersion::V3);
+        let (mut fake, at) = reporting();
         let (board, pcpu) = (fake.board, &mut fake.pcpus[0]);
-        begin_all(board);
-        pcpu.schedule();
-        pcpu.local.report_later();
-        let at = pcpu.local.restrained.until;
-        board
-            .machine
-            .set_timer(Deadline::at(board.machine.counter() + 1));
+        let soon = board.machine.counter() + 1;
+        board.machine.set_timer(Deadline::at(soon));
         board.machine.advance(2);
         assert!(board.machine.interrupt_is_pending());
         interrupt(pcpu);

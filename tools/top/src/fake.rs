@@ -6,12 +6,19 @@ mod cores;
 mod says;
 
 use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hanok_console::demux::{self, Channel, Demux, Piece, Receiver};
 use hanok_console::report_lines::ReportLines;
+use hanok_system::Schedule;
+
+use crate::line::Ways;
+use crate::link::{self, Peer};
+use crate::state::Shared;
 
 pub use cores::Cores;
 
@@ -36,6 +43,16 @@ pub enum Manner {
     Mute,
 }
 
+/// The description of the fake board's groups.
+///
+/// # Panics
+/// Never: it is a part of this crate.
+pub fn description() -> Schedule {
+    let text = include_str!("fake/system.toml");
+    hanok_system::parse_schedule(Path::new("system.toml"), text, Path::new("."))
+        .expect("it is sound")
+}
+
 /// A board.
 pub struct FakeBoard {
     cores: Cores,
@@ -53,6 +70,22 @@ impl FakeBoard {
             began: Instant::now(),
             said: 0,
         }
+    }
+
+    /// Lets it run in a thread, watched at this interval as the system `name`.
+    ///
+    /// # Panics
+    /// If the PC has no pair of sockets.
+    pub fn watched(self, name: &str, interval: Duration) -> Shared {
+        let (board, ours) = UnixStream::pair().expect("a pair of sockets");
+        thread::spawn(move || {
+            let from = board.try_clone().expect("another handle of a socket");
+            self.serve(from, board)
+        });
+        let (shared, commands) = Shared::new(name);
+        let ways = Ways::of(ours).expect("another handle of a socket");
+        link::start(ways, Peer::Board, interval, (shared.clone(), commands));
+        shared
     }
 
     /// Gives VM `vm` another name, as a board would that is not to be trusted.

@@ -1,7 +1,5 @@
 //! Changes without a terminal, of a board that is none: how each of them ends, and what the board has then.
 
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::Duration;
 
 use hanok_base::exit::{Code, Failure};
@@ -9,31 +7,8 @@ use hanok_system::Schedule;
 use hanok_top::apply::{self, Until, Wanted};
 use hanok_top::asked::Asked;
 use hanok_top::change::Promised;
-use hanok_top::fake::{FakeBoard, Manner};
-use hanok_top::line::Ways;
-use hanok_top::link::{self, Peer};
+use hanok_top::fake::{self, FakeBoard, Manner};
 use hanok_top::state::{Shared, State};
-
-const DESCRIPTION: &str = r#"
-[schedule]
-tick = "1us"
-
-[[schedule.group]]
-name = "axes"
-core = 2
-period = "5ms"
-budget = "1ms"
-
-[[schedule.group.task]]
-name = "current"
-period = "20ms"
-execution = "1500us"
-
-[[schedule.group.task]]
-name = "position"
-period = "40ms"
-execution = "3ms"
-"#;
 
 /// A board that is watched, and the description of its system.
 struct World {
@@ -43,20 +18,9 @@ struct World {
 
 impl World {
     fn new(manner: Manner) -> Self {
-        let (board, ours) = UnixStream::pair().unwrap();
-        std::thread::spawn(move || {
-            let from = board.try_clone().unwrap();
-            FakeBoard::new(manner).serve(from, board)
-        });
-        let (shared, commands) = Shared::new("x");
-        let ways = Ways::of(ours).unwrap();
-        let interval = Duration::from_millis(50);
-        link::start(ways, Peer::Board, interval, (shared.clone(), commands));
-        let path = Path::new("x.toml");
-        let description = hanok_system::parse_schedule(path, DESCRIPTION, Path::new("."));
         Self {
-            shared,
-            description: description.unwrap(),
+            shared: FakeBoard::new(manner).watched("x", Duration::from_millis(50)),
+            description: fake::description(),
         }
     }
 

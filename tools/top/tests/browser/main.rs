@@ -5,69 +5,22 @@
 
 mod driver;
 
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use driver::Browser;
-use hanok_top::fake::{FakeBoard, Manner};
-use hanok_top::line::Ways;
-use hanok_top::link::{self, Peer};
-use hanok_top::state::Shared;
+use hanok_top::fake::{self, FakeBoard, Manner};
 use hanok_top::web::Server;
-
-const DESCRIPTION: &str = r#"
-[schedule]
-tick = "1us"
-
-[[schedule.group]]
-name = "axes"
-core = 2
-period = "5ms"
-budget = "1ms"
-
-[[schedule.group.task]]
-name = "current"
-period = "20ms"
-execution = "1500us"
-
-[[schedule.group.task]]
-name = "position"
-period = "40ms"
-execution = "3ms"
-
-[[schedule.group]]
-name = "fieldbus"
-core = 2
-period = "5ms"
-budget = "600us"
-deadline = "3600us"
-
-[[schedule.group.task]]
-name = "cycle"
-period = "10ms"
-execution = "600us"
-deadline = "9ms"
-"#;
 
 /// What a VM might be called on a board that is not to be trusted.
 const HOSTILE: &str = "<img src=x onerror='window.caught=1'>";
 
 /// A board that is watched, and the address of the page.
 fn watched() -> String {
-    let (board, ours) = UnixStream::pair().unwrap();
-    std::thread::spawn(move || {
-        let mut fake = FakeBoard::new(Manner::Garbled);
-        fake.rename(5, HOSTILE);
-        fake.serve(board.try_clone().unwrap(), board)
-    });
-    let (shared, commands) = Shared::new("demo-4711");
-    let interval = Duration::from_millis(250);
-    let ways = Ways::of(ours).unwrap();
-    link::start(ways, Peer::Board, interval, (shared.clone(), commands));
-    let schedule = hanok_system::parse_schedule(Path::new("x.toml"), DESCRIPTION, Path::new("."));
-    let description = Some(Arc::new(schedule.unwrap()));
+    let mut fake = FakeBoard::new(Manner::Garbled);
+    fake.rename(5, HOSTILE);
+    let shared = fake.watched("demo-4711", Duration::from_millis(250));
+    let description = Some(Arc::new(fake::description()));
     let server = Server::open(&shared, description, "127.0.0.1:0".parse().unwrap()).unwrap();
     let url = server.url();
     std::thread::spawn(move || server.serve());

@@ -1,6 +1,6 @@
 //! Reports over a framed line.
 
-use super::{Next, Report, Reporting, STEPS};
+use super::{Next, Report, Reporting};
 use crate::begin_all;
 use crate::fake::{FakeBoard, FakePromise};
 use hanok_hal::fake::{Settings, Wire};
@@ -180,11 +180,11 @@ fn an_exit_passes_over_few_steps() {
     while let Some(report) = left
         && let Next::Turns(0, turn, _) = report.next
     {
-        assert!(turn as usize <= 1_000 + exits * STEPS, "{report:?}");
+        assert!(turn <= 1_000 + exits * 8, "{report:?}");
         exits += 1;
         fake.board.report(&mut left);
     }
-    assert_eq!(exits, 200 / STEPS + 1);
+    assert_eq!(exits, 26);
 }
 
 /// Another answer may come at any time of a report, also between both halves of a vCPU's line: each line stays whole.

@@ -4,3 +4,4 @@
 #![forbid(unsafe_code)]
 
 pub mod found;
+pub mod others;

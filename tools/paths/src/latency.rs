@@ -4,6 +4,10 @@
 //!
 //! The rules are stated in docs/scheduling.md, and each term here has its words there.
 
+mod turns;
+
+pub use turns::{InTurns, Spent, in_turns};
+
 use crate::{By, List, LongPath, Machine};
 use anyhow::Result;
 use hanok_config::{Claim, CorePolicy, Promise, Terms};
@@ -147,17 +151,29 @@ enum Awaited {
 }
 
 fn each(list: &List, system: &Description, speed: u64, awaited: Awaited) -> Result<Vec<Latency>> {
-    let mut all = Vec::new();
-    for promise in &system.promises {
-        let Claim::Promise { group, terms, .. } = promise.claim else {
-            continue;
+    let each = all_asked(system, speed).map(|(name, asked)| {
+        let bound = match asked.promise.claim {
+            _ if asked.moves() => Err("its vCPU moves among the cores of a global pool".to_owned()),
+            Claim::Promise { group: 0, .. } => asked.bound(list, awaited)?,
+            _ => Err("its group's budget may be spent by others in the group".to_owned()),
         };
-        let Some(vm) = system.vms.get(promise.vm.index()) else {
-            continue;
+        Ok(Latency {
+            name,
+            core: asked.core.index(),
+            bound,
+        })
+    });
+    each.collect()
+}
+
+/// All vCPUs with promises, with their names.
+fn all_asked(system: &Description, speed: u64) -> impl Iterator<Item = (String, Asked<'_>)> {
+    system.promises.iter().filter_map(move |promise| {
+        let Claim::Promise { terms, .. } = promise.claim else {
+            return None;
         };
-        let Some(core) = vm.config.cpus.get(promise.vcpu.index()) else {
-            continue;
-        };
+        let vm = system.vms.get(promise.vm.index())?;
+        let core = *vm.config.cpus.get(promise.vcpu.index())?;
         let name = match vm.config.cpus.len() {
             1 => vm.name().to_owned(),
             _ => format!("{}.{}", vm.name(), promise.vcpu),
@@ -167,21 +183,11 @@ fn each(list: &List, system: &Description, speed: u64, awaited: Awaited) -> Resu
             vm,
             promise,
             terms,
-            core: *core,
+            core,
             speed,
         };
-        let bound = match group {
-            _ if asked.moves() => Err("its vCPU moves among the cores of a global pool".to_owned()),
-            0 => asked.bound(list, awaited)?,
-            _ => Err("its group's budget may be spent by others in the group".to_owned()),
-        };
-        all.push(Latency {
-            name,
-            core: core.index(),
-            bound,
-        });
-    }
-    Ok(all)
+        Some((name, asked))
+    })
 }
 
 /// A vCPU that is asked about.
@@ -220,12 +226,7 @@ impl Asked<'_> {
         let path = |name| list.path(name).map(|path: &LongPath| path.most(machine));
         let [own, look, life, interrupt] = PATHS.map(path);
         let (own, look, life, interrupt) = (own?, look?, life?, interrupt?);
-        if let Some(other) = self.spread().find(|vm| vm.config.cpus.len() > TOLD) {
-            let why = format!(
-                "\"{}\" has vCPUs here and on another core, and more than {TOLD}: what one tells the others of them \
-                 is not limited",
-                other.name()
-            );
+        if let Some(why) = self.untold() {
             return Ok(Err(why));
         }
         let here = (own_vcpus + others) as u64;
@@ -299,6 +300,16 @@ impl Asked<'_> {
     fn spread(&self) -> impl Iterator<Item = &Vm> {
         let others = self.others_here();
         others.filter(|vm| vm.config.cpus.iter().any(|cpu| *cpu != self.core))
+    }
+
+    /// Why what other cores cause here has no bound, if that is so.
+    fn untold(&self) -> Option<String> {
+        let other = self.spread().find(|vm| vm.config.cpus.len() > TOLD)?;
+        Some(format!(
+            "\"{}\" has vCPUs here and on another core, and more than {TOLD}: what one tells the others of them is not \
+             limited",
+            other.name()
+        ))
     }
 
     /// What vCPUs on other cores cause here: requests to their siblings here beyond the one that wakes each, and ends of
@@ -418,13 +429,20 @@ impl Asked<'_> {
             .collect()
     }
 
-    /// The serial line, both ways, and the devices of other VMs whose interrupts come here.
+    /// The serial line, both ways, and the devices of other VMs.
     fn devices(&self, interrupt: u64) -> Vec<Source> {
         let line = |_| Source {
             period: BYTE_NS,
             jitter: 0,
             cost: interrupt,
         };
+        let mut all = self.given_devices(interrupt);
+        all.extend((0..2).map(line));
+        all
+    }
+
+    /// The devices of other VMs whose interrupts come here.
+    fn given_devices(&self, interrupt: u64) -> Vec<Source> {
         let others = self.others_here();
         let given = others
             .filter(|vm| !vm.devices.is_empty() && vm.config.cpus.first() == Some(&self.core));
@@ -433,7 +451,7 @@ impl Asked<'_> {
             jitter: RESTRAINT_NS,
             cost: INTERRUPTIONS * interrupt,
         });
-        (0..2).map(line).chain(given).collect()
+        given.collect()
     }
 }
 

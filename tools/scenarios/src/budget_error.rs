@@ -8,7 +8,7 @@
 //! count of instructions, one in each nanosecond.
 //!
 //! What a vCPU has is less than its budget by the hypervisor's time that is charged to it: interrupts that come in its
-//! turn, others' wakes among them. That is printed, and judged where nobody wakes.
+//! turn, others' wakes among them. That is held against what `hanok sched check` says of it (`in_turns` of hanok-paths).
 //!
 //! The bound is a tick of the counter and the longest path with interrupts masked that a guest can cause
 //! (`tools/paths/paths.toml`): the timer is set to the tick by which a budget is used up, and is served after that path
@@ -24,6 +24,7 @@ use hanok_base::repo;
 use hanok_boot::overrides::Overrides;
 use hanok_boot::system;
 use hanok_console::script::ScriptStep;
+use hanok_paths::latency::{SPEED, in_turns};
 use hanok_paths::{By, List, Machine};
 
 use crate::reported::{boot, read};
@@ -186,9 +187,9 @@ impl Found {
         [own, self.spent.most.saturating_sub(self.spent.least)]
     }
 
-    /// What is wrong, if the longest path takes so many nanoseconds. `exact`: it reads the counter all the while; and
-    /// `alone`: nobody wakes in its turns.
-    fn fault(&self, wanted: u64, paths: Paths, exact: bool, alone: bool) -> Option<String> {
+    /// What is wrong, if the longest path takes so many nanoseconds, and others at most `others` of each budget. `exact`:
+    /// it reads the counter all the while.
+    fn fault(&self, wanted: u64, paths: Paths, exact: bool, others: u64) -> Option<String> {
         let bound = self.tick() + paths.longest;
         let seen = self.length.saturating_mul(self.periods) / self.period.max(1);
         let [own, account] = self.over();
@@ -206,8 +207,9 @@ impl Found {
         if exact && own > bound {
             return Some("OVER".to_owned());
         }
-        let less = self.promised.saturating_sub(self.got.mean);
-        (exact && alone && less > bound).then(|| "TOO LITTLE on average".to_owned())
+        // The timer is set to whole ticks, and the budget may have been rounded down to one.
+        let less = self.promised.saturating_sub(self.got.least);
+        (exact && less > others + 2 * self.tick()).then(|| "TOO LITTLE".to_owned())
     }
 }
 
@@ -250,12 +252,13 @@ fn row_by_row(
         let console = read(&dir.join(format!("{name}.console")))?;
         let found = Found::parse(&console, figure).with_context(|| name.to_owned())?;
         let exact = figure == "budget";
-        let fault = found.fault(periods, paths, exact, mix == Mix::Exits);
+        let others = paths.others.get(at).copied().unwrap_or_default();
+        let fault = found.fault(periods, paths, exact, others);
         faults += usize::from(fault.is_some());
         if at == 0 {
             writeln!(
                 said,
-                "{mix:?}, in ns; bound: {} + {}, until a VM asks {} more\n{:<6} {:>7} {:>5} {:>8} {:>22} {:>10} {:>17}",
+                "{mix:?}, in ns; bound: {} + {}, until a VM asks {} more\n{:<6} {:>7} {:>5} {:>8} {:>22} {:>10} {:>17} {:>12}",
                 found.tick(),
                 paths.longest,
                 paths.own,
@@ -265,7 +268,8 @@ fn row_by_row(
                 "promised",
                 "had: least/mean/most",
                 "used: mean",
-                "over: own/account"
+                "over: own/account",
+                "others' most"
             )?;
         }
         let had = [found.got.least, found.got.mean, found.got.most];
@@ -278,7 +282,7 @@ fn row_by_row(
         };
         writeln!(
             said,
-            "{name:<6} {:>7} {:>5} {:>8} {had:>22} {:>10} {:>17} {}",
+            "{name:<6} {:>7} {:>5} {:>8} {had:>22} {:>10} {:>17} {others:>12} {}",
             found.periods,
             found.doubtful,
             found.promised,
@@ -297,6 +301,8 @@ struct Paths {
     longest: u64,
     /// The interrupts that may come as a VM goes on and before it asks: one for each budget that is replenished.
     own: u64,
+    /// What others take of each of the measured VMs' budgets, in nanoseconds.
+    others: [u64; MEASURED.len()],
 }
 
 fn paths(root: &Path, dir: &Path) -> Result<Paths> {
@@ -305,7 +311,17 @@ fn paths(root: &Path, dir: &Path) -> Result<Paths> {
     let vcpus = MEASURED.len() + STORMS.len() / 2;
     let machine = Machine::of(&system, vcpus).context("no path was counted on such a board")?;
     let list = List::own()?;
+    let all = in_turns(&list, &system, SPEED)?;
+    let mut others = [0; MEASURED.len()];
+    for ((name, ..), others) in MEASURED.into_iter().zip(&mut others) {
+        let of = all.iter().find(|of| of.name == name);
+        let bound = of.and_then(|of| of.bound.as_ref().ok());
+        *others = bound
+            .with_context(|| format!("{name} has no bound"))?
+            .period;
+    }
     Ok(Paths {
+        others,
         longest: list.longest(machine, By::Guest),
         own: list.path("own")?.most(machine) * vcpus as u64,
     })
@@ -325,14 +341,16 @@ mod tests {
     const PATHS: Paths = Paths {
         longest: 4_900,
         own: 4_000,
+        others: [0; MEASURED.len()],
     };
+    const OTHERS: u64 = 40_000;
 
     fn found() -> Found {
         Found::parse(SAID, "budget").unwrap()
     }
 
     fn is_wrong(found: Found) -> bool {
-        found.fault(600, PATHS, true, true).is_some()
+        found.fault(600, PATHS, true, OTHERS).is_some()
     }
 
     #[test]
@@ -355,15 +373,16 @@ mod tests {
         assert!(!is_wrong(with(|found| found.got.most = 104_916)));
         let over = with(|found| found.got.most = 104_917);
         assert!(is_wrong(over));
-        assert_eq!(over.fault(600, PATHS, false, true), None);
+        assert_eq!(over.fault(600, PATHS, false, OTHERS), None);
         let spent = with(|found| found.spent.most = 9_617);
-        assert!(spent.fault(600, PATHS, false, false).is_some());
+        assert!(spent.fault(600, PATHS, false, OTHERS).is_some());
         assert!(!is_wrong(with(|found| found.spent.most = 9_616)));
         assert!(is_wrong(with(|found| found.used = 104_917)));
         assert!(is_wrong(with(|found| found.used = 95_083)));
-        let less = with(|found| found.got.mean = 95_083);
+        let less = with(|found| found.got.least = 59_967);
         assert!(is_wrong(less));
-        assert_eq!(less.fault(600, PATHS, true, false), None);
+        assert_eq!(less.fault(600, PATHS, false, OTHERS), None);
+        assert!(!is_wrong(with(|found| found.got.least = 59_968)));
         assert!(is_wrong(with(|found| found.periods = 599)));
         assert!(is_wrong(with(|found| found.spent.least = u64::MAX)));
         assert!(is_wrong(with(|found| found.length = 503_000)));

@@ -2,7 +2,7 @@ use super::*;
 use std::path::Path;
 
 /// A description whose file is not read.
-fn system(text: &str) -> Description {
+pub fn system(text: &str) -> Description {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let path = root.join("system.toml");
     match hanok_system::parse(&path, text, &root.join("boards")) {
@@ -12,7 +12,7 @@ fn system(text: &str) -> Description {
 }
 
 /// Each path takes its own number of instructions, the same everywhere.
-fn list() -> List {
+pub fn list() -> List {
     let path = |name: &str, by: &str, most: u64| {
         format!(
             "[[path]]\nname = \"{name}\"\nwhat = \"\"\nbounded-by = \"\"\nby = \"{by}\"\n\

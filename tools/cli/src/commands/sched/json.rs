@@ -1,6 +1,7 @@
 //! The answer for programs. Times are whole nanoseconds, exact budgets are fractions of them.
 
-use hanok_paths::latency::{Bound, Latency};
+use hanok_explain::others::Beside;
+use hanok_paths::latency::{Bound, InTurns, Latency};
 use hanok_task_model::{Certificate, Fraction, ResourceInterface};
 use serde::Serialize;
 
@@ -23,6 +24,7 @@ struct Answer<'a> {
     cores: Vec<OfCore<'a>>,
     latencies: Vec<OfLatency<'a>>,
     releases: Vec<OfRelease<'a>>,
+    for_others: Vec<OfOthers<'a>>,
     refutations: Vec<Refuted>,
     certificate: &'a Option<Certificate>,
 }
@@ -76,6 +78,20 @@ struct OfLatency<'a> {
     open: Option<&'a str>,
 }
 
+/// What the hypervisor does for others in a vCPU's turns, in nanoseconds; `null` where there is no bound, with the reason.
+#[derive(Serialize)]
+struct OfOthers<'a> {
+    vcpu: &'a str,
+    core: usize,
+    of_budget: Option<u64>,
+    with_job: Option<u64>,
+    /// Whether the tasks keep their deadlines with that.
+    kept: bool,
+    /// The budget with which they would, in nanoseconds.
+    would_do: Option<u64>,
+    open: Option<&'a str>,
+}
+
 #[derive(Serialize)]
 struct Refuted {
     line: Option<usize>,
@@ -104,6 +120,7 @@ pub fn text(found: &Found<'_>, late: &Late) -> serde_json::Result<String> {
         cores: cores(found),
         latencies: late.interrupts.iter().map(of_latency).collect(),
         releases: late.releases.iter().map(of_release).collect(),
+        for_others: late.in_turns.iter().map(of_others).collect(),
         refutations: refutations(found),
         certificate: &found.certificate,
     };
@@ -114,6 +131,23 @@ fn of_release((task, latency): &(String, Latency)) -> OfRelease<'_> {
     OfRelease {
         task,
         latency: of_latency(latency),
+    }
+}
+
+fn of_others((of, tasks): &(InTurns, Option<Beside>)) -> OfOthers<'_> {
+    let spent = of.bound.as_ref();
+    let budget = match tasks {
+        Some(Beside::NotShown(budget)) => *budget,
+        _ => None,
+    };
+    OfOthers {
+        vcpu: &of.name,
+        core: of.core,
+        of_budget: spent.ok().map(|spent| spent.period),
+        with_job: spent.ok().map(|spent| spent.job),
+        kept: *tasks == Some(Beside::Kept),
+        would_do: budget.map(|budget| budget.get()),
+        open: spent.err().map(String::as_str),
     }
 }
 

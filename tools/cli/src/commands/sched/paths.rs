@@ -2,16 +2,18 @@
 
 use std::path::Path;
 
-use hanok_paths::latency::{self, Latency, Wake};
+use hanok_explain::others::{Beside, beside};
+use hanok_paths::latency::{self, InTurns, Latency, Wake};
 use hanok_paths::{List, table as paths};
 
-use super::found::Found;
+use super::found::{Found, time};
 use super::table::aligned;
 use crate::args::SchedPathsArgs;
 use hanok_base::exit::{Blame, Code, Outcome};
 use hanok_base::ui;
 use hanok_boot::overrides::Overrides;
 use hanok_boot::system;
+use hanok_task_model::Nanos;
 
 /// `hanok sched paths`.
 pub fn run(args: &SchedPathsArgs) -> Outcome {
@@ -36,6 +38,8 @@ pub struct Late {
     pub releases: Vec<(String, Latency)>,
     /// What a wake costs, where that is more than the proof of the deadlines reckons with.
     pub dear_wake: Option<Wake>,
+    /// What happens for others in the turns of each vCPU with proven tasks, and what becomes of these.
+    pub in_turns: Vec<(InTurns, Option<Beside>)>,
 }
 
 /// How late vCPUs with promises and their tasks can be, where the board enforces the promises and can boot the
@@ -56,7 +60,20 @@ pub fn late(root: &Path, file: &Path, found: &Found<'_>, speed: u64) -> Outcome<
         }
     }
     let wake = Wake::of(&list, &system, speed).blame(Code::Refused)?;
+    let mut in_turns = Vec::new();
+    for of in latency::in_turns(&list, &system, speed).blame(Code::Refused)? {
+        if !releases.iter().any(|(_, latency)| latency.name == of.name) {
+            continue;
+        }
+        let spent = of.bound.as_ref().ok();
+        let tasks = spent.and_then(|spent| {
+            let [period, job] = [spent.period, spent.job].map(Nanos::new);
+            beside(found, &of.name, period, job)
+        });
+        in_turns.push((of, tasks));
+    }
     Ok(Late {
+        in_turns,
         interrupts,
         dear_wake: wake.filter(|wake| wake.given < wake.paths && !releases.is_empty()),
         releases,
@@ -81,8 +98,59 @@ pub fn lines(late: &Late, speed: u64) -> Vec<String> {
         &releases.collect::<Vec<_>>(),
         speed,
     ));
+    lines.extend(others(&late.in_turns));
     lines.extend(late.dear_wake.map(dear));
     lines
+}
+
+/// The table of what happens for others, behind an empty line.
+fn others(all: &[(InTurns, Option<Beside>)]) -> Vec<String> {
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let heading = [
+        "for others in",
+        "core",
+        "of each budget",
+        "with each job",
+        "deadlines with that",
+    ];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    let mut unbounded = Vec::new();
+    for (InTurns { name, core, bound }, tasks) in all {
+        match bound {
+            Ok(spent) => {
+                let tasks = match tasks {
+                    Some(Beside::Kept) => "kept".to_owned(),
+                    Some(Beside::NotShown(Some(budget))) => {
+                        format!(
+                            "not proven: a budget of {} would do",
+                            time(budget.get().into())
+                        )
+                    }
+                    _ => "not proven".to_owned(),
+                };
+                rows.push(vec![
+                    name.clone(),
+                    core.to_string(),
+                    micros(spent.period),
+                    micros(spent.job),
+                    tasks,
+                ]);
+            }
+            Err(why) => unbounded.push(format!(
+                "{name}: no bound of what happens for others: {why}"
+            )),
+        }
+    }
+    let table = match rows.len() {
+        1 => Vec::new(),
+        _ => aligned(&rows),
+    };
+    std::iter::once(String::new())
+        .chain(table)
+        .chain(unbounded)
+        .collect()
 }
 
 fn dear(wake: Wake) -> String {

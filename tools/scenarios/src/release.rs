@@ -155,7 +155,7 @@ fn described(board: &str, hostile: Hostile) -> String {
     let tasks = TASKS.map(|(name, period, execution)| format!("{name}:{period}:{execution}"));
     let mut text = format!(
         "board = \"{board}\"\ncores = 1\nmemory = \"1G\"\n[schedule]\nenforce = true\nswitch = \"5us\"\n\
-         slack = \"share\"\n[[vm]]\nname = \"rtos\"\nkernel = \"guest:rtos\"\nmemory = \"64M\"\ncpus = [0]\n\
+         slack = \"idle\"\n[[vm]]\nname = \"rtos\"\nkernel = \"guest:rtos\"\nmemory = \"64M\"\ncpus = [0]\n\
          cmdline = \"rtos.tasks={} rtos.policy=rm {} rtos.expect=none\"\n\
          [vm.schedule]\npolicy = \"rm\"\nperiod = \"500us\"\n",
         tasks.join(","),

@@ -261,6 +261,8 @@ fn at_line(root: &Path) -> Result<String> {
 
 /// The page of a running board in Debian's Chromium.
 fn in_browser(root: &Path) -> Result<String> {
+    process::run(std::process::Command::new("chromedriver").arg("--version"))
+        .context("this test needs Debian's packages chromium and chromium-driver")?;
     let board = Running::start(root)?;
     board.reports()?;
     let page = Page::open(&board)?;

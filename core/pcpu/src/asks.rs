@@ -332,28 +332,4 @@ impl<B: Host> Vcpu<B> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_converted_to_the_tick() {
-        let megahertz = 62_500_000;
-        let found = interface([1_000_000, 500_000, 0], megahertz);
-        assert_eq!(found, Interface::periodic(62_500, 31_250).ok());
-        let hour = interface([MAX_PERIOD, 1, 0], megahertz).unwrap();
-        assert_eq!(hour.period(), 3_600 * megahertz);
-        for wrong in [
-            [MAX_PERIOD + 1, 1, 0],
-            [0, 0, 0],
-            [1_000_000, 0, 0],
-            [1_000_000, 1_000_001, 0],
-            [1_000_000, 5, 2_000_000],
-            [u64::MAX, 1_000, 0],
-            [u64::MAX, u64::MAX, u64::MAX],
-            [15, 1, 0],
-            [1_000_000, 1_000_000, 999_999],
-        ] {
-            assert_eq!(interface(wrong, megahertz), None, "{wrong:?}");
-        }
-    }
-}
+mod tests;

@@ -313,7 +313,7 @@ fn turns(_: &Machine) -> Outcome {
     for round in 0..6 {
         let began = timer::now();
         let (status, _) = loop {
-            match Way::Hvc.call(ASK, [1_000_000, 300_000 + 10 * round, 0]) {
+            match Way::Hvc.call(ASK, [1_000_000, 640_000 + 1_000 * round, 0]) {
                 (PENDING | LATER, _) if timer::now() - began < 2 * most => {}
                 answer => break answer,
             }

@@ -101,8 +101,10 @@ pub mod status {
     pub const REFUSED: i32 = -4;
     /// The answer is not there yet: make the same call again.
     pub const PENDING: i32 = -6;
-    /// Asked too often: the value is the number of nanoseconds after which the question is taken.
-    pub const TOO_OFTEN: i32 = -5;
+    /// Make the same call again in as many nanoseconds as the value says: the vCPU asks too often, an earlier change of it or
+    /// of its neighbours has not taken effect yet, or another vCPU of the core asks, or is to ask first. Whoever asks again
+    /// then has its turn, whatever the others do.
+    pub const LATER: i32 = -5;
 }
 
 /// The reasons of a refusal: the value that comes with [`status::REFUSED`].
@@ -117,8 +119,6 @@ pub mod refusal {
     pub const UNPROVEN: u32 = 4;
     /// It could not be decided with the work that is allowed.
     pub const UNDECIDED: u32 = 5;
-    /// Another question of this core is under way, or another change of this core has not taken effect yet.
-    pub const BUSY: u32 = 6;
     /// It would hold, but nothing is proven of the way there.
     pub const TRANSITION: u32 = 7;
 }

@@ -19,8 +19,9 @@ use hanok_vm::{Call, Clock, Granted, Interrupts, nanos};
 const PACE: u64 = 5_000;
 /// A question is accepted so often in a second from one vCPU.
 const QUESTIONS: u64 = 100;
-/// The part of a second after which the question of a vCPU that is not heard of any more is given up.
-const PATIENCE: u64 = 10;
+/// The part of a second for which a person's wish waits at most until earlier changes have taken effect. Whoever asks may
+/// take the board for dead after a second.
+const WAITS: u64 = 2;
 
 /// What a person wants of a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +79,6 @@ fn word(reason: u32) -> &'static str {
         refusal::HOPELESS => "hopeless",
         refusal::UNPROVEN => "unproven",
         refusal::TRANSITION => "transition",
-        refusal::BUSY => "busy",
         _ => "undecided",
     }
 }
@@ -169,17 +169,22 @@ impl<B: Host> Vcpu<B> {
                 let at = now.saturating_add(board.counter_frequency() / PACE);
                 local.go_on_asking(self.entity, Deadline::at(at));
             }
+            // It is asked again when what it waits for has come, unless that is far away.
+            Answer::Later(at) if at.saturating_sub(now) <= board.counter_frequency() / WAITS => {
+                let least = now.saturating_add(board.counter_frequency() / PACE);
+                local.go_on_asking(self.entity, Deadline::at(at.max(least)));
+            }
             answered => {
                 // The next wish may come as soon as this one is answered.
                 *board.wish.lock() = None;
-                self.tell_answer(board, answered);
+                self.tell_answer(board, answered, now);
                 local.report_later();
             }
         }
     }
 
     /// Says what became of a person's wish about this vCPU.
-    fn tell_answer(&self, board: &Board<B>, answer: Answer) {
+    fn tell_answer(&self, board: &Board<B>, answer: Answer, now: u64) {
         let (vm, id) = (self.unit.vm.id(), self.core.id);
         match answer {
             Answer::More => {}
@@ -187,14 +192,18 @@ impl<B: Host> Vcpu<B> {
             Answer::No(refusal) => {
                 board.tell(format_args!("refused {vm} {id} {}", Refused(refusal)));
             }
-            Answer::Busy => board.tell(format_args!("refused {vm} {id} busy 0 0 0")),
+            Answer::Later(at) => {
+                let after = at.saturating_sub(now);
+                board.tell(format_args!("refused {vm} {id} busy {after} 0 0"));
+            }
         }
     }
 
     /// Makes a step of the question whether the vCPU may have `wanted`, and notes a yes.
     fn ask(&mut self, local: &mut Local<B>, wanted: Interface, asker: Asker, now: u64) -> Answer {
-        let patience = local.board.counter_frequency() / PATIENCE;
-        let answer = local.policy.ask(self.entity, wanted, asker, patience, now);
+        // A question lasts for a second at most.
+        let longest = local.board.counter_frequency();
+        let answer = local.policy.ask(self.entity, wanted, asker, longest, now);
         let (vm, id) = (&self.unit.vm, self.core.id);
         let granted = vm.granted(id);
         if let (Answer::Yes(_), Some(Grant::Promise(group, old))) = (answer, granted.grant) {
@@ -302,9 +311,10 @@ impl<B: Host> Vcpu<B> {
         {
             return (status::NOT_ALLOWED, 0);
         }
+        let before = self.asks_from;
         if !local.policy.is_asking(self.entity, wanted) {
-            if now < self.asks_from {
-                return (status::TOO_OFTEN, nanos(self.asks_from - now, frequency));
+            if now < before {
+                return (status::LATER, nanos(before - now, frequency));
             }
             self.asks_from = now.saturating_add(frequency / QUESTIONS);
         }
@@ -312,34 +322,14 @@ impl<B: Host> Vcpu<B> {
             Answer::More => (status::PENDING, 0),
             Answer::Yes(from) => (status::DONE, nanos(from, frequency)),
             Answer::No(refusal) => (status::REFUSED, reason(refusal).into()),
-            Answer::Busy => (status::REFUSED, refusal::BUSY.into()),
+            Answer::Later(at) => {
+                // What was not answered is none of the questions of which there may be so many.
+                self.asks_from = before;
+                (status::LATER, nanos(at.saturating_sub(now), frequency))
+            }
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_converted_to_the_tick() {
-        let megahertz = 62_500_000;
-        let found = interface([1_000_000, 500_000, 0], megahertz);
-        assert_eq!(found, Interface::periodic(62_500, 31_250).ok());
-        let hour = interface([MAX_PERIOD, 1, 0], megahertz).unwrap();
-        assert_eq!(hour.period(), 3_600 * megahertz);
-        for wrong in [
-            [MAX_PERIOD + 1, 1, 0],
-            [0, 0, 0],
-            [1_000_000, 0, 0],
-            [1_000_000, 1_000_001, 0],
-            [1_000_000, 5, 2_000_000],
-            [u64::MAX, 1_000, 0],
-            [u64::MAX, u64::MAX, u64::MAX],
-            [15, 1, 0],
-            [1_000_000, 1_000_000, 999_999],
-        ] {
-            assert_eq!(interface(wrong, megahertz), None, "{wrong:?}");
-        }
-    }
-}
+mod tests;

@@ -25,7 +25,7 @@ pub enum Grant {
 /// Servers, and those without a promise.
 #[derive(Debug)]
 pub struct Budgets<'a> {
-    tree: Tree<'a>,
+    pub(crate) tree: Tree<'a>,
     rest: Credit,
     slack: Slack,
     /// The vCPUs without a promise that may run.

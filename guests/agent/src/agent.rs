@@ -20,8 +20,8 @@ use hanok_schedule::{Interface, Task};
 
 /// The largest number of declarations that wait.
 pub const WAITING: usize = 64;
-/// How often a declaration is tried again while the core is busy with other changes.
-const TRIES: u32 = 10;
+/// For how long a declaration is tried again while the core is busy with other changes.
+const PATIENCE: u64 = 10_000_000_000;
 /// How often the agent looks after threads that are gone, programs that have come, and what they use.
 const ROUND: u64 = 1_000_000_000;
 /// How often it looks whether a thread that slept has woken.
@@ -165,7 +165,7 @@ impl<M: Machine> Agent<M> {
             declaration,
             thread,
             after: 0,
-            tries: 0,
+            until: self.ledger.machine.now().saturating_add(PATIENCE),
         })
     }
 
@@ -190,21 +190,11 @@ impl<M: Machine> Agent<M> {
             match self.ledger.attempt(&wish) {
                 Attempt::Yes(id) => answers.push((wish.client, self.yes(id))),
                 Attempt::No(no) => answers.push((wish.client, lines(Err(no)))),
-                Attempt::Later(_) if wish.tries >= TRIES => {
-                    let no = No::new(
-                        "busy",
-                        format!("{TRIES} tries were too early or met other changes"),
-                    );
+                Attempt::Later(_) if wish.until <= now => {
+                    let no = No::new("busy", "the core was busy with other changes for too long");
                     answers.push((wish.client, lines(Err(no))));
                 }
-                Attempt::Later(after) => {
-                    let tries = wish.tries + 1;
-                    self.waiting.push_back(Wish {
-                        after,
-                        tries,
-                        ..wish
-                    });
-                }
+                Attempt::Later(after) => self.waiting.push_back(Wish { after, ..wish }),
             }
         }
         answers.retain(|(client, _)| *client != NOBODY);

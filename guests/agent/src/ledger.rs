@@ -17,7 +17,7 @@ use crate::settings::Settings;
 use crate::task::{Admitted, Client, runtime, times};
 use crate::time::show;
 use crate::vcpu::{No, Vcpu};
-use hanok_schedule::{Error, Interface, Refusal, Task};
+use hanok_schedule::{Error, Interface, Task};
 
 /// The largest number of tasks.
 pub const TASKS: usize = 256;
@@ -39,8 +39,8 @@ pub struct Wish {
     pub thread: Thread,
     /// The instant from which on it is tried again.
     pub after: u64,
-    /// How often it was tried again.
-    pub tries: u32,
+    /// The instant at which it is given up.
+    pub until: u64,
 }
 
 /// How an attempt ended.
@@ -209,12 +209,8 @@ impl<M: Machine> Ledger<M> {
                 vcpu.interface = *wanted;
                 Attempt::Yes(())
             }
-            Err(Error::TooOften(after)) => {
+            Err(Error::Later(after)) => {
                 vcpu.not_before = now.saturating_add(after.clamp(1, SECOND * 60));
-                Attempt::Later(vcpu.not_before)
-            }
-            Err(Error::Refused(Refusal::Busy)) => {
-                vcpu.not_before = now.saturating_add(vcpu.interface.period.clamp(1, SECOND));
                 Attempt::Later(vcpu.not_before)
             }
             Err(error) => {

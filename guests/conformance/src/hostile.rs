@@ -22,6 +22,7 @@ const ALL: &[Hostile] = &[
     hostile("hypercall-storm", hypercall_storm),
     hostile("mmio-storm", mmio_storm),
     hostile("ask-storm", ask_storm),
+    hostile("ask-hold", ask_hold),
     hostile("console-storm", console_storm),
     hostile("crash", crash),
     hostile("garble", garble),
@@ -83,11 +84,6 @@ pub fn sgi_storm(_: usize) {
 /// Asks for other interfaces for ever, by both ways: some that may be had, some that may not, some that are none. It
 /// follows some of its questions to their answers, and leaves the others for new ones.
 pub fn ask_storm(index: usize) {
-    const GOOD: [[u64; 3]; 3] = [
-        [1_000_000, 200_000, 0],
-        [2_000_000, 500_000, 0],
-        [1_000_000, 50_000, 0],
-    ];
     let (mut random, mut granted, mut answers) = (Random(index as u64), 0_u64, 0);
     loop {
         let period = 500_000 + random.next() % 1_500_000;
@@ -102,11 +98,11 @@ pub fn ask_storm(index: usize) {
         for _ in 0..random.next() % 32 {
             way.call(schedule::ASK, wanted);
         }
-        // One that may be had, to the end.
-        let good = GOOD[random.next() as usize % GOOD.len()];
+        // One that may be had, to the end: the answer may be thousands of calls away, as questions may not come too often.
+        let good = [period, period * (1 + random.next() % 30) / 100, 0];
         let answer = loop {
             match way.call(schedule::ASK, good).0 {
-                schedule::PENDING | schedule::TOO_OFTEN => {}
+                schedule::PENDING | schedule::LATER => {}
                 answer => break answer,
             }
         };
@@ -114,6 +110,27 @@ pub fn ask_storm(index: usize) {
         answers += 1;
         if answers == 20 {
             println!("hostile: of 20 other interfaces {granted} were granted");
+        }
+    }
+}
+
+/// Always has a question under way, about more than there is: makes each of its pieces as late as it may, and begins the next
+/// one with the answer.
+pub fn ask_hold(_: usize) {
+    let (mut budget, mut answers) = (396_000, 0);
+    loop {
+        budget ^= 1_024;
+        while schedule::WAYS[0]
+            .call(schedule::ASK, [1_000_000, budget, 0])
+            .0
+            == schedule::PENDING
+        {
+            let began = timer::now();
+            while timer::now() - began < timer::frequency() / 10 {}
+        }
+        answers += 1;
+        if answers == 2 {
+            println!("hostile: two questions were answered");
         }
     }
 }

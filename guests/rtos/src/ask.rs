@@ -9,9 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use hanok_guest_runtime::timer;
 use hanok_guest_runtime::tree::Machine;
 use hanok_rtos_kernel::{Entry, MAX_TASKS, Policy, Set};
-use hanok_schedule::{
-    DEVICE, Error, Hvc, Interface, Order, Refusal, Result, Task, Tasks, Usage, Vcpu,
-};
+use hanok_schedule::{DEVICE, Error, Hvc, Interface, Order, Result, Task, Tasks, Usage, Vcpu};
 use heapless::Vec;
 
 /// What was granted, and what the vCPU had used by then.
@@ -125,7 +123,7 @@ fn patiently(
 ) -> Result<u64> {
     loop {
         match question(vcpu) {
-            Err(Error::TooOften(_) | Error::Refused(Refusal::Busy)) => vcpu.wait()?,
+            Err(Error::Later(_)) => vcpu.wait()?,
             answer => return answer,
         }
     }

@@ -355,7 +355,7 @@ const char *hanok_error(int error)
     case HANOK_INVALID: return "an argument is not valid";
     case HANOK_NOT_ALLOWED: return "the system's description does not let this vCPU ask for it";
     case HANOK_REFUSED: return "deadlines would be missed";
-    case HANOK_TOO_OFTEN: return "asked too often";
+    case HANOK_LATER: return "not yet: ask again later";
     case HANOK_NO_TREE: return "/proc/device-tree is missing: mount /proc; a kernel that was started by ACPI has none";
     case HANOK_NO_NODE: return "no node is compatible with \"hanok,schedule\": this is no VM of Hanok";
     case HANOK_NO_MEMORY: return "/dev/mem is missing: mount devtmpfs; the kernel needs CONFIG_DEVMEM";
@@ -381,7 +381,7 @@ const char *hanok_refusal(uint64_t value)
         "a task cannot keep its deadline even alone",
         "nothing is proven for this kind of server",
         "it could not be decided in the time that such questions may take",
-        "another question or change of this core is under way",
+        "an unknown reason",
         "it would hold, but nothing is proven of the way there",
     };
     return reasons[value < sizeof reasons / sizeof *reasons ? value : 0];

@@ -18,7 +18,7 @@ enum {
     HANOK_INVALID = -2,     /* an argument is not valid */
     HANOK_NOT_ALLOWED = -3, /* the system's description does not let the vCPU ask for it */
     HANOK_REFUSED = -4,     /* deadlines would be missed: the value is a reason, see hanok_refusal() */
-    HANOK_TOO_OFTEN = -5,   /* ask again in as many nanoseconds as the value says */
+    HANOK_LATER = -5,       /* ask again in as many nanoseconds as the value says: asked too often, or the core is busy */
     /* What went wrong on the way. */
     HANOK_NO_TREE = -100,   /* no /proc/device-tree */
     HANOK_NO_NODE = -101,   /* no node "hanok,schedule": no VM of Hanok */

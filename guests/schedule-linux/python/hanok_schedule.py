@@ -27,7 +27,7 @@ _STATUSES = {
     -2: "an argument is not valid",
     -3: "the system's description does not let this vCPU ask for it",
     -4: "deadlines would be missed",
-    -5: "asked too often",
+    -5: "not yet: ask again later",
 }
 _REFUSALS = {
     1: "more than the whole CPU would be promised",

@@ -32,7 +32,7 @@ static void store(void *context, unsigned offset, uint32_t value)
     case 0xc6000011: result = 1ull << 40 | asked[0]; break;
     case 0xc6000012:
         /* PENDING, a few times; then yes, or a refusal whose reason is the budget. */
-        status = pending-- > 0 ? -6 : asked[1] > 9 ? 0 : asked[1] > 7 ? HANOK_TOO_OFTEN : HANOK_REFUSED;
+        status = pending-- > 0 ? -6 : asked[1] > 9 ? 0 : asked[1] > 7 ? HANOK_LATER : HANOK_REFUSED;
         result = status == HANOK_REFUSED ? asked[1] : 77;
         break;
     default: status = HANOK_ABSENT;
@@ -54,7 +54,7 @@ int main(int count, char **arguments)
     assert(hanok_read(&vcpu, HANOK_STOLEN, &value) == 0 && value == (1ull << 40 | 7));
     assert(hanok_ask(&vcpu, 5000000000, 6000000000, 0, &value) == 0 && value == 77);
     assert(asked[0] == 5000000000 && asked[1] == 6000000000 && asked[2] == 0 && pending == -1);
-    assert(hanok_ask(&vcpu, 1, 8, 1, &value) == HANOK_TOO_OFTEN);
+    assert(hanok_ask(&vcpu, 1, 8, 1, &value) == HANOK_LATER);
     assert(hanok_ask(&vcpu, 1, 2, 1, &value) == HANOK_REFUSED);
     assert(strcmp(hanok_refusal(value), "a deadline would be missed") == 0);
     assert(hanok_ask(&vcpu, 1, 7, 1, &value) == HANOK_REFUSED);

@@ -25,8 +25,9 @@ pub enum Error {
     NotAllowed,
     /// Deadlines would be missed.
     Refused(Refusal),
-    /// Asked too often: the question is taken in so many nanoseconds.
-    TooOften(u64),
+    /// The question is taken in so many nanoseconds, if it is asked again then: the vCPU asks too often, another vCPU of
+    /// its core asks, or an earlier change has not taken effect yet.
+    Later(u64),
     /// No budget was found with which the guest's own tasks ([`crate::Tasks`]) keep their deadlines. The hypervisor
     /// was not asked.
     Unschedulable(admission::Refusal),
@@ -47,8 +48,6 @@ pub enum Refusal {
     Unproven,
     /// It could not be decided with the work that is allowed.
     Undecided,
-    /// Another question of this core is under way, or another change of it has not taken effect yet.
-    Busy,
     /// It would hold, but nothing is proven of the way there.
     Transition,
     /// A reason that this version does not know.
@@ -63,7 +62,6 @@ impl Refusal {
             Ok(refusal::HOPELESS) => Self::Hopeless,
             Ok(refusal::UNPROVEN) => Self::Unproven,
             Ok(refusal::UNDECIDED) => Self::Undecided,
-            Ok(refusal::BUSY) => Self::Busy,
             Ok(refusal::TRANSITION) => Self::Transition,
             _ => Self::Unknown(value),
         }
@@ -79,7 +77,7 @@ impl Answer {
             status::INVALID => Error::Invalid,
             status::NOT_ALLOWED => Error::NotAllowed,
             status::REFUSED => Error::Refused(Refusal::of(self.value)),
-            status::TOO_OFTEN => Error::TooOften(self.value),
+            status::LATER => Error::Later(self.value),
             other => Error::Unknown(other),
         })
     }
@@ -97,7 +95,7 @@ impl fmt::Display for Error {
                 out.write_str("the system's description does not let this vCPU ask for it")
             }
             Self::Refused(refusal) => write!(out, "{refusal}"),
-            Self::TooOften(after) => write!(out, "asked too often; ask again in {after} ns"),
+            Self::Later(after) => write!(out, "not yet; ask again in {after} ns"),
             Self::Unschedulable(why) => write!(out, "the vCPU's own tasks: {why}"),
             Self::Unknown(status) => write!(out, "the hypervisor answered {status}"),
         }
@@ -113,7 +111,6 @@ impl fmt::Display for Refusal {
             Self::Unproven => "nothing is proven for this kind of server",
             Self::Undecided => "it could not be decided in the time that such questions may take",
             Self::Transition => "it would hold, but nothing is proven of the way there",
-            Self::Busy => "another question or change of this core is under way",
             Self::Unknown(reason) => return write!(out, "refused for reason {reason}"),
         })
     }

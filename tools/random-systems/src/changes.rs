@@ -201,7 +201,7 @@ pub fn asked(random: &mut Random) -> Outcome {
             ));
         }
         if let Some((at, wanted)) = question {
-            match budgets.ask(entity(at), wanted, Asker::Guest, 1_000, now) {
+            match budgets.ask(entity(at), wanted, Asker::Guest, 8_000, now) {
                 Answer::More => {}
                 Answer::Yes(from) => {
                     (outcome.changed, question) = (outcome.changed + 1, None);
@@ -209,7 +209,7 @@ pub fn asked(random: &mut Random) -> Outcome {
                     own.into_iter().for_each(|one| one.is_given(wanted, from));
                 }
                 Answer::No(_) => (outcome.refused, question) = (outcome.refused + 1, None),
-                Answer::Busy => question = None,
+                Answer::Later(_) => question = None,
             }
         }
         let run = budgets.pick(now).run;

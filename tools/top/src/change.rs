@@ -203,6 +203,12 @@ pub fn words(verdict: &Verdict, frequency: u64, now: u64) -> String {
                 "hopeless" => "its budget could never be given in time",
                 "unproven" => "nothing is proven of this kind of server here",
                 "undecided" => "the board's test would take too long",
+                "busy" if *instant > 0 => {
+                    let after = nanos(*instant);
+                    return format!(
+                        "not yet: an earlier change takes effect in {after}; try again"
+                    );
+                }
                 "busy" => "another change is under way; try again",
                 "invalid" => "the board does not take these values",
                 "not-allowed" => "the board allows no changes of this vCPU",
@@ -306,6 +312,7 @@ pub(crate) mod tests {
         assert_eq!(says("changed 0 0 5"), "changed");
         let no = says("refused 0 0 late 5000 3000 2000");
         assert!(no.contains("a promise would be late (5ms after"), "{no}");
+        assert!(says("refused 0 0 busy 2000000000 0 0").contains("takes effect in 2"));
         assert!(says("refused 0 0 transition 0 0 0").contains("while this takes the place"));
         assert_eq!(says("refused 0 0 unanswered 0 0 0"), UNANSWERED);
         assert!(says("refused 0 0 moon\x1b 0 0 0").contains("moon\\x1b"));

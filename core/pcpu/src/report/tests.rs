@@ -217,7 +217,7 @@ fn answered(fake: &mut FakeBoard, request: &str) -> String {
     let before = reported(&fake.wire).len();
     fake.wire.send(&REQUEST);
     fake.wire.send(request.as_bytes());
-    for _ in 0..400 {
+    for _ in 0..4_000 {
         let _ = fake.board.serve_console();
         fake.board.machine.advance(7);
         fake.pcpus[0].schedule();
@@ -271,6 +271,34 @@ fn a_person_changes_an_interface() {
         ("weight 0 0 5 50\n", "refused 0 0 not-allowed 0 0 0"),
     ] {
         assert_eq!(answered(&mut fake, request), answer, "{request}");
+    }
+}
+
+/// A change that comes before the last one of the same vCPU has taken effect is made after it, unless that is far away.
+#[test]
+fn a_person_s_change_waits_for_the_one_before() {
+    let mut fake = board();
+    let change = |period: u64, budget: u64| {
+        let [period, budget] = [period, budget].map(|ticks| ticks * 1_000);
+        format!("change 0 0 {period} {budget} {period}\n")
+    };
+    let mut last = 0;
+    for budget in [4_000, 3_500, 2_000] {
+        let line = answered(&mut fake, &change(10_000, budget));
+        let at = line
+            .strip_prefix("changed 0 0 ")
+            .map(|at| at.parse::<u64>());
+        let at = at.unwrap_or_else(|| panic!("{line}")).unwrap();
+        assert!(at >= last + 10_000, "{line}, and before {last}");
+        last = at;
+    }
+    for (period, answer) in [
+        (900_000, "changed 0 0 "),
+        (10_000, "changed 0 0 "),
+        (10_000, "refused 0 0 busy "),
+    ] {
+        let line = answered(&mut fake, &change(period, 2_000));
+        assert!(line.starts_with(answer), "{line}");
     }
 }
 

@@ -6,7 +6,7 @@
 //! instant that equals the demand, since their tasks have a whole CPU. Here the jump leads to the
 //! instant at which the supply has given as much as the demand.
 
-use super::demand::{ONE, Set};
+use super::demand::{ONE, Set, divided};
 use super::supply::Supply;
 use super::{Least, Plan, Refusal, Shortfall, Work};
 use core::ops::Range;
@@ -169,9 +169,10 @@ pub(super) fn linear_bound(set: &Set<'_>, supply: &Supply) -> u64 {
     // The margin is in units of 2^-64. If the numerator has no room for that shift, the denominator
     // loses the bits instead, which makes the bound larger.
     let shift = above.leading_zeros().min(64);
-    match (above << shift).checked_div(margin >> (64 - shift)) {
-        Some(bound) => u64::try_from(bound).map_or(ENDLESS, |bound| bound.saturating_add(1)),
-        None => ENDLESS,
+    match margin >> (64 - shift) {
+        0 => ENDLESS,
+        margin => u64::try_from(divided(above << shift, margin))
+            .map_or(ENDLESS, |bound| bound.saturating_add(1)),
     }
 }
 

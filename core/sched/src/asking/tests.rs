@@ -1,7 +1,12 @@
 //! Questions while servers run.
 
 use super::*;
+use std::vec::Vec;
+
 use crate::{Credit, Deals, Grant, Kind, Node, Order, Policy, Reservation, Slack, Tree};
+
+/// A question may last so many ticks, and rest for 100.
+const LONGEST: u64 = 800;
 
 fn promise(period: u64, budget: u64) -> Reservation {
     Reservation {
@@ -19,7 +24,17 @@ fn vcpu(index: usize) -> Entity {
 fn ask(budgets: &mut Budgets<'_>, who: usize, wanted: Interface, now: &mut u64) -> Answer {
     loop {
         *now += 1;
-        match budgets.ask(vcpu(who), wanted, Asker::Guest, 100, *now) {
+        match budgets.ask(vcpu(who), wanted, Asker::Guest, LONGEST, *now) {
+            Answer::More => {}
+            answer => return answer,
+        }
+    }
+}
+
+/// The same at one instant.
+fn ask_at(budgets: &mut Budgets<'_>, who: usize, wanted: Interface, now: u64) -> Answer {
+    loop {
+        match budgets.ask(vcpu(who), wanted, Asker::Guest, LONGEST, now) {
             Answer::More => {}
             answer => return answer,
         }
@@ -80,7 +95,7 @@ fn more_comes_after_less() {
             let less = Interface::periodic(300, 120).unwrap();
             assert_eq!(ask(budgets, 0, less, &mut now), Answer::Yes(300));
             let more = Interface::periodic(50, 25).unwrap();
-            assert_eq!(ask(budgets, 1, more, &mut now), Answer::Busy);
+            assert_eq!(ask(budgets, 1, more, &mut now), Answer::Later(300));
             budgets.pick(301);
             now = 301;
             assert_eq!(ask(budgets, 1, more, &mut now), Answer::Yes(350));
@@ -99,7 +114,7 @@ fn a_yes_stands_until_it_has_taken_effect() {
         let more = Interface::periodic(70, 63).unwrap();
         assert_eq!(ask(budgets, 1, more, &mut now), Answer::Yes(140));
         let other = Interface::periodic(100, 9).unwrap();
-        assert_eq!(ask(budgets, 0, other, &mut now), Answer::Busy);
+        assert_eq!(ask(budgets, 0, other, &mut now), Answer::Later(100));
         budgets.pick(141);
         now = 141;
         assert_eq!(ask(budgets, 0, other, &mut now), Answer::Yes(200));
@@ -121,28 +136,31 @@ fn one_question_is_answered_at_a_time() {
     with(edf, &[promise(100, 40), promise(50, 20)], |budgets| {
         let wanted = Interface::periodic(100, 30).unwrap();
         assert_eq!(
-            budgets.ask(vcpu(0), wanted, Asker::Guest, 100, 5),
+            budgets.ask(vcpu(0), wanted, Asker::Guest, LONGEST, 5),
             Answer::More
         );
         assert_eq!(
-            budgets.ask(vcpu(1), wanted, Asker::Guest, 100, 6),
-            Answer::Busy
+            budgets.ask(vcpu(1), wanted, Asker::Guest, LONGEST, 6),
+            Answer::Later(18)
         );
         // A person need not wait for a guest, and no guest takes a person's place, not even the vCPU's own.
         let person = |budgets: &mut Budgets<'_>, now| {
             let wanted = Interface::periodic(50, 25).unwrap();
-            budgets.ask(vcpu(1), wanted, Asker::Person, 100, now)
+            budgets.ask(vcpu(1), wanted, Asker::Person, LONGEST, now)
         };
         assert_eq!(person(budgets, 7), Answer::More);
         for who in [0, 1] {
             assert_eq!(
-                budgets.ask(vcpu(who), wanted, Asker::Guest, 100, 8),
-                Answer::Busy
+                budgets.ask(vcpu(who), wanted, Asker::Guest, LONGEST, 8),
+                Answer::Later(20)
             );
         }
-        // The first one is not heard of any more.
+        // The person is not heard of any more. Of those who wait the first after its vCPU is next.
         let mut now = 200;
-        assert_eq!(ask(budgets, 1, wanted, &mut now), Answer::Yes(250));
+        assert_eq!(ask(budgets, 1, wanted, &mut now), Answer::Later(213));
+        for who in [0, 1] {
+            assert_eq!(ask(budgets, who, wanted, &mut now), Answer::Yes(300));
+        }
     });
 }
 
@@ -177,14 +195,95 @@ fn a_question_that_is_always_another_one_is_given_up() {
     with(edf, &[promise(100, 40), promise(50, 20)], |budgets| {
         for now in 0..2_000 {
             let wanted = Interface::periodic(100, 1 + now % 30).unwrap();
-            let _ = budgets.ask(vcpu(0), wanted, Asker::Guest, 100, now);
+            let _ = budgets.ask(vcpu(0), wanted, Asker::Guest, LONGEST, now);
             let other = Interface::periodic(50, 21).unwrap();
-            if let Answer::More = budgets.ask(vcpu(1), other, Asker::Guest, 100, now) {
-                assert!(now >= 1_000);
+            if let Answer::More = budgets.ask(vcpu(1), other, Asker::Guest, LONGEST, now) {
+                assert!(now >= LONGEST);
                 return;
             }
         }
         panic!("it is held up for ever");
+    });
+}
+
+/// The instants at which vCPU 1 asks and has an answer, while vCPU 0 ends each of its questions in time, and begins the
+/// next one at once: it asks three times at each instant, and vCPU 1 at each tenth.
+fn answered_beside_a_storm(order: Order, wanted: Interface, until: u64) -> Vec<u64> {
+    let mut answered = Vec::new();
+    let promises = [promise(100, 40), promise(50, 10)];
+    with(order, &promises, |budgets| {
+        let mut random = 1_u64;
+        for now in 1..until {
+            budgets.pick(now);
+            for _ in 0..3 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005) | 1;
+                // A third of the time it is given another interface, which takes effect at the period's end.
+                let storm = Interface::periodic(100, 38 + (random >> 60) % 3).unwrap();
+                let _ = budgets.ask(vcpu(0), storm, Asker::Guest, LONGEST, now);
+            }
+            if now % 10 == 0 {
+                match ask_at(budgets, 1, wanted, now) {
+                    Answer::Later(_) | Answer::More => {}
+                    Answer::Yes(_) | Answer::No(_) => answered.push(now),
+                }
+            }
+        }
+    });
+    answered
+}
+
+/// A neighbour that always asks, and always has just been granted something, keeps nobody from an answer: neither by the
+/// questions, nor, where earlier changes have to take effect first, by the changes.
+#[test]
+fn who_asks_for_ever_keeps_nobody_from_an_answer() {
+    for order in [Order::EarliestDeadline, Order::Priority] {
+        let wanted = Interface::new(50, 10, 40).unwrap();
+        let answered = answered_beside_a_storm(order, wanted, 30_000);
+        let mut last = 0;
+        for at in answered.iter().chain([&30_000]) {
+            assert!(at - last <= 1_100, "{order:?}: none from {last} to {at}");
+            last = *at;
+        }
+    }
+}
+
+/// Whoever does not come in its turn loses it; and a turn that is kept for earlier changes ends, however often its vCPU
+/// asks meanwhile.
+#[test]
+fn a_turn_ends() {
+    let edf = Order::EarliestDeadline;
+    let promises = [promise(100, 10), promise(50, 10), promise(9_000, 900)];
+    with(edf, &promises, |budgets| {
+        let wanted = Interface::periodic(100, 12).unwrap();
+        let mut first = |who, now| budgets.ask(vcpu(who), wanted, Asker::Guest, LONGEST, now);
+        assert_eq!(first(0, 1), Answer::More);
+        assert_eq!(first(1, 1), Answer::Later(13));
+        assert_eq!(first(2, 1), Answer::Later(13));
+        let mut now = 1;
+        assert_eq!(ask(budgets, 0, wanted, &mut now), Answer::Yes(100));
+        // vCPU 1 has 100 ticks, and vCPU 2 then eight times as many, as its period is so long.
+        assert_eq!(ask(budgets, 2, wanted, &mut now), Answer::Later(now + 12));
+        now += 100;
+        let more = Interface::periodic(9_000, 901).unwrap();
+        assert_eq!(ask(budgets, 0, wanted, &mut now), Answer::Later(now + 12));
+        now += 700;
+        assert_eq!(ask(budgets, 2, more, &mut now), Answer::Yes(9_000));
+        // That takes effect late, and what vCPU 1 asks for has to wait for it.
+        budgets.pick(now);
+        let early = Interface::new(50, 10, 40).unwrap();
+        let began = now;
+        let mut turns = 0;
+        while now < began + 3_000 {
+            let Answer::Later(_) = ask(budgets, 1, early, &mut { now }) else {
+                panic!("before the change has taken effect");
+            };
+            now += 10;
+            let other = Interface::periodic(100, 11).unwrap();
+            // Out of its turn it is told to ask again soon.
+            let soon = Answer::Later(now + 1 + 12);
+            turns += u64::from(ask(budgets, 0, other, &mut { now }) != soon);
+        }
+        assert!(turns >= 3, "{turns}");
     });
 }
 
@@ -201,7 +300,7 @@ fn a_yes_of_which_nobody_took_note_yet_stands() {
         assert_eq!(ask(budgets, 8, less, &mut now), Answer::Yes(200));
         now = 230;
         let other = Interface::periodic(200, 9).unwrap();
-        assert_eq!(ask(budgets, 8, other, &mut now), Answer::Busy);
+        assert_eq!(ask(budgets, 8, other, &mut now), Answer::Later(243));
         budgets.wake(vcpu(8), 250);
         for now in 250..300 {
             let _ = budgets.pick(now);
@@ -240,7 +339,7 @@ fn who_asks_for_ever_takes_nothing_from_the_others() {
                 if let Ok(wanted) = Interface::periodic(period, budget) {
                     // A question of several steps is asked to its end.
                     for _ in 0..100 {
-                        match budgets.ask(vcpu(0), wanted, Asker::Guest, 100, now) {
+                        match budgets.ask(vcpu(0), wanted, Asker::Guest, LONGEST, now) {
                             Answer::More => continue,
                             Answer::Yes(_) => yes += 1,
                             _ => no += 1,

@@ -124,13 +124,13 @@ fn a_question_that_comes_too_often_waits() {
         status: -5,
         value: 300 * MS,
     };
-    let busy = Answer {
-        status: -4,
-        value: 6,
+    let later = Answer {
+        status: -5,
+        value: 10 * MS,
     };
     machine
         .board
-        .vcpu(0, |vcpu| vcpu.instead.extend([busy, soon]));
+        .vcpu(0, |vcpu| vcpu.instead.extend([later, soon]));
     assert_eq!(
         say(&mut agent, "declare period=20ms execution=8ms thread=8"),
         "later"
@@ -138,7 +138,7 @@ fn a_question_that_comes_too_often_waits() {
     let (answers, wake) = agent.work();
     assert!(answers.is_empty());
     assert_eq!(wake, 300 * MS);
-    // The core is busy then: it is tried again a period later.
+    // It is too early once more.
     machine.pass(300 * MS);
     let (answers, wake) = agent.work();
     assert!(answers.is_empty());
@@ -150,6 +150,28 @@ fn a_question_that_comes_too_often_waits() {
         answers[0].0 == CLIENT && answers[0].1.starts_with("yes id=1 "),
         "{answers:?}"
     );
+}
+
+/// A core that is always busy with others is asked for ten seconds.
+#[test]
+fn a_declaration_is_given_up_at_last() {
+    let (mut agent, machine) = agent(Board::default(), 1, bare());
+    let later = Answer {
+        status: -5,
+        value: 10 * MS,
+    };
+    let ask = |agent: &mut _| say(agent, "declare period=20ms execution=8ms thread=8");
+    machine
+        .board
+        .vcpu(0, |vcpu| vcpu.instead.extend([later; 1_001]));
+    assert_eq!(ask(&mut agent), "later");
+    for _ in 0..999 {
+        machine.pass(10 * MS);
+        assert!(agent.work().0.is_empty());
+    }
+    machine.pass(10 * MS);
+    let (answers, _) = agent.work();
+    assert!(answers[0].1.starts_with("no busy: "), "{answers:?}");
 }
 
 #[test]

@@ -121,6 +121,33 @@ proptest! {
         prop_assert_eq!(found.is_ok(), expected.is_ok(), "{:?} {:?}", found, expected);
     }
 
+    /// Whatever holds beside the others can be reached in two steps, by way of an interface that asks for no more than
+    /// either.
+    #[test]
+    fn what_holds_is_reached_in_two_steps(
+        servers in proptest::collection::vec(server(), 1..5),
+        order in order(),
+        wanted in interface(),
+    ) {
+        let (last, others) = servers.split_last().unwrap();
+        let of = |interface| {
+            let server = Reservation { interface, ..*last };
+            others.iter().copied().chain([server]).collect::<Vec<_>>()
+        };
+        let old = last.interface;
+        let both = Interface::new(
+            old.period().max(wanted.period()),
+            old.budget().min(wanted.budget()),
+            old.deadline().max(wanted.deadline()),
+        );
+        let both = both.unwrap();
+        let terms = whole(order);
+        if asked(terms, &servers, old).is_ok() && asked(terms, &of(wanted), wanted).is_ok() {
+            prop_assert_eq!(asked(terms, &servers, both), Ok(()));
+            prop_assert_eq!(asked(terms, &of(both), wanted), Ok(()));
+        }
+    }
+
     /// What is admitted takes effect without a miss, whenever it is asked for.
     #[test]
     fn nobody_misses_on_the_way(
@@ -151,6 +178,41 @@ fn a_way_that_is_not_safe_is_refused() {
     // By bandwidths it is safe.
     let found = asked(whole(Order::EarliestDeadline), &servers, wanted);
     assert_eq!(found, Ok(()));
+}
+
+/// Periods of 0.5 to 2 ms to the tick of 16 ns, with deadlines inside them, whose bandwidths come within 1/100,000 of the
+/// core: the test ends within its steps.
+#[test]
+fn odd_periods_are_decided() {
+    let (mut random, mut yes) = (1_u64, 0);
+    let mut below = |limit| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % limit
+    };
+    for _ in 0..300 {
+        // In millionths of the core.
+        let (mut left, mut servers) = (999_990, Vec::new());
+        let count = 2 + below(5);
+        for at in (0..count).rev() {
+            let share = if at == 0 { left } else { 1 + below(left / 2) };
+            left -= share;
+            let period = 31_250 + below(93_750);
+            let budget = (period * share / 1_000_000).max(1);
+            let deadline = period - below(1 + (period - budget) / 40);
+            servers.push(Reservation {
+                kind: Kind::Periodic,
+                interface: Interface::new(period, budget, deadline).unwrap(),
+                priority: 0,
+            });
+        }
+        let wanted = servers.last().unwrap().interface;
+        let found = asked(whole(Order::EarliestDeadline), &servers, wanted);
+        assert_ne!(found, Err(Refusal::Undecided), "{servers:?}");
+        yes += u32::from(found.is_ok());
+    }
+    assert!((50..=290).contains(&yes), "{yes}");
 }
 
 #[test]

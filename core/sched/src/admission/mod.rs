@@ -72,7 +72,9 @@ pub enum Refusal {
     #[error("without a server nothing holds a component to its budget")]
     Unbounded,
     /// The budget of a server that pays for its own switches is no more than two of them take: it would never run.
-    #[error("the budget is no more than the switches to the server and back take, which it pays for")]
+    #[error(
+        "the budget is no more than the switches to the server and back take, which it pays for"
+    )]
     Prepaid,
     /// Servers in a group that pays for its own switches: at each wake of whoever is in it, and nothing bounds how many
     /// there are.

@@ -138,8 +138,8 @@ fn beyond(server: Server, cost: Nanos) -> Nanos {
 
 /// What the component `id` costs beyond its budget in each period.
 pub(crate) fn beyond_budget(model: &Model, id: ComponentId) -> i128 {
-    let component = model.component(id);
-    component.map_or(0, |component| wide(cost_beyond(model, component)))
+    let server = model.component(id).map(|component| component.server);
+    wide(beyond(server.unwrap_or_default(), model.cost.per_period()))
 }
 
 /// What the component costs beyond its budget in each period: of a server that pays for its switches, nothing.

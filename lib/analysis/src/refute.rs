@@ -260,7 +260,9 @@ fn changes(
 /// for. The period is halved each time.
 fn working_period(model: &Model, refused: &ComponentRefusal, work: &mut Work) -> Option<Nanos> {
     let tick = compose::wide(model.tick);
-    let Workload { server, prepaid, .. } = refused.workload;
+    let Workload {
+        server, prepaid, ..
+    } = refused.workload;
     let cost = compose::ticks_beyond(model, server);
     let mut period = refused.upon.period();
     loop {

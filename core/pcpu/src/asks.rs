@@ -64,8 +64,10 @@ fn reason(refusal: Refusal) -> u32 {
     match refusal {
         Refusal::Overload | Refusal::Density => refusal::OVERLOAD,
         Refusal::Late(_) | Refusal::LongDeadline => refusal::LATE,
-        Refusal::Hopeless => refusal::HOPELESS,
-        Refusal::Moving | Refusal::Soft | Refusal::Unbounded => refusal::UNPROVEN,
+        Refusal::Hopeless | Refusal::Prepaid => refusal::HOPELESS,
+        Refusal::Moving | Refusal::Soft | Refusal::Unbounded | Refusal::Switches => {
+            refusal::UNPROVEN
+        }
         Refusal::Transition => refusal::TRANSITION,
         _ => refusal::UNDECIDED,
     }

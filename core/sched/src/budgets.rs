@@ -43,14 +43,16 @@ pub struct Budgets<'a> {
     began: Option<u64>,
     /// The question that is being answered.
     pub(crate) asking: Asking,
-    /// What a server costs beyond its budget in each period, in ticks.
+    /// What the switch to a server and the one back take, in ticks.
     pub(crate) cost: u64,
 }
 
 impl<'a> Budgets<'a> {
-    /// Servers in `tree`, with the use of unused time that its nodes have, and best effort by `rest`. A server costs
-    /// `cost` ticks beyond its budget in each period, which admission reckons with.
-    pub fn new(tree: Tree<'a>, rest: Credit, slack: Slack, cost: u64) -> Self {
+    /// Servers in `tree`, with the use of unused time that its nodes have, and best effort by `rest`. The switch to a
+    /// server and the one back take `cost` ticks: admission reckons with them in each period of a periodic or polling
+    /// server beyond its budget, and others pay them from theirs ([`crate::Servers::set_prepaid`]).
+    pub fn new(mut tree: Tree<'a>, rest: Credit, slack: Slack, cost: u64) -> Self {
+        tree.set_prepaid(cost);
         Self {
             tree,
             rest,

@@ -208,6 +208,14 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// As [`Servers::set_prepaid`], at every level.
+    pub(crate) fn set_prepaid(&mut self, cost: u64) {
+        self.root.servers.set_prepaid(cost);
+        for group in &mut *self.groups {
+            group.servers.set_prepaid(cost);
+        }
+    }
+
     /// Makes the next node of the table a group in `home` (0: the root), with this reservation from
     /// `now` on. Returns its number.
     pub fn add_group(

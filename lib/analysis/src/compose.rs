@@ -40,6 +40,8 @@ pub struct Workload {
     pub cpus: u32,
     /// The kind of server: it says what becomes of the budget while no member has work.
     pub server: Server,
+    /// What it pays from its budget each time for the switches to it and back, in whole ticks; 0: nothing.
+    pub prepaid: i128,
 }
 
 /// The answer about a component.
@@ -97,7 +99,7 @@ pub fn of_task(member: Member, task: &Task) -> Load {
 }
 
 /// The load that an interface puts on its parent, which chooses by `policy`; `budget` is the budget
-/// of one CPU.
+/// of one CPU, and `cost` what the switch to the component and the one back take.
 pub fn of_interface(
     (id, component): (ComponentId, &Component),
     policy: Policy,
@@ -108,18 +110,41 @@ pub fn of_interface(
     Load {
         member: Member::Component(id),
         period: wide(interface.period),
-        execution: wide(budget) + wide(cost),
+        execution: wide(budget) + wide(beyond(component.server, cost)),
         deadline: wide(interface.deadline),
         jitter: 0,
         priority: component.priority,
         arrival: match (component.server, policy.is_fixed()) {
             (Server::Periodic | Server::Polling, _) => Arrival::Sporadic,
-            (_, true) => Arrival::Anywhere,
+            (_, true) => Arrival::Anywhere {
+                late: wide(cost) / 2,
+            },
             (_, false) => Arrival::Bandwidth,
         },
         begins_with_period: component.server == Server::Periodic,
         place: 0,
     }
+}
+
+/// Whether a server pays from its budget for the switches to it and back, as it may begin any number of times in a period.
+fn prepays(server: Server) -> bool {
+    server.needs_period()
+}
+
+/// What a server costs beyond its budget in each period, where the switch to it and the one back take `cost`.
+fn beyond(server: Server, cost: Nanos) -> Nanos {
+    if prepays(server) { Nanos::ZERO } else { cost }
+}
+
+/// What the component `id` costs beyond its budget in each period.
+pub(crate) fn beyond_budget(model: &Model, id: ComponentId) -> i128 {
+    let server = model.component(id).map(|component| component.server);
+    wide(beyond(server.unwrap_or_default(), model.cost.per_period()))
+}
+
+/// What the component costs beyond its budget in each period: of a server that pays for its switches, nothing.
+pub fn cost_beyond(model: &Model, component: &Component) -> Nanos {
+    beyond(component.server, model.cost.per_period())
 }
 
 /// The answers that are known so far, in the order of the model's components.
@@ -174,6 +199,7 @@ pub(crate) fn workload(
         policy: component.policy,
         cpus: component.cpus,
         server: component.server,
+        prepaid: prepaid(model, component.server),
     })
 }
 
@@ -185,7 +211,7 @@ pub(crate) fn component(
     workload: Workload,
     work: &mut Work,
 ) -> Verdict<ComponentProof> {
-    if let Err(why) = kinds::proven(model, component) {
+    if let Err(why) = kinds::proven(model, component, &workload) {
         return Verdict::Undecided(Undecided::Server(why));
     }
     let mut part = work.part(Work::TEST);
@@ -205,7 +231,8 @@ pub(crate) fn component(
                 server: workload.server,
                 window,
                 tick: wide(model.tick),
-                cost: whole_ticks(model),
+                cost: ticks_beyond(model, component.server),
+                prepaid: workload.prepaid,
             };
             match search(id, periods, &wanted, &mut part) {
                 Ok(None) => no_interface_suffices(&workload, &wanted, periods, &mut part).map(Err),
@@ -226,6 +253,20 @@ pub(crate) fn component(
 pub(crate) fn whole_ticks(model: &Model) -> i128 {
     let (cost, tick) = (wide(model.cost.per_period()), wide(model.tick));
     (cost + tick - 1) / tick * tick
+}
+
+/// The same, where the component costs that beyond its budget: where its server does not pay for it.
+pub(crate) fn ticks_beyond(model: &Model, server: Server) -> i128 {
+    if prepays(server) {
+        0
+    } else {
+        whole_ticks(model)
+    }
+}
+
+/// What a server pays each time for the switches to it and back, in whole ticks.
+pub(crate) fn prepaid(model: &Model, server: Server) -> i128 {
+    whole_ticks(model) - ticks_beyond(model, server)
 }
 
 /// Tests a component's given interface.
@@ -286,9 +327,10 @@ fn longest(
         window: Window::Longest,
         tick,
         cost: shortest - wide(budget),
+        prepaid: workload.prepaid,
     };
     let [period, budget] = [period, budget].map(wide);
-    let start = period::start(workload.server, &workload.loads, period);
+    let start = period::start(workload.server, &workload.loads, period, workload.prepaid);
     let deadline = wanted.longest(period, budget, start, work)?;
     let supply = Supply::new(period, budget, deadline, start);
     let Outcome::Kept(are_kept) = test::keeps(wanted.loads, wanted.policy, &supply, work)? else {
@@ -309,7 +351,7 @@ pub fn upon(interface: &ResourceInterface, workload: &Workload) -> Result<Supply
     if workload.cpus > 1 {
         Supply::parallel(period, budget, workload.cpus)
     } else {
-        let start = period::start(workload.server, &workload.loads, period);
+        let start = period::start(workload.server, &workload.loads, period, workload.prepaid);
         Ok(Supply::new(period, budget, deadline, start))
     }
 }
@@ -365,7 +407,7 @@ fn search(
             }
         }
     };
-    let start = period::start(wanted.server, wanted.loads, period);
+    let start = period::start(wanted.server, wanted.loads, period, wanted.prepaid);
     let Some(found) = wanted.find(period, start, work)? else {
         return Ok(None);
     };
@@ -499,7 +541,7 @@ pub(crate) fn are_kept(workload: &Workload, supply: &Supply, work: &mut Work) ->
 
 /// What is fixed while budgets are computed for a report that draws them over periods.
 pub fn shape(wanted: &InterfaceRequest<'_>, period: i128) -> Shape {
-    let start = period::start(wanted.server, wanted.loads, period);
+    let start = period::start(wanted.server, wanted.loads, period, wanted.prepaid);
     wanted.shape(period, start)
 }
 

@@ -4,7 +4,9 @@
 //! [`SupplyStart`](crate::supply::SupplyStart) what it gives to its members; docs/scheduling.md
 //! derives both. Everything that is not derived there is refused here, with its reason.
 
-use hanok_task_model::{Component, Home, Mode, Model, Policy, Server};
+use crate::compose::{self, Workload};
+use crate::load::Load;
+use hanok_task_model::{Component, Home, Mode, Model, Plan, Policy, Server};
 use thiserror::Error;
 
 /// Why nothing is proven about a server in its place.
@@ -34,16 +36,27 @@ pub enum Unproven {
     /// A server that is not periodic, on several CPUs or in a global pool.
     #[error("on several CPUs and in global pools only periodic servers are reckoned with")]
     Parallel,
-    /// A server that can be switched to more than once in a period.
+    /// A group that pays for the switches at each of its wakes. It wakes with any vCPU in it, also with one that has no
+    /// budget, and as often as that one likes.
     #[error(
-        "each wake-up of a deferrable or bandwidth server may be a switch, and how many come in a \
-         period is not bounded: with `switch` or `refill`, make it periodic or polling"
+        "a deferrable or bandwidth group pays for switches at each wake of whoever is in it, so that nothing is \
+         left for sure for the others in it: with `switch` or `refill`, make it periodic or polling"
     )]
     Switches,
+    /// A server whose budget is no more than what it pays for its switches.
+    #[error(
+        "a deferrable or bandwidth server pays for the switch to it and the one back from its budget, which is no \
+         more than that: it would never run"
+    )]
+    Prepaid,
 }
 
-/// Says whether the analysis is proven for the kind of `component` in its place.
-pub(crate) fn proven(model: &Model, component: &Component) -> Result<(), Unproven> {
+/// Says whether the analysis is proven for the kind of `component` in its place, with the members in `workload`.
+pub(crate) fn proven(
+    model: &Model,
+    component: &Component,
+    workload: &Workload,
+) -> Result<(), Unproven> {
     let server = component.server;
     let (policy, global, home) = match component.home {
         Home::Pool(id) => {
@@ -58,14 +71,19 @@ pub(crate) fn proven(model: &Model, component: &Component) -> Result<(), Unprove
         }
     };
     let fixed = policy.is_some_and(Policy::is_fixed);
-    let begins_inside = server.needs_period();
+    let groups = workload.loads.iter().any(Load::is_component);
+    let nothing_left = match component.plan {
+        Plan::Given(interface) => compose::wide(interface.budget) <= workload.prepaid,
+        _ => false,
+    };
     match server {
         Server::SoftBandwidth => Err(Unproven::Soft),
         Server::Periodic if home != Server::Periodic => Err(Unproven::Resting),
         Server::Periodic => Ok(()),
         _ if component.cpus > 1 || global => Err(Unproven::Parallel),
         Server::ConstantBandwidth if fixed => Err(Unproven::Moving),
-        _ if begins_inside && !model.cost.per_period().is_zero() => Err(Unproven::Switches),
+        _ if groups && workload.prepaid > 0 => Err(Unproven::Switches),
+        _ if nothing_left => Err(Unproven::Prepaid),
         _ => Ok(()),
     }
 }
@@ -95,7 +113,14 @@ mod tests {
                 let of = |server| {
                     let mut component = Component::new("vm", home, plan);
                     (component.server, component.cpus) = (server, cpus);
-                    proven(&model, &component)
+                    let workload = Workload {
+                        loads: Vec::new(),
+                        policy: component.policy,
+                        cpus,
+                        server,
+                        prepaid: 0,
+                    };
+                    proven(&model, &component, &workload)
                 };
                 assert_eq!(of(Server::Periodic), Ok(()));
                 let one = cpus == 1 && mode == Mode::Partitioned;

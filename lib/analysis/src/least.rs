@@ -41,9 +41,10 @@ impl Shape {
     /// y) >= n P + x + d - t`.
     fn terms(&self) -> (i128, i128) {
         match (self.slack, self.start) {
-            (None, SupplyStart::Anywhere) => (self.period, 1),
+            (None, SupplyStart::Anywhere | SupplyStart::Prepaid { .. }) => (self.period, 1),
             (None, SupplyStart::Period) => (0, 0),
-            (Some(slack), SupplyStart::Anywhere) => (slack, 0),
+            // A server that pays for its switches has no such deadline.
+            (Some(slack), SupplyStart::Anywhere | SupplyStart::Prepaid { .. }) => (slack, 0),
             (Some(slack), SupplyStart::Period) => (slack - self.period, -1),
             (None, SupplyStart::Polled) => (self.period, 0),
             (Some(slack), SupplyStart::Polled) => (slack, -1),
@@ -59,6 +60,11 @@ impl Shape {
         if demand <= 0 {
             return Ok(Some(Rational::from(0)));
         }
+        // What is left after the payments comes later by those for wakes.
+        let (paid, t) = match self.start {
+            SupplyStart::Prepaid { cost, wakes } => (cost, t.saturating_sub(wakes)),
+            _ => (0, t),
+        };
         if demand > t {
             return Ok(None);
         }
@@ -67,6 +73,7 @@ impl Shape {
         let one = self.with_budgets(low, t, demand)?;
         let other = self.with_budgets(low + 1, t, demand)?;
         let least = one.into_iter().chain(other).min();
+        let least = least.map(|budget| budget + Rational::from(paid));
         Ok(least.filter(|budget| *budget <= Rational::from(self.most())))
     }
 
@@ -93,11 +100,15 @@ impl Shape {
     }
 }
 
-/// The budget whose rate is that of `loads`.
+/// The budget whose rate, without what is paid of it, is that of `loads`.
 fn by_rate(loads: &[Load], shape: &Shape) -> Result<Rational, Undecided> {
     let rate = edf::exact_rate(loads).ok_or(Undecided::TooLarge)?;
     let product = rate.checked_mul(&Rational::from(shape.period));
-    product.ok_or(Undecided::TooLarge)
+    let paid = match shape.start {
+        SupplyStart::Prepaid { cost, .. } => cost,
+        _ => 0,
+    };
+    Ok(product.ok_or(Undecided::TooLarge)? + Rational::from(paid))
 }
 
 /// The largest number of times that a budget is raised.

@@ -40,7 +40,9 @@ mod test;
 mod ticks;
 mod work;
 
-pub use compose::{ComponentRefusal, Verdict, Workload, of_interface, of_task, shape, upon};
+pub use compose::{
+    ComponentRefusal, Verdict, Workload, cost_beyond, of_interface, of_task, shape, upon,
+};
 pub use kinds::Unproven;
 pub use period::{Price, price};
 pub use place::{Placement, PoolRefusal};
@@ -233,7 +235,8 @@ impl Analysis {
             server: workload.server,
             window,
             tick: compose::wide(model.tick),
-            cost: compose::whole_ticks(model),
+            cost: compose::ticks_beyond(model, component.server),
+            prepaid: workload.prepaid,
         })
     }
 }

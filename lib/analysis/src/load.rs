@@ -48,8 +48,12 @@ pub enum Arrival {
     /// A period apart, but each job may execute anywhere in its period: late in one and early in
     /// the next. To other members that is jitter of the period less the execution; its own deadline
     /// is unchanged. A deferrable server under fixed priorities is such a load, whatever its home
-    /// is (Strosnider, Lehoczky & Sha, IEEE TC 44(1) 1995).
-    Anywhere,
+    /// is (Strosnider, Lehoczky & Sha, IEEE TC 44(1) 1995). It has paid for the switch back when it began, but that switch
+    /// may come after the period's end: up to `late` of its execution is that much later.
+    Anywhere {
+        /// What a switch takes.
+        late: i128,
+    },
     /// At any time, with deadlines such that within any `t` no more is due than `t * execution /
     /// period`, rounded down. A constant bandwidth server under EDF is such a load (Abeni &
     /// Buttazzo, RTSS 1998), and so is a deferrable server whose budget is cut at the wake-up to
@@ -117,7 +121,7 @@ impl Load {
     /// By how much less than a period two jobs can be apart, as others see it.
     pub fn delay(&self) -> i128 {
         match self.arrival {
-            Arrival::Anywhere => self.jitter + self.period - self.execution,
+            Arrival::Anywhere { late } => self.jitter + self.period - self.execution + late,
             _ => self.jitter,
         }
     }

@@ -34,10 +34,22 @@ pub struct Price {
 }
 
 /// From when on a supply with periods of this length counts: members are released with the starts
-/// of periods if they are periodic servers in a periodic server.
-pub fn start(server: Server, loads: &[Load], period: i128) -> SupplyStart {
+/// of periods if they are periodic servers in a periodic server. A server that pays for its switches pays `prepaid` each
+/// time.
+///
+/// It wakes only when a job is released, as it has work until all are complete: within less than a period that is as often
+/// as jobs can be released in it.
+pub fn start(server: Server, loads: &[Load], period: i128, prepaid: i128) -> SupplyStart {
     if server == Server::Polling {
         return SupplyStart::Polled;
+    }
+    if prepaid > 0 {
+        let released = |load: &Load| (period + load.jitter + load.period - 1) / load.period;
+        let wakes = loads.iter().map(released).fold(0, i128::saturating_add);
+        return SupplyStart::Prepaid {
+            cost: prepaid,
+            wakes: wakes.saturating_mul(prepaid),
+        };
     }
     let together = |load: &Load| load.begins_with_period && load.period % period == 0;
     if server == Server::Periodic && !loads.is_empty() && loads.iter().all(together) {
@@ -49,7 +61,8 @@ pub fn start(server: Server, loads: &[Load], period: i128) -> SupplyStart {
 
 /// The price of `period`; `None` if no budget suffices with it.
 pub fn price(wanted: &InterfaceRequest<'_>, period: i128, work: &mut Work) -> Option<Price> {
-    let shape = wanted.shape(period, start(wanted.server, wanted.loads, period));
+    let start = start(wanted.server, wanted.loads, period, wanted.prepaid);
+    let shape = wanted.shape(period, start);
     let mut part = work.part(Work::TEST / 64);
     let began = part;
     let budget = wanted.budget(&shape, &mut part);
@@ -152,6 +165,7 @@ mod tests {
             window: Window::Period,
             tick,
             cost: 0,
+            prepaid: 0,
         }
     }
 

@@ -148,6 +148,7 @@ fn on_all_cores(
                 policy: pool.policy,
                 cpus,
                 server: Server::Periodic,
+                prepaid: 0,
             },
             supply,
             miss,
@@ -405,6 +406,7 @@ fn workload(pool: &Pool, candidates: &[Candidate], indices: &[usize]) -> Workloa
         policy: pool.policy,
         cpus: 1,
         server: Server::Periodic,
+        prepaid: 0,
     }
 }
 
@@ -506,7 +508,7 @@ pub(crate) fn largest_budget(
         .loads
         .iter()
         .position(|load| load.member == member)?;
-    let cost = compose::wide(model.cost.per_period());
+    let cost = compose::beyond_budget(model, vcpu.component);
     let now = refusal.workload.loads.get(own)?.execution;
     let (mut low, mut high) = (0, now / tick);
     while high - low > 1 {

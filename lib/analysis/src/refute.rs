@@ -260,14 +260,17 @@ fn changes(
 /// for. The period is halved each time.
 fn working_period(model: &Model, refused: &ComponentRefusal, work: &mut Work) -> Option<Nanos> {
     let tick = compose::wide(model.tick);
-    let cost = compose::whole_ticks(model);
+    let Workload {
+        server, prepaid, ..
+    } = refused.workload;
+    let cost = compose::ticks_beyond(model, server);
     let mut period = refused.upon.period();
     loop {
         period = period / 2 / tick * tick;
         if period <= cost {
             return None;
         }
-        let start = crate::period::start(refused.workload.server, &refused.workload.loads, period);
+        let start = crate::period::start(server, &refused.workload.loads, period, prepaid);
         let supply = Supply::new(period, period - cost, period, start);
         if refused.workload.cpus == 1 && compose::are_kept(&refused.workload, &supply, work) {
             return compose::narrow(period).ok();
@@ -285,7 +288,7 @@ fn less_inside(
 ) -> Option<(i128, Change)> {
     let member = Member::Component(inner);
     let tick = compose::wide(model.tick);
-    let cost = compose::wide(model.cost.per_period());
+    let cost = compose::beyond_budget(model, inner);
     let now = load_of(refused, member)?.execution - cost;
     let (mut low, mut high) = (0, now / tick);
     while high - low > 1 {

@@ -139,6 +139,7 @@ fn wanted(loads: &[Load], tick: i128, cost: i128, tight: bool) -> InterfaceReque
         },
         tick,
         cost,
+        prepaid: 0,
     }
 }
 

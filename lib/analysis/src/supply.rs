@@ -41,6 +41,15 @@ pub enum SupplyStart {
     /// From any instant on, and what is left of the current budget is lost: a polling server that
     /// begins to have work.
     Polled,
+    /// From any instant on, and the server pays for its switches: with each budget, and before that for each wake of
+    /// the current period.
+    Prepaid {
+        /// What it pays each time.
+        cost: i128,
+        /// What it pays for the wakes of one period at most. What is left of the current budget is so much less: the
+        /// supply comes so much later.
+        wakes: i128,
+    },
 }
 
 impl Supply {
@@ -57,25 +66,22 @@ impl Supply {
     }
 
     /// The supply of `budget` within `deadline` of the start of each `period`.
+    ///
+    /// Where a part of the current budget is lost, be it all of it, the gap is longer by so much, which is what a deadline
+    /// makes that is longer by so much. Of a budget that is all paid for switches there is no supply.
     pub fn new(period: i128, budget: i128, deadline: i128, start: SupplyStart) -> Self {
+        let (paid, lost) = match start {
+            SupplyStart::Anywhere | SupplyStart::Period => (0, 0),
+            SupplyStart::Polled => (0, budget),
+            SupplyStart::Prepaid { cost, wakes } => (cost, wakes),
+        };
         Self {
             period,
-            budget,
-            deadline,
+            budget: (budget - paid).max(0),
+            deadline: deadline.saturating_add(lost),
             scale: 1,
             lanes: 1,
             aligned: start == SupplyStart::Period,
-        }
-        .lost(start == SupplyStart::Polled)
-    }
-
-    /// The supply with the budget of the current period lost. The gap is then longer by the budget,
-    /// which is what a deadline makes that is longer by the budget.
-    fn lost(self, lost: bool) -> Self {
-        let more = if lost { self.budget } else { 0 };
-        Self {
-            deadline: self.deadline + more,
-            ..self
         }
     }
 
@@ -95,6 +101,13 @@ impl Supply {
             Some(slack) => scaled(slack)?
                 .checked_add(numer)
                 .ok_or(Undecided::TooLarge)?,
+        };
+        let start = match start {
+            SupplyStart::Prepaid { cost, wakes } => SupplyStart::Prepaid {
+                cost: scaled(cost)?,
+                wakes: scaled(wakes)?,
+            },
+            other => other,
         };
         Ok(Self {
             scale,
@@ -179,6 +192,9 @@ impl Supply {
     fn time_for_scaled(&self, demand: i128) -> Result<i128, Undecided> {
         if demand <= 0 {
             return Ok(0);
+        }
+        if self.budget == 0 {
+            return Err(Undecided::TooLarge);
         }
         let before = (demand - 1) / self.budget;
         let rest = demand - before * self.budget;

@@ -29,6 +29,8 @@ pub struct InterfaceRequest<'a> {
     /// The cost of a component beyond its budget in each period, in whole ticks. An interface's
     /// deadline is at least this much longer than its budget.
     pub cost: i128,
+    /// What the server pays from its budget each time for the switches to it and back, in whole ticks; 0: nothing.
+    pub prepaid: i128,
 }
 
 /// An interface in whole ticks, and why it is right.
@@ -81,10 +83,10 @@ impl InterfaceRequest<'_> {
         }
     }
 
-    /// `time` rounded up to ticks, at least one.
+    /// `time` rounded up to ticks, at least one more than what is paid.
     fn up(&self, time: Rational) -> i128 {
         let ticks = (time / Rational::from(self.tick)).ceil().to_integer();
-        ticks.max(1) * self.tick
+        (ticks * self.tick).max(self.prepaid + self.tick)
     }
 
     fn supply(&self, shape: &Shape, budget: i128) -> Result<Supply, Undecided> {
@@ -168,7 +170,7 @@ impl InterfaceRequest<'_> {
     /// The proof that a tick less than `budget` does not suffice.
     fn less(&self, shape: &Shape, budget: i128, work: &mut Work) -> Option<Against> {
         let less = budget - self.tick;
-        if less <= 0 {
+        if less <= self.prepaid {
             return Some(Against::Nothing);
         }
         let supply = self.supply(shape, less).ok()?;

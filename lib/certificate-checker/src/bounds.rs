@@ -36,6 +36,8 @@ pub struct Job {
     pub jitter: Z,
     pub priority: Option<Priority>,
     pub shape: Shape,
+    /// For how long a job anywhere in its period may go on after the period's end.
+    pub beyond: Z,
     /// Whether the member is a periodic server.
     pub periodic: bool,
 }
@@ -61,11 +63,15 @@ impl Job {
             jitter: nanos(task.jitter),
             priority: task.priority,
             shape: Shape::Jobs,
+            beyond: Z::zero(),
             periodic: false,
         }
     }
 
     /// The load that the promise of `interface`, with `budget` of it, puts on its parent.
+    ///
+    /// Each period of a periodic or polling server costs two switches more. Others have paid for all of theirs from their
+    /// budgets; but the one back comes after they have ended, be it after the end of the period.
     pub fn of_interface(
         model: &Model,
         (id, component): (ComponentId, &Component),
@@ -73,10 +79,14 @@ impl Job {
         interface: &ResourceInterface,
         budget: Nanos,
     ) -> Self {
+        let more = match crate::servers::pays(component.server) {
+            true => Z::zero(),
+            false => nanos(model.cost.per_period()),
+        };
         Self {
             member: Member::Component(id),
             period: nanos(interface.period),
-            execution: nanos(budget) + nanos(model.cost.per_period()),
+            execution: nanos(budget) + more,
             deadline: nanos(interface.deadline),
             jitter: Z::zero(),
             priority: component.priority,
@@ -85,6 +95,7 @@ impl Job {
                 _ if policy.is_fixed() => Shape::Somewhere,
                 _ => Shape::Proportion,
             },
+            beyond: nanos(model.cost.switch) + nanos(model.cost.refill),
             periodic: component.server == Server::Periodic,
         }
     }
@@ -120,11 +131,11 @@ impl Job {
     }
 
     /// The interference with lower priorities within `t`: `ceil((t + J) / T) C`. A job anywhere in
-    /// its period can be at the end of one period and at the start of each that follows: `C`, from
-    /// `T - C` before the first of these starts on.
+    /// its period can be at the end of one period, `E` of it after that end, and at the start of each that follows: `C`,
+    /// of which `C - E` is before the first of these starts.
     pub fn interference(&self, t: &Z) -> Z {
         if self.shape == Shape::Somewhere {
-            let following = t - &self.execution;
+            let following = t - (&self.execution - &self.beyond);
             return (following.div_ceil(&self.period) + Z::from(1)) * &self.execution;
         }
         (t + &self.jitter).div_ceil(&self.period) * &self.execution
@@ -161,6 +172,8 @@ pub struct Supply {
     pub aligned: bool,
     /// Whether the budget of the current period may be lost at first.
     pub loses: bool,
+    /// What else of it may be lost at first.
+    pub later: R,
 }
 
 impl Supply {
@@ -173,6 +186,7 @@ impl Supply {
             cpus: int(cores as i128),
             aligned: true,
             loses: false,
+            later: R::zero(),
         }
     }
 
@@ -182,7 +196,11 @@ impl Supply {
     /// time.
     pub fn sbf(&self, t: &Z) -> R {
         let cpus = self.cpus.to_integer();
-        let parts = self.period.denom() * self.budget.denom() * self.deadline.denom() * &cpus;
+        let parts = self.period.denom()
+            * self.budget.denom()
+            * self.deadline.denom()
+            * self.later.denom()
+            * &cpus;
         let scaled = |time: &R| time.numer() * (&parts / time.denom());
         let (period, deadline) = (scaled(&self.period), scaled(&self.deadline));
         let budget = scaled(&self.budget) / &cpus;
@@ -204,12 +222,12 @@ impl Supply {
         R::new_raw(one * cpus, parts)
     }
 
-    /// What a polling server may lose at first: its whole budget, in one piece.
+    /// What may be lost at first, in one piece: of a polling server its whole budget.
     fn lost(&self) -> R {
         if self.loses {
-            self.budget.clone()
+            &self.budget + &self.later
         } else {
-            R::zero()
+            self.later.clone()
         }
     }
 

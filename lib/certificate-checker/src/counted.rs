@@ -24,6 +24,7 @@ impl Asked {
             jitter: Z::from(self.jitter),
             priority: None,
             shape,
+            beyond: Z::zero(),
             periodic: false,
         }
     }
@@ -82,6 +83,8 @@ pub struct Given {
     pub deadline: i64,
     pub aligned: bool,
     pub loses: bool,
+    /// What is lost of the first budget where not all of it is.
+    pub later: i64,
 }
 
 impl Given {
@@ -99,14 +102,15 @@ impl Given {
             cpus: int(1),
             aligned: self.aligned,
             loses: self.loses,
+            later: part(self.later),
         }
     }
 
     /// The worst case within `t`: the first budget was supplied at once, right before the time
-    /// begins; with `loses`, another budget is not used at all; and later ones come as late as
-    /// possible.
+    /// begins; with `loses`, another budget is not used at all, and of `later` a part of one; and later ones come as
+    /// late as possible.
     pub fn within(self, t: i64) -> i64 {
-        let lost = if self.loses { self.budget } else { 0 };
+        let lost = self.later + if self.loses { self.budget } else { 0 };
         let begin = if self.aligned { 0 } else { self.budget };
         let late = |now: &i64| {
             let first = !self.aligned && *now < self.period;
@@ -123,13 +127,20 @@ fn supplies() -> Vec<Given> {
     for period in 1..=5 {
         for budget in 1..=period {
             for deadline in budget..=period {
-                for (aligned, loses) in [(false, false), (true, false), (false, true)] {
+                for (aligned, loses, later) in [
+                    (false, false, 0),
+                    (true, false, 0),
+                    (false, true, 0),
+                    (false, false, 1),
+                    (false, false, 4),
+                ] {
                     all.push(Given {
                         period,
                         budget,
                         deadline,
                         aligned,
                         loses,
+                        later,
                     });
                 }
             }
@@ -175,7 +186,7 @@ fn supplies_are_what_is_counted() {
             // three CPUs with a third of it.
             let third = given.parts(3).sbf(&Z::from(t)) * int(3);
             assert_eq!(third, int(given.within(3 * t).into()), "{given:?} {t}");
-            if !given.loses {
+            if !given.loses && given.later == 0 {
                 let three = Supply {
                     period: int(given.period.into()) / int(3),
                     deadline: int(given.deadline.into()) / int(3),
@@ -222,7 +233,7 @@ fn the_gap_is_where_the_line_begins() {
             "{given:?}"
         );
         assert!(
-            repeats_from >= 0 && repeats_from <= given.deadline,
+            repeats_from >= 0 && repeats_from <= given.deadline + given.later,
             "{given:?}"
         );
     }
@@ -263,21 +274,32 @@ fn demands_are_what_is_counted() {
 /// in each period.
 #[test]
 fn budgets_anywhere_interfere_with_what_they_can() {
-    for (period, execution) in [(3, 1), (4, 2), (5, 3), (4, 4)] {
+    for (period, execution, beyond) in [
+        (3, 1, 0),
+        (4, 2, 0),
+        (5, 3, 0),
+        (4, 4, 0),
+        (3, 2, 1),
+        (7, 4, 1),
+        (7, 5, 2),
+    ] {
         let asked = Asked {
             period,
             execution,
             deadline: period,
             jitter: 0,
         };
-        let job = asked.job(0, Shape::Somewhere);
+        let job = Job {
+            beyond: Z::from(beyond),
+            ..asked.job(0, Shape::Somewhere)
+        };
         for t in 1..3 * period {
-            // The first job is at its period's end, or later; the others come at once. As much of
-            // each job as begins within the time counts as a whole.
+            // The first job is at its period's end, the last part of it beyond that, or later; the others come at
+            // once. As much of each job as begins within the time counts as a whole.
             let of = |offset: i64| {
                 let begins = |k: i64| {
                     if k == 0 {
-                        period - execution
+                        period - execution + beyond
                     } else {
                         k * period
                     }

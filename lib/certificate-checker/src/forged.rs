@@ -4,6 +4,7 @@
 use crate::bounds::Job;
 use crate::cores;
 use crate::{Fault, Interfaces, Rejection, component, jobs, servers};
+use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -360,13 +361,25 @@ fn servers_are_known_where_there_is_a_proof_of_them() {
             let wanted = match server {
                 Periodic => !in_group || outer == Periodic,
                 Polling => alone,
-                Deferrable => alone && free,
-                ConstantBandwidth => alone && free && policy == Policy::Edf,
+                Deferrable => alone,
+                ConstantBandwidth => alone && policy == Policy::Edf,
                 SoftBandwidth => false,
             };
             let model = server_at(server, cpus, *at, free);
-            let found = servers::known(&model, &model.components[1]).is_ok();
-            assert_eq!(found, wanted, "{server:?} {cpus} {at:?} {free}");
+            let component = &model.components[1];
+            let known = |jobs: &[Job], budget| {
+                servers::known(&model, component, jobs, &interface(10, budget, 10)).is_ok()
+            };
+            let what = format!("{server:?} {cpus} {at:?} {free}");
+            assert_eq!(known(&[], 3), wanted, "{what}");
+            // A switch there and one back, which take 2, are all of the budget.
+            let pays = !free && !matches!(server, Periodic | Polling);
+            assert_eq!(known(&[], 2), wanted && !pays, "{what}");
+            // A group of one.
+            let promise = interface(10, 1, 10);
+            let inside = (OUTER, &model.components[0]);
+            let inside = Job::of_interface(&model, inside, policy, &promise, promise.budget);
+            assert_eq!(known(&[inside], 3), wanted && !pays, "{what}");
         }
     }
 }

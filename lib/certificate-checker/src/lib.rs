@@ -31,13 +31,12 @@ mod small_proofs;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use bounds::{Job, R, Supply, int, nanos, of_time};
+use bounds::{Job, R, Supply, Z, int, nanos, of_time};
 use hanok_task_model::{
     Against, Certificate, Component, ComponentId, ComponentProof, Exact, Member, Model, Nanos,
     Plan, Policy, PoolId, Proof, ResourceInterface, Server, Window,
 };
 use num_integer::Integer;
-use num_traits::Zero;
 use thiserror::Error;
 
 /// Why a certificate is not believed.
@@ -143,14 +142,17 @@ fn component(
     let component = model.component(proof.component).ok_or(Fault::Incomplete)?;
     let jobs = jobs(model, component, inside, interfaces)?;
     planned(model, component, &proof.interface)?;
-    servers::known(model, component)?;
+    servers::known(model, component, &jobs, &proof.interface)?;
     let together = component.server == Server::Periodic && together(&jobs, &proof.interface);
     if proof.aligned != together || component.cpus > 1 && proof.aligned {
         return Err(Fault::Aligned);
     }
+    let payment = servers::payment(model, component);
     let question = Question {
         model,
         component,
+        for_wakes: servers::for_wakes(&payment, &jobs, &proof.interface),
+        payment,
         jobs,
         aligned: proof.aligned,
     };
@@ -286,17 +288,21 @@ struct Question<'a> {
     component: &'a Component,
     jobs: Vec<Job>,
     aligned: bool,
+    /// What the component pays each time for the switches to it and back, and for the wakes of a period.
+    payment: Z,
+    for_wakes: Z,
 }
 
 impl Question<'_> {
     fn supply(&self, period: R, budget: R, deadline: R) -> Supply {
         Supply {
             period,
-            budget,
+            budget: budget - R::from_integer(self.payment.clone()),
             deadline,
             cpus: int(self.component.cpus.into()),
             aligned: self.aligned,
             loses: self.component.server == Server::Polling,
+            later: R::from_integer(self.for_wakes.clone()),
         }
     }
 
@@ -337,14 +343,16 @@ impl Question<'_> {
         against: &Against,
     ) -> Result<(), Fault> {
         if *against == Against::Nothing {
-            return if interface.budget == self.model.tick {
+            // A tick less would be nothing, or all paid.
+            let least = nanos(self.model.tick) + &self.payment;
+            return if nanos(interface.budget) == least {
                 Ok(())
             } else {
                 Err(Fault::Least)
             };
         }
         let budget = of_time(interface.budget) - of_time(self.model.tick);
-        if budget <= R::zero() {
+        if budget <= R::from_integer(self.payment.clone()) {
             return Err(Fault::Least);
         }
         let deadline = self.deadline(interface, window, &budget);
@@ -365,6 +373,9 @@ impl Question<'_> {
             return Err(Fault::Least);
         }
         let budget = int(numerator.into()) / int(denominator.into());
+        if budget <= R::from_integer(self.payment.clone()) {
+            return Err(Fault::Least);
+        }
         let ticks = (&budget / of_time(self.model.tick)).ceil();
         if ticks * of_time(self.model.tick) != of_time(interface.budget) {
             return Err(Fault::Least);

@@ -28,6 +28,7 @@ impl Several {
             cpus: int(self.cpus.into()),
             aligned: false,
             loses: false,
+            later: int(0),
         }
     }
 
@@ -44,6 +45,7 @@ impl Several {
             deadline: self.period * self.cpus,
             aligned: false,
             loses: false,
+            later: 0,
         };
         match self.period {
             1 => parts,

@@ -59,6 +59,7 @@ fn some_supplies() -> Vec<Given> {
         deadline,
         aligned,
         loses,
+        later: 0,
     };
     Vec::from([
         of(1, 1, 1, true, false),
@@ -327,6 +328,7 @@ fn the_edges_of_a_proof_are_not_inside() {
         deadline: 8,
         aligned: false,
         loses: false,
+        later: 0,
     };
     let against = Against::Instant(4);
     let found = proofs::against(&nothing, Policy::Edf, &late.supply(), true, &against);

@@ -37,7 +37,14 @@ pub trait Chooser {
 }
 
 /// A chooser for `members` on `lanes`; `None` where no queue is large enough.
-pub fn new(order: Order, slack: Slack, members: usize, lanes: usize) -> Option<Box<dyn Chooser>> {
+/// The servers of one CPU pay `prepaid` for the switches to them and back, if their kind does.
+pub fn new(
+    order: Order,
+    slack: Slack,
+    prepaid: u64,
+    members: usize,
+    lanes: usize,
+) -> Option<Box<dyn Chooser>> {
     if lanes > 1 {
         return match (members, lanes) {
             (0..=64, 0..=8) => Some(Box::new(Global::<64, 8>::new(order, lanes))),
@@ -48,12 +55,18 @@ pub fn new(order: Order, slack: Slack, members: usize, lanes: usize) -> Option<B
         };
     }
     match members {
-        0..=8 => Some(Box::new(Servers::<8>::new(order, slack))),
-        9..=64 => Some(Box::new(Servers::<64>::new(order, slack))),
-        65..=512 => Some(Box::new(Servers::<512>::new(order, slack))),
-        513..=MAX_MEMBERS => Some(Box::new(Servers::<MAX_MEMBERS>::new(order, slack))),
+        0..=8 => Some(servers::<8>(order, slack, prepaid)),
+        9..=64 => Some(servers::<64>(order, slack, prepaid)),
+        65..=512 => Some(servers::<512>(order, slack, prepaid)),
+        513..=MAX_MEMBERS => Some(servers::<MAX_MEMBERS>(order, slack, prepaid)),
         _ => None,
     }
+}
+
+fn servers<const N: usize>(order: Order, slack: Slack, prepaid: u64) -> Box<dyn Chooser> {
+    let mut servers = Box::new(Servers::<N>::new(order, slack));
+    servers.set_prepaid(prepaid);
+    servers
 }
 
 impl<const N: usize> Chooser for Servers<N> {
@@ -192,7 +205,7 @@ mod tests {
             (1025, 2, false),
             (2, MAX_LANES + 1, false),
         ] {
-            let found = new(Order::EarliestDeadline, Slack::Idle, members, lanes);
+            let found = new(Order::EarliestDeadline, Slack::Idle, 0, members, lanes);
             assert_eq!(found.is_some(), there, "{members} {lanes}");
             // The last member has a place in it.
             if let Some(mut queue) = found
@@ -215,7 +228,7 @@ mod tests {
 
     /// Members 0, 1 and 2, from the latest deadline to the earliest.
     fn three(lanes: usize) -> Box<dyn Chooser> {
-        let mut queue = new(Order::EarliestDeadline, Slack::Idle, 3, lanes).unwrap();
+        let mut queue = new(Order::EarliestDeadline, Slack::Idle, 0, 3, lanes).unwrap();
         for (member, period) in [(0, 40), (1, 30), (2, 20)] {
             queue.reserve(member, promise(period)).unwrap();
         }

@@ -60,6 +60,10 @@ pub struct Options {
     /// The kind of server that gives all components their interface; `None` if the model's kind is
     /// used for each.
     pub kind: Option<Kind>,
+    /// What servers that may begin inside their periods pay from their budgets for the switches to them and back, in
+    /// nanoseconds; `None`: as much as two of the model's switches take. A board goes by its description, whatever its
+    /// switches take.
+    pub prepaid: Option<u64>,
     /// What becomes of promised time that no member uses.
     pub slack: Slack,
     /// Whether others than the model's have work all the time, on cores without several lanes: they have what is left
@@ -82,6 +86,7 @@ impl Options {
             interfaces: Interfaces::new(),
             placement: BTreeMap::new(),
             kind: None,
+            prepaid: None,
             slack: Slack::Idle,
             best_effort: false,
             jitter: Jitter::default(),

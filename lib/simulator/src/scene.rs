@@ -270,7 +270,12 @@ impl Builder<'_> {
     ) -> Result<NodeId, SimError> {
         let order = policy.into();
         let name = || component.map_or_else(|| "of the cores".to_string(), |id| self.name(id));
-        let chooser = chooser::new(order, self.slack(component), choices.len(), lanes);
+        let prepaid = match self.options.prepaid {
+            Some(prepaid) => prepaid,
+            None => self.model.cost.per_period().get(),
+        };
+        let slack = self.slack(component);
+        let chooser = chooser::new(order, slack, prepaid, choices.len(), lanes);
         let mut chooser = chooser.ok_or_else(|| SimError::TooMany(name(), MAX_MEMBERS))?;
         for (member, (choice, promise)) in choices.iter().enumerate() {
             let reservation = match (choice, promise) {

@@ -87,12 +87,17 @@ fn grow(model: &mut Model, home: Home, above: u64, levels: u64, random: &mut Ran
 
 /// Gives each component a kind of server, from the outside in. Kinds that would be refused in every
 /// case are left out: soft ones; periodic ones in one of another kind; bandwidth servers under
-/// priorities; in global pools all but periodic ones; and where switches cost something, all that
+/// priorities; in global pools all but periodic ones; and where switches cost something, groups that
 /// may wake more often than once in a period.
 fn mix(model: &mut Model, random: &mut Random) {
     let global = model.pools[0].mode == Mode::Global;
     let free = model.cost.per_period().is_zero();
+    let members = model.members();
     for index in 0..model.components.len() {
+        let group = members[index]
+            .iter()
+            .any(|member| matches!(member, Member::Component(_)));
+        let wakes = free || !group;
         let (above, policy) = match model.components[index].home {
             Home::Pool(pool) => (Server::Periodic, model.pools[pool.0 as usize].policy),
             Home::Component(home) => {
@@ -103,8 +108,8 @@ fn mix(model: &mut Model, random: &mut Random) {
         let server = match random.below(4) {
             _ if global => Server::Periodic,
             0 if above == Server::Periodic => Server::Periodic,
-            1 if free => Server::Deferrable,
-            2 if free && !policy.is_fixed() => Server::ConstantBandwidth,
+            1 if wakes => Server::Deferrable,
+            2 if wakes && !policy.is_fixed() => Server::ConstantBandwidth,
             _ => Server::Polling,
         };
         let component = &mut model.components[index];

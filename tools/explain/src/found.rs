@@ -122,7 +122,7 @@ impl<'a> Found<'a> {
             return 0.0;
         };
         let budget = proof.interface.share(model.tick, vcpu.cpu, component.cpus);
-        let all = budget.saturating_add(model.cost.per_period());
+        let all = budget.saturating_add(hanok_analysis::cost_beyond(model, component));
         all.get() as f64 / proof.interface.period.get() as f64
     }
 

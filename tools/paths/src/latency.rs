@@ -370,7 +370,8 @@ impl Asked<'_> {
     }
 
     /// The longest time without supply, in nanoseconds: a budget is given as early as it can be, and the next one as late;
-    /// a polling server may have lost one. `None` of a server that promises no time.
+    /// a polling server may have lost one. A server that pays for its switches has so much less, and may have paid all of
+    /// the current budget for wakes. `None` of a server that promises no time.
     fn gap(&self) -> Option<u64> {
         let Terms {
             kind,
@@ -380,8 +381,12 @@ impl Asked<'_> {
             ..
         } = self.terms;
         let gap = (period + deadline).saturating_sub(2 * budget);
+        let paid = u64::from(self.system.switch_cost);
         match kind {
             Kind::Polling => Some(gap + budget),
+            Kind::Deferrable | Kind::ConstantBandwidth if paid > 0 => {
+                Some(gap + budget + paid.min(budget))
+            }
             Kind::Periodic | Kind::Deferrable | Kind::ConstantBandwidth => Some(gap),
             Kind::SoftBandwidth | Kind::Task => None,
         }

@@ -53,6 +53,8 @@ const STYLE: Style = Style {
     periods: [1_000, 5_000],
     switch: SWITCH,
     costly: 8,
+    // A guest's kernel wakes more often than its tasks' jobs come.
+    wakes: false,
     execution: 10 + JOB,
 };
 

@@ -20,6 +20,8 @@ pub struct Style {
     pub switch: u64,
     /// In how many of 8 systems switches cost something.
     pub costly: u64,
+    /// Whether VMs whose servers may wake any number of times are drawn there, too.
+    pub wakes: bool,
     /// The shortest execution time, in microseconds.
     pub execution: u64,
 }
@@ -33,7 +35,8 @@ impl Style {
         tasks: 3,
         periods: [20, 200],
         switch: 1_000,
-        costly: 2,
+        costly: 3,
+        wakes: true,
         execution: 1,
     };
 }
@@ -84,6 +87,13 @@ pub fn draw(style: &Style, seed: u64) -> System {
     drawn.system
 }
 
+/// What a server is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Group,
+    Vm,
+}
+
 struct Drawn<'a> {
     system: System,
     base: Option<u64>,
@@ -93,7 +103,7 @@ struct Drawn<'a> {
 
 impl Drawn<'_> {
     /// A server on `core`, at the core itself or in one of its groups.
-    fn server(&mut self, core: u8) -> Server {
+    fn server(&mut self, core: u8, of: Of) -> Server {
         let groups = self.system.groups.iter().enumerate();
         let groups: Vec<_> = groups
             .filter(|(_, group)| group.core == core)
@@ -105,7 +115,7 @@ impl Drawn<'_> {
             _ => Some(self.random.one_of(&groups)),
         };
         let above = home.map(|home| self.system.groups[home].clone());
-        let kind = self.kind(core, above.as_ref());
+        let kind = self.kind(core, above.as_ref(), of);
         let windows = ["period", "period", "budget", "longest"];
         let window = match kind {
             Kind::Periodic | Kind::Polling => self.random.one_of(&windows),
@@ -125,17 +135,18 @@ impl Drawn<'_> {
     }
 
     /// A kind that is not refused in every case.
-    fn kind(&mut self, core: u8, above: Option<&Server>) -> Kind {
+    fn kind(&mut self, core: u8, above: Option<&Server>, of: Of) -> Kind {
         let policy = match above {
             Some(group) => group.policy,
             None => self.system.cores[core as usize],
         };
-        let free = self.system.switch == 0;
+        // A group that pays for its switches is refused.
+        let wakes = self.system.switch == 0 || self.style.wakes && of == Of::Vm;
         let periodic_home = above.is_none_or(|group| group.kind == Kind::Periodic);
         match self.random.one_of(&Kind::ALL) {
             Kind::Periodic if !periodic_home => Kind::Polling,
-            Kind::Deferrable if !free => Kind::Polling,
-            Kind::Bandwidth if !free || policy != Policy::Edf => Kind::Polling,
+            Kind::Deferrable if !wakes => Kind::Polling,
+            Kind::Bandwidth if !wakes || policy != Policy::Edf => Kind::Polling,
             kind => kind,
         }
     }
@@ -154,12 +165,12 @@ impl Drawn<'_> {
     }
 
     fn group(&mut self, core: u8) {
-        let group = self.server(core);
+        let group = self.server(core, Of::Group);
         self.system.groups.push(group);
     }
 
     fn vm(&mut self, core: u8) {
-        let server = self.server(core);
+        let server = self.server(core, Of::Vm);
         let tasks = (0..self.random.from(1, self.style.tasks))
             .map(|at| self.task(server.period, at as u32))
             .collect();

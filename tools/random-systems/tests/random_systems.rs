@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use hanok_random_systems::check::check;
 use hanok_random_systems::draw::{Style, draw};
 use hanok_random_systems::random::Random;
+use hanok_random_systems::system::Kind;
 use hanok_random_systems::{changes, edge, simulated, small};
 
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -22,7 +23,7 @@ fn boards() -> PathBuf {
 fn admitted_systems_miss_nothing_in_the_simulation() {
     let (sets, mut seed) = (number("HANOK_SETS", 20), number("HANOK_SEED", 1) << 32);
     let (mut systems, mut drawn, mut runs, mut jobs) = (0, 0, 0, 0);
-    let (mut groups, mut vms, mut cores, mut costly) = (0, 0, 0, 0);
+    let (mut groups, mut vms, mut cores, mut costly, mut waking) = (0, 0, 0, 0, 0);
     let (mut share, mut missed) = (0.0, Vec::new());
     while systems < sets {
         drawn += 1;
@@ -37,6 +38,9 @@ fn admitted_systems_miss_nothing_in_the_simulation() {
             vms += found.system.vms.len();
             cores += found.system.cores.len();
             costly += u64::from(found.system.switch > 0);
+            let wakes = |kind| matches!(kind, Kind::Deferrable | Kind::Bandwidth);
+            let inside = found.system.vms.iter().filter(|vm| wakes(vm.server.kind));
+            waking += inside.filter(|_| found.system.switch > 0).count();
             share += found.system.core_share();
             if outcome.misses > 0 {
                 missed.push((found.text.len(), seed, outcome.misses, found.text));
@@ -46,11 +50,12 @@ fn admitted_systems_miss_nothing_in_the_simulation() {
     }
     println!(
         "figure: {systems} systems of {drawn} drawn admitted near the edge, with {cores} cores, {vms} VMs, \
-         {groups} groups, {costly} with costs of switches; of a core is promised {:.1} % on average",
+         {groups} groups, {costly} with costs of switches, in which {waking} VMs may wake any number of times; of a core is promised {:.1} % on average",
         100.0 * share / systems as f64
     );
     let misses: u64 = missed.iter().map(|(_, _, misses, _)| misses).sum();
     println!("figure: {runs} simulations of these, {jobs} jobs: {misses} deadlines missed");
+    assert!(sets < 20 || waking as u64 > sets / 20);
     missed.sort();
     if let Some((_, seed, misses, text)) = missed.first() {
         panic!(

@@ -125,9 +125,12 @@ impl Expected {
 /// # Errors
 /// There is no simulation, or a component's arrivals are not known.
 pub fn of(model: &Model, input: &Input) -> Result<Expected> {
+    let described = model.cost.per_period().get();
     let model = arriving(model, input)?;
     let horizon = input.until.saturating_sub(input.start);
     let mut options = Options::new(What::System, horizon);
+    // Servers pay what the description says, whatever the board's switches take.
+    options.prepaid = Some(described);
     options.slack = input.slack;
     options.best_effort = input.busy;
     options.jitter = Jitter::None;

@@ -212,8 +212,12 @@ impl<const C: usize, const T: usize> Ledger<C, T> {
     }
 }
 
-/// The demand of a server, as those beside it see it who are chosen among by `order`, where it costs `cost` ticks beyond
-/// its budget in each period.
+/// The demand of a server, as those beside it see it who are chosen among by `order`, where the switch to it and the one
+/// back take `cost` ticks. A periodic or polling server costs them once in each period, beyond its budget.
+///
+/// One that may begin inside its period has paid them from its budget each time, so that it costs nothing beyond it. But
+/// under fixed priorities the last switch, half of the cost, may come after the end of the period that it was paid in: the
+/// budget may be used that much later.
 pub(super) fn served(
     order: Order,
     interface: Interface,
@@ -222,10 +226,17 @@ pub(super) fn served(
     cost: u64,
 ) -> Result<Demand, Refusal> {
     let (period, budget) = (interface.period(), interface.budget());
-    let all = budget.saturating_add(cost);
+    let mut all = budget;
+    if !kind.begins_inside() {
+        all = budget.saturating_add(cost);
+    } else if budget <= cost {
+        return Err(Refusal::Prepaid);
+    }
     let demand = Demand::new(period, all, interface.deadline(), 0, priority)?;
     Ok(match (order, kind) {
-        (Order::Priority, Kind::Deferrable) => demand.back_to_back(period - budget),
+        (Order::Priority, Kind::Deferrable) => {
+            demand.back_to_back(period - budget + cost.div_ceil(2))
+        }
         _ => demand,
     })
 }

@@ -71,6 +71,18 @@ pub enum Refusal {
     /// A component without a server: nothing limits it to its budget.
     #[error("without a server nothing holds a component to its budget")]
     Unbounded,
+    /// The budget of a server that pays for its own switches is no more than two of them take: it would never run.
+    #[error(
+        "the budget is no more than the switches to the server and back take, which it pays for"
+    )]
+    Prepaid,
+    /// Servers in a group that pays for its own switches: at each wake of whoever is in it, and nothing bounds how many
+    /// there are.
+    #[error(
+        "a deferrable or bandwidth group pays for switches at each wake of whoever is in it: what is \
+         left for the others in it is not bounded"
+    )]
+    Switches,
     /// A deadline would be missed.
     #[error("at {} ticks the demand is {}, the supply {}", .0.instant, .0.demand, .0.supply)]
     Late(Shortfall),

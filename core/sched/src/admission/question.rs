@@ -34,7 +34,7 @@ pub enum Progress {
     No(Refusal),
 }
 
-/// Where the servers get their time, and what a server costs beyond its budget in each period, in ticks.
+/// Where the servers get their time, and what the switch to one and the one back take, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The order in which they are chosen.
@@ -107,7 +107,8 @@ impl<const N: usize> SizedQuestion<N> {
     /// A question about servers that get their time on these terms.
     ///
     /// # Errors
-    /// [`Refusal::Soft`] where the supplying server is of a kind that promises nothing to its members.
+    /// [`Refusal::Soft`] where the supplying server is of a kind that promises nothing to its members, and
+    /// [`Refusal::Switches`] where switches cost something and it pays for those of its members.
     pub fn new(terms: Terms) -> Result<Self, Refusal> {
         let mut question = Self::none();
         question.begin(terms)?;
@@ -121,6 +122,9 @@ impl<const N: usize> SizedQuestion<N> {
             None => Supply::WHOLE,
             Some((interface, Kind::Polling)) => Supply::of(interface).polled(),
             Some((_, Kind::SoftBandwidth | Kind::Task)) => return Err(Refusal::Soft),
+            Some((_, kind)) if kind.begins_inside() && terms.cost > 0 => {
+                return Err(Refusal::Switches);
+            }
             Some((interface, _)) => Supply::of(interface),
         };
         self.terms = terms;

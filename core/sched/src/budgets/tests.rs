@@ -364,14 +364,20 @@ fn had_beside_sleepers(
 }
 
 /// A sleeper's and a worker's servers, each in a group of its own if `grouped`, and one of best effort.
-fn beside_a_sleeper(nodes: &mut [Node; 3], kind: Kind, slack: Slack, grouped: bool) -> Budgets<'_> {
+fn beside_a_sleeper(
+    nodes: &mut [Node; 3],
+    kind: Kind,
+    worker: [u64; 2],
+    slack: Slack,
+    grouped: bool,
+) -> Budgets<'_> {
     let promised = |[period, budget]: [u64; 2], priority| Reservation {
         priority,
         ..promise([kind, Kind::Periodic][priority as usize], period, budget)
     };
     let [root, groups @ ..] = nodes;
     let mut tree = Tree::new(root, groups);
-    for (index, terms) in [SLEEPER, WORKER].into_iter().enumerate() {
+    for (index, terms) in [SLEEPER, worker].into_iter().enumerate() {
         let mut home = 0;
         if grouped {
             home = tree.add_group(0, promised(terms, index as u64), 0).unwrap();
@@ -379,12 +385,40 @@ fn beside_a_sleeper(nodes: &mut [Node; 3], kind: Kind, slack: Slack, grouped: bo
         tree.add_vcpu(home, entity(index), promised(terms, index as u64), 0)
             .unwrap();
     }
-    let mut all = Budgets::new(tree, Credit::new(100, 10, Deals::Used, 0), slack, 0);
+    let rest = Credit::new(100, 10, Deals::Used, 0);
+    let mut all = Budgets::new(tree, rest, slack, 2 * SWITCH);
     all.add_best_effort(entity(8), share(256, None));
     all
 }
 
 proptest! {
+    /// One that keeps its budget while it sleeps takes no more from a lower one than its budget in each period, switches
+    /// included, however often it wakes.
+    #[test]
+    fn who_wakes_without_end_pays_for_the_switches(
+        wakes in prop::collection::vec((1_u64..30, 1_u64..30), 1..20),
+        long in 1_u64..300,
+        kind in prop::sample::select(&[Kind::Deferrable, Kind::ConstantBandwidth, Kind::SoftBandwidth][..]),
+        slack in prop::sample::select(&[Slack::Idle, Slack::Share][..]),
+        order in prop::sample::select(&[Order::Priority, Order::EarliestDeadline][..]),
+        grouped in any::<bool>(),
+    ) {
+        prop_assume!(kind == Kind::Deferrable || order == Order::EarliestDeadline);
+        let mut nodes = [(); 3].map(|()| Node::new(order, slack));
+        // The worker may have all of the time.
+        let worker = [WORKER[0]; 2];
+        let mut policy = beside_a_sleeper(&mut nodes, kind, worker, slack, grouped);
+        // Now and then it has work for longer than its budget lasts.
+        let wakes = [&wakes[..], &[(long, 1)]].concat();
+        let periods = 20;
+        let (had, _) = had_beside_sleepers(&mut policy, [&wakes, &[(1, 1_000_000)]], true, periods);
+        let taken = periods * WORKER[0] - had.iter().sum::<u64>();
+        // The first switch to the worker, and the last one back to it.
+        let [period, budget] = SLEEPER;
+        let most = periods * WORKER[0] / period * budget + 2 * SWITCH;
+        prop_assert!(taken <= most, "{taken} of {most}: {had:?}");
+    }
+
     /// Beyond its budget a server costs others two switches in each period, however often its vCPU sleeps and wakes.
     #[test]
     fn wakes_are_at_the_expense_of_who_wakes(
@@ -401,7 +435,7 @@ proptest! {
         prop_assert_eq!(twice + WORKER[1] + SWITCH, WORKER[0]);
         prop_assert!(WORKER[0] > period && WORKER[0] < 2 * period);
         let mut nodes = [(); 3].map(|()| Node::new(order, slack));
-        let mut policy = beside_a_sleeper(&mut nodes, kind, slack, grouped);
+        let mut policy = beside_a_sleeper(&mut nodes, kind, WORKER, slack, grouped);
         let (had, held) = had_beside_sleepers(&mut policy, [&wakes, &others], works, 20);
         prop_assert!(!works || had.iter().all(|had| *had >= WORKER[1]), "{had:?}");
         prop_assert!(held <= budget + 2 * SWITCH, "{held}");

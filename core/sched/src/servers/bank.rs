@@ -48,6 +48,9 @@ pub(crate) enum Spending {
 pub(crate) struct Rules {
     pub order: Order,
     pub slack: Slack,
+    /// What a server that may begin inside its period pays from its budget for the two switches, to it and back, whenever
+    /// it begins to have work or gets a budget for work that it has; in ticks.
+    pub prepaid: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -209,6 +212,7 @@ impl<const N: usize> Bank<N> {
         let server = self.at_mut(entity);
         if server.kind == Kind::SoftBandwidth {
             self.postpone(entity);
+            self.prepay(entity);
             return self.make_ready(entity);
         }
         server.budget = 0;
@@ -256,6 +260,15 @@ impl<const N: usize> Bank<N> {
         period
     }
 
+    /// The server, which may begin inside its period, pays for the switches to it and back: others pay nothing for them,
+    /// however often it begins. If it has too little for that, it has no budget until its next period, and is not switched
+    /// to.
+    fn prepay(&mut self, entity: Entity<N>) {
+        let prepaid = self.rules.prepaid;
+        let server = self.at_mut(entity);
+        server.budget = server.budget.saturating_sub(prepaid);
+    }
+
     /// The server is ready if it has a budget.
     #[inline]
     fn make_ready(&mut self, entity: Entity<N>) -> Queue {
@@ -299,8 +312,14 @@ impl<const N: usize> Bank<N> {
             }
             (Kind::Periodic, _) | (_, State::Spent) => return Queue::Same,
             (Kind::Polling, _) => self.wake_polling(entity, now),
-            (Kind::Deferrable, _) => self.wake_deferrable(entity, now),
-            (Kind::ConstantBandwidth | Kind::SoftBandwidth, _) => self.wake_moving(entity, now),
+            (Kind::Deferrable, _) => {
+                self.wake_deferrable(entity, now);
+                self.prepay(entity);
+            }
+            (Kind::ConstantBandwidth | Kind::SoftBandwidth, _) => {
+                self.wake_moving(entity, now);
+                self.prepay(entity);
+            }
         }
         self.make_ready(entity)
     }
@@ -415,8 +434,8 @@ impl<const N: usize> Bank<N> {
             self.deactivate(entity);
             return Queue::Out;
         }
-        if server.kind.moves_deadline() {
-            self.postpone(entity);
+        if server.kind.begins_inside() {
+            self.replenish_prepaid(entity, now);
         } else {
             let _ = self.advance(entity, now);
         }
@@ -425,6 +444,17 @@ impl<const N: usize> Bank<N> {
             self.timers.remove(entity);
         }
         queue
+    }
+
+    /// A server that may begin inside its period, and is out of budget with work, has its next one.
+    #[inline(never)]
+    fn replenish_prepaid(&mut self, entity: Entity<N>, now: u64) {
+        if self.at(entity).kind.moves_deadline() {
+            self.postpone(entity);
+        } else {
+            let _ = self.advance(entity, now);
+        }
+        self.prepay(entity);
     }
 
     /// Whether `entity`, the first of the ready servers, can run as it is.
@@ -440,10 +470,13 @@ impl<const N: usize> Bank<N> {
     pub fn refresh(&mut self, entity: Entity<N>, now: u64) -> Option<Queue> {
         let server = self.at(entity);
         if now >= server.refresh_at {
-            return match self.advance(entity, now) {
-                Period::Begun => Some(self.make_ready(entity)),
-                Period::Unchanged => None,
-            };
+            if self.advance(entity, now) == Period::Unchanged {
+                return None;
+            }
+            if self.at(entity).kind == Kind::Deferrable {
+                self.prepay(entity);
+            }
+            return Some(self.make_ready(entity));
         }
         match self.rate(server) {
             Some(rate) if server.ticks_left(rate) == 0 => Some(self.exhaust(entity)),

@@ -21,6 +21,9 @@ use crate::{Interface, InterfaceError, Order, Reservation};
 /// - `ConstantBandwidth` moves its deadline at the wake-up (Abeni and Buttazzo 1998). When it is
 ///   out of budget, the hard form waits for its deadline; the soft form goes on with a later
 ///   deadline.
+///
+/// The last two come before others anew at each wake, and each wake may mean a switch to them and one back. So they pay
+/// for both beforehand, by what [`Servers::set_prepaid`](crate::Servers::set_prepaid) says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Spends its budget whether it has work or not.
@@ -48,8 +51,8 @@ impl Kind {
     /// Whether the server can begin to use its budget inside a period, as far as the rest of the
     /// period is worth. Under EDF such a server asks for its bandwidth in any interval, not for
     /// whole budgets in whole periods.
-    pub(crate) fn begins_inside(self) -> bool {
-        self.moves_deadline() || self == Self::Deferrable
+    pub(crate) const fn begins_inside(self) -> bool {
+        self.moves_deadline() || matches!(self, Self::Deferrable)
     }
 
     /// Whether this kind of server can keep `interface`; the error says why not.

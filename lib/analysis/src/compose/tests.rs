@@ -15,6 +15,7 @@ fn on(cpus: u32, tasks: &[(i128, i128, i128)]) -> Workload {
         policy: Policy::Edf,
         cpus,
         server: Server::Periodic,
+        prepaid: 0,
     }
 }
 
@@ -30,6 +31,7 @@ fn what_nothing_serves_is_refused_upon_the_shortest_period() {
         window: Window::Budget,
         tick: 5,
         cost: 5,
+        prepaid: 0,
     };
     for (least, period) in [(10, 10), (11, 15), (14, 15), (15, 15)] {
         let (least, most) = (ns(least), ns(40));

@@ -131,6 +131,7 @@ fn the_room_on_a_core_is_what_the_others_leave() {
                 policy: Policy::Edf,
                 cpus: 1,
                 server: Server::Periodic,
+                prepaid: 0,
             },
             supply: Supply::cores(1),
             miss: Miss::Rate,

@@ -15,6 +15,7 @@ fn workload(all: &[(i128, i128, i128)], cpus: u32) -> Workload {
         policy: Policy::Edf,
         cpus,
         server: Server::Periodic,
+        prepaid: 0,
     }
 }
 

@@ -12,6 +12,7 @@ fn workload(all: &[(i128, i128, i128)], policy: Policy, cpus: u32) -> Workload {
         policy,
         cpus,
         server: Server::Periodic,
+        prepaid: 0,
     }
 }
 

@@ -15,6 +15,7 @@ fn wanted(loads: &[Load], tick: i128, window: Window) -> InterfaceRequest<'_> {
         window,
         tick,
         cost: tick,
+        prepaid: 0,
     }
 }
 

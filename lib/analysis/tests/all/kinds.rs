@@ -145,7 +145,21 @@ fn what_is_not_proven_is_refused() {
     let mut costly = one(Policy::Edf);
     costly.cost.switch = ns(1);
     let deferrable = kind(Server::Deferrable);
-    assert_eq!(refused(&deferrable, &costly), Some(Unproven::Switches));
+    // Two switches take 2, and are paid from the budget.
+    let given = |budget| {
+        move |model: &mut Model| {
+            model.components[0].server = Server::Deferrable;
+            let interface = ResourceInterface::periodic(ns(10), ns(budget));
+            model.components[0].plan = Plan::Given(interface);
+        }
+    };
+    assert_eq!(refused(&given(2), &costly), Some(Unproven::Prepaid));
+    // In a group anybody may wake the group.
+    let mut grouped = costly.clone();
+    let home = Home::Component(ComponentId(0));
+    let inner = server(&mut grouped, home, Server::Polling, 50);
+    task(&mut grouped, inner, 500, 4, 400);
+    assert_eq!(refused(&deferrable, &grouped), Some(Unproven::Switches));
     let mut global = one(Policy::Edf);
     global.pools[0].mode = Mode::Global;
     let polling = kind(Server::Polling);

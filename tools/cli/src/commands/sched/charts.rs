@@ -4,7 +4,7 @@
 
 use hanok_analysis::supply::Supply;
 use hanok_analysis::{InterfaceRequest, Verdict};
-use hanok_analysis::{Work, Workload, global, load, price, upon};
+use hanok_analysis::{Work, Workload, cost_beyond, global, load, price, upon};
 use hanok_draw::axis::{Axis, Scale};
 use hanok_draw::labels::{self, Point, Rectangle};
 use hanok_draw::markup::{Element, el};
@@ -324,7 +324,10 @@ pub fn bandwidth(found: &Found<'_>, id: ComponentId) -> Option<Element> {
         .child(course(&all).class("course cost"));
     if let Some(interface) = chosen {
         let period = interface.period.get() as f64;
-        let cost = found.model().cost.per_period().get() as f64;
+        let model = found.model();
+        let cost = model
+            .component(id)
+            .map_or(0, |own| cost_beyond(model, own).get()) as f64;
         let share = (interface.budget.get() as f64 + cost) / period;
         let (x, y) = place(period, share);
         let dot = circle((x, y), 4.2).class("chosen");

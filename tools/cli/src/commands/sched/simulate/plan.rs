@@ -99,7 +99,7 @@ fn what(model: &Model, args: &SimulateArgs, interfaces: &Interfaces) -> Outcome<
 }
 
 /// The least supply for a component that begins to have work: a polling server may lose a budget
-/// first.
+/// first, and one that pays for its switches has so much less of each, and may have paid all of one for wakes.
 fn worst(
     model: &Model,
     id: ComponentId,
@@ -111,6 +111,22 @@ fn worst(
         Some(server) => server == Server::Polling,
         None => own == Some(hanok_task_model::Server::Polling),
     };
+    let paid = match (args.server, model.component(id)) {
+        (None, Some(component)) => {
+            let beyond = hanok_analysis::cost_beyond(model, component);
+            model.cost.per_period().saturating_sub(beyond)
+        }
+        _ => Nanos::ZERO,
+    };
+    let left = interface.budget.saturating_sub(paid);
+    let interface = match left.is_zero() {
+        true => interface,
+        false => ResourceInterface {
+            budget: left,
+            ..interface
+        },
+    };
+    let polls = polls || !paid.is_zero();
     match Supply::worst(interface) {
         Supply::Periodic {
             first,

@@ -55,12 +55,14 @@ pub(crate) struct Rules {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Bank<const N: usize> {
-    servers: [Server; N],
-    timers: Tournament<N>,
+    pub(super) servers: [Server; N],
+    pub(super) timers: Tournament<N>,
     /// The sum of the bandwidths that are in use.
     active: u64,
     /// The servers whose counts may have changed since they were read, one bit each (modulo 64).
     news: u64,
+    /// The place behind the last one that ever had a server.
+    pub(super) used: usize,
     pub rules: Rules,
 }
 
@@ -71,6 +73,7 @@ impl<const N: usize> Bank<N> {
             timers: Tournament::new(),
             active: 0,
             news: 0,
+            used: 0,
             rules,
         }
     }
@@ -111,6 +114,7 @@ impl<const N: usize> Bank<N> {
         let begins = server.kind == Kind::Periodic;
         let moves = server.kind.moves_deadline();
         *self.at_mut(entity) = server;
+        self.used = self.used.max(entity.index() + 1);
         if !moves {
             // No event will say when its bandwidth is free, so it is in use for ever.
             self.activate(entity);
@@ -488,15 +492,6 @@ impl<const N: usize> Bank<N> {
     #[inline]
     pub fn next_timer(&self) -> u64 {
         self.timers.first_key()
-    }
-
-    /// A server that is out of budget and has work, and whose budget is replenished next or next
-    /// but one.
-    pub fn next_spent(&self) -> Option<Entity<N>> {
-        let spent = |entity: &Entity<N>| self.is_spent(*entity);
-        let (first, _) = self.timers.first()?;
-        let second = || self.timers.second().map(|(second, _)| second);
-        Some(first).filter(spent).or_else(|| second().filter(spent))
     }
 
     /// Whether `entity` has work and no budget.

@@ -11,6 +11,7 @@
 
 mod bank;
 mod server;
+mod slack;
 
 #[cfg(test)]
 mod tests;
@@ -423,7 +424,9 @@ impl<const N: usize> Servers<N> {
         }
         let second = self.ready.second().map(|(second, _)| second);
         let works = second.filter(|second| self.bank.has_work(*second));
-        works.or_else(|| self.background())
+        works
+            .or_else(|| self.bank.next_ready())
+            .or_else(|| self.background())
     }
 
     /// The decision if no server has both work and budget.

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use std::vec::Vec;
 
 mod rules;
+mod slack;
 
 const N: usize = 8;
 type E = Entity<N>;

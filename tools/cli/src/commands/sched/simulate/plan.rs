@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hanok_analysis::{Analysis, Placement, analyse};
 use hanok_simulator::{Execution, Interfaces, Jitter, Options, SimError, Supply, What};
-use hanok_task_model::{ComponentId, Mode, Model, ResourceInterface};
+use hanok_task_model::{ComponentId, Mode, Model, Nanos, ResourceInterface};
 
 use super::super::times::readable;
 use super::args::{Length, Release, Server, SimulateArgs, Source};

@@ -194,11 +194,7 @@ impl<const N: usize, const C: usize> Global<N, C> {
         };
         let slack = Slack::Idle;
         Self {
-            bank: Bank::new(Rules {
-                order,
-                slack,
-                prepaid: 0,
-            }),
+            bank: Bank::new(Rules { order, slack }),
             ready: Tournament::new(),
             lanes: [lane; C],
             cores: cores.min(C),

@@ -211,7 +211,7 @@ pub(crate) fn component(
     workload: Workload,
     work: &mut Work,
 ) -> Verdict<ComponentProof> {
-    if let Err(why) = kinds::proven(model, component, &workload) {
+    if let Err(why) = kinds::proven(model, component, &workload.loads, workload.prepaid) {
         return Verdict::Undecided(Undecided::Server(why));
     }
     let mut part = work.part(Work::TEST);

@@ -4,7 +4,6 @@
 //! [`SupplyStart`](crate::supply::SupplyStart) what it gives to its members; docs/scheduling.md
 //! derives both. Everything that is not derived there is refused here, with its reason.
 
-use crate::compose::{self, Workload};
 use crate::load::Load;
 use hanok_task_model::{Component, Home, Mode, Model, Plan, Policy, Server};
 use thiserror::Error;
@@ -51,11 +50,13 @@ pub enum Unproven {
     Prepaid,
 }
 
-/// Says whether the analysis is proven for the kind of `component` in its place, with the members in `workload`.
+/// Says whether the analysis is proven for the kind of `component` in its place, with the members in `loads`, where it pays
+/// so much from its budget each time for its switches.
 pub(crate) fn proven(
     model: &Model,
     component: &Component,
-    workload: &Workload,
+    loads: &[Load],
+    prepaid: i128,
 ) -> Result<(), Unproven> {
     let server = component.server;
     let (policy, global, home) = match component.home {
@@ -71,9 +72,9 @@ pub(crate) fn proven(
         }
     };
     let fixed = policy.is_some_and(Policy::is_fixed);
-    let groups = workload.loads.iter().any(Load::is_component);
+    let groups = loads.iter().any(Load::is_component);
     let nothing_left = match component.plan {
-        Plan::Given(interface) => compose::wide(interface.budget) <= workload.prepaid,
+        Plan::Given(interface) => i128::from(interface.budget.get()) <= prepaid,
         _ => false,
     };
     match server {
@@ -82,7 +83,7 @@ pub(crate) fn proven(
         Server::Periodic => Ok(()),
         _ if component.cpus > 1 || global => Err(Unproven::Parallel),
         Server::ConstantBandwidth if fixed => Err(Unproven::Moving),
-        _ if groups && workload.prepaid > 0 => Err(Unproven::Switches),
+        _ if groups && prepaid > 0 => Err(Unproven::Switches),
         _ if nothing_left => Err(Unproven::Prepaid),
         _ => Ok(()),
     }
@@ -113,14 +114,7 @@ mod tests {
                 let of = |server| {
                     let mut component = Component::new("vm", home, plan);
                     (component.server, component.cpus) = (server, cpus);
-                    let workload = Workload {
-                        loads: Vec::new(),
-                        policy: component.policy,
-                        cpus,
-                        server,
-                        prepaid: 0,
-                    };
-                    proven(&model, &component, &workload)
+                    proven(&model, &component, &[], 0)
                 };
                 assert_eq!(of(Server::Periodic), Ok(()));
                 let one = cpus == 1 && mode == Mode::Partitioned;

@@ -53,6 +53,15 @@ pub enum Shape {
     Proportion,
 }
 
+/// Whether a server of this kind pays from its budget for the switch to it and the one back, each time that it begins to
+/// have work or gets a budget for work that it has. It may begin anywhere in its period.
+pub fn pays(server: Server) -> bool {
+    matches!(
+        server,
+        Server::Deferrable | Server::ConstantBandwidth | Server::SoftBandwidth
+    )
+}
+
 impl Job {
     pub fn of_task(id: u32, task: &Task) -> Self {
         Self {
@@ -79,9 +88,10 @@ impl Job {
         interface: &ResourceInterface,
         budget: Nanos,
     ) -> Self {
-        let more = match crate::servers::pays(component.server) {
-            true => Z::zero(),
-            false => nanos(model.cost.per_period()),
+        let more = if pays(component.server) {
+            Z::zero()
+        } else {
+            nanos(model.cost.per_period())
         };
         Self {
             member: Member::Component(id),

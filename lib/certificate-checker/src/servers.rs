@@ -1,20 +1,12 @@
 //! The servers for which the analysis is proven.
 
 use crate::Fault;
-use crate::bounds::{Job, Z, nanos};
+use crate::bounds::{Job, Z, nanos, pays};
 use hanok_task_model::{Component, Home, Mode, Model, ResourceInterface, Server};
 use num_integer::Integer;
 
-/// Whether a server of this kind pays from its budget for the switch to it and the one back, each time that it begins to
-/// have work or gets a budget for work that it has. It may begin anywhere in its period.
-pub fn pays(server: Server) -> bool {
-    matches!(
-        server,
-        Server::Deferrable | Server::ConstantBandwidth | Server::SoftBandwidth
-    )
-}
-
-/// What it pays each time: both switches, in whole ticks.
+/// What a server pays each time for the switch to it and the one back, in whole ticks; others than those that
+/// [pay](pays): nothing.
 pub fn payment(model: &Model, component: &Component) -> Z {
     if pays(component.server) {
         nanos(crate::cost(model))

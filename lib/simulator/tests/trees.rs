@@ -93,8 +93,8 @@ fn mix(model: &mut Model, random: &mut Random) {
     let global = model.pools[0].mode == Mode::Global;
     let free = model.cost.per_period().is_zero();
     let members = model.members();
-    for index in 0..model.components.len() {
-        let group = members[index]
+    for (index, members) in members.iter().enumerate() {
+        let group = members
             .iter()
             .any(|member| matches!(member, Member::Component(_)));
         let wakes = free || !group;

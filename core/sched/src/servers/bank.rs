@@ -48,9 +48,6 @@ pub(crate) enum Spending {
 pub(crate) struct Rules {
     pub order: Order,
     pub slack: Slack,
-    /// What a server that may begin inside its period pays from its budget for the two switches, to it and back, whenever
-    /// it begins to have work or gets a budget for work that it has; in ticks.
-    pub prepaid: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -61,8 +58,11 @@ pub(crate) struct Bank<const N: usize> {
     active: u64,
     /// The servers whose counts may have changed since they were read, one bit each (modulo 64).
     news: u64,
+    /// What a server that may begin inside its period pays from its budget for the two switches, to it and back, whenever
+    /// it begins to have work or gets a budget for work that it has; in ticks.
+    pub prepaid: u32,
     /// The place behind the last one that ever had a server.
-    pub(super) used: usize,
+    pub(super) used: u16,
     pub rules: Rules,
 }
 
@@ -73,6 +73,7 @@ impl<const N: usize> Bank<N> {
             timers: Tournament::new(),
             active: 0,
             news: 0,
+            prepaid: 0,
             used: 0,
             rules,
         }
@@ -114,7 +115,7 @@ impl<const N: usize> Bank<N> {
         let begins = server.kind == Kind::Periodic;
         let moves = server.kind.moves_deadline();
         *self.at_mut(entity) = server;
-        self.used = self.used.max(entity.index() + 1);
+        self.used = self.used.max(entity.index() as u16 + 1);
         if !moves {
             // No event will say when its bandwidth is free, so it is in use for ever.
             self.activate(entity);
@@ -215,8 +216,8 @@ impl<const N: usize> Bank<N> {
     fn exhaust_inline(&mut self, entity: Entity<N>) -> Queue {
         let server = self.at_mut(entity);
         if server.kind == Kind::SoftBandwidth {
+            // It promises nothing, and goes on behind those with earlier deadlines: it pays when it wakes alone.
             self.postpone(entity);
-            self.prepay(entity);
             return self.make_ready(entity);
         }
         server.budget = 0;
@@ -268,7 +269,7 @@ impl<const N: usize> Bank<N> {
     /// however often it begins. If it has too little for that, it has no budget until its next period, and is not switched
     /// to.
     fn prepay(&mut self, entity: Entity<N>) {
-        let prepaid = self.rules.prepaid;
+        let prepaid = self.prepaid.into();
         let server = self.at_mut(entity);
         server.budget = server.budget.saturating_sub(prepaid);
     }
@@ -287,10 +288,15 @@ impl<const N: usize> Bank<N> {
     /// Brings the periods of a server up to date.
     #[inline]
     fn advance(&mut self, entity: Entity<N>, now: u64) -> Period {
-        let server = self.at_mut(entity);
-        if now < server.next {
+        if now < self.at(entity).next {
             return Period::Unchanged;
         }
+        self.advance_due(entity, now)
+    }
+
+    /// [`Self::advance`], at or after the next period's start.
+    #[inline]
+    fn advance_due(&mut self, entity: Entity<N>, now: u64) -> Period {
         self.news |= 1 << (entity.index() % 64);
         let server = self.at_mut(entity);
         match server.change {
@@ -474,7 +480,8 @@ impl<const N: usize> Bank<N> {
     pub fn refresh(&mut self, entity: Entity<N>, now: u64) -> Option<Queue> {
         let server = self.at(entity);
         if now >= server.refresh_at {
-            if self.advance(entity, now) == Period::Unchanged {
+            // It is refreshed where its next period starts.
+            if self.advance_due(entity, now) == Period::Unchanged {
                 return None;
             }
             if self.at(entity).kind == Kind::Deferrable {

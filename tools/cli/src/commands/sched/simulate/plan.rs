@@ -119,12 +119,13 @@ fn worst(
         _ => Nanos::ZERO,
     };
     let left = interface.budget.saturating_sub(paid);
-    let interface = match left.is_zero() {
-        true => interface,
-        false => ResourceInterface {
+    let interface = if left.is_zero() {
+        interface
+    } else {
+        ResourceInterface {
             budget: left,
             ..interface
-        },
+        }
     };
     let polls = polls || !paid.is_zero();
     match Supply::worst(interface) {

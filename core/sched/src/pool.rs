@@ -194,7 +194,11 @@ impl<const N: usize, const C: usize> Global<N, C> {
         };
         let slack = Slack::Idle;
         Self {
-            bank: Bank::new(Rules { order, slack }),
+            bank: Bank::new(Rules {
+                order,
+                slack,
+                prepaid: 0,
+            }),
             ready: Tournament::new(),
             lanes: [lane; C],
             cores: cores.min(C),

@@ -48,6 +48,9 @@ pub(crate) enum Spending {
 pub(crate) struct Rules {
     pub order: Order,
     pub slack: Slack,
+    /// What a server that may begin inside its period pays from its budget for the two switches, to it and back, whenever
+    /// it begins to have work or gets a budget for work that it has; in ticks.
+    pub prepaid: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -58,11 +61,8 @@ pub(crate) struct Bank<const N: usize> {
     active: u64,
     /// The servers whose counts may have changed since they were read, one bit each (modulo 64).
     news: u64,
-    /// What a server that may begin inside its period pays from its budget for the two switches, to it and back, whenever
-    /// it begins to have work or gets a budget for work that it has; in ticks.
-    pub prepaid: u32,
     /// The place behind the last one that ever had a server.
-    pub(super) used: u16,
+    pub(super) used: usize,
     pub rules: Rules,
 }
 
@@ -73,7 +73,6 @@ impl<const N: usize> Bank<N> {
             timers: Tournament::new(),
             active: 0,
             news: 0,
-            prepaid: 0,
             used: 0,
             rules,
         }
@@ -115,7 +114,7 @@ impl<const N: usize> Bank<N> {
         let begins = server.kind == Kind::Periodic;
         let moves = server.kind.moves_deadline();
         *self.at_mut(entity) = server;
-        self.used = self.used.max(entity.index() as u16 + 1);
+        self.used = self.used.max(entity.index() + 1);
         if !moves {
             // No event will say when its bandwidth is free, so it is in use for ever.
             self.activate(entity);
@@ -269,7 +268,7 @@ impl<const N: usize> Bank<N> {
     /// however often it begins. If it has too little for that, it has no budget until its next period, and is not switched
     /// to.
     fn prepay(&mut self, entity: Entity<N>) {
-        let prepaid = self.prepaid.into();
+        let prepaid = self.rules.prepaid;
         let server = self.at_mut(entity);
         server.budget = server.budget.saturating_sub(prepaid);
     }
@@ -288,15 +287,10 @@ impl<const N: usize> Bank<N> {
     /// Brings the periods of a server up to date.
     #[inline]
     fn advance(&mut self, entity: Entity<N>, now: u64) -> Period {
-        if now < self.at(entity).next {
+        let server = self.at_mut(entity);
+        if now < server.next {
             return Period::Unchanged;
         }
-        self.advance_due(entity, now)
-    }
-
-    /// [`Self::advance`], at or after the next period's start.
-    #[inline]
-    fn advance_due(&mut self, entity: Entity<N>, now: u64) -> Period {
         self.news |= 1 << (entity.index() % 64);
         let server = self.at_mut(entity);
         match server.change {
@@ -480,8 +474,7 @@ impl<const N: usize> Bank<N> {
     pub fn refresh(&mut self, entity: Entity<N>, now: u64) -> Option<Queue> {
         let server = self.at(entity);
         if now >= server.refresh_at {
-            // It is refreshed where its next period starts.
-            if self.advance_due(entity, now) == Period::Unchanged {
+            if self.advance(entity, now) == Period::Unchanged {
                 return None;
             }
             if self.at(entity).kind == Kind::Deferrable {

@@ -114,7 +114,11 @@ impl<const N: usize> Servers<N> {
     /// A policy without servers.
     pub const fn new(order: Order, slack: Slack) -> Self {
         Self {
-            bank: Bank::new(Rules { order, slack }),
+            bank: Bank::new(Rules {
+                order,
+                slack,
+                prepaid: 0,
+            }),
             ready: Tournament::new(),
             charged: None,
             since: 0,
@@ -125,8 +129,7 @@ impl<const N: usize> Servers<N> {
     /// Lets each server that may begin inside its period ([`Kind`]) pay `cost` ticks from its budget for the switches to
     /// it and back: at each wake, and with each new budget while it has work. Without this call they pay nothing.
     pub fn set_prepaid(&mut self, cost: u64) {
-        // More than a minute is no switch.
-        self.bank.prepaid = u32::try_from(cost).unwrap_or(u32::MAX);
+        self.bank.rules.prepaid = cost;
     }
 
     /// Gives `entity` this reservation from `now` on, in place of any other. The entity has no work

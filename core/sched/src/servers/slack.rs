@@ -23,7 +23,7 @@ impl<const N: usize> Bank<N> {
     /// before it sleeps.
     #[inline(never)]
     fn first_with_work(&self, state: State, key: fn(&Server) -> u64) -> Option<Entity<N>> {
-        let servers = self.servers.iter().take(self.used.into()).enumerate();
+        let servers = self.servers.iter().take(self.used).enumerate();
         let with_work = servers.filter(|(_, server)| server.work && server.state == state);
         let (index, _) = with_work.min_by_key(|(_, server)| key(server))?;
         Entity::new(index)

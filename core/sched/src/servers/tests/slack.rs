@@ -30,14 +30,14 @@ proptest! {
         }
         let mut work = [false; N];
         for (now, [wakes, blocks]) in (0..).zip(&events) {
-            for index in 0..servers.len() {
+            for (index, work) in work.iter_mut().enumerate().take(servers.len()) {
                 // Most of them sleep most of the time.
                 if blocks >> index & 1 != 0 {
                     policy.block(entity(index), now);
-                    work[index] = false;
+                    *work = false;
                 } else if wakes & wakes >> 3 & 1 << index != 0 {
                     policy.wake(entity(index), now);
-                    work[index] = true;
+                    *work = true;
                 }
             }
             let decision = policy.pick(now);

@@ -231,8 +231,8 @@ fn wakes_right_before_a_job_are_reckoned_with() {
             server.policy = Policy::FixedPriority;
             model.add(server)
         };
-        let first = add("first", Server::Polling, 28, 0);
-        let wakes = add("wakes", Server::Deferrable, 10, 1);
+        let first = add("first", Server::Polling, 22, 0);
+        let wakes = add("wakes", Server::Deferrable, 16, 1);
         let mut task = |of, [offset, period, execution, deadline]: [u64; 4], priority| {
             let name = model.tasks.len().to_string();
             let mut task = Task::new(name, of, ns(period), ns(execution));
@@ -241,11 +241,11 @@ fn wakes_right_before_a_job_are_reckoned_with() {
             model.add_task(task);
         };
         // It has all of its time from the second period on, at the start of each.
-        task(first, [40, 400, 28, 400], 0);
-        // Three of one tick, one after the other, and then the one that has the highest priority.
-        let job = [4, 4_000, 8, deadline];
+        task(first, [40, 400, 22, 400], 0);
+        // Five of one tick, one after the other, and then the one that has the highest priority.
+        let job = [6, 4_000, 12, deadline];
         task(wakes, job, 0);
-        for (at, offset) in [0, 2, 3].into_iter().enumerate() {
+        for (at, offset) in [0, 2, 3, 4, 5].into_iter().enumerate() {
             task(wakes, [offset, 4_000, 1, 4_000], 1 + at as u32);
         }
         model
@@ -256,8 +256,9 @@ fn wakes_right_before_a_job_are_reckoned_with() {
     options.interfaces = admitted(&model).unwrap();
     let timeline = simulate(&model, &options).unwrap();
     assert_eq!(timeline.misses(), []);
-    // Without these wakes 72 would do: a budget right before it, and the eight of the next one at the end of its period.
+    // Without these wakes 64 would do: a budget right before it, and twelve of the next one at the end of its period. And
+    // 66 where each job is reckoned with its own wake alone: that is not enough, as the other jobs' are before it.
     let job = timeline.jobs.iter().find(|job| job.task.0 == 1).unwrap();
     let response = job.finish.unwrap() - job.arrival;
-    assert!(response > 72, "{response}");
+    assert!(response > 66, "{response}");
 }

@@ -215,8 +215,8 @@ impl<const N: usize> Bank<N> {
     fn exhaust_inline(&mut self, entity: Entity<N>) -> Queue {
         let server = self.at_mut(entity);
         if server.kind == Kind::SoftBandwidth {
+            // It does not pay for its switches here: nothing is proven of it, nor of those beside it.
             self.postpone(entity);
-            self.prepay(entity);
             return self.make_ready(entity);
         }
         server.budget = 0;

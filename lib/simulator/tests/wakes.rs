@@ -214,3 +214,51 @@ fn nobody_misses_beside_who_wakes_without_end() {
     );
     assert!(storms > runs / 4);
 }
+
+/// A job has what the analysis says, also where others of its server woke the server right before it, each time at the
+/// expense of the budget: the next one comes a period later, and as late as may be.
+#[test]
+fn wakes_right_before_a_job_are_reckoned_with() {
+    let of = |deadline: u64| {
+        let mut pool = Pool::new("core", [CoreId(0)]);
+        pool.policy = Policy::FixedPriority;
+        let mut model = Model::new(ns(1), vec![pool]);
+        model.cost.switch = ns(1);
+        let mut add = |name: &str, kind, budget, priority| {
+            let given = ResourceInterface::periodic(ns(40), ns(budget));
+            let mut server = Component::new(name, Home::Pool(PoolId(0)), Plan::Given(given));
+            (server.server, server.priority) = (kind, Some(Priority(priority)));
+            server.policy = Policy::FixedPriority;
+            model.add(server)
+        };
+        let first = add("first", Server::Polling, 22, 0);
+        let wakes = add("wakes", Server::Deferrable, 16, 1);
+        let mut task = |of, [offset, period, execution, deadline]: [u64; 4], priority| {
+            let name = model.tasks.len().to_string();
+            let mut task = Task::new(name, of, ns(period), ns(execution));
+            (task.offset, task.deadline) = (ns(offset), ns(deadline));
+            task.priority = Some(Priority(priority));
+            model.add_task(task);
+        };
+        // It has all of its time from the second period on, at the start of each.
+        task(first, [40, 400, 22, 400], 0);
+        // Five of one tick, one after the other, and then the one that has the highest priority.
+        let job = [6, 4_000, 12, deadline];
+        task(wakes, job, 0);
+        for (at, offset) in [0, 2, 3, 4, 5].into_iter().enumerate() {
+            task(wakes, [offset, 4_000, 1, 4_000], 1 + at as u32);
+        }
+        model
+    };
+    let least = (1..400).find(|deadline| admitted(&of(*deadline)).is_some());
+    let model = of(least.unwrap());
+    let mut options = Options::new(What::System, 2_000);
+    options.interfaces = admitted(&model).unwrap();
+    let timeline = simulate(&model, &options).unwrap();
+    assert_eq!(timeline.misses(), []);
+    // Without these wakes 64 would do: a budget right before it, and twelve of the next one at the end of its period. And
+    // 66 where each job is reckoned with its own wake alone: that is not enough, as the other jobs' are before it.
+    let job = timeline.jobs.iter().find(|job| job.task.0 == 1).unwrap();
+    let response = job.finish.unwrap() - job.arrival;
+    assert!(response > 66, "{response}");
+}

@@ -376,17 +376,17 @@ fn beside_a_sleeper(
         ..promise([kind, Kind::Periodic][priority as usize], period, budget)
     };
     let [root, groups @ ..] = nodes;
-    let mut tree = Tree::new(root, groups);
+    let rest = Credit::new(100, 10, Deals::Used, 0);
+    let mut all = Budgets::new(Tree::new(root, groups), rest, slack, 2 * SWITCH);
     for (index, terms) in [SLEEPER, worker].into_iter().enumerate() {
+        let what = promised(terms, index as u64);
         let mut home = 0;
         if grouped {
-            home = tree.add_group(0, promised(terms, index as u64), 0).unwrap();
+            home = all.add_group(0, what, 0).unwrap();
         }
-        tree.add_vcpu(home, entity(index), promised(terms, index as u64), 0)
-            .unwrap();
+        let grant = Grant::Promise(home, what);
+        all.grant(entity(index), grant, 0).unwrap();
     }
-    let rest = Credit::new(100, 10, Deals::Used, 0);
-    let mut all = Budgets::new(tree, rest, slack, 2 * SWITCH);
     all.add_best_effort(entity(8), share(256, None));
     all
 }
@@ -398,7 +398,7 @@ proptest! {
     fn who_wakes_without_end_pays_for_the_switches(
         wakes in prop::collection::vec((1_u64..30, 1_u64..30), 1..20),
         long in 1_u64..300,
-        kind in prop::sample::select(&[Kind::Deferrable, Kind::ConstantBandwidth, Kind::SoftBandwidth][..]),
+        kind in prop::sample::select(&[Kind::Deferrable, Kind::ConstantBandwidth][..]),
         slack in prop::sample::select(&[Slack::Idle, Slack::Share][..]),
         order in prop::sample::select(&[Order::Priority, Order::EarliestDeadline][..]),
         grouped in any::<bool>(),
@@ -415,9 +415,7 @@ proptest! {
         let taken = periods * WORKER[0] - had.iter().sum::<u64>();
         // The first switch to the worker, and the last one back to it.
         let [period, budget] = SLEEPER;
-        // A soft one goes on at once where its budget is used up, and pays nothing for that.
-        let each = budget + u64::from(kind == Kind::SoftBandwidth) * 2 * SWITCH;
-        let most = periods * WORKER[0] / period * each + 2 * SWITCH;
+        let most = periods * WORKER[0] / period * budget + 2 * SWITCH;
         prop_assert!(taken <= most, "{taken} of {most}: {had:?}");
     }
 

@@ -127,7 +127,8 @@ impl<const N: usize> Servers<N> {
     }
 
     /// Lets each server that may begin inside its period ([`Kind`]) pay `cost` ticks from its budget for the switches to
-    /// it and back: at each wake, and with each new budget while it has work. Without this call they pay nothing.
+    /// it and back: at each wake, and with each new budget while it has work. Without this call they pay nothing. A soft
+    /// bandwidth server, which has its next budget at once, pays at wakes alone: nothing is proven beside it.
     pub fn set_prepaid(&mut self, cost: u64) {
         self.bank.rules.prepaid = cost;
     }

@@ -357,3 +357,67 @@ proptest! {
         }
     }
 }
+
+/// A server that pays for its own switches costs those beside it nothing beyond its budget, which has to be more than the
+/// payment; one that does not costs two switches more in each period.
+#[test]
+fn switches_are_paid_by_who_begins_inside_its_period() {
+    let of = |kind, period, budget, priority| Reservation {
+        kind,
+        interface: Interface::periodic(period, budget).unwrap(),
+        priority,
+    };
+    // Both switches take 4.
+    let with = |order, kind, budget| {
+        let terms = Terms {
+            cost: 4,
+            ..whole(order)
+        };
+        let other = of(Kind::Periodic, 100, 46, 1);
+        let server = of(kind, 100, budget, 0);
+        asked(terms, &[other, server], server.interface)
+    };
+    let edf = Order::EarliestDeadline;
+    for kind in [Kind::Deferrable, Kind::ConstantBandwidth] {
+        assert_eq!(with(edf, kind, 50), Ok(()));
+        assert_eq!(with(edf, kind, 51), Err(Refusal::Overload));
+        assert_eq!(with(edf, kind, 5), Ok(()));
+        assert_eq!(with(edf, kind, 4), Err(Refusal::Prepaid));
+    }
+    assert_eq!(with(edf, Kind::Periodic, 46), Ok(()));
+    assert_eq!(with(edf, Kind::Periodic, 47), Err(Refusal::Overload));
+    // Under priorities it may run twice in a row: 20 until a period's end, of which the switch after it, 2, comes later,
+    // then 20, and the third time 118 after the first began.
+    let beside_twice = |budget| {
+        let terms = Terms {
+            cost: 4,
+            ..whole(Order::Priority)
+        };
+        let first = of(Kind::Deferrable, 100, 20, 0);
+        let interface = Interface::new(200, budget, 120).unwrap();
+        let lower = Reservation {
+            kind: Kind::Periodic,
+            interface,
+            priority: 1,
+        };
+        asked(terms, &[lower, first], first.interface)
+    };
+    assert_eq!(beside_twice(118 - 2 * 20 - 4), Ok(()));
+    assert!(matches!(
+        beside_twice(119 - 2 * 20 - 4),
+        Err(Refusal::Late(_))
+    ));
+    // In a group of such a kind nothing is sure for who is in it.
+    let inside = |cost| {
+        let supply = Interface::periodic(10, 9).unwrap();
+        let terms = Terms {
+            order: edf,
+            supply: Some((supply, Kind::Deferrable)),
+            cost,
+        };
+        let server = of(Kind::Polling, 100, 10, 0);
+        asked(terms, &[server], server.interface)
+    };
+    assert_eq!(inside(0), Ok(()));
+    assert_eq!(inside(2), Err(Refusal::Switches));
+}

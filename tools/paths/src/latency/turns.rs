@@ -107,16 +107,12 @@ impl Asked<'_> {
         let begins: u64 = distinct(&servers).map(meets).sum();
         // Those behind it run while it has no work or no budget, or no group around it has: then each may wake once.
         let around = self.groups_around().map(|group| meets(group.terms.period));
-        let mut turns = 1 + around.sum::<u64>();
-        let before = servers.iter().filter(|of| !self.never_before(of));
-        let before: Vec<_> = before.collect();
-        if self.shares() && before.len() > 1 {
-            // Where two before it sleep, somebody behind it may run in the first one's time.
-            let given_away = before.iter().map(|of| meets(of.terms.period));
-            turns += given_away.sum::<u64>();
-        }
+        let turns = 1 + around.sum::<u64>();
         let mut in_period = begins.saturating_add(neighbours.saturating_mul(turns));
-        for Server { terms, .. } in before.into_iter().filter(|of| of.wakes) {
+        let before = servers
+            .iter()
+            .filter(|of| of.wakes && !self.never_before(of));
+        for Server { terms, .. } in before {
             // It has to run before it can wake again, so that one of its periods begins in between.
             let wakes = match terms.kind {
                 Kind::Periodic | Kind::Polling => meets(terms.period),

@@ -291,9 +291,23 @@ impl Asked<'_> {
 
     /// Whether the core is one of a global pool, among whose cores vCPUs move.
     fn moves(&self) -> bool {
-        let policies = self.system.policies.as_ref();
-        let policy = policies.and_then(|all| all.get(self.core.index()));
-        matches!(policy, Some(CorePolicy::Global { .. }))
+        matches!(self.policy(), Some(CorePolicy::Global { .. }))
+    }
+
+    /// The policy of its core.
+    fn policy(&self) -> Option<&CorePolicy> {
+        self.system.policies.as_ref()?.get(self.core.index())
+    }
+
+    /// Whether servers of its core that are in no group go by priorities.
+    fn by_priority(&self) -> bool {
+        matches!(
+            self.policy(),
+            Some(CorePolicy::Servers {
+                order: Order::Priority,
+                ..
+            })
+        )
     }
 
     /// Other VMs with vCPUs on its core and elsewhere.
@@ -396,15 +410,6 @@ impl Asked<'_> {
     /// Each costs `switches` instructions in each of its periods beyond its budget. The budgets themselves are in
     /// the time without supply, for a release.
     fn ahead(&self, switches: u64, awaited: Awaited) -> Vec<Source> {
-        let policies = self.system.policies.as_ref();
-        let policy = policies.and_then(|all| all.get(self.core.index()));
-        let by_priority = matches!(
-            policy,
-            Some(CorePolicy::Servers {
-                order: Order::Priority,
-                ..
-            })
-        );
         let vcpus = self.system.promises.iter().filter_map(|promise| {
             let vm = self.system.vms.get(promise.vm.index())?;
             let here = vm.config.cpus.get(promise.vcpu.index()) == Some(&self.core);
@@ -418,6 +423,7 @@ impl Asked<'_> {
         let groups = self.system.groups.iter();
         let groups = groups.filter(|group| group.cpu == self.core && group.home == 0);
         let all = vcpus.chain(groups.map(|group| group.terms));
+        let by_priority = self.by_priority();
         let before = all.filter(|terms| !by_priority || terms.priority <= self.terms.priority);
         before
             .map(|terms| Source {

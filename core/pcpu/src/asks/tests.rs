@@ -3,8 +3,8 @@
 use super::*;
 use crate::begin_all;
 use crate::fake::{FakeBoard, FakePromise};
+use crate::sleep::tests::settings;
 use hanok_config::Ask;
-use hanok_hal::fake::Settings;
 use hanok_types::GicVersion;
 use std::vec;
 
@@ -32,13 +32,6 @@ fn times_are_converted_to_the_tick() {
 
 /// Two VMs that may ask for half of a CPU, which they have a third and a fifth of. A tick is a microsecond.
 fn board() -> FakeBoard {
-    let settings = Settings {
-        cpus: 1,
-        this_cpu: || 0,
-        pause: || {},
-        asleep: || {},
-        lists: 4,
-    };
     let promise = |vm, budget| FakePromise {
         cpu: 0,
         vm,
@@ -47,7 +40,7 @@ fn board() -> FakeBoard {
     };
     let promises = [promise(0, 3_000), promise(1, 2_000)];
     let vms = [vec![0], vec![0]];
-    let fake = FakeBoard::with_promises(settings, &vms, GicVersion::V2, &promises);
+    let fake = FakeBoard::with_promises(settings(), &vms, GicVersion::V2, &promises);
     begin_all(fake.board);
     for vcpu in fake.pcpus[0].vcpus() {
         let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);

@@ -8,7 +8,7 @@ use super::{Asked, PATHS, REPLENISHED, all_asked, nanos};
 use crate::{List, LongPath, Machine};
 use anyhow::Result;
 use hanok_config::{Claim, CorePolicy, Group, Terms};
-use hanok_sched::{Kind, Order, Slack};
+use hanok_sched::{Kind, Slack};
 use hanok_system::Description;
 
 /// A vCPU with a promise, and what happens in its turns for others.
@@ -94,9 +94,7 @@ impl Asked<'_> {
 
     /// Whether others get the time of a server without work: then it pays for the switches of its own wakes.
     fn shares(&self) -> bool {
-        let policies = self.system.policies.as_ref();
-        let policy = policies.and_then(|all| all.get(self.core.index()));
-        matches!(policy, Some(CorePolicy::Servers { slack, .. }) if *slack != Slack::Idle)
+        matches!(self.policy(), Some(CorePolicy::Servers { slack, .. }) if *slack != Slack::Idle)
     }
 
     /// How often an interrupt for one of its `neighbours` comes in its turns; `None` where that has no bound.
@@ -106,16 +104,21 @@ impl Asked<'_> {
         let servers: Vec<_> = self.servers_beside().collect();
         let begins: u64 = distinct(&servers).map(meets).sum();
         // Those behind it run while it has no work or no budget, or no group around it has: then each may wake once.
-        let around = self.groups_around().map(|group| meets(group.terms.period));
-        let turns = 1 + around.sum::<u64>();
-        let mut in_period = begins.saturating_add(neighbours.saturating_mul(turns));
+        let around = |group| {
+            let groups = self.groups_around(group);
+            groups.map(|group| meets(group.terms.period)).sum::<u64>()
+        };
+        // The budgets of the groups around it end in its turns, too.
+        let ends = around(self.group());
+        let turns = 1 + ends;
+        let mut in_period = (begins + ends).saturating_add(neighbours.saturating_mul(turns));
         let before = servers
             .iter()
             .filter(|of| of.wakes && !self.never_before(of));
-        for Server { terms, .. } in before {
-            // It has to run before it can wake again, so that one of its periods begins in between.
+        for Server { terms, group, .. } in before {
+            // It has to run before it can wake again, so that a period of it, or of a group around it, begins in between.
             let wakes = match terms.kind {
-                Kind::Periodic | Kind::Polling => meets(terms.period),
+                Kind::Periodic | Kind::Polling => meets(terms.period) + around(*group),
                 _ if self.system.switch_cost == 0 => return None,
                 // Each wake takes two switches of its budget.
                 _ => {
@@ -133,19 +136,8 @@ impl Asked<'_> {
 
     /// Whether `server` runs only while the vCPU has no work or no budget: by priorities, on a whole core.
     fn never_before(&self, server: &Server) -> bool {
-        let Claim::Promise { group: 0, .. } = self.promise.claim else {
-            return false;
-        };
-        let policies = self.system.policies.as_ref();
-        let policy = policies.and_then(|all| all.get(self.core.index()));
-        let by_priority = matches!(
-            policy,
-            Some(CorePolicy::Servers {
-                order: Order::Priority,
-                ..
-            })
-        );
-        by_priority && server.group == 0 && server.terms.priority > self.terms.priority
+        let outside = self.group() == 0 && server.group == 0;
+        outside && self.by_priority() && server.terms.priority > self.terms.priority
     }
 
     /// All servers of the core but its own.
@@ -177,17 +169,21 @@ impl Asked<'_> {
         groups.filter(|group| group.cpu == self.core)
     }
 
-    /// The groups around it, from the inside out.
-    fn groups_around(&self) -> impl Iterator<Item = &Group> {
-        let inner = match self.promise.claim {
+    /// The group that it is in, by its place among those of the core, from 1; 0: none.
+    fn group(&self) -> u8 {
+        match self.promise.claim {
             Claim::Promise { group, .. } => group,
             Claim::Share(_) => 0,
-        };
+        }
+    }
+
+    /// The group at a place among those of the core, and those around it, from the inside out.
+    fn groups_around(&self, place: u8) -> impl Iterator<Item = &Group> {
         let group = |place: u8| {
             let before = usize::from(place).checked_sub(1)?;
             self.groups_of_core().nth(before)
         };
-        std::iter::successors(group(inner), move |inside| group(inside.home))
+        std::iter::successors(group(place), move |inside| group(inside.home))
     }
 }
 

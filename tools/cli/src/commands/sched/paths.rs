@@ -143,14 +143,7 @@ fn others(all: &[(InTurns, Option<Beside>)]) -> Vec<String> {
             )),
         }
     }
-    let table = match rows.len() {
-        1 => Vec::new(),
-        _ => aligned(&rows),
-    };
-    std::iter::once(String::new())
-        .chain(table)
-        .chain(unbounded)
-        .collect()
+    behind_an_empty_line(&rows, unbounded)
 }
 
 fn dear(wake: Wake) -> String {
@@ -205,13 +198,18 @@ fn table(what: &str, many: &str, all: &[(String, &Latency)], speed: u64) -> Vec<
             Err(why) => unbounded.push(format!("{name}: no bound of its {many}: {why}")),
         }
     }
+    behind_an_empty_line(&rows, unbounded)
+}
+
+/// A table, unless it has a heading alone, and lines about those that are not in it.
+fn behind_an_empty_line(rows: &[Vec<String>], others: Vec<String>) -> Vec<String> {
     let table = match rows.len() {
         1 => Vec::new(),
-        _ => aligned(&rows),
+        _ => aligned(rows),
     };
     std::iter::once(String::new())
         .chain(table)
-        .chain(unbounded)
+        .chain(others)
         .collect()
 }
 

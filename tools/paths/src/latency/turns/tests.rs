@@ -4,7 +4,7 @@ use super::*;
 use crate::latency::SPEED;
 use crate::latency::tests::{list, system};
 use hanok_sched::{
-    Budgets, Credit, Deals, Entity, Grant, Interface, Node, Policy, Reservation, Share, Tree,
+    Budgets, Credit, Deals, Entity, Grant, Interface, Node, Order, Policy, Reservation, Share, Tree,
 };
 use proptest::prelude::*;
 use std::fmt::Write;
@@ -175,7 +175,11 @@ fn core() -> impl Strategy<Value = Core> {
     let beside = prop::collection::vec(other(), 0..4);
     let vcpus = (first, beside).prop_map(|(first, beside)| [vec![first], beside].concat());
     let rest = prop::collection::vec(other(), 0..3);
-    let group = prop::option::of((other(), 1_usize..16));
+    let group = (other(), 1_u64..8).prop_map(|(group, tenths)| Other {
+        budget: group.period * tenths / 10,
+        ..group
+    });
+    let group = prop::option::of((group, 1_usize..32));
     (order, slack, vcpus, rest, group).prop_map(|(order, slack, vcpus, rest, group)| {
         // A group without vCPUs is not on the board.
         let group = group.filter(|(_, members)| members % (1 << vcpus.len()) != 0);
@@ -305,7 +309,7 @@ impl Core {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig { cases: 1_000, max_global_rejects: 1_000_000, ..ProptestConfig::default() })]
     #[test]
     fn no_turn_sees_more_than_the_bound(core in core()) {
         let shares = core.vcpus.iter().enumerate().filter(|(index, _)| !core.in_group(*index));
@@ -368,8 +372,8 @@ fn others_wake_in_each_turn_of_its_group() {
         most > 1 && most <= i64::try_from(bound).unwrap(),
         "{most} of {bound}"
     );
-    // The group's budgets begin; the turn begins, and so it does with each of them.
-    assert_eq!(bound, 6 + 1 + 6);
+    // The group's budgets begin and end; the turn begins, and so it does with each of them.
+    assert_eq!(bound, 6 + 6 + 1 + 6);
 }
 
 /// Where two go before it and sleep, it has the first one's time, and nobody behind it: they do not wake once more.
@@ -394,4 +398,21 @@ fn sleepers_give_their_turns_away_in_order() {
         // Each of the others wakes once.
         assert!(most >= 8, "{most}");
     }
+}
+
+/// One whose group uses its budget up, while its own lasts, wakes in each turn that follows, not in its own periods alone.
+#[test]
+fn a_member_of_a_group_before_it_wakes_in_each_of_the_groups_periods() {
+    let core = Core {
+        order: Order::Priority,
+        slack: Slack::Idle,
+        vcpus: vec![of(240, 150, 1, (10_000, 1)), of(240, 40, 0, (1, 1))],
+        rest: Vec::new(),
+        group: Some((of(20, 4, 0, (1, 1)), 2)),
+    };
+    let bound = spent(&core.text())[0].clone().unwrap().period / OWN;
+    let most = core.most(5_000, 0);
+    assert!(most <= i64::try_from(bound).unwrap(), "{most} of {bound}");
+    // The group's budgets begin, it wakes, and so it does in its own period: that would not do.
+    assert!(most > 12 + 1 + 1, "{most}");
 }

@@ -113,7 +113,8 @@ pub mod refusal {
     pub const OVERLOAD: u32 = 1;
     /// A deadline would be missed.
     pub const LATE: u32 = 2;
-    /// A task cannot keep its deadline even alone.
+    /// A task cannot keep its deadline even alone, or the budget is below 2 us: it could be over before the vCPU has executed
+    /// an instruction.
     pub const HOPELESS: u32 = 3;
     /// Nothing is proven for this kind of server.
     pub const UNPROVEN: u32 = 4;

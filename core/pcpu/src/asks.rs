@@ -22,6 +22,9 @@ const QUESTIONS: u64 = 100;
 /// The part of a second for which a person's wish waits at most until earlier changes have taken effect. Whoever asks may
 /// take the board for dead after a second.
 const WAITS: u64 = 2;
+/// The least budget that a guest may ask for, in nanoseconds. One with less, which is over before the guest has executed
+/// an instruction, could not even ask for more.
+const LEAST_BUDGET: u64 = 2_000;
 
 /// What a person wants of a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -312,6 +315,9 @@ impl<B: Host> Vcpu<B> {
             || share > u128::from(ask.limit) * u128::from(period)
         {
             return (status::NOT_ALLOWED, 0);
+        }
+        if budget < LEAST_BUDGET {
+            return (status::REFUSED, refusal::HOPELESS.into());
         }
         let before = self.asks_from;
         if !local.policy.is_asking(self.entity, wanted) {

@@ -82,7 +82,8 @@ pub fn sgi_storm(_: usize) {
 }
 
 /// Asks for other interfaces for ever, by both ways: some that may be had, some that may not, some that are none. It
-/// follows some of its questions to their answers, and leaves the others for new ones.
+/// follows some of its questions to their answers, and leaves the others for new ones. A budget that it could not ask with
+/// again is refused.
 pub fn ask_storm(index: usize) {
     let (mut random, mut granted, mut answers) = (Random(index as u64), 0_u64, 0);
     loop {
@@ -98,15 +99,16 @@ pub fn ask_storm(index: usize) {
         for _ in 0..random.next() % 32 {
             way.call(schedule::ASK, wanted);
         }
-        // One that may be had, to the end: the answer may be thousands of calls away, as questions may not come too often.
-        let good = [period, period * (1 + random.next() % 30) / 100, 0];
-        let answer = loop {
-            match way.call(schedule::ASK, good).0 {
+        // Two to the end, of which one may be had: the answer may be thousands of calls away, as questions may not come too often.
+        let to_the_end = |wanted| loop {
+            match way.call(schedule::ASK, wanted).0 {
                 schedule::PENDING | schedule::LATER => {}
                 answer => break answer,
             }
         };
-        granted += u64::from(answer == schedule::DONE);
+        let tiny = to_the_end([period, 1 + random.next() % 1_000, 0]);
+        let good = to_the_end([period, period * (1 + random.next() % 30) / 100, 0]);
+        granted += u64::from((tiny, good) == (schedule::REFUSED, schedule::DONE));
         answers += 1;
         if answers == 20 {
             println!("hostile: of 20 other interfaces {granted} were granted");

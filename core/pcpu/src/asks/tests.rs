@@ -71,6 +71,19 @@ fn call(fake: &mut FakeBoard, vm: usize, budget: u64) -> (i32, u64) {
     (answer as i64 as i32, low | high << 32)
 }
 
+/// Who asks for a budget that is over before its guest has executed anything could never ask again: it keeps what it has.
+#[test]
+fn nobody_asks_for_too_little_to_ask_again() {
+    let mut fake = board();
+    for budget in [1, LEAST_BUDGET - 1] {
+        assert_eq!(
+            call(&mut fake, 0, budget),
+            (status::REFUSED, refusal::HOPELESS.into())
+        );
+    }
+    assert_eq!(call(&mut fake, 0, LEAST_BUDGET).0, status::PENDING);
+}
+
 /// A guest that rests for long between the pieces of a question, and begins the next one with the answer, always
 /// has one under way. Its neighbour has an answer all the same, in an eighth of a second, a second, and its own question.
 #[test]

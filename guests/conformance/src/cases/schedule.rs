@@ -44,7 +44,7 @@ pub const DONE: i32 = 0;
 const NOT_SUPPORTED: i32 = -1;
 const INVALID: i32 = -2;
 const NOT_ALLOWED: i32 = -3;
-const REFUSED: i32 = -4;
+pub const REFUSED: i32 = -4;
 /// Ask later.
 pub const LATER: i32 = -5;
 /// Ask on.

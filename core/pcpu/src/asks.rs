@@ -41,6 +41,8 @@ pub struct Wish {
     vm: VmId,
     vcpu: VcpuId,
     wanted: Wanted,
+    /// How long it waits for earlier changes at most.
+    waits_until: u64,
 }
 
 /// A refusal, as an answer to a request says it: a word, and where it is known at which instant how much is asked
@@ -137,7 +139,15 @@ impl<B: Host> Board<B> {
             drop(wish);
             return self.tell(format_args!("refused {vm} {vcpu} busy 0 0 0"));
         }
-        *wish = Some(Wish { vm, vcpu, wanted });
+        let waits_until = self
+            .counter()
+            .saturating_add(self.counter_frequency() / WAITS);
+        *wish = Some(Wish {
+            vm,
+            vcpu,
+            wanted,
+            waits_until,
+        });
         drop(wish);
         unit.vm.requests(vcpu).ask_change();
         self.kick(home);
@@ -175,7 +185,7 @@ impl<B: Host> Vcpu<B> {
                 local.go_on_asking(self.entity, Deadline::at(at));
             }
             // It is asked again when what it waits for has come, unless that is far away.
-            Answer::Later(at) if at.saturating_sub(now) <= board.counter_frequency() / WAITS => {
+            Answer::Later(at) if at <= wish.waits_until => {
                 let least = now.saturating_add(board.counter_frequency() / PACE);
                 local.go_on_asking(self.entity, Deadline::at(at.max(least)));
             }

@@ -211,7 +211,9 @@ impl Budgets<'_> {
             own.kind.suits(wanted)?;
             // Others may have been granted what this one gives back at that instant, also where it has come and
             // the server, which does not run, has not taken note of it: another change would take its place.
-            if let Some(until) = pending {
+            if let Some(until) = pending
+                && !self.tree().take_note(place, now)
+            {
                 return Ok(Answer::Later(until.max(now + longest / AGAIN)));
             }
             let terms = Terms {

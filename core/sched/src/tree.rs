@@ -326,6 +326,13 @@ impl<'a> Tree<'a> {
         })
     }
 
+    /// Lets the member at `place`, if it waits for work, take note of a change whose instant has come. Returns whether there
+    /// was one.
+    pub(crate) fn take_note(&mut self, place: Place, now: u64) -> bool {
+        let node = self.node_mut(place.node);
+        node.is_some_and(|node| node.servers.take_note(place.at, now))
+    }
+
     /// Schedules another interface for the member at `place`, not before this instant. Returns when it takes effect.
     pub(crate) fn change(
         &mut self,

@@ -311,6 +311,45 @@ fn a_yes_of_which_nobody_took_note_yet_stands() {
     });
 }
 
+/// A vCPU without work, as one that is off, is changed by a person again and again: each change takes effect without it, and
+/// when it wakes it has what it was last given.
+#[test]
+fn who_has_no_work_is_changed_again() {
+    let kinds = [
+        Kind::Polling,
+        Kind::Deferrable,
+        Kind::ConstantBandwidth,
+        Kind::Periodic,
+    ];
+    for kind in kinds {
+        let reservation = Reservation {
+            kind,
+            ..promise(100, 40)
+        };
+        with(Order::EarliestDeadline, &[reservation], |budgets| {
+            let _ = budgets.pick(0);
+            budgets.block(vcpu(0), 1);
+            let mut now = 10;
+            for budget in [30, 20, 10] {
+                let wanted = Interface::periodic(100, budget).unwrap();
+                let Answer::Yes(from) = ask(budgets, 0, wanted, &mut now) else {
+                    panic!("{kind:?} {budget}");
+                };
+                assert!(from <= now + 100, "{kind:?}");
+                // The kind that spends its budget without work is charged at each tick.
+                (now..=from + 30).for_each(|now| drop(budgets.pick(now)));
+                now = from + 30;
+            }
+            let wakes = (now / 100 + 2) * 100;
+            (now..wakes).for_each(|now| drop(budgets.pick(now)));
+            now = wakes;
+            budgets.wake(vcpu(0), now);
+            let ran = (now..now + 100).filter(|now| budgets.pick(*now).run.is_some());
+            assert_eq!(ran.count(), 10, "{kind:?}");
+        });
+    }
+}
+
 /// A vCPU that asks for another interface for ever, the edges of 64 bits among them, gets some of them, and the others
 /// have their budgets in each of their periods, to the tick.
 #[test]

@@ -152,6 +152,21 @@ impl<const N: usize> Bank<N> {
         Ok(ChangeStatus::Scheduled)
     }
 
+    /// Lets a server that waits for work, and is in no queue, take note of a change whose instant has come by `now`, as it
+    /// would when it wakes. Returns whether there was such a change.
+    #[cold]
+    #[inline(never)]
+    pub fn take_note(&mut self, entity: Entity<N>, now: u64) -> bool {
+        let server = self.at_mut(entity);
+        // While it is idle, its bandwidth is in no sum.
+        let at = server.pending().map(|(_, at)| at);
+        match at.filter(|at| *at <= now && server.state == State::Idle) {
+            Some(at) => server.begin_at_wake_up(at),
+            None => return false,
+        }
+        true
+    }
+
     /// The rate at which a budget is spent if unused bandwidth is given away: the sum of the active
     /// bandwidths. `None` means that a tick of time costs a tick of budget.
     #[inline]

@@ -210,6 +210,11 @@ impl<const N: usize> Servers<N> {
         self.bank.server(entity)?.pending()
     }
 
+    /// Lets a server that waits for work take note of a change whose instant has come. Returns whether there was one.
+    pub(crate) fn take_note(&mut self, entity: Entity<N>, now: u64) -> bool {
+        self.bank.take_note(entity, now)
+    }
+
     /// The end of the period of `entity` that contains `now`.
     pub fn period_end(&self, entity: Entity<N>, now: u64) -> Option<u64> {
         let server = self.bank.server(entity)?;

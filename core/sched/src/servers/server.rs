@@ -257,6 +257,7 @@ impl Server {
     }
 
     /// The scheduled interface, and the first period's end at which that is allowed.
+    #[inline(never)]
     pub fn pending(&self) -> Option<(Interface, u64)> {
         let change = self.change?;
         let period = self.interface.period();

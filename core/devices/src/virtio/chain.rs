@@ -131,6 +131,9 @@ impl Chain {
         if !self.may_branch || !whole || descriptor.has(NEXT) {
             return Err(Breach::Indirect);
         }
+        if bytes > DESCRIPTOR * u64::from(LONGEST) {
+            return Err(Breach::Long);
+        }
         self.table = Ipa::new(descriptor.at);
         self.count = (bytes / DESCRIPTOR) as u32;
         self.next = Some(0);

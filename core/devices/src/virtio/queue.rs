@@ -197,13 +197,11 @@ impl Queue {
 }
 
 fn read(memory: &impl GuestMemory, at: u64) -> Result<u16, Fault> {
-    let mut bytes = [0; 2];
-    memory.read(Ipa::new(at), &mut bytes)?;
-    Ok(u16::from_le_bytes(bytes))
+    Ok(memory.load_half(Ipa::new(at))?)
 }
 
 fn write(memory: &impl GuestMemory, at: u64, value: u16) -> Result<(), Fault> {
-    Ok(memory.write(Ipa::new(at), &value.to_le_bytes())?)
+    Ok(memory.store_half(Ipa::new(at), value)?)
 }
 
 #[cfg(test)]

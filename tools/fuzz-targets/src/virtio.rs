@@ -22,7 +22,8 @@ const SET_UP: [(u64, u32); 14] = [
     (0x38, 16),
     (0x80, RAM as u32),
     (0x90, RAM as u32 + 0x400),
-    (0xa0, RAM as u32 + 0x800),
+    // Its index is in another page than its entries.
+    (0xa0, RAM as u32 + 0x1ffc),
     (0x44, 1),
     (0x70, 15),
     (0x50, 0),
@@ -110,7 +111,10 @@ pub fn virtio(data: &[u8]) {
             3 => {
                 // A descriptor, near the rules.
                 let at = RAM + u64::from(input.byte() % 16) * 16;
-                let place = RAM + u64::from(input.half()) % (PAGES * PAGE_SIZE);
+                let place = match input.byte() % 4 {
+                    0 => input.number(),
+                    _ => RAM + u64::from(input.half()) % (PAGES * PAGE_SIZE),
+                };
                 let bytes = u64::from(input.byte()) * 16;
                 let flags = u64::from(input.byte() % 8) << 32 | u64::from(input.byte() % 17) << 48;
                 let words = [place.to_le_bytes(), (bytes | flags).to_le_bytes()];
@@ -152,7 +156,7 @@ pub fn virtio(data: &[u8]) {
 
 /// Set-ups with requests of each kind, for a fuzzer to begin with.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let descriptor = |index: u8, flags: u8, next: u8| vec![3, index, 0, 0x20, 2, flags, next];
+    let descriptor = |index: u8, flags: u8, next: u8| vec![3, index, 1, 0, 0x40, 2, flags, next];
     let request = vec![5, 0, 6, 0, 1];
     let one = [descriptor(0, 0, 0), request.clone()].concat();
     let chain = [

@@ -349,7 +349,8 @@ proptest! {
         let mut queue = queue(if event_index { BOTH } else { 0 });
         (queue.next_used, queue.next_available, queue.told) = (start, start, start);
         let mut other = other_queue(event_index);
-        (|| { other.set_next_used(start); other.set_next_avail(start) })();
+        other.set_next_used(start);
+        other.set_next_avail(start);
         let other_memory = copy(&memory);
         // It tells its first chain whatever the driver wants.
         let mut first = true;

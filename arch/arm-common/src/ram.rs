@@ -2,6 +2,7 @@
 
 use crate::bulk;
 use core::ptr;
+use core::sync::atomic::{AtomicU16, Ordering};
 use hanok_hal::{AccessError, GuestMemory, VmMemory};
 use hanok_types::{Hpa, Ipa, Span};
 
@@ -31,6 +32,17 @@ impl GuestRam {
             .filter(|span| self.ipa.covers(span))
             .ok_or(AccessError::NoMemory(at))?;
         Ok((self.host.get() + (wanted.start().get() - self.ipa.start().get())) as *mut u8)
+    }
+
+    /// The 16 bits at an even address.
+    fn half(&self, at: Ipa) -> Result<&AtomicU16, AccessError> {
+        let half = self.host_of(at, 2)?.cast::<u16>();
+        if !half.is_aligned() {
+            return Err(AccessError::NoMemory(at));
+        }
+        // SAFETY: `host_of` proved the range, and it is aligned. Whatever the guest does with it meanwhile is an access by
+        // another CPU, which an atomic one bears.
+        Ok(unsafe { AtomicU16::from_ptr(half) })
     }
 }
 
@@ -108,6 +120,17 @@ impl GuestMemory for GuestRam {
         let to = self.host_of(at, from.len() as u64)?;
         // SAFETY: as above; the memory is the guest's, and no Rust object lives in it.
         unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+        Ok(())
+    }
+
+    fn load_half(&self, at: Ipa) -> Result<u16, AccessError> {
+        self.half(at)
+            .map(|half| u16::from_le(half.load(Ordering::Relaxed)))
+    }
+
+    fn store_half(&self, at: Ipa, value: u16) -> Result<(), AccessError> {
+        let half = self.half(at)?;
+        half.store(value.to_le(), Ordering::Relaxed);
         Ok(())
     }
 }

@@ -34,6 +34,7 @@ mod properties;
 mod schedule;
 mod slot;
 mod unknown;
+pub mod virtio;
 mod virtio_mmio;
 
 pub use access::Access;

@@ -20,9 +20,9 @@ const DEVICE_ID: u64 = 0x008;
 const VENDOR_ID: u64 = 0x00c;
 
 /// "virt", little-endian.
-const MAGIC: u32 = 0x7472_6976;
+pub(crate) const MAGIC: u32 = 0x7472_6976;
 /// QEMU's subsystem vendor id, which drivers print and no driver checks.
-const QEMU: u32 = 0x554d_4551;
+pub(crate) const QEMU: u32 = 0x554d_4551;
 
 /// All transports without a device. Their only state is the counter.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,6 @@
 //! A VM's memory on the fake board.
 
-use crate::{AccessError, GuestMemory, VmMemory};
+use crate::{AccessError, GuestMemory, VmMemory, memory};
 use hanok_types::{Hpa, Ipa, Span};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,6 +36,14 @@ impl GuestMemory for FakeRegion {
     fn write(&self, at: Ipa, from: &[u8]) -> Result<(), AccessError> {
         let wanted = Span::new(at, from.len() as u64).filter(|span| self.span.covers(span));
         wanted.ok_or(AccessError::NoMemory(at)).map(|_| ())
+    }
+
+    fn load_half(&self, at: Ipa) -> Result<u16, AccessError> {
+        memory::load_half(self, at)
+    }
+
+    fn store_half(&self, at: Ipa, value: u16) -> Result<(), AccessError> {
+        memory::store_half(self, at, value)
     }
 }
 

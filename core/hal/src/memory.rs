@@ -19,6 +19,38 @@ pub trait GuestMemory {
     fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), AccessError>;
     /// Writes `from` to the bytes from `at` on. On an error nothing has changed.
     fn write(&self, at: Ipa, from: &[u8]) -> Result<(), AccessError>;
+    /// The little-endian 16 bits at `at`, which is even, by one access: of what a guest stores there meanwhile, all is
+    /// seen or nothing. An odd address is taken for one without memory.
+    fn load_half(&self, at: Ipa) -> Result<u16, AccessError>;
+    /// Stores little-endian 16 bits at `at`, which is even, by one access: a guest that loads them sees all of it or
+    /// nothing.
+    fn store_half(&self, at: Ipa, value: u16) -> Result<(), AccessError>;
+}
+
+/// [`GuestMemory::load_half`] for a fake, whose accesses no guest makes meanwhile.
+#[cfg(any(test, feature = "fake"))]
+pub(crate) fn load_half(memory: &impl GuestMemory, at: Ipa) -> Result<u16, AccessError> {
+    let mut bytes = [0; 2];
+    even(at)?;
+    memory.read(at, &mut bytes)?;
+    Ok(u16::from_le_bytes(bytes))
+}
+
+/// [`GuestMemory::store_half`] for a fake.
+#[cfg(any(test, feature = "fake"))]
+pub(crate) fn store_half(
+    memory: &impl GuestMemory,
+    at: Ipa,
+    value: u16,
+) -> Result<(), AccessError> {
+    even(at)?;
+    memory.write(at, &value.to_le_bytes())
+}
+
+#[cfg(any(test, feature = "fake"))]
+fn even(at: Ipa) -> Result<(), AccessError> {
+    let even = at.get().is_multiple_of(2);
+    even.then_some(()).ok_or(AccessError::NoMemory(at))
 }
 
 /// Frames that hold translation tables.
@@ -172,6 +204,14 @@ mod fakes {
             let range = self.range(at, from.len())?;
             self.bytes.borrow_mut()[range].copy_from_slice(from);
             Ok(())
+        }
+
+        fn load_half(&self, at: Ipa) -> Result<u16, AccessError> {
+            load_half(self, at)
+        }
+
+        fn store_half(&self, at: Ipa, value: u16) -> Result<(), AccessError> {
+            store_half(self, at, value)
         }
     }
 

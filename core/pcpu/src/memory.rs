@@ -166,6 +166,21 @@ impl<B: Backend> GuestMemory for VmUnit<B> {
             memory.write(at, from.get(range).unwrap_or_default())
         })
     }
+
+    fn load_half(&self, at: Ipa) -> Result<u16, AccessError> {
+        let mut value = 0;
+        self.each(at, size_of::<u16>(), &mut |memory, at, _| {
+            value = memory.load_half(at)?;
+            Ok(())
+        })?;
+        Ok(value)
+    }
+
+    fn store_half(&self, at: Ipa, value: u16) -> Result<(), AccessError> {
+        self.each(at, size_of::<u16>(), &mut |memory, at, _| {
+            memory.store_half(at, value)
+        })
+    }
 }
 
 impl<B: Host> Board<B> {

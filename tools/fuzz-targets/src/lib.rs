@@ -26,6 +26,7 @@ mod schedule;
 mod system;
 mod trees;
 mod vgic;
+mod virtio;
 
 pub use aarch32::aarch32;
 pub use cli::{apt_packages, apt_sources, demultiplexer, run_script, scenario};
@@ -40,6 +41,7 @@ pub use schedule::schedule;
 pub use system::{board_file, description, hypervisor_binary, kernel_image};
 pub use trees::{board_tree, guest_tree, system_tree};
 pub use vgic::vgic;
+pub use virtio::virtio;
 
 /// A fuzz target.
 #[derive(Clone, Copy)]
@@ -57,7 +59,7 @@ const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>)
 }
 
 /// Every target.
-pub const TARGETS: [Target; 27] = [
+pub const TARGETS: [Target; 28] = [
     target("system_tree", system_tree, trees::system_seeds),
     target("board_tree", board_tree, trees::board_seeds),
     target("guest_tree", guest_tree, mutate::noise),
@@ -73,6 +75,7 @@ pub const TARGETS: [Target; 27] = [
     target("pl011", pl011, mutate::noise),
     target("pl031", pl031, mutate::noise),
     target("bus", bus, mutate::noise),
+    target("virtio", virtio, virtio::seeds),
     target("paging", paging, mutate::noise),
     target("memory", memory, mutate::noise),
     target("exits", exits, mutate::noise),

@@ -58,6 +58,7 @@ tests! {
     pl011 20_000
     pl031 20_000
     bus 20_000
+    virtio 20_000
     paging 300
     memory 20_000
     exits 2_000

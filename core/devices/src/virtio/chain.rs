@@ -1,0 +1,170 @@
+//! Walks over the descriptors of one request (virtio 1.2, 2.7.5).
+
+use super::{Breach, Fault};
+use hanok_hal::GuestMemory;
+use hanok_types::{Address, Ipa};
+
+/// The most descriptors of one chain, those of an indirect table included. The standard allows as many as the queue
+/// has places; drivers put more into tables, and QEMU takes up to 1,024.
+pub const LONGEST: u16 = 1024;
+
+/// The size of a descriptor in bytes.
+pub(super) const DESCRIPTOR: u64 = 16;
+
+const NEXT: u16 = 1;
+const WRITE: u16 = 2;
+const INDIRECT: u16 = 4;
+
+/// A piece of memory that a request names. Nobody has checked yet that the guest has memory there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// Where it begins.
+    pub at: Ipa,
+    /// Its length in bytes; it does not end beyond the address space.
+    pub bytes: u32,
+    /// Whether the device may write it; otherwise it may read it.
+    pub write: bool,
+}
+
+/// A descriptor, as the driver has written it.
+#[derive(Clone, Copy)]
+struct Descriptor {
+    at: u64,
+    bytes: u32,
+    flags: u16,
+    next: u16,
+}
+
+impl Descriptor {
+    fn read(memory: &impl GuestMemory, at: Ipa) -> Result<Self, Fault> {
+        let mut bytes = [0; DESCRIPTOR as usize];
+        memory.read(at, &mut bytes)?;
+        let [low, high] = *bytes.as_chunks::<8>().0 else {
+            return Err(Breach::Next.into());
+        };
+        let (low, high) = (u64::from_le_bytes(low), u64::from_le_bytes(high));
+        Ok(Self {
+            at: low,
+            bytes: high as u32,
+            flags: (high >> 32) as u16,
+            next: (high >> 48) as u16,
+        })
+    }
+
+    fn has(self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// The rest of a chain of buffers. It is a plain value: the walk can be put aside after each descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// The table that it is in, and the number of descriptors there.
+    table: Ipa,
+    count: u32,
+    next: Option<u16>,
+    /// How many descriptors there were.
+    walked: u16,
+    /// The bytes of all buffers so far.
+    bytes: u32,
+    writes: bool,
+    /// Whether a table of descriptors may come.
+    may_branch: bool,
+}
+
+impl Chain {
+    /// The chain that begins at `head` in the table of a queue with `count` descriptors.
+    pub(super) fn new(table: Ipa, count: u16, head: u16, may_branch: bool) -> Self {
+        Self {
+            table,
+            count: count.into(),
+            next: Some(head),
+            walked: 0,
+            bytes: 0,
+            writes: false,
+            may_branch,
+        }
+    }
+
+    /// The next buffer, read by at most two descriptors; `None` after the last one.
+    ///
+    /// # Errors
+    /// The memory with the descriptor is missing or absent, or the driver has broken a rule. Then the chain is as before.
+    pub fn next(&mut self, memory: &impl GuestMemory) -> Result<Option<Buffer>, Fault> {
+        let mut chain = *self;
+        let found = match chain.descriptor(memory)? {
+            Some(descriptor) if descriptor.has(INDIRECT) => {
+                chain.branch(descriptor)?;
+                chain.descriptor(memory)?
+            }
+            other => other,
+        };
+        let Some(descriptor) = found else {
+            return Ok(None);
+        };
+        let buffer = chain.take(descriptor)?;
+        *self = chain;
+        Ok(Some(buffer))
+    }
+
+    /// The number of bytes in all buffers so far.
+    pub fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    fn descriptor(&self, memory: &impl GuestMemory) -> Result<Option<Descriptor>, Fault> {
+        let Some(next) = self.next else {
+            return Ok(None);
+        };
+        if u32::from(next) >= self.count {
+            return Err(Breach::Next.into());
+        }
+        let offset = u64::from(next) * DESCRIPTOR;
+        let at = self.table.checked_add(offset).ok_or(Breach::Length)?;
+        Descriptor::read(memory, at).map(Some)
+    }
+
+    /// Goes on in the table that `descriptor` names.
+    fn branch(&mut self, descriptor: Descriptor) -> Result<(), Breach> {
+        let bytes = u64::from(descriptor.bytes);
+        let whole = bytes > 0 && bytes.is_multiple_of(DESCRIPTOR);
+        if !self.may_branch || !whole || descriptor.has(NEXT) {
+            return Err(Breach::Indirect);
+        }
+        if bytes > DESCRIPTOR * u64::from(LONGEST) {
+            return Err(Breach::Long);
+        }
+        self.table = Ipa::new(descriptor.at);
+        self.count = (bytes / DESCRIPTOR) as u32;
+        self.next = Some(0);
+        self.may_branch = false;
+        Ok(())
+    }
+
+    fn take(&mut self, descriptor: Descriptor) -> Result<Buffer, Breach> {
+        if descriptor.has(INDIRECT) {
+            return Err(Breach::Indirect);
+        }
+        if self.walked == LONGEST {
+            return Err(Breach::Long);
+        }
+        let buffer = Buffer {
+            at: Ipa::new(descriptor.at),
+            bytes: descriptor.bytes,
+            write: descriptor.has(WRITE),
+        };
+        if self.writes && !buffer.write {
+            return Err(Breach::Order);
+        }
+        let end = buffer.at.checked_add(buffer.bytes.into());
+        let bytes = self.bytes.checked_add(buffer.bytes);
+        let (Some(_), Some(bytes)) = (end, bytes) else {
+            return Err(Breach::Length);
+        };
+        self.walked += 1;
+        self.bytes = bytes;
+        self.writes = buffer.write;
+        self.next = descriptor.has(NEXT).then_some(descriptor.next);
+        Ok(buffer)
+    }
+}

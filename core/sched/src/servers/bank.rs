@@ -158,7 +158,8 @@ impl<const N: usize> Bank<N> {
     #[inline(never)]
     pub fn take_note(&mut self, entity: Entity<N>, now: u64) -> bool {
         let server = self.at_mut(entity);
-        // While it is idle, its bandwidth is in no sum.
+        // While it is idle, its bandwidth is in no sum. The instant is the end of one of its periods, and not before its
+        // deadline: what begins there is what would begin, whatever the kind, if it woke there.
         let at = server.pending().map(|(_, at)| at);
         match at.filter(|at| *at <= now && server.state == State::Idle) {
             Some(at) => server.begin_at_wake_up(at),

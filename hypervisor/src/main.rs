@@ -38,6 +38,7 @@ mod pools;
 mod records;
 #[cfg(feature = "selftest")]
 mod selftest;
+mod shared;
 mod smp;
 mod state;
 mod system;

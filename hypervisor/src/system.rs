@@ -5,6 +5,7 @@ use crate::fatal::refuse;
 use crate::layout::take;
 use crate::records::Records;
 use crate::selftest;
+use crate::shared;
 use crate::{Board, VmUnit};
 use core::sync::atomic::{AtomicU8, AtomicU64};
 use hanok_arch::traps::{self, guest_hcr};
@@ -173,18 +174,24 @@ pub fn place_units(
     let mut leak = selftest::Leak::new(facts.bootargs);
     let mut slots = selftest::Slots::new(facts.bootargs, facts.system.vms.len(), arena);
     let mut places = facts.system.places();
+    let Some(shared) = shared::Records::new(facts.system, arena) else {
+        refuse(format_args!("no memory for the records of shared devices"))
+    };
     let mut units = match arena.places(facts.system.vms.len()) {
         Some(units) => units,
         None => refuse(format_args!("no memory for the VMs' records")),
     };
     for (index, config) in facts.system.vms.iter().enumerate() {
-        let Some(parts) = parts(config, facts.system.gic, &mut places, arena) else {
+        let id = VmId::new(index as u8);
+        let shared = shared.of(facts.system, (id, config), arena);
+        let parts =
+            shared.and_then(|shared| parts(config, facts.system.gic, &mut places, shared, arena));
+        let Some(parts) = parts else {
             refuse(format_args!(
                 "vm {}: no memory for its vCPUs' records",
                 config.name
             ))
         };
-        let id = VmId::new(index as u8);
         let (gic, bits) = (facts.system.gic, facts.priority_bits);
         let mut vm = hanok_vm::Vm::new(id, config, parts, gic, bits, facts.epoch);
         if is_deprivileged() {
@@ -201,6 +208,7 @@ fn parts(
     config: &VmConfig,
     gic: GicVersion,
     places: &mut Places,
+    shared: shared::OfVm,
     arena: &mut Arena,
 ) -> Option<VcpuParts> {
     let mut homes = config.cpus.iter().map(|cpu| Home {
@@ -211,6 +219,7 @@ fn parts(
     Some(VcpuParts {
         first,
         stolen: stolen(config, arena)?,
+        shared,
         others: arena.put_all(others, homes.map(SharedVcpu::new))?,
         gic: arena.put_all(others, (0..others).map(|_| CpuPart::new(gic)))?,
     })

@@ -216,6 +216,14 @@ pub enum Fault {
         /// The later slot.
         slot: usize,
     },
+    /// A device that two VMs share, without its other end, or a device that has one and is not shared.
+    #[error("slot {slot} of vm {vm}: its other end is missing, or is not the end of such a device")]
+    Peer {
+        /// The VM.
+        vm: usize,
+        /// The slot.
+        slot: usize,
+    },
     /// A device without a name, or with one that cannot be printed.
     #[error("device {device} of vm {vm}: its name is empty or not printable ASCII")]
     DeviceName {
@@ -353,7 +361,7 @@ impl SystemView<'_> {
         self.check_cpus()?;
         for (index, vm) in self.vms.iter().enumerate() {
             vm.check(index, payload_len)?;
-            slots::check(index, vm)?;
+            slots::check(self, index, vm)?;
         }
         promises::check(self)?;
         devices::check(self)

@@ -9,7 +9,7 @@ use crate::model::{
     Blob, BlobKind, Line, MAX_BLOBS, MAX_DEVICES, MAX_LINES, MAX_REGISTERS, MAX_SEEDS, PassThrough,
     Registers, SystemView, VmConfig, gic_from_word,
 };
-use crate::slot::{DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS};
+use crate::slot::{DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS, Peer};
 use crate::structure;
 use crate::tree::{self, Cells};
 use hanok_sched::Share;
@@ -298,6 +298,13 @@ fn parse_slot(slot: &Reader<'_>) -> Result<DeviceSlot, TreeError> {
         kind: slot.read("kind", |value| DeviceKind::from_word(tree::as_text(value)?))?,
         region: slot.span("region")?,
         interrupt: tree::cell(&slot.node, "interrupt").map(IntId::new),
+        peer: match tree::cell(&slot.node, "peer-vm") {
+            Some(_) => Some(Peer {
+                vm: VmId::new(slot.small("peer-vm")?),
+                slot: slot.small("peer-slot")?,
+            }),
+            None => None,
+        },
     })
 }
 

@@ -127,8 +127,14 @@ impl DeviceSlot {
         let node = node(format!("slot@{number}"))
             .with("kind", self.kind.word())
             .with("region", pair(self.region.start().get(), self.region.len()));
-        match self.interrupt {
+        let node = match self.interrupt {
             Some(line) => node.with("interrupt", line.get()),
+            None => node,
+        };
+        match self.peer {
+            Some(peer) => node
+                .with("peer-vm", peer.vm.index() as u32)
+                .with("peer-slot", u32::from(peer.slot)),
             None => node,
         }
     }

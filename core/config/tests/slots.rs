@@ -47,6 +47,7 @@ fn slot(kind: DeviceKind, start: u64, len: u64, interrupt: Option<u32>) -> Devic
         kind,
         region: Span::new(Ipa::new(start), len).unwrap(),
         interrupt: interrupt.map(IntId::new),
+        peer: None,
     }
 }
 

@@ -4,6 +4,7 @@
 //! methods call the arm's [`Model`]. A new kind needs a file with a model, an arm here, and a
 //! `DeviceKind`.
 
+use crate::virtio::SharedDevice;
 use crate::{Access, EmptyTransports, Flash, Pl011, Pl031, Schedule, ScheduleRegisters, Unknown};
 use hanok_config::DeviceKind;
 use hanok_hal::SerialPort;
@@ -85,6 +86,54 @@ pub enum Device {
     Flash(Flash),
     /// The calls by which a guest takes part in the scheduling of its vCPUs.
     Schedule(Schedule),
+    /// A virtio device.
+    Virtio(Virtio),
+    /// A virtio device of another VM, which this one serves.
+    BackEnd(BackEnd),
+}
+
+/// A VM's own side of a virtio device.
+#[derive(Clone, Debug)]
+pub struct Virtio(pub &'static SharedDevice);
+
+impl Model for Virtio {
+    fn access(&mut self, offset: u64, access: Access, _world: &mut impl World) -> u64 {
+        self.0.access(offset, access)
+    }
+
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+
+    fn level(&self) -> bool {
+        self.0.lines().client
+    }
+
+    fn unknown(&self) -> Unknown {
+        self.0.unknown()
+    }
+}
+
+/// A driver VM's side of it.
+#[derive(Clone, Debug)]
+pub struct BackEnd(pub &'static SharedDevice);
+
+impl Model for BackEnd {
+    fn access(&mut self, offset: u64, access: Access, _world: &mut impl World) -> u64 {
+        self.0.access_back_end(offset, access)
+    }
+
+    fn reset(&mut self) {
+        self.0.reset_back_end();
+    }
+
+    fn level(&self) -> bool {
+        self.0.lines().driver
+    }
+
+    fn unknown(&self) -> Unknown {
+        self.0.unknown_of_back_end()
+    }
 }
 
 /// Evaluates `$body` with `$model` as the model of `$device`, whatever its kind.
@@ -96,19 +145,33 @@ macro_rules! by_kind {
             Device::EmptyTransports($model) => $body,
             Device::Flash($model) => $body,
             Device::Schedule($model) => $body,
+            Device::Virtio($model) => $body,
+            Device::BackEnd($model) => $body,
         }
     };
 }
 
 impl Device {
     /// A device of `kind` after a reset. `epoch_seconds` is the time of day, in seconds since 1970,
-    /// at second zero of [`World::seconds`].
+    /// at second zero of [`World::seconds`]; `shared` is the record of a device that has one, and without it such a device is not
+    /// there.
     #[inline(never)]
-    pub fn new(kind: DeviceKind, epoch_seconds: u32) -> Self {
+    pub fn new(
+        kind: DeviceKind,
+        epoch_seconds: u32,
+        shared: Option<&'static SharedDevice>,
+    ) -> Self {
+        match (kind, shared) {
+            (DeviceKind::Virtio(_), Some(shared)) => return Self::Virtio(Virtio(shared)),
+            (DeviceKind::BackEnd, Some(shared)) => return Self::BackEnd(BackEnd(shared)),
+            _ => {}
+        }
         match kind {
             DeviceKind::Pl011 => Self::Pl011(Pl011::new()),
             DeviceKind::Pl031 => Self::Pl031(Pl031::new(epoch_seconds)),
-            DeviceKind::EmptyTransports => Self::EmptyTransports(EmptyTransports::new()),
+            DeviceKind::EmptyTransports | DeviceKind::Virtio(_) | DeviceKind::BackEnd => {
+                Self::EmptyTransports(EmptyTransports::new())
+            }
             DeviceKind::Flash => Self::Flash(Flash::new()),
             DeviceKind::Schedule => Self::Schedule(Schedule::default()),
         }

@@ -1,12 +1,14 @@
 //! Properties that hold for every sequence of accesses.
 
+use crate::virtio::{Backed, SharedDevice};
 use crate::{Access, Device, Notice, Pl011, Pl031, ScheduleRegisters, Slots, World};
-use hanok_config::{DeviceKind, platform_slots};
+use hanok_config::{DeviceKind, VirtioKind, platform_slots};
 use hanok_hal::fake::FakeSerialPort;
 use hanok_hal::{LineFull, SerialPort};
 use hanok_types::{Ipa, Span, Width};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::boxed::Box;
 use std::vec::Vec;
 
 const WIDTHS: [Width; 4] = [Width::Byte, Width::Half, Width::Word, Width::Double];
@@ -158,7 +160,7 @@ proptest! {
 
     #[test]
     fn the_slot_that_is_found_contains_the_access(ipa: u64, near in 0..0x4100_0000u64, bytes in 1..256u64) {
-        let slots = Slots::new(&platform_slots(), 0);
+        let slots = Slots::new(&platform_slots(), 0, &[]);
         let find = |at, bytes| {
             let access = Span::new(Ipa::new(at), bytes)?;
             slots.find(&access).map(|(slot, offset)| (slot.index(), offset))
@@ -172,8 +174,8 @@ proptest! {
 
     /// A device in a slot does what its model does, and gives the same notices.
     #[test]
-    fn a_device_of_any_kind_keeps_its_word(steps in vec(step(), 0..100), kind in prop::sample::select(&DeviceKind::ALL[..])) {
-        let mut device = Device::new(kind, 1000);
+    fn a_device_of_any_kind_keeps_its_word(steps in vec(step(), 0..100), kind in prop::sample::select(all_kinds())) {
+        let mut device = Device::new(kind, 1000, shared(kind));
         let mut world = FakeWorld::default();
         for step in steps {
             match step {
@@ -204,10 +206,33 @@ proptest! {
                 (DeviceKind::EmptyTransports | DeviceKind::Flash | DeviceKind::Schedule, Notice::None) => {
                     prop_assert!(!device.level() && device.due().is_none());
                 }
+                (DeviceKind::Virtio(_) | DeviceKind::BackEnd, Notice::None) => {
+                    prop_assert!(device.due().is_none());
+                }
                 other => prop_assert!(false, "{:?}", other),
             }
         }
     }
+}
+
+fn all_kinds() -> Vec<DeviceKind> {
+    let virtio = VirtioKind::ALL.into_iter().map(DeviceKind::Virtio);
+    DeviceKind::ALL.into_iter().chain(virtio).collect()
+}
+
+/// A record for a device that needs one.
+fn shared(kind: DeviceKind) -> Option<&'static SharedDevice> {
+    let kind = match kind {
+        DeviceKind::Virtio(kind) => kind,
+        DeviceKind::BackEnd => VirtioKind::Block,
+        _ => return None,
+    };
+    let backed = if kind.has_back_end() {
+        Backed::ByVm { trusted: true }
+    } else {
+        Backed::ByHypervisor
+    };
+    Some(Box::leak(Box::new(SharedDevice::new(kind, backed))))
 }
 
 /// A serial line that takes some bytes, and a clock.
@@ -248,8 +273,8 @@ impl World for FakeWorld {
 fn every_offset_and_width_answers() {
     let mut world = FakeWorld::default();
     world.line.room = usize::MAX;
-    for kind in DeviceKind::ALL {
-        let mut device = Device::new(kind, 0);
+    for kind in all_kinds() {
+        let mut device = Device::new(kind, 0, shared(kind));
         for offset in (0..0x1008).chain([u64::MAX - 4, u64::MAX]) {
             for width in WIDTHS {
                 for value in [0, u64::MAX] {
@@ -265,7 +290,7 @@ fn every_offset_and_width_answers() {
 }
 
 fn at(ipa: u64, bytes: u64) -> Option<(DeviceKind, u64)> {
-    let slots = Slots::new(&platform_slots(), 0);
+    let slots = Slots::new(&platform_slots(), 0, &[]);
     let access = Span::new(Ipa::new(ipa), bytes)?;
     slots
         .find(&access)

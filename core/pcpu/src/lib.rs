@@ -42,6 +42,7 @@ mod random;
 mod report;
 mod schedule;
 mod service;
+mod shared;
 mod show;
 mod sleep;
 #[cfg(test)]

@@ -93,6 +93,8 @@ impl Loading {
         match &mut self.stage {
             // A boot begins with all pages of its memory, and none is taken while it is made.
             Stage::Random if !unit.memory.lock().begin_making() => {}
+            // Nobody else writes to its memory while it is made.
+            Stage::Random if !unit.vm.lets_go() => {}
             Stage::Random => {
                 board.new_random(unit, self.boot);
                 let at = unit.ram.ipa().start().get();

@@ -3,6 +3,7 @@
 //! Nothing here depends on the kind of a device, except the serial port, which the console feeds.
 
 use crate::{Attempt, Guest, Machine, Vcpu, Vm};
+use hanok_config::DeviceKind;
 use hanok_devices::{Access, Device, Notice, Pl011, ScheduleRegisters, Slot, World};
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{LineFull, SerialPort};
@@ -84,6 +85,12 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         }
     }
 
+    /// Brings the interrupt line of the slot with this index up to date.
+    pub fn show_line(&mut self, slot: usize) {
+        let set = self.vm.slot_line(slot);
+        self.attend(set);
+    }
+
     /// Does what is due for the devices.
     pub(crate) fn devices_due(&mut self) {
         let set = self.vm.devices_due(self.machine);
@@ -141,6 +148,38 @@ impl Vm {
             Some(line) => self.gic.lock().set_level(None, line, device.level()),
             None => VcpuSet::EMPTY,
         }
+    }
+
+    fn slot_line(&self, slot: usize) -> VcpuSet {
+        match self.slots.get(slot) {
+            Some(slot) => self.device_line(slot, &slot.device.lock()),
+            None => VcpuSet::EMPTY,
+        }
+    }
+
+    /// Brings the interrupt line of the slot with this index up to date, on any pCPU.
+    pub fn show_line(&self, machine: &impl Machine, slot: usize) {
+        let set = self.slot_line(slot);
+        self.notify(machine, set, None);
+    }
+
+    /// The slot with this index.
+    pub fn slot(&self, index: usize) -> Option<&Slot> {
+        self.slots.get(index)
+    }
+
+    /// Takes its shared devices away from its former boot: whoever serves them, or is served by them, does not touch its memory
+    /// afterwards. The answer is whether that is so already; otherwise a device of the board may still do so. No vCPU is in
+    /// the VM.
+    pub fn lets_go(&self) -> bool {
+        let mut free = true;
+        for slot in self.slots.iter() {
+            if let Some(shared) = slot.shared() {
+                slot.device.lock().reset();
+                free &= slot.kind() == DeviceKind::BackEnd || !shared.holds_memory();
+            }
+        }
+        free
     }
 
     /// Sets the alarm of the device of `slot`. The caller holds the device's lock.

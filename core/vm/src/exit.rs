@@ -147,6 +147,14 @@ pub enum Action {
         /// Whether it goes on after the instruction that caused the exit, and not at its program counter.
         next: bool,
     },
+    /// The vCPU has accessed a device that is shared, and there is work of it to do: a piece now, and the access is
+    /// made again if there is more.
+    Serve {
+        /// The index of the slot.
+        slot: u8,
+        /// Whether the vCPU goes on after the instruction that caused the exit when all is done.
+        next: bool,
+    },
 }
 
 /// What a blocked vCPU waits for.

@@ -247,6 +247,7 @@ pub fn vm(id: VmId, config: VmConfig, version: GicVersion, bit: &dyn Fn(usize) -
         first,
         stolen: (!config.aarch32).then(|| &*Box::leak(Box::new(StolenPage::new()))),
         others: Box::leak(homes.map(SharedVcpu::new).collect()),
+        shared: &[],
         gic: Box::leak(
             (1..config.cpus.len())
                 .map(|_| CpuPart::new(version))

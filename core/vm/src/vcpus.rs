@@ -6,6 +6,7 @@
 
 use crate::{Counters, Home, Power, Requests, StolenPage};
 use hanok_config::Ask;
+use hanok_devices::virtio::SharedDevice;
 use hanok_hal::Mutex;
 use hanok_hal::sync::atomic::{AtomicU8, Ordering};
 use hanok_sched::Grant;
@@ -76,6 +77,8 @@ pub struct VcpuParts {
     pub others: &'static [SharedVcpu],
     /// The page that tells its guest the time that was stolen; `None` for guests in AArch32.
     pub stolen: Option<&'static StolenPage>,
+    /// The record of each slot that has one, at the slot's index.
+    pub shared: &'static [Option<&'static SharedDevice>],
     /// As many parts for its interrupt controller.
     pub gic: &'static mut [CpuPart],
 }

@@ -66,6 +66,8 @@ pub struct Vcpu {
     pub partial: crate::Partial,
     /// The number of times that it was checked in vain while it waited.
     pub checks: Checks,
+    /// The slot of a shared device that it has accessed, and of which there is work to do.
+    pub(crate) serves: Option<u8>,
     /// Whether its list registers must be brought up to date in an exit of their own, since that is
     /// long.
     pub entry_due: bool,
@@ -93,6 +95,7 @@ impl Vcpu {
             #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
             partial: crate::Partial::NONE,
             checks: Checks::default(),
+            serves: None,
             entry_due: false,
             busy: false,
             rearm: false,
@@ -120,7 +123,7 @@ impl Vm {
         epoch_seconds: u32,
     ) -> Self {
         let gic = Vgic::of_parts(gic_version, parts.gic, priority_bits);
-        let slots = Slots::new(&config.slots, epoch_seconds);
+        let slots = Slots::new(&config.slots, epoch_seconds, parts.shared);
         Self {
             id,
             config,

@@ -90,7 +90,7 @@ pub fn pl031(data: &[u8]) {
 /// A device that is found holds the first and the last byte of the access.
 pub fn bus(data: &[u8]) {
     let mut input = Bytes(data);
-    let slots = Slots::new(&platform_slots(), 0);
+    let slots = Slots::new(&platform_slots(), 0, &[]);
     while !input.is_empty() {
         let at = if input.flag() {
             u64::from(input.word() % 0x0b00_0000)

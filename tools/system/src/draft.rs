@@ -7,7 +7,7 @@ use crate::schedule::draft::{Placed, ShareDraft};
 use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef, Modules};
 use crate::table::{self, At, Reader};
 use crate::vm::{DeviceRef, Marks, Vm};
-use hanok_config::{Ask, VmConfig, platform_slots};
+use hanok_config::{Ask, DeviceSlots, VirtioKind, VmConfig, add_virtio, platform_slots};
 use hanok_types::{CpuId, MAX_VCPUS, Span, platform};
 use std::ops::Range;
 use std::path::Path;
@@ -35,6 +35,8 @@ pub(crate) struct Draft {
     pub(crate) share: Option<ShareDraft>,
     /// Whether its kernel is rewritten beforehand.
     pub(crate) rewrite: Option<At<bool>>,
+    /// Whether it has a source of random bytes.
+    entropy: bool,
     trusted: bool,
     autostart: bool,
 }
@@ -86,6 +88,7 @@ impl Draft {
                 let (name, trapped) = (name?.value, trapped.is_some_and(|at| at.value));
                 Some(DeviceRef { name, trapped })
             });
+        let entropy = reader.get(report, "entropy", A_TRUTH, table::truth);
         let trusted = reader.get(report, "trusted", A_TRUTH, table::truth);
         let autostart = reader.get(report, "autostart", A_TRUTH, table::truth);
         let mut schedule_span = None;
@@ -112,6 +115,7 @@ impl Draft {
             ask,
             share,
             rewrite,
+            entropy: entropy.is_some_and(|at| at.value),
             trusted: trusted.is_some_and(|at| at.value),
             autostart: autostart.is_none_or(|at| at.value),
         }
@@ -145,7 +149,7 @@ impl Draft {
             entry: platform::RAM,
             argument: 0,
             blobs: Default::default(),
-            slots: platform_slots(),
+            slots: slots(self.entropy),
             devices: Default::default(),
             trusted: self.trusted,
             autostart: self.autostart,
@@ -169,6 +173,15 @@ impl Draft {
             rewrite,
         })
     }
+}
+
+/// The devices of the virtual platform that only the VM itself determines.
+fn slots(entropy: bool) -> DeviceSlots {
+    let mut slots = platform_slots();
+    let own = entropy.then_some((VirtioKind::Entropy, None));
+    // There is room for one.
+    add_virtio(&mut slots, own.into_iter());
+    slots
 }
 
 /// The kernel or the firmware, of which one must be there; and whether the kernel's name says that

@@ -3,7 +3,7 @@
 //! RAM.
 
 use super::Fault;
-use crate::model::VmConfig;
+use crate::model::{SystemView, VmConfig};
 use crate::slot::{DeviceKind, DeviceSlot};
 use hanok_types::{IntId, IntKind, Ipa, Span, platform};
 
@@ -15,8 +15,11 @@ const CONTROLLER: (Ipa, u64) = (
 /// The region that the virtual platform reserves for real devices.
 const PASSED_THROUGH: (Ipa, u64) = (platform::PASS_THROUGH, platform::PASS_THROUGH_SIZE);
 
-pub(super) fn check(vm: usize, config: &VmConfig) -> Result<(), Fault> {
+pub(super) fn check(system: &SystemView<'_>, vm: usize, config: &VmConfig) -> Result<(), Fault> {
     for (index, slot) in config.slots.iter().enumerate() {
+        if !is_paired(system, vm, index, slot) {
+            return Err(Fault::Peer { vm, slot: index });
+        }
         let earlier = || config.slots.iter().take(index);
         let overlaps = |other: &DeviceSlot| other.region.overlaps(&slot.region);
         if !is_free(&slot.region) || earlier().any(overlaps) {
@@ -38,6 +41,29 @@ pub(super) fn check(vm: usize, config: &VmConfig) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+/// Whether a device that two VMs share has its other end, which has this one, and another device has none.
+fn is_paired(system: &SystemView<'_>, vm: usize, index: usize, slot: &DeviceSlot) -> bool {
+    let serves = matches!(slot.kind, DeviceKind::BackEnd);
+    let served = matches!(slot.kind, DeviceKind::Virtio(kind) if kind.has_back_end());
+    let Some(peer) = slot.peer else {
+        return !serves && !served;
+    };
+    let other = system.vms.get(peer.vm.index());
+    let other = other.and_then(|other| other.slots.get(usize::from(peer.slot)));
+    let (Some(other), true) = (other, peer.vm.index() != vm) else {
+        return false;
+    };
+    let back = other
+        .peer
+        .map(|back| (back.vm.index(), usize::from(back.slot)));
+    let fits = if serves {
+        matches!(other.kind, DeviceKind::Virtio(kind) if kind.has_back_end())
+    } else {
+        served && other.kind == DeviceKind::BackEnd
+    };
+    fits && back == Some((vm, index))
 }
 
 fn is_free(region: &Span<Ipa>) -> bool {

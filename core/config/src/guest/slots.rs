@@ -9,9 +9,12 @@ use alloc::string::String;
 use dtoolkit::model::DeviceTreeNode;
 
 /// Adds the nodes of `slots` to `root`, the first slot's last. With the platform's own slots that
-/// is the order of QEMU's tree.
+/// is the order of QEMU's tree. Those of virtio follow in the order of their addresses, by which a guest numbers them.
 pub(super) fn add(root: DeviceTreeNode, slots: &[DeviceSlot]) -> DeviceTreeNode {
-    let nodes = slots.iter().rev().filter_map(node);
+    let is_virtio = |slot: &&DeviceSlot| matches!(slot.kind, DeviceKind::Virtio(_));
+    let others = slots.iter().rev().filter(|slot| !is_virtio(slot));
+    let virtio = slots.iter().filter(is_virtio);
+    let nodes = others.chain(virtio).filter_map(node);
     nodes.fold(root, |root, node| root.and(node))
 }
 
@@ -26,7 +29,9 @@ fn node(slot: &DeviceSlot) -> Option<DeviceTreeNode> {
         DeviceKind::Pl011 => Some(uart(slot)),
         DeviceKind::Pl031 => Some(rtc(slot)),
         DeviceKind::Schedule => Some(schedule(slot)),
-        DeviceKind::EmptyTransports | DeviceKind::Flash => None,
+        DeviceKind::Virtio(_) => Some(virtio(slot)),
+        // What it serves is said by the tool, which knows the names.
+        DeviceKind::BackEnd | DeviceKind::EmptyTransports | DeviceKind::Flash => None,
     }
 }
 
@@ -43,6 +48,18 @@ fn rtc(slot: &DeviceSlot) -> DeviceTreeNode {
         .with("clock-names", "apb_pclk")
         .with("clocks", CLOCK_HANDLE);
     primecell(node, slot, "arm,pl031")
+}
+
+/// `Documentation/devicetree/bindings/virtio/mmio.yaml` of the Linux kernel.
+fn virtio(slot: &DeviceSlot) -> DeviceTreeNode {
+    let (start, len) = (slot.region.start(), slot.region.len());
+    let node = device("virtio_mmio", start).flag("dma-coherent");
+    let node = match slot.interrupt {
+        Some(line) => node.with("interrupts", interrupt(line)),
+        None => node,
+    };
+    node.with("reg", pair(start.get(), len))
+        .with("compatible", "virtio,mmio")
 }
 
 /// Whoever looks for the node finds it by `compatible`: no other system has one like it.

@@ -9,7 +9,7 @@ mod slots;
 
 use crate::board::HostDevice;
 use crate::model::PassThrough;
-use crate::slot::DeviceSlot;
+use crate::slot::{DeviceSlot, VirtioKind};
 use crate::tree as read;
 use crate::write::{Build, node, pair, tree};
 use alloc::format;
@@ -41,6 +41,21 @@ pub struct GuestTree<'a> {
     pub slots: &'a [DeviceSlot],
     /// The devices that are passed through to it.
     pub devices: &'a [GuestDevice<'a>],
+    /// What it serves for other VMs.
+    pub back_ends: &'a [GuestBackEnd<'a>],
+}
+
+/// A virtio device of another VM that the guest serves.
+#[derive(Clone, Copy, Debug)]
+pub struct GuestBackEnd<'a> {
+    /// Its slot here.
+    pub slot: &'a DeviceSlot,
+    /// The name of the other VM.
+    pub client: &'a str,
+    /// What the device is.
+    pub kind: VirtioKind,
+    /// The guest's address of the registers of the board's device behind it.
+    pub device: Ipa,
 }
 
 /// A device that is passed through.
@@ -136,6 +151,7 @@ impl GuestTree<'_> {
             .and(clock())
             .and(self.aliases())
             .and(self.chosen());
+        let root = slots::add_back_ends(root, self.back_ends);
         devices::add(root, self.devices, self.memory)
     }
 

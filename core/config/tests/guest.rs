@@ -32,6 +32,7 @@ fn written_with(
         gic,
         slots: &platform_slots(),
         devices,
+        back_ends: &[],
     };
     tree.write()
 }

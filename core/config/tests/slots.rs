@@ -182,6 +182,7 @@ fn the_guest_s_tree_says_what_is_in_the_slots() {
             gic: GicVersion::V3,
             slots,
             devices: &[],
+            back_ends: &[],
         };
         tree.write().bytes
     };

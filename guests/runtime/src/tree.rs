@@ -103,7 +103,7 @@ impl Machine {
 /// # Safety
 ///
 /// As for [`Machine::read`].
-unsafe fn blob(tree: u64) -> &'static [u8] {
+pub unsafe fn blob(tree: u64) -> &'static [u8] {
     // SAFETY: the caller vouches for the header, so for its length too.
     unsafe {
         let header = tree as usize as *const [u8; 8];

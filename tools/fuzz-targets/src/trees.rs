@@ -206,6 +206,7 @@ fn guest_with(host: &HostDevice, given: &PassThrough, memory: Span<Ipa>) -> Writ
         gic: GicVersion::V3,
         slots: &platform_slots(),
         devices: &devices,
+        back_ends: &[],
     };
     tree.write()
 }
@@ -240,6 +241,7 @@ pub fn guest_tree(data: &[u8]) {
         gic,
         slots: &platform_slots(),
         devices: &[],
+        back_ends: &[],
     };
     let mut written = tree.write();
     let board = BoardTree::parse(&written.bytes).expect("a sound tree");
@@ -331,6 +333,7 @@ fn guest(vcpus: usize) -> Vec<u8> {
         gic: GicVersion::V3,
         slots: &platform_slots(),
         devices: &[],
+        back_ends: &[],
     }
     .write()
     .bytes

@@ -4,10 +4,11 @@ use crate::backend::Architecture;
 use crate::diagnostic::{Report, Words};
 use crate::schedule;
 use crate::schedule::draft::{Placed, ShareDraft};
+use crate::shared::{SharedDraft, Shares};
 use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef, Modules};
 use crate::table::{self, At, Reader};
 use crate::vm::{DeviceRef, Marks, Vm};
-use hanok_config::{Ask, DeviceSlots, VirtioKind, VmConfig, add_virtio, platform_slots};
+use hanok_config::{Ask, VmConfig};
 use hanok_types::{CpuId, MAX_VCPUS, Span, platform};
 use std::ops::Range;
 use std::path::Path;
@@ -36,7 +37,9 @@ pub(crate) struct Draft {
     /// Whether its kernel is rewritten beforehand.
     pub(crate) rewrite: Option<At<bool>>,
     /// Whether it has a source of random bytes.
-    entropy: bool,
+    pub(crate) entropy: bool,
+    /// Its devices that other VMs serve.
+    pub(crate) shared: Vec<SharedDraft>,
     trusted: bool,
     autostart: bool,
 }
@@ -89,6 +92,7 @@ impl Draft {
                 Some(DeviceRef { name, trapped })
             });
         let entropy = reader.get(report, "entropy", A_TRUTH, table::truth);
+        let shared = SharedDraft::read_all(reader, report);
         let trusted = reader.get(report, "trusted", A_TRUTH, table::truth);
         let autostart = reader.get(report, "autostart", A_TRUTH, table::truth);
         let mut schedule_span = None;
@@ -116,6 +120,7 @@ impl Draft {
             share,
             rewrite,
             entropy: entropy.is_some_and(|at| at.value),
+            shared,
             trusted: trusted.is_some_and(|at| at.value),
             autostart: autostart.is_none_or(|at| at.value),
         }
@@ -136,6 +141,7 @@ impl Draft {
         self,
         cpus: Vec<u8>,
         architecture: Architecture,
+        shares: Shares,
         report: &Report,
     ) -> Option<Vm> {
         let (boot, memory) = (self.boot?, self.memory?);
@@ -149,7 +155,7 @@ impl Draft {
             entry: platform::RAM,
             argument: 0,
             blobs: Default::default(),
-            slots: slots(self.entropy),
+            slots: shares.slots,
             devices: Default::default(),
             trusted: self.trusted,
             autostart: self.autostart,
@@ -171,17 +177,9 @@ impl Draft {
             cmdline: self.cmdline.map(|at| at.value).unwrap_or_default(),
             devices: self.devices.into_iter().map(|at| at.value).collect(),
             rewrite,
+            back_ends: shares.back_ends,
         })
     }
-}
-
-/// The devices of the virtual platform that only the VM itself determines.
-fn slots(entropy: bool) -> DeviceSlots {
-    let mut slots = platform_slots();
-    let own = entropy.then_some((VirtioKind::Entropy, None));
-    // There is room for one.
-    add_virtio(&mut slots, own.into_iter());
-    slots
 }
 
 /// The kernel or the firmware, of which one must be there; and whether the kernel's name says that

@@ -18,7 +18,7 @@ use crate::recognise;
 use crate::source::Boot;
 use crate::vm::{Files, Vm};
 use crate::{rules, size};
-use hanok_config::guest::{GuestDevice, GuestTree};
+use hanok_config::guest::{GuestBackEnd, GuestDevice, GuestTree};
 use hanok_config::{Blob, BlobKind, CorePolicy, System, VmConfig, sum};
 use hanok_types::{Address, Ipa, MAX_CPUS, PAGE_SIZE, Span, platform};
 use std::borrow::Cow;
@@ -288,6 +288,17 @@ impl Guest {
         let pairs: Vec<GuestDevice<'_>> = pairs
             .map(|(host, given)| GuestDevice { host, given })
             .collect();
+        let back_ends = vm.back_ends.iter();
+        let back_ends: Vec<_> = back_ends
+            .filter_map(|back_end| {
+                Some(GuestBackEnd {
+                    slot: vm.config.slots.get(back_end.slot)?,
+                    client: &back_end.client,
+                    kind: back_end.kind,
+                    device: pairs.get(back_end.device)?.address()?,
+                })
+            })
+            .collect();
         let tree = GuestTree {
             name: vm.name(),
             terminal: system.terminal,
@@ -299,6 +310,7 @@ impl Guest {
             gic: system.board.gic,
             slots: &vm.config.slots,
             devices: &pairs,
+            back_ends: &back_ends,
         };
         let mut tree = tree.write();
         if boots.kind == BlobKind::Firmware {

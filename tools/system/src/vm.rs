@@ -3,6 +3,7 @@
 use crate::backend::Architecture;
 use crate::diagnostic::Mark;
 use crate::raw::RawKernel;
+use crate::shared::BackEnd;
 use crate::source::{Boot, InitramfsRef};
 use hanok_config::VmConfig;
 use std::sync::Arc;
@@ -55,6 +56,8 @@ pub struct Vm {
     /// Whether its kernel may be rewritten beforehand where the board's CPUs have no virtualization
     /// hardware.
     pub rewrite: bool,
+    /// What it serves for other VMs.
+    pub back_ends: Vec<BackEnd>,
     pub(crate) marks: Marks,
 }
 

@@ -1,7 +1,7 @@
 //! The devices of the virtual platform in the guest's tree: one node for each kind. Flash and empty
 //! transports have no nodes: a guest would find nothing in them.
 
-use super::{CLOCK_HANDLE, device, interrupt};
+use super::{CLOCK_HANDLE, GuestBackEnd, device, interrupt};
 use crate::slot::{DeviceKind, DeviceSlot};
 use crate::write::{Build, pair};
 use alloc::format;
@@ -16,6 +16,24 @@ pub(super) fn add(root: DeviceTreeNode, slots: &[DeviceSlot]) -> DeviceTreeNode 
     let virtio = slots.iter().filter(is_virtio);
     let nodes = others.chain(virtio).filter_map(node);
     nodes.fold(root, |root, node| root.and(node))
+}
+
+/// Adds a node for each device of another VM that the guest serves.
+pub(super) fn add_back_ends(root: DeviceTreeNode, all: &[GuestBackEnd<'_>]) -> DeviceTreeNode {
+    all.iter().fold(root, |root, back_end| {
+        let slot = back_end.slot;
+        let (start, len) = (slot.region.start(), slot.region.len());
+        let node = device("back-end", start)
+            .with("reg", pair(start.get(), len))
+            .with("compatible", "hanok,back-end")
+            .with("hanok,client", back_end.client)
+            .with("hanok,kind", back_end.kind.word())
+            .with("hanok,device", back_end.device.get());
+        root.and(match slot.interrupt {
+            Some(line) => node.with("interrupts", interrupt(line)),
+            None => node,
+        })
+    })
 }
 
 /// The path of the serial port's node, if there is one.

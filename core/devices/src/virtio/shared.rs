@@ -552,9 +552,12 @@ impl State {
         index: usize,
         for_driver: bool,
     ) -> Result<(), Fault> {
-        let (Some(traffic), Some(Some(ring))) =
-            (self.traffic.get_mut(index), self.back.rings.get_mut(index))
-        else {
+        let Some(traffic) = self.traffic.get_mut(index) else {
+            return Ok(());
+        };
+        let Some(Some(ring)) = self.back.rings.get_mut(index) else {
+            // The device does not have this queue.
+            (traffic.ask_client, traffic.ask_driver) = (false, false);
             return Ok(());
         };
         if for_driver && traffic.ask_driver {

@@ -51,6 +51,8 @@ pub use model::{
     SLICES, SystemView, VmConfig,
 };
 pub use parse::{Parts, SystemTree};
-pub use slot::{DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS, platform_slots};
+pub use slot::{
+    DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS, NOR, NOR_STORED, firmware_slots, platform_slots,
+};
 pub use structure::flattened;
 pub use sum::{Sum, sum};

@@ -2,7 +2,7 @@
 
 use crate::POOLS;
 use crate::cores::{CorePolicy, Group, Promise};
-use crate::slot::DeviceSlots;
+use crate::slot::{DeviceKind, DeviceSlots};
 use hanok_types::{
     CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, MAX_VCPUS, Span, VcpuId, VmId, platform,
 };
@@ -197,6 +197,9 @@ pub enum BlobKind {
     Initramfs,
     /// The guest's device tree; the only kind that has seeds.
     DeviceTree,
+    /// What the second bank of flash holds when the board begins; there is at most one. It is no part of a boot: the VM
+    /// keeps what it makes of it until the board ends.
+    Variables,
 }
 
 impl BlobKind {
@@ -207,6 +210,7 @@ impl BlobKind {
             Self::Firmware => "firmware",
             Self::Initramfs => "initramfs",
             Self::DeviceTree => "device-tree",
+            Self::Variables => "variables",
         }
     }
 
@@ -217,6 +221,7 @@ impl BlobKind {
             Self::Firmware,
             Self::Initramfs,
             Self::DeviceTree,
+            Self::Variables,
         ]
         .into_iter()
         .find(|kind| kind.word() == word)
@@ -264,8 +269,17 @@ pub(crate) fn gic_from_word(word: &str) -> Option<GicVersion> {
 impl VmConfig {
     /// The blob in its first bank of flash.
     pub fn firmware(&self) -> Option<&Blob> {
-        let is_firmware = |blob: &&Blob| blob.kind == BlobKind::Firmware;
-        self.blobs.iter().find(is_firmware)
+        self.blob(BlobKind::Firmware)
+    }
+
+    /// The first blob of this kind.
+    pub fn blob(&self, kind: BlobKind) -> Option<&Blob> {
+        self.blobs.iter().find(|blob| blob.kind == kind)
+    }
+
+    /// Whether it has a device of this kind.
+    pub fn has(&self, kind: DeviceKind) -> bool {
+        self.slots.iter().any(|slot| slot.kind == kind)
     }
 }
 

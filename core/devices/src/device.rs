@@ -4,9 +4,12 @@
 //! methods call the arm's [`Model`]. A new kind needs a file with a model, an arm here, and a
 //! `DeviceKind`.
 
-use crate::{Access, EmptyTransports, Flash, Pl011, Pl031, Schedule, ScheduleRegisters, Unknown};
+use crate::{
+    Access, EmptyTransports, Flash, FwCfg, Nor, Pl011, Pl031, Schedule, ScheduleRegisters, Unknown,
+};
 use hanok_config::DeviceKind;
 use hanok_hal::SerialPort;
+use hanok_hal::sync::atomic::AtomicU32;
 
 /// The surroundings that a model may use while it serves an access.
 pub trait World: SerialPort {
@@ -85,6 +88,10 @@ pub enum Device {
     Flash(Flash),
     /// The calls by which a guest takes part in the scheduling of its vCPUs.
     Schedule(Schedule),
+    /// Flash that takes commands.
+    Nor(Nor),
+    /// The firmware's configuration.
+    FwCfg(FwCfg),
 }
 
 /// Evaluates `$body` with `$model` as the model of `$device`, whatever its kind.
@@ -96,21 +103,25 @@ macro_rules! by_kind {
             Device::EmptyTransports($model) => $body,
             Device::Flash($model) => $body,
             Device::Schedule($model) => $body,
+            Device::Nor($model) => $body,
+            Device::FwCfg($model) => $body,
         }
     };
 }
 
 impl Device {
     /// A device of `kind` after a reset. `epoch_seconds` is the time of day, in seconds since 1970,
-    /// at second zero of [`World::seconds`].
+    /// at second zero of [`World::seconds`]. `memory` is what a [`Nor`] keeps its contents in.
     #[inline(never)]
-    pub fn new(kind: DeviceKind, epoch_seconds: u32) -> Self {
+    pub fn new(kind: DeviceKind, epoch_seconds: u32, memory: &'static [AtomicU32]) -> Self {
         match kind {
             DeviceKind::Pl011 => Self::Pl011(Pl011::new()),
             DeviceKind::Pl031 => Self::Pl031(Pl031::new(epoch_seconds)),
             DeviceKind::EmptyTransports => Self::EmptyTransports(EmptyTransports::new()),
             DeviceKind::Flash => Self::Flash(Flash::new()),
             DeviceKind::Schedule => Self::Schedule(Schedule::default()),
+            DeviceKind::Nor => Self::Nor(Nor::new(memory)),
+            DeviceKind::FwCfg => Self::FwCfg(FwCfg::new()),
         }
     }
 

@@ -1,12 +1,16 @@
 //! Properties that hold for every sequence of accesses.
 
-use crate::{Access, Device, Notice, Pl011, Pl031, ScheduleRegisters, Slots, World};
-use hanok_config::{DeviceKind, platform_slots};
+use crate::{
+    Access, Device, NOR_WORDS, Notice, Pl011, Pl031, ScheduleRegisters, Slots, World, nor_memory,
+};
+use hanok_config::{DeviceKind, firmware_slots, platform_slots};
 use hanok_hal::fake::FakeSerialPort;
+use hanok_hal::sync::atomic::AtomicU32;
 use hanok_hal::{LineFull, SerialPort};
 use hanok_types::{Ipa, Span, Width};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::boxed::Box;
 use std::vec::Vec;
 
 const WIDTHS: [Width; 4] = [Width::Byte, Width::Half, Width::Word, Width::Double];
@@ -158,7 +162,7 @@ proptest! {
 
     #[test]
     fn the_slot_that_is_found_contains_the_access(ipa: u64, near in 0..0x4100_0000u64, bytes in 1..256u64) {
-        let slots = Slots::new(&platform_slots(), 0);
+        let slots = Slots::new(&firmware_slots(), 0, &[]);
         let find = |at, bytes| {
             let access = Span::new(Ipa::new(at), bytes)?;
             slots.find(&access).map(|(slot, offset)| (slot.index(), offset))
@@ -173,7 +177,7 @@ proptest! {
     /// A device in a slot does what its model does, and gives the same notices.
     #[test]
     fn a_device_of_any_kind_keeps_its_word(steps in vec(step(), 0..100), kind in prop::sample::select(&DeviceKind::ALL[..])) {
-        let mut device = Device::new(kind, 1000);
+        let mut device = Device::new(kind, 1000, &[]);
         let mut world = FakeWorld::default();
         for step in steps {
             match step {
@@ -201,13 +205,26 @@ proptest! {
             }
             match (kind, device.notice()) {
                 (DeviceKind::Pl011, Notice::Serial { .. }) | (DeviceKind::Pl031, Notice::Time) => {}
-                (DeviceKind::EmptyTransports | DeviceKind::Flash | DeviceKind::Schedule, Notice::None) => {
+                (
+                    DeviceKind::EmptyTransports
+                    | DeviceKind::Flash
+                    | DeviceKind::Schedule
+                    | DeviceKind::Nor
+                    | DeviceKind::FwCfg,
+                    Notice::None,
+                ) => {
                     prop_assert!(!device.level() && device.due().is_none());
                 }
                 other => prop_assert!(false, "{:?}", other),
             }
         }
     }
+}
+
+/// Memory of an erased bank of flash.
+fn memory() -> &'static [AtomicU32] {
+    let words = nor_memory(&[]).map(AtomicU32::new);
+    Box::leak(words.collect::<Vec<_>>().into_boxed_slice())
 }
 
 /// A serial line that takes some bytes, and a clock.
@@ -249,7 +266,7 @@ fn every_offset_and_width_answers() {
     let mut world = FakeWorld::default();
     world.line.room = usize::MAX;
     for kind in DeviceKind::ALL {
-        let mut device = Device::new(kind, 0);
+        let mut device = Device::new(kind, 0, memory());
         for offset in (0..0x1008).chain([u64::MAX - 4, u64::MAX]) {
             for width in WIDTHS {
                 for value in [0, u64::MAX] {
@@ -265,7 +282,7 @@ fn every_offset_and_width_answers() {
 }
 
 fn at(ipa: u64, bytes: u64) -> Option<(DeviceKind, u64)> {
-    let slots = Slots::new(&platform_slots(), 0);
+    let slots = Slots::new(&platform_slots(), 0, &[]);
     let access = Span::new(Ipa::new(ipa), bytes)?;
     slots
         .find(&access)

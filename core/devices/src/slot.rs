@@ -7,6 +7,7 @@
 use crate::Device;
 use hanok_config::{DeviceKind, DeviceSlot, MAX_SLOTS};
 use hanok_hal::Mutex;
+use hanok_hal::sync::atomic::AtomicU32;
 use hanok_types::{IntId, Ipa, Span};
 use heapless::Vec;
 
@@ -23,8 +24,13 @@ pub struct Slot {
 }
 
 impl Slot {
-    fn new(index: usize, place: DeviceSlot, epoch_seconds: u32) -> Self {
-        let device = Device::new(place.kind, epoch_seconds);
+    fn new(
+        index: usize,
+        place: DeviceSlot,
+        epoch_seconds: u32,
+        memory: &'static [AtomicU32],
+    ) -> Self {
+        let device = Device::new(place.kind, epoch_seconds, memory);
         Self {
             place,
             stride: device.stride().unwrap_or(place.region.len()),
@@ -68,16 +74,18 @@ impl Slot {
 pub struct Slots(Vec<Slot, MAX_SLOTS>);
 
 impl Slots {
-    /// Slots with a device after a reset for each of `places`. `epoch_seconds` as for
-    /// [`Device::new`].
+    /// Slots with a device after a reset for each of `places`. `epoch_seconds` and `memory`
+    /// as for [`Device::new`].
     ///
     /// Kept out of line: inlined, boot code would hold several copies of each kind of device.
     #[inline(never)]
-    pub fn new(places: &[DeviceSlot], epoch_seconds: u32) -> Self {
+    pub fn new(places: &[DeviceSlot], epoch_seconds: u32, memory: &'static [AtomicU32]) -> Self {
         let mut slots = Self(Vec::new());
         for (index, place) in places.iter().enumerate() {
             // The description has no more devices than there is room for.
-            let _ = slots.0.push(Slot::new(index, *place, epoch_seconds));
+            let _ = slots
+                .0
+                .push(Slot::new(index, *place, epoch_seconds, memory));
         }
         slots
     }

@@ -6,7 +6,7 @@ use super::{READ, WRITE, by_word};
 use crate::fake::Fixture;
 use crate::{Action, DataAbort, Exit, GuestFault, Instruction};
 use hanok_config::DeviceKind;
-use hanok_types::{Ipa, Width, platform};
+use hanok_types::{Ipa, PAGE_SIZE, Width, platform};
 use std::vec::Vec;
 
 const UART: u64 = platform::UART.get();
@@ -351,6 +351,7 @@ fn an_instruction_that_could_not_be_read_is_an_external_abort() {
         walk: false,
         access: None,
         instruction: Instruction::Unknown,
+        reach: PAGE_SIZE,
     };
     assert_eq!(vm.handle(0, Exit::Data(abort)), WRITE);
 }

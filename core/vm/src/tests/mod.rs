@@ -26,7 +26,7 @@ use crate::fake::Fixture;
 use crate::{Action, DataAbort, Exit, GuestFault, MmioAccess, SystemRegister};
 use hanok_config::DeviceKind;
 use hanok_decode::SysReg;
-use hanok_types::{Ipa, Width};
+use hanok_types::{Ipa, PAGE_SIZE, Width};
 
 /// The guest gets the fault of a load that nothing answered.
 const READ: Action = Action::Inject(GuestFault::ExternalData {
@@ -85,6 +85,7 @@ fn data(ipa: u64, write: bool, access: Option<MmioAccess>, instruction: Option<u
         walk: false,
         access,
         instruction: instruction.into(),
+        reach: PAGE_SIZE,
     })
 }
 

@@ -52,7 +52,8 @@ pub use model::{
 };
 pub use parse::{Parts, SystemTree};
 pub use slot::{
-    DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS, NOR, NOR_STORED, firmware_slots, platform_slots,
+    DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS, NOR, NOR_BLOCK, NOR_MEMORY, NOR_STORED,
+    firmware_slots, platform_slots,
 };
 pub use structure::flattened;
 pub use sum::{Sum, sum};

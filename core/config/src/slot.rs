@@ -18,6 +18,11 @@ pub const NOR: Ipa = Ipa::new(platform::FLASH.get() + FIRMWARE_SIZE);
 /// variables take. The rest of the bank reads as erased.
 pub const NOR_STORED: u64 = 1 << 20;
 
+/// The bytes of a block of it, for which a bit says whether it is erased, whatever the memory holds.
+pub const NOR_BLOCK: u64 = 1 << 10;
+/// The bytes of its memory: first what is stored, then the bits, the lowest one of each byte for the first of its blocks.
+pub const NOR_MEMORY: u64 = NOR_STORED + NOR_STORED / NOR_BLOCK / 8;
+
 /// A kind of device. `hanok_devices` has a model for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {

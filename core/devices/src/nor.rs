@@ -20,18 +20,18 @@
 use crate::device::{Model, World};
 use crate::lanes::{read_words, write_words};
 use crate::{Access, Unknown};
-use hanok_config::NOR_STORED;
+use hanok_config::{NOR_BLOCK, NOR_MEMORY, NOR_STORED};
 use hanok_hal::sync::atomic::{AtomicU32, Ordering};
 use hanok_types::Width;
 
 /// Bytes of a sector, which is erased as a whole.
 const SECTOR: u64 = 256 << 10;
 /// Bytes that have a bit which says that they are erased.
-const BLOCK: u64 = 1 << 10;
+const BLOCK: u64 = NOR_BLOCK;
 /// Words of all that is stored.
 const WORDS: usize = (NOR_STORED / 4) as usize;
 /// Words of memory that a bank needs: what is stored, and the bits of its blocks.
-pub const NOR_WORDS: usize = WORDS + (NOR_STORED / BLOCK / 32) as usize;
+pub const NOR_WORDS: usize = (NOR_MEMORY / 4) as usize;
 /// The words of such a memory, with `kept` at the bank's start and the rest erased. The words of erased blocks are
 /// looked at by nobody.
 pub fn nor_memory(kept: &[u8]) -> impl Iterator<Item = u32> {

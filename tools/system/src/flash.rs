@@ -2,11 +2,13 @@
 
 use crate::diagnostic::Words;
 use crate::size::show;
-use hanok_config::{FIRMWARE_SIZE, NOR_STORED};
+use hanok_config::{FIRMWARE_SIZE, NOR_BLOCK, NOR_MEMORY, NOR_STORED};
 
 const ERASED: u8 = 0xff;
 /// The board's memory for it is made of such blocks.
-const BLOCK: usize = 1 << 10;
+const BLOCK: usize = NOR_BLOCK as usize;
+/// The bytes of a board's memory for it.
+pub const VARIABLES_MEMORY: usize = NOR_MEMORY as usize;
 
 /// What the board is given of such a file: whole blocks, without those at the end that are erased. Refuses what a
 /// VM's flash cannot hold.
@@ -36,15 +38,22 @@ pub(crate) fn stored(bytes: &[u8]) -> Result<Vec<u8>, Words> {
     Ok(stored)
 }
 
-/// The file with `stored` at its start, as a board's memory has it; `None` if nothing of it is new. A file that was shorter
-/// becomes as long as what is stored.
-pub fn with_variables(mut file: Vec<u8>, stored: &[u8]) -> Option<Vec<u8>> {
-    if file.len() < stored.len() {
-        file.resize(stored.len(), ERASED);
-    } else if file.starts_with(stored) {
+/// The file with what a board's `memory` has at its start, [`VARIABLES_MEMORY`] bytes; `None` if nothing of it is new. A file
+/// that was shorter becomes as long as what is stored.
+pub fn with_variables(mut file: Vec<u8>, memory: &[u8]) -> Option<Vec<u8>> {
+    let (words, bits) = memory.split_at_checked(NOR_STORED as usize)?;
+    let mut stored = words.to_vec();
+    for (index, block) in stored.chunks_mut(BLOCK).enumerate() {
+        if bits.get(index / 8)? & 1 << (index % 8) != 0 {
+            block.fill(ERASED);
+        }
+    }
+    file.resize(file.len().max(stored.len()), ERASED);
+    let start = file.get_mut(..stored.len())?;
+    if start == stored {
         return None;
     }
-    file.get_mut(..stored.len())?.copy_from_slice(stored);
+    start.copy_from_slice(&stored);
     Some(file)
 }
 
@@ -92,13 +101,22 @@ mod tests {
 
     #[test]
     fn only_what_changed_is_written() {
-        let mut stored = vec![ERASED; NOR_STORED as usize];
-        assert_eq!(with_variables(Vec::new(), &stored), Some(stored.clone()));
+        // Erased blocks hold anything.
+        let mut memory = vec![7; VARIABLES_MEMORY];
+        memory[NOR_STORED as usize..].fill(ERASED);
+        assert_eq!(with_variables(Vec::new(), &memory), None);
         let whole = vec![ERASED; FIRMWARE_SIZE as usize];
-        assert_eq!(with_variables(whole.clone(), &stored), None);
-        stored[1] = 0;
-        let bytes = with_variables(whole, &stored).unwrap();
-        assert_eq!((bytes.len() as u64, bytes[1]), (FIRMWARE_SIZE, 0));
+        assert_eq!(with_variables(whole.clone(), &memory), None);
+        memory[NOR_STORED as usize + 1] = 0xfd;
+        let bytes = with_variables(whole, &memory).unwrap();
+        assert_eq!(bytes.len() as u64, FIRMWARE_SIZE);
+        let changed: Vec<_> = (0..bytes.len()).filter(|at| bytes[*at] != ERASED).collect();
+        assert!(changed.into_iter().eq(9 * BLOCK..10 * BLOCK));
+        let short = with_variables(vec![1], &memory).unwrap();
+        assert_eq!(
+            (short.len() as u64, short[0], short[9 * BLOCK]),
+            (NOR_STORED, ERASED, 7)
+        );
     }
 
     #[test]

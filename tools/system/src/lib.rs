@@ -47,7 +47,7 @@ pub use board_tree::check_board_tree;
 pub use description::Description;
 pub use devices::check_devices;
 pub use diagnostic::{Diagnostic, Style};
-pub use flash::with_variables;
+pub use flash::{VARIABLES_MEMORY, with_variables};
 pub use hanok_types::GicVersion;
 pub use image::Image;
 pub use raw::RawKernel;

@@ -59,7 +59,7 @@ impl Model for FwCfg {
                 self.item = (access.value as u16).swap_bytes() & !0x4000;
                 self.done = 0;
             }
-            (DATA..SELECTOR, false, _) if offset + width.bytes() <= SELECTOR => {
+            (DATA, false, _) => {
                 let bytes = 0..width.bytes();
                 return bytes.fold(0, |value, byte| {
                     value | u64::from(self.byte()) << (8 * byte)
@@ -80,5 +80,68 @@ impl Model for FwCfg {
 
     fn unknown(&self) -> Unknown {
         self.unknown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::properties::FakeWorld;
+    use hanok_types::Ipa;
+
+    fn load(device: &mut FwCfg, offset: u64, width: Width) -> u64 {
+        let access = Access::load(Ipa::new(offset), width);
+        device.access(offset, access, &mut FakeWorld::default())
+    }
+
+    fn store(device: &mut FwCfg, offset: u64, width: Width, value: u64) {
+        let access = Access::store(Ipa::new(offset), width, value);
+        assert_eq!(device.access(offset, access, &mut FakeWorld::default()), 0);
+    }
+
+    #[test]
+    fn an_item_is_read_from_its_start_by_accesses_of_any_width() {
+        let mut device = FwCfg::new();
+        let all = u64::from_le_bytes(*b"QEMU\0\0\0\0");
+        assert_eq!(load(&mut device, DATA, Width::Double), all);
+        assert_eq!(load(&mut device, DATA, Width::Double), 0, "behind its end");
+        store(&mut device, SELECTOR, Width::Half, 0);
+        assert_eq!(load(&mut device, DATA, Width::Byte), u64::from(b'Q'));
+        assert_eq!(load(&mut device, DATA, Width::Half), 0x4d45);
+        assert_eq!(load(&mut device, DATA, Width::Word), u64::from(b'U'));
+        // Big-endian, and for writing, which has no effect.
+        store(&mut device, SELECTOR, Width::Half, 0x0140);
+        assert_eq!(load(&mut device, DATA, Width::Word), 1);
+        for item in [0x19, 0x02, 0x8000, 0xffff_u16] {
+            store(&mut device, SELECTOR, Width::Half, item.swap_bytes().into());
+            assert_eq!(load(&mut device, DATA, Width::Double), 0, "{item:#x}");
+        }
+        assert_eq!(device.unknown(), Unknown::default());
+        device.reset();
+        assert_eq!(load(&mut device, DATA, Width::Word), 0x554d_4551);
+    }
+
+    #[test]
+    fn all_else_is_counted() {
+        let mut device = FwCfg::new();
+        let words = [
+            (0, Width::Word),
+            (8, Width::Word),
+            (8, Width::Byte),
+            (9, Width::Half),
+        ];
+        for (offset, width) in words {
+            store(&mut device, offset, width, 0x0100);
+        }
+        for offset in [1, 4, 8, 15] {
+            assert_eq!(load(&mut device, offset, Width::Byte), 0);
+        }
+        let counted = device.unknown();
+        assert_eq!((counted.reads, counted.writes), (4, 4));
+        assert_eq!(
+            load(&mut device, DATA, Width::Word),
+            0x554d_4551,
+            "nothing was selected"
+        );
     }
 }

@@ -290,3 +290,171 @@ impl Model for Nor {
         self.unknown
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::properties::{FakeWorld, memory};
+    use hanok_types::Ipa;
+    use std::vec::Vec;
+
+    const LAST: u64 = (64 << 20) - 4;
+
+    fn load(nor: &mut Nor, offset: u64, width: Width) -> u64 {
+        let access = Access::load(Ipa::new(offset), width);
+        nor.access(offset, access, &mut FakeWorld::default())
+    }
+
+    fn store(nor: &mut Nor, offset: u64, width: Width, value: u64) {
+        let access = Access::store(Ipa::new(offset), width, value);
+        assert_eq!(nor.access(offset, access, &mut FakeWorld::default()), 0);
+    }
+
+    fn word(nor: &mut Nor, offset: u64) -> u64 {
+        load(nor, offset, Width::Word)
+    }
+
+    fn put(nor: &mut Nor, offset: u64, words: &[u64]) {
+        for value in words {
+            store(nor, offset, Width::Word, *value);
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_there_and_the_rest_is_erased() {
+        let kept: Vec<u8> = (0..3 * 1024).map(|at| (at / 4) as u8).collect();
+        let words: Vec<_> = nor_memory(&kept).map(AtomicU32::new).collect();
+        assert_eq!(words.len(), NOR_WORDS);
+        let mut nor = Nor::new(Vec::leak(words));
+        assert_eq!(word(&mut nor, 4 * 7), 0x0707_0707);
+        assert_eq!(word(&mut nor, 3 * 1024 - 4), 0xffff_ffff);
+        assert_eq!(word(&mut nor, 3 * 1024 - 8), 0xfefe_fefe);
+        for at in [3 * 1024, NOR_STORED - 4, NOR_STORED, LAST] {
+            assert_eq!(word(&mut nor, at), 0xffff_ffff, "{at:#x}");
+        }
+        // Also across words, blocks, and the end of what is stored.
+        let across = [
+            (4 * 7 + 3, 0x0909_0908_0808_0807),
+            (3 * 1024 - 7, 0xffff_ffff_fffe_fefe),
+        ];
+        for (at, expected) in across {
+            assert_eq!(load(&mut nor, at, Width::Double), expected);
+        }
+        assert_eq!(load(&mut nor, NOR_STORED - 1, Width::Half), 0xffff);
+    }
+
+    #[test]
+    fn a_byte_that_is_programmed_changes_no_other() {
+        let mut nor = Nor::new(memory());
+        store(&mut nor, 0x405, Width::Byte, 0x40);
+        store(&mut nor, 0x405, Width::Byte, 0x12);
+        assert_eq!(word(&mut nor, 0), 0x80_0080);
+        put(&mut nor, 0, &[0xff]);
+        for at in (0x3f8..0x808).step_by(4) {
+            let expected = if at == 0x404 {
+                0xffff_12ff
+            } else {
+                0xffff_ffff
+            };
+            assert_eq!(word(&mut nor, at), expected, "{at:#x}");
+        }
+    }
+
+    #[test]
+    fn an_erased_sector_reads_as_erased_whatever_its_memory_holds() {
+        let memory = memory();
+        let mut nor = Nor::new(memory);
+        for (index, word) in memory.iter().enumerate() {
+            word.store(if index < WORDS { 7 } else { 0 }, Ordering::Relaxed);
+        }
+        put(&mut nor, 2 * SECTOR - 4, &[0x20, 0xd0]);
+        assert_eq!(word(&mut nor, 0), 0x80_0080);
+        put(&mut nor, 0, &[0xff]);
+        let ends = [SECTOR - 4, SECTOR, 2 * SECTOR - 4, 2 * SECTOR];
+        let ends = ends.map(|at| word(&mut nor, at));
+        assert_eq!(ends, [7, 0xffff_ffff, 0xffff_ffff, 7]);
+        put(&mut nor, SECTOR + 8, &[0x10, 0xabcd]);
+        put(&mut nor, 0, &[0xff]);
+        let block = (SECTOR..SECTOR + BLOCK).step_by(4);
+        let kept: Vec<_> = block
+            .filter(|at| word(&mut nor, *at) != 0xffff_ffff)
+            .collect();
+        assert_eq!(kept, [SECTOR + 8]);
+        assert_eq!(word(&mut nor, SECTOR + BLOCK), 0xffff_ffff);
+    }
+
+    #[test]
+    fn what_is_not_stored_cannot_be_programmed_and_says_so() {
+        let mut nor = Nor::new(memory());
+        put(&mut nor, NOR_STORED, &[0x40, 0x1234]);
+        assert_eq!(word(&mut nor, 0), 0x90_0090);
+        put(&mut nor, 0, &[0x50, 0x70]);
+        assert_eq!(word(&mut nor, 0), 0);
+        // A word that lies half in what is stored.
+        put(&mut nor, NOR_STORED - 2, &[0x40, 0x1234_5678]);
+        assert_eq!(word(&mut nor, 0), 0x90_0090);
+        put(&mut nor, 0, &[0x50]);
+        put(&mut nor, LAST, &[0x20, 0xd0]);
+        assert_eq!(word(&mut nor, 0), 0x80_0080, "it is erased");
+        put(&mut nor, 0, &[0xff]);
+        assert_eq!(word(&mut nor, NOR_STORED), 0xffff_ffff);
+        let mut none = Nor::new(&[]);
+        put(&mut none, 0, &[0x40, 0x1234]);
+        assert_eq!(word(&mut none, 0), 0x90_0090, "without memory");
+    }
+
+    #[test]
+    fn a_buffer_has_one_word_more_than_its_number() {
+        for count in [0, 1, 31, 0xffff] {
+            let mut nor = Nor::new(memory());
+            put(&mut nor, 0x100, &[0xe8, 0xff_0000 | count]);
+            for at in 0..=count {
+                store(&mut nor, 4 * at, Width::Word, at);
+            }
+            // No word, but the confirmation.
+            put(&mut nor, 0x100, &[0xd0]);
+            assert_eq!(word(&mut nor, 0), 0x80_0080, "{count}");
+            put(&mut nor, 0x100, &[0xff]);
+            assert_eq!(word(&mut nor, 4 * count), count);
+            assert_eq!(word(&mut nor, 4 * (count + 1)), 0xffff_ffff);
+        }
+        let mut nor = Nor::new(memory());
+        put(&mut nor, 0, &[0xe8, 0, 5, 0x70]);
+        assert_eq!(word(&mut nor, 0), 5, "something else than the confirmation");
+    }
+
+    #[test]
+    fn a_reset_keeps_what_is_stored() {
+        let mut nor = Nor::new(memory());
+        put(&mut nor, 0, &[0x40, 0x1234, 0x12, 0x98]);
+        let counted = nor.unknown();
+        assert_eq!(counted.writes, 1);
+        nor.reset();
+        assert_eq!(word(&mut nor, 0), 0x1234);
+        assert_eq!(nor.unknown(), counted);
+        put(&mut nor, 0, &[0x70]);
+        assert_eq!(word(&mut nor, 0), 0x80_0080);
+    }
+
+    #[test]
+    fn answers_end_as_their_kind_does() {
+        let mut nor = Nor::new(memory());
+        put(&mut nor, 0, &[0x90]);
+        assert_eq!(load(&mut nor, 0, Width::Double), 0x18_0018_0089_0089);
+        assert_eq!(word(&mut nor, 0x400), 0x89_0089);
+        assert_eq!(word(&mut nor, 8), 0);
+        put(&mut nor, 0, &[0x98, 0x90]);
+        let query = [0x40, 0x3c, 0xfc, 0x100, LAST].map(|at| word(&mut nor, at));
+        assert_eq!(query, [0x51_0051, 0, 0x1_0001, 0, 0]);
+        for end in [0xff, 0x60, 0x20, 0x90] {
+            put(&mut nor, 0, &[0xff, end, 0xff]);
+            assert_eq!(word(&mut nor, 0), 0xffff_ffff, "{end:#x}");
+        }
+        for confirmed in [[0x60, 0x01], [0x60, 0xd0], [0x20, 0xd0]] {
+            put(&mut nor, 0, &[0x50]);
+            put(&mut nor, 0, &confirmed);
+            assert_eq!(word(&mut nor, 0), 0x80_0080, "{confirmed:#x?}");
+            put(&mut nor, 0, &[0xff]);
+        }
+    }
+}

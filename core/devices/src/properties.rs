@@ -1,8 +1,6 @@
 //! Properties that hold for every sequence of accesses.
 
-use crate::{
-    Access, Device, NOR_WORDS, Notice, Pl011, Pl031, ScheduleRegisters, Slots, World, nor_memory,
-};
+use crate::{Access, Device, Notice, Pl011, Pl031, ScheduleRegisters, Slots, World, nor_memory};
 use hanok_config::{DeviceKind, firmware_slots, platform_slots};
 use hanok_hal::fake::FakeSerialPort;
 use hanok_hal::sync::atomic::AtomicU32;
@@ -174,6 +172,42 @@ proptest! {
         }
     }
 
+    /// The flash holds the bytes that were programmed last where no sector was erased since, and all ones elsewhere.
+    #[test]
+    fn the_flash_keeps_what_was_programmed(steps in vec((any::<bool>(), 0..0x10_0400u64, width(), any::<u32>()), 0..40), reset: bool) {
+        let mut device = Device::new(DeviceKind::Nor, 0, memory());
+        let mut world = FakeWorld::default();
+        let mut expected = std::vec![0xff_u8; 0x10_0408];
+        let mut touched = Vec::new();
+        let mut put = |device: &mut Device, at, width, value: u32| {
+            device.access(at, Access::store(Ipa::new(at), width, value.into()), &mut world);
+        };
+        for (erase, at, width, value) in steps {
+            touched.push(at);
+            if erase {
+                put(&mut device, at, Width::Word, 0x20);
+                put(&mut device, at, Width::Word, 0xd0);
+                let sector = (at & !0x3_ffff) as usize;
+                let end = (sector + 0x4_0000).min(expected.len());
+                expected[sector..end].fill(0xff);
+            } else if width != Width::Double {
+                put(&mut device, at, Width::Word, 0x40);
+                put(&mut device, at, width, value);
+                let bytes = value.to_le_bytes();
+                for (byte, at) in bytes.iter().take(width.bytes() as usize).zip(at..0x10_0000) {
+                    expected[at as usize] = *byte;
+                }
+            }
+        }
+        if reset { device.reset(); } else { put(&mut device, 0, Width::Word, 0xff); }
+        for at in touched.into_iter().flat_map(|at| [at.saturating_sub(8), at, at ^ 0x400, at ^ 0x1_0000]) {
+            let bytes = expected.get(at as usize..at as usize + 8);
+            let wanted = bytes.map_or(u64::MAX, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()));
+            let load = Access::load(Ipa::new(at), Width::Double);
+            prop_assert_eq!(device.access(at, load, &mut FakeWorld::default()), wanted, "{:#x}", at);
+        }
+    }
+
     /// A device in a slot does what its model does, and gives the same notices.
     #[test]
     fn a_device_of_any_kind_keeps_its_word(steps in vec(step(), 0..100), kind in prop::sample::select(&DeviceKind::ALL[..])) {
@@ -222,14 +256,14 @@ proptest! {
 }
 
 /// Memory of an erased bank of flash.
-fn memory() -> &'static [AtomicU32] {
+pub(crate) fn memory() -> &'static [AtomicU32] {
     let words = nor_memory(&[]).map(AtomicU32::new);
     Box::leak(words.collect::<Vec<_>>().into_boxed_slice())
 }
 
 /// A serial line that takes some bytes, and a clock.
 #[derive(Debug)]
-struct FakeWorld {
+pub(crate) struct FakeWorld {
     line: FakeSerialPort,
     now: u64,
     schedule: ScheduleRegisters,

@@ -67,6 +67,17 @@ fn by_word(ipa: u64, write: bool, word: u32) -> Exit {
     data(ipa, write, None, Some(word))
 }
 
+/// The same load or store, whose page's addresses go on in the next one.
+fn reaching_further(exit: Exit) -> Exit {
+    match exit {
+        Exit::Data(abort) => Exit::Data(DataAbort {
+            reach: 2 * PAGE_SIZE,
+            ..abort
+        }),
+        other => other,
+    }
+}
+
 fn access(width: Width, register: u8) -> MmioAccess {
     let wide = width == Width::Double;
     MmioAccess {

@@ -135,6 +135,8 @@ fn flash_status() -> Outcome {
     check_eq!(read32(SECTOR), 0, "cleared");
     command(0xe8);
     check_eq!(read32(SECTOR), READY, "room in the buffer");
+    // One word more than the number, and the confirmation.
+    [1, 0, 0, 0xd0].map(command);
     Ok(())
 }
 
@@ -240,10 +242,7 @@ fn flash_array() -> Outcome {
     check_eq!(read8(SECTOR + 2), 2, "a byte");
     check_eq!(read16(SECTOR + 2), 0x0102, "half a word");
     check_eq!(read64(SECTOR), 0xffff_ffff_0102_0304, "a double word");
-    command(0xe8);
-    command(0);
-    command(0);
-    command(0x77);
+    [0xe8, 1, 0, 0, 0x77].map(command);
     check!(read32(SECTOR) != READY, "a buffer that is not confirmed");
     Ok(())
 }
@@ -273,7 +272,7 @@ fn fw_cfg_items(machine: &Machine) -> Outcome {
     let files = read32(FW_CFG).swap_bytes();
     check!(files < 64, "{files} files");
     select(0x3fff);
-    check_eq!(read64(FW_CFG), 0, "no item");
+    check_eq!(read32(FW_CFG), 0, "no item");
     // Data is not written.
     select(0x4000);
     write32(FW_CFG, 0);
@@ -293,15 +292,11 @@ fn fw_cfg_widths(machine: &Machine) -> Outcome {
     select(0);
     check_eq!(read16(FW_CFG), u16::from_le_bytes(*b"QE"), "the first half");
     check_eq!(read16(FW_CFG), u16::from_le_bytes(*b"MU"), "the second one");
-    select(0);
-    check_eq!(
-        read64(FW_CFG),
-        u64::from_le_bytes(*b"QEMU\0\0\0\0"),
-        "a double word"
-    );
-    // Wherever in the register, the next bytes come.
-    select(0);
-    check_eq!(read8(FW_CFG + 4), b'Q', "another byte of the register");
-    check_eq!(read8(FW_CFG), b'E', "and the next");
+    // AArch32 has no such access to a device.
+    if cfg!(target_arch = "aarch64") {
+        select(0);
+        let double = u64::from_le_bytes(*b"QEMU\0\0\0\0");
+        check_eq!(read64(FW_CFG), double, "a double word");
+    }
     Ok(())
 }

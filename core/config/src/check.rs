@@ -4,8 +4,8 @@ mod devices;
 mod promises;
 mod slots;
 
-use crate::model::{Blob, BlobKind, FIRMWARE_SIZE, MAX_MEMORY, SLICES, SystemView, VmConfig};
-use crate::slot::{DeviceKind, NOR, NOR_STORED};
+use crate::model::{Blob, BlobKind, MAX_MEMORY, SLICES, SystemView, VmConfig};
+use crate::slot::{DeviceKind, FIRMWARE_SIZE, NOR, NOR_STORED};
 use hanok_sched::{InterfaceError, MAX_ENTITIES};
 use hanok_types::{
     Address, CpuId, GICV2_CPUS, GicVersion, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, platform,

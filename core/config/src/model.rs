@@ -3,9 +3,7 @@
 use crate::POOLS;
 use crate::cores::{CorePolicy, Group, Promise};
 use crate::slot::{DeviceKind, DeviceSlots};
-use hanok_types::{
-    CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, MAX_VCPUS, Span, VcpuId, VmId, platform,
-};
+use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, MAX_VCPUS, Span, VcpuId, VmId};
 use heapless::{String, Vec};
 
 /// The most bytes of a VM's name.
@@ -28,8 +26,6 @@ pub const MAX_BOARD_LINES: usize = 64;
 pub const DEFAULT_SLICE: u32 = 10_000;
 /// The time slices in microseconds that a description may choose.
 pub const SLICES: core::ops::RangeInclusive<u32> = 100..=1_000_000;
-/// The size in bytes of the bank of flash that holds a firmware: the first of two.
-pub const FIRMWARE_SIZE: u64 = platform::FLASH_SIZE / 2;
 
 /// A whole system, as the tool on the PC makes it.
 #[cfg(feature = "write")]
@@ -155,7 +151,7 @@ pub struct PassThrough {
 /// A range of a device's registers, whole pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registers {
-    /// Its address for the guest, in [`platform::PASS_THROUGH`].
+    /// Its address for the guest, in [`hanok_types::platform::PASS_THROUGH`].
     pub ipa: Ipa,
     /// Its address on the board.
     pub host: Hpa,
@@ -178,7 +174,7 @@ impl Registers {
 /// An interrupt of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Its id for the guest, from [`platform::PASS_THROUGH_IRQ`] on.
+    /// Its id for the guest, from [`hanok_types::platform::PASS_THROUGH_IRQ`] on.
     pub guest: IntId,
     /// Its id on the board, an SPI.
     pub board: IntId,

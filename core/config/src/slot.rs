@@ -4,7 +4,6 @@
 //! tool writes the slots of each VM into the system's tree. The board makes a model for each slot
 //! (`hanok_devices`), and knows the devices' addresses only from here.
 
-use crate::model::FIRMWARE_SIZE;
 use hanok_abi::schedule;
 use hanok_types::{IntId, Ipa, Span, platform};
 use heapless::Vec;
@@ -12,6 +11,8 @@ use heapless::Vec;
 /// The largest number of devices of the virtual platform that a VM can have.
 pub const MAX_SLOTS: usize = 8;
 
+/// The size in bytes of the bank of flash that holds a firmware: the first of two.
+pub const FIRMWARE_SIZE: u64 = platform::FLASH_SIZE / 2;
 /// The second bank of flash: a firmware's variables.
 pub const NOR: Ipa = Ipa::new(platform::FLASH.get() + FIRMWARE_SIZE);
 /// The bytes of a [`DeviceKind::Nor`] that have memory behind them: four sectors of 256 KiB, one more than EDK2's

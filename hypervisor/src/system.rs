@@ -24,7 +24,7 @@ use hanok_memory::{AddressSpace, FrameMap, Owner, Owners};
 use hanok_paging::{Geometry, Stage2, Table, Vmid, vttbr_el2};
 use hanok_pcpu::{AdoptError, Notices, regions_of};
 use hanok_sched::InterfaceError;
-use hanok_types::{GicVersion, Hpa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId, platform};
+use hanok_types::{Hpa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId, platform};
 use hanok_vgic::CpuPart;
 use hanok_vm::{Granted, Home, SharedVcpu, StolenPage, TELLS_STOLEN, VcpuParts};
 

@@ -136,7 +136,7 @@ fn flash_status() -> Outcome {
     command(0xe8);
     check_eq!(read32(SECTOR), READY, "room in the buffer");
     // One word more than the number, and the confirmation.
-    [1, 0, 0, 0xd0].map(command);
+    [1, 0, 0, 0xd0].into_iter().for_each(command);
     Ok(())
 }
 
@@ -242,7 +242,7 @@ fn flash_array() -> Outcome {
     check_eq!(read8(SECTOR + 2), 2, "a byte");
     check_eq!(read16(SECTOR + 2), 0x0102, "half a word");
     check_eq!(read64(SECTOR), 0xffff_ffff_0102_0304, "a double word");
-    [0xe8, 1, 0, 0, 0x77].map(command);
+    [0xe8, 1, 0, 0, 0x77].into_iter().for_each(command);
     check!(read32(SECTOR) != READY, "a buffer that is not confirmed");
     Ok(())
 }

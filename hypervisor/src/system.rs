@@ -7,7 +7,7 @@ use crate::records::Records;
 use crate::selftest;
 use crate::shared;
 use crate::{Board, VmUnit};
-use core::sync::atomic::{AtomicU8, AtomicU64};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use hanok_arch::traps::{self, guest_hcr};
 use hanok_arch::{HostContext, Vcpu};
 use hanok_arm_common::bulk::clean_to_coherency;
@@ -16,14 +16,16 @@ use hanok_arm_common::mmu::Stage2Tlb;
 use hanok_arm_common::privilege::is_deprivileged;
 use hanok_arm_common::ram::GuestRam;
 use hanok_config::{
-    Ask, Claim, Group, Parts, Places, Promise, SystemTree, SystemView, TreeError, VmConfig,
+    Ask, BlobKind, Claim, DeviceKind, Group, Parts, Places, Promise, SystemTree, SystemView,
+    TreeError, VmConfig, sum,
 };
+use hanok_devices::{NOR_WORDS, nor_memory};
 use hanok_hal::{Mutex, VmMemory};
 use hanok_memory::{AddressSpace, FrameMap, Owner, Owners};
 use hanok_paging::{Geometry, Stage2, Table, Vmid, vttbr_el2};
 use hanok_pcpu::{AdoptError, Notices, regions_of};
 use hanok_sched::InterfaceError;
-use hanok_types::{GicVersion, Hpa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId, platform};
+use hanok_types::{Hpa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId, platform};
 use hanok_vgic::CpuPart;
 use hanok_vm::{Granted, Home, SharedVcpu, StolenPage, TELLS_STOLEN, VcpuParts};
 
@@ -132,6 +134,8 @@ pub struct Facts<'a> {
     pub gicv: Option<Hpa>,
     /// The boot loader's arguments.
     pub bootargs: &'a str,
+    /// The image's payload.
+    pub payload: &'a [u8],
 }
 
 /// The pool of frames for all VMs' stages 2, at first with as many as they could need.
@@ -184,8 +188,7 @@ pub fn place_units(
     for (index, config) in facts.system.vms.iter().enumerate() {
         let id = VmId::new(index as u8);
         let shared = shared.of(facts.system, (id, config), arena);
-        let parts =
-            shared.and_then(|shared| parts(config, facts.system.gic, &mut places, shared, arena));
+        let parts = shared.and_then(|shared| parts(config, facts, &mut places, shared, arena));
         let Some(parts) = parts else {
             refuse(format_args!(
                 "vm {}: no memory for its vCPUs' records",
@@ -206,7 +209,7 @@ pub fn place_units(
 /// The data that a VM needs for each of its vCPUs.
 fn parts(
     config: &VmConfig,
-    gic: GicVersion,
+    facts: &Facts<'_>,
     places: &mut Places,
     shared: shared::OfVm,
     arena: &mut Arena,
@@ -216,13 +219,38 @@ fn parts(
         bit: places.next_on(*cpu),
     });
     let (first, others) = (homes.next()?, config.cpus.len() - 1);
+    let gic = facts.system.gic;
     Some(VcpuParts {
         first,
         stolen: stolen(config, arena)?,
         shared,
         others: arena.put_all(others, homes.map(SharedVcpu::new))?,
         gic: arena.put_all(others, (0..others).map(|_| CpuPart::new(gic)))?,
+        variables: variables(config, facts.payload, arena)?,
     })
+}
+
+/// The memory of a VM's variables' flash, with what the image has for it; `None` where there is no memory.
+fn variables(config: &VmConfig, payload: &[u8], arena: &mut Arena) -> Option<&'static [AtomicU32]> {
+    if !config.has(DeviceKind::Nor) {
+        return Some(&[]);
+    }
+    let kept = match config.blob(BlobKind::Variables) {
+        Some(blob) => {
+            let from = payload.get(blob.offset as usize..).unwrap_or_default();
+            let kept = from.get(..blob.len as usize).unwrap_or_default();
+            if sum(kept) != blob.sum {
+                refuse(format_args!(
+                    "vm {}: its variables in the image are damaged: load the image again",
+                    config.name
+                ));
+            }
+            kept
+        }
+        None => &[],
+    };
+    let words = nor_memory(kept).map(AtomicU32::new);
+    Some(arena.put_all(NOR_WORDS, words)?)
 }
 
 /// The page that tells a 64-bit guest its stolen time; `None` where there is no memory for it.

@@ -4,7 +4,8 @@ mod devices;
 mod promises;
 mod slots;
 
-use crate::model::{Blob, BlobKind, FIRMWARE_SIZE, MAX_MEMORY, SLICES, SystemView, VmConfig};
+use crate::model::{Blob, BlobKind, MAX_MEMORY, SLICES, SystemView, VmConfig};
+use crate::slot::{DeviceKind, FIRMWARE_SIZE, NOR, NOR_STORED};
 use hanok_sched::{InterfaceError, MAX_ENTITIES};
 use hanok_types::{
     Address, CpuId, GICV2_CPUS, GicVersion, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, platform,
@@ -164,6 +165,14 @@ pub enum Fault {
         /// The blob.
         blob: usize,
     },
+    /// Variables of a VM that has no flash for them, or that are not at its start, or too long.
+    #[error("blob {blob} of vm {vm}, variables, has no flash, or is not at {NOR} or more than {} KiB", NOR_STORED >> 10)]
+    Variables {
+        /// The VM.
+        vm: usize,
+        /// The blob.
+        blob: usize,
+    },
     /// A blob whose destination is outside of memory, or not at a multiple of 8 bytes.
     #[error("blob {blob} of vm {vm} does not lie inside the VM's memory")]
     OutsideMemory {
@@ -208,9 +217,9 @@ pub enum Fault {
         /// The interrupt.
         line: IntId,
     },
-    /// A second serial port: a VM has one line on the console.
-    #[error("slot {slot} of vm {vm} is a second serial port")]
-    SecondSerialPort {
+    /// A second serial port or variables' flash: a VM has one line on the console, and one memory for variables.
+    #[error("slot {slot} of vm {vm} is a second device of a kind of which a VM has one")]
+    SecondOfItsKind {
         /// The VM.
         vm: usize,
         /// The later slot.
@@ -435,6 +444,12 @@ impl VmConfig {
             let span = blob.check(vm, index, payload_len)?;
             match blob.kind {
                 BlobKind::Firmware => self.check_firmware(vm, index, &span)?,
+                BlobKind::Variables => {
+                    let there = Span::new(NOR, NOR_STORED).is_some_and(|all| all.covers(&span));
+                    if !there || span.start() != NOR || !self.has(DeviceKind::Nor) {
+                        return Err(Fault::Variables { vm, blob: index });
+                    }
+                }
                 _ if !self.memory.covers(&span) => {
                     return Err(Fault::OutsideMemory { vm, blob: index });
                 }

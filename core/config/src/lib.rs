@@ -46,13 +46,14 @@ pub use error::{Structure, TreeError, TreeNode};
 #[cfg(feature = "write")]
 pub use model::System;
 pub use model::{
-    Blob, BlobKind, DEFAULT_SLICE, FIRMWARE_SIZE, Line, MAX_BLOBS, MAX_BOARD_LINES, MAX_DEVICES,
-    MAX_LINES, MAX_MEMORY, MAX_NAME, MAX_REGISTERS, MAX_SEEDS, PassThrough, Places, Registers,
-    SLICES, SystemView, VmConfig,
+    Blob, BlobKind, DEFAULT_SLICE, Line, MAX_BLOBS, MAX_BOARD_LINES, MAX_DEVICES, MAX_LINES,
+    MAX_MEMORY, MAX_NAME, MAX_REGISTERS, MAX_SEEDS, PassThrough, Places, Registers, SLICES,
+    SystemView, VmConfig,
 };
 pub use parse::{Parts, SystemTree};
 pub use slot::{
-    DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS, Peer, VirtioKind, add_virtio, platform_slots,
+    DeviceKind, DeviceSlot, DeviceSlots, FIRMWARE_SIZE, MAX_SLOTS, NOR, NOR_BLOCK, NOR_MEMORY,
+    NOR_STORED, Peer, VirtioKind, add_virtio, firmware_slots, platform_slots,
 };
 pub use structure::flattened;
 pub use sum::{Sum, sum};

@@ -58,6 +58,19 @@ impl VirtioKind {
     }
 }
 
+/// The size in bytes of the bank of flash that holds a firmware: the first of two.
+pub const FIRMWARE_SIZE: u64 = platform::FLASH_SIZE / 2;
+/// The second bank of flash: a firmware's variables.
+pub const NOR: Ipa = Ipa::new(platform::FLASH.get() + FIRMWARE_SIZE);
+/// The bytes of a [`DeviceKind::Nor`] that have memory behind them: four sectors of 256 KiB, one more than EDK2's
+/// variables take. The rest of the bank reads as erased.
+pub const NOR_STORED: u64 = 1 << 20;
+
+/// The bytes of a block of it, for which a bit says whether it is erased, whatever the memory holds.
+pub const NOR_BLOCK: u64 = 1 << 10;
+/// The bytes of its memory: first what is stored, then the bits, the lowest one of each byte for the first of its blocks.
+pub const NOR_MEMORY: u64 = NOR_STORED + NOR_STORED / NOR_BLOCK / 8;
+
 /// A kind of device. `hanok_devices` has a model for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
@@ -71,6 +84,10 @@ pub enum DeviceKind {
     Flash,
     /// The calls by which a guest takes part in the scheduling of its vCPUs (`hanok_abi::schedule`).
     Schedule,
+    /// Flash that takes commands: a firmware's variables. A VM has at most one, whose contents are in its memory.
+    Nor,
+    /// The configuration that a firmware asks for.
+    FwCfg,
     /// A virtio-mmio transport with a device.
     Virtio(VirtioKind),
     /// What a driver VM has of a virtio device of another VM, which it serves (`hanok_abi::back_end`).
@@ -79,12 +96,14 @@ pub enum DeviceKind {
 
 impl DeviceKind {
     /// All kinds but those of virtio.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Pl011,
         Self::Pl031,
         Self::EmptyTransports,
         Self::Flash,
         Self::Schedule,
+        Self::Nor,
+        Self::FwCfg,
         Self::BackEnd,
     ];
 
@@ -98,6 +117,8 @@ impl DeviceKind {
             Self::Schedule => "schedule",
             Self::Virtio(kind) => kind.word(),
             Self::BackEnd => "back-end",
+            Self::Nor => "nor",
+            Self::FwCfg => "fw-cfg",
         }
     }
 
@@ -163,6 +184,30 @@ impl DeviceSlot {
 
 /// The devices of a VM. A lookup finds the first one fastest.
 pub type DeviceSlots = Vec<DeviceSlot, MAX_SLOTS>;
+
+/// The devices of a VM that has a firmware's: those of [`platform_slots`], with the second bank of flash as one that
+/// takes commands, and the firmware's configuration.
+pub fn firmware_slots() -> DeviceSlots {
+    let mut slots = platform_slots();
+    let bank = FIRMWARE_SIZE;
+    let flash = slots.iter_mut().find(|slot| slot.kind == DeviceKind::Flash);
+    if let (Some(flash), Some(first)) = (flash, Span::new(platform::FLASH, bank)) {
+        flash.region = first;
+    }
+    let added = [
+        (DeviceKind::Nor, NOR, bank),
+        (DeviceKind::FwCfg, platform::FW_CFG, platform::FW_CFG_SIZE),
+    ];
+    slots.extend(added.into_iter().filter_map(|(kind, start, len)| {
+        Some(DeviceSlot {
+            kind,
+            region: Span::new(start, len)?,
+            interrupt: None,
+            peer: None,
+        })
+    }));
+    slots
+}
 
 /// The devices that every VM has, at the addresses of QEMU's `virt`, which has no [`DeviceKind::Schedule`]. The serial port comes first,
 /// since guests use it most.
@@ -260,12 +305,31 @@ mod tests {
     }
 
     #[test]
-    fn the_platform_has_one_of_each_kind_and_room_for_more() {
-        let slots = platform_slots();
+    fn a_vm_with_a_firmware_has_one_of_each_kind_and_room_for_more() {
+        let slots = firmware_slots();
         let kinds = slots.iter().map(|slot| slot.kind);
         let own = DeviceKind::ALL.into_iter();
         assert!(kinds.eq(own.filter(|kind| *kind != DeviceKind::BackEnd)));
         assert!(slots.len() < MAX_SLOTS);
+        let others = platform_slots();
+        let of_firmware = [DeviceKind::Nor, DeviceKind::FwCfg];
+        assert!(others.iter().all(|slot| !of_firmware.contains(&slot.kind)));
+    }
+
+    #[test]
+    fn the_banks_of_flash_share_what_is_one_without_a_firmware() {
+        let region = |slots: &DeviceSlots, kind| {
+            slots
+                .iter()
+                .find(|slot| slot.kind == kind)
+                .map(|slot| slot.region)
+        };
+        let whole = region(&platform_slots(), DeviceKind::Flash).unwrap();
+        let slots = firmware_slots();
+        let first = region(&slots, DeviceKind::Flash).unwrap();
+        let second = region(&slots, DeviceKind::Nor).unwrap();
+        assert_eq!((first.start(), second.end()), (whole.start(), whole.end()));
+        assert_eq!(first.end(), second.start());
     }
 
     #[test]

@@ -128,7 +128,7 @@ fn an_interrupt_is_a_free_shared_one() {
 #[test]
 fn a_vm_has_one_serial_port_at_most() {
     let second = slot(DeviceKind::Pl011, 0x0902_0000, 0x1000, None);
-    let expected = Fault::SecondSerialPort {
+    let expected = Fault::SecondOfItsKind {
         vm: 0,
         slot: platform_slots().len(),
     };

@@ -5,9 +5,12 @@
 //! `DeviceKind`.
 
 use crate::virtio::SharedDevice;
-use crate::{Access, EmptyTransports, Flash, Pl011, Pl031, Schedule, ScheduleRegisters, Unknown};
+use crate::{
+    Access, EmptyTransports, Flash, FwCfg, Nor, Pl011, Pl031, Schedule, ScheduleRegisters, Unknown,
+};
 use hanok_config::DeviceKind;
 use hanok_hal::SerialPort;
+use hanok_hal::sync::atomic::AtomicU32;
 
 /// The surroundings that a model may use while it serves an access.
 pub trait World: SerialPort {
@@ -86,10 +89,23 @@ pub enum Device {
     Flash(Flash),
     /// The calls by which a guest takes part in the scheduling of its vCPUs.
     Schedule(Schedule),
+    /// Flash that takes commands.
+    Nor(Nor),
+    /// The firmware's configuration.
+    FwCfg(FwCfg),
     /// A virtio device.
     Virtio(Virtio),
     /// A virtio device of another VM, which this one serves.
     BackEnd(BackEnd),
+}
+
+/// What a device has that is not in its slot.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Behind {
+    /// The record of a device that two VMs share, or that the hypervisor serves.
+    pub shared: Option<&'static SharedDevice>,
+    /// What a [`Nor`] keeps its contents in.
+    pub memory: &'static [AtomicU32],
 }
 
 /// A VM's own side of a virtio device.
@@ -147,20 +163,18 @@ macro_rules! by_kind {
             Device::Schedule($model) => $body,
             Device::Virtio($model) => $body,
             Device::BackEnd($model) => $body,
+            Device::Nor($model) => $body,
+            Device::FwCfg($model) => $body,
         }
     };
 }
 
 impl Device {
     /// A device of `kind` after a reset. `epoch_seconds` is the time of day, in seconds since 1970,
-    /// at second zero of [`World::seconds`]; `shared` is the record of a device that has one, and without it such a device is not
-    /// there.
+    /// at second zero of [`World::seconds`]; without the record that it needs in `behind`, a device is not there.
     #[inline(never)]
-    pub fn new(
-        kind: DeviceKind,
-        epoch_seconds: u32,
-        shared: Option<&'static SharedDevice>,
-    ) -> Self {
+    pub fn new(kind: DeviceKind, epoch_seconds: u32, behind: Behind) -> Self {
+        let Behind { shared, memory } = behind;
         match (kind, shared) {
             (DeviceKind::Virtio(_), Some(shared)) => return Self::Virtio(Virtio(shared)),
             (DeviceKind::BackEnd, Some(shared)) => return Self::BackEnd(BackEnd(shared)),
@@ -174,6 +188,8 @@ impl Device {
             }
             DeviceKind::Flash => Self::Flash(Flash::new()),
             DeviceKind::Schedule => Self::Schedule(Schedule::default()),
+            DeviceKind::Nor => Self::Nor(Nor::new(memory)),
+            DeviceKind::FwCfg => Self::FwCfg(FwCfg::new()),
         }
     }
 

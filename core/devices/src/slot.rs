@@ -4,10 +4,11 @@
 //! so that a lookup takes no lock. Each device has a lock of its own. The rules of the description
 //! (`hanok_config`) say that no two slots overlap, so that their order matters only for speed.
 
-use crate::Device;
+use crate::device::{Behind, Device};
 use crate::virtio::SharedDevice;
 use hanok_config::{DeviceKind, DeviceSlot, MAX_SLOTS, Peer};
 use hanok_hal::Mutex;
+use hanok_hal::sync::atomic::AtomicU32;
 use hanok_types::{IntId, Ipa, Span};
 use heapless::Vec;
 
@@ -25,13 +26,9 @@ pub struct Slot {
 }
 
 impl Slot {
-    fn new(
-        index: usize,
-        place: DeviceSlot,
-        epoch_seconds: u32,
-        shared: Option<&'static SharedDevice>,
-    ) -> Self {
-        let device = Device::new(place.kind, epoch_seconds, shared);
+    fn new(index: usize, place: DeviceSlot, epoch_seconds: u32, behind: Behind) -> Self {
+        let shared = behind.shared;
+        let device = Device::new(place.kind, epoch_seconds, behind);
         Self {
             place,
             stride: device.stride().unwrap_or(place.region.len()),
@@ -87,7 +84,7 @@ impl Slot {
 pub struct Slots(Vec<Slot, MAX_SLOTS>);
 
 impl Slots {
-    /// Slots with a device after a reset for each of `places`. `epoch_seconds` as for
+    /// Slots with a device after a reset for each of `places`. `epoch_seconds` and `memory` as for
     /// [`Device::new`]; `shared` has the record of each slot that needs one, at the slot's index.
     ///
     /// Kept out of line: inlined, boot code would hold several copies of each kind of device.
@@ -96,14 +93,16 @@ impl Slots {
         places: &[DeviceSlot],
         epoch_seconds: u32,
         shared: &[Option<&'static SharedDevice>],
+        memory: &'static [AtomicU32],
     ) -> Self {
         let mut slots = Self(Vec::new());
         for (index, place) in places.iter().enumerate() {
-            // The description has no more devices than there is room for.
             let shared = shared.get(index).copied().flatten();
+            let behind = Behind { shared, memory };
+            // The description has no more devices than there is room for.
             let _ = slots
                 .0
-                .push(Slot::new(index, *place, epoch_seconds, shared));
+                .push(Slot::new(index, *place, epoch_seconds, behind));
         }
         slots
     }

@@ -7,7 +7,7 @@
 //! policy lets it be, and the scheduler is asked only when its answer may have changed.
 
 use crate::{Board, Host, VmUnit};
-use hanok_config::{Blob, Sum};
+use hanok_config::{Blob, BlobKind, Sum};
 use hanok_hal::{Context, Forgotten, GuestMemory, VmMemory};
 use hanok_types::{Ipa, Span, VcpuId};
 
@@ -125,6 +125,10 @@ impl Loading {
                     self.stage = Stage::Clean { blob: 0, done: 0 };
                     return Ok(Progress::More);
                 };
+                if wanted.kind == BlobKind::Variables {
+                    self.stage = begin_blob(index + 1);
+                    return Ok(Progress::More);
+                }
                 let copied = copy(unit, wanted, board.payload, done, sum).ok_or(damaged)?;
                 if copied == Progress::Done {
                     finish(unit, wanted, *sum).ok_or(damaged)?;

@@ -3,7 +3,7 @@
 
 use crate::{IntId, Ipa};
 
-/// Two banks of flash, 64 MiB each; they read as erased.
+/// Two banks of flash, 64 MiB each, for a firmware and its variables; what is not in use reads as erased.
 pub const FLASH: Ipa = Ipa::new(0);
 /// Bytes of both banks.
 pub const FLASH_SIZE: u64 = 0x0800_0000;
@@ -33,6 +33,10 @@ pub const UART_IRQ: IntId = IntId::spi(1);
 pub const RTC: Ipa = Ipa::new(0x0901_0000);
 /// The PL031's interrupt, triggered by level.
 pub const RTC_IRQ: IntId = IntId::spi(2);
+/// The configuration that a firmware asks for.
+pub const FW_CFG: Ipa = Ipa::new(0x0902_0000);
+/// Bytes of its registers: data and selector. QEMU has one more, at which the device writes to memory.
+pub const FW_CFG_SIZE: u64 = 0x10;
 /// Bytes of a PrimeCell's register frame.
 pub const PRIMECELL_SIZE: u64 = 0x1000;
 /// The page that tells 64-bit guests the time that was stolen from their vCPUs (DEN0057A): where QEMU has it

@@ -56,6 +56,9 @@ pub struct DataAbort {
     pub access: Option<MmioAccess>,
     /// The instruction, if the syndrome does not describe the access.
     pub instruction: Instruction,
+    /// The bytes from the start of the access's page on that lie one behind the other in these addresses as they do in the
+    /// guest's own: those of one page, or of two where an access may reach into the second one.
+    pub reach: u64,
 }
 
 impl DataAbort {

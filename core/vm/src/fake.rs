@@ -253,6 +253,7 @@ pub fn vm(id: VmId, config: VmConfig, version: GicVersion, bit: &dyn Fn(usize) -
                 .map(|_| CpuPart::new(version))
                 .collect(),
         ),
+        variables: &[],
     };
     Vm::new(id, config, parts, version, 5, 0)
 }

@@ -97,6 +97,7 @@ impl Description {
                 boot: vm.boot.clone(),
                 architecture: vm.architecture(),
                 initramfs: vm.initramfs.clone(),
+                variables: vm.variables.clone(),
                 examine,
                 rewrite: examine && vm.rewrite,
             }

@@ -3,7 +3,7 @@
 use crate::diagnostic::{Report, Words, nearest};
 use crate::draft::Draft;
 use crate::table::{self, At, Reader};
-use hanok_config::{DeviceSlot, DeviceSlots, Peer, VirtioKind, add_virtio, platform_slots};
+use hanok_config::{DeviceSlot, DeviceSlots, Peer, VirtioKind, add_virtio};
 use hanok_types::{VmId, platform};
 use std::ops::Range;
 
@@ -81,7 +81,11 @@ pub(crate) fn resolve(report: &mut Report, drafts: &[Draft]) -> Vec<Shares> {
         let entropy = drafts.get(vm).is_some_and(|draft| draft.entropy);
         entropy.then_some((VirtioKind::Entropy, None)).into_iter()
     };
-    let first = platform_slots().len();
+    let first = |vm: usize| {
+        drafts
+            .get(vm)
+            .map_or(0, |draft| draft.platform_slots().len())
+    };
     // The slots of a VM: the platform's, its virtio devices, those that it serves.
     let count_of = |vm: usize, before: usize| {
         let earlier = links.iter().take(before);
@@ -89,17 +93,18 @@ pub(crate) fn resolve(report: &mut Report, drafts: &[Draft]) -> Vec<Shares> {
     };
     let front = |index: usize, link: &Link| Peer {
         vm: VmId::new(link.client as u8),
-        slot: (first + count_of(link.client, index)) as u8,
+        slot: (first(link.client) + count_of(link.client, index)) as u8,
     };
     let back = |index: usize, link: &Link| {
         let earlier = links.iter().take(index);
         let place = earlier.filter(|other| other.driver == link.driver).count();
-        (place, first + count_of(link.driver, links.len()) + place)
+        let before = count_of(link.driver, links.len());
+        (place, first(link.driver) + before + place)
     };
     let mut all = Vec::new();
     for (vm, draft) in drafts.iter().enumerate() {
         let mut shares = Shares {
-            slots: platform_slots(),
+            slots: draft.platform_slots(),
             back_ends: Vec::new(),
         };
         let mine = links.iter().enumerate();

@@ -147,6 +147,7 @@ fn the_image_says_what_the_vm_is_given() {
     let files = || Files {
         boot: kernel(4096, 8192).into(),
         initramfs: None,
+        variables: Default::default(),
         raw: None,
     };
     let hypervisor = hypervisor(5000, 8192);
@@ -186,6 +187,7 @@ fn a_firmware_is_put_into_flash() {
     let files = |len: usize| Files {
         boot: vec![7; len].into(),
         initramfs: None,
+        variables: Default::default(),
         raw: None,
     };
     let hypervisor = hypervisor(5000, 8192);

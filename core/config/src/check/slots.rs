@@ -35,9 +35,10 @@ pub(super) fn check(system: &SystemView<'_>, vm: usize, config: &VmConfig) -> Re
                 line,
             });
         }
-        let is_serial = |slot: &DeviceSlot| slot.kind == DeviceKind::Pl011;
-        if is_serial(slot) && earlier().any(is_serial) {
-            return Err(Fault::SecondSerialPort { vm, slot: index });
+        // There is one line, and one memory for variables.
+        let single = matches!(slot.kind, DeviceKind::Pl011 | DeviceKind::Nor);
+        if single && earlier().any(|other| other.kind == slot.kind) {
+            return Err(Fault::SecondOfItsKind { vm, slot: index });
         }
     }
     Ok(())

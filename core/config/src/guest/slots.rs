@@ -1,5 +1,5 @@
-//! The devices of the virtual platform in the guest's tree: one node for each kind. Flash and empty
-//! transports have no nodes: a guest would find nothing in them.
+//! The devices of the virtual platform in the guest's tree: one node for each kind. Flash that takes no
+//! commands and empty transports have no nodes: a guest would find nothing in them.
 
 use super::{CLOCK_HANDLE, GuestBackEnd, device, interrupt};
 use crate::slot::{DeviceKind, DeviceSlot};
@@ -47,6 +47,8 @@ fn node(slot: &DeviceSlot) -> Option<DeviceTreeNode> {
         DeviceKind::Pl011 => Some(uart(slot)),
         DeviceKind::Pl031 => Some(rtc(slot)),
         DeviceKind::Schedule => Some(schedule(slot)),
+        DeviceKind::Nor => Some(nor(slot)),
+        DeviceKind::FwCfg => Some(fw_cfg(slot)),
         DeviceKind::Virtio(_) => Some(virtio(slot)),
         // What it serves is said by the tool, which knows the names.
         DeviceKind::BackEnd | DeviceKind::EmptyTransports | DeviceKind::Flash => None,
@@ -86,6 +88,22 @@ fn schedule(slot: &DeviceSlot) -> DeviceTreeNode {
     device("schedule", start)
         .with("reg", pair(start.get(), len))
         .with("compatible", "hanok,schedule")
+}
+
+/// One of the two banks that QEMU has in a node: the first one takes no commands.
+fn nor(slot: &DeviceSlot) -> DeviceTreeNode {
+    let (start, len) = (slot.region.start(), slot.region.len());
+    device("flash", start)
+        .with("bank-width", 4u32)
+        .with("reg", pair(start.get(), len))
+        .with("compatible", "cfi-flash")
+}
+
+fn fw_cfg(slot: &DeviceSlot) -> DeviceTreeNode {
+    let (start, len) = (slot.region.start(), slot.region.len());
+    device("fw-cfg", start)
+        .with("reg", pair(start.get(), len))
+        .with("compatible", "qemu,fw-cfg-mmio")
 }
 
 /// The properties that the nodes of all PrimeCells have.

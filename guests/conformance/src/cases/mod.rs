@@ -4,6 +4,7 @@
 pub mod canary;
 mod devices;
 pub mod exceptions;
+mod firmware;
 mod fpsimd;
 mod gic;
 mod gicv2;
@@ -28,6 +29,7 @@ const TOPICS: &[&[Case]] = &[
     walk::CASES,
     exceptions::CASES,
     devices::CASES,
+    firmware::CASES,
     schedule::CASES,
     stolen::CASES,
     gic::CASES,

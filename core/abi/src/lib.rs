@@ -8,6 +8,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod channel;
 pub mod crossing;
 pub mod schedule;
 pub mod trampoline;

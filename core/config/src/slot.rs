@@ -9,7 +9,7 @@ use hanok_types::{IntId, Ipa, Span, platform};
 use heapless::Vec;
 
 /// The largest number of devices of the virtual platform that a VM can have.
-pub const MAX_SLOTS: usize = 8;
+pub const MAX_SLOTS: usize = 24;
 
 /// A kind of device. `hanok_devices` has a model for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,16 +24,19 @@ pub enum DeviceKind {
     Flash,
     /// The calls by which a guest takes part in the scheduling of its vCPUs (`hanok_abi::schedule`).
     Schedule,
+    /// The registers of a channel between VMs (`hanok_abi::channel`), which [`crate::ChannelEnd`] describes.
+    Channel,
 }
 
 impl DeviceKind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Pl011,
         Self::Pl031,
         Self::EmptyTransports,
         Self::Flash,
         Self::Schedule,
+        Self::Channel,
     ];
 
     /// The kind's word in the system's tree.
@@ -44,6 +47,7 @@ impl DeviceKind {
             Self::EmptyTransports => "empty-transports",
             Self::Flash => "flash",
             Self::Schedule => "schedule",
+            Self::Channel => "channel",
         }
     }
 
@@ -67,7 +71,8 @@ pub struct DeviceSlot {
 /// The devices of a VM. A lookup finds the first one fastest.
 pub type DeviceSlots = Vec<DeviceSlot, MAX_SLOTS>;
 
-/// The devices that every VM has, at the addresses of QEMU's `virt`, which has no [`DeviceKind::Schedule`]. The serial port comes first,
+/// The devices that every VM has, at the addresses of QEMU's `virt`, which has no [`DeviceKind::Schedule`]; a
+/// [`DeviceKind::Channel`] comes with each channel. The serial port comes first,
 /// since guests use it most.
 pub fn platform_slots() -> DeviceSlots {
     let transports = platform::VIRTIO_SLOTS * platform::VIRTIO_STRIDE;
@@ -133,7 +138,8 @@ mod tests {
     fn the_platform_has_one_of_each_kind_and_room_for_more() {
         let slots = platform_slots();
         let kinds = slots.iter().map(|slot| slot.kind);
-        assert!(kinds.eq(DeviceKind::ALL));
+        let with_all = DeviceKind::ALL.into_iter();
+        assert!(kinds.eq(with_all.filter(|kind| *kind != DeviceKind::Channel)));
         assert!(slots.len() < MAX_SLOTS);
     }
 }

@@ -4,7 +4,10 @@
 //! methods call the arm's [`Model`]. A new kind needs a file with a model, an arm here, and a
 //! `DeviceKind`.
 
-use crate::{Access, EmptyTransports, Flash, Pl011, Pl031, Schedule, ScheduleRegisters, Unknown};
+use crate::{
+    Access, Bells, Channel, EmptyTransports, Flash, Pl011, Pl031, Schedule, ScheduleRegisters,
+    Unknown,
+};
 use hanok_config::DeviceKind;
 use hanok_hal::SerialPort;
 
@@ -30,6 +33,8 @@ pub enum Notice {
         /// Whether bytes wait to be sent.
         waiting: bool,
     },
+    /// Peers on a channel have to be told, once the device's lock is dropped.
+    Bells(Bells),
     /// The VM's alarms have to be notified that [`Model::due`] may have changed.
     Time,
 }
@@ -85,6 +90,8 @@ pub enum Device {
     Flash(Flash),
     /// The calls by which a guest takes part in the scheduling of its vCPUs.
     Schedule(Schedule),
+    /// An end of a channel between VMs.
+    Channel(Channel),
 }
 
 /// Evaluates `$body` with `$model` as the model of `$device`, whatever its kind.
@@ -96,6 +103,7 @@ macro_rules! by_kind {
             Device::EmptyTransports($model) => $body,
             Device::Flash($model) => $body,
             Device::Schedule($model) => $body,
+            Device::Channel($model) => $body,
         }
     };
 }
@@ -111,6 +119,7 @@ impl Device {
             DeviceKind::EmptyTransports => Self::EmptyTransports(EmptyTransports::new()),
             DeviceKind::Flash => Self::Flash(Flash::new()),
             DeviceKind::Schedule => Self::Schedule(Schedule::default()),
+            DeviceKind::Channel => Self::Channel(Channel::default()),
         }
     }
 

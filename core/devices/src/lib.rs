@@ -23,6 +23,7 @@
 extern crate std;
 
 mod access;
+mod channel;
 mod device;
 mod flash;
 mod lanes;
@@ -38,6 +39,7 @@ pub mod virtio;
 mod virtio_mmio;
 
 pub use access::Access;
+pub use channel::{Bells, Channel, Members};
 pub use device::{Device, Notice, World};
 pub use flash::Flash;
 pub use pl011::{FifoFull, Pl011};

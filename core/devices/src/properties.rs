@@ -201,7 +201,7 @@ proptest! {
             }
             match (kind, device.notice()) {
                 (DeviceKind::Pl011, Notice::Serial { .. }) | (DeviceKind::Pl031, Notice::Time) => {}
-                (DeviceKind::EmptyTransports | DeviceKind::Flash | DeviceKind::Schedule, Notice::None) => {
+                (DeviceKind::EmptyTransports | DeviceKind::Flash | DeviceKind::Schedule | DeviceKind::Channel, Notice::None) => {
                     prop_assert!(!device.level() && device.due().is_none());
                 }
                 other => prop_assert!(false, "{:?}", other),

@@ -3,6 +3,7 @@
 use crate::backend::Backend;
 use crate::backend_rules;
 use crate::board::Board;
+use crate::channels::Channel;
 use crate::diagnostic::{Diagnostic, Words};
 use crate::schedule::FoundInterface;
 use crate::source::{Boot, KernelRef};
@@ -31,6 +32,8 @@ pub struct Description {
     pub slice: u32,
     /// The VMs.
     pub vms: Vec<Vm>,
+    /// The channels between them, by their number.
+    pub channels: Vec<Channel>,
     /// The policy of each core, where the board enforces the schedule.
     pub policies: Option<[CorePolicy; MAX_CPUS]>,
     /// What vCPUs are promised then, in the VMs' order.

@@ -25,6 +25,7 @@ type VmUnit = hanok_pcpu::VmUnit<hanok_arch::Host>;
 
 mod arena;
 mod boot;
+mod channels;
 mod clock;
 #[cfg(target_arch = "arm")]
 mod deprivileged;

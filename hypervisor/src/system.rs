@@ -1,6 +1,7 @@
 //! The VMs of the image: their memory, their stage 2, their vCPUs.
 
 use crate::arena::{self, Arena};
+use crate::channels::{self, Channel};
 use crate::fatal::refuse;
 use crate::layout::take;
 use crate::records::Records;
@@ -166,7 +167,12 @@ pub fn give_back(pool: &Mutex<Frames>, arena: &mut Arena) {
 
 fn tables_for(config: &VmConfig, slots: usize) -> u64 {
     let rom = config.firmware().map_or(0, |blob| blob.len);
-    AddressSpace::<SharedFrames>::tables_for(config.memory.len(), rom, slots)
+    // As firmware's: a table for each 2 MiB, at multiples of which each channel's memory begins.
+    let channels = config.channels.iter();
+    let shared: u64 = channels
+        .map(|end| end.memory.len().next_multiple_of(2 << 20))
+        .sum();
+    AddressSpace::<SharedFrames>::tables_for(config.memory.len(), rom + shared, slots)
 }
 
 /// Every VM with its memory and its stage 2.
@@ -177,6 +183,7 @@ pub fn place_units(
 ) -> &'static [VmUnit] {
     let mut leak = selftest::Leak::new(facts.bootargs);
     let mut slots = selftest::Slots::new(facts.bootargs, facts.system.vms.len(), arena);
+    let channels = channels::make(facts.system, arena);
     let mut places = facts.system.places();
     let Some(shared) = shared::Records::new(facts.system, arena) else {
         refuse(format_args!("no memory for the records of shared devices"))
@@ -200,7 +207,8 @@ pub fn place_units(
         if is_deprivileged() {
             vm = vm.with_software_interface();
         }
-        let unit = unit(vm, facts, &mut leak, (&mut arena.free, frames, &mut slots));
+        let pools = (&mut arena.free, frames, &mut slots);
+        let unit = unit(vm, facts, &mut leak, pools, channels);
         units.push(unit);
     }
     units.finish()
@@ -280,6 +288,7 @@ fn unit(
     facts: &Facts<'_>,
     leak: &mut selftest::Leak,
     (free, frames, slots): Pools<'_>,
+    channels: &[Channel],
 ) -> VmUnit {
     let config = vm.config();
     let name = &config.name;
@@ -296,7 +305,9 @@ fn unit(
     let flash = flash(config, free);
     let at_flash = flash.map(|flash| (flash.ipa(), flash.host()));
     let stolen = vm.stolen_page().map(host_of);
-    let Some(regions) = regions_of(config, host.start(), at_flash, facts.gicv, stolen) else {
+    let shared = channels::join(&vm, channels);
+    let regions = regions_of(config, host.start(), at_flash, facts.gicv, stolen, &shared);
+    let Some(regions) = regions else {
         refuse(format_args!(
             "vm {name}: its devices' registers pass the top, or are too many"
         ));

@@ -9,6 +9,7 @@
 extern crate std;
 
 pub mod back_end;
+pub mod channel;
 pub mod crossing;
 pub mod schedule;
 pub mod trampoline;

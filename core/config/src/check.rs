@@ -1,5 +1,6 @@
 //! The rules that a system must keep. The tool and the board use the same list.
 
+mod channels;
 mod devices;
 mod promises;
 mod slots;
@@ -233,6 +234,17 @@ pub enum Fault {
         /// The slot.
         slot: usize,
     },
+    /// An end of a channel that is not in the window of channels, whose registers are no slot of the VM or another one's, or
+    /// that contradicts those of other members; a channel without a peer or without a member that may write; or too many peers.
+    #[error(
+        "channel {channel} of vm {vm}: its number, index or memory contradicts other members, or it has no peer"
+    )]
+    Channel {
+        /// The VM.
+        vm: usize,
+        /// The end of the channel.
+        channel: usize,
+    },
     /// A device without a name, or with one that cannot be printed.
     #[error("device {device} of vm {vm}: its name is empty or not printable ASCII")]
     DeviceName {
@@ -372,6 +384,7 @@ impl SystemView<'_> {
             vm.check(index, payload_len)?;
             slots::check(self, index, vm)?;
         }
+        channels::check(self)?;
         promises::check(self)?;
         devices::check(self)
     }

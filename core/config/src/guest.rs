@@ -4,8 +4,11 @@
 //! Bindings are those of the Devicetree Specification v0.4 and of the Linux kernel's
 //! Documentation/devicetree/bindings.
 
+mod channels;
 mod devices;
 mod slots;
+
+pub use channels::GuestChannel;
 
 use crate::board::HostDevice;
 use crate::model::PassThrough;
@@ -39,6 +42,8 @@ pub struct GuestTree<'a> {
     pub gic: GicVersion,
     /// Its devices of the virtual platform.
     pub slots: &'a [DeviceSlot],
+    /// Its channels.
+    pub channels: &'a [GuestChannel<'a>],
     /// The devices that are passed through to it.
     pub devices: &'a [GuestDevice<'a>],
     /// What it serves for other VMs.
@@ -152,6 +157,7 @@ impl GuestTree<'_> {
             .and(self.aliases())
             .and(self.chosen());
         let root = slots::add_back_ends(root, self.back_ends);
+        let root = channels::add(root, self.channels);
         devices::add(root, self.devices, self.memory)
     }
 

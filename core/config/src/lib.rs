@@ -18,6 +18,7 @@ extern crate alloc;
 extern crate std;
 
 mod board;
+mod channel;
 mod check;
 mod cores;
 mod error;
@@ -40,6 +41,7 @@ pub use board::{
 };
 #[cfg(feature = "write")]
 pub use board::{DeviceError, FixedClock, HostDevice, HostLine, HostTree, Neighbour, assign};
+pub use channel::{ChannelEnd, MAX_CHANNELS, MAX_MEMBERS, MAX_PEERS};
 pub use check::{Fault, MAX_POOL, POOLS};
 pub use cores::{Ask, Claim, CorePolicy, Group, MAX_PERIOD, Promise, Terms, in_ticks, kind_word};
 pub use error::{Structure, TreeError, TreeNode};

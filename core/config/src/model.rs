@@ -1,6 +1,7 @@
 //! The model of a system: its VMs, their memory, and the blobs to load there.
 
 use crate::POOLS;
+use crate::channel::{ChannelEnd, MAX_CHANNELS};
 use crate::cores::{CorePolicy, Group, Promise};
 use crate::slot::{DeviceKind, DeviceSlots};
 use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, MAX_VCPUS, Span, VcpuId, VmId};
@@ -118,6 +119,8 @@ pub struct VmConfig {
     pub blobs: Vec<Blob, MAX_BLOBS>,
     /// Its devices of the virtual platform.
     pub slots: DeviceSlots,
+    /// Its ends of channels; each has a [`crate::DeviceKind::Channel`] among the slots.
+    pub channels: Vec<ChannelEnd, MAX_CHANNELS>,
     /// Devices of the board that it has for itself.
     pub devices: Vec<PassThrough, MAX_DEVICES>,
     /// Whether it may have a device that is a bus master, which could access all memory.

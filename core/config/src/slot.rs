@@ -92,11 +92,13 @@ pub enum DeviceKind {
     Virtio(VirtioKind),
     /// What a driver VM has of a virtio device of another VM, which it serves (`hanok_abi::back_end`).
     BackEnd,
+    /// The registers of a channel between VMs (`hanok_abi::channel`), which [`crate::ChannelEnd`] describes.
+    Channel,
 }
 
 impl DeviceKind {
     /// All kinds but those of virtio.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Pl011,
         Self::Pl031,
         Self::EmptyTransports,
@@ -105,6 +107,7 @@ impl DeviceKind {
         Self::Nor,
         Self::FwCfg,
         Self::BackEnd,
+        Self::Channel,
     ];
 
     /// The kind's word in the system's tree.
@@ -119,6 +122,7 @@ impl DeviceKind {
             Self::BackEnd => "back-end",
             Self::Nor => "nor",
             Self::FwCfg => "fw-cfg",
+            Self::Channel => "channel",
         }
     }
 
@@ -209,7 +213,8 @@ pub fn firmware_slots() -> DeviceSlots {
     slots
 }
 
-/// The devices that every VM has, at the addresses of QEMU's `virt`, which has no [`DeviceKind::Schedule`]. The serial port comes first,
+/// The devices that every VM has, at the addresses of QEMU's `virt`, which has no [`DeviceKind::Schedule`]; a
+/// [`DeviceKind::Channel`] comes with each channel. The serial port comes first,
 /// since guests use it most.
 pub fn platform_slots() -> DeviceSlots {
     let transports = platform::VIRTIO_SLOTS * platform::VIRTIO_STRIDE;
@@ -309,7 +314,8 @@ mod tests {
         let slots = firmware_slots();
         let kinds = slots.iter().map(|slot| slot.kind);
         let own = DeviceKind::ALL.into_iter();
-        assert!(kinds.eq(own.filter(|kind| *kind != DeviceKind::BackEnd)));
+        let added = [DeviceKind::BackEnd, DeviceKind::Channel];
+        assert!(kinds.eq(own.filter(|kind| !added.contains(kind))));
         assert!(slots.len() < MAX_SLOTS);
         let others = platform_slots();
         let of_firmware = [DeviceKind::Nor, DeviceKind::FwCfg];

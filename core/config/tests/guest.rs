@@ -31,6 +31,7 @@ fn written_with(
         reserved: None,
         gic,
         slots: &platform_slots(),
+        channels: &[],
         devices,
         back_ends: &[],
     };

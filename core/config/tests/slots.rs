@@ -29,6 +29,7 @@ fn system() -> System {
         argument: 0,
         blobs: [kernel].into_iter().collect(),
         slots: platform_slots(),
+        channels: Default::default(),
         devices: heapless::Vec::new(),
         trusted: false,
         autostart: true,
@@ -181,6 +182,7 @@ fn the_guest_s_tree_says_what_is_in_the_slots() {
             reserved: None,
             gic: GicVersion::V3,
             slots,
+            channels: &[],
             devices: &[],
             back_ends: &[],
         };

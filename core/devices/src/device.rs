@@ -6,7 +6,8 @@
 
 use crate::virtio::SharedDevice;
 use crate::{
-    Access, EmptyTransports, Flash, FwCfg, Nor, Pl011, Pl031, Schedule, ScheduleRegisters, Unknown,
+    Access, Bells, Channel, EmptyTransports, Flash, FwCfg, Nor, Pl011, Pl031, Schedule,
+    ScheduleRegisters, Unknown,
 };
 use hanok_config::DeviceKind;
 use hanok_hal::SerialPort;
@@ -34,6 +35,8 @@ pub enum Notice {
         /// Whether bytes wait to be sent.
         waiting: bool,
     },
+    /// Peers on a channel have to be told, once the device's lock is dropped.
+    Bells(Bells),
     /// The VM's alarms have to be notified that [`Model::due`] may have changed.
     Time,
 }
@@ -89,6 +92,8 @@ pub enum Device {
     Flash(Flash),
     /// The calls by which a guest takes part in the scheduling of its vCPUs.
     Schedule(Schedule),
+    /// An end of a channel between VMs.
+    Channel(Channel),
     /// Flash that takes commands.
     Nor(Nor),
     /// The firmware's configuration.
@@ -165,6 +170,7 @@ macro_rules! by_kind {
             Device::BackEnd($model) => $body,
             Device::Nor($model) => $body,
             Device::FwCfg($model) => $body,
+            Device::Channel($model) => $body,
         }
     };
 }
@@ -190,6 +196,7 @@ impl Device {
             DeviceKind::Schedule => Self::Schedule(Schedule::default()),
             DeviceKind::Nor => Self::Nor(Nor::new(memory)),
             DeviceKind::FwCfg => Self::FwCfg(FwCfg::new()),
+            DeviceKind::Channel => Self::Channel(Channel::default()),
         }
     }
 

@@ -23,6 +23,7 @@
 extern crate std;
 
 mod access;
+mod channel;
 mod device;
 mod flash;
 mod fw_cfg;
@@ -40,6 +41,7 @@ pub mod virtio;
 mod virtio_mmio;
 
 pub use access::Access;
+pub use channel::{Bells, Channel, Members};
 pub use device::{Behind, Device, Notice, World};
 pub use flash::Flash;
 pub use fw_cfg::FwCfg;

@@ -248,7 +248,8 @@ proptest! {
                     | DeviceKind::Flash
                     | DeviceKind::Schedule
                     | DeviceKind::Nor
-                    | DeviceKind::FwCfg,
+                    | DeviceKind::FwCfg
+                    | DeviceKind::Channel,
                     Notice::None,
                 ) => {
                     prop_assert!(!device.level() && device.due().is_none());

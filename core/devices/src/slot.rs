@@ -54,6 +54,11 @@ impl Slot {
         self.place.kind
     }
 
+    /// Its place in the description.
+    pub fn place(&self) -> &DeviceSlot {
+        &self.place
+    }
+
     /// The interrupt that the device's line raises, if it has one.
     pub fn interrupt(&self) -> Option<IntId> {
         self.place.interrupt

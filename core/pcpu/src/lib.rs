@@ -19,6 +19,7 @@ extern crate std;
 mod account;
 mod asks;
 mod board;
+mod channels;
 mod command;
 mod console;
 #[cfg(test)]

@@ -70,6 +70,9 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
             self.machine.line_state(vm.id(), room, waiting);
         }
         self.attend(set);
+        if let Notice::Bells(bells) = &notice {
+            self.machine.ring(bells);
+        }
         if notice == Notice::Time {
             self.alarms_changed(access);
         }
@@ -143,7 +146,7 @@ impl Vm {
     /// Brings the interrupt line of `slot` up to date. The answer is the vCPUs whose interrupts changed.
     /// The caller holds the device's lock.
     #[inline(never)]
-    fn device_line(&self, slot: &Slot, device: &Device) -> VcpuSet {
+    pub(crate) fn device_line(&self, slot: &Slot, device: &Device) -> VcpuSet {
         match slot.interrupt() {
             Some(line) => self.gic.lock().set_level(None, line, device.level()),
             None => VcpuSet::EMPTY,

@@ -205,6 +205,7 @@ fn guest_with(host: &HostDevice, given: &PassThrough, memory: Span<Ipa>) -> Writ
         reserved: None,
         gic: GicVersion::V3,
         slots: &platform_slots(),
+        channels: &[],
         devices: &devices,
         back_ends: &[],
     };
@@ -240,6 +241,7 @@ pub fn guest_tree(data: &[u8]) {
         reserved,
         gic,
         slots: &platform_slots(),
+        channels: &[],
         devices: &[],
         back_ends: &[],
     };
@@ -332,6 +334,7 @@ fn guest(vcpus: usize) -> Vec<u8> {
         reserved: None,
         gic: GicVersion::V3,
         slots: &platform_slots(),
+        channels: &[],
         devices: &[],
         back_ends: &[],
     }
@@ -376,6 +379,7 @@ fn vm(number: u8) -> VmConfig {
         argument: 0x4600_0000,
         blobs: [kernel, initramfs, tree].into_iter().collect(),
         slots: platform_slots(),
+        channels: Default::default(),
         devices: [device(number)].into_iter().collect(),
         trusted: number == 1,
         autostart: number != 2,

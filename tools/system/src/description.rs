@@ -3,6 +3,7 @@
 use crate::backend::Backend;
 use crate::backend_rules;
 use crate::board::Board;
+use crate::channels::Channel;
 use crate::diagnostic::{Diagnostic, Words};
 use crate::disks::Disk;
 use crate::schedule::FoundInterface;
@@ -34,6 +35,8 @@ pub struct Description {
     pub vms: Vec<Vm>,
     /// The board's disks that QEMU makes.
     pub disks: Vec<Disk>,
+    /// The channels between them, by their number.
+    pub channels: Vec<Channel>,
     /// The policy of each core, where the board enforces the schedule.
     pub policies: Option<[CorePolicy; MAX_CPUS]>,
     /// What vCPUs are promised then, in the VMs' order.

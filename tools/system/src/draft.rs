@@ -179,6 +179,7 @@ impl Draft {
             argument: 0,
             blobs: Default::default(),
             slots: shares.slots,
+            channels: Default::default(),
             devices: Default::default(),
             trusted: self.trusted,
             autostart: self.autostart,
@@ -238,7 +239,7 @@ fn boot(
     (firmware.map(|at| at.map(Boot::Firmware)), false)
 }
 
-fn vm_name(value: &DeValue<'_>) -> Option<String> {
+pub(crate) fn vm_name(value: &DeValue<'_>) -> Option<String> {
     let sound = |c: char| c.is_ascii_alphanumeric() || c == '-';
     table::word(value).filter(|name| name.len() < 32 && name.chars().all(sound))
 }

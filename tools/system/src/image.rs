@@ -9,6 +9,7 @@
 
 use crate::backend::Backend;
 use crate::binary::{Binary, BuildKey, Told};
+use crate::channels::Channel;
 use crate::description::Description;
 use crate::devices::{self, VmDevices};
 use crate::diagnostic::{Diagnostic, Mark, Words};
@@ -18,7 +19,7 @@ use crate::recognise;
 use crate::source::Boot;
 use crate::vm::{Files, Vm};
 use crate::{flash, rules, size};
-use hanok_config::guest::{GuestBackEnd, GuestDevice, GuestTree};
+use hanok_config::guest::{GuestBackEnd, GuestChannel, GuestDevice, GuestTree};
 use hanok_config::{Blob, BlobKind, CorePolicy, NOR, System, VmConfig, sum};
 use hanok_types::{Address, Ipa, MAX_CPUS, PAGE_SIZE, Span, platform};
 use std::borrow::Cow;
@@ -308,6 +309,19 @@ impl Guest {
                 })
             })
             .collect();
+        let members: Vec<Vec<&str>> = system.channels.iter().map(Channel::names).collect();
+        let ends = vm.config.channels.iter();
+        let channels: Vec<GuestChannel<'_>> = ends
+            .filter_map(|end| {
+                let channel = system.channels.get(usize::from(end.number))?;
+                Some(GuestChannel {
+                    name: &channel.name,
+                    members: members.get(usize::from(end.number))?,
+                    end,
+                    events: channel.events.iter().any(|name| name == vm.name()),
+                })
+            })
+            .collect();
         let tree = GuestTree {
             name: vm.name(),
             terminal: system.terminal,
@@ -318,6 +332,7 @@ impl Guest {
             reserved: boots.added,
             gic: system.board.gic,
             slots: &vm.config.slots,
+            channels: &channels,
             devices: &pairs,
             back_ends: &back_ends,
         };

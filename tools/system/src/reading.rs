@@ -3,6 +3,7 @@
 
 use crate::backend::{A_BACKEND, Backend};
 use crate::board::{self, Cores};
+use crate::channels::{self, ChannelDraft};
 use crate::description::Description;
 use crate::diagnostic::{Diagnostic, Report, Words, read};
 use crate::disks::{self, DiskDraft};
@@ -74,6 +75,9 @@ fn system(
     let whole = reader.span.clone();
     let drafts: Option<Vec<Draft>> = reader.tables(report, "vm", Draft::read);
     let disks = reader.tables(report, "disk", DiskDraft::read);
+    let channels: Vec<ChannelDraft> = reader
+        .tables(report, "channel", ChannelDraft::read)
+        .unwrap_or_default();
     let schedule = reader.optional_table(report, "schedule", Whole::read);
     if let Some(drafts) = &drafts
         && (asked == Asked::System || !drafts.is_empty())
@@ -90,6 +94,7 @@ fn system(
         slice: rules::slice(report, slice),
         vms: Vec::new(),
         disks: disks::resolve(report, &board, &disks.unwrap_or_default()),
+        channels: Vec::new(),
         policies: None,
         promises: Vec::new(),
         groups: Vec::new(),
@@ -100,7 +105,9 @@ fn system(
         terminal: None,
     };
     rules::names(report, &drafts);
-    rules::total(report, (&description.board, description.memory), &drafts);
+    let board = (&description.board, description.memory);
+    rules::total(report, board, &drafts, &channels);
+    channels::check(report, &channels, &drafts);
     rules::devices(report, &drafts);
     let there = Cores {
         count: description.cores,
@@ -147,6 +154,7 @@ fn system(
         let vm = draft.finish(cpus, architecture, shares, report);
         description.vms.extend(vm);
     }
+    description.channels = channels::assign(channels, &mut description.vms);
     if let Some(enforced) = enforced {
         description.promises = enforced.promises;
         description.groups = enforced.groups;
@@ -175,6 +183,7 @@ fn without_board(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Sch
     });
     let whole = reader.span.clone();
     let drafts: Vec<Draft> = reader.tables(report, "vm", Draft::read).unwrap_or_default();
+    reader.tables(report, "channel", ChannelDraft::read);
     let schedule = reader.optional_table(report, "schedule", Whole::read);
     rules::names(report, &drafts);
     let named = schedule.iter().flat_map(Whole::named_cores);

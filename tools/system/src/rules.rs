@@ -2,6 +2,7 @@
 
 use crate::backend::Architecture;
 use crate::board::Board;
+use crate::channels::ChannelDraft;
 use crate::diagnostic::{Report, Words, nearest};
 use crate::draft::Draft;
 use crate::files::{self, Named};
@@ -165,8 +166,13 @@ pub(crate) fn given_twice(name: &str, owner: &str) -> Words {
     Words::new(what, why, "remove it from one of the lists")
 }
 
-/// Checks each VM's memory alone, then all of it together.
-pub(crate) fn total(report: &mut Report, (board, memory): (&Board, u64), drafts: &[Draft]) {
+/// Checks each VM's memory alone, then all of it together, with the channels'.
+pub(crate) fn total(
+    report: &mut Report,
+    (board, memory): (&Board, u64),
+    drafts: &[Draft],
+    channels: &[ChannelDraft],
+) {
     let usable = board.usable(memory);
     let memories = || drafts.iter().filter_map(|draft| draft.memory.as_ref());
     for memory in memories().filter(|memory| memory.value % BLOCK != 0) {
@@ -187,9 +193,10 @@ pub(crate) fn total(report: &mut Report, (board, memory): (&Board, u64), drafts:
         );
         report.refuse(&memory.span, Words::new(what, why, "give it less"));
     }
-    let sum = memories().try_fold(HYPERVISOR_MEMORY, |sum, memory| {
-        sum.checked_add(memory.value)
-    });
+    let shared = channels.iter().filter_map(ChannelDraft::memory);
+    let all = memories().map(|memory| memory.value);
+    let mut all = all.chain(shared.map(|(size, _)| size));
+    let sum = all.try_fold(HYPERVISOR_MEMORY, u64::checked_add);
     if let (true, Some(last)) = (sum.is_none_or(|sum| sum > usable), memories().next_back()) {
         let why = format!(
             "the VMs' memory and {} for the hypervisor are more than the board's {}",

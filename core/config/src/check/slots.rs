@@ -12,6 +12,8 @@ const CONTROLLER: (Ipa, u64) = (
     platform::GIC_DIST,
     platform::UART.get() - platform::GIC_DIST.get(),
 );
+/// The window of the channels' memory.
+const CHANNELS: (Ipa, u64) = (platform::CHANNEL_MEMORY, platform::CHANNEL_MEMORY_SIZE);
 /// The region that the virtual platform reserves for real devices.
 const PASSED_THROUGH: (Ipa, u64) = (platform::PASS_THROUGH, platform::PASS_THROUGH_SIZE);
 
@@ -68,7 +70,7 @@ fn is_paired(system: &SystemView<'_>, vm: usize, index: usize, slot: &DeviceSlot
 }
 
 fn is_free(region: &Span<Ipa>) -> bool {
-    let taken = [CONTROLLER, PASSED_THROUGH].map(|(start, len)| Span::new(start, len));
+    let taken = [CONTROLLER, PASSED_THROUGH, CHANNELS].map(|(start, len)| Span::new(start, len));
     let mut taken = taken.into_iter().flatten();
     let below_ram = region.end() <= platform::RAM && !region.is_empty();
     below_ram && !taken.any(|taken| taken.overlaps(region))

@@ -50,8 +50,11 @@ fn node(slot: &DeviceSlot) -> Option<DeviceTreeNode> {
         DeviceKind::Nor => Some(nor(slot)),
         DeviceKind::FwCfg => Some(fw_cfg(slot)),
         DeviceKind::Virtio(_) => Some(virtio(slot)),
-        // What it serves is said by the tool, which knows the names.
-        DeviceKind::BackEnd | DeviceKind::EmptyTransports | DeviceKind::Flash => None,
+        // What it serves is said by the tool, which knows the names; and `channels.rs` writes channels' nodes.
+        DeviceKind::BackEnd
+        | DeviceKind::EmptyTransports
+        | DeviceKind::Flash
+        | DeviceKind::Channel => None,
     }
 }
 

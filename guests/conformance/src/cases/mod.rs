@@ -2,6 +2,7 @@
 //! (`arch`).
 
 pub mod canary;
+pub mod channels;
 mod devices;
 pub mod exceptions;
 mod firmware;
@@ -58,6 +59,7 @@ pub fn run(machine: &Machine, names: &str) -> (u32, u32) {
         walk::PASS_THROUGH,
         timer::BESIDE_OTHERS,
         schedule::PROMISED,
+        channels::CASES,
     ];
     let extra = extra.into_iter().chain(crate::arch::cases::NAMED);
     let extra = extra.flatten().filter(named);

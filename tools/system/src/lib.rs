@@ -27,6 +27,7 @@ mod flash;
 mod image;
 mod kernel;
 mod layout;
+mod links;
 mod raw;
 mod reading;
 mod recognise;

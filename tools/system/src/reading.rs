@@ -11,7 +11,7 @@ use crate::draft::Draft;
 use crate::schedule::draft::Whole;
 use crate::schedule::{self, Schedule, carts, enforce};
 use crate::table::{self, Reader};
-use crate::{backend_rules, cores, rules, shared};
+use crate::{backend_rules, cores, links, rules};
 use hanok_types::{GICV2_CPUS, GicVersion, MAX_VCPUS};
 use std::path::Path;
 
@@ -143,7 +143,7 @@ fn system(
     if asked == Asked::Schedule && model.is_none() && report.found.is_empty() {
         report.refuse(&whole, no_schedule());
     }
-    let shares = shared::resolve(report, &drafts);
+    let shares = links::resolve(report, &drafts);
     for ((draft, cpus), shares) in drafts.into_iter().zip(cores).zip(shares) {
         let architecture =
             rules::files(report, boards_dir, &draft, description.board.architecture());

@@ -169,10 +169,10 @@ impl World {
         for (index, (at, bytes, write)) in (0..).zip(buffers) {
             let next = (index + 1 < buffers.len() as u64) as u64;
             let flags = next | u64::from(*write) << 1;
-            let rest = u64::from(*bytes) | flags << 32 | (index + 1) << 48;
+            let rest = u64::from(*bytes) | (flags << 32) | ((index + 1) << 48);
             put(&self.client, table + 16 * index, *at, rest);
         }
-        let rest = 16 * buffers.len() as u64 | 4 << 32;
+        let rest = (16 * buffers.len() as u64) | (4 << 32);
         put(&self.client, RAM + 16 * u64::from(head), table, rest);
         let entry = PLACES.driver + 4 + 2 * u64::from(self.made % SIZE);
         self.client.store_half(Ipa::new(entry), head).unwrap();
@@ -218,7 +218,7 @@ impl World {
     /// The back end gives the request `head` back.
     fn give(&mut self, head: u32, written: u32) {
         let entry = PLACES.device + 4 + 8 * u64::from(self.given % SIZE);
-        let element = u64::from(head) | u64::from(written) << 32;
+        let element = u64::from(head) | (u64::from(written) << 32);
         self.driver
             .write(Ipa::new(entry), &element.to_le_bytes())
             .unwrap();
@@ -608,23 +608,21 @@ fn each_request_is_done_exactly_once() {
                     world.serve(false);
                     with_driver.extend(world.take());
                 }
-                8..11 => {
-                    if !with_driver.is_empty() {
-                        let index = draw(with_driver.len() as u64) as usize;
-                        let (head, parts) = with_driver.remove(index);
-                        let at = |part: &Buffer| Ipa::new(part.0 & (ON_BOARD - 1));
-                        let header = bytes(&world.driver, at(&parts[0]).get(), 1)[0];
-                        // What a device of the board's writes, or the back end into its slot.
-                        let to = if parts[1].0 >= ON_BOARD && parts[1].1 > 64 {
-                            &world.client
-                        } else {
-                            &world.driver
-                        };
-                        let answer = vec![header; parts[1].1 as usize];
-                        to.write(at(&parts[1]), &answer).unwrap();
-                        world.give(head.into(), u32::MAX);
-                        world.serve(true);
-                    }
+                8..11 if !with_driver.is_empty() => {
+                    let index = draw(with_driver.len() as u64) as usize;
+                    let (head, parts) = with_driver.remove(index);
+                    let at = |part: &Buffer| Ipa::new(part.0 & (ON_BOARD - 1));
+                    let header = bytes(&world.driver, at(&parts[0]).get(), 1)[0];
+                    // What a device of the board's writes, or the back end into its slot.
+                    let to = if parts[1].0 >= ON_BOARD && parts[1].1 > 64 {
+                        &world.client
+                    } else {
+                        &world.driver
+                    };
+                    let answer = vec![header; parts[1].1 as usize];
+                    to.write(at(&parts[1]), &answer).unwrap();
+                    world.give(head.into(), u32::MAX);
+                    world.serve(true);
                 }
                 _ if draw(4) == 0 => {
                     world.device.reset_back_end();

@@ -93,6 +93,10 @@ impl<B: Host> Vcpu<B> {
 /// Does pieces of what there is to do, until an interrupt is pending.
 fn serve<B: Host>(board: &Board<B>, ends: &Ends<B>) -> Served {
     let client = ends.client.0;
+    if ends.driver.is_none() && !client.vm.random_suffices() {
+        // What can be guessed is not given as random: the guest waits, as for a source that gathers.
+        return Served::All;
+    }
     let driver = ends.driver.map(|(unit, _)| unit);
     loop {
         let fill = |bytes: &mut [u8]| {

@@ -1,7 +1,8 @@
 //! What this VM serves, and with what, from its device tree.
 
+use dtoolkit::Node;
 use dtoolkit::fdt::{Fdt, FdtNode};
-use dtoolkit::{Node, Property};
+use hanok_guest_runtime::tree::{number, property};
 use heapless::Vec;
 
 /// The most back ends.
@@ -97,16 +98,4 @@ fn to_board(bus: &FdtNode<'static>) -> Option<u64> {
 
 fn text(bytes: &'static [u8]) -> Option<&'static str> {
     core::str::from_utf8(bytes.strip_suffix(b"\0")?).ok()
-}
-
-fn property(node: &FdtNode<'static>, name: &str) -> Option<&'static [u8]> {
-    let property = node.properties().find(|property| property.name() == name)?;
-    property.value_as::<&'static [u8]>().ok()
-}
-
-/// The number in these bytes, the most significant first.
-fn number(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

@@ -269,13 +269,14 @@ impl Root {
     }
 }
 
-fn property(node: &FdtNode<'static>, name: &str) -> Option<&'static [u8]> {
+/// The value of a node's property.
+pub fn property(node: &FdtNode<'static>, name: &str) -> Option<&'static [u8]> {
     let property = node.properties().find(|property| property.name() == name)?;
     property.value_as::<&'static [u8]>().ok()
 }
 
 /// The number in these bytes, the most significant first.
-fn number(bytes: &[u8]) -> u64 {
+pub fn number(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0, |number, byte| number << 8 | u64::from(*byte))

@@ -4,17 +4,13 @@
 //! The driver VM may write anything there at any time. So nothing is read back but the index and the elements of what is done, and
 //! an element is worth no more than its check: it names a request that is under way, or it is a breach.
 
-use super::chain::DESCRIPTOR;
+use super::chain::{DESCRIPTOR, INDIRECT, NEXT, WRITE};
 use super::queue::{Head, Places, read, write};
 use super::{Breach, Fault};
 use hanok_abi::back_end::MAX_QUEUE_SIZE;
 use hanok_hal::GuestMemory;
 use hanok_hal::sync::atomic::{Ordering, fence};
 use hanok_types::Ipa;
-
-const NEXT: u16 = 1;
-const WRITE: u16 = 2;
-const INDIRECT: u16 = 4;
 
 /// Where the driver VM has a ring and its slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

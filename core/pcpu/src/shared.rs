@@ -70,9 +70,15 @@ impl<B: Host> Vcpu<B> {
                 }
                 After::Resume
             }
-            // It is the guest's own page, or its driver VM's: the access is made again.
-            Served::Absent(_) => After::Yield,
-            Served::Some => After::Resume,
+            // It is the guest's own page, or its driver VM's.
+            Served::Absent(_) => {
+                self.core.serve_again(slot);
+                After::Yield
+            }
+            Served::Some => {
+                self.core.serve_again(slot);
+                After::Resume
+            }
         }
     }
 

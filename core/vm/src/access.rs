@@ -213,6 +213,14 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         Some(value)
     }
 
+    /// Whether there is work to do for a shared device before the instruction can end whose pieces are all done.
+    #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
+    pub(crate) fn has_to_serve(&mut self) -> bool {
+        let left = self.vcpu.partial.take_left();
+        self.vcpu.serves = self.vcpu.serves.or(left);
+        self.vcpu.serves.is_some()
+    }
+
     /// [`Self::access`] outside the fast path, for which one copy is enough.
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     #[inline(never)]

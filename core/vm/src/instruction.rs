@@ -130,7 +130,7 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
             load: transfer.load,
         };
         // Another vCPU may have written a shorter instruction there meanwhile.
-        let beyond = self.vcpu.partial.done() as usize >= pieces.count;
+        let beyond = self.vcpu.partial.done() as usize > pieces.count;
         if beyond || !self.vcpu.partial.is(activation) {
             let vector = matches!(transfer.data, Data::Vector(_));
             if !self.all_answered(abort.ipa, &pieces)
@@ -141,12 +141,14 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
             self.vcpu.partial.begin(activation);
         }
         let done = self.vcpu.partial.done() as usize;
-        let Some(value) = self.move_piece(abort.ipa, transfer, &mut pieces, done) else {
-            self.vcpu.partial.end();
-            return None;
-        };
-        self.vcpu.partial.advance(Some(value));
-        if done + 1 < pieces.count {
+        if done < pieces.count {
+            let Some(value) = self.move_piece(abort.ipa, transfer, &mut pieces, done) else {
+                self.vcpu.partial.end();
+                return None;
+            };
+            self.vcpu.partial.advance(Some(value));
+        }
+        if done + 1 < pieces.count || self.has_to_serve() {
             return Some(Action::Resume);
         }
         let values = self.vcpu.partial.end();

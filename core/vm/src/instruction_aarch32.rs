@@ -152,7 +152,7 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
             };
             self.vcpu.partial.advance(value);
         }
-        if transfer.piece(done + 1).is_some() {
+        if transfer.piece(done + 1).is_some() || self.has_to_serve() {
             return Some(Action::Resume);
         }
         let values = self.vcpu.partial.end();

@@ -1,4 +1,4 @@
-//! Instructions that transfer several registers to or from a device: one piece in each exit.
+//! Instructions that the hypervisor reads itself to do what they do with a device: one piece in each exit.
 //!
 //! All pieces in one exit would keep interrupts waiting. So the guest is resumed at the same
 //! instruction until the last piece is done. An interrupt that the guest takes meanwhile does no
@@ -6,6 +6,9 @@
 //! and the device. If another such instruction executes in between, this one begins again, as the
 //! architecture allows for an interrupted instruction with several accesses (DDI 0406C, A3.5.7; DDI
 //! 0487, D1.3.6).
+//!
+//! After the last piece the instruction ends, which changes the program counter and the base. If there is work to do for a
+//! shared device, it ends in a later exit, once nothing of that is left: the access itself is not made again.
 
 use hanok_types::Ipa;
 
@@ -33,6 +36,8 @@ pub struct Partial {
     of: Option<Activation>,
     done: u32,
     values: Values,
+    /// The slot of a shared device for which work is left.
+    left: Option<u8>,
 }
 
 impl Partial {
@@ -41,6 +46,7 @@ impl Partial {
         of: None,
         done: 0,
         values: [0; MAX_PIECES],
+        left: None,
     };
 
     /// Whether this execution is under way.
@@ -52,6 +58,7 @@ impl Partial {
     pub(crate) fn begin(&mut self, activation: Activation) {
         self.of = Some(activation);
         self.done = 0;
+        self.left = None;
     }
 
     /// The number of pieces that are done.
@@ -66,6 +73,16 @@ impl Partial {
             *place = value;
         }
         self.done += 1;
+    }
+
+    /// Keeps in mind that work is left for the shared device of this slot, if an instruction is under way.
+    pub fn leave(&mut self, slot: u8) {
+        self.left = self.of.map(|_| slot);
+    }
+
+    /// The slot of the shared device for which work is left; nothing is left afterwards.
+    pub(crate) fn take_left(&mut self) -> Option<u8> {
+        self.left.take()
     }
 
     /// Ends the execution. The answer is the loaded values.

@@ -105,6 +105,13 @@ impl Vcpu {
         }
     }
 
+    /// Work is left for the shared device of this slot: the guest executes its instruction again. If that is one that
+    /// the hypervisor reads, its access is not made again.
+    pub fn serve_again(&mut self, _slot: u8) {
+        #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
+        self.partial.leave(_slot);
+    }
+
     /// VMPIDR_EL2: multiprocessor format, and its affinity.
     pub fn mpidr(&self) -> u64 {
         1 << 31 | self.id.affinity()

@@ -10,7 +10,13 @@
 //! Data are copied: what the driver VM may read is in the slot when it gets the request, and what it writes there is in the
 //! client's memory when it has given the request back. With [`mode::DIRECT`], which only a VM that the description trusts can have,
 //! buffers of more than [`SMALL`] bytes are named by their address on the board instead, for a device that reads and writes
-//! there by itself; and so are the slots' own data.
+//! there by itself; and so are the slots' own data. Of what it may read, the first [`register::HEAD`] bytes are copied all the same.
+//!
+//! What the driver VM has written is where the descriptors of the slot say that it may write, one after the other. It may change these
+//! before it gives the request back: then the data come from other memory of its own, or, with [`mode::DIRECT`], from any VM's,
+//! by its address on the board. So a frame of one client gets to another by one copy, from the one's request to
+//! the other's. What lies where the client wants it already is not copied. A buffer that the slot has no room for, and that
+//! is to be written, has the address 0: the driver VM must say where the data are.
 //!
 //! The driver VM sets everything up, and then stores [`control::OFFER`]. Requests that were under way as it stores [`control::WITHDRAW`], or
 //! dies, are given again, in their order, once it offers the device again.
@@ -27,7 +33,8 @@ pub mod register {
     pub const DEVICE: u64 = 0x08;
     /// The number of its queues.
     pub const QUEUES: u64 = 0x0c;
-    /// What the client's driver does: [`super::client`].
+    /// What the client's driver does: [`super::client`], and from bit 1 on, how often it was reset: whoever sees another number has
+    /// requests that the client has forgotten. They are to be given back nevertheless.
     pub const CLIENT: u64 = 0x10;
     /// How requests are given: [`super::mode`].
     pub const MODE: u64 = 0x14;
@@ -45,6 +52,8 @@ pub mod register {
     pub const CONFIG_SIZE: u64 = 0x34;
     /// The queue to which the registers from [`TABLE`] to [`SLOT_DESCRIPTORS`] belong.
     pub const QUEUE: u64 = 0x38;
+    /// How many of the first bytes that it may read of a request are copied in each mode; [`super::SMALL`] at the most.
+    pub const HEAD: u64 = 0x3c;
     /// The address of the ring's table of descriptors: a pair.
     pub const TABLE: u64 = 0x40;
     /// The address of the ring of requests: a pair.
@@ -70,7 +79,7 @@ pub mod register {
 }
 
 /// The major version in the upper 16 bits, and the minor one.
-pub const VERSION: u32 = 0x0001_0000;
+pub const VERSION: u32 = 0x0001_0001;
 /// The most places of a queue.
 pub const MAX_QUEUE_SIZE: u16 = 256;
 /// The most bytes of a device's own configuration.

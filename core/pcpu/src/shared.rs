@@ -20,6 +20,13 @@ impl<B: Backend> BoardMemory for VmUnit<B> {
         let stays = memory.ipa().covers(&span) && self.memory.lock().is_fixed();
         stays.then(|| memory.host().checked_add(offset))?
     }
+
+    fn at_board(&self, at: Hpa, bytes: u32) -> Option<Ipa> {
+        let memory = &self.ram;
+        let offset = at.get().checked_sub(memory.host().get())?;
+        let there = memory.ipa().start().checked_add(offset)?;
+        (self.on_board(there, bytes) == Some(at)).then_some(there)
+    }
 }
 
 /// A shared device with its two VMs.
@@ -109,7 +116,8 @@ fn serve<B: Host>(board: &Board<B>, ends: &Ends<B>) -> Served {
             let jitter = board.jitter.load(Ordering::Relaxed);
             let _ = client.vm.fill_random(bytes, board.counter(), jitter);
         };
-        let served = ends.device.serve((client, driver), ends.for_driver, fill);
+        let memories = (client, driver, board.vms);
+        let served = ends.device.serve(memories, ends.for_driver, fill);
         if served != Served::Some || board.machine.interrupt_is_pending() {
             return served;
         }

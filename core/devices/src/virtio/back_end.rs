@@ -4,7 +4,9 @@ use super::queue::Places;
 use super::ring::{Layout, Ring};
 use super::transport::{MAX_QUEUES, half, set_half};
 use crate::{Access, Unknown};
-use hanok_abi::back_end::{MAX_CONFIG, MAX_QUEUE_SIZE, VERSION, client, control, mode, register};
+use hanok_abi::back_end::{
+    MAX_CONFIG, MAX_QUEUE_SIZE, SMALL, VERSION, client, control, mode, register,
+};
 use hanok_types::Width;
 
 /// The first and the last register of a queue.
@@ -44,6 +46,10 @@ pub(super) struct BackEnd {
     pub(super) features: u64,
     queue_size: u32,
     config_size: u32,
+    /// How many bytes of what the driver VM may read of a request are copied in each mode.
+    pub(super) head: u32,
+    /// How often the client was reset.
+    pub(super) resets: u32,
     pub(super) config: [u8; MAX_CONFIG],
     selected: usize,
     layouts: [Layout; MAX_QUEUES],
@@ -63,6 +69,8 @@ impl BackEnd {
             features: 0,
             queue_size: 0,
             config_size: 0,
+            head: 0,
+            resets: 0,
             config: [0; MAX_CONFIG],
             selected: 0,
             layouts: [Layout::default(); MAX_QUEUES],
@@ -74,9 +82,9 @@ impl BackEnd {
 
     /// Resets it. Its counters go on.
     pub(super) fn reset(&mut self) {
-        let unknown = self.unknown;
+        let (unknown, resets) = (self.unknown, self.resets);
         *self = Self::new(self.nature);
-        self.unknown = unknown;
+        (self.unknown, self.resets) = (unknown, resets);
     }
 
     /// Whether the device is offered.
@@ -157,7 +165,7 @@ impl BackEnd {
             register::VERSION => VERSION,
             register::DEVICE => self.nature.device,
             register::QUEUES => self.nature.queues as u32,
-            register::CLIENT => u32::from(live) * client::LIVE,
+            register::CLIENT => self.resets << 1 | u32::from(live) * client::LIVE,
             register::MODE => self.mode,
             register::MODES => self.nature.modes,
             register::CONTROL => self.control,
@@ -165,6 +173,7 @@ impl BackEnd {
             _ if offset == register::ACCEPTED + 4 => half(accepted, 1),
             register::QUEUE_SIZE => self.queue_size,
             register::CONFIG_SIZE => self.config_size,
+            register::HEAD => self.head,
             register::INTERRUPT => self.interrupts,
             register::CONFIG..CONFIG_END => {
                 let from = (offset - register::CONFIG) as usize;
@@ -189,6 +198,7 @@ impl BackEnd {
             _ if offset == register::FEATURES + 4 => set_half(&mut self.features, 1, value),
             register::QUEUE_SIZE => self.queue_size = value,
             register::CONFIG_SIZE => self.config_size = value,
+            register::HEAD => self.head = value.min(SMALL),
             FIRST_OF_QUEUE..=LAST_OF_QUEUE => self.store_layout(offset, value)?,
             register::CONFIG..CONFIG_END => {
                 let from = (offset - register::CONFIG) as usize;

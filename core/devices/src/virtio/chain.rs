@@ -29,15 +29,15 @@ pub struct Buffer {
 
 /// A descriptor, as the driver has written it.
 #[derive(Clone, Copy)]
-struct Descriptor {
-    at: u64,
-    bytes: u32,
+pub(super) struct Descriptor {
+    pub(super) at: u64,
+    pub(super) bytes: u32,
     flags: u16,
     next: u16,
 }
 
 impl Descriptor {
-    fn read(memory: &impl GuestMemory, at: Ipa) -> Result<Self, Fault> {
+    pub(super) fn read(memory: &impl GuestMemory, at: Ipa) -> Result<Self, Fault> {
         let mut bytes = [0; DESCRIPTOR as usize];
         memory.read(at, &mut bytes)?;
         let [low, high] = *bytes.as_chunks::<8>().0 else {
@@ -52,7 +52,7 @@ impl Descriptor {
         })
     }
 
-    fn has(self, flag: u16) -> bool {
+    pub(super) fn has(self, flag: u16) -> bool {
         self.flags & flag != 0
     }
 }

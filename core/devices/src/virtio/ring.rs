@@ -4,7 +4,7 @@
 //! The driver VM may write anything there at any time. So nothing is read back but the index and the elements of what is done, and
 //! an element is worth no more than its check: it names a request that is under way, or it is a breach.
 
-use super::chain::{DESCRIPTOR, INDIRECT, NEXT, WRITE};
+use super::chain::{DESCRIPTOR, Descriptor, INDIRECT, NEXT, WRITE};
 use super::queue::{Head, Places, read, write};
 use super::{Breach, Fault};
 use hanok_abi::back_end::MAX_QUEUE_SIZE;
@@ -117,6 +117,24 @@ impl Ring {
             part.bytes,
             (flags, index.wrapping_add(1)),
         )
+    }
+
+    /// Descriptor `index` of a request, as the driver VM has left it; `None` if the slot has none of this index.
+    pub(super) fn described(
+        &self,
+        memory: &impl GuestMemory,
+        (head, index): (Head, u16),
+    ) -> Result<Option<Part>, Fault> {
+        if index >= self.descriptors() {
+            return Ok(None);
+        }
+        let at = self.slot(head) + u64::from(index) * DESCRIPTOR;
+        let found = Descriptor::read(memory, Ipa::new(at))?;
+        Ok(Some(Part {
+            at: found.at,
+            bytes: found.bytes,
+            write: found.has(WRITE),
+        }))
     }
 
     /// Gives a request with `count` descriptors to the driver VM. The answer is whether it is to be told.

@@ -349,18 +349,18 @@ impl SharedDevice {
         line || state.is_served() && state.traffic.iter().any(asks)
     }
 
-    /// Does the next piece of work: of the client's asking alone, or also of the driver VM's, which is at `for_driver`. `fill` gives random
-    /// bytes.
+    /// Does the next piece of work: of the client's asking alone, or also of the driver VM's, which is at `for_driver`. `all` are the memories
+    /// of all VMs, among them the client's and the driver VM's. `fill` gives random bytes.
     pub fn serve<M: BoardMemory>(
         &self,
-        (client, driver): (&M, Option<&M>),
+        (client, driver, all): (&M, Option<&M>, &[M]),
         for_driver: bool,
         fill: impl FnMut(&mut [u8]),
     ) -> Served {
         let mut state = self.0.lock();
         match driver {
             Some(driver) => {
-                let direct = state.back.is_direct();
+                let direct = state.back.is_direct().then_some(all);
                 let between = Between {
                     client,
                     driver,
@@ -469,6 +469,7 @@ impl State {
     fn reset(&mut self) {
         self.traffic.iter_mut().for_each(Traffic::forgotten);
         self.held = self.unattended || self.back.is_direct() && self.has_stale();
+        self.back.resets = self.back.resets.wrapping_add(1);
         self.back.tell(interrupt::CLIENT);
     }
 
@@ -570,7 +571,7 @@ impl State {
             return Ok(());
         };
         let Some(request) = &mut traffic.request else {
-            return traffic.next_request(queue, between.client);
+            return traffic.next_request(queue, between.client, self.back.head);
         };
         let Step::Done(count) = request.step(between, ring)? else {
             return Ok(());
@@ -651,14 +652,16 @@ impl State {
 
 impl Traffic {
     /// Finds the next request to give: of those that are given again, or a new one of the client's. If there is none, the client is
-    /// asked to notify of the next one.
+    /// asked to notify of the next one. The first `bytes` of what the driver VM may read are copied in each mode.
     fn next_request<M: BoardMemory>(
         &mut self,
         queue: &super::Queue,
         client: &M,
+        bytes: u32,
     ) -> Result<(), Fault> {
         if let Some(head) = self.first_again() {
-            (self.request, self.is_again) = (Some(Request::new(head, queue.chain(head))), true);
+            (self.request, self.is_again) =
+                (Some(Request::new(head, queue.chain(head), bytes)), true);
             return Ok(());
         }
         if let Some((head, chain)) = queue.peek(client)? {
@@ -670,7 +673,7 @@ impl Traffic {
                 self.ask_client = false;
                 return Ok(());
             }
-            (self.request, self.is_again) = (Some(Request::new(head, chain)), false);
+            (self.request, self.is_again) = (Some(Request::new(head, chain, bytes)), false);
             return Ok(());
         }
         let listening = queue.listen(client, self.count < QUIET_FROM)?;

@@ -4,7 +4,8 @@
 //! [`STEP_BYTES`]. What a step needs is a value; nothing of it is in a VM's memory.
 //!
 //! The client may change its descriptors at any time, so that the walk back may meet others than the walk there. Each is
-//! checked for itself: data then get to the wrong place of the client's own memory, or from the wrong place of its own slot.
+//! checked for itself: data then get to the wrong place of the client's own memory. The driver VM may change those of the slot, by
+//! which it says where its data are.
 
 use super::chain::{Buffer, Chain};
 use super::queue::Head;
@@ -22,6 +23,9 @@ pub trait BoardMemory: GuestMemory {
     /// The board's address of the first of `bytes` bytes at `at`, if all of them lie there one after the other for as
     /// long as the VM exists.
     fn on_board(&self, at: Ipa, bytes: u32) -> Option<Hpa>;
+
+    /// The reverse: the VM's address of the first of `bytes` bytes that are at `at` on the board, if they are all its own.
+    fn at_board(&self, at: Hpa, bytes: u32) -> Option<Ipa>;
 }
 
 /// The two memories between which requests go.
@@ -29,25 +33,39 @@ pub trait BoardMemory: GuestMemory {
 pub(super) struct Between<'a, M> {
     pub(super) client: &'a M,
     pub(super) driver: &'a M,
-    /// Whether larger buffers are named by their addresses on the board.
-    pub(super) direct: bool,
+    /// The memories of all VMs, if larger buffers are named by their addresses on the board.
+    pub(super) direct: Option<&'a [M]>,
 }
 
 impl<M: BoardMemory> Between<'_, M> {
     /// The address by which the driver VM gets a buffer without a copy, if it does.
     fn direct(&self, buffer: &Buffer) -> Option<u64> {
-        let large = self.direct && buffer.bytes > SMALL;
+        let large = self.direct.is_some() && buffer.bytes > SMALL;
         let at = large.then(|| self.client.on_board(buffer.at, buffer.bytes));
         Some(at??.get())
     }
 
     /// The address by which the driver VM is told of the data at `at` of its own memory.
     fn own(&self, at: Ipa, bytes: u32) -> Result<u64, Fault> {
-        if !self.direct {
+        if self.direct.is_none() {
             return Ok(at.get());
         }
         let there = self.driver.on_board(at, bytes);
         Ok(there.ok_or(Breach::Length).map_err(at_driver)?.get())
+    }
+
+    /// Where the data are that the driver VM names by `at`.
+    fn source(&self, at: u64, bytes: u32) -> Result<(&M, Ipa), Fault> {
+        let Some(all) = self.direct else {
+            return Ok((self.driver, Ipa::new(at)));
+        };
+        let found = |memory: &M| memory.at_board(Hpa::new(at), bytes);
+        if let Some(there) = found(self.driver) {
+            return Ok((self.driver, there));
+        }
+        let mut others = all.iter();
+        let other = others.find_map(|memory| Some((memory, found(memory)?)));
+        Ok(other.ok_or(Breach::Length).map_err(at_driver)?)
     }
 }
 
@@ -66,34 +84,41 @@ pub(super) enum Step<T> {
     Done(T),
 }
 
-/// Bytes on their way between two addresses.
+/// Bytes on their way.
 #[derive(Clone, Copy, Debug)]
 struct Copying {
-    from: Ipa,
+    /// Where they come from: for those of a reply, as the driver VM says.
+    from: u64,
     to: Ipa,
     left: u32,
 }
 
 impl Copying {
-    /// Copies the next bytes; `None` once all are copied.
+    /// How many bytes the next step copies.
+    fn count(&self) -> u32 {
+        self.left.min(STEP_BYTES as u32)
+    }
+
+    /// Copies the next bytes, which are at `at` of their memory; `None` once all are copied.
     fn step(
         self,
-        (from, from_place): (&impl GuestMemory, Place),
+        (from, from_place, at): (&impl GuestMemory, Place, Ipa),
         (to, to_place): (&impl GuestMemory, Place),
     ) -> Result<Option<Self>, Fault> {
         let mut bytes = [0; STEP_BYTES];
-        let count = self.left.min(STEP_BYTES as u32);
+        let count = self.count();
         let here = bytes.get_mut(..count as usize).unwrap_or_default();
-        let read = from.read(self.from, here);
+        let read = from.read(at, here);
         read.map_err(|error| Fault::from(error).at(from_place))?;
         let written = to.write(self.to, here);
         written.map_err(|error| Fault::from(error).at(to_place))?;
-        let next = |at: Ipa| at.checked_add(count.into());
         let left = self.left - count;
-        Ok(match (next(self.from), next(self.to)) {
-            (Some(from), Some(to)) if left > 0 => Some(Self { from, to, left }),
-            _ => None,
-        })
+        let next = self.to.checked_add(count.into()).filter(|_| left > 0);
+        Ok(next.map(|to| Self {
+            from: self.from.wrapping_add(count.into()),
+            to,
+            left,
+        }))
     }
 }
 
@@ -102,6 +127,10 @@ impl Copying {
 pub(super) struct Request {
     pub(super) head: Head,
     chain: Chain,
+    /// What is left of a buffer whose first bytes are copied.
+    rest: Option<Buffer>,
+    /// How many of the next bytes that the driver VM may read are copied in each mode.
+    copied: u32,
     /// The number of its descriptors so far, without `last`.
     count: u16,
     /// The last descriptor, which is written when it is known whether another one follows.
@@ -112,10 +141,13 @@ pub(super) struct Request {
 }
 
 impl Request {
-    pub(super) fn new(head: Head, chain: Chain) -> Self {
+    /// A request of which nothing is given yet; the first `copied` bytes that the driver VM may read are copied in each mode.
+    pub(super) fn new(head: Head, chain: Chain, copied: u32) -> Self {
         Self {
             head,
             chain,
+            rest: None,
+            copied,
             count: 0,
             last: None,
             filled: 0,
@@ -131,20 +163,45 @@ impl Request {
     ) -> Result<Step<u16>, Fault> {
         let (client, driver) = (between.client, between.driver);
         if let Some(copying) = self.copying {
-            self.copying = copying.step((client, Place::Client), (driver, Place::Driver))?;
+            let from = (client, Place::Client, Ipa::new(copying.from));
+            self.copying = copying.step(from, (driver, Place::Driver))?;
             return Ok(Step::More);
         }
         let mut chain = self.chain;
-        let Some(buffer) = chain.next(client)? else {
+        let next = match self.rest {
+            Some(rest) => Some(rest),
+            None => chain.next(client)?,
+        };
+        let Some(buffer) = next else {
             let count = self.count + u16::from(self.last.is_some());
             self.describe_last(driver, ring, true)?;
             return Ok(Step::Done(count));
         };
-        if buffer.bytes > 0 {
-            self.add(between, ring, &buffer)?;
+        let (first, rest) = self.divided(buffer);
+        if first.bytes > 0 {
+            self.add(between, ring, &first)?;
         }
-        self.chain = chain;
+        (self.chain, self.rest) = (chain, rest);
+        if !first.write {
+            self.copied = self.copied.saturating_sub(first.bytes);
+        }
         Ok(Step::More)
+    }
+
+    /// What is copied of a buffer whatever its size, and its rest; or all of it.
+    fn divided(&self, buffer: Buffer) -> (Buffer, Option<Buffer>) {
+        let bytes = self.copied;
+        if buffer.write || bytes == 0 || bytes >= buffer.bytes {
+            return (buffer, None);
+        }
+        let first = Buffer { bytes, ..buffer };
+        // A buffer does not end beyond the address space.
+        let rest = buffer.at.checked_add(bytes.into()).map(|at| Buffer {
+            at,
+            bytes: buffer.bytes - bytes,
+            ..buffer
+        });
+        (first, rest)
     }
 
     fn add<M: BoardMemory>(
@@ -157,25 +214,25 @@ impl Request {
         if self.count + 1 >= ring.descriptors() && self.last.is_some() {
             return Err(Breach::Long.into());
         }
-        let direct = between.direct(buffer);
-        let at = match direct {
+        let mut filled = 0;
+        let at = match between.direct(buffer) {
             Some(at) => at,
-            None if bytes > ring.room().saturating_sub(self.filled) => {
-                return Err(Breach::Long.into());
+            None if bytes <= ring.room().saturating_sub(self.filled) => {
+                filled = bytes;
+                between.own(ring.data(self.head, self.filled), bytes)?
             }
-            None => between.own(ring.data(self.head, self.filled), bytes)?,
+            // The driver VM says where the data are.
+            None if write => 0,
+            None => return Err(Breach::Long.into()),
         };
         self.describe_last(between.driver, ring, false)?;
         self.last = Some(Part { at, bytes, write });
-        if direct.is_none() {
-            let to = ring.data(self.head, self.filled);
-            self.filled += bytes;
-            self.copying = (!write).then_some(Copying {
-                from: buffer.at,
-                to,
-                left: bytes,
-            });
-        }
+        self.copying = (filled > 0 && !write).then_some(Copying {
+            from: buffer.at.get(),
+            to: ring.data(self.head, self.filled),
+            left: bytes,
+        });
+        self.filled += filled;
         Ok(())
     }
 
@@ -204,8 +261,11 @@ pub(super) struct Reply {
     chain: Chain,
     /// How many of the bytes that were written are still to be given to the client.
     left: u32,
-    /// How many bytes of the slot were passed.
-    passed: u32,
+    /// What is still to be filled of a buffer of the client's.
+    to: Option<Buffer>,
+    /// What is still to be given of what a descriptor of the slot names, and the next descriptor.
+    from: Option<Part>,
+    next: u16,
     copying: Option<Copying>,
 }
 
@@ -215,7 +275,9 @@ impl Reply {
             answer,
             chain,
             left: answer.written,
-            passed: 0,
+            to: None,
+            from: None,
+            next: 0,
             copying: None,
         }
     }
@@ -226,39 +288,60 @@ impl Reply {
         between: &Between<'_, M>,
         ring: &Ring,
     ) -> Result<Step<u32>, Fault> {
-        let (client, driver) = (between.client, between.driver);
         if let Some(copying) = self.copying {
-            self.copying = copying.step((driver, Place::Driver), (client, Place::Client))?;
+            let (memory, at) = between.source(copying.from, copying.count())?;
+            let from = (memory, Place::Driver, at);
+            self.copying = copying.step(from, (between.client, Place::Client))?;
             return Ok(Step::More);
         }
         let given = self.answer.written - self.left;
         if self.left == 0 {
             return Ok(Step::Done(given));
         }
-        let Some(buffer) = self.chain.next(client)? else {
-            return Ok(Step::Done(given));
+        let Some(to) = self.to else {
+            let Some(buffer) = self.chain.next(between.client)? else {
+                return Ok(Step::Done(given));
+            };
+            self.to = Some(buffer).filter(|buffer| buffer.write && buffer.bytes > 0);
+            return Ok(Step::More);
         };
-        self.pass(between, ring, &buffer);
+        let Some(from) = self.from else {
+            let place = (self.answer.head, self.next);
+            let part = ring.described(between.driver, place).map_err(at_driver)?;
+            let Some(part) = part else {
+                return Ok(Step::Done(given));
+            };
+            self.next += 1;
+            self.from = Some(part).filter(|part| part.write && part.bytes > 0);
+            return Ok(Step::More);
+        };
+        self.pass(between, &to, &from);
         Ok(Step::More)
     }
 
-    fn pass<M: BoardMemory>(&mut self, between: &Between<'_, M>, ring: &Ring, buffer: &Buffer) {
-        let bytes = buffer.bytes;
-        let given = if buffer.write {
-            bytes.min(self.left)
-        } else {
-            0
+    /// Gives as much as `from` has and `to` takes.
+    fn pass<M: BoardMemory>(&mut self, between: &Between<'_, M>, to: &Buffer, from: &Part) {
+        let count = to.bytes.min(from.bytes).min(self.left);
+        let on_board = || between.client.on_board(to.at, count);
+        let there = between.direct.and_then(|_| on_board());
+        let copying = Copying {
+            from: from.at,
+            to: to.at,
+            left: count,
         };
-        self.left -= given;
-        if between.direct(buffer).is_some() {
-            return;
-        }
-        let room = ring.room().saturating_sub(self.passed);
-        self.copying = (given > 0 && given <= room).then_some(Copying {
-            from: ring.data(self.answer.head, self.passed),
-            to: buffer.at,
-            left: given,
+        self.copying = (there.map(Address::get) != Some(from.at)).then_some(copying);
+        self.left -= count;
+        let next = to.at.checked_add(count.into());
+        self.to = next.map(|at| Buffer {
+            at,
+            bytes: to.bytes - count,
+            ..*to
         });
-        self.passed = self.passed.saturating_add(bytes);
+        self.to = self.to.filter(|to| to.bytes > 0);
+        self.from = (from.bytes > count).then_some(Part {
+            at: from.at.wrapping_add(count.into()),
+            bytes: from.bytes - count,
+            ..*from
+        });
     }
 }

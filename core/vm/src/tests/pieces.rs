@@ -99,3 +99,33 @@ fn a_shorter_instruction_in_its_place_begins_anew() {
     assert_eq!(vm.handle(0, by_word(UART, true, short)), Action::Next);
     assert_eq!(sent(&vm), [&before[..], b"a"].concat());
 }
+
+#[test]
+fn an_instruction_ends_when_all_of_a_shared_devices_work_is_done() {
+    let serve = Action::Serve {
+        slot: 3,
+        next: false,
+    };
+    // STR W0, [X2], #4 of AArch64, and STR R0, [R2], #4 of AArch32.
+    for (mut vm, word, end) in [
+        (Fixture::new(1), 0xb800_4440, Action::Next),
+        (a32(), 0xe482_0004, Action::Resume),
+    ] {
+        vm.regs[0].x[2] = UART;
+        vm.regs[0].x[0] = 0x61;
+        let store = by_word(UART, true, word);
+        let pc = vm.regs[0].pc;
+        // The access finds that there is work, of which some is left after a first and a second piece.
+        vm.vcpus[0].serves = Some(3);
+        for _ in 0..3 {
+            assert_eq!(vm.handle(0, store), serve);
+            assert_eq!((vm.regs[0].x[2], vm.regs[0].pc), (UART, pc));
+            assert_eq!(sent(&vm), b"a");
+            vm.vcpus[0].serve_again(3);
+        }
+        assert_eq!(vm.handle(0, store), serve);
+        // Nothing is left: the instruction ends, and its access is not made again.
+        assert_eq!(vm.handle(0, store), end);
+        assert_eq!((vm.regs[0].x[2], sent(&vm)), (UART + 4, b"a".to_vec()));
+    }
+}

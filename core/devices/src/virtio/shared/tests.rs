@@ -8,6 +8,7 @@ use hanok_hal::GuestMemory;
 use hanok_hal::fake::FakeGuestMemory;
 use hanok_types::{Hpa, Ipa, Width};
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 use std::vec;
 use std::vec::Vec;
 
@@ -23,10 +24,15 @@ const BUFFERS: u64 = RAM + 0x1_0000;
 const SLOTS: u64 = RAM + 0x1_0000;
 const SLOT_SIZE: u32 = 0x800;
 const DESCRIPTORS: u16 = 8;
-/// What the board's addresses are above the VMs'.
-const ON_BOARD: u64 = 0x10_0000_0000;
+const RAM_SIZE: u64 = 0x2_0000;
+/// What the board's addresses are above the VM's own: of the client, the driver VM, and another VM.
+const ON_BOARD: [u64; 3] = [0x10_0000_0000, 0x20_0000_0000, 0x30_0000_0000];
+/// Where the driver VM and the other one have data that are in no slot.
+const ELSEWHERE: u64 = RAM + 0x1_8000;
 
-struct Ram(FakeGuestMemory);
+/// A VM's memory, and what the board's addresses of it are above the VM's.
+#[derive(Clone)]
+struct Ram(Rc<FakeGuestMemory>, u64);
 
 impl GuestMemory for Ram {
     fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), AccessError> {
@@ -48,7 +54,13 @@ impl GuestMemory for Ram {
 
 impl BoardMemory for Ram {
     fn on_board(&self, at: Ipa, _bytes: u32) -> Option<Hpa> {
-        Some(Hpa::new(at.get() + ON_BOARD))
+        Some(Hpa::new(at.get() + self.1))
+    }
+
+    fn at_board(&self, at: Hpa, bytes: u32) -> Option<Ipa> {
+        let there = at.get().checked_sub(self.1)?;
+        let inside = there >= RAM && there + u64::from(bytes) <= RAM + RAM_SIZE;
+        inside.then_some(Ipa::new(there))
     }
 }
 
@@ -57,6 +69,9 @@ struct World {
     device: SharedDevice,
     client: Ram,
     driver: Ram,
+    other: Ram,
+    /// All of them.
+    memories: [Ram; 3],
     /// How many requests the client has made, and how many of them it has seen done.
     made: u16,
     seen: u16,
@@ -71,11 +86,15 @@ type Buffer = (u64, u32, bool);
 impl World {
     /// A world in which nobody has done anything.
     fn new(trusted: bool) -> Self {
-        let ram = || Ram(FakeGuestMemory::new(Ipa::new(RAM), 0x2_0000));
+        let memory = || Rc::new(FakeGuestMemory::new(Ipa::new(RAM), RAM_SIZE as usize));
+        let memories = ON_BOARD.map(|there| Ram(memory(), there));
+        let [client, driver, other] = memories.clone();
         Self {
             device: SharedDevice::new(VirtioKind::Block, Backed::ByVm { trusted }),
-            client: ram(),
-            driver: ram(),
+            client,
+            driver,
+            other,
+            memories,
             made: 0,
             seen: 0,
             taken: 0,
@@ -185,7 +204,7 @@ impl World {
 
     /// Serves until nothing is left to do.
     fn serve(&mut self, for_driver: bool) {
-        let both = (&self.client, Some(&self.driver));
+        let both = (&self.client, Some(&self.driver), &self.memories[..]);
         let mut pieces = 0;
         while self.device.serve(both, for_driver, |_| {}) == Served::Some {
             pieces += 1;
@@ -314,8 +333,28 @@ fn more_than_fits_is_given_to_nobody() {
     assert_eq!(world.see(), Some((0, 201)));
     assert_eq!(bytes(&world.client, BUFFERS + 0x100, 200), [7; 200]);
     assert_eq!(bytes(&world.client, BUFFERS + 0x100 + 200, 100), before);
-    // A request for which no slot has room is the driver's fault: it was told how large they may be.
+    // If no slot has room for what is to be written, the back end has it elsewhere, in pieces as it likes.
     world.make(1, &request(SLOT_SIZE, true));
+    world.serve(false);
+    let (_, parts) = world.take().expect("a request");
+    assert_eq!(parts[1], (0, SLOT_SIZE, true));
+    let answer: Vec<u8> = (0..SLOT_SIZE).map(|n| n as u8 ^ 0x55).collect();
+    world.driver.write(Ipa::new(ELSEWHERE), &answer).unwrap();
+    let slot = SLOTS + u64::from(SLOT_SIZE);
+    for (index, (at, bytes)) in [(ELSEWHERE, 700), (ELSEWHERE + 700, SLOT_SIZE - 700)]
+        .into_iter()
+        .enumerate()
+    {
+        let rest = u64::from(bytes) | 2 << 32;
+        put(&world.driver, slot + 16 * index as u64, at, rest);
+    }
+    world.give(1, SLOT_SIZE);
+    world.serve(true);
+    assert_eq!(world.see(), Some((1, SLOT_SIZE)));
+    let got = bytes(&world.client, BUFFERS + 0x100, SLOT_SIZE as usize);
+    assert_eq!(got, answer);
+    // If there is none for what is to be read, it is the client's fault: it was told how large requests may be.
+    world.make(1, &request(SLOT_SIZE, false));
     world.serve(false);
     assert_eq!(world.front_load(0x70), 15 | 64);
     assert_eq!(world.take(), None);
@@ -327,12 +366,12 @@ fn large_buffers_of_a_trusted_back_end_are_named_by_the_board_s_addresses() {
     world.make(5, &request(4096, true));
     world.serve(false);
     let (_, parts) = world.take().expect("a request");
-    let data = ON_BOARD + SLOTS + 5 * u64::from(SLOT_SIZE) + 16 * u64::from(DESCRIPTORS);
-    let there = (ON_BOARD + BUFFERS + 0x100, 4096, true);
+    let data = ON_BOARD[1] + SLOTS + 5 * u64::from(SLOT_SIZE) + 16 * u64::from(DESCRIPTORS);
+    let there = (ON_BOARD[0] + BUFFERS + 0x100, 4096, true);
     assert_eq!(parts, [(data, 16, false), there, (data + 16, 1, true)]);
     world
         .driver
-        .write(Ipa::new(data + 16 - ON_BOARD), &[9])
+        .write(Ipa::new(data + 16 - ON_BOARD[1]), &[9])
         .unwrap();
     world.give(5, u32::MAX);
     world.serve(true);
@@ -354,7 +393,125 @@ fn only_a_trusted_back_end_learns_the_board_s_addresses() {
     world.make(0, &request(1000, true));
     world.serve(false);
     let (_, parts) = world.take().expect("a request");
-    assert!(parts.iter().all(|(at, ..)| *at < ON_BOARD));
+    assert!(parts.iter().all(|(at, ..)| *at < ON_BOARD[0]));
+}
+
+#[test]
+fn the_head_of_a_large_buffer_is_copied_and_its_rest_named() {
+    let mut world = World::new(true);
+    world.back_store(register::HEAD, 26);
+    world.offer(true);
+    world.start();
+    let frame: Vec<u8> = (0..1526_u32).map(|n| n as u8).collect();
+    world.client.write(Ipa::new(BUFFERS), &frame).unwrap();
+    let slot = ON_BOARD[1] + SLOTS + 16 * u64::from(DESCRIPTORS);
+    let (at, there) = (BUFFERS, ON_BOARD[0] + BUFFERS);
+    // In one buffer; the first of two; all of the first and some of the second, whose rest is small.
+    for (head, buffers, expected) in [
+        (
+            0,
+            vec![(at, 1526, false)],
+            vec![(slot, 26, false), (there + 26, 1500, false)],
+        ),
+        (
+            1,
+            vec![(at, 12, false), (at + 12, 1514, false)],
+            vec![
+                (slot, 12, false),
+                (slot + 12, 14, false),
+                (there + 26, 1500, false),
+            ],
+        ),
+        (
+            2,
+            vec![(at, 12, false), (at + 12, 70, false)],
+            vec![
+                (slot, 12, false),
+                (slot + 12, 14, false),
+                (slot + 26, 56, false),
+            ],
+        ),
+    ] {
+        world.make(head, &buffers);
+        world.serve(false);
+        let (_, parts) = world.take().expect("a request");
+        let moved = u64::from(head) * u64::from(SLOT_SIZE);
+        let in_slot = |(at, ..): &Buffer| *at >= ON_BOARD[1];
+        let expected: Vec<Buffer> = expected
+            .iter()
+            .map(|part| {
+                if in_slot(part) {
+                    (part.0 + moved, part.1, part.2)
+                } else {
+                    *part
+                }
+            })
+            .collect();
+        assert_eq!(parts, expected);
+        let first = slot + moved - ON_BOARD[1];
+        assert_eq!(bytes(&world.driver, first, 26), frame[..26]);
+        world.give(head.into(), 0);
+        world.serve(true);
+        assert_eq!(world.see(), Some((head, 0)));
+    }
+}
+
+#[test]
+fn a_frame_gets_from_one_client_to_another_by_one_copy() {
+    let mut world = World::ready(true);
+    // Into a header and a buffer of the client's: a header from the slot, and the rest from another VM.
+    world.make(3, &[(BUFFERS, 12, true), (BUFFERS + 0x100, 1518, true)]);
+    world.serve(false);
+    world.take().expect("a request");
+    let frame: Vec<u8> = (0..1500_u32).map(|n| n as u8).collect();
+    world.other.write(Ipa::new(ELSEWHERE), &frame).unwrap();
+    world
+        .driver
+        .write(Ipa::new(ELSEWHERE), &[0xee; 26])
+        .unwrap();
+    let slot = SLOTS + 3 * u64::from(SLOT_SIZE);
+    let write = 2 << 32;
+    put(&world.driver, slot, ON_BOARD[1] + ELSEWHERE, 26 | write);
+    put(
+        &world.driver,
+        slot + 16,
+        ON_BOARD[2] + ELSEWHERE,
+        1500 | write,
+    );
+    world.give(3, 1526);
+    world.serve(true);
+    assert_eq!(world.see(), Some((3, 1526)));
+    assert_eq!(bytes(&world.client, BUFFERS, 12), [0xee; 12]);
+    let got = bytes(&world.client, BUFFERS + 0x100, 1518);
+    assert_eq!(got[..14], [0xee; 14]);
+    assert_eq!(got[14..1514], frame);
+    assert_eq!(got[1514..], [0; 4]);
+}
+
+#[test]
+fn nobody_gives_what_is_in_no_vm_or_what_it_may_not_name() {
+    let beyond = ON_BOARD[2] + RAM + RAM_SIZE - 100;
+    for (direct, at) in [(true, 0x1000), (true, beyond), (false, ON_BOARD[2] + RAM)] {
+        let mut world = World::ready(direct);
+        world.make(0, &[(BUFFERS, 1000, true)]);
+        world.serve(false);
+        world.take().expect("a request");
+        put(&world.driver, SLOTS, at, 1000 | 2 << 32);
+        world.give(0, 1000);
+        world.serve(true);
+        assert_eq!(world.back(register::CONTROL), control::FAILED);
+        assert_eq!(world.see(), None, "it is given again");
+        assert_eq!(world.front_load(0x70), 15);
+    }
+}
+
+#[test]
+fn a_back_end_sees_that_its_client_was_reset() {
+    let world = World::ready(false);
+    let client = world.back(register::CLIENT);
+    assert_eq!(client & 1, 1);
+    world.front(0x70, 0);
+    assert_eq!(world.back(register::CLIENT), (client & !1) + 2);
 }
 
 #[test]
@@ -611,16 +768,34 @@ fn each_request_is_done_exactly_once() {
                 8..11 if !with_driver.is_empty() => {
                     let index = draw(with_driver.len() as u64) as usize;
                     let (head, parts) = with_driver.remove(index);
-                    let at = |part: &Buffer| Ipa::new(part.0 & (ON_BOARD - 1));
+                    let at = |part: &Buffer| Ipa::new(part.0 & (ON_BOARD[0] - 1));
                     let header = bytes(&world.driver, at(&parts[0]).get(), 1)[0];
                     // What a device of the board's writes, or the back end into its slot.
-                    let to = if parts[1].0 >= ON_BOARD && parts[1].1 > 64 {
+                    let to = if direct && parts[1].1 > 64 {
                         &world.client
                     } else {
                         &world.driver
                     };
                     let answer = vec![header; parts[1].1 as usize];
-                    to.write(at(&parts[1]), &answer).unwrap();
+                    if draw(3) == 0 {
+                        // Or somewhere else, in two pieces.
+                        let (memory, there) = match (direct, draw(2)) {
+                            (false, _) => (&world.driver, 0),
+                            (true, 0) => (&world.driver, ON_BOARD[1]),
+                            (true, _) => (&world.other, ON_BOARD[2]),
+                        };
+                        let all = parts[1].1;
+                        let first = draw(all.into()) as u32;
+                        memory.write(Ipa::new(ELSEWHERE), &answer).unwrap();
+                        let slot = SLOTS + u64::from(head) * u64::from(SLOT_SIZE);
+                        for (index, at, count) in [(0, 0, first), (1, first, all - first)] {
+                            let place = there + ELSEWHERE + u64::from(at);
+                            let rest = u64::from(count) | 3 << 32;
+                            put(&world.driver, slot + 16 * index, place, rest);
+                        }
+                    } else {
+                        to.write(at(&parts[1]), &answer).unwrap();
+                    }
                     world.give(head.into(), u32::MAX);
                     world.serve(true);
                 }

@@ -165,7 +165,7 @@ impl BackEnd {
             register::VERSION => VERSION,
             register::DEVICE => self.nature.device,
             register::QUEUES => self.nature.queues as u32,
-            register::CLIENT => self.resets << 1 | u32::from(live) * client::LIVE,
+            register::CLIENT => (self.resets << 1) | (u32::from(live) * client::LIVE),
             register::MODE => self.mode,
             register::MODES => self.nature.modes,
             register::CONTROL => self.control,

@@ -91,30 +91,13 @@ impl Heads {
     }
 
     fn contains(&self, head: Head) -> bool {
-        let mut copy = *self;
-        copy.remove(head)
+        let index = usize::from(head.index());
+        let word = self.0.get(index / 64).copied().unwrap_or(0);
+        word >> (index % 64) & 1 != 0
     }
 
     fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
-    }
-
-    fn iter(&self) -> impl Iterator<Item = u32> {
-        let words = (0..).zip(&self.0);
-        words.flat_map(|(index, word)| Bits(*word).map(move |bit| index * 64 + bit))
-    }
-}
-
-/// The bits that are set in a word.
-struct Bits(u64);
-
-impl Iterator for Bits {
-    type Item = u32;
-
-    fn next(&mut self) -> Option<u32> {
-        let bit = (self.0 != 0).then(|| self.0.trailing_zeros())?;
-        self.0 &= self.0 - 1;
-        Some(bit)
     }
 }
 
@@ -201,12 +184,15 @@ impl Traffic {
 
     /// The request that was taken first among those that are to be given again.
     fn first_again(&self) -> Option<Head> {
-        let age = |index: &u32| {
-            let taken = self.taken.get(*index as usize).copied().unwrap_or(0);
-            self.next.wrapping_sub(taken)
-        };
-        let first = self.again.iter().max_by_key(age)?;
-        Head::new(first, MAX_QUEUE_SIZE)
+        if self.again.is_empty() {
+            return None;
+        }
+        let all = (0..MAX_QUEUE_SIZE.into()).filter_map(|index| Head::new(index, MAX_QUEUE_SIZE));
+        let again = all.filter(|head| self.again.contains(*head));
+        again.max_by_key(|head| {
+            let taken = self.taken.get(usize::from(head.index()));
+            self.next.wrapping_sub(taken.copied().unwrap_or(0))
+        })
     }
 }
 

@@ -65,7 +65,7 @@ impl<M: BoardMemory> Between<'_, M> {
         }
         let mut others = all.iter();
         let other = others.find_map(|memory| Some((memory, found(memory)?)));
-        Ok(other.ok_or(Breach::Length).map_err(at_driver)?)
+        other.ok_or(Breach::Length).map_err(at_driver)
     }
 }
 

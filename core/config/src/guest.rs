@@ -59,8 +59,10 @@ pub struct GuestBackEnd<'a> {
     pub client: &'a str,
     /// What the device is.
     pub kind: VirtioKind,
-    /// The guest's address of the registers of the board's device behind it.
-    pub device: Ipa,
+    /// The guest's address of the registers of the board's device behind it, if there is one.
+    pub device: Option<Ipa>,
+    /// Of a network, the client's MAC address and its VLAN.
+    pub interface: Option<([u8; 6], Option<u16>)>,
 }
 
 /// A device that is passed through.

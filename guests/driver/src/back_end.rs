@@ -1,34 +1,56 @@
-//! A virtio device of another VM, with one queue: its requests, and their answers.
+//! A virtio device of another VM: the requests of its queues, and their answers.
 
-use crate::memory::{DESCRIPTORS, DiskMemory, PLACES, SLOT_WORDS, Split, address};
+use crate::memory::{PLACES, Split, address};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::fence;
 use hanok_abi::back_end::{control, mode, register};
 use hanok_guest_runtime::mmio;
 
 /// What is offered.
-pub struct Offer {
+pub struct Offer<'a> {
     /// The features of the device.
     pub features: u64,
     /// Its configuration, in words.
-    pub config: [u32; 15],
+    pub config: &'a [u32],
+    /// How many bytes of what this VM may read of a request it wants to see in any case.
+    pub head: u32,
+    /// Whether a device of the board has to reach the clients' memory.
+    pub needs_direct: bool,
 }
 
-/// The device.
-pub struct BackEnd {
+/// Where one queue has its ring and its slots.
+pub struct Room {
+    pub ring: &'static Split,
+    pub slots: u64,
+    pub slot_size: usize,
+    pub descriptors: usize,
+}
+
+impl Room {
+    /// The room of a queue with these slots of so many descriptors.
+    pub fn new<T>(ring: &'static Split, slots: &'static [T; PLACES], descriptors: usize) -> Self {
+        Self {
+            ring,
+            slots: address(slots),
+            slot_size: size_of::<T>(),
+            descriptors,
+        }
+    }
+}
+
+/// The device, with `N` queues.
+pub struct BackEnd<const N: usize> {
     registers: u64,
-    ring: &'static Split,
-    next_available: u16,
-    next_used: u16,
-    told: u16,
+    /// Its queues.
+    pub queues: [Requests; N],
 }
 
-impl BackEnd {
+impl<const N: usize> BackEnd<N> {
     /// Offers the device to its client.
     pub fn start(
         registers: u64,
-        memory: &'static DiskMemory,
-        offer: &Offer,
+        rooms: [Room; N],
+        offer: &Offer<'_>,
     ) -> Result<Self, &'static str> {
         let write = |offset, value| mmio::write32(registers + offset, value);
         let pair = |offset, value: u64| {
@@ -40,45 +62,88 @@ impl BackEnd {
         }
         write(register::CONTROL, control::WITHDRAW);
         write(register::MODE, mode::DIRECT);
-        if mmio::read32(registers + register::MODE) != mode::DIRECT {
+        if offer.needs_direct && mmio::read32(registers + register::MODE) != mode::DIRECT {
             return Err("this VM is not trusted, and its devices cannot reach its clients' memory");
         }
+        write(register::HEAD, offer.head);
         pair(register::FEATURES, offer.features);
         write(register::QUEUE_SIZE, PLACES as u32);
         for (index, word) in (0..).zip(offer.config) {
-            write(register::CONFIG + 4 * index, word);
+            write(register::CONFIG + 4 * index, *word);
         }
         write(register::CONFIG_SIZE, 4 * offer.config.len() as u32);
-        write(register::QUEUE, 0);
-        let places = memory.ring.places().into_iter();
-        let at = [register::TABLE, register::AVAILABLE, register::USED];
-        places.zip(at).for_each(|(place, at)| pair(at, place));
-        pair(register::SLOTS, address(&memory.slots));
-        write(register::SLOT_SIZE, 8 * SLOT_WORDS as u32);
-        write(register::SLOT_DESCRIPTORS, DESCRIPTORS as u32);
+        for (index, room) in (0..).zip(&rooms) {
+            write(register::QUEUE, index);
+            let places = room.ring.places().into_iter();
+            let at = [register::TABLE, register::AVAILABLE, register::USED];
+            places.zip(at).for_each(|(place, at)| pair(at, place));
+            pair(register::SLOTS, room.slots);
+            write(register::SLOT_SIZE, room.slot_size as u32);
+            write(register::SLOT_DESCRIPTORS, room.descriptors as u32);
+        }
         write(register::CONTROL, control::OFFER);
         if mmio::read32(registers + register::CONTROL) != control::OFFER {
             return Err("the offer was refused: its client uses what the device has not");
         }
-        Ok(Self {
-            registers,
-            ring: &memory.ring,
-            next_available: 0,
-            next_used: 0,
-            told: 0,
-        })
+        let mut index = 0;
+        let queues = rooms.map(|room| {
+            let queue = Requests {
+                notify: registers + register::NOTIFY,
+                index,
+                ring: room.ring,
+                next_available: 0,
+                next_used: 0,
+                told: 0,
+            };
+            index += 1;
+            queue
+        });
+        Ok(Self { registers, queues })
     }
 
-    /// The next request, and the bytes of its table of descriptors.
-    pub fn next_request(&mut self) -> Option<(u16, u64)> {
+    /// Acknowledges its interrupt.
+    pub fn acknowledge(&self) {
+        mmio::write32(self.registers + register::ACKNOWLEDGE, u32::MAX);
+    }
+
+    /// A number that changes whenever the client has forgotten its requests.
+    pub fn resets(&self) -> u32 {
+        mmio::read32(self.registers + register::CLIENT) >> 1
+    }
+}
+
+/// The requests of one queue.
+pub struct Requests {
+    notify: u64,
+    index: u32,
+    ring: &'static Split,
+    next_available: u16,
+    next_used: u16,
+    told: u16,
+}
+
+impl Requests {
+    /// The next request, and the bytes of its table of descriptors. It stays the next one until [`Self::take`].
+    pub fn peek(&self) -> Option<(u16, u64)> {
         if self.ring.available.index.load(Acquire) == self.next_available {
             return None;
         }
         let place = usize::from(self.next_available) % PLACES;
         let head = self.ring.available.entries.get(place)?.load(Relaxed);
         let descriptor = self.ring.table.get(usize::from(head))?;
-        self.next_available = self.next_available.wrapping_add(1);
         Some((head, descriptor.rest.load(Relaxed) & 0xffff_ffff))
+    }
+
+    /// Goes on to the request after the next one.
+    pub fn take(&mut self) {
+        self.next_available = self.next_available.wrapping_add(1);
+    }
+
+    /// The next request, which is taken.
+    pub fn next_request(&mut self) -> Option<(u16, u64)> {
+        let found = self.peek()?;
+        self.take();
+        Some(found)
     }
 
     /// Asks to be told of the next request. Returns whether there is none yet.
@@ -88,33 +153,50 @@ impl BackEnd {
         self.ring.available.index.load(Relaxed) == self.next_available
     }
 
-    /// Answers the request `head`: all that it may write may be written.
-    pub fn answer(&mut self, head: u16) {
+    /// Asks not to be told of requests.
+    pub fn ignore(&self) {
+        let behind = self.next_available.wrapping_sub(1);
+        self.ring.used.event.store(behind, Relaxed);
+    }
+
+    /// Answers the request `head`: the first `written` bytes that it may write are written.
+    pub fn answer(&mut self, head: u16, written: u32) {
         let place = usize::from(self.next_used) % PLACES;
-        if let Some([id, written]) = self.ring.used.elements.get(place) {
+        if let Some([id, bytes]) = self.ring.used.elements.get(place) {
             id.store(head.into(), Relaxed);
-            written.store(u32::MAX, Relaxed);
+            bytes.store(written, Relaxed);
         }
         self.next_used = self.next_used.wrapping_add(1);
     }
 
     /// Lets the hypervisor see the answers.
     pub fn tell(&mut self) {
+        if self.show() {
+            let event = self.ring.available.event.load(Relaxed);
+            let behind = self.next_used.wrapping_sub(event).wrapping_sub(1);
+            if behind < self.next_used.wrapping_sub(self.told) {
+                mmio::write32(self.notify, self.index);
+            }
+            self.told = self.next_used;
+        }
+    }
+
+    /// Lets the hypervisor take the answers now. Returns whether it has: then it does not read any more what they name.
+    pub fn settle(&mut self) -> bool {
+        if self.show() {
+            mmio::write32(self.notify, self.index);
+            self.told = self.next_used;
+        }
+        self.ring.available.event.load(Acquire) == self.next_used
+    }
+
+    /// Shows the index. Returns whether it is another one than before.
+    fn show(&self) -> bool {
         if self.told == self.next_used {
-            return;
+            return false;
         }
         self.ring.used.index.store(self.next_used, Release);
         fence(SeqCst);
-        let event = self.ring.available.event.load(Relaxed);
-        let behind = self.next_used.wrapping_sub(event).wrapping_sub(1);
-        if behind < self.next_used.wrapping_sub(self.told) {
-            mmio::write32(self.registers + register::NOTIFY, 0);
-        }
-        self.told = self.next_used;
-    }
-
-    /// Acknowledges its interrupt.
-    pub fn acknowledge(&self) {
-        mmio::write32(self.registers + register::ACKNOWLEDGE, u32::MAX);
+        true
     }
 }

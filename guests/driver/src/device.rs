@@ -30,29 +30,26 @@ const FEATURES_OK: u32 = 8;
 
 /// Tables of descriptors as buffers, an index for each side's wishes, and the standard's own version.
 pub const OF_QUEUES: u64 = 1 << 28 | 1 << 29 | 1 << 32;
-/// The flag of a descriptor that names a table.
+/// Flags of a descriptor: the device writes the buffer, it names a table.
+const WRITE: u64 = 2;
 const INDIRECT: u64 = 4;
 
-/// A device whose driver is ready, with one queue.
-pub struct Device {
+/// A device whose driver is ready, with `N` queues.
+pub struct Device<const N: usize> {
     registers: u64,
-    queue: &'static Split,
-    size: u16,
-    next_available: u16,
-    next_used: u16,
-    /// The index of which the device was last told.
-    told: u16,
+    /// Its queues.
+    pub queues: [Queue; N],
     /// The features that are used.
     pub features: u64,
 }
 
-impl Device {
-    /// Resets the device at `registers`, which is of this kind, and starts it with those of `features` that it has, and its first queue in `queue`.
+impl<const N: usize> Device<N> {
+    /// Resets the device at `registers`, which is of this kind, and starts it with those of `features` that it has, and its first queues in `queues`.
     /// `to_board` is added to addresses that the device is told.
     pub fn start(
         (registers, kind): (u64, u32),
         features: u64,
-        queue: &'static Split,
+        queues: [&'static Split; N],
         to_board: u64,
     ) -> Result<Self, &'static str> {
         let read = |offset| mmio::read32(registers + offset);
@@ -77,26 +74,30 @@ impl Device {
         if read(STATUS) & FEATURES_OK == 0 || features & OF_QUEUES != OF_QUEUES {
             return Err("the board's device has no indirect descriptors and event indices");
         }
-        write(QUEUE_SELECT, 0);
-        let size = queue.table.len() as u32;
-        if read(QUEUE_SIZE_MAX) < size {
-            return Err("the board's device has a queue that is too small");
+        for (index, queue) in (0..).zip(queues) {
+            write(QUEUE_SELECT, index);
+            let size = queue.table.len() as u32;
+            if read(QUEUE_SIZE_MAX) < size {
+                return Err("the board's device has a queue that is too small");
+            }
+            write(QUEUE_SIZE, size);
+            for (place, at) in queue.places().into_iter().zip(QUEUE_PLACES) {
+                let board = place.wrapping_add(to_board);
+                write(at, board as u32);
+                write(at + 4, (board >> 32) as u32);
+            }
+            write(QUEUE_READY, 1);
         }
-        write(QUEUE_SIZE, size);
-        for (place, at) in queue.places().into_iter().zip(QUEUE_PLACES) {
-            let board = place.wrapping_add(to_board);
-            write(at, board as u32);
-            write(at + 4, (board >> 32) as u32);
-        }
-        write(QUEUE_READY, 1);
         write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
+        let mut index = 0;
+        let queues = queues.map(|split| {
+            let queue = Queue::new(registers + QUEUE_NOTIFY, index, split);
+            index += 1;
+            queue
+        });
         Ok(Self {
             registers,
-            queue,
-            size: size as u16,
-            next_available: 0,
-            next_used: 0,
-            told: 0,
+            queues,
             features,
         })
     }
@@ -106,16 +107,57 @@ impl Device {
         mmio::read32(self.registers + CONFIG + offset)
     }
 
+    /// Acknowledges its interrupt.
+    pub fn acknowledge(&self) {
+        let reasons = mmio::read32(self.registers + INTERRUPT_STATUS);
+        mmio::write32(self.registers + INTERRUPT_ACK, reasons);
+    }
+}
+
+/// A queue of the device.
+pub struct Queue {
+    notify: u64,
+    index: u32,
+    split: &'static Split,
+    size: u16,
+    next_available: u16,
+    next_used: u16,
+    /// The index of which the device was last told.
+    told: u16,
+}
+
+impl Queue {
+    fn new(notify: u64, index: u32, split: &'static Split) -> Self {
+        Self {
+            notify,
+            index,
+            split,
+            size: split.table.len() as u16,
+            next_available: 0,
+            next_used: 0,
+            told: 0,
+        }
+    }
+
     /// Gives it the request `head`, whose table of descriptors has `bytes` bytes at this address of the board.
     pub fn add(&mut self, head: u16, table: u64, bytes: u64) {
+        self.put(head, table, bytes | INDIRECT << 32);
+    }
+
+    /// Gives it a buffer of so many bytes at this address of the board, which it writes, as the request `head`.
+    pub fn add_buffer(&mut self, head: u16, at: u64, bytes: u64) {
+        self.put(head, at, bytes | WRITE << 32);
+    }
+
+    fn put(&mut self, head: u16, at: u64, rest: u64) {
         let slot = usize::from(self.next_available % self.size);
-        let descriptor = self.queue.table.get(usize::from(head));
-        let entry = self.queue.available.entries.get(slot);
+        let descriptor = self.split.table.get(usize::from(head));
+        let entry = self.split.available.entries.get(slot);
         let (Some(descriptor), Some(entry)) = (descriptor, entry) else {
             return;
         };
-        descriptor.at.store(table, Relaxed);
-        descriptor.rest.store(bytes | INDIRECT << 32, Relaxed);
+        descriptor.at.store(at, Relaxed);
+        descriptor.rest.store(rest, Relaxed);
         entry.store(head, Relaxed);
         self.next_available = self.next_available.wrapping_add(1);
     }
@@ -125,41 +167,35 @@ impl Device {
         if self.told == self.next_available {
             return;
         }
-        self.queue
+        self.split
             .available
             .index
             .store(self.next_available, Release);
         fence(SeqCst);
-        let event = self.queue.used.event.load(Relaxed);
+        let event = self.split.used.event.load(Relaxed);
         let behind = self.next_available.wrapping_sub(event).wrapping_sub(1);
         if behind < self.next_available.wrapping_sub(self.told) {
-            mmio::write32(self.registers + QUEUE_NOTIFY, 0);
+            mmio::write32(self.notify, self.index);
         }
         self.told = self.next_available;
     }
 
-    /// The next request that is done.
-    pub fn next_done(&mut self) -> Option<u16> {
-        if self.queue.used.index.load(Acquire) == self.next_used {
+    /// The next request that is done, and how many bytes are written.
+    pub fn next_done(&mut self) -> Option<(u16, u32)> {
+        if self.split.used.index.load(Acquire) == self.next_used {
             return None;
         }
         let slot = usize::from(self.next_used % self.size);
-        let [head, _] = self.queue.used.elements.get(slot)?;
+        let [head, written] = self.split.used.elements.get(slot)?;
         self.next_used = self.next_used.wrapping_add(1);
-        Some(head.load(Relaxed) as u16)
+        Some((head.load(Relaxed) as u16, written.load(Relaxed)))
     }
 
     /// Asks for an interrupt when the next request is done. Returns whether none is done yet.
     pub fn listen(&self) -> bool {
-        self.queue.available.event.store(self.next_used, Relaxed);
+        self.split.available.event.store(self.next_used, Relaxed);
         fence(SeqCst);
-        self.queue.used.index.load(Relaxed) == self.next_used
-    }
-
-    /// Acknowledges its interrupt.
-    pub fn acknowledge(&self) {
-        let reasons = mmio::read32(self.registers + INTERRUPT_STATUS);
-        mmio::write32(self.registers + INTERRUPT_ACK, reasons);
+        self.split.used.index.load(Relaxed) == self.next_used
     }
 }
 

@@ -3,7 +3,7 @@
 //! A request's table of descriptors is in a slot, with addresses of the board. So it is given to the board's device as it is, and
 //! nothing of a request is read here or copied.
 
-use crate::back_end::{BackEnd, Offer};
+use crate::back_end::{BackEnd, Offer, Room};
 use crate::device::Device;
 use crate::memory::{DESCRIPTORS, DiskMemory, address};
 use crate::tree::{Served, Wanted};
@@ -21,8 +21,8 @@ const SEGMENTS_WORD: usize = 3;
 
 /// A disk that is served.
 pub struct Disk {
-    client: BackEnd,
-    device: Device,
+    client: BackEnd<1>,
+    device: Device<1>,
     /// The board's address of the slots, and the size of one.
     slots: u64,
     slot_size: u64,
@@ -36,14 +36,12 @@ impl Disk {
         served: &Served,
         memory: &'static DiskMemory,
     ) -> Result<Self, &'static str> {
-        if wanted.kind != "virtio-block" {
-            return Err("this program does not serve it");
-        }
+        let own = wanted.device.ok_or("it has no device of the board")?;
         let to_board = served
             .to_board
             .ok_or("the board's devices cannot reach this VM's memory")?;
-        let at = (wanted.device, BLOCK);
-        let device = Device::start(at, FEATURES, &memory.queue, to_board)?;
+        let at = (own.registers, BLOCK);
+        let device = Device::start(at, FEATURES, [&memory.queue], to_board)?;
         let mut config = [0; 15];
         for (index, word) in (0..).zip(&mut config) {
             *word = device.config(4 * index);
@@ -55,8 +53,15 @@ impl Disk {
             *segments = if has { most.min(*segments) } else { most };
         }
         let features = device.features & FEATURES | SEGMENTS;
-        let client = BackEnd::start(wanted.registers, memory, &Offer { features, config })?;
-        let interrupts = [wanted.interrupt, wanted.device_interrupt];
+        let room = Room::new(&memory.ring, &memory.slots, DESCRIPTORS);
+        let offer = Offer {
+            features,
+            config: &config,
+            head: 0,
+            needs_direct: true,
+        };
+        let client = BackEnd::start(wanted.registers, [room], &offer)?;
+        let interrupts = [wanted.interrupt, own.interrupt];
         interrupts.iter().for_each(|id| gic::enable(*id));
         println!(
             "driver: a disk for {}, {} MiB",
@@ -75,18 +80,20 @@ impl Disk {
     /// Does what there is to do. Returns whether there was nothing, and whoever has more will interrupt.
     pub fn work(&mut self) -> bool {
         let mut idle = true;
-        while let Some(head) = self.device.next_done() {
-            self.client.answer(head);
+        let ([requests], [queue]) = (&mut self.client.queues, &mut self.device.queues);
+        while let Some((head, _)) = queue.next_done() {
+            // Of a disk's requests all is written that may be.
+            requests.answer(head, u32::MAX);
             idle = false;
         }
-        self.client.tell();
-        while let Some((head, bytes)) = self.client.next_request() {
+        requests.tell();
+        while let Some((head, bytes)) = requests.next_request() {
             let table = self.slots + u64::from(head) * self.slot_size;
-            self.device.add(head, table, bytes);
+            queue.add(head, table, bytes);
             idle = false;
         }
-        self.device.tell();
-        idle && self.device.listen() && self.client.listen()
+        queue.tell();
+        idle && queue.listen() && requests.listen()
     }
 
     /// Interrupt `id` has come.

@@ -11,7 +11,8 @@
 //! | `memory` | the layout of a split queue and of slots in memory |
 //! | `back_end` | a virtio device of another VM: requests and answers |
 //! | `device` | a virtio device of the board's, by virtio over MMIO |
-//! | `disk` | the one served with the other |
+//! | `disk` | a disk served with another one |
+//! | `network` | a switch between clients, and a device of the board |
 
 #![no_std]
 #![no_main]
@@ -23,12 +24,16 @@ mod back_end;
 mod device;
 mod disk;
 mod memory;
+mod network;
 mod tree;
 
 use disk::Disk;
 use hanok_guest_runtime::tree::Machine;
 use hanok_guest_runtime::{console, cpu, gic, psci};
-use memory::DISKS;
+use heapless::Vec;
+use memory::{DISKS, PORTS, UPLINKS};
+use network::Switch;
+use tree::Wanted;
 
 /// Where the runtime hands over: `tree` is where the device tree lies.
 // SAFETY: the one function of this name; the runtime declares it so.
@@ -51,43 +56,87 @@ fn guest_main(tree: u64) -> ! {
     psci::system_off()
 }
 
-/// Serves what it can, for ever; returns if it is nothing.
-fn serve(served: &tree::Served) {
-    let mut disks: [Option<Disk>; DISKS.len()] = [const { None }; DISKS.len()];
-    for (place, (wanted, memory)) in disks.iter_mut().zip(served.back_ends.iter().zip(&DISKS)) {
-        match Disk::start(wanted, served, memory) {
-            Ok(disk) => *place = Some(disk),
-            Err(why) => println!("driver: {} of {}: {why}", wanted.kind, wanted.client),
+/// What is served.
+#[derive(Default)]
+struct All {
+    disks: Vec<Disk, { DISKS.len() }>,
+    /// One for each device of the board, and one without.
+    switches: Vec<Switch, { UPLINKS.len() + 1 }>,
+    ports: usize,
+}
+
+impl All {
+    fn add(&mut self, served: &tree::Served, wanted: &Wanted) -> Result<(), &'static str> {
+        match wanted.kind {
+            "virtio-block" => {
+                let memory = DISKS.get(self.disks.len()).ok_or("it has too many disks")?;
+                let disk = Disk::start(wanted, served, memory)?;
+                self.disks.push(disk).map_err(|_| "it has too many disks")
+            }
+            "virtio-network" => self.add_port(served, wanted),
+            _ => Err("this program does not serve it"),
         }
     }
-    if disks.iter().all(Option::is_none) {
-        println!("driver: there is nothing to serve");
-        return;
-    }
-    loop {
-        let mut idle = true;
-        for disk in disks.iter_mut().flatten() {
-            idle &= disk.work();
+
+    fn add_port(&mut self, served: &tree::Served, wanted: &Wanted) -> Result<(), &'static str> {
+        let memory = PORTS.get(self.ports).ok_or("it has too many clients")?;
+        let own = wanted.device;
+        if !self.switches.iter().any(|switch| switch.has(own)) {
+            let uplinks = self.switches.iter().filter(|switch| !switch.has(None));
+            let switch = Switch::start(own, served, UPLINKS.get(uplinks.count()))?;
+            let more = self.switches.push(switch);
+            more.map_err(|_| "it has too many networks")?;
         }
-        if idle {
-            cpu::wait_for_interrupt();
-            take_interrupts(&mut disks);
+        let mut switches = self.switches.iter_mut();
+        let switch = switches.find(|switch| switch.has(own));
+        switch
+            .ok_or("it has no such network")?
+            .connect(wanted, memory)?;
+        self.ports += 1;
+        Ok(())
+    }
+
+    fn work(&mut self) -> bool {
+        let disks = self.disks.iter_mut().map(Disk::work);
+        let switches = self.switches.iter_mut().map(Switch::work);
+        disks.chain(switches).fold(true, |idle, done| idle & done)
+    }
+
+    /// Acknowledges the interrupts that have come.
+    fn take_interrupts(&mut self) {
+        loop {
+            let id = gic::acknowledge();
+            if id >= gic::SPECIAL {
+                return;
+            }
+            let number = id as u32;
+            self.disks
+                .iter_mut()
+                .for_each(|disk| disk.interrupted(number));
+            let switches = self.switches.iter_mut();
+            switches.for_each(|switch| switch.interrupted(number));
+            gic::end(id);
         }
     }
 }
 
-/// Acknowledges the interrupts that have come.
-fn take_interrupts(disks: &mut [Option<Disk>]) {
-    loop {
-        let id = gic::acknowledge();
-        if id >= gic::SPECIAL {
-            return;
+/// Serves what it can, for ever; returns if it is nothing.
+fn serve(served: &tree::Served) {
+    let mut all = All::default();
+    for wanted in &served.back_ends {
+        if let Err(why) = all.add(served, wanted) {
+            println!("driver: {} of {}: {why}", wanted.kind, wanted.client);
         }
-        disks
-            .iter_mut()
-            .flatten()
-            .for_each(|disk| disk.interrupted(id as u32));
-        gic::end(id);
+    }
+    if all.disks.is_empty() && all.ports == 0 {
+        println!("driver: there is nothing to serve");
+        return;
+    }
+    loop {
+        if all.work() {
+            cpu::wait_for_interrupt();
+            all.take_interrupts();
+        }
     }
 }
 

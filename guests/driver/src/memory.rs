@@ -83,6 +83,45 @@ impl Split {
     }
 }
 
+/// The descriptors of a network's slot: header and frame of a request in as many pieces as Linux makes.
+pub const FRAME_DESCRIPTORS: usize = 24;
+/// The words of a frame's slot behind its descriptors: for a whole one, if the hypervisor copies it.
+const FRAME_DATA: usize = 200;
+/// The words of a frame's slot.
+pub const FRAME_SLOT_WORDS: usize = FRAME_DESCRIPTORS * 2 + FRAME_DATA;
+/// The words of a buffer for a frame from the board's device.
+pub const FRAME_WORDS: usize = 256;
+
+/// What a network's client shares with the hypervisor: for what it receives, and for what it sends.
+#[repr(C, align(4096))]
+pub struct PortMemory {
+    pub rings: [Split; 2],
+    pub slots: [[[AtomicU64; FRAME_SLOT_WORDS]; PLACES]; 2],
+}
+
+/// What this VM shares with the board's network device: its queues, and buffers for what comes.
+#[repr(C, align(4096))]
+pub struct UplinkMemory {
+    pub queues: [Split; 2],
+    pub buffers: [[AtomicU64; FRAME_WORDS]; PLACES],
+}
+
+/// The memory of the clients of networks that can be served.
+pub static PORTS: [PortMemory; 8] = [const {
+    PortMemory {
+        rings: [const { Split::new() }; 2],
+        slots: [const { [const { [const { AtomicU64::new(0) }; FRAME_SLOT_WORDS] }; PLACES] }; 2],
+    }
+}; 8];
+
+/// The memory for network devices of the board that can be used.
+pub static UPLINKS: [UplinkMemory; 2] = [const {
+    UplinkMemory {
+        queues: [const { Split::new() }; 2],
+        buffers: [const { [const { AtomicU64::new(0) }; FRAME_WORDS] }; PLACES],
+    }
+}; 2];
+
 /// What one disk shares with the hypervisor and with the board's device.
 #[repr(C, align(4096))]
 pub struct DiskMemory {

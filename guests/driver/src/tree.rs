@@ -21,10 +21,21 @@ pub struct Wanted {
     pub client: &'static str,
     /// What the device is.
     pub kind: &'static str,
-    /// The registers of the board's device.
-    pub device: u64,
-    /// The interrupt of the board's device.
-    pub device_interrupt: u32,
+    /// The device of the board behind it.
+    pub device: Option<BoardDevice>,
+    /// Of a network, the client's MAC address.
+    pub mac: [u8; 6],
+    /// Of a network, its VLAN; 0 if it is in none.
+    pub vlan: u32,
+}
+
+/// A device of the board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoardDevice {
+    /// Its registers.
+    pub registers: u64,
+    /// Its interrupt.
+    pub interrupt: u32,
 }
 
 /// What this VM serves.
@@ -52,7 +63,7 @@ impl Served {
         let wanted = root
             .children()
             .filter(|node| property(node, "compatible") == Some(b"hanok,back-end\0"));
-        let back_ends = wanted.filter_map(|node| back_end(&node, bus.as_ref()?));
+        let back_ends = wanted.filter_map(|node| back_end(&node, bus.as_ref()));
         Ok(Self {
             back_ends: back_ends.take(MOST).collect(),
             to_board: bus.as_ref().and_then(to_board),
@@ -61,15 +72,23 @@ impl Served {
 }
 
 /// A back end's node, whose device of the board is on `bus`.
-fn back_end(node: &FdtNode<'static>, bus: &FdtNode<'static>) -> Option<Wanted> {
-    let device = number(property(node, "hanok,device")?);
+fn back_end(node: &FdtNode<'static>, bus: Option<&FdtNode<'static>>) -> Option<Wanted> {
+    let device = match property(node, "hanok,device").map(number) {
+        Some(registers) => Some(BoardDevice {
+            registers,
+            interrupt: device_interrupt(bus?, registers)?,
+        }),
+        None => None,
+    };
+    let mac = property(node, "local-mac-address").and_then(|mac| mac.first_chunk());
     Some(Wanted {
         registers: number(property(node, "reg")?.get(..8)?),
         interrupt: interrupt(node)?,
         client: text(property(node, "hanok,client")?)?,
         kind: text(property(node, "hanok,kind")?)?,
         device,
-        device_interrupt: device_interrupt(bus, device)?,
+        mac: mac.copied().unwrap_or_default(),
+        vlan: property(node, "hanok,vlan").map_or(0, |vlan| number(vlan) as u32),
     })
 }
 

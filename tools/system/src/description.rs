@@ -6,6 +6,7 @@ use crate::board::Board;
 use crate::channels::Channel;
 use crate::diagnostic::{Diagnostic, Words};
 use crate::disks::Disk;
+use crate::networks::Network;
 use crate::schedule::FoundInterface;
 use crate::source::{Boot, KernelRef};
 use crate::vm::{Artifacts, Key, Vm};
@@ -35,6 +36,8 @@ pub struct Description {
     pub vms: Vec<Vm>,
     /// The board's disks that QEMU makes.
     pub disks: Vec<Disk>,
+    /// The board's network interfaces that QEMU makes.
+    pub networks: Vec<Network>,
     /// The channels between them, by their number.
     pub channels: Vec<Channel>,
     /// The policy of each core, where the board enforces the schedule.
@@ -169,12 +172,17 @@ impl Description {
         let args = args.into_iter().map(str::to_owned);
         let disks = self.disks.iter().enumerate();
         let disks = disks.flat_map(|(index, disk)| disk.qemu_args(index));
+        let networks = self.networks.iter().enumerate();
+        let networks = networks.flat_map(|(index, network)| network.qemu_args(index));
         // Of the transports' two versions, the standard's own.
         let version = ["-global", "virtio-mmio.force-legacy=false"];
-        let version = version.into_iter().filter(|_| !self.disks.is_empty());
+        let version = version
+            .into_iter()
+            .filter(|_| !self.disks.is_empty() || !self.networks.is_empty());
         args.chain(qemu.args.iter().cloned())
             .chain(version.map(str::to_owned))
             .chain(disks)
+            .chain(networks)
             .collect()
     }
 }

@@ -1,17 +1,13 @@
 //! Disks of the board that QEMU is to make: files of the PC, or empty ones that last for a run.
 
-use crate::board::Board;
 use crate::diagnostic::{Report, Words};
 use crate::files::Named;
 use crate::table::{self, At, Reader};
+use crate::transports::{A_TRANSPORT, Transports};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-const A_DEVICE: &str = "a virtio device of the board, such as \"virtio_mmio@a003e00\"";
 const A_FILE: &str = "the path of a raw disk image";
-/// The bytes of a transport's registers, and the number of transports.
-const STRIDE: u64 = 0x200;
-const TRANSPORTS: u64 = 32;
 
 /// A disk of the board.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +39,7 @@ impl DiskDraft {
     pub(crate) fn read(reader: &mut Reader<'_, '_>, report: &mut Report) -> Self {
         Self {
             span: reader.span.clone(),
-            device: reader.require(report, "device", A_DEVICE, table::word),
+            device: reader.require(report, "device", A_TRANSPORT, table::word),
             file: reader.get(report, "file", A_FILE, table::word),
             size: reader.get(report, "size", table::A_SIZE, table::size),
         }
@@ -74,49 +70,20 @@ impl DiskDraft {
 }
 
 /// The disks of the board, as far as nothing is wrong with them.
-pub(crate) fn resolve(report: &mut Report, board: &Board, drafts: &[DiskDraft]) -> Vec<Disk> {
+pub(crate) fn resolve(
+    report: &mut Report,
+    transports: &mut Transports<'_>,
+    drafts: &[DiskDraft],
+) -> Vec<Disk> {
     let mut disks: Vec<Disk> = Vec::new();
     for draft in drafts {
         let (Some(device), Some(content)) = (&draft.device, draft.content(report)) else {
             continue;
         };
-        let Some(transport) = transport(board, &device.value) else {
-            let what = format!("QEMU makes no disk at \"{}\"", device.value);
-            let (why, remedy) = match board.qemu.virtio_mmio {
-                Some(first) => (
-                    "it is none of the board's virtio-mmio transports".to_owned(),
-                    format!("choose one, such as \"virtio_mmio@{:x}\"", last(first)),
-                ),
-                None => (
-                    format!("board {} has no virtio-mmio transports", board.name),
-                    "remove the [[disk]], or choose another board".to_owned(),
-                ),
-            };
-            report.refuse(&device.span, Words::new(what, why, remedy));
-            continue;
-        };
-        if disks.iter().any(|disk| disk.transport == transport) {
-            let what = format!("a second disk at \"{}\"", device.value);
-            let words = Words::new(what, "a transport has one device", "choose another one");
-            report.refuse(&device.span, words);
-            continue;
-        }
-        disks.push(Disk { transport, content });
+        let transport = transports.take(report, ("disk", device));
+        disks.extend(transport.map(|transport| Disk { transport, content }));
     }
     disks
-}
-
-/// The address of the last transport.
-fn last(first: u64) -> u64 {
-    first + (TRANSPORTS - 1) * STRIDE
-}
-
-/// The number of the transport of this name.
-fn transport(board: &Board, name: &str) -> Option<u64> {
-    let first = board.qemu.virtio_mmio?;
-    let at = u64::from_str_radix(name.strip_prefix("virtio_mmio@")?, 16).ok()?;
-    let offset = at.checked_sub(first)?;
-    (at <= last(first) && offset.is_multiple_of(STRIDE)).then_some(offset / STRIDE)
 }
 
 impl Disk {

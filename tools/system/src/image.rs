@@ -305,7 +305,11 @@ impl Guest {
                     slot: vm.config.slots.get(back_end.slot)?,
                     client: &back_end.client,
                     kind: back_end.kind,
-                    device: pairs.get(back_end.device)?.address()?,
+                    device: match back_end.device {
+                        Some(device) => Some(pairs.get(device)?.address()?),
+                        None => None,
+                    },
+                    interface: back_end.interface.as_ref().map(|own| (own.mac, own.vlan)),
                 })
             })
             .collect();

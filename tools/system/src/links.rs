@@ -2,8 +2,10 @@
 
 use crate::diagnostic::{Report, Words, nearest};
 use crate::draft::Draft;
+use crate::interfaces::Interface;
 use crate::shared::{BackEnd, SharedDraft, Shares};
 use crate::table::At;
+use crate::vm::DeviceRef;
 use hanok_config::{DeviceSlot, Peer, VirtioKind, add_virtio};
 use hanok_types::{VmId, platform};
 
@@ -13,7 +15,8 @@ struct Link {
     client: usize,
     driver: usize,
     /// The index of the board's device among the driver VM's.
-    device: usize,
+    device: Option<usize>,
+    interface: Option<Interface>,
 }
 
 /// What each VM has of shared devices. Faults are in the report, and what they are about is left out.
@@ -69,6 +72,7 @@ pub(crate) fn resolve(report: &mut Report, drafts: &[Draft]) -> Vec<Shares> {
                 client: name_of(drafts, link.client),
                 kind: link.kind,
                 device: link.device,
+                interface: link.interface.clone(),
                 slot,
             });
         }
@@ -98,13 +102,25 @@ fn too_many(report: &mut Report, draft: &Draft) {
 fn links(report: &mut Report, drafts: &[Draft]) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
     for (client, vm) in drafts.iter().enumerate() {
-        for draft in &vm.shared {
-            let Some(link) = link(report, drafts, client, draft) else {
+        for (number, draft) in vm.shared.iter().enumerate() {
+            let Some(link) = link(report, drafts, (client, number), draft) else {
                 continue;
             };
-            let same = |other: &Link| (other.driver, other.device) == (link.driver, link.device);
-            if let Some(other) = links.iter().find(|other| same(other)) {
+            let same = |other: &&Link| {
+                other.driver == link.driver && other.device == link.device && link.device.is_some()
+            };
+            // A network has several VMs.
+            let shared = |other: &Link| {
+                other.kind == VirtioKind::Network && link.kind == VirtioKind::Network
+            };
+            if let Some(other) = links.iter().find(|other| same(other) && !shared(other)) {
                 served_twice(report, draft, &name_of(drafts, other.client));
+                continue;
+            }
+            let mac = |link: &Link| Some((link.driver, link.interface.as_ref()?.mac));
+            let twin = links.iter().find(|other| mac(other) == mac(&link));
+            if let Some(other) = twin.filter(|_| link.interface.is_some()) {
+                same_mac(report, draft, &name_of(drafts, other.client));
                 continue;
             }
             links.push(link);
@@ -113,7 +129,13 @@ fn links(report: &mut Report, drafts: &[Draft]) -> Vec<Link> {
     links
 }
 
-fn link(report: &mut Report, drafts: &[Draft], client: usize, draft: &SharedDraft) -> Option<Link> {
+/// What comes of `draft`, the shared device number `number` of a VM.
+fn link(
+    report: &mut Report,
+    drafts: &[Draft],
+    (client, number): (usize, usize),
+    draft: &SharedDraft,
+) -> Option<Link> {
     let from = &draft.from.value;
     let named = |vm: &Draft| vm.name.as_ref().is_some_and(|name| name.value == *from);
     let Some(driver) = drafts.iter().position(named) else {
@@ -131,22 +153,37 @@ fn link(report: &mut Report, drafts: &[Draft], client: usize, draft: &SharedDraf
         .get(driver)
         .map(|vm| &vm.devices[..])
         .unwrap_or_default();
-    let wanted = &draft.device.value;
-    let device = devices
-        .iter()
-        .position(|device| device.value.name == *wanted);
-    if device.is_none() {
-        let what = format!("VM {from} has no device \"{wanted}\"");
-        let why = "who serves a device has the board's device behind it";
-        let remedy = format!("write devices = [\"{wanted}\"] for VM {from}");
-        report.refuse(&draft.device.span, Words::new(what, why, remedy));
-    }
+    let device = match &draft.device {
+        Some(wanted) => Some(device_of(report, (from, devices), wanted)?),
+        None => None,
+    };
+    let name = name_of(drafts, client);
+    let interface = draft.interface.as_ref();
     Some(Link {
         kind: draft.kind,
         client,
         driver,
-        device: device?,
+        device,
+        interface: interface.map(|interface| interface.resolved(&name, number)),
     })
+}
+
+/// The index of the device of this name among those that the VM `from` has.
+fn device_of(
+    report: &mut Report,
+    (from, devices): (&str, &[At<DeviceRef>]),
+    wanted: &At<String>,
+) -> Option<usize> {
+    let name = &wanted.value;
+    let mut all = devices.iter();
+    let device = all.position(|device| device.value.name == *name);
+    if device.is_none() {
+        let what = format!("VM {from} has no device \"{name}\"");
+        let why = "who serves a device has the board's device behind it";
+        let remedy = format!("write devices = [\"{name}\"] for VM {from}");
+        report.refuse(&wanted.span, Words::new(what, why, remedy));
+    }
+    device
 }
 
 fn unknown_vm(report: &mut Report, drafts: &[Draft], from: &At<String>) {
@@ -162,10 +199,19 @@ fn unknown_vm(report: &mut Report, drafts: &[Draft], from: &At<String>) {
 }
 
 fn served_twice(report: &mut Report, draft: &SharedDraft, other: &str) {
-    let what = format!("\"{}\" is served twice", draft.device.value);
+    let device = draft.device.as_ref().map_or("", |at| &at.value);
+    let what = format!("\"{device}\" is served twice");
     let why = format!("VM {other} has it, too, and neither would see what the other one writes");
     report.refuse(
         &draft.span,
         Words::new(what, why, "give each VM a disk of its own"),
     );
+}
+
+fn same_mac(report: &mut Report, draft: &SharedDraft, other: &str) {
+    let mac = draft.interface.as_ref().and_then(|own| own.mac.as_ref());
+    let span = mac.map_or(&draft.span, |mac| &mac.span);
+    let what = format!("the interface has the MAC address of one of VM {other}");
+    let why = "frames for one of them would get to the other one";
+    report.refuse(span, Words::new(what, why, "write another `mac`"));
 }

@@ -8,9 +8,11 @@ use crate::description::Description;
 use crate::diagnostic::{Diagnostic, Report, Words, read};
 use crate::disks::{self, DiskDraft};
 use crate::draft::Draft;
+use crate::networks::{self, NetworkDraft};
 use crate::schedule::draft::Whole;
 use crate::schedule::{self, Schedule, carts, enforce};
 use crate::table::{self, Reader};
+use crate::transports::Transports;
 use crate::{backend_rules, cores, links, rules};
 use hanok_types::{GICV2_CPUS, GicVersion, MAX_VCPUS};
 use std::path::Path;
@@ -75,6 +77,7 @@ fn system(
     let whole = reader.span.clone();
     let drafts: Option<Vec<Draft>> = reader.tables(report, "vm", Draft::read);
     let disks = reader.tables(report, "disk", DiskDraft::read);
+    let networks = reader.tables(report, "network", NetworkDraft::read);
     let channels: Vec<ChannelDraft> = reader
         .tables(report, "channel", ChannelDraft::read)
         .unwrap_or_default();
@@ -85,6 +88,9 @@ fn system(
         rules::count(report, &whole, drafts);
     }
     let (board, drafts) = (board?, drafts?);
+    let mut transports = Transports::of(&board);
+    let disks = disks::resolve(report, &mut transports, &disks.unwrap_or_default());
+    let networks = networks::resolve(report, &mut transports, &networks.unwrap_or_default());
     let mut description = Description {
         path: report.path.clone(),
         backend: backend_rules::used(report, &board, backend),
@@ -93,7 +99,8 @@ fn system(
         memory: rules::memory(report, &board, memory),
         slice: rules::slice(report, slice),
         vms: Vec::new(),
-        disks: disks::resolve(report, &board, &disks.unwrap_or_default()),
+        disks,
+        networks,
         channels: Vec::new(),
         policies: None,
         promises: Vec::new(),

@@ -1,6 +1,7 @@
 //! Virtio devices that one VM serves for another, as they are written, and what comes of them (`links.rs`).
 
 use crate::diagnostic::Report;
+use crate::interfaces::{Interface, InterfaceDraft};
 use crate::table::{self, At, Reader};
 use hanok_config::{DeviceSlots, VirtioKind};
 use std::ops::Range;
@@ -14,7 +15,9 @@ pub(crate) struct SharedDraft {
     pub(crate) kind: VirtioKind,
     pub(crate) span: Range<usize>,
     pub(crate) from: At<String>,
-    pub(crate) device: At<String>,
+    /// Networks may have none: then only the VMs that the other one serves are in them.
+    pub(crate) device: Option<At<String>>,
+    pub(crate) interface: Option<InterfaceDraft>,
 }
 
 /// A device that a VM serves for another one.
@@ -24,8 +27,10 @@ pub struct BackEnd {
     pub client: String,
     /// What the device is.
     pub kind: VirtioKind,
-    /// The index of the board's device that serves it, among those that the VM has.
-    pub device: usize,
+    /// The index of the board's device that serves it, among those that the VM has. Networks may have none.
+    pub device: Option<usize>,
+    /// What it is besides, if it is a network.
+    pub interface: Option<Interface>,
     /// The index of its slot among the VM's.
     pub slot: usize,
 }
@@ -48,12 +53,19 @@ impl SharedDraft {
         for (key, kind) in kinds {
             let read = |reader: &mut Reader<'_, '_>, report: &mut Report| {
                 let from = reader.require(report, "from", A_VM, table::word);
-                let device = reader.require(report, "device", A_DEVICE, table::word);
-                from.zip(device).map(|(from, device)| Self {
+                let network = kind == VirtioKind::Network;
+                let device = if network {
+                    reader.get(report, "device", A_DEVICE, table::word)
+                } else {
+                    Some(reader.require(report, "device", A_DEVICE, table::word)?)
+                };
+                let interface = network.then(|| InterfaceDraft::read(reader, report));
+                Some(Self {
                     kind,
                     span: reader.span.clone(),
-                    from,
+                    from: from?,
                     device,
+                    interface,
                 })
             };
             let found = reader.tables(report, key, read);

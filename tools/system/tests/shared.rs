@@ -152,6 +152,6 @@ fn a_disk_that_cannot_be_made_is_refused() {
     );
     let one = "[[disk]]\ndevice = \"virtio_mmio@a003e00\"\nsize = \"4K\"\n";
     let second = refusals(&format!("{one}{one}"));
-    let what = "16 a second disk at \"virtio_mmio@a003e00\"; choose another one";
+    let what = "16 a second device at \"virtio_mmio@a003e00\"; choose another one";
     assert_eq!(second, [what]);
 }

@@ -27,8 +27,20 @@ pub(super) fn add_back_ends(root: DeviceTreeNode, all: &[GuestBackEnd<'_>]) -> D
             .with("reg", pair(start.get(), len))
             .with("compatible", "hanok,back-end")
             .with("hanok,client", back_end.client)
-            .with("hanok,kind", back_end.kind.word())
-            .with("hanok,device", back_end.device.get());
+            .with("hanok,kind", back_end.kind.word());
+        let node = match back_end.device {
+            Some(device) => node.with("hanok,device", device.get()),
+            None => node,
+        };
+        let (mac, vlan) = back_end.interface.unzip();
+        let node = match mac {
+            Some(mac) => node.with("local-mac-address", &mac[..]),
+            None => node,
+        };
+        let node = match vlan.flatten() {
+            Some(vlan) => node.with("hanok,vlan", u32::from(vlan)),
+            None => node,
+        };
         root.and(match slot.interrupt {
             Some(line) => node.with("interrupts", interrupt(line)),
             None => node,

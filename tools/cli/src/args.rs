@@ -13,6 +13,7 @@ use crate::commands::sched::simulate::args::{self as simulate, SimulateArgs};
 use hanok_base::values;
 use hanok_boot::board::Loader;
 use hanok_boot::machine::SerialPlace;
+use hanok_system::Forward;
 
 /// Builds, checks, runs and tests systems of virtual machines on Hanok, a small real-time
 /// hypervisor for ARM.
@@ -333,6 +334,10 @@ pub struct RunArgs {
     /// socket, at which another program sends and receives.
     #[arg(long, value_name = "PLACE", allow_hyphen_values = true, value_parser = SerialPlace::parse, conflicts_with = "native")]
     pub serial: Option<SerialPlace>,
+    /// Lead connections with a port of this computer, on its loopback interface, to a TCP port of a VM (repeatable):
+    /// docs/shared-devices.md.
+    #[arg(long, value_name = "HOSTPORT:VM:PORT", conflicts_with = "native")]
+    pub forward: Vec<Forward>,
     /// End with success once this text comes on a console or in the messages.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = values::awaited)]
     pub until: Option<String>,

@@ -59,7 +59,8 @@ fn mac_of(text: String) -> Result<[u8; 6], Words> {
     let mut mac = [0; 6];
     let mut parts = text.split(':');
     let pair = |part: Option<&str>| {
-        let part = part.filter(|part| part.len() == 2)?;
+        let digits = |part: &&str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let part = part.filter(|part| part.len() == 2).filter(digits)?;
         u8::from_str_radix(part, 16).ok()
     };
     let whole = mac.iter_mut().all(|byte| match pair(parts.next()) {

@@ -155,3 +155,125 @@ fn a_disk_that_cannot_be_made_is_refused() {
     let what = "16 a second device at \"virtio_mmio@a003e00\"; choose another one";
     assert_eq!(second, [what]);
 }
+
+fn network(lines: &str) -> String {
+    format!("[[vm.network]]\nfrom = \"drivers\"\ndevice = \"virtio_mmio@a003e00\"\n{lines}")
+}
+
+/// Two VMs in one network of the board's device, and lines for the second one.
+fn two_in_a_network(second: &str) -> String {
+    let vm = "[[vm]]\nname = \"right\"\nkernel = \"debian:6.1\"\nmemory = \"128M\"\n";
+    let device = "[[network]]\ndevice = \"virtio_mmio@a003e00\"\n";
+    format!("{VMS}{}{vm}{}{device}", network(""), network(second))
+}
+
+#[test]
+fn a_network_has_several_clients_with_addresses_of_their_own() {
+    let system = load(&two_in_a_network("mac = \"02:00:00:00:00:0a\"\nvlan = 7\n")).unwrap();
+    let [left, right] = &system.vms[0].back_ends[..] else {
+        panic!("two clients")
+    };
+    let interface = |end: &hanok_system::BackEnd| end.interface.clone().expect("a network");
+    let (left, right) = (interface(left), interface(right));
+    assert_eq!(right.mac, [2, 0, 0, 0, 0, 10]);
+    assert_eq!((left.vlan, right.vlan), (None, Some(7)));
+    // One that is made up is administered locally, of one interface, and the same each time.
+    assert_eq!(left.mac[0] & 3, 2);
+    let again = load(&two_in_a_network("")).unwrap();
+    let again: Vec<[u8; 6]> = again.vms[0]
+        .back_ends
+        .iter()
+        .map(|end| interface(end).mac)
+        .collect();
+    assert_eq!(again[0], left.mac);
+    assert_ne!(again[1], left.mac);
+    // Without a device of the board's, the VMs have a network among themselves.
+    let alone = "[[vm.network]]\nfrom = \"drivers\"\n";
+    let system = load(&format!("{VMS}{alone}")).unwrap();
+    assert_eq!(system.vms[0].back_ends[0].device, None);
+}
+
+#[test]
+fn a_network_that_cannot_be_is_refused() {
+    let refused = |lines: &str| {
+        let found = load(&two_in_a_network(lines)).expect_err("it is refused");
+        found[0].what.clone()
+    };
+    let own = load(&two_in_a_network("")).unwrap().vms[0].back_ends[0]
+        .interface
+        .clone();
+    let mac: Vec<String> = own
+        .unwrap()
+        .mac
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let twin = refused(&format!("mac = \"{}\"\n", mac.join(":")));
+    assert_eq!(twin, "the interface has the MAC address of one of VM linux");
+    for mac in [
+        "02:00:00:00:00",
+        "02:00:00:00:00:1",
+        "01:00:00:00:00:01",
+        "00:00:00:00:00:00",
+        "+2:00:00:00:00:01",
+    ] {
+        let what = refused(&format!("mac = \"{mac}\"\n"));
+        assert_eq!(what, format!("\"{mac}\" is no MAC address of an interface"));
+    }
+    for vlan in ["0", "4095", "-1", "\"7\""] {
+        let what = refused(&format!("vlan = {vlan}\n"));
+        assert_eq!(what, "the value of `vlan` is not a number from 1 to 4094");
+    }
+    // A device is a disk for one VM or a network for several, not both.
+    let both = refusals(&format!(
+        "{}{}",
+        network(""),
+        disk("drivers", "virtio_mmio@a003e00")
+    ));
+    assert!(both[0].contains("is served twice"), "{both:?}");
+}
+
+#[test]
+fn ports_of_the_pc_lead_to_a_vm() {
+    use hanok_system::Forward;
+    let text = two_in_a_network("address = \"10.0.2.21\"\n");
+    let mut system = load(&text).unwrap();
+    let forward = |text: &str| text.parse::<Forward>().unwrap();
+    system.forward(&forward("2222:right:22")).unwrap();
+    let args = system.qemu_args().join(" ");
+    let way = "-netdev user,id=net0,hostfwd=tcp:127.0.0.1:2222-10.0.2.21:22 -device virtio-net-device,netdev=net0,bus=virtio-mmio-bus.31";
+    assert!(args.contains(way), "{args}");
+    // The other one's address is not known, as both share the network.
+    let why = system
+        .forward(&forward("2223:linux:22"))
+        .expect_err("which address?");
+    assert!(why.contains("address = "), "{why}");
+    let why = system
+        .forward(&forward("2223:drivers:22"))
+        .expect_err("no interface");
+    assert!(why.contains("has no way to QEMU's network"), "{why}");
+    let why = system
+        .forward(&forward("2223:nobody:22"))
+        .expect_err("no such VM");
+    assert!(why.contains("there is no VM"), "{why}");
+    for text in [
+        "2222",
+        "2222:linux",
+        "0:linux:22",
+        "2222:linux:65536",
+        "2222::22",
+        "1:a:2:3",
+    ] {
+        assert!(text.parse::<Forward>().is_err(), "{text}");
+    }
+    // Alone in its network, a VM has the first address.
+    let device = "[[network]]\ndevice = \"virtio_mmio@a003e00\"\n";
+    let mut alone = load(&format!("{VMS}{}{device}", network(""))).unwrap();
+    alone.forward(&forward("8080:linux:80")).unwrap();
+    assert!(
+        alone
+            .qemu_args()
+            .join(" ")
+            .contains("127.0.0.1:8080-10.0.2.15:80")
+    );
+}

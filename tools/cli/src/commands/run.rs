@@ -4,7 +4,7 @@ use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use hanok_system::{Architecture, Description};
 
 use super::find;
@@ -165,6 +165,11 @@ fn virtual_board(
     check_consoles(args, &board::names(&system)).blame(Code::Usage)?;
     machine::check_words(&args.append).blame(Code::Usage)?;
     check_outputs(args, system::inputs(root, &system))?;
+    for forward in &args.forward {
+        let led = system.forward(forward);
+        led.map_err(|why| anyhow!("--forward {forward}: {why}"))
+            .blame(Code::Usage)?;
+    }
     let start = Start {
         append: args.append.clone(),
         loader: args.boot,

@@ -207,6 +207,8 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         let value = self.device(slot, offset, access);
         let is_back_end = slot.kind() == DeviceKind::BackEnd;
         let shared = slot.shared();
+        // A load makes no work, and cannot be made again: it may have changed its own base register.
+        let shared = shared.filter(|_| access.write);
         if shared.is_some_and(|shared| shared.needs_attention(is_back_end)) {
             self.vcpu.serves = Some(slot.index() as u8);
         }

@@ -5,8 +5,9 @@ use crate::{
     SerialLines, SharedVcpu, StackPointer, StolenPage, Vcpu, VcpuParts, Vm,
 };
 use core::cell::{Cell, RefCell, RefMut};
-use hanok_config::{VmConfig, platform_slots};
+use hanok_config::{DeviceKind, VmConfig, platform_slots};
 use hanok_decode::SysReg;
+use hanok_devices::virtio::{Backed, SharedDevice};
 use hanok_hal::fake::{FakeBackend, FakeListRegisters, FakeLists, FakeSerialPort};
 use hanok_hal::{LineFull, SerialPort};
 use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, Regs, Span, VcpuId, VmId, Width};
@@ -253,11 +254,18 @@ pub fn vm(id: VmId, config: VmConfig, version: GicVersion, bit: &dyn Fn(usize) -
         bit: bit(vcpu),
     });
     let first = homes.next().expect("a vCPU");
+    let records = config.slots.iter().map(|slot| match slot.kind {
+        DeviceKind::Virtio(kind) => {
+            let record = SharedDevice::new(kind, Backed::ByHypervisor);
+            Some(&*Box::leak(Box::new(record)))
+        }
+        _ => None,
+    });
     let parts = VcpuParts {
         first,
         stolen: (!config.aarch32).then(|| &*Box::leak(Box::new(StolenPage::new()))),
         others: Box::leak(homes.map(SharedVcpu::new).collect()),
-        shared: &[],
+        shared: Box::leak(records.collect()),
         gic: Box::leak(
             (1..config.cpus.len())
                 .map(|_| CpuPart::new(version))

@@ -6,6 +6,9 @@ use core::sync::atomic::fence;
 use hanok_abi::back_end::{control, mode, register};
 use hanok_guest_runtime::mmio;
 
+/// How often the hypervisor is asked to take answers.
+const TRIES: usize = 3;
+
 /// What is offered.
 pub struct Offer<'a> {
     /// The features of the device.
@@ -106,6 +109,11 @@ impl<const N: usize> BackEnd<N> {
         mmio::write32(self.registers + register::ACKNOWLEDGE, u32::MAX);
     }
 
+    /// Withdraws the device: the rings and what they name are not read any more.
+    pub fn withdraw(&self) {
+        mmio::write32(self.registers + register::CONTROL, control::WITHDRAW);
+    }
+
     /// A number that changes whenever the client has forgotten its requests.
     pub fn resets(&self) -> u32 {
         mmio::read32(self.registers + register::CLIENT) >> 1
@@ -183,11 +191,16 @@ impl Requests {
 
     /// Lets the hypervisor take the answers now. Returns whether it has: then it does not read any more what they name.
     pub fn settle(&mut self) -> bool {
-        if self.show() {
-            mmio::write32(self.notify, self.index);
-            self.told = self.next_used;
+        let taken = |own: &Self| own.ring.available.event.load(Acquire) == own.next_used;
+        if !self.show() {
+            return taken(self);
         }
-        self.ring.available.event.load(Acquire) == self.next_used
+        self.told = self.next_used;
+        // A client whose queue is broken ends the first go: what it has forgotten is taken by the next one.
+        (0..TRIES).any(|_| {
+            mmio::write32(self.notify, self.index);
+            taken(self)
+        })
     }
 
     /// Shows the index. Returns whether it is another one than before.

@@ -1,6 +1,7 @@
 //! What the driver VM shares, as atomics at their places: split queues (virtio 1.2, 2.7) and slots
 //! (`hanok_abi::back_end`).
 
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 use hanok_abi::back_end::MAX_QUEUE_SIZE;
 
@@ -70,6 +71,14 @@ impl Split {
                 event: AtomicU16::new(0),
             },
             _rest: AtomicU32::new(0),
+        }
+    }
+
+    /// Makes it one of which nothing is used.
+    pub fn empty(&self) {
+        let (available, used) = (&self.available, &self.used);
+        for half in [&available.index, &available.event, &used.index, &used.event] {
+            half.store(0, Relaxed);
         }
     }
 

@@ -1,9 +1,12 @@
 //! Instructions that move several registers: one piece in each exit.
 
-use super::by_word;
 use super::instructions_aarch32::{PC, UART, VIRTIO, a32, finished, sent};
+use super::{by_word, load, store};
 use crate::Action;
-use crate::fake::Fixture;
+use crate::fake::{Fixture, config};
+use hanok_config::{VirtioKind, add_virtio};
+use hanok_devices::Access;
+use hanok_types::{GicVersion, Ipa, Width};
 
 #[test]
 fn each_register_is_an_exit_of_its_own() {
@@ -98,6 +101,43 @@ fn a_shorter_instruction_in_its_place_begins_anew() {
     let before = sent(&vm);
     assert_eq!(vm.handle(0, by_word(UART, true, short)), Action::Next);
     assert_eq!(sent(&vm), [&before[..], b"a"].concat());
+}
+
+#[test]
+fn loads_are_never_made_again_for_a_shared_device() {
+    let mut described = config(1);
+    let entropy = [(VirtioKind::Entropy, None)].into_iter();
+    assert!(add_virtio(&mut described.slots, entropy));
+    let mut vm = Fixture::of(described, GicVersion::V3);
+    let slot = vm
+        .vm
+        .slots
+        .iter()
+        .find(|slot| slot.shared().is_some())
+        .expect("a source");
+    let (record, index) = (slot.shared().unwrap(), slot.index() as u8);
+    // A driver that is ready: features, and its status. So there is work to do.
+    for (offset, value) in [(0x70, 3), (0x24, 1), (0x20, 1), (0x70, 11), (0x70, 15)] {
+        let store = Access::store(Ipa::new(offset), Width::Word, value);
+        record.access(offset, store);
+    }
+    assert!(record.needs_attention(false));
+    // LDR W19, [X19, #0x70], which changes its base register.
+    vm.regs[0].x[19] = VIRTIO;
+    assert_eq!(
+        vm.handle(0, load(VIRTIO + 0x70, Width::Word, 19)),
+        Action::Next
+    );
+    assert_eq!(vm.regs[0].x[19], 15);
+    // LDR W0, [X2], #4, which the hypervisor reads.
+    vm.regs[0].x[2] = VIRTIO + 0x70;
+    let word = by_word(VIRTIO + 0x70, false, 0xb840_4440);
+    assert_eq!(vm.handle(0, word), Action::Next);
+    let serve = Action::Serve {
+        slot: index,
+        next: true,
+    };
+    assert_eq!(vm.handle(0, store(VIRTIO + 0x50, Width::Word, 0)), serve);
 }
 
 #[test]

@@ -61,6 +61,8 @@ fn debian(root: &Path, args: &DebianArgs, yes: bool) -> Outcome {
     work.write_choices(&password, &key, &found.sources)
         .blame(Code::Output)?;
     work.make_disks(&found).map_err(|error| work.full(error))?;
+    // Others may fill the cache while this one installs.
+    drop(found);
     let log = repo::target_dir(root).join("hanok/image.log");
     fs::create_dir_all(log.parent().unwrap_or(root)).blame(Code::Output)?;
     let installed = maker.install(&work.disk(), &work.packages(), &log);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use hanok_artifacts::apt;
+use hanok_base::process;
 
 /// The folders of the root that are links into usr/, in all releases that are known here.
 const MERGED: [&str; 3] = ["bin", "sbin", "lib"];
@@ -19,7 +19,18 @@ pub fn unpack_essential(debs: &[PathBuf], tree: &Path) -> Result<()> {
         fs::create_dir_all(tree.join("usr").join(name))?;
         std::os::unix::fs::symlink(format!("usr/{name}"), tree.join(name))?;
     }
-    debs.iter().try_for_each(|deb| apt::unpack(deb, tree))
+    debs.iter().try_for_each(|deb| unpack_into_links(deb, tree))
+}
+
+/// Unpacks a package, and leaves links to folders as they are: `dpkg-deb -x` would make folders of
+/// them.
+fn unpack_into_links(deb: &Path, tree: &Path) -> Result<()> {
+    let mut archive = tempfile::tempfile()?;
+    tar_of(deb, "--fsys-tarfile", &archive)?;
+    archive.rewind()?;
+    let mut tar = Command::new("tar");
+    tar.args(["-x", "--keep-directory-symlink", "--no-same-owner", "-C"]);
+    process::run(tar.arg(tree).stdin(Stdio::from(archive))).map(drop)
 }
 
 /// Writes `deb` to `to` with nothing compressed.
@@ -104,10 +115,11 @@ mod tests {
             dir.path().join("b.deb"),
         );
         fs::create_dir_all(tree.join("DEBIAN")).unwrap();
+        fs::create_dir(tree.join("bin")).unwrap();
         let control =
             "Package: x\nVersion: 1\nArchitecture: all\nMaintainer: x <x@x>\nDescription: x\n";
         fs::write(tree.join("DEBIAN/control"), control).unwrap();
-        fs::write(tree.join("file"), "content").unwrap();
+        fs::write(tree.join("bin/file"), "content").unwrap();
         let mut build = Command::new("dpkg-deb");
         hanok_base::process::run(build.arg("--build").arg(&tree).arg(&deb)).unwrap();
         store(&deb, &plain).unwrap();
@@ -115,8 +127,9 @@ mod tests {
         let text = hanok_base::process::text(field.arg("-f").arg(&plain).arg("Package")).unwrap();
         assert_eq!(text, "x\n");
         let out = dir.path().join("out");
-        apt::unpack(&plain, &out).unwrap();
-        assert_eq!(fs::read_to_string(out.join("file")).unwrap(), "content");
+        unpack_essential(&[plain], &out).unwrap();
+        assert_eq!(fs::read_to_string(out.join("bin/file")).unwrap(), "content");
+        assert!(out.join("bin").is_symlink(), "it is a link still");
         assert_eq!(header("data.tar", 12).len(), 60);
     }
 }

@@ -52,6 +52,7 @@ impl Release {
         let found = apt::archives()?;
         let status = dir.join("status");
         fs::write(&status, "")?;
+        fs::create_dir_all(dir.join("cache/archives/nowhere/partial"))?;
         let ours = |_: &str| Ok(lines(&found, name, &format!("{DATED} target=Packages")));
         apt.write_configuration(&dir, ours, &[], &status)?;
         apt.fetch(&dir)?;
@@ -66,7 +67,10 @@ impl Release {
     /// apt, such as `?essential`.
     pub fn plan(&self, names: &[&str]) -> Result<Plan> {
         let mut command = self.install();
-        let text = process::text(command.arg("--print-uris").args(names));
+        // With the downloads in sight it would leave out what is there already.
+        let nowhere = format!("Dir::Cache::archives={}/nowhere", self.archives.display());
+        command.args(["-o", &nowhere, "--print-uris"]);
+        let text = process::text(command.args(names));
         let text = text.map_err(explained)?;
         Ok(Plan {
             files: text.lines().filter_map(file_of_uri).collect(),

@@ -161,6 +161,7 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
         epoch: epoch(tree, &clock),
         gicv: gic::virtual_cpu_interface(tree),
         bootargs: tree.bootargs,
+        payload,
     };
     let frames = system::frames(&system, &mut arena);
     let units = system::place_units(&facts, frames, &mut arena);
@@ -220,6 +221,7 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     let board: &'static Board = board;
     greet(board, tree);
     tell_sources(board);
+    tell_variables(board);
     let mut cpus = records::prepare(tree, board, &system, &mut arena);
     let root = table.root();
     system::place_vcpus(
@@ -299,6 +301,17 @@ fn greet(board: &Board, tree: &BoardTree<'_>) {
             if board.vms.len() == 1 { "" } else { "s" },
         ),
     );
+}
+
+/// Prints where variables are, for who looks at them from outside.
+fn tell_variables(board: &Board) {
+    for unit in board.vms {
+        let memory = unit.vm.variables();
+        if !memory.is_empty() {
+            let (name, at) = (&unit.vm.config().name, memory.as_ptr().addr());
+            wiring::say(board, format_args!("vm {name}: variables at {at:#x}"));
+        }
+    }
 }
 
 /// Prints the sources of guests' random numbers.

@@ -25,6 +25,7 @@ type VmUnit = hanok_pcpu::VmUnit<hanok_arch::Host>;
 
 mod arena;
 mod boot;
+mod channels;
 mod clock;
 #[cfg(target_arch = "arm")]
 mod deprivileged;
@@ -38,6 +39,7 @@ mod pools;
 mod records;
 #[cfg(feature = "selftest")]
 mod selftest;
+mod shared;
 mod smp;
 mod state;
 mod system;

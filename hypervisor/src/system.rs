@@ -1,12 +1,14 @@
 //! The VMs of the image: their memory, their stage 2, their vCPUs.
 
 use crate::arena::{self, Arena};
+use crate::channels::{self, Channel};
 use crate::fatal::refuse;
 use crate::layout::take;
 use crate::records::Records;
 use crate::selftest;
+use crate::shared;
 use crate::{Board, VmUnit};
-use core::sync::atomic::{AtomicU8, AtomicU64};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use hanok_arch::traps::{self, guest_hcr};
 use hanok_arch::{HostContext, Vcpu};
 use hanok_arm_common::bulk::clean_to_coherency;
@@ -15,14 +17,16 @@ use hanok_arm_common::mmu::Stage2Tlb;
 use hanok_arm_common::privilege::is_deprivileged;
 use hanok_arm_common::ram::GuestRam;
 use hanok_config::{
-    Ask, Claim, Group, Parts, Places, Promise, SystemTree, SystemView, TreeError, VmConfig,
+    Ask, BlobKind, Claim, DeviceKind, Group, Parts, Places, Promise, SystemTree, SystemView,
+    TreeError, VmConfig, sum,
 };
+use hanok_devices::{NOR_WORDS, nor_memory};
 use hanok_hal::{Mutex, VmMemory};
 use hanok_memory::{AddressSpace, FrameMap, Owner, Owners};
 use hanok_paging::{Geometry, Stage2, Table, Vmid, vttbr_el2};
 use hanok_pcpu::{AdoptError, Notices, regions_of};
 use hanok_sched::InterfaceError;
-use hanok_types::{GicVersion, Hpa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId, platform};
+use hanok_types::{Hpa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId, platform};
 use hanok_vgic::CpuPart;
 use hanok_vm::{Granted, Home, SharedVcpu, StolenPage, TELLS_STOLEN, VcpuParts};
 
@@ -131,6 +135,8 @@ pub struct Facts<'a> {
     pub gicv: Option<Hpa>,
     /// The boot loader's arguments.
     pub bootargs: &'a str,
+    /// The image's payload.
+    pub payload: &'a [u8],
 }
 
 /// The pool of frames for all VMs' stages 2, at first with as many as they could need.
@@ -161,7 +167,12 @@ pub fn give_back(pool: &Mutex<Frames>, arena: &mut Arena) {
 
 fn tables_for(config: &VmConfig, slots: usize) -> u64 {
     let rom = config.firmware().map_or(0, |blob| blob.len);
-    AddressSpace::<SharedFrames>::tables_for(config.memory.len(), rom, slots)
+    // As firmware's: a table for each 2 MiB, at multiples of which each channel's memory begins.
+    let channels = config.channels.iter();
+    let shared: u64 = channels
+        .map(|end| end.memory.len().next_multiple_of(2 << 20))
+        .sum();
+    AddressSpace::<SharedFrames>::tables_for(config.memory.len(), rom + shared, slots)
 }
 
 /// Every VM with its memory and its stage 2.
@@ -172,25 +183,32 @@ pub fn place_units(
 ) -> &'static [VmUnit] {
     let mut leak = selftest::Leak::new(facts.bootargs);
     let mut slots = selftest::Slots::new(facts.bootargs, facts.system.vms.len(), arena);
+    let channels = channels::make(facts.system, arena);
     let mut places = facts.system.places();
+    let Some(shared) = shared::Records::new(facts.system, arena) else {
+        refuse(format_args!("no memory for the records of shared devices"))
+    };
     let mut units = match arena.places(facts.system.vms.len()) {
         Some(units) => units,
         None => refuse(format_args!("no memory for the VMs' records")),
     };
     for (index, config) in facts.system.vms.iter().enumerate() {
-        let Some(parts) = parts(config, facts.system.gic, &mut places, arena) else {
+        let id = VmId::new(index as u8);
+        let shared = shared.of(facts.system, (id, config), arena);
+        let parts = shared.and_then(|shared| parts(config, facts, &mut places, shared, arena));
+        let Some(parts) = parts else {
             refuse(format_args!(
                 "vm {}: no memory for its vCPUs' records",
                 config.name
             ))
         };
-        let id = VmId::new(index as u8);
         let (gic, bits) = (facts.system.gic, facts.priority_bits);
         let mut vm = hanok_vm::Vm::new(id, config, parts, gic, bits, facts.epoch);
         if is_deprivileged() {
             vm = vm.with_software_interface();
         }
-        let unit = unit(vm, facts, &mut leak, (&mut arena.free, frames, &mut slots));
+        let pools = (&mut arena.free, frames, &mut slots);
+        let unit = unit(vm, facts, &mut leak, pools, channels);
         units.push(unit);
     }
     units.finish()
@@ -199,8 +217,9 @@ pub fn place_units(
 /// The data that a VM needs for each of its vCPUs.
 fn parts(
     config: &VmConfig,
-    gic: GicVersion,
+    facts: &Facts<'_>,
     places: &mut Places,
+    shared: shared::OfVm,
     arena: &mut Arena,
 ) -> Option<VcpuParts> {
     let mut homes = config.cpus.iter().map(|cpu| Home {
@@ -208,12 +227,38 @@ fn parts(
         bit: places.next_on(*cpu),
     });
     let (first, others) = (homes.next()?, config.cpus.len() - 1);
+    let gic = facts.system.gic;
     Some(VcpuParts {
         first,
         stolen: stolen(config, arena)?,
+        shared,
         others: arena.put_all(others, homes.map(SharedVcpu::new))?,
         gic: arena.put_all(others, (0..others).map(|_| CpuPart::new(gic)))?,
+        variables: variables(config, facts.payload, arena)?,
     })
+}
+
+/// The memory of a VM's variables' flash, with what the image has for it; `None` where there is no memory.
+fn variables(config: &VmConfig, payload: &[u8], arena: &mut Arena) -> Option<&'static [AtomicU32]> {
+    if !config.has(DeviceKind::Nor) {
+        return Some(&[]);
+    }
+    let kept = match config.blob(BlobKind::Variables) {
+        Some(blob) => {
+            let from = payload.get(blob.offset as usize..).unwrap_or_default();
+            let kept = from.get(..blob.len as usize).unwrap_or_default();
+            if sum(kept) != blob.sum {
+                refuse(format_args!(
+                    "vm {}: its variables in the image are damaged: load the image again",
+                    config.name
+                ));
+            }
+            kept
+        }
+        None => &[],
+    };
+    let words = nor_memory(kept).map(AtomicU32::new);
+    Some(arena.put_all(NOR_WORDS, words)?)
 }
 
 /// The page that tells a 64-bit guest its stolen time; `None` where there is no memory for it.
@@ -243,6 +288,7 @@ fn unit(
     facts: &Facts<'_>,
     leak: &mut selftest::Leak,
     (free, frames, slots): Pools<'_>,
+    channels: &[Channel],
 ) -> VmUnit {
     let config = vm.config();
     let name = &config.name;
@@ -259,7 +305,9 @@ fn unit(
     let flash = flash(config, free);
     let at_flash = flash.map(|flash| (flash.ipa(), flash.host()));
     let stolen = vm.stolen_page().map(host_of);
-    let Some(regions) = regions_of(config, host.start(), at_flash, facts.gicv, stolen) else {
+    let shared = channels::join(&vm, channels);
+    let regions = regions_of(config, host.start(), at_flash, facts.gicv, stolen, &shared);
+    let Some(regions) = regions else {
         refuse(format_args!(
             "vm {name}: its devices' registers pass the top, or are too many"
         ));

@@ -5,7 +5,7 @@ use hanok_decode::aarch32::is_wide;
 use hanok_decode::{Fault, InstructionAbort, Psr};
 use hanok_hal::{AccessError, Backend, Context, GuestMemory};
 use hanok_pcpu::Vcpu;
-use hanok_types::Ipa;
+use hanok_types::{Address, Ipa, PAGE_SIZE};
 use hanok_vm::{DataAbort, Exit, Instruction, MmioAccess};
 
 /// Why an address of a vCPU was not translated.
@@ -141,7 +141,32 @@ where
         } else {
             Instruction::Unknown
         },
+        reach: match access {
+            None if !abort.on_walk => reach(vcpu, ipa),
+            _ => PAGE_SIZE,
+        },
     })
+}
+
+/// The most bytes that an instruction loads or stores: those of a VLDM.
+const MOST: u64 = 128;
+
+/// See [`DataAbort::reach`].
+#[cold]
+fn reach<B>(vcpu: &Vcpu<B>, ipa: Ipa) -> u64
+where
+    B: Backend<Context: Aborted>,
+{
+    let next = ipa.align_down(PAGE_SIZE).checked_add(PAGE_SIZE);
+    let near = ipa.get() % PAGE_SIZE > PAGE_SIZE - MOST;
+    let Some(next) = next.filter(|_| near) else {
+        return PAGE_SIZE;
+    };
+    let at = (read!("far_el2") | (PAGE_SIZE - 1)).wrapping_add(1);
+    match vcpu.context.translate(at) {
+        Ok(beyond) if beyond == next => 2 * PAGE_SIZE,
+        _ => PAGE_SIZE,
+    }
 }
 
 /// The instruction at the vCPU's program counter, through its own stage 1: an A64 or A32 word, or one or

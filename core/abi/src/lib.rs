@@ -8,6 +8,8 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod back_end;
+pub mod channel;
 pub mod crossing;
 pub mod schedule;
 pub mod trampoline;

@@ -1,10 +1,12 @@
 //! The rules that a system must keep. The tool and the board use the same list.
 
+mod channels;
 mod devices;
 mod promises;
 mod slots;
 
-use crate::model::{Blob, BlobKind, FIRMWARE_SIZE, MAX_MEMORY, SLICES, SystemView, VmConfig};
+use crate::model::{Blob, BlobKind, MAX_MEMORY, SLICES, SystemView, VmConfig};
+use crate::slot::{DeviceKind, FIRMWARE_SIZE, NOR, NOR_STORED};
 use hanok_sched::{InterfaceError, MAX_ENTITIES};
 use hanok_types::{
     Address, CpuId, GICV2_CPUS, GicVersion, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, platform,
@@ -164,6 +166,14 @@ pub enum Fault {
         /// The blob.
         blob: usize,
     },
+    /// Variables of a VM that has no flash for them, or that are not at its start, or too long.
+    #[error("blob {blob} of vm {vm}, variables, has no flash, or is not at {NOR} or more than {} KiB", NOR_STORED >> 10)]
+    Variables {
+        /// The VM.
+        vm: usize,
+        /// The blob.
+        blob: usize,
+    },
     /// A blob whose destination is outside of memory, or not at a multiple of 8 bytes.
     #[error("blob {blob} of vm {vm} does not lie inside the VM's memory")]
     OutsideMemory {
@@ -208,13 +218,32 @@ pub enum Fault {
         /// The interrupt.
         line: IntId,
     },
-    /// A second serial port: a VM has one line on the console.
-    #[error("slot {slot} of vm {vm} is a second serial port")]
-    SecondSerialPort {
+    /// A second serial port or variables' flash: a VM has one line on the console, and one memory for variables.
+    #[error("slot {slot} of vm {vm} is a second device of a kind of which a VM has one")]
+    SecondOfItsKind {
         /// The VM.
         vm: usize,
         /// The later slot.
         slot: usize,
+    },
+    /// A device that two VMs share, without its other end, or a device that has one and is not shared.
+    #[error("slot {slot} of vm {vm}: its other end is missing, or is not the end of such a device")]
+    Peer {
+        /// The VM.
+        vm: usize,
+        /// The slot.
+        slot: usize,
+    },
+    /// An end of a channel that is not in the window of channels, whose registers are no slot of the VM or another one's, or
+    /// that contradicts those of other members; a channel without a peer or without a member that may write; or too many peers.
+    #[error(
+        "channel {channel} of vm {vm}: its number, index or memory contradicts other members, or it has no peer"
+    )]
+    Channel {
+        /// The VM.
+        vm: usize,
+        /// The end of the channel.
+        channel: usize,
     },
     /// A device without a name, or with one that cannot be printed.
     #[error("device {device} of vm {vm}: its name is empty or not printable ASCII")]
@@ -353,8 +382,9 @@ impl SystemView<'_> {
         self.check_cpus()?;
         for (index, vm) in self.vms.iter().enumerate() {
             vm.check(index, payload_len)?;
-            slots::check(index, vm)?;
+            slots::check(self, index, vm)?;
         }
+        channels::check(self)?;
         promises::check(self)?;
         devices::check(self)
     }
@@ -427,6 +457,12 @@ impl VmConfig {
             let span = blob.check(vm, index, payload_len)?;
             match blob.kind {
                 BlobKind::Firmware => self.check_firmware(vm, index, &span)?,
+                BlobKind::Variables => {
+                    let there = Span::new(NOR, NOR_STORED).is_some_and(|all| all.covers(&span));
+                    if !there || span.start() != NOR || !self.has(DeviceKind::Nor) {
+                        return Err(Fault::Variables { vm, blob: index });
+                    }
+                }
                 _ if !self.memory.covers(&span) => {
                     return Err(Fault::OutsideMemory { vm, blob: index });
                 }

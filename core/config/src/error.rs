@@ -80,6 +80,8 @@ pub enum TreeNode {
     Device(usize, usize),
     /// A device of the virtual platform that a VM has, both from 0.
     Slot(usize, usize),
+    /// An end of a channel that a VM has, both from 0.
+    Channel(usize, usize),
     /// A promise to a VM's vCPU, both from 0.
     Promise(usize, usize),
     /// A pCPU's policy, from 0.
@@ -96,6 +98,7 @@ impl fmt::Display for TreeNode {
             Self::Blob(vm, blob) => write!(f, "blob {blob} of vm {vm}"),
             Self::Device(vm, device) => write!(f, "device {device} of vm {vm}"),
             Self::Slot(vm, slot) => write!(f, "slot {slot} of vm {vm}"),
+            Self::Channel(vm, channel) => write!(f, "channel {channel} of vm {vm}"),
             Self::Promise(vm, promise) => write!(f, "promise {promise} of vm {vm}"),
             Self::Core(core) => write!(f, "core {core}"),
             Self::Group(core, group) => write!(f, "group {group} of core {core}"),

@@ -4,12 +4,15 @@
 //! Bindings are those of the Devicetree Specification v0.4 and of the Linux kernel's
 //! Documentation/devicetree/bindings.
 
+mod channels;
 mod devices;
 mod slots;
 
+pub use channels::GuestChannel;
+
 use crate::board::HostDevice;
 use crate::model::PassThrough;
-use crate::slot::DeviceSlot;
+use crate::slot::{DeviceSlot, VirtioKind};
 use crate::tree as read;
 use crate::write::{Build, node, pair, tree};
 use alloc::format;
@@ -39,8 +42,25 @@ pub struct GuestTree<'a> {
     pub gic: GicVersion,
     /// Its devices of the virtual platform.
     pub slots: &'a [DeviceSlot],
+    /// Its channels.
+    pub channels: &'a [GuestChannel<'a>],
     /// The devices that are passed through to it.
     pub devices: &'a [GuestDevice<'a>],
+    /// What it serves for other VMs.
+    pub back_ends: &'a [GuestBackEnd<'a>],
+}
+
+/// A virtio device of another VM that the guest serves.
+#[derive(Clone, Copy, Debug)]
+pub struct GuestBackEnd<'a> {
+    /// Its slot here.
+    pub slot: &'a DeviceSlot,
+    /// The name of the other VM.
+    pub client: &'a str,
+    /// What the device is.
+    pub kind: VirtioKind,
+    /// The guest's address of the registers of the board's device behind it.
+    pub device: Ipa,
 }
 
 /// A device that is passed through.
@@ -136,6 +156,8 @@ impl GuestTree<'_> {
             .and(clock())
             .and(self.aliases())
             .and(self.chosen());
+        let root = slots::add_back_ends(root, self.back_ends);
+        let root = channels::add(root, self.channels);
         devices::add(root, self.devices, self.memory)
     }
 

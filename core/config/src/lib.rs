@@ -18,6 +18,7 @@ extern crate alloc;
 extern crate std;
 
 mod board;
+mod channel;
 mod check;
 mod cores;
 mod error;
@@ -40,17 +41,21 @@ pub use board::{
 };
 #[cfg(feature = "write")]
 pub use board::{DeviceError, FixedClock, HostDevice, HostLine, HostTree, Neighbour, assign};
+pub use channel::{ChannelEnd, MAX_CHANNELS, MAX_MEMBERS, MAX_PEERS};
 pub use check::{Fault, MAX_POOL, POOLS};
 pub use cores::{Ask, Claim, CorePolicy, Group, MAX_PERIOD, Promise, Terms, in_ticks, kind_word};
 pub use error::{Structure, TreeError, TreeNode};
 #[cfg(feature = "write")]
 pub use model::System;
 pub use model::{
-    Blob, BlobKind, DEFAULT_SLICE, FIRMWARE_SIZE, Line, MAX_BLOBS, MAX_BOARD_LINES, MAX_DEVICES,
-    MAX_LINES, MAX_MEMORY, MAX_NAME, MAX_REGISTERS, MAX_SEEDS, PassThrough, Places, Registers,
-    SLICES, SystemView, VmConfig,
+    Blob, BlobKind, DEFAULT_SLICE, Line, MAX_BLOBS, MAX_BOARD_LINES, MAX_DEVICES, MAX_LINES,
+    MAX_MEMORY, MAX_NAME, MAX_REGISTERS, MAX_SEEDS, PassThrough, Places, Registers, SLICES,
+    SystemView, VmConfig,
 };
 pub use parse::{Parts, SystemTree};
-pub use slot::{DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS, platform_slots};
+pub use slot::{
+    DeviceKind, DeviceSlot, DeviceSlots, FIRMWARE_SIZE, MAX_SLOTS, NOR, NOR_BLOCK, NOR_MEMORY,
+    NOR_STORED, Peer, VirtioKind, add_virtio, firmware_slots, platform_slots,
+};
 pub use structure::flattened;
 pub use sum::{Sum, sum};

@@ -1,11 +1,10 @@
 //! The model of a system: its VMs, their memory, and the blobs to load there.
 
 use crate::POOLS;
+use crate::channel::{ChannelEnd, MAX_CHANNELS};
 use crate::cores::{CorePolicy, Group, Promise};
-use crate::slot::DeviceSlots;
-use hanok_types::{
-    CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, MAX_VCPUS, Span, VcpuId, VmId, platform,
-};
+use crate::slot::{DeviceKind, DeviceSlots};
+use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, MAX_VCPUS, Span, VcpuId, VmId};
 use heapless::{String, Vec};
 
 /// The most bytes of a VM's name.
@@ -28,8 +27,6 @@ pub const MAX_BOARD_LINES: usize = 64;
 pub const DEFAULT_SLICE: u32 = 10_000;
 /// The time slices in microseconds that a description may choose.
 pub const SLICES: core::ops::RangeInclusive<u32> = 100..=1_000_000;
-/// The size in bytes of the bank of flash that holds a firmware: the first of two.
-pub const FIRMWARE_SIZE: u64 = platform::FLASH_SIZE / 2;
 
 /// A whole system, as the tool on the PC makes it.
 #[cfg(feature = "write")]
@@ -122,6 +119,8 @@ pub struct VmConfig {
     pub blobs: Vec<Blob, MAX_BLOBS>,
     /// Its devices of the virtual platform.
     pub slots: DeviceSlots,
+    /// Its ends of channels; each has a [`crate::DeviceKind::Channel`] among the slots.
+    pub channels: Vec<ChannelEnd, MAX_CHANNELS>,
     /// Devices of the board that it has for itself.
     pub devices: Vec<PassThrough, MAX_DEVICES>,
     /// Whether it may have a device that is a bus master, which could access all memory.
@@ -155,7 +154,7 @@ pub struct PassThrough {
 /// A range of a device's registers, whole pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registers {
-    /// Its address for the guest, in [`platform::PASS_THROUGH`].
+    /// Its address for the guest, in [`hanok_types::platform::PASS_THROUGH`].
     pub ipa: Ipa,
     /// Its address on the board.
     pub host: Hpa,
@@ -178,7 +177,7 @@ impl Registers {
 /// An interrupt of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Its id for the guest, from [`platform::PASS_THROUGH_IRQ`] on.
+    /// Its id for the guest, from [`hanok_types::platform::PASS_THROUGH_IRQ`] on.
     pub guest: IntId,
     /// Its id on the board, an SPI.
     pub board: IntId,
@@ -197,6 +196,9 @@ pub enum BlobKind {
     Initramfs,
     /// The guest's device tree; the only kind that has seeds.
     DeviceTree,
+    /// What the second bank of flash holds when the board begins; there is at most one. It is no part of a boot: the VM
+    /// keeps what it makes of it until the board ends.
+    Variables,
 }
 
 impl BlobKind {
@@ -207,6 +209,7 @@ impl BlobKind {
             Self::Firmware => "firmware",
             Self::Initramfs => "initramfs",
             Self::DeviceTree => "device-tree",
+            Self::Variables => "variables",
         }
     }
 
@@ -217,6 +220,7 @@ impl BlobKind {
             Self::Firmware,
             Self::Initramfs,
             Self::DeviceTree,
+            Self::Variables,
         ]
         .into_iter()
         .find(|kind| kind.word() == word)
@@ -264,8 +268,17 @@ pub(crate) fn gic_from_word(word: &str) -> Option<GicVersion> {
 impl VmConfig {
     /// The blob in its first bank of flash.
     pub fn firmware(&self) -> Option<&Blob> {
-        let is_firmware = |blob: &&Blob| blob.kind == BlobKind::Firmware;
-        self.blobs.iter().find(is_firmware)
+        self.blob(BlobKind::Firmware)
+    }
+
+    /// The first blob of this kind.
+    pub fn blob(&self, kind: BlobKind) -> Option<&Blob> {
+        self.blobs.iter().find(|blob| blob.kind == kind)
+    }
+
+    /// Whether it has a device of this kind.
+    pub fn has(&self, kind: DeviceKind) -> bool {
+        self.slots.iter().any(|slot| slot.kind == kind)
     }
 }
 

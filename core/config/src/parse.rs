@@ -1,5 +1,6 @@
 //! Reads a system's device tree into the model, on the board.
 
+use crate::channel::{ChannelEnd, MAX_CHANNELS};
 use crate::cores::{Ask, Claim, CorePolicy, Group, Promise, Terms, Word};
 use crate::error::{TreeError, TreeNode};
 use crate::fdt::{Fdt, FdtNode};
@@ -9,7 +10,7 @@ use crate::model::{
     Blob, BlobKind, Line, MAX_BLOBS, MAX_DEVICES, MAX_LINES, MAX_REGISTERS, MAX_SEEDS, PassThrough,
     Registers, SystemView, VmConfig, gic_from_word,
 };
-use crate::slot::{DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS};
+use crate::slot::{DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS, Peer};
 use crate::structure;
 use crate::tree::{self, Cells};
 use hanok_sched::Share;
@@ -205,6 +206,7 @@ fn parse_vm(node: FdtNode<'_>, index: usize, parts: &mut dyn Parts) -> Result<Vm
         argument: vm.cell_pair("argument")?,
         blobs: Vec::new(),
         slots: DeviceSlots::new(),
+        channels: Vec::new(),
         devices: Vec::new(),
         trusted: vm.boolean("trusted")?,
         autostart: vm.boolean("autostart")?,
@@ -226,6 +228,11 @@ fn parse_vm(node: FdtNode<'_>, index: usize, parts: &mut dyn Parts) -> Result<Vm
         let slot = parse_slot(&Reader::new(slot, TreeNode::Slot(index, number)))?;
         let too_many = place.too_many("devices of the virtual platform", MAX_SLOTS);
         config.slots.push(slot).map_err(|_| too_many)
+    })?;
+    each_named(&node, "channel", &mut |number, end| {
+        let end = parse_channel(&Reader::new(end, TreeNode::Channel(index, number)))?;
+        let too_many = place.too_many("channels", MAX_CHANNELS);
+        config.channels.push(end).map_err(|_| too_many)
     })?;
     each_named(&node, "device", &mut |number, device| {
         let device = parse_device(&Reader::new(device, TreeNode::Device(index, number)))?;
@@ -298,6 +305,23 @@ fn parse_slot(slot: &Reader<'_>) -> Result<DeviceSlot, TreeError> {
         kind: slot.read("kind", |value| DeviceKind::from_word(tree::as_text(value)?))?,
         region: slot.span("region")?,
         interrupt: tree::cell(&slot.node, "interrupt").map(IntId::new),
+        peer: match tree::cell(&slot.node, "peer-vm") {
+            Some(_) => Some(Peer {
+                vm: VmId::new(slot.small("peer-vm")?),
+                slot: slot.small("peer-slot")?,
+            }),
+            None => None,
+        },
+    })
+}
+
+fn parse_channel(end: &Reader<'_>) -> Result<ChannelEnd, TreeError> {
+    Ok(ChannelEnd {
+        number: end.small("number")?,
+        index: end.small("index")?,
+        memory: end.span("memory")?,
+        read_only: end.boolean("read-only")?,
+        cached: end.boolean("cached")?,
     })
 }
 

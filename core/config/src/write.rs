@@ -1,5 +1,6 @@
 //! Writes the model as a device tree, on the PC, and has the helpers of both writers of trees.
 
+use crate::channel::ChannelEnd;
 use crate::cores::{Claim, CorePolicy, Group, Promise, Terms, Word};
 use crate::model::{Blob, Line, PassThrough, System, VmConfig, gic_word};
 use crate::parse::VERSION;
@@ -81,6 +82,9 @@ impl VmConfig {
         for (number, slot) in self.slots.iter().enumerate() {
             vm.add_child(slot.to_node(number));
         }
+        for (number, end) in self.channels.iter().enumerate() {
+            vm.add_child(end.to_node(number));
+        }
         for (number, device) in self.devices.iter().enumerate() {
             vm.add_child(device.to_node(number));
         }
@@ -127,10 +131,27 @@ impl DeviceSlot {
         let node = node(format!("slot@{number}"))
             .with("kind", self.kind.word())
             .with("region", pair(self.region.start().get(), self.region.len()));
-        match self.interrupt {
+        let node = match self.interrupt {
             Some(line) => node.with("interrupt", line.get()),
             None => node,
+        };
+        match self.peer {
+            Some(peer) => node
+                .with("peer-vm", peer.vm.index() as u32)
+                .with("peer-slot", u32::from(peer.slot)),
+            None => node,
         }
+    }
+}
+
+impl ChannelEnd {
+    fn to_node(self, number: usize) -> DeviceTreeNode {
+        node(format!("channel@{number}"))
+            .with("number", u32::from(self.number))
+            .with("index", u32::from(self.index))
+            .with("memory", pair(self.memory.start().get(), self.memory.len()))
+            .with("read-only", u32::from(self.read_only))
+            .with("cached", u32::from(self.cached))
     }
 }
 

@@ -31,7 +31,9 @@ fn written_with(
         reserved: None,
         gic,
         slots: &platform_slots(),
+        channels: &[],
         devices,
+        back_ends: &[],
     };
     tree.write()
 }

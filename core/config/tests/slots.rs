@@ -29,6 +29,7 @@ fn system() -> System {
         argument: 0,
         blobs: [kernel].into_iter().collect(),
         slots: platform_slots(),
+        channels: Default::default(),
         devices: heapless::Vec::new(),
         trusted: false,
         autostart: true,
@@ -47,6 +48,7 @@ fn slot(kind: DeviceKind, start: u64, len: u64, interrupt: Option<u32>) -> Devic
         kind,
         region: Span::new(Ipa::new(start), len).unwrap(),
         interrupt: interrupt.map(IntId::new),
+        peer: None,
     }
 }
 
@@ -127,7 +129,7 @@ fn an_interrupt_is_a_free_shared_one() {
 #[test]
 fn a_vm_has_one_serial_port_at_most() {
     let second = slot(DeviceKind::Pl011, 0x0902_0000, 0x1000, None);
-    let expected = Fault::SecondSerialPort {
+    let expected = Fault::SecondOfItsKind {
         vm: 0,
         slot: platform_slots().len(),
     };
@@ -180,7 +182,9 @@ fn the_guest_s_tree_says_what_is_in_the_slots() {
             reserved: None,
             gic: GicVersion::V3,
             slots,
+            channels: &[],
             devices: &[],
+            back_ends: &[],
         };
         tree.write().bytes
     };

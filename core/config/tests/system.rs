@@ -40,6 +40,7 @@ fn vm() -> VmConfig {
         argument: 0x4600_0000,
         blobs: blobs.into_iter().collect(),
         slots: platform_slots(),
+        channels: Default::default(),
         devices: Default::default(),
         trusted: false,
         autostart: true,

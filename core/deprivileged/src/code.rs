@@ -310,6 +310,13 @@ impl Code {
         }
     }
 
+    /// Whether `at` is in memory that is the VM's own, in which its kernel may have code. Another VM may change what is in a
+    /// channel's memory, so nothing that is proven there would last.
+    pub(crate) fn holds(&self, at: Ipa) -> bool {
+        let mut regions = self.regions.iter().flatten();
+        regions.any(|region| region.span.contains(at))
+    }
+
     pub(crate) fn executability(&self, page: GuestPage) -> Executability {
         match self.state(page) {
             CodePage::UNKNOWN => Executability::Unknown,

@@ -463,6 +463,10 @@ impl<M: TableMemory, const ROOTS: usize, const TABLES: usize> Monitor<M, ROOTS, 
                 let fault = Fault::without_domain(FaultStatus::External);
                 self.take_prefetch(address, fault)
             }
+            Filled::Protected(mapping) if !code.lock().holds(mapping.output) => {
+                let fault = Fault::without_domain(FaultStatus::External);
+                self.take_prefetch(address, fault)
+            }
             Filled::Protected(mapping) => self.prove(mapping.output, code, host),
         }
     }

@@ -4,9 +4,14 @@
 //! methods call the arm's [`Model`]. A new kind needs a file with a model, an arm here, and a
 //! `DeviceKind`.
 
-use crate::{Access, EmptyTransports, Flash, Pl011, Pl031, Schedule, ScheduleRegisters, Unknown};
+use crate::virtio::SharedDevice;
+use crate::{
+    Access, Bells, Channel, EmptyTransports, Flash, FwCfg, Nor, Pl011, Pl031, Schedule,
+    ScheduleRegisters, Unknown,
+};
 use hanok_config::DeviceKind;
 use hanok_hal::SerialPort;
+use hanok_hal::sync::atomic::AtomicU32;
 
 /// The surroundings that a model may use while it serves an access.
 pub trait World: SerialPort {
@@ -30,6 +35,8 @@ pub enum Notice {
         /// Whether bytes wait to be sent.
         waiting: bool,
     },
+    /// Peers on a channel have to be told, once the device's lock is dropped.
+    Bells(Bells),
     /// The VM's alarms have to be notified that [`Model::due`] may have changed.
     Time,
 }
@@ -85,6 +92,69 @@ pub enum Device {
     Flash(Flash),
     /// The calls by which a guest takes part in the scheduling of its vCPUs.
     Schedule(Schedule),
+    /// An end of a channel between VMs.
+    Channel(Channel),
+    /// Flash that takes commands.
+    Nor(Nor),
+    /// The firmware's configuration.
+    FwCfg(FwCfg),
+    /// A virtio device.
+    Virtio(Virtio),
+    /// A virtio device of another VM, which this one serves.
+    BackEnd(BackEnd),
+}
+
+/// What a device has that is not in its slot.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Behind {
+    /// The record of a device that two VMs share, or that the hypervisor serves.
+    pub shared: Option<&'static SharedDevice>,
+    /// What a [`Nor`] keeps its contents in.
+    pub memory: &'static [AtomicU32],
+}
+
+/// A VM's own side of a virtio device.
+#[derive(Clone, Debug)]
+pub struct Virtio(pub &'static SharedDevice);
+
+impl Model for Virtio {
+    fn access(&mut self, offset: u64, access: Access, _world: &mut impl World) -> u64 {
+        self.0.access(offset, access)
+    }
+
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+
+    fn level(&self) -> bool {
+        self.0.lines().client
+    }
+
+    fn unknown(&self) -> Unknown {
+        self.0.unknown()
+    }
+}
+
+/// A driver VM's side of it.
+#[derive(Clone, Debug)]
+pub struct BackEnd(pub &'static SharedDevice);
+
+impl Model for BackEnd {
+    fn access(&mut self, offset: u64, access: Access, _world: &mut impl World) -> u64 {
+        self.0.access_back_end(offset, access)
+    }
+
+    fn reset(&mut self) {
+        self.0.reset_back_end();
+    }
+
+    fn level(&self) -> bool {
+        self.0.lines().driver
+    }
+
+    fn unknown(&self) -> Unknown {
+        self.0.unknown_of_back_end()
+    }
 }
 
 /// Evaluates `$body` with `$model` as the model of `$device`, whatever its kind.
@@ -96,21 +166,37 @@ macro_rules! by_kind {
             Device::EmptyTransports($model) => $body,
             Device::Flash($model) => $body,
             Device::Schedule($model) => $body,
+            Device::Virtio($model) => $body,
+            Device::BackEnd($model) => $body,
+            Device::Nor($model) => $body,
+            Device::FwCfg($model) => $body,
+            Device::Channel($model) => $body,
         }
     };
 }
 
 impl Device {
     /// A device of `kind` after a reset. `epoch_seconds` is the time of day, in seconds since 1970,
-    /// at second zero of [`World::seconds`].
+    /// at second zero of [`World::seconds`]; without the record that it needs in `behind`, a device is not there.
     #[inline(never)]
-    pub fn new(kind: DeviceKind, epoch_seconds: u32) -> Self {
+    pub fn new(kind: DeviceKind, epoch_seconds: u32, behind: Behind) -> Self {
+        let Behind { shared, memory } = behind;
+        match (kind, shared) {
+            (DeviceKind::Virtio(_), Some(shared)) => return Self::Virtio(Virtio(shared)),
+            (DeviceKind::BackEnd, Some(shared)) => return Self::BackEnd(BackEnd(shared)),
+            _ => {}
+        }
         match kind {
             DeviceKind::Pl011 => Self::Pl011(Pl011::new()),
             DeviceKind::Pl031 => Self::Pl031(Pl031::new(epoch_seconds)),
-            DeviceKind::EmptyTransports => Self::EmptyTransports(EmptyTransports::new()),
+            DeviceKind::EmptyTransports | DeviceKind::Virtio(_) | DeviceKind::BackEnd => {
+                Self::EmptyTransports(EmptyTransports::new())
+            }
             DeviceKind::Flash => Self::Flash(Flash::new()),
             DeviceKind::Schedule => Self::Schedule(Schedule::default()),
+            DeviceKind::Nor => Self::Nor(Nor::new(memory)),
+            DeviceKind::FwCfg => Self::FwCfg(FwCfg::new()),
+            DeviceKind::Channel => Self::Channel(Channel::default()),
         }
     }
 

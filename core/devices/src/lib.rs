@@ -23,9 +23,12 @@
 extern crate std;
 
 mod access;
+mod channel;
 mod device;
 mod flash;
+mod fw_cfg;
 mod lanes;
+mod nor;
 mod pl011;
 mod pl031;
 mod primecell;
@@ -38,8 +41,11 @@ pub mod virtio;
 mod virtio_mmio;
 
 pub use access::Access;
-pub use device::{Device, Notice, World};
+pub use channel::{Bells, Channel, Members};
+pub use device::{Behind, Device, Notice, World};
 pub use flash::Flash;
+pub use fw_cfg::FwCfg;
+pub use nor::{NOR_WORDS, Nor, nor_memory};
 pub use pl011::{FifoFull, Pl011};
 pub use pl031::Pl031;
 pub use schedule::{Call, Schedule, ScheduleRegisters};

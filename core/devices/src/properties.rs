@@ -1,12 +1,17 @@
 //! Properties that hold for every sequence of accesses.
 
-use crate::{Access, Device, Notice, Pl011, Pl031, ScheduleRegisters, Slots, World};
-use hanok_config::{DeviceKind, platform_slots};
+use crate::virtio::{Backed, SharedDevice};
+use crate::{
+    Access, Behind, Device, Notice, Pl011, Pl031, ScheduleRegisters, Slots, World, nor_memory,
+};
+use hanok_config::{DeviceKind, VirtioKind, firmware_slots, platform_slots};
 use hanok_hal::fake::FakeSerialPort;
+use hanok_hal::sync::atomic::AtomicU32;
 use hanok_hal::{LineFull, SerialPort};
 use hanok_types::{Ipa, Span, Width};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::boxed::Box;
 use std::vec::Vec;
 
 const WIDTHS: [Width; 4] = [Width::Byte, Width::Half, Width::Word, Width::Double];
@@ -158,7 +163,7 @@ proptest! {
 
     #[test]
     fn the_slot_that_is_found_contains_the_access(ipa: u64, near in 0..0x4100_0000u64, bytes in 1..256u64) {
-        let slots = Slots::new(&platform_slots(), 0);
+        let slots = Slots::new(&firmware_slots(), 0, &[], &[]);
         let find = |at, bytes| {
             let access = Span::new(Ipa::new(at), bytes)?;
             slots.find(&access).map(|(slot, offset)| (slot.index(), offset))
@@ -170,10 +175,47 @@ proptest! {
         }
     }
 
+    /// The flash holds the bytes that were programmed last where no sector was erased since, and all ones elsewhere.
+    #[test]
+    fn the_flash_keeps_what_was_programmed(steps in vec((any::<bool>(), 0..0x10_0400u64, width(), any::<u32>()), 0..40), reset: bool) {
+        let mut device = Device::new(DeviceKind::Nor, 0, Behind { shared: None, memory: memory() });
+        let mut world = FakeWorld::default();
+        let mut expected = std::vec![0xff_u8; 0x10_0408];
+        let mut touched = Vec::new();
+        let mut put = |device: &mut Device, at, width, value: u32| {
+            device.access(at, Access::store(Ipa::new(at), width, value.into()), &mut world);
+        };
+        for (erase, at, width, value) in steps {
+            touched.push(at);
+            if erase {
+                put(&mut device, at, Width::Word, 0x20);
+                put(&mut device, at, Width::Word, 0xd0);
+                let sector = (at & !0x3_ffff) as usize;
+                let end = (sector + 0x4_0000).min(expected.len());
+                expected[sector..end].fill(0xff);
+            } else if width != Width::Double {
+                put(&mut device, at, Width::Word, 0x40);
+                put(&mut device, at, width, value);
+                let bytes = value.to_le_bytes();
+                for (byte, at) in bytes.iter().take(width.bytes() as usize).zip(at..0x10_0000) {
+                    expected[at as usize] = *byte;
+                }
+            }
+        }
+        if reset { device.reset(); } else { put(&mut device, 0, Width::Word, 0xff); }
+        for at in touched.into_iter().flat_map(|at| [at.saturating_sub(8), at, at ^ 0x400, at ^ 0x1_0000]) {
+            let bytes = expected.get(at as usize..at as usize + 8);
+            let wanted = bytes.map_or(u64::MAX, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()));
+            let load = Access::load(Ipa::new(at), Width::Double);
+            prop_assert_eq!(device.access(at, load, &mut FakeWorld::default()), wanted, "{:#x}", at);
+        }
+    }
+
     /// A device in a slot does what its model does, and gives the same notices.
     #[test]
-    fn a_device_of_any_kind_keeps_its_word(steps in vec(step(), 0..100), kind in prop::sample::select(&DeviceKind::ALL[..])) {
-        let mut device = Device::new(kind, 1000);
+    fn a_device_of_any_kind_keeps_its_word(steps in vec(step(), 0..100), kind in prop::sample::select(all_kinds())) {
+        let shared = shared(kind);
+        let mut device = Device::new(kind, 1000, Behind { shared, memory: &[] });
         let mut world = FakeWorld::default();
         for step in steps {
             match step {
@@ -201,8 +243,19 @@ proptest! {
             }
             match (kind, device.notice()) {
                 (DeviceKind::Pl011, Notice::Serial { .. }) | (DeviceKind::Pl031, Notice::Time) => {}
-                (DeviceKind::EmptyTransports | DeviceKind::Flash | DeviceKind::Schedule, Notice::None) => {
+                (
+                    DeviceKind::EmptyTransports
+                    | DeviceKind::Flash
+                    | DeviceKind::Schedule
+                    | DeviceKind::Nor
+                    | DeviceKind::FwCfg
+                    | DeviceKind::Channel,
+                    Notice::None,
+                ) => {
                     prop_assert!(!device.level() && device.due().is_none());
+                }
+                (DeviceKind::Virtio(_) | DeviceKind::BackEnd, Notice::None) => {
+                    prop_assert!(device.due().is_none());
                 }
                 other => prop_assert!(false, "{:?}", other),
             }
@@ -210,9 +263,35 @@ proptest! {
     }
 }
 
+fn all_kinds() -> Vec<DeviceKind> {
+    let virtio = VirtioKind::ALL.into_iter().map(DeviceKind::Virtio);
+    DeviceKind::ALL.into_iter().chain(virtio).collect()
+}
+
+/// A record for a device that needs one.
+fn shared(kind: DeviceKind) -> Option<&'static SharedDevice> {
+    let kind = match kind {
+        DeviceKind::Virtio(kind) => kind,
+        DeviceKind::BackEnd => VirtioKind::Block,
+        _ => return None,
+    };
+    let backed = if kind.has_back_end() {
+        Backed::ByVm { trusted: true }
+    } else {
+        Backed::ByHypervisor
+    };
+    Some(Box::leak(Box::new(SharedDevice::new(kind, backed))))
+}
+
+/// Memory of an erased bank of flash.
+pub(crate) fn memory() -> &'static [AtomicU32] {
+    let words = nor_memory(&[]).map(AtomicU32::new);
+    Box::leak(words.collect::<Vec<_>>().into_boxed_slice())
+}
+
 /// A serial line that takes some bytes, and a clock.
 #[derive(Debug)]
-struct FakeWorld {
+pub(crate) struct FakeWorld {
     line: FakeSerialPort,
     now: u64,
     schedule: ScheduleRegisters,
@@ -248,8 +327,9 @@ impl World for FakeWorld {
 fn every_offset_and_width_answers() {
     let mut world = FakeWorld::default();
     world.line.room = usize::MAX;
-    for kind in DeviceKind::ALL {
-        let mut device = Device::new(kind, 0);
+    for kind in all_kinds() {
+        let (shared, memory) = (shared(kind), memory());
+        let mut device = Device::new(kind, 0, Behind { shared, memory });
         for offset in (0..0x1008).chain([u64::MAX - 4, u64::MAX]) {
             for width in WIDTHS {
                 for value in [0, u64::MAX] {
@@ -265,7 +345,7 @@ fn every_offset_and_width_answers() {
 }
 
 fn at(ipa: u64, bytes: u64) -> Option<(DeviceKind, u64)> {
-    let slots = Slots::new(&platform_slots(), 0);
+    let slots = Slots::new(&platform_slots(), 0, &[], &[]);
     let access = Span::new(Ipa::new(ipa), bytes)?;
     slots
         .find(&access)

@@ -4,9 +4,11 @@
 //! so that a lookup takes no lock. Each device has a lock of its own. The rules of the description
 //! (`hanok_config`) say that no two slots overlap, so that their order matters only for speed.
 
-use crate::Device;
-use hanok_config::{DeviceKind, DeviceSlot, MAX_SLOTS};
+use crate::device::{Behind, Device};
+use crate::virtio::SharedDevice;
+use hanok_config::{DeviceKind, DeviceSlot, MAX_SLOTS, Peer};
 use hanok_hal::Mutex;
+use hanok_hal::sync::atomic::AtomicU32;
 use hanok_types::{IntId, Ipa, Span};
 use heapless::Vec;
 
@@ -18,24 +20,43 @@ pub struct Slot {
     stride: u64,
     /// The slot's index among its VM's slots.
     index: usize,
+    shared: Option<&'static SharedDevice>,
     /// The device. No CPU holds the locks of two of a VM's devices at a time.
     pub device: Mutex<Device>,
 }
 
 impl Slot {
-    fn new(index: usize, place: DeviceSlot, epoch_seconds: u32) -> Self {
-        let device = Device::new(place.kind, epoch_seconds);
+    fn new(index: usize, place: DeviceSlot, epoch_seconds: u32, behind: Behind) -> Self {
+        let shared = behind.shared;
+        let device = Device::new(place.kind, epoch_seconds, behind);
         Self {
             place,
             stride: device.stride().unwrap_or(place.region.len()),
             index,
+            shared,
             device: Mutex::new(device),
         }
+    }
+
+    /// The record of a device that two VMs share, or that the hypervisor serves.
+    #[inline]
+    pub fn shared(&self) -> Option<&'static SharedDevice> {
+        self.shared
+    }
+
+    /// The other end of a device that two VMs share.
+    pub fn peer(&self) -> Option<Peer> {
+        self.place.peer
     }
 
     /// The kind of the device.
     pub fn kind(&self) -> DeviceKind {
         self.place.kind
+    }
+
+    /// Its place in the description.
+    pub fn place(&self) -> &DeviceSlot {
+        &self.place
     }
 
     /// The interrupt that the device's line raises, if it has one.
@@ -68,16 +89,25 @@ impl Slot {
 pub struct Slots(Vec<Slot, MAX_SLOTS>);
 
 impl Slots {
-    /// Slots with a device after a reset for each of `places`. `epoch_seconds` as for
-    /// [`Device::new`].
+    /// Slots with a device after a reset for each of `places`. `epoch_seconds` and `memory` as for
+    /// [`Device::new`]; `shared` has the record of each slot that needs one, at the slot's index.
     ///
     /// Kept out of line: inlined, boot code would hold several copies of each kind of device.
     #[inline(never)]
-    pub fn new(places: &[DeviceSlot], epoch_seconds: u32) -> Self {
+    pub fn new(
+        places: &[DeviceSlot],
+        epoch_seconds: u32,
+        shared: &[Option<&'static SharedDevice>],
+        memory: &'static [AtomicU32],
+    ) -> Self {
         let mut slots = Self(Vec::new());
         for (index, place) in places.iter().enumerate() {
+            let shared = shared.get(index).copied().flatten();
+            let behind = Behind { shared, memory };
             // The description has no more devices than there is room for.
-            let _ = slots.0.push(Slot::new(index, *place, epoch_seconds));
+            let _ = slots
+                .0
+                .push(Slot::new(index, *place, epoch_seconds, behind));
         }
         slots
     }
@@ -103,6 +133,11 @@ impl Slots {
     pub fn serial(&self) -> Option<&Slot> {
         let mut slots = self.0.iter();
         slots.find(|slot| slot.kind() == DeviceKind::Pl011)
+    }
+
+    /// The slot with this index.
+    pub fn get(&self, index: usize) -> Option<&Slot> {
+        self.0.get(index)
     }
 
     /// All slots.

@@ -13,8 +13,9 @@ pub use shuttle::sync::atomic;
 ///
 /// The hypervisor runs with interrupts masked, so that one CPU cannot take a lock twice through an
 /// interrupt. Lock order, from the outermost: the end of a VM; the board's rx lock; one of a VM's
-/// devices; then the VM's alarms, the board's console, or the VM's interrupt controller, never one
-/// of these three inside another. While any other lock (VMIDs, random numbers, a VM's stop reason,
+/// devices; the record of a device that two VMs share, and in it the address space or the random numbers of one of the two;
+/// then the VM's alarms, the board's console, or the VM's interrupt controller, never one
+/// of these three inside another. No CPU holds the locks of two VMs' own devices. While any other lock (VMIDs, random numbers, a VM's stop reason,
 /// a VM's address space, the frames' owners, a pool's state) is held, no further lock is taken.
 #[cfg(not(feature = "interleavings"))]
 #[derive(Debug, Default)]

@@ -14,12 +14,15 @@
 //! that never lose a page).
 
 use hanok_hal::{AccessError, TableMemory, Tlb};
-use hanok_paging::{Geometry, MapError, Split, Stage2, Stage2Attributes, Table};
+use hanok_paging::{
+    Geometry, MapError, Split, Stage2, Stage2Access, Stage2Attributes, Stage2Execute, Stage2Memory,
+    Table,
+};
 use hanok_types::{GuestPage, Hpa, Ipa, PAGE_SIZE, Span};
 use heapless::Vec;
 use thiserror::Error;
 
-/// Regions of a VM: RAM, firmware, the interrupt controller's interface, registers of real devices.
+/// Regions of a VM: RAM, firmware, channels' memory, the interrupt controller's interface, registers of real devices.
 pub const MAX_REGIONS: usize = 40;
 
 /// What a region is.
@@ -29,15 +32,40 @@ pub enum RegionKind {
     Ram,
     /// Memory that the guest only reads.
     Rom,
+    /// Memory that the guest shares with others. Nobody executes it: another VM may change it at any moment.
+    Shared {
+        /// Whether the guest may write it.
+        writable: bool,
+        /// Whether it is cached where the guest wants that.
+        cached: bool,
+    },
     /// Registers of a real device.
     Device,
 }
 
 impl RegionKind {
+    /// Whether the guest may write memory of this kind.
+    pub const fn is_writable(self) -> bool {
+        matches!(self, Self::Ram | Self::Shared { writable: true, .. })
+    }
+
     const fn attributes(self) -> Stage2Attributes {
         match self {
             Self::Ram => Stage2Attributes::RAM,
             Self::Rom => Stage2Attributes::ROM,
+            Self::Shared { writable, cached } => Stage2Attributes {
+                memory: if cached {
+                    Stage2Memory::Normal
+                } else {
+                    Stage2Memory::NormalNonCacheable
+                },
+                access: if writable {
+                    Stage2Access::ReadWrite
+                } else {
+                    Stage2Access::ReadOnly
+                },
+                execute: Stage2Execute::Never,
+            },
             Self::Device => Stage2Attributes::DEVICE,
         }
     }

@@ -4,7 +4,7 @@ pub use crate::fake_software::SoftwareLists;
 use crate::{
     Board, BoardInterrupts, Notices, Pcpu, PcpuPolicy, SharedPool, Vcpu, VmUnit, gather, regions_of,
 };
-use hanok_config::{Ask, CorePolicy, VmConfig};
+use hanok_config::{Ask, ChannelEnd, CorePolicy, SystemView, VmConfig};
 use hanok_hal::Mutex;
 use hanok_hal::fake::{
     FakeBackend, FakeContext, FakeCpuInterface, FakeGic, FakeLine, FakeLists, FakeRegion,
@@ -18,9 +18,11 @@ use hanok_sched::{
     Tree,
 };
 use hanok_trace::CpuAccount;
-use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId};
+use hanok_types::{
+    CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId, platform,
+};
 use hanok_vgic::GuestInterface;
-use hanok_vm::{Buffers, Granted, Interruptions, Multiplexer, PortQueues, Said};
+use hanok_vm::{Buffers, Granted, Interruptions, Members, Multiplexer, PortQueues, Said};
 use std::boxed::Box;
 use std::format;
 use std::sync::Arc;
@@ -60,6 +62,20 @@ impl FakeBoard {
         Self::with_promises(settings, vms, version, &[])
     }
 
+    /// As [`Self::new`], with a channel on which all VMs are, each with its own index.
+    pub fn with_channel(settings: Settings, vms: &[Vec<u8>], version: GicVersion) -> Self {
+        let plan = Plan {
+            settings,
+            vms,
+            version,
+            promises: &[],
+            pool: &[],
+            software: false,
+            channel: true,
+        };
+        Self::with_machine(FakeBackend::new(settings), &plan)
+    }
+
     /// As [`Self::new`], with servers under EDF on the CPUs for which there is a promise; they
     /// leave time that they do not use idle.
     pub fn with_promises(
@@ -87,6 +103,7 @@ impl FakeBoard {
             promises,
             pool,
             software: false,
+            channel: false,
         };
         Self::with_machine(FakeBackend::new(settings), &plan)
     }
@@ -102,6 +119,7 @@ impl FakeBoard<SoftwareLists> {
             promises: &[],
             pool: &[],
             software: true,
+            channel: false,
         };
         let lists = (0..settings.cpus).map(|_| SoftwareLists::new(plan.version));
         Self::with_machine(FakeBackend::with_lists(settings, lists.collect()), &plan)
@@ -124,6 +142,9 @@ impl<L: FakeLists + GuestInterface> FakeBoard<L> {
         let inhabitants: Vec<_> = vms.iter().map(|_| Arc::default()).collect();
         let units = (0..vms.len()).map(|vm| unit(plan, vm, Arc::clone(&inhabitants[vm])));
         let units: &'static [VmUnit<FakeBackend<L>>] = Box::leak(units.collect());
+        if plan.channel {
+            join(units);
+        }
         let wire = Wire::default();
         let board = Box::leak(Box::new(board(machine, plan, units, &wire)));
         let pooled = |cpu: usize| plan.pool.contains(&(cpu as u8));
@@ -183,6 +204,8 @@ struct Plan<'a> {
     pool: &'a [u8],
     /// Whether the guests' CPU interfaces are in software.
     software: bool,
+    /// Whether all VMs are on a channel, by their index.
+    channel: bool,
 }
 
 /// The promise to the vCPU of a VM on a CPU.
@@ -222,7 +245,12 @@ fn unit<L: FakeLists + GuestInterface>(
     vm: usize,
     inhabitants: Arc<AtomicUsize>,
 ) -> VmUnit<FakeBackend<L>> {
-    let config = config(&format!("vm{vm}"), &plan.vms[vm]);
+    let mut config = config(&format!("vm{vm}"), &plan.vms[vm]);
+    if plan.channel {
+        let end = end(vm);
+        config.slots.extend(end.slot());
+        config.channels.push(end).expect("room for one");
+    }
     let ram = FakeRegion::new(config.memory, inhabitants);
     let space = space(&config, home(vm));
     let bit = |vcpu| bit(plan, vm, vcpu);
@@ -241,6 +269,35 @@ fn unit<L: FakeLists + GuestInterface>(
     }
 }
 
+/// The end that VM `vm` has of the one channel.
+fn end(vm: usize) -> ChannelEnd {
+    ChannelEnd {
+        number: 0,
+        index: vm as u8,
+        memory: Span::new(platform::CHANNEL_MEMORY, PAGE_SIZE).expect("a span"),
+        read_only: false,
+        cached: false,
+    }
+}
+
+/// Puts all VMs on the channel.
+fn join<L: FakeLists + GuestInterface>(units: &[VmUnit<FakeBackend<L>>]) {
+    let vms: Vec<_> = units.iter().map(|unit| unit.vm.config().clone()).collect();
+    let system = SystemView {
+        vms: &vms,
+        promises: &[],
+        groups: &[],
+        gic: GicVersion::V3,
+        slice: 1_000,
+        switch_cost: 0,
+        policies: [CorePolicy::RoundRobin; MAX_CPUS],
+    };
+    let members: &_ = Box::leak(Box::new(Members::new(&system, 0)));
+    for (vm, unit) in units.iter().enumerate() {
+        unit.vm.join(&end(vm), members);
+    }
+}
+
 fn config(name: &str, cpus: &[u8]) -> VmConfig {
     let mut config = hanok_vm::fake::config(cpus.len() as u8);
     config.name = name.try_into().expect("a short name");
@@ -256,7 +313,7 @@ fn home(vm: usize) -> Hpa {
 
 /// The address space of a VM with all pages present, and slots for two pages away from their homes.
 fn space(config: &VmConfig, home: Hpa) -> AddressSpace<FakeTableMemory> {
-    let regions = regions_of(config, home, None, None, None).expect("few regions");
+    let regions = regions_of(config, home, None, None, None, &[]).expect("few regions");
     let tables = FakeTableMemory::new(64);
     let slots = Box::leak(Box::new([None; 2]));
     let mut tlb = FakeTlb::default();

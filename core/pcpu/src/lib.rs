@@ -19,6 +19,7 @@ extern crate std;
 mod account;
 mod asks;
 mod board;
+mod channels;
 mod command;
 mod console;
 #[cfg(test)]
@@ -42,6 +43,7 @@ mod random;
 mod report;
 mod schedule;
 mod service;
+mod shared;
 mod show;
 mod sleep;
 #[cfg(test)]

@@ -80,6 +80,7 @@ impl<B: Host> Board<B> {
     /// Carries out the VM's end: turns it off, stops it, or lets it boot again. No vCPU is in the VM.
     pub(crate) fn carry_out_ending(&'static self, unit: &'static VmUnit<B>, ending: Ending) {
         let name = &unit.vm.config().name;
+        unit.vm.leave_channels(self);
         // Bytes that were typed for this boot must not reach the next one.
         self.lock_console().clear_input(unit.vm.id());
         if ending == Ending::Reset {

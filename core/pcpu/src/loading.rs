@@ -7,7 +7,7 @@
 //! policy lets it be, and the scheduler is asked only when its answer may have changed.
 
 use crate::{Board, Host, VmUnit};
-use hanok_config::{Blob, Sum};
+use hanok_config::{Blob, BlobKind, Sum};
 use hanok_hal::{Context, Forgotten, GuestMemory, VmMemory};
 use hanok_types::{Ipa, Span, VcpuId};
 
@@ -93,6 +93,8 @@ impl Loading {
         match &mut self.stage {
             // A boot begins with all pages of its memory, and none is taken while it is made.
             Stage::Random if !unit.memory.lock().begin_making() => {}
+            // Nobody else writes to its memory while it is made.
+            Stage::Random if !unit.vm.lets_go() => {}
             Stage::Random => {
                 board.new_random(unit, self.boot);
                 let at = unit.ram.ipa().start().get();
@@ -123,6 +125,10 @@ impl Loading {
                     self.stage = Stage::Clean { blob: 0, done: 0 };
                     return Ok(Progress::More);
                 };
+                if wanted.kind == BlobKind::Variables {
+                    self.stage = begin_blob(index + 1);
+                    return Ok(Progress::More);
+                }
                 let copied = copy(unit, wanted, board.payload, done, sum).ok_or(damaged)?;
                 if copied == Progress::Done {
                     finish(unit, wanted, *sum).ok_or(damaged)?;

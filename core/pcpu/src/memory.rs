@@ -31,13 +31,14 @@ pub enum PageFault {
 }
 
 /// The regions of a VM's address space: its RAM, its firmware, a GICv2's virtual CPU interface, the page
-/// of its stolen time, its real devices that are mapped. `None` if a device's registers exceed the address space, or there are too many regions.
+/// of its stolen time, its channels' memory, which is at `channels`, its real devices that are mapped. `None` if a device's registers exceed the address space, or there are too many regions.
 pub fn regions_of(
     config: &VmConfig,
     ram: Hpa,
     firmware: Option<(Span<Ipa>, Hpa)>,
     gicv: Option<Hpa>,
     stolen: Option<Hpa>,
+    channels: &[Hpa],
 ) -> Option<heapless::Vec<Region, MAX_REGIONS>> {
     let mut regions = heapless::Vec::new();
     // This is called through a pointer, so that the compiler makes one copy of it.
@@ -57,6 +58,10 @@ pub fn regions_of(
             page,
             RegionKind::Rom,
         )?;
+    }
+    for (end, host) in config.channels.iter().zip(channels) {
+        let (writable, cached) = (!end.read_only, end.cached);
+        add(end.memory, *host, RegionKind::Shared { writable, cached })?;
     }
     let mapped = config.devices.iter().filter(|device| !device.trapped);
     for registers in mapped.flat_map(|device| &device.registers) {

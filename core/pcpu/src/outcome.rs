@@ -116,7 +116,7 @@ impl<B: Host> Vcpu<B> {
                 local.board.page_is_missed();
                 After::Sleep
             }
-            // No VM can wait for another VM's reply or for a budget yet, so the vCPU tries again.
+            // The vCPU tries again after the others.
             Wait::Reply | Wait::Budget => After::Yield,
         }
     }
@@ -161,6 +161,7 @@ impl<B: Host> Vcpu<B> {
                     return After::Yield;
                 }
             }
+            Action::Serve { slot, next } => return self.served(local, esr, slot, next),
         }
         After::Resume
     }

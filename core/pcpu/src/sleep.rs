@@ -94,7 +94,7 @@ pub(crate) mod tests {
     use hanok_hal::fake::{FakeBackend, Settings, VIRTUAL_TIMER};
     use hanok_hal::{Backend, Context};
     use hanok_trace::{Event, recorded};
-    use hanok_types::{GicVersion, IntId, Ipa, Width, platform};
+    use hanok_types::{GicVersion, IntId, Ipa, PAGE_SIZE, Width, platform};
     use hanok_vm::{Action, Cause, DataAbort, Exit, Instruction, MmioAccess, Wait};
     use std::vec;
 
@@ -133,6 +133,7 @@ pub(crate) mod tests {
                 wide: false,
             }),
             instruction: Instruction::Unknown,
+            reach: PAGE_SIZE,
         });
         let mut lists = local.board.machine.lists();
         let action = guest(vcpu, local.board, &mut lists).handle(exit);

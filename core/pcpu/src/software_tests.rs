@@ -6,7 +6,7 @@ use crate::{Pcpu, begin_all, guest};
 use hanok_hal::fake::{FakeBackend, HYP_TIMER, Settings};
 use hanok_hal::{Backend, Context};
 use hanok_trace::{Event, recorded};
-use hanok_types::{Ipa, Width, platform};
+use hanok_types::{Ipa, PAGE_SIZE, Width, platform};
 use hanok_vgic::InterruptInput;
 use hanok_vm::{
     Action, Cause, Clock, DataAbort, Exit, GuestTimer, Instruction, MmioAccess, TimerRegister,
@@ -86,6 +86,7 @@ fn access(cpu: &mut Cpu, at: u64, write: bool) {
             wide: false,
         }),
         instruction: Instruction::Unknown,
+        reach: PAGE_SIZE,
     };
     exit(cpu, Cause::Device, Exit::Data(data));
 }

@@ -3,7 +3,7 @@
 
 use crate::{IntId, Ipa};
 
-/// Two banks of flash, 64 MiB each; they read as erased.
+/// Two banks of flash, 64 MiB each, for a firmware and its variables; what is not in use reads as erased.
 pub const FLASH: Ipa = Ipa::new(0);
 /// Bytes of both banks.
 pub const FLASH_SIZE: u64 = 0x0800_0000;
@@ -33,6 +33,10 @@ pub const UART_IRQ: IntId = IntId::spi(1);
 pub const RTC: Ipa = Ipa::new(0x0901_0000);
 /// The PL031's interrupt, triggered by level.
 pub const RTC_IRQ: IntId = IntId::spi(2);
+/// The configuration that a firmware asks for.
+pub const FW_CFG: Ipa = Ipa::new(0x0902_0000);
+/// Bytes of its registers: data and selector. QEMU has one more, at which the device writes to memory.
+pub const FW_CFG_SIZE: u64 = 0x10;
 /// Bytes of a PrimeCell's register frame.
 pub const PRIMECELL_SIZE: u64 = 0x1000;
 /// The page that tells 64-bit guests the time that was stolen from their vCPUs (DEN0057A): where QEMU has it
@@ -46,6 +50,25 @@ pub const VIRTIO_STRIDE: u64 = 0x200;
 pub const VIRTIO_SLOTS: u64 = 32;
 /// The interrupt of the first transport, triggered by edge; the others follow.
 pub const VIRTIO_IRQ: IntId = IntId::spi(16);
+/// The registers of a driver VM's first back end; the others follow. QEMU's `virt` has nothing there.
+pub const BACK_END: Ipa = Ipa::new(0x0b10_0000);
+/// Bytes of one back end's registers, which have a page of their own, so that a program can be given them alone.
+pub const BACK_END_SIZE: u64 = 0x1000;
+/// The number of back ends that a driver VM can have.
+pub const BACK_ENDS: u64 = 16;
+/// The interrupt of the first back end, triggered by level; the others follow.
+pub const BACK_END_IRQ: IntId = IntId::spi(192);
+/// The registers of the first channel between VMs; the others follow, a page each. QEMU's `virt` has nothing there.
+pub const CHANNEL: Ipa = Ipa::new(0x0b00_0000);
+/// The number of channels that a system can have.
+pub const CHANNELS: usize = 64;
+/// The interrupt of the first channel, triggered by level; the others follow. QEMU's `virt` has these for MSIs, if it has a
+/// GICv2m.
+pub const CHANNEL_IRQ: IntId = IntId::spi(48);
+/// The start of the window for the channels' memory: on QEMU's `virt` that of PCIe, of which a VM has none.
+pub const CHANNEL_MEMORY: Ipa = Ipa::new(0x2000_0000);
+/// Bytes of that window.
+pub const CHANNEL_MEMORY_SIZE: u64 = 0x1000_0000;
 /// The start of the area for registers of real devices that VMs have for themselves, each at pages
 /// of its own: the platform bus of QEMU's `virt`.
 pub const PASS_THROUGH: Ipa = Ipa::new(0x0c00_0000);

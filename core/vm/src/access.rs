@@ -4,10 +4,14 @@ use crate::{
     Action, Attempt, DataAbort, Destination, Guest, GuestFault, Instruction, Machine, MmioAccess,
     NoAnswer, Vm, Wait,
 };
+use hanok_config::DeviceKind;
 use hanok_decode::General;
-use hanok_devices::Access;
+use hanok_devices::{Access, Slot};
 use hanok_types::{GuestPage, Ipa, VcpuId, Width};
 use hanok_vgic::{Frame, GuestInterface, Sgir};
+
+/// The time in seconds for which a vCPU waits for the first offer of a device.
+const LONGEST_WAIT: u64 = 10;
 
 impl Vm {
     /// The value that a load of a word of the distributor at `offset` gives to `from`, if the
@@ -33,7 +37,13 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
             Ok(action) if self.vcpu.schedule.is_called() => Action::Schedule {
                 next: action == Action::Next,
             },
-            Ok(action) => action,
+            Ok(action) => match self.vcpu.serves.take() {
+                Some(slot) => Action::Serve {
+                    slot,
+                    next: action == Action::Next,
+                },
+                None => action,
+            },
             Err(fault) => {
                 self.vm.count_hole();
                 Action::Inject(fault)
@@ -50,15 +60,32 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         }
     }
 
-    /// What a vCPU must wait for whose access to `ipa` exited: a page, if the VM has memory there.
-    /// If the page is present again meanwhile, the wait ends at once.
+    /// What a vCPU must wait for whose access to `ipa` exited: a page, if the VM has memory there, or the VM that serves a
+    /// device. If the page is present again meanwhile, the wait ends at once.
     #[cold]
     #[inline(never)]
     fn missing_page(&self, ipa: Ipa) -> Option<Wait> {
         match self.vm.destination(ipa, 1) {
             Destination::Memory => GuestPage::of(ipa).map(Wait::Page),
+            Destination::SlowSlot(slot, offset) => self.missing_back_end(slot, offset),
             _ => None,
         }
+    }
+
+    /// The wait for the VM that serves a device, if an access has to.
+    #[cold]
+    #[inline(never)]
+    fn missing_back_end(&self, slot: &Slot, offset: u64) -> Option<Wait> {
+        let shared = slot.shared()?;
+        if slot.kind() == DeviceKind::BackEnd {
+            return None;
+        }
+        let longest = self
+            .machine
+            .counter_frequency()
+            .saturating_mul(LONGEST_WAIT);
+        let waits = shared.has_to_wait(offset, self.machine.counter(), longest);
+        waits.then_some(Wait::Reply)
     }
 
     /// Executes the instruction's access, or answers the fault that the guest gets instead.
@@ -165,18 +192,25 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     fn access_slowly(&mut self, access: Access) -> Option<u64> {
         let answer = self.access_out_of_line(access);
-        answer.or_else(|| self.access_schedule(access))
+        answer.or_else(|| self.access_slow_slot(access))
     }
 
-    /// Does an access to the device by which the guest takes part in its scheduling.
+    /// Does an access to a device whose exits may be long.
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     #[cold]
     #[inline(never)]
-    fn access_schedule(&mut self, access: Access) -> Option<u64> {
-        match self.vm.destination(access.ipa, access.width.bytes()) {
-            Destination::Schedule(slot, offset) => Some(self.device(slot, offset, access)),
-            _ => None,
+    fn access_slow_slot(&mut self, access: Access) -> Option<u64> {
+        let destination = self.vm.destination(access.ipa, access.width.bytes());
+        let Destination::SlowSlot(slot, offset) = destination else {
+            return None;
+        };
+        let value = self.device(slot, offset, access);
+        let is_back_end = slot.kind() == DeviceKind::BackEnd;
+        let shared = slot.shared();
+        if shared.is_some_and(|shared| shared.needs_attention(is_back_end)) {
+            self.vcpu.serves = Some(slot.index() as u8);
         }
+        Some(value)
     }
 
     /// [`Self::access`] outside the fast path, for which one copy is enough.
@@ -204,7 +238,7 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
                 let value = access.write.then_some(access.value);
                 self.machine.access_register(at, access.width, value)
             }
-            Destination::Schedule(..) | Destination::Memory | Destination::Hole => None,
+            Destination::SlowSlot(..) | Destination::Memory | Destination::Hole => None,
         }
     }
 

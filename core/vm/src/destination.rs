@@ -20,9 +20,9 @@ pub enum Destination<'a> {
     CpuInterface(u64),
     /// A device of the virtual platform, with the offset in its registers.
     Slot(&'a Slot, u64),
-    /// The device by which a guest takes part in the scheduling of its vCPUs, with the offset in its registers. Its exits
-    /// may be the end of a turn, so that no fast path answers.
-    Schedule(&'a Slot, u64),
+    /// A device of the virtual platform whose exits may be the end of a turn or the begin of longer work, so that no fast path answers:
+    /// that by which a guest takes part in the scheduling of its vCPUs, or one that is shared, with the offset in its registers.
+    SlowSlot(&'a Slot, u64),
     /// A register of a real device that the VM has for itself, by its address on the board. The VM has the device's
     /// registers trapped.
     Register(Hpa),
@@ -69,7 +69,9 @@ impl Vm {
         }
         if let Some((slot, offset)) = self.slots.find(access) {
             return match slot.kind() {
-                DeviceKind::Schedule => Destination::Schedule(slot, offset),
+                DeviceKind::Schedule | DeviceKind::Virtio(_) | DeviceKind::BackEnd => {
+                    Destination::SlowSlot(slot, offset)
+                }
                 _ => Destination::Slot(slot, offset),
             };
         }

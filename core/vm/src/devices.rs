@@ -3,6 +3,7 @@
 //! Nothing here depends on the kind of a device, except the serial port, which the console feeds.
 
 use crate::{Attempt, Guest, Machine, Vcpu, Vm};
+use hanok_config::DeviceKind;
 use hanok_devices::{Access, Device, Notice, Pl011, ScheduleRegisters, Slot, World};
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{LineFull, SerialPort};
@@ -69,6 +70,9 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
             self.machine.line_state(vm.id(), room, waiting);
         }
         self.attend(set);
+        if let Notice::Bells(bells) = &notice {
+            self.machine.ring(bells);
+        }
         if notice == Notice::Time {
             self.alarms_changed(access);
         }
@@ -82,6 +86,12 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
             // The first vCPU's pCPU is responsible for them.
             self.vm.attract_to_timers(self.machine, VcpuId::new(0));
         }
+    }
+
+    /// Brings the interrupt line of the slot with this index up to date.
+    pub fn show_line(&mut self, slot: usize) {
+        let set = self.vm.slot_line(slot);
+        self.attend(set);
     }
 
     /// Does what is due for the devices.
@@ -136,11 +146,43 @@ impl Vm {
     /// Brings the interrupt line of `slot` up to date. The answer is the vCPUs whose interrupts changed.
     /// The caller holds the device's lock.
     #[inline(never)]
-    fn device_line(&self, slot: &Slot, device: &Device) -> VcpuSet {
+    pub(crate) fn device_line(&self, slot: &Slot, device: &Device) -> VcpuSet {
         match slot.interrupt() {
             Some(line) => self.gic.lock().set_level(None, line, device.level()),
             None => VcpuSet::EMPTY,
         }
+    }
+
+    fn slot_line(&self, slot: usize) -> VcpuSet {
+        match self.slots.get(slot) {
+            Some(slot) => self.device_line(slot, &slot.device.lock()),
+            None => VcpuSet::EMPTY,
+        }
+    }
+
+    /// Brings the interrupt line of the slot with this index up to date, on any pCPU.
+    pub fn show_line(&self, machine: &impl Machine, slot: usize) {
+        let set = self.slot_line(slot);
+        self.notify(machine, set, None);
+    }
+
+    /// The slot with this index.
+    pub fn slot(&self, index: usize) -> Option<&Slot> {
+        self.slots.get(index)
+    }
+
+    /// Takes its shared devices away from its former boot: whoever serves them, or is served by them, does not touch its memory
+    /// afterwards. The answer is whether that is so already; otherwise a device of the board may still do so. No vCPU is in
+    /// the VM.
+    pub fn lets_go(&self) -> bool {
+        let mut free = true;
+        for slot in self.slots.iter() {
+            if let Some(shared) = slot.shared() {
+                slot.device.lock().reset();
+                free &= slot.kind() == DeviceKind::BackEnd || !shared.holds_memory();
+            }
+        }
+        free
     }
 
     /// Sets the alarm of the device of `slot`. The caller holds the device's lock.

@@ -56,6 +56,9 @@ pub struct DataAbort {
     pub access: Option<MmioAccess>,
     /// The instruction, if the syndrome does not describe the access.
     pub instruction: Instruction,
+    /// The bytes from the start of the access's page on that lie one behind the other in these addresses as they do in the
+    /// guest's own: those of one page, or of two where an access may reach into the second one.
+    pub reach: u64,
 }
 
 impl DataAbort {
@@ -145,6 +148,14 @@ pub enum Action {
     /// ([`Vcpu::schedule`](crate::Vcpu)), else by its own. Its answer is put there, and the vCPU goes on.
     Schedule {
         /// Whether it goes on after the instruction that caused the exit, and not at its program counter.
+        next: bool,
+    },
+    /// The vCPU has accessed a device that is shared, and there is work of it to do: a piece now, and the access is
+    /// made again if there is more.
+    Serve {
+        /// The index of the slot.
+        slot: u8,
+        /// Whether the vCPU goes on after the instruction that caused the exit when all is done.
         next: bool,
     },
 }

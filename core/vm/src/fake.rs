@@ -1,8 +1,8 @@
 //! A machine and a VM on it, for tests on a PC.
 
 use crate::{
-    Action, Clock, CpuRegisters, DeviceRegisters, Exit, Guest, Home, Interrupts, SerialLines,
-    SharedVcpu, StackPointer, StolenPage, Vcpu, VcpuParts, Vm,
+    Action, Bells, Clock, CpuRegisters, DeviceRegisters, Doorbells, Exit, Guest, Home, Interrupts,
+    SerialLines, SharedVcpu, StackPointer, StolenPage, Vcpu, VcpuParts, Vm,
 };
 use core::cell::{Cell, RefCell, RefMut};
 use hanok_config::{VmConfig, platform_slots};
@@ -57,6 +57,8 @@ pub struct FakeMachine {
     pub vectors: RefCell<Option<[u128; 32]>>,
     /// The accesses to registers of real devices, oldest first.
     pub accesses: RefCell<Vec<(Hpa, Width, Option<u64>)>>,
+    /// What was done to peers on channels.
+    pub bells: RefCell<Vec<Bells>>,
     /// What a load from such a register answers; `None`: no device answers.
     pub register: Cell<Option<u64>>,
 }
@@ -89,6 +91,7 @@ impl FakeMachine {
             stack_pointers: Cell::new([0; 2]),
             vectors: RefCell::new(None),
             accesses: RefCell::default(),
+            bells: RefCell::default(),
             register: Cell::new(Some(0)),
         }
     }
@@ -142,6 +145,12 @@ impl SerialLines for FakeMachine {
 
     fn input_waits(&self, _vm: VmId) -> bool {
         self.input_waits.get()
+    }
+}
+
+impl Doorbells for FakeMachine {
+    fn ring(&self, bells: &Bells) {
+        self.bells.borrow_mut().push(*bells);
     }
 }
 
@@ -225,6 +234,7 @@ pub fn config(vcpus: u8) -> VmConfig {
         argument: ARGUMENT,
         blobs: Default::default(),
         slots: platform_slots(),
+        channels: Default::default(),
         devices: Default::default(),
         trusted: false,
         autostart: true,
@@ -247,11 +257,13 @@ pub fn vm(id: VmId, config: VmConfig, version: GicVersion, bit: &dyn Fn(usize) -
         first,
         stolen: (!config.aarch32).then(|| &*Box::leak(Box::new(StolenPage::new()))),
         others: Box::leak(homes.map(SharedVcpu::new).collect()),
+        shared: &[],
         gic: Box::leak(
             (1..config.cpus.len())
                 .map(|_| CpuPart::new(version))
                 .collect(),
         ),
+        variables: &[],
     };
     Vm::new(id, config, parts, version, 5, 0)
 }

@@ -115,8 +115,8 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         let resolved = addressing.resolve(self.regs.pc, base, index);
 
         let offset = abort.ipa.get() % PAGE_SIZE;
-        // Beyond the page, stage 1 may translate to any address.
-        let inside = offset + transfer.bytes() <= PAGE_SIZE;
+        // Elsewhere, stage 1 may translate to any address.
+        let inside = offset + transfer.bytes() <= abort.reach;
         let agrees = transfer.load != abort.write && resolved.address % PAGE_SIZE == offset;
         let mut pieces = Pieces::of(transfer);
         if !inside || !agrees {

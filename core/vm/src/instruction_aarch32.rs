@@ -11,7 +11,7 @@
 //!
 //! - exclusives, SWP: "unsupported exclusive or atomic access" if there is a device;
 //! - VLD1 to VLD4, VST1 to VST4, RFE, SRS, LDM as an exception return, TBB and TBH, and accesses
-//!   that cross a page: an external abort, as at an address where there is nothing. No driver can
+//!   to two pages that do not lie one behind the other: an external abort, as at an address where there is nothing. No driver can
 //!   rely on these: for Device memory, the architecture defines neither the number and order of the
 //!   accesses of the first, nor any of the accesses that cross a page (A3.5.6 and A3.5.7).
 //!
@@ -192,8 +192,8 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         let first = u64::from(resolved.address) % PAGE_SIZE;
         let end = first + u64::from(access.bytes());
         let reported = abort.ipa.get() % PAGE_SIZE;
-        // Beyond the page, stage 1 may translate to any address.
-        let inside = end <= PAGE_SIZE && (first..end).contains(&reported);
+        // Elsewhere, stage 1 may translate to any address.
+        let inside = end <= abort.reach && (first..end).contains(&reported);
         (inside && access.load != abort.write).then(|| Transfer {
             access,
             psr,
@@ -204,7 +204,7 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
 
     /// Whether a device answers every piece, and the transfer can be the one that trapped; `None`
     /// if it has no pieces. A device has whole pages, or shares them with others of its kind, and
-    /// all pieces are in one page. So if a device answers the first and the last piece, one answers
+    /// all pieces are in one page, or in two one behind the other. So if a device answers the first and the last piece, one answers
     /// all of them.
     fn answers(&self, transfer: &Transfer<'_>) -> Option<bool> {
         let (piece, at) = transfer.piece(0)?;
@@ -214,7 +214,7 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
             Slot::Extension(word) => self.machine.vector(word / LANES).is_some(),
         };
         let moved = u64::from(transfer.access.bytes());
-        // All pieces are in one page.
+        // All pieces lie one behind the other.
         let last = Ipa::new(at.get().wrapping_add(moved.saturating_sub(width)));
         let there = |at| self.is_device(at, width);
         Some(register && there(at) && there(last))
@@ -298,7 +298,7 @@ impl Transfer<'_> {
     /// A piece and its address.
     fn piece(&self, nth: u32) -> Option<(Piece, Ipa)> {
         let piece = self.access.piece(nth, self.psr.big_endian())?;
-        // All pieces are in one page.
+        // All pieces lie one behind the other.
         let at = self.ipa.get().wrapping_add(piece.offset.into());
         Some((piece, Ipa::new(at)))
     }

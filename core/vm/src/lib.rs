@@ -21,6 +21,7 @@ mod aarch32;
 mod access;
 mod alarms;
 mod call;
+mod channels;
 mod console;
 mod cpu_interface;
 mod debug;
@@ -66,14 +67,15 @@ pub use exit::{
     StopReason, SystemRegister, Wait,
 };
 pub use handle::Guest;
-pub use hanok_devices::Call;
+pub use hanok_devices::{Bells, Call, Members};
 pub use hanok_hal::{Entry, GuestFault};
 pub use hanok_trace::{Cause, Counters};
 pub use id_registers::id_register;
 pub use interrupts::{Relay, TimerInterrupt};
 pub use lifecycle::{Ending, Lifecycle, Transition, Wish};
 pub use machine::{
-    Clock, CpuRegisters, DeviceRegisters, Home, Interrupts, Machine, SerialLines, StackPointer,
+    Clock, CpuRegisters, DeviceRegisters, Doorbells, Home, Interrupts, Machine, SerialLines,
+    StackPointer,
 };
 #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
 pub use partial::Partial;

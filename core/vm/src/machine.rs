@@ -1,6 +1,7 @@
 //! The operations of the machine that the core needs while it handles an exit.
 
 use hanok_decode::SysReg;
+use hanok_devices::Bells;
 use hanok_hal::SerialPort;
 use hanok_types::{CpuId, Hpa, IntId, VmId, Width};
 
@@ -112,7 +113,19 @@ pub trait DeviceRegisters {
     fn access_register(&self, at: Hpa, width: Width, value: Option<u64>) -> Option<u64>;
 }
 
-/// The machine as one pCPU sees it.
-pub trait Machine: Clock + Interrupts + SerialLines + CpuRegisters + DeviceRegisters {}
+/// The doorbells of channels between VMs.
+pub trait Doorbells {
+    /// Tells other VMs what a VM does to them on a channel. The caller holds no lock of a VM.
+    fn ring(&self, bells: &Bells);
+}
 
-impl<M: Clock + Interrupts + SerialLines + CpuRegisters + DeviceRegisters> Machine for M {}
+/// The machine as one pCPU sees it.
+pub trait Machine:
+    Clock + Interrupts + SerialLines + CpuRegisters + DeviceRegisters + Doorbells
+{
+}
+
+impl<M: Clock + Interrupts + SerialLines + CpuRegisters + DeviceRegisters + Doorbells> Machine
+    for M
+{
+}

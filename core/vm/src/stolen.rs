@@ -116,7 +116,7 @@ mod tests {
     use crate::fake::{FREQUENCY, Fixture};
     use crate::{DataAbort, Exit, Instruction, MmioAccess};
     use hanok_hal::GuestFault;
-    use hanok_types::{Ipa, Width};
+    use hanok_types::{Ipa, PAGE_SIZE, Width};
 
     const FEATURES: u64 = function::PV_TIME_FEATURES as u64;
     const ST: u64 = function::PV_TIME_ST as u64;
@@ -200,6 +200,7 @@ mod tests {
                 wide: true,
             }),
             instruction: Instruction::Unknown,
+            reach: PAGE_SIZE,
         };
         let fault = GuestFault::ExternalData {
             write: true,

@@ -79,6 +79,11 @@ impl Vm {
         random.suffice = suffice;
     }
 
+    /// Whether its numbers are good enough for guests that ask for true random numbers.
+    pub fn random_suffices(&self) -> bool {
+        self.random.lock().suffice
+    }
+
     /// Fills `bytes` with random ones. `now` and `jitter` as for [`Stream::draw`]. There is no
     /// stream before the first [`Self::set_random`].
     pub fn fill_random(&self, bytes: &mut [u8], now: u64, jitter: u32) -> Result<(), NoStream> {

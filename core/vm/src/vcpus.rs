@@ -6,8 +6,9 @@
 
 use crate::{Counters, Home, Power, Requests, StolenPage};
 use hanok_config::Ask;
+use hanok_devices::virtio::SharedDevice;
 use hanok_hal::Mutex;
-use hanok_hal::sync::atomic::{AtomicU8, Ordering};
+use hanok_hal::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use hanok_sched::Grant;
 use hanok_trace::Account;
 use hanok_types::{CpuId, VcpuId};
@@ -76,8 +77,12 @@ pub struct VcpuParts {
     pub others: &'static [SharedVcpu],
     /// The page that tells its guest the time that was stolen; `None` for guests in AArch32.
     pub stolen: Option<&'static StolenPage>,
+    /// The record of each slot that has one, at the slot's index.
+    pub shared: &'static [Option<&'static SharedDevice>],
     /// As many parts for its interrupt controller.
     pub gic: &'static mut [CpuPart],
+    /// The memory of its variables' flash; empty if it has none.
+    pub variables: &'static [AtomicU32],
 }
 
 /// The shared parts of all vCPUs of a VM.

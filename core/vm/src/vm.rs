@@ -10,7 +10,7 @@ use crate::{
 use hanok_config::VmConfig;
 use hanok_devices::{ScheduleRegisters, Slots};
 use hanok_hal::Mutex;
-use hanok_hal::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use hanok_trace::Account;
 use hanok_types::{CpuId, GicVersion, VcpuId, VmId};
 use hanok_vgic::Vgic;
@@ -48,6 +48,7 @@ pub struct Vm {
     /// A bit for each vCPU whose pCPU is still to be kicked, so that it looks whether the vCPU may run on.
     pub(crate) unkicked: AtomicU64,
     stolen: Option<&'static StolenPage>,
+    variables: &'static [AtomicU32],
 }
 
 /// The private part of a vCPU, which only the pCPU that runs it accesses.
@@ -66,6 +67,8 @@ pub struct Vcpu {
     pub partial: crate::Partial,
     /// The number of times that it was checked in vain while it waited.
     pub checks: Checks,
+    /// The slot of a shared device that it has accessed, and of which there is work to do.
+    pub(crate) serves: Option<u8>,
     /// Whether its list registers must be brought up to date in an exit of their own, since that is
     /// long.
     pub entry_due: bool,
@@ -93,6 +96,7 @@ impl Vcpu {
             #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
             partial: crate::Partial::NONE,
             checks: Checks::default(),
+            serves: None,
             entry_due: false,
             busy: false,
             rearm: false,
@@ -120,7 +124,7 @@ impl Vm {
         epoch_seconds: u32,
     ) -> Self {
         let gic = Vgic::of_parts(gic_version, parts.gic, priority_bits);
-        let slots = Slots::new(&config.slots, epoch_seconds);
+        let slots = Slots::new(&config.slots, epoch_seconds, parts.shared, parts.variables);
         Self {
             id,
             config,
@@ -138,6 +142,7 @@ impl Vm {
             untold: AtomicU64::new(0),
             unkicked: AtomicU64::new(0),
             stolen: parts.stolen,
+            variables: parts.variables,
         }
     }
 
@@ -163,6 +168,11 @@ impl Vm {
     /// The state machine of its boots: loading, running, ending, ended.
     pub fn lifecycle(&self) -> &Lifecycle {
         &self.lifecycle
+    }
+
+    /// The memory of its variables' flash; empty if it has none.
+    pub fn variables(&self) -> &'static [AtomicU32] {
+        self.variables
     }
 
     /// The number of its vCPUs.

@@ -1,7 +1,7 @@
 //! Attacks of a hostile guest: each runs for ever, on all vCPUs.
 
 use crate::arch::{access, hostile as arch};
-use crate::cases::{pass_through, schedule};
+use crate::cases::{channels, pass_through, schedule};
 use crate::cpu::{self, MAX_CPUS};
 use crate::mmio::{read32, write8, write32};
 use crate::sleep::sleep_until;
@@ -32,6 +32,10 @@ const ALL: &[Hostile] = &[
     hostile("line-storm", line_storm),
     hostile("wake-storm", wake_storm),
     hostile("cache-storm", cache_storm),
+    hostile("channel-echo", channels::echo),
+    hostile("channel-watch", channels::watch),
+    hostile("channel-storm", channels::storm),
+    hostile("channel-acknowledge", channels::acknowledge),
     hostile("idle", idle),
 ];
 

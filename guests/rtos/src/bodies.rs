@@ -34,6 +34,7 @@ pub extern "C" fn task(index: usize) -> ! {
             Some(body) => body(job),
             None => burn::job(spec.execution),
         }
+        crate::channel::job(spec.name, job);
         calls::complete();
     }
     panic!("task {id} has no more numbers for its jobs")

@@ -20,6 +20,7 @@
 //! | `calls` | the requests of tasks |
 //! | `ask` | the CPU time that the tasks need, of the hypervisor |
 //! | `bodies`, `burn` | the code of the tasks |
+//! | `channel` | what the tasks `sensor` and `control` say to another VM, and hear from it |
 //! | `report` | what is printed |
 
 #![no_std]
@@ -33,6 +34,7 @@ mod ask;
 mod bodies;
 mod burn;
 mod calls;
+mod channel;
 mod debug;
 mod exception;
 mod report;
@@ -76,6 +78,12 @@ fn run(machine: &Machine, options: Options) {
         gic::name(),
         boot::load_address(),
     );
+    if let Some(name) = machine.value("channel=")
+        && let Err(why) = channel::open(machine, name)
+    {
+        println!("rtos: no channel {name}: {why}");
+        return;
+    }
     burn::calibrate(options.cores);
     if prepare(&options.set, frequency).is_err() {
         println!("rtos: {} has too many tasks", options.set.name);

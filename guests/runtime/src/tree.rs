@@ -103,7 +103,7 @@ impl Machine {
 /// # Safety
 ///
 /// As for [`Machine::read`].
-unsafe fn blob(tree: u64) -> &'static [u8] {
+pub unsafe fn blob(tree: u64) -> &'static [u8] {
     // SAFETY: the caller vouches for the header, so for its length too.
     unsafe {
         let header = tree as usize as *const [u8; 8];
@@ -269,13 +269,14 @@ impl Root {
     }
 }
 
-fn property(node: &FdtNode<'static>, name: &str) -> Option<&'static [u8]> {
+/// The value of a node's property.
+pub fn property(node: &FdtNode<'static>, name: &str) -> Option<&'static [u8]> {
     let property = node.properties().find(|property| property.name() == name)?;
     property.value_as::<&'static [u8]>().ok()
 }
 
 /// The number in these bytes, the most significant first.
-fn number(bytes: &[u8]) -> u64 {
+pub fn number(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0, |number, byte| number << 8 | u64::from(*byte))

@@ -8,6 +8,7 @@ pub mod apt;
 pub mod cache;
 pub mod cargo;
 pub mod debian;
+pub mod edk2;
 pub mod image;
 pub mod initramfs;
 pub mod kernel;

@@ -11,3 +11,4 @@ pub mod native;
 pub mod overrides;
 pub mod run_image;
 pub mod system;
+pub mod variables;

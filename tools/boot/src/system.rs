@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use hanok_artifacts::initramfs::modules::{NoModule, Selection};
 use hanok_artifacts::kernel::KernelSpec;
 use hanok_artifacts::qemu::{self, Qemu};
 use hanok_artifacts::rewritten::{self, Rewritten};
-use hanok_artifacts::{Store, u_boot};
+use hanok_artifacts::{Store, edk2, u_boot};
 use hanok_base::exit::{Blame, Code, Failure, Outcome, failure};
 use hanok_base::outputs;
 use hanok_base::ui::{self, Consent};
@@ -83,6 +84,9 @@ pub fn inputs(root: &Path, system: &Description) -> Vec<(String, PathBuf)> {
             }
             _ => {}
         }
+        if let Some(path) = &vm.variables {
+            all.push((format!("the variables of VM {}", vm.name()), path.clone()));
+        }
         if let Some(InitramfsRef::Path(path)) = &vm.initramfs {
             all.push((format!("the initramfs of VM {}", vm.name()), path.clone()));
         }
@@ -119,6 +123,8 @@ pub struct Resolved {
     pub firmware: bool,
     /// The initramfs.
     pub initramfs: Option<PathBuf>,
+    /// The file of its firmware's variables, which may be missing.
+    pub variables: Option<PathBuf>,
 }
 
 /// The words about QEMU before a download.
@@ -284,6 +290,10 @@ pub fn wanted(artifacts: &[Artifacts]) -> Vec<(String, String)> {
             all.push((spec.reference(), kernel_words(&spec)));
         }
         let u_boot_with = matches!(of_vm.boot, Boot::Firmware(FirmwareRef::UBootWith { .. }));
+        if let Boot::Firmware(FirmwareRef::Edk2 { machine, release }) = &of_vm.boot {
+            let edk2 = edk2::reference(machine, release.as_deref());
+            all.push((edk2, "a UEFI firmware (3 MB)".to_owned()));
+        }
         if u_boot_with || matches!(of_vm.boot, Boot::Firmware(FirmwareRef::UBoot(_))) {
             all.push(wanted_u_boot());
         }
@@ -351,6 +361,10 @@ fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Reso
         (Boot::Firmware(FirmwareRef::UBoot(machine)), _) => {
             store.u_boot(machine).blame(Code::Setup)?
         }
+        (Boot::Firmware(FirmwareRef::Edk2 { machine, release }), _) => {
+            let found = store.edk2(machine, release.as_deref());
+            found.blame(Code::Setup)?
+        }
         (Boot::Firmware(FirmwareRef::UBootWith { machine, .. }), Some(kernel)) => {
             let initramfs = store.initramfs(&kernel, &Selection::Default);
             let initramfs = initramfs.blame(Code::Refused)?;
@@ -372,6 +386,7 @@ fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Reso
         rewritten: None,
         firmware: matches!(artifacts.boot, Boot::Firmware(_)),
         initramfs,
+        variables: artifacts.variables.clone(),
     };
     if artifacts.examine {
         examine(store, artifacts, resolved)
@@ -478,6 +493,14 @@ fn read_all(
     Ok((hypervisor, files))
 }
 
+/// What the file of a VM's variables holds: nothing if there is none.
+pub fn read_variables(path: &Path) -> Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        read => read.with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
 /// The files that were read, each once: VMs with the same kernel share it.
 #[derive(Default)]
 struct ReadFiles(BTreeMap<PathBuf, Arc<Vec<u8>>>);
@@ -489,6 +512,10 @@ impl ReadFiles {
             boot: self.read(&resolved.kernel)?,
             raw: resolved.raw,
             initramfs: initramfs.map(|path| self.read(path)).transpose()?,
+            variables: match &resolved.variables {
+                Some(path) => Arc::new(read_variables(path)?),
+                None => Arc::default(),
+            },
         })
     }
 
@@ -514,6 +541,7 @@ mod tests {
             rewritten: line.map(str::to_owned),
             firmware: false,
             initramfs: None,
+            variables: None,
         }
     }
 

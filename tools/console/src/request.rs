@@ -68,6 +68,9 @@ pub struct Request {
 /// An action on a board that still runs.
 pub type BeforeEnd = Box<dyn FnOnce() + Send>;
 
+/// What hears a line of the hypervisor's.
+pub type Hears = Box<dyn FnMut(&str) + Send>;
+
 /// How a run ended.
 pub struct Report {
     /// The exit code.
@@ -97,6 +100,8 @@ impl Report {
 pub struct Extras {
     /// The socket by which other terminals attach.
     pub attach_socket: Option<AttachSocket>,
+    /// What hears each of the hypervisor's lines.
+    pub hears: Option<Hears>,
     /// Where what comes on the report channel goes, beside those who asked for it.
     pub reports: Option<Sink>,
     /// A note about the instructions that `stats` shows.

@@ -18,7 +18,7 @@ use super::outbox::Outbox;
 use super::outlet::Outlet;
 use super::prompt::{self, Prompt};
 use super::report_lines::ReportLines;
-use super::request::{Extras, Report, Request, Sink};
+use super::request::{Extras, Hears, Report, Request, Sink};
 use super::screen::{Kind, Screen, ScreenOutput};
 use super::terminal::{self, Raw};
 use super::watch::{Awaited, ScriptAction, Watch};
@@ -69,6 +69,7 @@ pub(crate) struct Session {
     reports: Reports,
     report_line: ReportLines,
     stats: Option<&'static str>,
+    hears: Option<Hears>,
     /// The clock by which the run's time is counted. A script's pauses are the wall's: a guest that is paused has a
     /// clock that goes on with it.
     pub(crate) clock: Clock,
@@ -120,6 +121,7 @@ impl Session {
             reports: Reports::default(),
             report_line: ReportLines::default(),
             stats: extras.stats,
+            hears: extras.hears,
             clock: Clock::of(None),
             run_end: RunEnd::new(request.poweroff, request.framed),
             request,
@@ -322,6 +324,9 @@ impl Session {
 
     fn log_line(&mut self, line: &str) {
         self.say(line);
+        if let Some(hears) = &mut self.hears {
+            hears(log::plain(line));
+        }
         self.run_end.line(log::plain(line), Instant::now());
     }
 

@@ -1,7 +1,7 @@
 //! Targets for device models under any sequence of accesses, and for the lookup of devices.
 
 use crate::bytes::Bytes;
-use hanok_config::platform_slots;
+use hanok_config::firmware_slots;
 use hanok_devices::{Pl011, Pl031, Slots};
 use hanok_hal::fake::FakeSerialPort;
 use hanok_types::{Ipa, Span, Width};
@@ -90,7 +90,7 @@ pub fn pl031(data: &[u8]) {
 /// A device that is found holds the first and the last byte of the access.
 pub fn bus(data: &[u8]) {
     let mut input = Bytes(data);
-    let slots = Slots::new(&platform_slots(), 0);
+    let slots = Slots::new(&firmware_slots(), 0, &[], &[]);
     while !input.is_empty() {
         let at = if input.flag() {
             u64::from(input.word() % 0x0b00_0000)

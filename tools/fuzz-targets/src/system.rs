@@ -91,6 +91,7 @@ pub fn kernel_image(data: &[u8]) {
     let files = Files {
         boot: kernel.into(),
         initramfs: Some(b"an initramfs".to_vec().into()),
+        variables: Default::default(),
         raw: None,
     };
     match sound().build(&image(4096, 0x3_0123, true), &[files], None, &KEY) {
@@ -105,6 +106,7 @@ pub fn hypervisor_binary(data: &[u8]) {
     let files = Files {
         boot: kernel.clone().into(),
         initramfs: None,
+        variables: Default::default(),
         raw: None,
     };
     match sound().build(data, &[files], None, &KEY) {

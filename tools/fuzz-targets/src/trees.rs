@@ -205,7 +205,9 @@ fn guest_with(host: &HostDevice, given: &PassThrough, memory: Span<Ipa>) -> Writ
         reserved: None,
         gic: GicVersion::V3,
         slots: &platform_slots(),
+        channels: &[],
         devices: &devices,
+        back_ends: &[],
     };
     tree.write()
 }
@@ -239,7 +241,9 @@ pub fn guest_tree(data: &[u8]) {
         reserved,
         gic,
         slots: &platform_slots(),
+        channels: &[],
         devices: &[],
+        back_ends: &[],
     };
     let mut written = tree.write();
     let board = BoardTree::parse(&written.bytes).expect("a sound tree");
@@ -330,7 +334,9 @@ fn guest(vcpus: usize) -> Vec<u8> {
         reserved: None,
         gic: GicVersion::V3,
         slots: &platform_slots(),
+        channels: &[],
         devices: &[],
+        back_ends: &[],
     }
     .write()
     .bytes
@@ -373,6 +379,7 @@ fn vm(number: u8) -> VmConfig {
         argument: 0x4600_0000,
         blobs: [kernel, initramfs, tree].into_iter().collect(),
         slots: platform_slots(),
+        channels: Default::default(),
         devices: [device(number)].into_iter().collect(),
         trusted: number == 1,
         autostart: number != 2,

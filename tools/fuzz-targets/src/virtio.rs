@@ -2,7 +2,9 @@
 
 use crate::bytes::Bytes;
 use hanok_devices::Access;
-use hanok_devices::virtio::{Chain, Event, Fault, Identity, LONGEST, Queue, Transport, feature};
+use hanok_devices::virtio::{
+    Chain, Event, Fail, Fault, Identity, LONGEST, Queue, Transport, feature,
+};
 use hanok_hal::fake::FakeGuestMemory;
 use hanok_hal::{AccessError, GuestMemory};
 use hanok_types::{Ipa, PAGE_SIZE, Width};
@@ -143,11 +145,13 @@ pub fn virtio(data: &[u8]) {
                     assert!(transport.level());
                 }
                 match served {
-                    Some(Err(Fault::Breach(_) | Fault::Memory(AccessError::NoMemory(_)))) => {
+                    Some(Err(Fault { cause, .. }))
+                        if !matches!(cause, Fail::Memory(AccessError::Absent(_))) =>
+                    {
                         transport.break_down();
                         assert!(transport.queue(index).is_none());
                     }
-                    Some(Err(Fault::Memory(AccessError::Absent(_))) | Ok(())) | None => {}
+                    _ => {}
                 }
             }
         }

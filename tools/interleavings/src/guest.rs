@@ -6,7 +6,7 @@ use hanok_decode::SysReg;
 use hanok_hal::Context;
 use hanok_hal::fake::{FakeBackend, VIRTUAL_TIMER};
 use hanok_pcpu::{After, Pcpu, guest};
-use hanok_types::{GicVersion, VcpuId, Width, platform};
+use hanok_types::{GicVersion, PAGE_SIZE, VcpuId, Width, platform};
 use hanok_vm::{
     Action, Cause, DataAbort, Exit, Instruction, MmioAccess, SystemRegister, Wait, function,
 };
@@ -223,5 +223,6 @@ fn store(ipa: u64) -> Exit {
             wide: false,
         }),
         instruction: Instruction::Unknown,
+        reach: PAGE_SIZE,
     })
 }

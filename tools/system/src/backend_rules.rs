@@ -99,7 +99,7 @@ pub(crate) fn deprivileged(report: &mut Report, board: &Board, backend: Backend,
             Boot::Firmware(FirmwareRef::UBoot(_) | FirmwareRef::UBootWith { .. }) => {
                 report.refuse(&boot.span, u_boot_with_long_descriptors(board, backend));
             }
-            Boot::Kernel(_) | Boot::Firmware(FirmwareRef::Path(_)) => {}
+            Boot::Kernel(_) | Boot::Firmware(FirmwareRef::Path(_) | FirmwareRef::Edk2 { .. }) => {}
         }
     }
 }

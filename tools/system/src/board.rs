@@ -62,6 +62,8 @@ pub struct Qemu {
     /// The names of the board's second serial port in its tree: a node's name, path or alias. QEMU connects it
     /// to something where a VM has it; a board whose tree QEMU makes has it only then.
     pub second_serial: Vec<String>,
+    /// The address of the first of its 32 virtio-mmio transports, if it has any.
+    pub virtio_mmio: Option<u64>,
     /// Whether the hypervisor can switch the board off. Otherwise QEMU runs until it is ended.
     pub poweroff: bool,
 }
@@ -340,6 +342,7 @@ fn qemu(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Qemu> {
     let serial = reader.get(report, "second-serial", "a list of names", |value| {
         table::list(value, table::word)
     });
+    let virtio_mmio = reader.get(report, "virtio-mmio", "an address", table::number);
     let poweroff = reader.get(report, "poweroff", "true or false", table::truth);
     Some(Qemu {
         binary: binary?.value,
@@ -348,6 +351,7 @@ fn qemu(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Qemu> {
         dtb: dtb.map(|at| at.value),
         dtb_cpus: cpus.is_some_and(|at| at.value),
         second_serial: serial.map(|at| at.value).unwrap_or_default(),
+        virtio_mmio: virtio_mmio.map(|at| at.value),
         poweroff: poweroff.is_none_or(|at| at.value),
     })
 }

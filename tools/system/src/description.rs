@@ -3,7 +3,9 @@
 use crate::backend::Backend;
 use crate::backend_rules;
 use crate::board::Board;
+use crate::channels::Channel;
 use crate::diagnostic::{Diagnostic, Words};
+use crate::disks::Disk;
 use crate::schedule::FoundInterface;
 use crate::source::{Boot, KernelRef};
 use crate::vm::{Artifacts, Key, Vm};
@@ -31,6 +33,10 @@ pub struct Description {
     pub slice: u32,
     /// The VMs.
     pub vms: Vec<Vm>,
+    /// The board's disks that QEMU makes.
+    pub disks: Vec<Disk>,
+    /// The channels between them, by their number.
+    pub channels: Vec<Channel>,
     /// The policy of each core, where the board enforces the schedule.
     pub policies: Option<[CorePolicy; MAX_CPUS]>,
     /// What vCPUs are promised then, in the VMs' order.
@@ -94,6 +100,7 @@ impl Description {
                 boot: vm.boot.clone(),
                 architecture: vm.architecture(),
                 initramfs: vm.initramfs.clone(),
+                variables: vm.variables.clone(),
                 examine,
                 rewrite: examine && vm.rewrite,
             }
@@ -160,6 +167,14 @@ impl Description {
             &size,
         ];
         let args = args.into_iter().map(str::to_owned);
-        args.chain(qemu.args.iter().cloned()).collect()
+        let disks = self.disks.iter().enumerate();
+        let disks = disks.flat_map(|(index, disk)| disk.qemu_args(index));
+        // Of the transports' two versions, the standard's own.
+        let version = ["-global", "virtio-mmio.force-legacy=false"];
+        let version = version.into_iter().filter(|_| !self.disks.is_empty());
+        args.chain(qemu.args.iter().cloned())
+            .chain(version.map(str::to_owned))
+            .chain(disks)
+            .collect()
     }
 }

@@ -160,9 +160,9 @@ impl<'d> Search<'d> {
         self.not_twice(&device, vm, name)?;
         self.lines_suffice(&device, name)?;
         // Check first what trusting the VM would not mend, so that nobody trusts a VM in vain.
-        neighbours(&device, vm, true)?;
+        self.neighbours(&device, vm, true)?;
         may_have(vm, &device)?;
-        neighbours(&device, vm, vm.config.trusted)?;
+        self.neighbours(&device, vm, vm.config.trusted)?;
         let taken = device.clone();
         self.taken.push(Taken { device: taken, vm });
         Ok(device)
@@ -244,31 +244,38 @@ impl<'d> Search<'d> {
         }
         Ok(())
     }
-}
 
-/// Checks the devices that share a page with this one, as on many boards: the VM that gets a page
-/// gets all of them.
-fn neighbours(device: &HostDevice, vm: &Vm, trusted: bool) -> Result<(), Words> {
-    let harmful = |works: bool, master: bool| works || (master && !trusted);
-    let mut beside = device.neighbours.iter();
-    let Some(other) = beside.find(|other| harmful(other.works, other.is_bus_master)) else {
-        return Ok(());
-    };
-    let what = format!("device \"{}\" cannot be given alone", device.name);
-    let why = format!(
-        "its registers share a page of 4K with {}, and a VM is given whole pages",
-        other.path
-    );
-    let remedy = if other.works {
-        "choose a device with pages of its own".to_owned()
-    } else {
-        format!(
-            "choose a device with pages of its own, or write `trusted = true` for VM {} if it may \
-             have that bus master, too",
-            vm.name()
-        )
-    };
-    Err(Words::new(what, why, remedy))
+    /// Checks the devices that share a page with this one, as on many boards: the VM that gets a page
+    /// gets all of them. A VM that is trusted with all memory may have further bus masters, which no other VM has.
+    fn neighbours(&self, device: &HostDevice, vm: &Vm, trusted: bool) -> Result<(), Words> {
+        let elsewhere = |path: &str| {
+            let mut taken = self.taken.iter();
+            taken.any(|taken| taken.device.path == path && taken.vm.name() != vm.name())
+        };
+        let mut beside = device.neighbours.iter();
+        let harmful = beside.find(|other| match (other.works, other.is_bus_master) {
+            (works, true) if trusted => works && elsewhere(&other.path),
+            (works, master) => works || (master && !trusted),
+        });
+        let Some(other) = harmful else {
+            return Ok(());
+        };
+        let what = format!("device \"{}\" cannot be given alone", device.name);
+        let why = format!(
+            "its registers share a page of 4K with {}, and a VM is given whole pages",
+            other.path
+        );
+        let remedy = if other.is_bus_master && !elsewhere(&other.path) {
+            format!(
+                "choose a device with pages of its own, or write `trusted = true` for VM {} if it may \
+                 have that bus master, too",
+                vm.name()
+            )
+        } else {
+            "choose a device with pages of its own".to_owned()
+        };
+        Err(Words::new(what, why, remedy))
+    }
 }
 
 /// Checks that a bus master goes to a trusted VM.

@@ -4,10 +4,11 @@ use crate::backend::Architecture;
 use crate::diagnostic::{Report, Words};
 use crate::schedule;
 use crate::schedule::draft::{Placed, ShareDraft};
-use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef, Modules};
+use crate::shared::{SharedDraft, Shares};
+use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef, Modules, VariablesRef};
 use crate::table::{self, At, Reader};
 use crate::vm::{DeviceRef, Marks, Vm};
-use hanok_config::{Ask, VmConfig, platform_slots};
+use hanok_config::{Ask, DeviceSlots, VmConfig, firmware_slots, platform_slots};
 use hanok_types::{CpuId, MAX_VCPUS, Span, platform};
 use std::ops::Range;
 use std::path::Path;
@@ -33,8 +34,14 @@ pub(crate) struct Draft {
     pub(crate) ask: Option<Ask>,
     /// What it has of what is left, if it is promised nothing.
     pub(crate) share: Option<ShareDraft>,
+    /// What becomes of its firmware's variables.
+    pub(crate) variables: Option<At<VariablesRef>>,
     /// Whether its kernel is rewritten beforehand.
     pub(crate) rewrite: Option<At<bool>>,
+    /// Whether it has a source of random bytes.
+    pub(crate) entropy: bool,
+    /// Its devices that other VMs serve.
+    pub(crate) shared: Vec<SharedDraft>,
     trusted: bool,
     autostart: bool,
 }
@@ -42,11 +49,13 @@ pub(crate) struct Draft {
 const A_NAME: &str = "a name of up to 31 letters, digits and dashes";
 const A_KERNEL: &str = "\"debian:6.1\", \"debian:6.12\", either with \"-rt\", \"guest:NAME\", \
      each also with \":armhf\", or a path";
-const A_FIRMWARE: &str = "\"u-boot:qemu_arm64\", \"u-boot:qemu_arm\" or a path";
+const A_FIRMWARE: &str =
+    "\"edk2:aarch64\", \"edk2:arm\", \"u-boot:qemu_arm64\", \"u-boot:qemu_arm\" or a path";
 const SOME_MODULES: &str = "\"default\", \"all\" or a list of modules";
 const SOME_DEVICES: &str = "a list of devices in the board's tree, such as [\"pl061@9030000\"]";
 const A_DEVICE: &str = "a device in the board's tree, such as \"pl061@9030000\"";
 const AN_ACCESS: &str = "\"map\" or \"trap\"";
+const SOME_VARIABLES: &str = "a file in which they are kept, or true";
 const A_TRUTH: &str = "true or false";
 
 impl Draft {
@@ -60,6 +69,13 @@ impl Draft {
             let agent = reader.get(report, "agent", A_TRUTH, table::truth);
             initramfs(text, (modules, agent), &folder, report)
         };
+        let variables = reader.get(report, "variables", SOME_VARIABLES, |value| {
+            match (table::word(value), table::truth(value)) {
+                (Some(path), _) => Some(VariablesRef::Kept(folder.join(path))),
+                (None, Some(true)) => Some(VariablesRef::Forgotten),
+                _ => None,
+            }
+        });
         let rewrite = reader.get(report, "rewrite", A_TRUTH, table::truth);
         let cmdline = reader.get(report, "cmdline", "a string", table::text);
         let memory = reader.require(report, "memory", table::A_SIZE, table::size);
@@ -86,6 +102,8 @@ impl Draft {
                 let (name, trapped) = (name?.value, trapped.is_some_and(|at| at.value));
                 Some(DeviceRef { name, trapped })
             });
+        let entropy = reader.get(report, "entropy", A_TRUTH, table::truth);
+        let shared = SharedDraft::read_all(reader, report);
         let trusted = reader.get(report, "trusted", A_TRUTH, table::truth);
         let autostart = reader.get(report, "autostart", A_TRUTH, table::truth);
         let mut schedule_span = None;
@@ -111,7 +129,10 @@ impl Draft {
             schedule_span,
             ask,
             share,
+            variables,
             rewrite,
+            entropy: entropy.is_some_and(|at| at.value),
+            shared,
             trusted: trusted.is_some_and(|at| at.value),
             autostart: autostart.is_none_or(|at| at.value),
         }
@@ -127,17 +148,29 @@ impl Draft {
         own.chain(wish.map(|at| at.value))
     }
 
+    /// The devices of the virtual platform that it has, without those that the description adds.
+    pub(crate) fn platform_slots(&self) -> DeviceSlots {
+        let boot = self.boot.as_ref().map(|boot| &boot.value);
+        if self.variables.is_some() || matches!(boot, Some(Boot::Firmware(_))) {
+            firmware_slots()
+        } else {
+            platform_slots()
+        }
+    }
+
     /// The VM; `None` if something that it must have is missing.
     pub(crate) fn finish(
         self,
         cpus: Vec<u8>,
         architecture: Architecture,
+        shares: Shares,
         report: &Report,
     ) -> Option<Vm> {
         let (boot, memory) = (self.boot?, self.memory?);
         let rewrite = self.rewrite.is_none_or(|at| at.value);
         let initramfs_mark = self.initramfs.as_ref().map(|at| report.mark(&at.span));
         let devices = self.devices.iter().map(|at| report.mark(&at.span));
+        let variables_mark = self.variables.as_ref().map(|at| report.mark(&at.span));
         let config = VmConfig {
             name: self.name?.value.as_str().try_into().ok()?,
             cpus: cpus.into_iter().take(MAX_VCPUS).map(CpuId::new).collect(),
@@ -145,7 +178,8 @@ impl Draft {
             entry: platform::RAM,
             argument: 0,
             blobs: Default::default(),
-            slots: platform_slots(),
+            slots: shares.slots,
+            channels: Default::default(),
             devices: Default::default(),
             trusted: self.trusted,
             autostart: self.autostart,
@@ -159,14 +193,17 @@ impl Draft {
                 boot: report.mark(&boot.span),
                 initramfs: initramfs_mark.unwrap_or_default(),
                 memory: report.mark(&memory.span),
+                variables: variables_mark.unwrap_or_default(),
                 devices: devices.collect(),
                 schedule: self.schedule_span.as_ref().map(|span| report.mark(span)),
             },
             boot: boot.value,
             initramfs: self.initramfs.map(|at| at.value),
+            variables: self.variables.and_then(|at| at.value.path()),
             cmdline: self.cmdline.map(|at| at.value).unwrap_or_default(),
             devices: self.devices.into_iter().map(|at| at.value).collect(),
             rewrite,
+            back_ends: shares.back_ends,
         })
     }
 }
@@ -202,7 +239,7 @@ fn boot(
     (firmware.map(|at| at.map(Boot::Firmware)), false)
 }
 
-fn vm_name(value: &DeValue<'_>) -> Option<String> {
+pub(crate) fn vm_name(value: &DeValue<'_>) -> Option<String> {
     let sound = |c: char| c.is_ascii_alphanumeric() || c == '-';
     table::word(value).filter(|name| name.len() < 32 && name.chars().all(sound))
 }

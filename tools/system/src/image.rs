@@ -9,6 +9,7 @@
 
 use crate::backend::Backend;
 use crate::binary::{Binary, BuildKey, Told};
+use crate::channels::Channel;
 use crate::description::Description;
 use crate::devices::{self, VmDevices};
 use crate::diagnostic::{Diagnostic, Mark, Words};
@@ -17,9 +18,9 @@ use crate::layout::{self, Layout};
 use crate::recognise;
 use crate::source::Boot;
 use crate::vm::{Files, Vm};
-use crate::{rules, size};
-use hanok_config::guest::{GuestDevice, GuestTree};
-use hanok_config::{Blob, BlobKind, CorePolicy, System, VmConfig, sum};
+use crate::{flash, rules, size};
+use hanok_config::guest::{GuestBackEnd, GuestChannel, GuestDevice, GuestTree};
+use hanok_config::{Blob, BlobKind, CorePolicy, NOR, System, VmConfig, sum};
 use hanok_types::{Address, Ipa, MAX_CPUS, PAGE_SIZE, Span, platform};
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -176,6 +177,7 @@ struct Boots<'a> {
     /// Code that was added to it then.
     added: Option<Span<Ipa>>,
     initramfs: Option<&'a [u8]>,
+    variables: Vec<u8>,
     layout: Layout,
     entry: Ipa,
     /// The value of X0 of vCPU 0; of R2 for 32 bits.
@@ -221,6 +223,7 @@ impl<'a> Boots<'a> {
             rewritten: files.raw.is_some(),
             added: files.raw.and_then(|raw| raw.added_at(kernel.entry)),
             initramfs,
+            variables: variables(vm, files, path)?,
             layout,
             entry: kernel.entry,
             argument: told.map_or(0, Address::get),
@@ -235,7 +238,7 @@ impl<'a> Boots<'a> {
             .map_err(|too_small| at(vm.marks.memory, too_small.words()))?;
         let part = Part {
             at: platform::FLASH,
-            bytes: Cow::Borrowed(&files.boot),
+            bytes: Cow::Borrowed(flash::without_filling(&files.boot)),
         };
         Ok(Self {
             kind: BlobKind::Firmware,
@@ -243,11 +246,18 @@ impl<'a> Boots<'a> {
             rewritten: false,
             added: None,
             initramfs: None,
+            variables: variables(vm, files, path)?,
             layout,
             entry: platform::FLASH,
             argument: 0,
         })
     }
+}
+
+/// What the board has in its memory for the VM's variables at first.
+fn variables(vm: &Vm, files: &Files, path: &Path) -> Result<Vec<u8>, Diagnostic> {
+    let refused = |words| Diagnostic::at(path, vm.marks.variables, words);
+    flash::stored(&files.variables).map_err(refused)
 }
 
 /// The number of free bytes behind a firmware's tree.
@@ -288,6 +298,30 @@ impl Guest {
         let pairs: Vec<GuestDevice<'_>> = pairs
             .map(|(host, given)| GuestDevice { host, given })
             .collect();
+        let back_ends = vm.back_ends.iter();
+        let back_ends: Vec<_> = back_ends
+            .filter_map(|back_end| {
+                Some(GuestBackEnd {
+                    slot: vm.config.slots.get(back_end.slot)?,
+                    client: &back_end.client,
+                    kind: back_end.kind,
+                    device: pairs.get(back_end.device)?.address()?,
+                })
+            })
+            .collect();
+        let members: Vec<Vec<&str>> = system.channels.iter().map(Channel::names).collect();
+        let ends = vm.config.channels.iter();
+        let channels: Vec<GuestChannel<'_>> = ends
+            .filter_map(|end| {
+                let channel = system.channels.get(usize::from(end.number))?;
+                Some(GuestChannel {
+                    name: &channel.name,
+                    members: members.get(usize::from(end.number))?,
+                    end,
+                    events: channel.events.iter().any(|name| name == vm.name()),
+                })
+            })
+            .collect();
         let tree = GuestTree {
             name: vm.name(),
             terminal: system.terminal,
@@ -298,7 +332,9 @@ impl Guest {
             reserved: boots.added,
             gic: system.board.gic,
             slots: &vm.config.slots,
+            channels: &channels,
             devices: &pairs,
+            back_ends: &back_ends,
         };
         let mut tree = tree.write();
         if boots.kind == BlobKind::Firmware {
@@ -325,6 +361,10 @@ impl Guest {
                 Cow::Borrowed(bytes),
                 blobs,
             );
+        }
+        if !boots.variables.is_empty() {
+            let bytes = Cow::Owned(boots.variables);
+            guest.add(BlobKind::Variables, NOR, bytes, blobs);
         }
         let Some(at) = layout.tree else { return guest };
         guest.add(BlobKind::DeviceTree, at, Cow::Owned(tree.bytes), blobs);

@@ -5,7 +5,6 @@
 use crate::diagnostic::Words;
 use crate::kernel::{Kernel, Protocol};
 use crate::size::show;
-use crate::unbootable;
 use hanok_config::FIRMWARE_SIZE;
 use hanok_types::{Address, Ipa, PAGE_SIZE, Span, platform};
 
@@ -140,7 +139,6 @@ pub(crate) fn place_firmware(memory: u64) -> Result<Layout, TooSmall> {
 
 /// Whether these bytes can be a firmware.
 pub(crate) fn firmware(bytes: &[u8]) -> Result<(), Words> {
-    unbootable::firmware(bytes)?;
     let len = bytes.len() as u64;
     if len == 0 {
         let remedy = "make it again";

@@ -3,13 +3,15 @@
 
 use crate::backend::{A_BACKEND, Backend};
 use crate::board::{self, Cores};
+use crate::channels::{self, ChannelDraft};
 use crate::description::Description;
 use crate::diagnostic::{Diagnostic, Report, Words, read};
+use crate::disks::{self, DiskDraft};
 use crate::draft::Draft;
 use crate::schedule::draft::Whole;
 use crate::schedule::{self, Schedule, carts, enforce};
 use crate::table::{self, Reader};
-use crate::{backend_rules, cores, rules};
+use crate::{backend_rules, cores, links, rules};
 use hanok_types::{GICV2_CPUS, GicVersion, MAX_VCPUS};
 use std::path::Path;
 
@@ -72,6 +74,10 @@ fn system(
     let slice = reader.get(report, "slice", table::A_TIME, table::time);
     let whole = reader.span.clone();
     let drafts: Option<Vec<Draft>> = reader.tables(report, "vm", Draft::read);
+    let disks = reader.tables(report, "disk", DiskDraft::read);
+    let channels: Vec<ChannelDraft> = reader
+        .tables(report, "channel", ChannelDraft::read)
+        .unwrap_or_default();
     let schedule = reader.optional_table(report, "schedule", Whole::read);
     if let Some(drafts) = &drafts
         && (asked == Asked::System || !drafts.is_empty())
@@ -87,6 +93,8 @@ fn system(
         memory: rules::memory(report, &board, memory),
         slice: rules::slice(report, slice),
         vms: Vec::new(),
+        disks: disks::resolve(report, &board, &disks.unwrap_or_default()),
+        channels: Vec::new(),
         policies: None,
         promises: Vec::new(),
         groups: Vec::new(),
@@ -97,7 +105,9 @@ fn system(
         terminal: None,
     };
     rules::names(report, &drafts);
-    rules::total(report, (&description.board, description.memory), &drafts);
+    let board = (&description.board, description.memory);
+    rules::total(report, board, &drafts, &channels);
+    channels::check(report, &channels, &drafts);
     rules::devices(report, &drafts);
     let there = Cores {
         count: description.cores,
@@ -133,16 +143,18 @@ fn system(
     if asked == Asked::Schedule && model.is_none() && report.found.is_empty() {
         report.refuse(&whole, no_schedule());
     }
-    for (draft, cpus) in drafts.into_iter().zip(cores) {
+    let shares = links::resolve(report, &drafts);
+    for ((draft, cpus), shares) in drafts.into_iter().zip(cores).zip(shares) {
         let architecture =
             rules::files(report, boards_dir, &draft, description.board.architecture());
         rules::guest(report, boards_dir, &draft);
         let (board, backend) = (&description.board, description.backend);
         backend_rules::rewrite(report, board, backend, &draft);
         backend_rules::deprivileged(report, board, backend, &draft);
-        let vm = draft.finish(cpus, architecture, report);
+        let vm = draft.finish(cpus, architecture, shares, report);
         description.vms.extend(vm);
     }
+    description.channels = channels::assign(channels, &mut description.vms);
     if let Some(enforced) = enforced {
         description.promises = enforced.promises;
         description.groups = enforced.groups;
@@ -171,6 +183,7 @@ fn without_board(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Sch
     });
     let whole = reader.span.clone();
     let drafts: Vec<Draft> = reader.tables(report, "vm", Draft::read).unwrap_or_default();
+    reader.tables(report, "channel", ChannelDraft::read);
     let schedule = reader.optional_table(report, "schedule", Whole::read);
     rules::names(report, &drafts);
     let named = schedule.iter().flat_map(Whole::named_cores);

@@ -2,12 +2,13 @@
 
 use crate::backend::Architecture;
 use crate::board::Board;
+use crate::channels::ChannelDraft;
 use crate::diagnostic::{Report, Words, nearest};
 use crate::draft::Draft;
 use crate::files::{self, Named};
-use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef};
+use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef, VariablesRef};
 use crate::table::At;
-use crate::{kernel, layout, recognise, size, time};
+use crate::{flash, kernel, layout, recognise, size, time};
 use hanok_config::{DEFAULT_SLICE, MAX_DEVICES, MAX_MEMORY, SLICES};
 use hanok_types::MAX_VMS;
 use std::ops::Range;
@@ -165,8 +166,13 @@ pub(crate) fn given_twice(name: &str, owner: &str) -> Words {
     Words::new(what, why, "remove it from one of the lists")
 }
 
-/// Checks each VM's memory alone, then all of it together.
-pub(crate) fn total(report: &mut Report, (board, memory): (&Board, u64), drafts: &[Draft]) {
+/// Checks each VM's memory alone, then all of it together, with the channels'.
+pub(crate) fn total(
+    report: &mut Report,
+    (board, memory): (&Board, u64),
+    drafts: &[Draft],
+    channels: &[ChannelDraft],
+) {
     let usable = board.usable(memory);
     let memories = || drafts.iter().filter_map(|draft| draft.memory.as_ref());
     for memory in memories().filter(|memory| memory.value % BLOCK != 0) {
@@ -187,9 +193,10 @@ pub(crate) fn total(report: &mut Report, (board, memory): (&Board, u64), drafts:
         );
         report.refuse(&memory.span, Words::new(what, why, "give it less"));
     }
-    let sum = memories().try_fold(HYPERVISOR_MEMORY, |sum, memory| {
-        sum.checked_add(memory.value)
-    });
+    let shared = channels.iter().filter_map(ChannelDraft::memory);
+    let all = memories().map(|memory| memory.value);
+    let mut all = all.chain(shared.map(|(size, _)| size));
+    let sum = all.try_fold(HYPERVISOR_MEMORY, u64::checked_add);
     if let (true, Some(last)) = (sum.is_none_or(|sum| sum > usable), memories().next_back()) {
         let why = format!(
             "the VMs' memory and {} for the hypervisor are more than the board's {}",
@@ -243,6 +250,7 @@ pub(crate) fn files(
         let remedy = "give another file, or the VM more memory";
         report.refuse(&initramfs.span, Words::new(what, why, remedy));
     }
+    variables(report, draft);
     let Some(boot) = &draft.boot else {
         return architecture;
     };
@@ -264,12 +272,12 @@ pub(crate) fn files(
         Boot::Firmware(firmware) => {
             no_initramfs(report, draft);
             firmware_fits(report, draft);
-            if let FirmwareRef::UBoot(machine) | FirmwareRef::UBootWith { machine, .. } = firmware {
-                // The U-Boot for 32 bits makes the VM a 32-bit one, on either board.
-                if machine == "qemu_arm" {
+            if let Some((arm, other)) = firmware.for_32_bits() {
+                // A firmware for 32 bits makes the VM a 32-bit one, on either board.
+                if arm {
                     architecture = Architecture::Arm;
                 }
-                u_boot_is_for(report, &boot.span, machine, architecture);
+                firmware_is_for(report, &boot.span, (arm, other), architecture);
             }
             if let FirmwareRef::Path(path) = firmware
                 && let Some(bytes) = (Named {
@@ -309,21 +317,42 @@ fn kernel_file(
     }
 }
 
-/// A U-Boot is for one of the two instruction sets.
-fn u_boot_is_for(
+/// The file of variables need not be there: it is made when the run ends.
+fn variables(report: &mut Report, draft: &Draft) {
+    let Some(at) = &draft.variables else { return };
+    let VariablesRef::Kept(path) = &at.value else {
+        return;
+    };
+    if !path.exists() && path.parent().is_some_and(Path::is_dir) {
+        return;
+    }
+    let file = Named {
+        what: "file of variables",
+        path,
+        span: &at.span,
+    };
+    let bytes = file.read(report, files::bytes, Vec::new);
+    if let Some(Err(words)) = bytes.as_deref().map(flash::stored) {
+        report.refuse(&at.span, words);
+    }
+}
+
+/// A firmware by its name is for one of the two instruction sets.
+fn firmware_is_for(
     report: &mut Report,
     span: &Range<usize>,
-    machine: &str,
+    (arm, other): (bool, &str),
     architecture: Architecture,
 ) {
-    let (wanted, bits) = match architecture {
-        Architecture::Arm => ("qemu_arm", 32),
-        Architecture::Arm64 => ("qemu_arm64", 64),
-    };
-    if machine != wanted {
-        let what = format!("U-Boot for {machine} in a {bits}-bit VM");
+    if arm != (architecture == Architecture::Arm) {
+        let bits = |arm| if arm { 32 } else { 64 };
+        let what = format!(
+            "a firmware for {} bits in a {}-bit VM",
+            bits(arm),
+            bits(!arm)
+        );
         let why = "a firmware's first instruction must be one of the CPU's";
-        let remedy = format!("write \"u-boot:{wanted}\"");
+        let remedy = format!("write \"{other}\"");
         report.refuse(span, Words::new(what, why, remedy));
     }
 }

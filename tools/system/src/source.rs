@@ -171,9 +171,23 @@ pub enum FirmwareRef {
         /// The kernel, one of Debian's.
         kernel: KernelRef,
     },
+    /// `"edk2:aarch64"`, for 32 bits `"edk2:arm"`, `"edk2:aarch64/trixie"`: the distribution's UEFI firmware for
+    /// this machine.
+    Edk2 {
+        /// The machine that it is for: [`EDK2S`].
+        machine: String,
+        /// Another release of the distribution than the one that everything else is of.
+        release: Option<String>,
+    },
     /// A file.
     Path(PathBuf),
 }
+
+/// The distribution's UEFI firmware for the virtual platform, by its packages' names.
+const EDK2S: [&str; 2] = ["aarch64", "arm"];
+/// Other releases that have it, with the machines.
+const EDK2_RELEASES: [(&str, &str); 3] =
+    [("aarch64", "trixie"), ("aarch64", "sid"), ("arm", "trixie")];
 
 /// The distribution's U-Boots for the virtual platform.
 const U_BOOTS: [&str; 2] = ["qemu_arm64", "qemu_arm"];
@@ -181,6 +195,9 @@ const U_BOOTS: [&str; 2] = ["qemu_arm64", "qemu_arm"];
 impl FirmwareRef {
     /// Parses a reference; a path is relative to `folder`. Refuses an unknown U-Boot.
     pub(crate) fn parse(text: &str, folder: &Path) -> Result<Self, Words> {
+        if let Some(name) = text.strip_prefix("edk2:") {
+            return Self::edk2(name);
+        }
         let Some(name) = text.strip_prefix("u-boot:") else {
             return Ok(Self::Path(folder.join(text)));
         };
@@ -203,13 +220,60 @@ impl FirmwareRef {
         }
     }
 
-    /// The names of all U-Boots of the distribution.
+    fn edk2(name: &str) -> Result<Self, Words> {
+        let (machine, release) = match name.split_once('/') {
+            Some((machine, release)) => (machine, Some(release)),
+            None => (name, None),
+        };
+        let known = match release {
+            None => EDK2S.contains(&machine),
+            Some(release) => EDK2_RELEASES.contains(&(machine, release)),
+        };
+        if known {
+            return Ok(Self::Edk2 {
+                machine: machine.to_owned(),
+                release: release.map(str::to_owned),
+            });
+        }
+        let all = Self::edk2s();
+        let remedy = did_you_mean(&format!("edk2:{name}"), &all);
+        Err(Words::new(
+            format!("there is no UEFI firmware \"edk2:{name}\""),
+            format!("of Debian's there are {}", all.join(", ")),
+            remedy.unwrap_or_else(|| "write one of them".to_owned()),
+        ))
+    }
+
+    fn edk2s() -> Vec<String> {
+        let own = EDK2S.map(|machine| format!("edk2:{machine}"));
+        let other = EDK2_RELEASES.map(|(machine, release)| format!("edk2:{machine}/{release}"));
+        own.into_iter().chain(other).collect()
+    }
+
+    /// The names of all firmware of the distribution.
     pub(crate) fn stock() -> Vec<String> {
-        U_BOOTS.map(|machine| format!("u-boot:{machine}")).to_vec()
+        let u_boots = U_BOOTS.map(|machine| format!("u-boot:{machine}"));
+        u_boots.into_iter().chain(Self::edk2s()).collect()
+    }
+
+    /// Whether it is for 32-bit CPUs, and what to write for the others; `None` if it does not say.
+    pub(crate) fn for_32_bits(&self) -> Option<(bool, &'static str)> {
+        let arm = match self {
+            Self::UBoot(machine) | Self::UBootWith { machine, .. } => machine == "qemu_arm",
+            Self::Edk2 { machine, .. } => machine == "arm",
+            Self::Path(_) => return None,
+        };
+        let other = match (self, arm) {
+            (Self::Edk2 { .. }, true) => "edk2:aarch64",
+            (Self::Edk2 { .. }, false) => "edk2:arm",
+            (_, true) => "u-boot:qemu_arm64",
+            (_, false) => "u-boot:qemu_arm",
+        };
+        Some((arm, other))
     }
 
     fn unknown(machine: &str) -> Words {
-        let known = Self::stock();
+        let known = U_BOOTS.map(|machine| format!("u-boot:{machine}"));
         let what = format!("there is no U-Boot \"{machine}\"");
         let why = format!("of Debian's there are {}", U_BOOTS.join(" and "));
         let remedy = did_you_mean(&format!("u-boot:{machine}"), &known);
@@ -218,6 +282,25 @@ impl FirmwareRef {
             why,
             remedy.unwrap_or_else(|| format!("write \"{}\"", known.join("\" or \""))),
         )
+    }
+}
+
+/// What becomes of a firmware's variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VariablesRef {
+    /// They are kept in a file.
+    Kept(PathBuf),
+    /// They begin erased, and end with the board.
+    Forgotten,
+}
+
+impl VariablesRef {
+    /// The file in which they are kept.
+    pub(crate) fn path(self) -> Option<PathBuf> {
+        match self {
+            Self::Kept(path) => Some(path),
+            Self::Forgotten => None,
+        }
     }
 }
 

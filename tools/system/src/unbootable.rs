@@ -14,25 +14,19 @@ const SIGNATURE: usize = 40;
 
 /// Refuses a kernel that cannot start.
 pub(crate) fn kernel(bytes: &[u8]) -> Result<(), Words> {
-    firmware(bytes)?;
+    let mut volumes = (0..FIRST_VOLUMES).map(|volume| volume * VOLUME);
+    if volumes.any(|at| has(bytes, at + SIGNATURE, b"_FVH")) {
+        return Err(Words::new(
+            "this is a UEFI firmware (EDK2)",
+            "it begins in flash, at 0, and a kernel in RAM",
+            "write its path behind `firmware`, or firmware = \"edk2:aarch64\"",
+        ));
+    }
     if bytes.len() <= SEARCHED && holds(bytes, b"(XEN) ") && holds(bytes, b"Xen version ") {
         return Err(Words::new(
             "this kernel is Xen",
             "a hypervisor begins at EL2, or in Hyp mode, and a VM has EL1 and EL0 alone",
             "boot the guests that Xen was to have, a [[vm]] each",
-        ));
-    }
-    Ok(())
-}
-
-/// Refuses a firmware that cannot start.
-pub(crate) fn firmware(bytes: &[u8]) -> Result<(), Words> {
-    let mut volumes = (0..FIRST_VOLUMES).map(|volume| volume * VOLUME);
-    if volumes.any(|at| has(bytes, at + SIGNATURE, b"_FVH")) {
-        return Err(Words::new(
-            "this is a UEFI firmware (EDK2)",
-            "it wants QEMU's fw_cfg and a flash that it can write to, which a VM has not",
-            "write firmware = \"u-boot:qemu_arm64\", or boot a kernel with `kernel`",
         ));
     }
     Ok(())
@@ -63,8 +57,8 @@ mod tests {
         let linux = with(&[(0x100, b"Xen version %d.%d")]);
         assert!(kernel(&linux).is_ok(), "a Linux that can be Xen's guest");
         let edk2 = with(&[(0x1028, b"_FVH")]);
-        assert!(kernel(&edk2).is_err() && firmware(&edk2).is_err());
-        assert!(firmware(&with(&[(0x1020, b"_FVH")])).is_ok());
-        assert!(firmware(&xen).is_ok() && kernel(&[]).is_ok());
+        assert!(kernel(&edk2).is_err());
+        assert!(kernel(&with(&[(0x1020, b"_FVH")])).is_ok());
+        assert!(kernel(&[]).is_ok());
     }
 }

@@ -3,8 +3,10 @@
 use crate::backend::Architecture;
 use crate::diagnostic::Mark;
 use crate::raw::RawKernel;
+use crate::shared::BackEnd;
 use crate::source::{Boot, InitramfsRef};
 use hanok_config::VmConfig;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The files that must be found for one VM before an image can be built.
@@ -18,6 +20,8 @@ pub struct Artifacts {
     pub architecture: Architecture,
     /// Its initramfs.
     pub initramfs: Option<InitramfsRef>,
+    /// The file in which its firmware's variables are kept; it need not exist.
+    pub variables: Option<PathBuf>,
     /// Whether its kernel, if that is a zImage, is to be looked at, as the board's CPUs have no
     /// virtualization hardware.
     pub examine: bool,
@@ -35,6 +39,8 @@ pub struct Files {
     pub raw: Option<RawKernel>,
     /// The initramfs.
     pub initramfs: Option<Arc<Vec<u8>>>,
+    /// The file of its firmware's variables; empty if there is none.
+    pub variables: Arc<Vec<u8>>,
 }
 
 /// One VM: the model that the hypervisor is given, as far as the description alone determines it,
@@ -48,6 +54,8 @@ pub struct Vm {
     pub boot: Boot,
     /// Its initramfs.
     pub initramfs: Option<InitramfsRef>,
+    /// The file in which its firmware's variables are kept.
+    pub variables: Option<PathBuf>,
     /// The kernel's command line.
     pub cmdline: String,
     /// The devices of the board that it has for itself.
@@ -55,6 +63,8 @@ pub struct Vm {
     /// Whether its kernel may be rewritten beforehand where the board's CPUs have no virtualization
     /// hardware.
     pub rewrite: bool,
+    /// What it serves for other VMs.
+    pub back_ends: Vec<BackEnd>,
     pub(crate) marks: Marks,
 }
 
@@ -95,6 +105,7 @@ pub(crate) struct Marks {
     pub(crate) boot: Mark,
     pub(crate) initramfs: Mark,
     pub(crate) memory: Mark,
+    pub(crate) variables: Mark,
     /// The place of each device.
     pub(crate) devices: Vec<Mark>,
     /// The place of its schedule, if it has one.

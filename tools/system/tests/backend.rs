@@ -167,6 +167,7 @@ fn told(description: &Description) -> u64 {
         boot: zimage(100_000).into(),
         raw: None,
         initramfs: Some(vec![7; 5000].into()),
+        variables: Default::default(),
     };
     let image = description.build(&hypervisor(5000, 8192), &[files], None, &[0x5a; 32]);
     let image = image.unwrap();

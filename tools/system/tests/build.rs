@@ -14,6 +14,7 @@ fn files(initramfs: usize) -> Files {
     Files {
         boot: kernel(100_000, 0x12_3456).into(),
         initramfs: (initramfs > 0).then(|| vec![7; initramfs].into()),
+        variables: Default::default(),
         raw: None,
     }
 }
@@ -85,6 +86,7 @@ fn the_board_is_told_which_vm_is_aarch32() {
     let arm = Files {
         boot: zimage(4096).into(),
         initramfs: None,
+        variables: Default::default(),
         raw: None,
     };
     let image = load(&both)
@@ -145,6 +147,7 @@ fn compressed_kernels_are_unpacked() {
         let files = Files {
             boot: kernel.into(),
             initramfs: None,
+            variables: Default::default(),
             raw: None,
         };
         assert_eq!(build(files), plain);

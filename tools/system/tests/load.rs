@@ -463,7 +463,7 @@ fn a_firmware_takes_the_kernel_s_place() {
         ),
         (
             firmware.replace("\"qemu-virt\"", "\"qemu-virt-arm\""),
-            "5:12 U-Boot for qemu_arm64 in a 32-bit VM",
+            "5:12 a firmware for 64 bits in a 32-bit VM",
         ),
         (
             firmware.replace("u-boot:qemu_arm64", "nowhere/u-boot.bin"),

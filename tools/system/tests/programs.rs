@@ -26,6 +26,7 @@ fn system(
     let files = Files {
         boot: boot.to_vec().into(),
         initramfs: initramfs.map(|len| vec![7; len].into()),
+        variables: Default::default(),
         raw: None,
     };
     let image = load(&text)?.build(&hypervisor(5000, 8192), &[files], None, &[0; 32])?;

@@ -74,6 +74,7 @@ fn an_unpacked_kernel_begins_where_its_unpacker_would_begin_it() {
             boot: vec![0xe1; 100_000].into(),
             raw: Some(raw),
             initramfs: Some(vec![7; 5000].into()),
+            variables: Default::default(),
         };
         description.build(&hypervisor(5000, 8192), &[files], None, &[0; 32])
     };

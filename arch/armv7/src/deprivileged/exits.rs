@@ -160,6 +160,7 @@ fn carry_out(pcpu: &mut Pcpu<Host>, answer: Answer) -> (Cause, After) {
                 walk: false,
                 access: None,
                 instruction: Instruction::Word(instruction),
+                reach: hanok_types::PAGE_SIZE,
             }),
         ),
         Answer::Fetch(ipa) => core(pcpu, Exit::Fetch { ipa, walk: false }),

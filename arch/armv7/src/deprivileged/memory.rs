@@ -154,7 +154,7 @@ impl hanok_deprivileged::Host for GuestHost {
         let space = self.unit.memory.lock();
         space
             .region_of(at)
-            .is_some_and(|region| region.kind == RegionKind::Ram)
+            .is_some_and(|region| region.kind.is_writable())
     }
 
     fn is_interrupted(&self) -> bool {

@@ -56,6 +56,12 @@ pub(super) fn add(
 }
 
 impl GuestDevice<'_> {
+    /// The guest's address of its first registers.
+    pub fn address(&self) -> Option<Ipa> {
+        let offset = self.guest_offset(self.host.registers.first()?)?;
+        platform::PASS_THROUGH.checked_add(offset)
+    }
+
     fn to_node(self, clocks: &[&FixedClock]) -> Option<DeviceTreeNode> {
         let places: Vec<u64> = (self.host.registers.iter())
             .filter_map(|span| self.guest_offset(span))

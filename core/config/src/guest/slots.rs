@@ -1,7 +1,7 @@
-//! The devices of the virtual platform in the guest's tree: one node for each kind. Flash and empty
-//! transports have no nodes: a guest would find nothing in them.
+//! The devices of the virtual platform in the guest's tree: one node for each kind. Flash that takes no
+//! commands and empty transports have no nodes: a guest would find nothing in them.
 
-use super::{CLOCK_HANDLE, device, interrupt};
+use super::{CLOCK_HANDLE, GuestBackEnd, device, interrupt};
 use crate::slot::{DeviceKind, DeviceSlot};
 use crate::write::{Build, pair};
 use alloc::format;
@@ -9,10 +9,31 @@ use alloc::string::String;
 use dtoolkit::model::DeviceTreeNode;
 
 /// Adds the nodes of `slots` to `root`, the first slot's last. With the platform's own slots that
-/// is the order of QEMU's tree.
+/// is the order of QEMU's tree. Those of virtio follow in the order of their addresses, by which a guest numbers them.
 pub(super) fn add(root: DeviceTreeNode, slots: &[DeviceSlot]) -> DeviceTreeNode {
-    let nodes = slots.iter().rev().filter_map(node);
+    let is_virtio = |slot: &&DeviceSlot| matches!(slot.kind, DeviceKind::Virtio(_));
+    let others = slots.iter().rev().filter(|slot| !is_virtio(slot));
+    let virtio = slots.iter().filter(is_virtio);
+    let nodes = others.chain(virtio).filter_map(node);
     nodes.fold(root, |root, node| root.and(node))
+}
+
+/// Adds a node for each device of another VM that the guest serves.
+pub(super) fn add_back_ends(root: DeviceTreeNode, all: &[GuestBackEnd<'_>]) -> DeviceTreeNode {
+    all.iter().fold(root, |root, back_end| {
+        let slot = back_end.slot;
+        let (start, len) = (slot.region.start(), slot.region.len());
+        let node = device("back-end", start)
+            .with("reg", pair(start.get(), len))
+            .with("compatible", "hanok,back-end")
+            .with("hanok,client", back_end.client)
+            .with("hanok,kind", back_end.kind.word())
+            .with("hanok,device", back_end.device.get());
+        root.and(match slot.interrupt {
+            Some(line) => node.with("interrupts", interrupt(line)),
+            None => node,
+        })
+    })
 }
 
 /// The path of the serial port's node, if there is one.
@@ -26,7 +47,14 @@ fn node(slot: &DeviceSlot) -> Option<DeviceTreeNode> {
         DeviceKind::Pl011 => Some(uart(slot)),
         DeviceKind::Pl031 => Some(rtc(slot)),
         DeviceKind::Schedule => Some(schedule(slot)),
-        DeviceKind::EmptyTransports | DeviceKind::Flash => None,
+        DeviceKind::Nor => Some(nor(slot)),
+        DeviceKind::FwCfg => Some(fw_cfg(slot)),
+        DeviceKind::Virtio(_) => Some(virtio(slot)),
+        // What it serves is said by the tool, which knows the names; and `channels.rs` writes channels' nodes.
+        DeviceKind::BackEnd
+        | DeviceKind::EmptyTransports
+        | DeviceKind::Flash
+        | DeviceKind::Channel => None,
     }
 }
 
@@ -45,12 +73,40 @@ fn rtc(slot: &DeviceSlot) -> DeviceTreeNode {
     primecell(node, slot, "arm,pl031")
 }
 
+/// `Documentation/devicetree/bindings/virtio/mmio.yaml` of the Linux kernel.
+fn virtio(slot: &DeviceSlot) -> DeviceTreeNode {
+    let (start, len) = (slot.region.start(), slot.region.len());
+    let node = device("virtio_mmio", start).flag("dma-coherent");
+    let node = match slot.interrupt {
+        Some(line) => node.with("interrupts", interrupt(line)),
+        None => node,
+    };
+    node.with("reg", pair(start.get(), len))
+        .with("compatible", "virtio,mmio")
+}
+
 /// Whoever looks for the node finds it by `compatible`: no other system has one like it.
 fn schedule(slot: &DeviceSlot) -> DeviceTreeNode {
     let (start, len) = (slot.region.start(), slot.region.len());
     device("schedule", start)
         .with("reg", pair(start.get(), len))
         .with("compatible", "hanok,schedule")
+}
+
+/// One of the two banks that QEMU has in a node: the first one takes no commands.
+fn nor(slot: &DeviceSlot) -> DeviceTreeNode {
+    let (start, len) = (slot.region.start(), slot.region.len());
+    device("flash", start)
+        .with("bank-width", 4u32)
+        .with("reg", pair(start.get(), len))
+        .with("compatible", "cfi-flash")
+}
+
+fn fw_cfg(slot: &DeviceSlot) -> DeviceTreeNode {
+    let (start, len) = (slot.region.start(), slot.region.len());
+    device("fw-cfg", start)
+        .with("reg", pair(start.get(), len))
+        .with("compatible", "qemu,fw-cfg-mmio")
 }
 
 /// The properties that the nodes of all PrimeCells have.

@@ -11,9 +11,10 @@ pub const LONGEST: u16 = 1024;
 /// The size of a descriptor in bytes.
 pub(super) const DESCRIPTOR: u64 = 16;
 
-const NEXT: u16 = 1;
-const WRITE: u16 = 2;
-const INDIRECT: u16 = 4;
+/// Flags of a descriptor: another one follows, the device may write the buffer, the buffer is a table of descriptors.
+pub(super) const NEXT: u16 = 1;
+pub(super) const WRITE: u16 = 2;
+pub(super) const INDIRECT: u16 = 4;
 
 /// A piece of memory that a request names. Nobody has checked yet that the guest has memory there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

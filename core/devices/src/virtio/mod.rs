@@ -13,12 +13,19 @@
 //! - A driver that breaks a rule of the standard which a device cannot do without has a broken device until it resets it
 //!   (DEVICE_NEEDS_RESET, 2.1.2); nobody else notices.
 
+mod back_end;
 mod chain;
+mod entropy;
 mod queue;
+mod ring;
+mod shared;
+mod transfer;
 mod transport;
 
 pub use chain::{Buffer, Chain, LONGEST};
 pub use queue::{Head, Listening, Places, Queue};
+pub use shared::{Backed, Lines, Served, SharedDevice};
+pub use transfer::BoardMemory;
 pub use transport::{Event, Identity, MAX_QUEUES, Transport};
 
 use hanok_hal::AccessError;
@@ -31,26 +38,59 @@ pub mod feature {
     pub const EVENT_INDEX: u64 = 1 << 29;
     /// The device is as the standard says, and not as before it. Each device offers it, and each driver must accept it.
     pub const VERSION_1: u64 = 1 << 32;
+    /// Those that each kind of device has for itself.
+    pub const OF_DEVICES: u64 = !(((1 << 50) - 1) & !((1 << 24) - 1));
+}
+
+/// Whose memory or rule it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Of the VM that has the device.
+    Client,
+    /// Of the VM that serves it.
+    Driver,
 }
 
 /// Why something could not be done with a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub struct Fault {
+    /// Who is to blame.
+    pub place: Place,
+    /// What is wrong.
+    pub cause: Fail,
+}
+
+/// What is wrong with a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fail {
     /// The guest's memory could not be accessed.
     Memory(AccessError),
     /// The driver has broken a rule.
     Breach(Breach),
 }
 
+impl Fault {
+    /// The same, of this VM's.
+    fn at(self, place: Place) -> Self {
+        Self { place, ..self }
+    }
+}
+
 impl From<AccessError> for Fault {
     fn from(error: AccessError) -> Self {
-        Self::Memory(error)
+        Self {
+            place: Place::Client,
+            cause: Fail::Memory(error),
+        }
     }
 }
 
 impl From<Breach> for Fault {
     fn from(breach: Breach) -> Self {
-        Self::Breach(breach)
+        Self {
+            place: Place::Client,
+            cause: Fail::Breach(breach),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Places {
 
 impl Places {
     /// Whether a queue of `size` can be there: aligned (virtio 1.2, 2.7), and not beyond the address space.
-    fn fit(&self, size: u16) -> bool {
+    pub(super) fn fit(&self, size: u16) -> bool {
         let size = u64::from(size);
         let parts = [
             (self.descriptors, 16, DESCRIPTOR * size),
@@ -33,6 +33,41 @@ impl Places {
             at.is_multiple_of(*alignment) && at.checked_add(*bytes).is_some()
         })
     }
+
+    /// The address of the index of the ring of available chains.
+    pub(super) fn available_index(&self) -> u64 {
+        self.driver + INDEX
+    }
+
+    /// The address of its entry number `index`, in a queue of `size`.
+    pub(super) fn available_entry(&self, index: u16, size: u16) -> u64 {
+        self.driver + FIRST + AVAILABLE * entry(index, size)
+    }
+
+    /// The address of the index after it, of which the device is to tell the driver.
+    pub(super) fn available_event(&self, size: u16) -> u64 {
+        self.driver + FIRST + AVAILABLE * u64::from(size)
+    }
+
+    /// The address of the index of the ring of used chains.
+    pub(super) fn used_index(&self) -> u64 {
+        self.device + INDEX
+    }
+
+    /// The address of its entry number `index`.
+    pub(super) fn used_entry(&self, index: u16, size: u16) -> u64 {
+        self.device + FIRST + USED * entry(index, size)
+    }
+
+    /// The address of the index after it, of which the driver is to tell the device.
+    pub(super) fn used_event(&self, size: u16) -> u64 {
+        self.device + FIRST + USED * u64::from(size)
+    }
+}
+
+/// The place of entry number `index` in a ring of `size`, a power of two.
+fn entry(index: u16, size: u16) -> u64 {
+    (index & (size - 1)).into()
 }
 
 /// The offset of a ring's index; its flags come before, its entries after.
@@ -50,6 +85,19 @@ const QUIET: u16 = 1;
 /// The number of a chain, by which it is finished: the index of its first descriptor, below the queue's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head(u16);
+
+impl Head {
+    /// The chain with this number in a queue of `size`; `None` if there is none.
+    pub(super) fn new(number: u32, size: u16) -> Option<Self> {
+        let number = u16::try_from(number).ok().filter(|number| *number < size);
+        number.map(Self)
+    }
+
+    /// The index of its first descriptor.
+    pub(super) fn index(self) -> u16 {
+        self.0
+    }
+}
 
 /// Whether the device waits to be told of further chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +142,7 @@ impl Queue {
     /// # Errors
     /// The memory of the ring is missing or absent, or the driver has broken a rule.
     pub fn peek(&self, memory: &impl GuestMemory) -> Result<Option<(Head, Chain)>, Fault> {
-        let available = read(memory, self.places.driver + INDEX)?;
+        let available = read(memory, self.places.available_index())?;
         let waiting = available.wrapping_sub(self.next_available);
         if waiting == 0 {
             return Ok(None);
@@ -104,14 +152,20 @@ impl Queue {
         }
         // What the driver has written before the index is seen after it (2.7.13.3).
         fence(Ordering::Acquire);
-        let entry = FIRST + AVAILABLE * self.entry(self.next_available);
-        let head = read(memory, self.places.driver + entry)?;
-        if head >= self.size {
-            return Err(Breach::Head.into());
-        }
+        let entry = self.places.available_entry(self.next_available, self.size);
+        let head = Head::new(read(memory, entry)?.into(), self.size).ok_or(Breach::Head)?;
+        Ok(Some((head, self.chain(head))))
+    }
+
+    /// The chain that begins at `head`.
+    pub(super) fn chain(&self, head: Head) -> Chain {
         let table = Ipa::new(self.places.descriptors);
-        let chain = Chain::new(table, self.size, head, self.indirect);
-        Ok(Some((Head(head), chain)))
+        Chain::new(table, self.size, head.0, self.indirect)
+    }
+
+    /// The number of its places, a power of two.
+    pub fn size(&self) -> u16 {
+        self.size
     }
 
     /// Takes the chain that [`Self::peek`] has found.
@@ -130,12 +184,12 @@ impl Queue {
         written: u32,
     ) -> Result<(), Fault> {
         let element = u64::from(head.0) | u64::from(written) << 32;
-        let entry = FIRST + USED * self.entry(self.next_used);
-        memory.write(Ipa::new(self.places.device + entry), &element.to_le_bytes())?;
+        let entry = self.places.used_entry(self.next_used, self.size);
+        memory.write(Ipa::new(entry), &element.to_le_bytes())?;
         // The driver sees buffers and element before the index (2.7.8.2).
         fence(Ordering::Release);
         let used = self.next_used.wrapping_add(1);
-        write(memory, self.places.device + INDEX, used)?;
+        write(memory, self.places.used_index(), used)?;
         self.next_used = used;
         Ok(())
     }
@@ -151,8 +205,7 @@ impl Queue {
         // Either the driver sees the used index, or the device what the driver wants.
         fence(Ordering::SeqCst);
         let tell = if self.event_index {
-            let at = FIRST + AVAILABLE * u64::from(self.size);
-            let event = read(memory, self.places.driver + at)?;
+            let event = read(memory, self.places.available_event(self.size))?;
             // Whether the index has passed the event since.
             let behind = self.next_used.wrapping_sub(event).wrapping_sub(1);
             behind < self.next_used.wrapping_sub(self.told)
@@ -175,32 +228,26 @@ impl Queue {
             } else {
                 self.next_available.wrapping_sub(1)
             };
-            let at = FIRST + USED * u64::from(self.size);
-            write(memory, self.places.device + at, event)?;
+            write(memory, self.places.used_event(self.size), event)?;
         } else {
             write(memory, self.places.device, if wants { 0 } else { QUIET })?;
         }
         // Either the driver sees what the device wants, or the device the available index.
         fence(Ordering::SeqCst);
-        let available = read(memory, self.places.driver + INDEX)?;
+        let available = read(memory, self.places.available_index())?;
         Ok(if available == self.next_available {
             Listening::Waits
         } else {
             Listening::More
         })
     }
-
-    /// The place of entry number `index` in a ring.
-    fn entry(&self, index: u16) -> u64 {
-        (index & (self.size - 1)).into()
-    }
 }
 
-fn read(memory: &impl GuestMemory, at: u64) -> Result<u16, Fault> {
+pub(super) fn read(memory: &impl GuestMemory, at: u64) -> Result<u16, Fault> {
     Ok(memory.load_half(Ipa::new(at))?)
 }
 
-fn write(memory: &impl GuestMemory, at: u64, value: u16) -> Result<(), Fault> {
+pub(super) fn write(memory: &impl GuestMemory, at: u64, value: u16) -> Result<(), Fault> {
     Ok(memory.store_half(Ipa::new(at), value)?)
 }
 

@@ -131,6 +131,21 @@ impl Transport {
         (self.unknown, self.generation) = (unknown, generation);
     }
 
+    /// Sets what the device offers, with `queue_size` as the largest size of a queue. Refused, and nothing has changed, if the driver
+    /// uses what is not offered any more.
+    #[must_use]
+    pub fn offer(&mut self, features: u64, queue_size: u16) -> bool {
+        let sizes = self.queues.iter().filter_map(|registers| registers.queue);
+        let larger = sizes
+            .map(|queue| queue.size())
+            .any(|size| size > queue_size);
+        if larger || self.features() & !features != 0 {
+            return false;
+        }
+        (self.identity.features, self.identity.queue_size) = (features, queue_size);
+        true
+    }
+
     /// Serves a load or store at `offset`, of a device whose own configuration is `config`. The answer is the value of a
     /// load, or zero for a store, and what the caller has to do.
     pub fn access(&mut self, offset: u64, access: Access, config: &[u8]) -> (u64, Event) {
@@ -282,7 +297,7 @@ impl Transport {
         let Self {
             selected, identity, ..
         } = *self;
-        let features = self.features();
+        let (features, is_live) = (self.features(), self.is_live());
         let Some(registers) = (selected < identity.queues)
             .then(|| self.queues.get_mut(selected))
             .flatten()
@@ -291,6 +306,8 @@ impl Transport {
         };
         let (is_ready, places) = (registers.queue.is_some(), &mut registers.places);
         match offset {
+            // A queue that the device may use ends with the device's reset alone.
+            QUEUE_READY if value == 0 && is_live => self.unknown.write(),
             QUEUE_READY if value == 0 => registers.queue = None,
             QUEUE_READY if !is_ready => {
                 let fits = registers.size <= identity.queue_size;
@@ -367,7 +384,7 @@ impl Transport {
 }
 
 /// Half number `index` of `value`, from the lowest bit on; there are two.
-fn half(value: u64, index: u32) -> u32 {
+pub(super) fn half(value: u64, index: u32) -> u32 {
     match index {
         0 => value as u32,
         1 => (value >> 32) as u32,
@@ -376,7 +393,7 @@ fn half(value: u64, index: u32) -> u32 {
 }
 
 /// Sets half number `index` of `value`.
-fn set_half(value: &mut u64, index: u32, to: u32) {
+pub(super) fn set_half(value: &mut u64, index: u32, to: u32) {
     let (low, high) = (*value as u32, (*value >> 32) as u32);
     let (low, high) = match index {
         0 => (to, high),

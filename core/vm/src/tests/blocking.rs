@@ -5,7 +5,7 @@ use crate::fake::{EL1H, Fixture, RAM_LEN, RAM_START};
 use crate::{Action, DataAbort, Exit, Instruction, MmioAccess, Wait};
 use hanok_hal::fake::FakeGuestMemory;
 use hanok_hal::{AccessError, GuestMemory};
-use hanok_types::{GicVersion, GuestPage, Ipa, Width, platform};
+use hanok_types::{GicVersion, GuestPage, Ipa, PAGE_SIZE, Width, platform};
 use proptest::prelude::*;
 use std::format;
 use std::string::String;
@@ -120,6 +120,7 @@ fn to_memory() -> impl Strategy<Value = Exit> {
                 walk,
                 access,
                 instruction,
+                reach: PAGE_SIZE,
             })
         }),
         (ipa(), any::<bool>()).prop_map(|(ipa, walk)| Exit::Fetch { ipa, walk }),
@@ -154,7 +155,7 @@ proptest! {
             let handle = |vm: &mut Fixture| {
                 let instruction = swapped(fetch(&memory, CODE));
                 let (ipa, walk, access) = (Ipa::new(at), false, None);
-                vm.handle(0, Exit::Data(DataAbort { ipa, write, walk, access, instruction }))
+                vm.handle(0, Exit::Data(DataAbort { ipa, write, walk, access, instruction, reach: PAGE_SIZE }))
             };
             let before = state(&waits);
             memory.take_page(Ipa::new(CODE));

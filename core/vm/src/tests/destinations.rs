@@ -23,7 +23,7 @@ fn find(vm: &Fixture, ipa: u64, bytes: u64) -> Found {
         Destination::Distributor(offset) => Found::Distributor(offset),
         Destination::Redistributor(vcpu, offset) => Found::Redistributor(vcpu.index(), offset),
         Destination::CpuInterface(offset) => Found::CpuInterface(offset),
-        Destination::Slot(slot, offset) | Destination::Schedule(slot, offset) => {
+        Destination::Slot(slot, offset) | Destination::SlowSlot(slot, offset) => {
             Found::Device(slot.kind(), offset)
         }
         Destination::Register(at) => Found::Register(at.get()),

@@ -3,7 +3,7 @@
 use super::{access, by_word, data, load, received, store};
 use crate::fake::{FREQUENCY, Fixture, RAM_START};
 use crate::{Action, Attempt, DataAbort, Exit, GuestFault, Instruction, MmioAccess};
-use hanok_types::{Ipa, Width, platform};
+use hanok_types::{Ipa, PAGE_SIZE, Width, platform};
 use proptest::prelude::*;
 use std::vec::Vec;
 
@@ -414,6 +414,7 @@ fn a_walk_to_a_device_is_an_abort_of_the_walk() {
             walk: true,
             access,
             instruction: Instruction::Word(0x3900_0022),
+            reach: PAGE_SIZE,
         };
         let expected = Action::Inject(GuestFault::ExternalData { write, walk: true });
         assert_eq!(vm.handle(0, Exit::Data(abort)), expected);
@@ -431,6 +432,7 @@ fn the_syndrome_counts_more_than_the_instruction() {
         walk: false,
         access: Some(access(Width::Byte, 7)),
         instruction: Instruction::Word(0),
+        reach: PAGE_SIZE,
     };
     assert_eq!(vm.handle(0, Exit::Data(abort)), Action::Next);
     assert_eq!(vm.machine.line.borrow().sent, b"S");

@@ -6,7 +6,7 @@ use super::{READ, WRITE, by_word};
 use crate::fake::Fixture;
 use crate::{Action, DataAbort, Exit, GuestFault, Instruction};
 use hanok_config::DeviceKind;
-use hanok_types::{Ipa, Width, platform};
+use hanok_types::{Ipa, PAGE_SIZE, Width, platform};
 use std::vec::Vec;
 
 const UART: u64 = platform::UART.get();
@@ -131,6 +131,26 @@ fn a_pair_over_the_page_s_end_is_nothing() {
         finished(&mut vm, by_word(FLASH - 8, false, 0xa940_0440)),
         READ
     );
+}
+
+#[test]
+fn a_pair_over_the_page_s_end_is_loaded_where_the_pages_lie_one_behind_the_other() {
+    let mut vm = Fixture::new(1);
+    vm.regs[0].x[2] = FLASH - 8;
+    // ldp x0, x1, [x2]
+    let beyond = || super::reaching_further(by_word(FLASH - 8, false, 0xa940_0440));
+    assert_eq!(finished(&mut vm, beyond()), Action::Next);
+    assert_eq!(vm.regs[0].x[..2], [u64::MAX; 2]);
+    // Behind the last page is nothing, wherever stage 1 leads.
+    let end = platform::FLASH.get() + platform::FLASH_SIZE;
+    vm.regs[0].x[2] = end - 8;
+    let last = super::reaching_further(by_word(end - 8, false, 0xa940_0440));
+    let gic = finished(&mut vm, last);
+    assert_eq!(gic, Action::Next, "the distributor is behind it");
+    let hole = platform::VIRTIO.get() + 0x4000;
+    vm.regs[0].x[2] = hole - 8;
+    let last = super::reaching_further(by_word(hole - 8, false, 0xa940_0440));
+    assert_eq!(finished(&mut vm, last), READ);
 }
 
 #[test]
@@ -351,6 +371,7 @@ fn an_instruction_that_could_not_be_read_is_an_external_abort() {
         walk: false,
         access: None,
         instruction: Instruction::Unknown,
+        reach: PAGE_SIZE,
     };
     assert_eq!(vm.handle(0, Exit::Data(abort)), WRITE);
 }

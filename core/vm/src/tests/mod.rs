@@ -26,7 +26,7 @@ use crate::fake::Fixture;
 use crate::{Action, DataAbort, Exit, GuestFault, MmioAccess, SystemRegister};
 use hanok_config::DeviceKind;
 use hanok_decode::SysReg;
-use hanok_types::{Ipa, Width};
+use hanok_types::{Ipa, PAGE_SIZE, Width};
 
 /// The guest gets the fault of a load that nothing answered.
 const READ: Action = Action::Inject(GuestFault::ExternalData {
@@ -67,6 +67,17 @@ fn by_word(ipa: u64, write: bool, word: u32) -> Exit {
     data(ipa, write, None, Some(word))
 }
 
+/// The same load or store, whose page's addresses go on in the next one.
+fn reaching_further(exit: Exit) -> Exit {
+    match exit {
+        Exit::Data(abort) => Exit::Data(DataAbort {
+            reach: 2 * PAGE_SIZE,
+            ..abort
+        }),
+        other => other,
+    }
+}
+
 fn access(width: Width, register: u8) -> MmioAccess {
     let wide = width == Width::Double;
     MmioAccess {
@@ -85,6 +96,7 @@ fn data(ipa: u64, write: bool, access: Option<MmioAccess>, instruction: Option<u
         walk: false,
         access,
         instruction: instruction.into(),
+        reach: PAGE_SIZE,
     })
 }
 

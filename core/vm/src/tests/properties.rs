@@ -4,7 +4,7 @@ use super::received;
 use crate::fake::{ENTRY, Fixture, RAM_START};
 use crate::{Action, DataAbort, Exit, MmioAccess, SystemRegister, Wait};
 use hanok_decode::SysReg;
-use hanok_types::{IntId, Ipa, VcpuId, Width, platform};
+use hanok_types::{IntId, Ipa, PAGE_SIZE, VcpuId, Width, platform};
 use proptest::prelude::*;
 use std::vec::Vec;
 
@@ -66,6 +66,7 @@ fn data() -> impl Strategy<Value = Exit> {
                 walk,
                 access,
                 instruction: instruction.into(),
+                reach: PAGE_SIZE,
             })
         },
     )

@@ -2,8 +2,10 @@
 //! (`arch`).
 
 pub mod canary;
+pub mod channels;
 mod devices;
 pub mod exceptions;
+mod firmware;
 mod fpsimd;
 mod gic;
 mod gicv2;
@@ -28,6 +30,7 @@ const TOPICS: &[&[Case]] = &[
     walk::CASES,
     exceptions::CASES,
     devices::CASES,
+    firmware::CASES,
     schedule::CASES,
     stolen::CASES,
     gic::CASES,
@@ -56,6 +59,7 @@ pub fn run(machine: &Machine, names: &str) -> (u32, u32) {
         walk::PASS_THROUGH,
         timer::BESIDE_OTHERS,
         schedule::PROMISED,
+        channels::CASES,
     ];
     let extra = extra.into_iter().chain(crate::arch::cases::NAMED);
     let extra = extra.flatten().filter(named);

@@ -23,6 +23,7 @@ use hanok_boot::native::{Changed, Guest};
 use hanok_boot::overrides::Overrides;
 use hanok_boot::run_image::{Image, ImageLock};
 use hanok_boot::system;
+use hanok_boot::variables::Kept;
 use hanok_console::attach_socket::{self, RunInfo};
 use hanok_console::request::{Extras, Input, Request, Sink};
 use hanok_console::run;
@@ -42,8 +43,9 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
         machine::check_port(port).blame(Code::Usage)?;
     }
     let store = Store::open(yes, false).blame(Code::Setup)?;
-    let (mut ready, cores, variant, _kept) = if args.native {
-        (native(root, args, &store)?, 1, Variant::Shipped, None)
+    let (mut ready, cores, variant, (_kept, variables)) = if args.native {
+        let ready = native(root, args, &store)?;
+        (ready, 1, Variant::Shipped, (None, None))
     } else {
         virtual_board(root, args, &store)?
     };
@@ -59,9 +61,13 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
         ));
     }
     announce(root, args, &ready, variant);
-    let extras = extras(root, args, &ready, cores);
+    let mut extras = extras(root, args, &ready, cores);
+    extras.hears = variables.as_ref().map(Kept::hears);
     let request = request(args, ready, steps).blame(Code::Output)?;
     let report = run::run_with(request, extras)?;
+    if let Some(variables) = variables {
+        variables.write().blame(Code::Output)?;
+    }
     let name = match report.code {
         Code::Success => "hanok:".to_owned(),
         _ => ui::red("hanok:"),
@@ -83,6 +89,7 @@ fn extras(root: &Path, args: &RunArgs, ready: &Ready, cores: u64) -> Extras {
     let running = running.described_by(&find(root, &args.file));
     Extras {
         reports: None,
+        hears: None,
         attach_socket: if ready.framed {
             attach_socket::of_run(&repo::target_dir(root), &running)
         } else {
@@ -138,12 +145,15 @@ fn welcome(vms: &[String], framed: bool) -> String {
     }
 }
 
-/// The board, its number of cores, its hypervisor, and the lock that keeps its image unchanged meanwhile.
+/// What is kept of a run while it goes on: the lock that keeps its image unchanged, and VMs' variables.
+type KeptOfRun = (Option<ImageLock>, Option<Kept>);
+
+/// The board, its number of cores, its hypervisor, and what is kept meanwhile.
 fn virtual_board(
     root: &Path,
     args: &RunArgs,
     store: &Store,
-) -> Outcome<(Ready, u64, Variant, Option<ImageLock>)> {
+) -> Outcome<(Ready, u64, Variant, KeptOfRun)> {
     let overrides = Overrides {
         cpu: args.cpu.clone(),
         cores: args.cores,
@@ -170,7 +180,7 @@ fn virtual_board(
             tools.ready(&system, image.path(), &start),
             system.cores,
             variant,
-            None,
+            (None, None),
         ));
     }
     let tools = start.tools(store, &system)?;
@@ -180,8 +190,9 @@ fn virtual_board(
     let bytes = system::build_variant(root, variant, &system, &resolved, tree.as_deref(), &key)?;
     system::print_notes(&system);
     let kept = image.write(&bytes).blame(Code::Output)?;
-    let ready = tools.ready(&system, image.path(), &start);
-    Ok((ready, system.cores, variant, Some(kept)))
+    let mut ready = tools.ready(&system, image.path(), &start);
+    let variables = Kept::of(&system, &mut ready.command).blame(Code::Output)?;
+    Ok((ready, system.cores, variant, (Some(kept), variables)))
 }
 
 /// Where the board's second serial port leads.

@@ -3,7 +3,7 @@
 use crate::bytes::Bytes;
 use hanok_decode::{Addressing, LoadStore, SysReg, decode_load_store};
 use hanok_hal::fake::FakeBackend;
-use hanok_types::{Ipa, Regs, platform};
+use hanok_types::{Ipa, PAGE_SIZE, Regs, platform};
 use hanok_vm::fake::{ENTRY, RAM_START};
 use hanok_vm::{DataAbort, Exit, Instruction, MmioAccess, SystemRegister, function};
 
@@ -25,6 +25,7 @@ pub(super) fn any_exit(regs: &mut Regs, machine: &FakeBackend, input: &mut Bytes
                     wide: input.flag(),
                 }),
                 instruction: Instruction::Unknown,
+                reach: PAGE_SIZE,
             })
         }
         7..=9 => by_instruction(regs, machine, input),
@@ -124,6 +125,7 @@ fn by_instruction(regs: &mut Regs, machine: &FakeBackend, input: &mut Bytes<'_>)
         walk: false,
         access: None,
         instruction: Instruction::Word(word),
+        reach: PAGE_SIZE,
     })
 }
 

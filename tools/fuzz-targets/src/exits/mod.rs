@@ -10,7 +10,7 @@ use hanok_hal::fake::{FakeBackend, PoweredOff, Settings};
 use hanok_hal::{Backend, Context};
 use hanok_pcpu::fake::{FakeBoard, MAINTENANCE, UART};
 use hanok_pcpu::{After, Board, Local, Pcpu, Vcpu, begin_all, guest};
-use hanok_types::{GicVersion, IntId, Ipa, MAX_CPUS, VcpuId, Width, platform};
+use hanok_types::{GicVersion, IntId, Ipa, MAX_CPUS, PAGE_SIZE, VcpuId, Width, platform};
 use hanok_vm::fake::ENTRY;
 use hanok_vm::{Action, Cause, DataAbort, Exit, Instruction, MmioAccess, Vm, Wait, function};
 use std::cell::Cell;
@@ -265,6 +265,7 @@ impl World {
             walk: false,
             access: Some(access),
             instruction: Instruction::Unknown,
+            reach: PAGE_SIZE,
         };
         self.exit_of(cpu, |vcpu, local| {
             vcpu.context.regs.x[9] = value;

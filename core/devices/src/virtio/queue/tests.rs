@@ -215,7 +215,7 @@ fn what_meets_an_absent_page_is_done_again() {
     place(&memory, RAM, 0, descriptor(0x4000_4000, 16, TABLE, 0));
     place(&memory, 0x4000_4000, 0, descriptor(0x4000_9000, 2, 0, 0));
     offer(&memory, 0, &[0]);
-    let absent = |at| Fault::Memory(AccessError::Absent(GuestPage::of(Ipa::new(at)).unwrap()));
+    let absent = |at| Fault::from(AccessError::Absent(GuestPage::of(Ipa::new(at)).unwrap()));
     let mut queue = queue(0);
     queue.indirect = true;
     let before = queue;

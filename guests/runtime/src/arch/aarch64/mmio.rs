@@ -21,8 +21,23 @@ macro_rules! access {
     };
 }
 
+access!(
+    read16,
+    write16,
+    u16,
+    "ldrh {0:w}, [{1}]",
+    "strh {0:w}, [{1}]"
+);
 access!(read32, write32, u32, "ldr {0:w}, [{1}]", "str {0:w}, [{1}]");
 access!(read64, write64, u64, "ldr {0:x}, [{1}]", "str {0:x}, [{1}]");
+
+/// Reads one byte of a device register.
+pub fn read8(address: u64) -> u8 {
+    let value: u32;
+    // SAFETY: as for the wider ones.
+    unsafe { asm!("ldrb {0:w}, [{1}]", out(reg) value, in(reg) address, options(nostack)) };
+    value as u8
+}
 
 /// Writes one byte of a device register.
 pub fn write8(address: u64, value: u8) {

@@ -17,6 +17,30 @@ pub fn write32(address: u64, value: u32) {
     unsafe { asm!("str {}, [{}]", in(reg) value, in(reg) address as u32, options(nostack)) };
 }
 
+/// Reads half a device register.
+pub fn read16(address: u64) -> u16 {
+    let value: u32;
+    // SAFETY: as for the wider ones.
+    unsafe { asm!("ldrh {}, [{}]", out(reg) value, in(reg) address as u32, options(nostack)) };
+    value as u16
+}
+
+/// Writes half a device register.
+pub fn write16(address: u64, value: u16) {
+    // SAFETY: as for the wider ones.
+    unsafe {
+        asm!("strh {}, [{}]", in(reg) u32::from(value), in(reg) address as u32, options(nostack))
+    };
+}
+
+/// Reads one byte of a device register.
+pub fn read8(address: u64) -> u8 {
+    let value: u32;
+    // SAFETY: as for the wider ones.
+    unsafe { asm!("ldrb {}, [{}]", out(reg) value, in(reg) address as u32, options(nostack)) };
+    value as u8
+}
+
 /// Reads two device registers of 32 bits, the lower one first: no device has to accept 64 bits at
 /// once from AArch32.
 pub fn read64(address: u64) -> u64 {

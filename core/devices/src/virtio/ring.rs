@@ -1,0 +1,194 @@
+//! The ring by which a driver VM is told of requests: a split queue whose driver's side is the hypervisor
+//! (`hanok_abi::back_end`; virtio 1.2, 2.7).
+//!
+//! The driver VM may write anything there at any time. So nothing is read back but the index and the elements of what is done, and
+//! an element is worth no more than its check: it names a request that is under way, or it is a breach.
+
+use super::chain::{DESCRIPTOR, INDIRECT, NEXT, WRITE};
+use super::queue::{Head, Places, read, write};
+use super::{Breach, Fault};
+use hanok_abi::back_end::MAX_QUEUE_SIZE;
+use hanok_hal::GuestMemory;
+use hanok_hal::sync::atomic::{Ordering, fence};
+use hanok_types::Ipa;
+
+/// Where the driver VM has a ring and its slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) places: Places,
+    /// The address of the slots.
+    pub(super) slots: u64,
+    /// The size of a slot in bytes.
+    pub(super) slot_size: u32,
+    /// The number of descriptors in a slot.
+    pub(super) descriptors: u16,
+}
+
+/// A descriptor of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) at: u64,
+    pub(super) bytes: u32,
+    pub(super) write: bool,
+}
+
+/// A request that the driver VM has given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) head: Head,
+    /// How many of the bytes that it may write are written.
+    pub(super) written: u32,
+}
+
+/// A ring of which nothing is used yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ring {
+    size: u16,
+    layout: Layout,
+    next_available: u16,
+    next_used: u16,
+}
+
+impl Ring {
+    /// A ring with `size` places; `None` if there can be none there.
+    pub(super) fn new(size: u16, layout: Layout) -> Option<Self> {
+        let Layout {
+            places,
+            slots,
+            slot_size,
+            descriptors,
+        } = layout;
+        let table = u64::from(descriptors) * DESCRIPTOR;
+        let sound = size.is_power_of_two()
+            && size <= MAX_QUEUE_SIZE
+            && places.fit(size)
+            && slots.is_multiple_of(DESCRIPTOR)
+            && u64::from(slot_size).is_multiple_of(DESCRIPTOR)
+            && descriptors > 0
+            && table <= slot_size.into();
+        let end = u64::from(slot_size).checked_mul(size.into());
+        end.and_then(|bytes| slots.checked_add(bytes))?;
+        sound.then_some(Self {
+            size,
+            layout,
+            next_available: 0,
+            next_used: 0,
+        })
+    }
+
+    /// The number of descriptors that a request can have.
+    pub(super) fn descriptors(&self) -> u16 {
+        self.layout.descriptors
+    }
+
+    /// The number of bytes of data for which a slot has room.
+    pub(super) fn room(&self) -> u32 {
+        let table = u32::from(self.layout.descriptors) * DESCRIPTOR as u32;
+        self.layout.slot_size.saturating_sub(table)
+    }
+
+    /// The address of the data of a request at `offset`.
+    pub(super) fn data(&self, head: Head, offset: u32) -> Ipa {
+        let table = u64::from(self.layout.descriptors) * DESCRIPTOR;
+        Ipa::new(self.slot(head) + table + u64::from(offset))
+    }
+
+    fn slot(&self, head: Head) -> u64 {
+        self.layout.slots + u64::from(head.index()) * u64::from(self.layout.slot_size)
+    }
+
+    /// Writes descriptor `index` of a request; `last` says whether none follows.
+    pub(super) fn describe(
+        &self,
+        memory: &impl GuestMemory,
+        (head, index): (Head, u16),
+        part: Part,
+        last: bool,
+    ) -> Result<(), Fault> {
+        let mut flags = if part.write { WRITE } else { 0 };
+        if !last {
+            flags |= NEXT;
+        }
+        let at = self.slot(head) + u64::from(index) * DESCRIPTOR;
+        put(
+            memory,
+            at,
+            part.at,
+            part.bytes,
+            (flags, index.wrapping_add(1)),
+        )
+    }
+
+    /// Gives a request with `count` descriptors to the driver VM. The answer is whether it is to be told.
+    pub(super) fn publish(
+        &mut self,
+        memory: &impl GuestMemory,
+        head: Head,
+        count: u16,
+    ) -> Result<bool, Fault> {
+        let places = &self.layout.places;
+        let entry = places.descriptors + u64::from(head.index()) * DESCRIPTOR;
+        let bytes = u32::from(count) * DESCRIPTOR as u32;
+        put(memory, entry, self.slot(head), bytes, (INDIRECT, 0))?;
+        write(
+            memory,
+            places.available_entry(self.next_available, self.size),
+            head.index(),
+        )?;
+        // The driver VM sees the request before the index (2.7.13.3).
+        fence(Ordering::Release);
+        let next = self.next_available.wrapping_add(1);
+        write(memory, places.available_index(), next)?;
+        // Either the driver VM sees the index, or what it wants is seen here.
+        fence(Ordering::SeqCst);
+        let event = read(memory, places.used_event(self.size))?;
+        let tell = next.wrapping_sub(event).wrapping_sub(1) == 0;
+        self.next_available = next;
+        Ok(tell)
+    }
+
+    /// The next request that was given back, which stays the next one until [`Self::took`].
+    pub(super) fn peek(&self, memory: &impl GuestMemory) -> Result<Option<Answer>, Fault> {
+        let places = &self.layout.places;
+        let used = read(memory, places.used_index())?;
+        let waiting = used.wrapping_sub(self.next_used);
+        if waiting == 0 {
+            return Ok(None);
+        }
+        if waiting > self.size {
+            return Err(Breach::Indices.into());
+        }
+        // What was written before the index is seen after it.
+        fence(Ordering::Acquire);
+        let mut element = [0; 8];
+        memory.read(
+            Ipa::new(places.used_entry(self.next_used, self.size)),
+            &mut element,
+        )?;
+        let element = u64::from_le_bytes(element);
+        let head = Head::new(element as u32, self.size).ok_or(Breach::Head)?;
+        let written = (element >> 32) as u32;
+        Ok(Some(Answer { head, written }))
+    }
+
+    /// Goes on to the next request that was given back, and asks to be told of it.
+    pub(super) fn took(&mut self, memory: &impl GuestMemory) -> Result<(), Fault> {
+        let next = self.next_used.wrapping_add(1);
+        write(memory, self.layout.places.available_event(self.size), next)?;
+        self.next_used = next;
+        Ok(())
+    }
+}
+
+/// Writes a descriptor.
+fn put(
+    memory: &impl GuestMemory,
+    at: u64,
+    buffer: u64,
+    bytes: u32,
+    (flags, next): (u16, u16),
+) -> Result<(), Fault> {
+    let rest = u64::from(bytes) | u64::from(flags) << 32 | u64::from(next) << 48;
+    let both = [buffer.to_le_bytes(), rest.to_le_bytes()];
+    Ok(memory.write(Ipa::new(at), both.as_flattened())?)
+}

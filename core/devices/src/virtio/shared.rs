@@ -1,0 +1,683 @@
+//! A virtio device of one VM, its client, with what a driver VM has of it, if one serves it.
+//!
+//! Both VMs reach the one record, each by a slot of its own. A request belongs to the client's queue until it is given
+//! back: its head is under way, in the order in which it was taken. If the driver VM withdraws the device or dies, all heads that are under way
+//! are given again, in that order, once the device is offered again. If the client resets the device, its
+//! heads are *stale*: what the driver VM gives back of them is dropped, and their slots are not used before.
+//!
+//! [`SharedDevice::serve`] does a bounded piece of what there is to do, and says whether there is more.
+
+use super::back_end::{BackEnd, Nature, Wanted};
+use super::queue::{Head, Listening};
+use super::ring::Answer;
+use super::transfer::{Between, BoardMemory, Reply, Request, Step};
+use super::transport::{Event, Identity, MAX_QUEUES, Transport};
+use super::{Breach, Fail, Fault, Place, entropy, feature};
+use crate::{Access, Unknown};
+use hanok_abi::back_end::{MAX_CONFIG, MAX_QUEUE_SIZE, control, interrupt, mode};
+use hanok_config::VirtioKind;
+use hanok_hal::{AccessError, Mutex};
+use hanok_types::GuestPage;
+
+/// The most steps of a piece.
+const STEPS: usize = 4;
+/// The offset of the first register of a transport that says what the back end offers; those before it say what device it is.
+const FIRST_OFFERED: u64 = 0x10;
+/// The client is not asked to notify of further requests while so many are under way: those are found as one of these is given back.
+const QUIET_FROM: u16 = 4;
+/// The size of the queue of a device that the hypervisor serves.
+const OWN_QUEUE: u16 = 16;
+/// The places of a set of heads, in words.
+const WORDS: usize = MAX_QUEUE_SIZE as usize / 64;
+
+/// Who serves a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backed {
+    /// The hypervisor.
+    ByHypervisor,
+    /// A VM; `trusted` says whether it may have its clients' buffers named by the board's addresses.
+    ByVm {
+        /// Whether the description trusts it with all memory.
+        trusted: bool,
+    },
+}
+
+/// The levels of a device's interrupt lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lines {
+    /// That of the client's.
+    pub client: bool,
+    /// That of the driver VM's.
+    pub driver: bool,
+}
+
+/// What came of a piece of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Served {
+    /// There is nothing left to do.
+    All,
+    /// There is more.
+    Some,
+    /// It goes on when this page of a VM's memory is there.
+    Absent(GuestPage),
+}
+
+/// A set of a queue's heads.
+#[derive(Clone, Copy, Debug, Default)]
+struct Heads([u64; WORDS]);
+
+impl Heads {
+    fn word(&mut self, head: Head) -> Option<(&mut u64, u64)> {
+        let index = usize::from(head.index());
+        let word = self.0.get_mut(index / 64)?;
+        Some((word, 1 << (index % 64)))
+    }
+
+    fn insert(&mut self, head: Head) {
+        if let Some((word, bit)) = self.word(head) {
+            *word |= bit;
+        }
+    }
+
+    /// Whether it was in there.
+    fn remove(&mut self, head: Head) -> bool {
+        let Some((word, bit)) = self.word(head) else {
+            return false;
+        };
+        let was = *word & bit != 0;
+        *word &= !bit;
+        was
+    }
+
+    fn contains(&self, head: Head) -> bool {
+        let mut copy = *self;
+        copy.remove(head)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u32> {
+        let words = (0..).zip(&self.0);
+        words.flat_map(|(index, word)| Bits(*word).map(move |bit| index * 64 + bit))
+    }
+}
+
+/// The bits that are set in a word.
+struct Bits(u64);
+
+impl Iterator for Bits {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let bit = (self.0 != 0).then(|| self.0.trailing_zeros())?;
+        self.0 &= self.0 - 1;
+        Some(bit)
+    }
+}
+
+/// What is known of the requests of one queue.
+#[derive(Debug)]
+struct Traffic {
+    /// Heads that were taken of the client's queue and not given back.
+    under_way: Heads,
+    /// How many these are.
+    count: u16,
+    /// Those of them that the driver VM does not have, as it came anew.
+    again: Heads,
+    /// Heads of before the client's last reset that the driver VM still has.
+    stale: Heads,
+    /// When each head that is under way was taken: a count of all requests of the queue.
+    taken: [u16; MAX_QUEUE_SIZE as usize],
+    next: u16,
+    request: Option<Request>,
+    /// Whether `request` was taken before.
+    is_again: bool,
+    reply: Option<Reply>,
+    /// Whether there may be requests that the client has made.
+    ask_client: bool,
+    /// Whether there may be requests that the driver VM has given back.
+    ask_driver: bool,
+}
+
+impl Traffic {
+    const NONE: Self = Self {
+        under_way: Heads([0; WORDS]),
+        count: 0,
+        again: Heads([0; WORDS]),
+        stale: Heads([0; WORDS]),
+        taken: [0; MAX_QUEUE_SIZE as usize],
+        next: 0,
+        request: None,
+        is_again: false,
+        reply: None,
+        ask_client: false,
+        ask_driver: false,
+    };
+
+    /// The driver VM has none of the requests any more.
+    fn withdrawn(&mut self) {
+        self.again = self.under_way;
+        self.stale = Heads::default();
+        (self.request, self.reply) = (None, None);
+        (self.ask_client, self.ask_driver) = (true, false);
+    }
+
+    /// The client has forgotten its requests.
+    fn forgotten(&mut self) {
+        for (index, again) in self.again.0.iter().enumerate() {
+            let (Some(stale), Some(under_way)) =
+                (self.stale.0.get_mut(index), self.under_way.0.get(index))
+            else {
+                continue;
+            };
+            *stale |= under_way & !again;
+        }
+        self.under_way = Heads::default();
+        self.again = Heads::default();
+        self.count = 0;
+        (self.request, self.reply) = (None, None);
+        self.ask_client = false;
+        // Among what the driver VM gives back next may be stale ones.
+        self.ask_driver = true;
+    }
+
+    /// Whether the driver VM has no request.
+    fn is_idle(&self) -> bool {
+        let given = self.under_way.0.iter().zip(&self.again.0);
+        self.stale.is_empty() && given.map(|(all, again)| all & !again).all(|word| word == 0)
+    }
+
+    fn take(&mut self, head: Head) {
+        self.under_way.insert(head);
+        self.count += 1;
+        if let Some(taken) = self.taken.get_mut(usize::from(head.index())) {
+            *taken = self.next;
+        }
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// The request that was taken first among those that are to be given again.
+    fn first_again(&self) -> Option<Head> {
+        let age = |index: &u32| {
+            let taken = self.taken.get(*index as usize).copied().unwrap_or(0);
+            self.next.wrapping_sub(taken)
+        };
+        let first = self.again.iter().max_by_key(age)?;
+        Head::new(first, MAX_QUEUE_SIZE)
+    }
+}
+
+/// The device.
+#[derive(Debug)]
+pub struct SharedDevice(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    kind: VirtioKind,
+    backed: Backed,
+    transport: Transport,
+    back: BackEnd,
+    /// Whether a back end has offered the device yet.
+    was_offered: bool,
+    /// The configuration that was offered last, and how much of it there is.
+    config: [u8; MAX_CONFIG],
+    config_size: usize,
+    /// Whether a device of the board may still access memory that a back end had by its address, and that has not offered the
+    /// device again since.
+    unattended: bool,
+    /// Whether the client was reset while a device of the board might access its memory: it waits until none can.
+    held: bool,
+    /// The queue that is looked at first.
+    turn: usize,
+    /// The levels of the lines as they were last asked for by [`SharedDevice::show`].
+    shown: Lines,
+    /// Until when the client waits for the first offer; `None` before it asks.
+    waits_until: Option<u64>,
+    traffic: [Traffic; MAX_QUEUES],
+}
+
+impl SharedDevice {
+    /// A device of `kind` after a reset.
+    pub fn new(kind: VirtioKind, backed: Backed) -> Self {
+        let ring = feature::VERSION_1 | feature::EVENT_INDEX | feature::INDIRECT;
+        let (features, queue_size, modes) = match backed {
+            Backed::ByHypervisor => (ring, OWN_QUEUE, 0),
+            Backed::ByVm { trusted } => (0, 0, u32::from(trusted) * mode::DIRECT),
+        };
+        let (device, queues) = (kind.id(), kind.queues());
+        Self(Mutex::new(State {
+            kind,
+            backed,
+            transport: Transport::new(Identity {
+                device,
+                features,
+                queues,
+                queue_size,
+            }),
+            back: BackEnd::new(Nature {
+                device,
+                queues,
+                modes,
+            }),
+            was_offered: backed == Backed::ByHypervisor,
+            config: [0; MAX_CONFIG],
+            config_size: 0,
+            unattended: false,
+            held: false,
+            turn: 0,
+            shown: Lines {
+                client: false,
+                driver: false,
+            },
+            waits_until: None,
+            traffic: [Traffic::NONE; MAX_QUEUES],
+        }))
+    }
+
+    /// Whether a load or store of the client at `offset` has to wait, at `now`, as a device of the board may still access the client's
+    /// memory, or since no back end has offered the device yet. For the latter it waits for
+    /// `longest` at most, from the first time on; after that the device has no features, which no driver accepts.
+    pub fn has_to_wait(&self, offset: u64, now: u64, longest: u64) -> bool {
+        let mut state = self.0.lock();
+        if offset < FIRST_OFFERED {
+            return false;
+        }
+        if state.was_offered {
+            return state.held;
+        }
+        let until = *state.waits_until.get_or_insert(now.saturating_add(longest));
+        now < until
+    }
+
+    /// A load or store of the client's. Kept out of line: inlined, it would make every device's exit longer.
+    #[inline(never)]
+    pub fn access(&self, offset: u64, access: Access) -> u64 {
+        self.0.lock().access(offset, access)
+    }
+
+    /// A load or store of the driver VM's. Kept out of line as well.
+    #[inline(never)]
+    pub fn access_back_end(&self, offset: u64, access: Access) -> u64 {
+        self.0.lock().access_back_end(offset, access)
+    }
+
+    /// Whether a device of the board may still access memory of the client's, which was reset since.
+    pub fn holds_memory(&self) -> bool {
+        self.0.lock().held
+    }
+
+    /// The client is reset: the device is, too.
+    pub fn reset(&self) {
+        let mut state = self.0.lock();
+        state.transport.reset();
+        state.reset();
+    }
+
+    /// The driver VM is reset.
+    pub fn reset_back_end(&self) {
+        let mut state = self.0.lock();
+        state.withdrawn();
+        state.back.reset();
+    }
+
+    /// The levels of the interrupt lines.
+    pub fn lines(&self) -> Lines {
+        self.0.lock().lines()
+    }
+
+    /// The levels of the interrupt lines, for whoever brings the lines in both VMs up to date.
+    pub fn show(&self) -> Lines {
+        let mut state = self.0.lock();
+        state.shown = state.lines();
+        state.shown
+    }
+
+    /// Whether there is work after an access by the driver VM (`for_driver`) or by the client: a piece for [`Self::serve`], or the other
+    /// VM's line to be brought up to date.
+    pub fn needs_attention(&self, for_driver: bool) -> bool {
+        let state = self.0.lock();
+        let (lines, shown) = (state.lines(), state.shown);
+        let line = if for_driver {
+            lines.client != shown.client
+        } else {
+            lines.driver != shown.driver
+        };
+        let asks = |traffic: &Traffic| traffic.ask_client || for_driver && traffic.ask_driver;
+        line || state.is_served() && state.traffic.iter().any(asks)
+    }
+
+    /// Does the next piece of work: of the client's asking alone, or also of the driver VM's, which is at `for_driver`. `fill` gives random
+    /// bytes.
+    pub fn serve<M: BoardMemory>(
+        &self,
+        (client, driver): (&M, Option<&M>),
+        for_driver: bool,
+        fill: impl FnMut(&mut [u8]),
+    ) -> Served {
+        let mut state = self.0.lock();
+        match driver {
+            Some(driver) => {
+                let direct = state.back.is_direct();
+                let between = Between {
+                    client,
+                    driver,
+                    direct,
+                };
+                state.serve_between(&between, for_driver)
+            }
+            None => state.serve_alone(client, fill),
+        }
+    }
+
+    /// The counts of accesses to registers that do not exist, of the client's side.
+    pub fn unknown(&self) -> Unknown {
+        self.0.lock().transport.unknown()
+    }
+
+    /// The same of the driver VM's side.
+    pub fn unknown_of_back_end(&self) -> Unknown {
+        self.0.lock().back.unknown
+    }
+}
+
+impl State {
+    fn lines(&self) -> Lines {
+        Lines {
+            client: self.transport.level(),
+            driver: self.back.interrupts != 0,
+        }
+    }
+
+    /// Whether there is anybody who serves it now.
+    fn is_served(&self) -> bool {
+        self.backed == Backed::ByHypervisor || self.back.is_offered()
+    }
+
+    fn access(&mut self, offset: u64, access: Access) -> u64 {
+        let config = self.config.get(..self.config_size).unwrap_or_default();
+        let (value, event) = self.transport.access(offset, access, config);
+        match event {
+            Event::None => {}
+            Event::Reset => self.reset(),
+            Event::Ready => {
+                let queues = self.kind.queues();
+                let traffic = self.traffic.iter_mut().take(queues);
+                traffic.for_each(|traffic| traffic.ask_client = true);
+                self.back.tell(interrupt::CLIENT);
+            }
+            Event::Notified(queue) => {
+                if let Some(traffic) = self.traffic.get_mut(queue) {
+                    traffic.ask_client = true;
+                }
+            }
+            Event::Config { .. } => self.transport.count_unknown_store(),
+        }
+        value
+    }
+
+    fn access_back_end(&mut self, offset: u64, access: Access) -> u64 {
+        let client = (self.transport.is_live(), self.transport.features());
+        let (value, wanted) = self.back.access(offset, access, client);
+        match wanted {
+            Wanted::Nothing => {}
+            Wanted::Offer => self.offer(),
+            Wanted::Withdraw => {
+                self.withdrawn();
+                self.back.end(control::WITHDRAW);
+            }
+            Wanted::Look(queue) => {
+                if let Some(traffic) = self.traffic.get_mut(queue) {
+                    traffic.ask_driver = true;
+                }
+            }
+        }
+        value
+    }
+
+    /// Offers the device as the back end's registers say.
+    fn offer(&mut self) {
+        if self.back.is_offered() {
+            return;
+        }
+        self.withdrawn();
+        let ring = feature::VERSION_1 | feature::EVENT_INDEX | feature::INDIRECT;
+        // Bits 24 to 41 are the hypervisor's (virtio 1.2, 2.2), as is whatever it does not know.
+        let features = self.back.features & feature::OF_DEVICES | ring;
+        let size = self.back.queue_size();
+        let accepted = size.is_some_and(|size| self.transport.offer(features, size));
+        if !accepted || self.back.make_rings().is_none() {
+            return self.back.end(control::REFUSED);
+        }
+        self.back.control = control::OFFER;
+        // Whoever offers it has reset the board's device.
+        (self.was_offered, self.unattended, self.held) = (true, false, false);
+        let size = self.back.config().len();
+        let changed = self.config != self.back.config || self.config_size != size;
+        (self.config, self.config_size) = (self.back.config, size);
+        if self.transport.is_live() {
+            if changed {
+                self.transport.tell_changed();
+            }
+            self.back.tell(interrupt::CLIENT);
+        }
+    }
+
+    /// The client's driver has reset the device, or the client was reset.
+    fn reset(&mut self) {
+        self.traffic.iter_mut().for_each(Traffic::forgotten);
+        self.held = self.unattended || self.back.is_direct() && self.has_stale();
+        self.back.tell(interrupt::CLIENT);
+    }
+
+    /// Whether the driver VM has requests of before the client's reset.
+    fn has_stale(&self) -> bool {
+        !self.traffic.iter().all(|traffic| traffic.stale.is_empty())
+    }
+
+    /// The driver VM has none of the requests any more. To be called before it loses its mode.
+    fn withdrawn(&mut self) {
+        let has_some = |traffic: &Traffic| !traffic.is_idle();
+        self.unattended |= self.back.is_direct() && self.traffic.iter().any(has_some);
+        self.traffic.iter_mut().for_each(Traffic::withdrawn);
+    }
+
+    /// What follows from a fault.
+    fn fail(&mut self, fault: Fault) -> Served {
+        match (fault.cause, fault.place) {
+            (Fail::Memory(AccessError::Absent(page)), _) => return Served::Absent(page),
+            (_, Place::Client) => {
+                self.transport.break_down();
+                // What is under way is given back to nobody.
+                self.reset();
+            }
+            (_, Place::Driver) => {
+                self.withdrawn();
+                self.back.end(control::FAILED);
+                self.back.interrupts |= interrupt::CLIENT;
+            }
+        }
+        Served::All
+    }
+
+    /// A piece of work of a device that the hypervisor serves.
+    fn serve_alone<M: BoardMemory>(&mut self, client: &M, fill: impl FnMut(&mut [u8])) -> Served {
+        let [traffic, ..] = &mut self.traffic;
+        let Some(queue) = self.transport.queue(0).filter(|_| traffic.ask_client) else {
+            traffic.ask_client = false;
+            return Served::All;
+        };
+        let served = entropy::serve(queue, client, fill).and_then(|served| {
+            let tell = served && queue.has_to_tell(client)?;
+            Ok((served, tell))
+        });
+        match served {
+            Ok((served, tell)) => {
+                traffic.ask_client = served;
+                if tell {
+                    self.transport.tell_used();
+                }
+                if served { Served::Some } else { Served::All }
+            }
+            Err(fault) => self.fail(fault),
+        }
+    }
+
+    /// A piece of work of a device that a VM serves.
+    fn serve_between<M: BoardMemory>(
+        &mut self,
+        between: &Between<'_, M>,
+        for_driver: bool,
+    ) -> Served {
+        for _ in 0..STEPS {
+            let asks = |traffic: &Traffic| traffic.ask_client || for_driver && traffic.ask_driver;
+            let turns = self.turn..self.turn + MAX_QUEUES;
+            let mut turns = turns.map(|turn| turn % MAX_QUEUES);
+            let index = turns.find(|index| self.traffic.get(*index).is_some_and(asks));
+            let Some(index) = index.filter(|_| self.back.is_offered()) else {
+                return Served::All;
+            };
+            self.turn = index;
+            if let Err(fault) = self.step(between, index, for_driver) {
+                return self.fail(fault);
+            }
+        }
+        Served::Some
+    }
+
+    /// A step of one queue.
+    fn step<M: BoardMemory>(
+        &mut self,
+        between: &Between<'_, M>,
+        index: usize,
+        for_driver: bool,
+    ) -> Result<(), Fault> {
+        let Some(traffic) = self.traffic.get_mut(index) else {
+            return Ok(());
+        };
+        let Some(Some(ring)) = self.back.rings.get_mut(index) else {
+            // The device does not have this queue.
+            (traffic.ask_client, traffic.ask_driver) = (false, false);
+            return Ok(());
+        };
+        if for_driver && traffic.ask_driver {
+            return self.step_back(between, index);
+        }
+        let Some(queue) = self.transport.queue(index) else {
+            traffic.ask_client = false;
+            return Ok(());
+        };
+        let Some(request) = &mut traffic.request else {
+            return traffic.next_request(queue, between.client);
+        };
+        let Step::Done(count) = request.step(between, ring)? else {
+            return Ok(());
+        };
+        if count == 0 {
+            return Err(Breach::Length.into());
+        }
+        let head = request.head;
+        let told = ring.publish(between.driver, head, count);
+        let tell = told.map_err(|fault| fault.at(Place::Driver))?;
+        traffic.request = None;
+        if traffic.is_again {
+            traffic.again.remove(head);
+        } else {
+            queue.advance();
+            traffic.take(head);
+        }
+        if tell {
+            self.back.tell(interrupt::REQUESTS);
+        }
+        Ok(())
+    }
+
+    /// A step of what the driver VM has given back.
+    fn step_back<M: BoardMemory>(
+        &mut self,
+        between: &Between<'_, M>,
+        index: usize,
+    ) -> Result<(), Fault> {
+        let (Some(traffic), Some(Some(ring))) =
+            (self.traffic.get_mut(index), self.back.rings.get_mut(index))
+        else {
+            return Ok(());
+        };
+        let at_driver = |fault: Fault| fault.at(Place::Driver);
+        let Some(reply) = &mut traffic.reply else {
+            let Some(answer) = ring.peek(between.driver).map_err(at_driver)? else {
+                traffic.ask_driver = false;
+                traffic.ask_client = true;
+                return Ok(());
+            };
+            if traffic.stale.contains(answer.head) {
+                ring.took(between.driver).map_err(at_driver)?;
+                traffic.stale.remove(answer.head);
+                self.held &= self.unattended || self.has_stale();
+                return Ok(());
+            }
+            let known =
+                traffic.under_way.contains(answer.head) && !traffic.again.contains(answer.head);
+            let queue = self.transport.queue(index);
+            let (Some(queue), true) = (queue, known) else {
+                return Err(at_driver(Breach::Head.into()));
+            };
+            traffic.reply = Some(Reply::new(answer, queue.chain(answer.head)));
+            return Ok(());
+        };
+        let Step::Done(given) = reply.step(between, ring)? else {
+            return Ok(());
+        };
+        let Answer { head, .. } = reply.answer;
+        let Some(queue) = self.transport.queue(index) else {
+            traffic.reply = None;
+            return Ok(());
+        };
+        queue.finish(between.client, head, given)?;
+        traffic.reply = None;
+        traffic.under_way.remove(head);
+        traffic.count = traffic.count.saturating_sub(1);
+        // The request is done: what fails now is no reason to do it again. An interrupt too many does no harm.
+        if queue.has_to_tell(between.client).unwrap_or(true) {
+            self.transport.tell_used();
+        }
+        // The next queue has its turn.
+        self.turn = index + 1;
+        ring.took(between.driver).map_err(at_driver)
+    }
+}
+
+impl Traffic {
+    /// Finds the next request to give: of those that are given again, or a new one of the client's. If there is none, the client is
+    /// asked to notify of the next one.
+    fn next_request<M: BoardMemory>(
+        &mut self,
+        queue: &super::Queue,
+        client: &M,
+    ) -> Result<(), Fault> {
+        if let Some(head) = self.first_again() {
+            (self.request, self.is_again) = (Some(Request::new(head, queue.chain(head))), true);
+            return Ok(());
+        }
+        if let Some((head, chain)) = queue.peek(client)? {
+            if self.under_way.contains(head) {
+                return Err(Breach::Head.into());
+            }
+            if self.stale.contains(head) {
+                // The driver VM still has the slot.
+                self.ask_client = false;
+                return Ok(());
+            }
+            (self.request, self.is_again) = (Some(Request::new(head, chain)), false);
+            return Ok(());
+        }
+        let listening = queue.listen(client, self.count < QUIET_FROM)?;
+        self.ask_client = listening == Listening::More;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

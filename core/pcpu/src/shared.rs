@@ -1,0 +1,111 @@
+//! Work for devices that are shared: what a client has asked for, and what a driver VM has given back.
+//!
+//! It is done in the turn of whichever vCPU asked for it by an access, in pieces. After each piece interrupts are looked for, and
+//! if one is pending the vCPU makes its access again when its turn comes, which does the next piece.
+
+use crate::{After, Board, Host, Local, Vcpu, VmUnit};
+use hanok_config::DeviceKind;
+use hanok_devices::virtio::{BoardMemory, Served, SharedDevice};
+use hanok_hal::sync::atomic::Ordering;
+use hanok_hal::{Backend, VmMemory};
+use hanok_types::{Address, Hpa, Ipa, Span};
+use hanok_vm::Clock;
+
+impl<B: Backend> BoardMemory for VmUnit<B> {
+    fn on_board(&self, at: Ipa, bytes: u32) -> Option<Hpa> {
+        let span = Span::new(at, bytes.into())?;
+        let memory = &self.ram;
+        let offset = memory.ipa().offset_of(at)?;
+        // Of a space that is not fixed, pages move.
+        let stays = memory.ipa().covers(&span) && self.memory.lock().is_fixed();
+        stays.then(|| memory.host().checked_add(offset))?
+    }
+}
+
+/// A shared device with its two VMs.
+struct Ends<B: Backend> {
+    device: &'static SharedDevice,
+    client: (&'static VmUnit<B>, usize),
+    /// `None` if the hypervisor serves the device.
+    driver: Option<(&'static VmUnit<B>, usize)>,
+    /// Whether the vCPU that makes the access is the driver VM's.
+    for_driver: bool,
+}
+
+impl<B: Host> Board<B> {
+    /// The two ends of the device at slot `index` of `unit`.
+    fn ends(&'static self, unit: &'static VmUnit<B>, index: usize) -> Option<Ends<B>> {
+        let slot = unit.vm.slot(index)?;
+        let (device, own) = (slot.shared()?, (unit, index));
+        let peer = slot.peer();
+        let peer = peer.and_then(|peer| Some((self.vms.get(peer.vm.index())?, peer.slot.into())));
+        let for_driver = slot.kind() == DeviceKind::BackEnd;
+        let (client, driver) = if for_driver {
+            (peer?, Some(own))
+        } else {
+            (own, peer)
+        };
+        Some(Ends {
+            device,
+            client,
+            driver,
+            for_driver,
+        })
+    }
+}
+
+impl<B: Host> Vcpu<B> {
+    /// Carries out [`hanok_vm::Action::Serve`].
+    #[inline(never)]
+    pub(crate) fn served(&mut self, local: &mut Local<B>, esr: u64, slot: u8, next: bool) -> After {
+        let Some(ends) = local.board.ends(self.unit, slot.into()) else {
+            return After::Resume;
+        };
+        let served = serve(local.board, &ends);
+        self.show_lines(local.board, &ends);
+        match served {
+            Served::All => {
+                if next {
+                    self.advance(esr);
+                }
+                After::Resume
+            }
+            // It is the guest's own page, or its driver VM's: the access is made again.
+            Served::Absent(_) => After::Yield,
+            Served::Some => After::Resume,
+        }
+    }
+
+    /// Brings the interrupt lines of both VMs up to date.
+    fn show_lines(&mut self, board: &'static Board<B>, ends: &Ends<B>) {
+        let _ = ends.device.show();
+        let (own, other) = match (ends.for_driver, ends.driver) {
+            (true, Some(driver)) => (driver, Some(ends.client)),
+            (_, driver) => (ends.client, driver),
+        };
+        if let Some((unit, slot)) = other {
+            unit.vm.show_line(board, slot);
+        }
+        crate::service::guest(self, board, &mut board.machine.lists()).show_line(own.1);
+    }
+}
+
+/// Does pieces of what there is to do, until an interrupt is pending.
+fn serve<B: Host>(board: &Board<B>, ends: &Ends<B>) -> Served {
+    let client = ends.client.0;
+    if ends.driver.is_none() && !client.vm.random_suffices() {
+        // What can be guessed is not given as random: the guest waits, as for a source that gathers.
+        return Served::All;
+    }
+    let driver = ends.driver.map(|(unit, _)| unit);
+    loop {
+        let fill = |bytes: &mut [u8]| {
+            let jitter = board.jitter.load(Ordering::Relaxed);
+            let _ = client.vm.fill_random(bytes, board.counter(), jitter);
+        };
+        let served = ends.device.serve((client, driver), ends.for_driver, fill);
+        if served != Served::Some || board.machine.interrupt_is_pending() {
+            return served;
+        }
+    }
+}

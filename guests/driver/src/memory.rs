@@ -1,0 +1,108 @@
+//! What the driver VM shares, as atomics at their places: split queues (virtio 1.2, 2.7) and slots
+//! (`hanok_abi::back_end`).
+
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+use hanok_abi::back_end::MAX_QUEUE_SIZE;
+
+/// The most places of a queue.
+pub const PLACES: usize = MAX_QUEUE_SIZE as usize;
+/// The descriptors of a slot: header and status of a request, and as many buffers as a request of 128 KiB has of pages, twice.
+pub const DESCRIPTORS: usize = 66;
+/// The words of a slot behind its descriptors, for what is copied.
+const DATA: usize = 60;
+/// The words of a slot.
+pub const SLOT_WORDS: usize = DESCRIPTORS * 2 + DATA;
+
+/// A descriptor: the address, and length, flags and the next one in a word.
+#[repr(C)]
+pub struct Descriptor {
+    pub at: AtomicU64,
+    pub rest: AtomicU64,
+}
+
+/// The ring of available chains.
+#[repr(C)]
+pub struct Available {
+    pub flags: AtomicU16,
+    pub index: AtomicU16,
+    pub entries: [AtomicU16; PLACES],
+    pub event: AtomicU16,
+}
+
+/// The ring of used chains.
+#[repr(C)]
+pub struct Used {
+    pub flags: AtomicU16,
+    pub index: AtomicU16,
+    pub elements: [[AtomicU32; 2]; PLACES],
+    pub event: AtomicU16,
+}
+
+/// A split queue with [`PLACES`] places at the most.
+#[repr(C, align(4096))]
+pub struct Split {
+    pub table: [Descriptor; PLACES],
+    pub available: Available,
+    pub used: Used,
+    /// The index after the used ring in a queue with fewer places is among these words.
+    _rest: AtomicU32,
+}
+
+impl Split {
+    const fn new() -> Self {
+        Self {
+            table: [const {
+                Descriptor {
+                    at: AtomicU64::new(0),
+                    rest: AtomicU64::new(0),
+                }
+            }; PLACES],
+            available: Available {
+                flags: AtomicU16::new(0),
+                index: AtomicU16::new(0),
+                entries: [const { AtomicU16::new(0) }; PLACES],
+                event: AtomicU16::new(0),
+            },
+            used: Used {
+                flags: AtomicU16::new(0),
+                index: AtomicU16::new(0),
+                elements: [const { [const { AtomicU32::new(0) }; 2] }; PLACES],
+                event: AtomicU16::new(0),
+            },
+            _rest: AtomicU32::new(0),
+        }
+    }
+
+    /// The addresses of the table and of both rings.
+    pub fn places(&self) -> [u64; 3] {
+        [
+            address(&self.table),
+            address(&self.available),
+            address(&self.used),
+        ]
+    }
+}
+
+/// What one disk shares with the hypervisor and with the board's device.
+#[repr(C, align(4096))]
+pub struct DiskMemory {
+    /// The ring of requests, in which this VM is the device.
+    pub ring: Split,
+    /// The queue of the board's device, in which this VM is the driver.
+    pub queue: Split,
+    pub slots: [[AtomicU64; SLOT_WORDS]; PLACES],
+}
+
+/// The memory of the disks that can be served.
+pub static DISKS: [DiskMemory; 4] = [const {
+    DiskMemory {
+        ring: Split::new(),
+        queue: Split::new(),
+        slots: [const { [const { AtomicU64::new(0) }; SLOT_WORDS] }; PLACES],
+    }
+}; 4];
+
+/// The address of a value, which is the same for the CPU's own translation and for this VM's memory.
+pub fn address<T: ?Sized>(value: &T) -> u64 {
+    core::ptr::from_ref(value).cast::<u8>().addr() as u64
+}

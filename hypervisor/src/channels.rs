@@ -1,0 +1,74 @@
+//! The channels between VMs: their memory and their members.
+//!
+//! The memory is taken from free RAM once and zeroed before any VM runs. It belongs to the hypervisor in the list of owners, and
+//! no boot of a member clears it: what a peer wrote is still there for who restarts.
+
+use crate::arena::Arena;
+use crate::fatal::refuse;
+use hanok_arm_common::ram::GuestRam;
+use hanok_config::{ChannelEnd, MAX_CHANNELS, SystemView, VmConfig};
+use hanok_hal::VmMemory;
+use hanok_types::Hpa;
+use hanok_vm::{Members, Vm};
+
+/// A channel, as the board has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Channel {
+    number: u8,
+    members: &'static Members,
+    memory: Hpa,
+}
+
+/// The addresses on the board of the memory of a VM's channels, in the description's order.
+pub type Places = heapless::Vec<Hpa, MAX_CHANNELS>;
+
+/// Makes all channels of a system.
+pub fn make(system: &SystemView<'_>, arena: &mut Arena) -> &'static [Channel] {
+    let vms = system.vms.iter().enumerate();
+    let ends = vms.flat_map(|(vm, config)| config.channels.iter().map(move |end| (vm, end)));
+    // Each channel is made for its first member.
+    let firsts = ends.filter(|(vm, end)| {
+        let first = system.members(end.number).next();
+        first.is_some_and(|(first, _)| first == *vm)
+    });
+    let Some(mut channels) = arena.places(firsts.clone().count()) else {
+        refuse(format_args!("no memory for the channels' records"))
+    };
+    for (_, end) in firsts {
+        channels.push(make_one(system, end, arena));
+    }
+    channels.finish()
+}
+
+fn make_one(system: &SystemView<'_>, end: &ChannelEnd, arena: &mut Arena) -> Channel {
+    let (number, len) = (end.number, end.memory.len());
+    let memory = arena.free.allocate_for_guest(len, end.memory.start());
+    let members = arena.put(Members::new(system, number));
+    let (Ok(memory), Some(members)) = (memory, members) else {
+        refuse(format_args!(
+            "channel {number}: no {} KiB of memory for it: make it smaller, or give the board more",
+            len >> 10
+        ))
+    };
+    // SAFETY: free RAM, mapped in place, taken for this channel alone; no VM runs yet.
+    let ram = unsafe { GuestRam::new(end.memory, memory.start()) };
+    // Cleaned, too: a guest that has it uncached is not to find what the memory held before.
+    ram.zero(end.memory.start(), len);
+    Channel {
+        number,
+        members,
+        memory: memory.start(),
+    }
+}
+
+/// Puts a VM on its channels. The answer is where their memory is.
+pub fn join(vm: &Vm, channels: &[Channel]) -> Places {
+    let config: &VmConfig = vm.config();
+    let join = |end: &ChannelEnd| {
+        let mut all = channels.iter();
+        let channel = all.find(|channel| channel.number == end.number)?;
+        vm.join(end, channel.members);
+        Some(channel.memory)
+    };
+    config.channels.iter().filter_map(join).collect()
+}

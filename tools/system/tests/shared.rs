@@ -1,0 +1,157 @@
+//! Virtio devices in descriptions: who has which, and each refusal with its line and its remedy.
+
+mod common;
+
+use common::load;
+use hanok_config::{DeviceKind, VirtioKind, VmConfig};
+use hanok_types::{IntId, Ipa};
+
+/// A driver VM with a disk, and another VM, to which lines are added.
+const VMS: &str = r#"board = "qemu-virt"
+[[vm]]
+name = "drivers"
+kernel = "debian:6.1"
+memory = "128M"
+devices = ["virtio_mmio@a003e00"]
+trusted = true
+[[vm]]
+name = "linux"
+kernel = "debian:6.1"
+memory = "128M"
+"#;
+
+/// The refusals of the description with these lines, the first of which is the twelfth: "line what; remedy".
+fn refusals(lines: &str) -> Vec<String> {
+    let found = load(&format!("{VMS}{lines}")).expect_err("it is refused");
+    let short = |found: &hanok_system::Diagnostic| {
+        format!("{} {}; {}", found.line, found.what, found.remedy)
+    };
+    found.iter().map(short).collect()
+}
+
+fn disk(from: &str, device: &str) -> String {
+    format!("[[vm.disk]]\nfrom = \"{from}\"\ndevice = \"{device}\"\n")
+}
+
+#[test]
+fn both_ends_name_each_other() {
+    let lines = format!("entropy = true\n{}", disk("drivers", "virtio_mmio@a003e00"));
+    let system = load(&format!("{VMS}{lines}")).unwrap();
+    let [drivers, linux] = &system.vms[..] else {
+        panic!("two VMs")
+    };
+    let slot = |config: &VmConfig, kind| {
+        let found = config.slots.iter().position(|slot| slot.kind == kind);
+        found.unwrap_or_else(|| panic!("{kind:?}"))
+    };
+    let front = slot(&linux.config, DeviceKind::Virtio(VirtioKind::Block));
+    let back = slot(&drivers.config, DeviceKind::BackEnd);
+    let peer = |config: &VmConfig, slot: usize| {
+        let peer = config.slots[slot].peer.expect("it has one");
+        (peer.vm.index(), usize::from(peer.slot))
+    };
+    assert_eq!(peer(&linux.config, front), (0, back));
+    assert_eq!(peer(&drivers.config, back), (1, front));
+    // Entropy has the first transport, the disk the second.
+    let disk = linux.config.slots[front];
+    assert_eq!(disk.region.start(), Ipa::new(0x0a00_0200));
+    assert_eq!(disk.interrupt, Some(IntId::spi(17)));
+    let served = &drivers.back_ends[..];
+    assert_eq!((served[0].client.as_str(), served[0].slot), ("linux", back));
+}
+
+#[test]
+fn who_serves_is_another_vm_that_has_the_device() {
+    let none = refusals(&disk("driver", "virtio_mmio@a003e00"));
+    assert_eq!(
+        none,
+        ["13 there is no VM \"driver\"; did you mean \"drivers\"?"]
+    );
+    let own = refusals(&disk("linux", "virtio_mmio@a003e00"));
+    let remedy = "name that VM, or give this one the board's device alone";
+    assert_eq!(
+        own,
+        [format!("13 a VM is to serve its own device; {remedy}")]
+    );
+    let other = refusals(&disk("drivers", "virtio_mmio@a003c00"));
+    let what = "14 VM drivers has no device \"virtio_mmio@a003c00\"";
+    let remedy = "write devices = [\"virtio_mmio@a003c00\"] for VM drivers";
+    assert_eq!(other, [format!("{what}; {remedy}")]);
+    let missing = refusals("[[vm.disk]]\nfrom = \"drivers\"\n");
+    assert!(
+        missing[0].starts_with("12 `device` is missing in disk"),
+        "{missing:?}"
+    );
+}
+
+#[test]
+fn a_disk_has_one_client() {
+    let one = disk("drivers", "virtio_mmio@a003e00");
+    let twice = refusals(&format!("{one}{one}"));
+    let what = "15 \"virtio_mmio@a003e00\" is served twice; give each VM a disk of its own";
+    assert_eq!(twice, [what]);
+}
+
+#[test]
+fn a_vm_has_room_for_some_devices() {
+    let many: String = (0..20)
+        .map(|index| disk("drivers", &format!("virtio_mmio@a00{index:02x}00")))
+        .collect();
+    let devices: Vec<String> = (0..20)
+        .map(|index| format!("\"virtio_mmio@a00{index:02x}00\""))
+        .collect();
+    let vms = VMS.replace("\"virtio_mmio@a003e00\"", &devices.join(", "));
+    let found = load(&format!("{vms}{many}")).expect_err("too many");
+    assert!(
+        found
+            .iter()
+            .any(|found| found.what.contains("too many virtio devices")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn qemu_makes_the_board_s_disks() {
+    let lines = "[[disk]]\ndevice = \"virtio_mmio@a003e00\"\nsize = \"64M\"\n";
+    let args = load(&format!("{VMS}{lines}"))
+        .unwrap()
+        .qemu_args()
+        .join(" ");
+    assert!(args.contains("virtio-mmio.force-legacy=false"), "{args}");
+    assert!(args.contains("driver=null-co,size=67108864"), "{args}");
+    assert!(
+        args.contains("drive=disk0,bus=virtio-mmio-bus.31"),
+        "{args}"
+    );
+    let without = load(VMS).unwrap().qemu_args().join(" ");
+    assert!(!without.contains("virtio"), "{without}");
+}
+
+#[test]
+fn a_disk_that_cannot_be_made_is_refused() {
+    let disk = |lines: &str| refusals(&format!("[[disk]]\n{lines}"));
+    let neither = disk("device = \"virtio_mmio@a003e00\"\n");
+    assert_eq!(
+        neither,
+        ["12 a disk needs either `file` or `size`; write one of them"]
+    );
+    let both = disk("device = \"virtio_mmio@a003e00\"\nfile = \"Cargo.toml\"\nsize = \"4K\"\n");
+    assert_eq!(both, neither);
+    let elsewhere = disk("device = \"virtio_mmio@a004000\"\nsize = \"4K\"\n");
+    let what = "13 QEMU makes no disk at \"virtio_mmio@a004000\"";
+    assert_eq!(
+        elsewhere,
+        [format!(
+            "{what}; choose one, such as \"virtio_mmio@a003e00\""
+        )]
+    );
+    let missing = disk("device = \"virtio_mmio@a003e00\"\nfile = \"no-such-file.img\"\n");
+    assert!(
+        missing[0].starts_with("14 the disk image cannot be read"),
+        "{missing:?}"
+    );
+    let one = "[[disk]]\ndevice = \"virtio_mmio@a003e00\"\nsize = \"4K\"\n";
+    let second = refusals(&format!("{one}{one}"));
+    let what = "16 a second disk at \"virtio_mmio@a003e00\"; choose another one";
+    assert_eq!(second, [what]);
+}

@@ -29,7 +29,7 @@ Examples:
   hanok image debian -o debian.img
   hanok image debian -o sid.img --release sid --size 4G --package stress-ng --package vim
   hanok image debian -o mine.img --user me --ssh-key ~/.ssh/id_ed25519.pub --root-password locked
-  hanok image debian -o debian.img --force --root-password file:password.txt
+  hanok image debian -o debian.img --force --boot-files --root-password file:password.txt
 
 Exit codes:
   0  made                             8  a download failed, or a tool of this PC is
@@ -107,6 +107,9 @@ pub struct DebianArgs {
     /// Leave out the EFI system partition and GRUB; a kernel beside the image starts it then.
     #[arg(long)]
     pub no_efi: bool,
+    /// Also write the kernel and its initrd beside the image, with the endings `.vmlinuz` and `.initrd`.
+    #[arg(long)]
+    pub boot_files: bool,
     /// Replace an image that is there.
     #[arg(long)]
     pub force: bool,
@@ -131,7 +134,41 @@ const PACKAGES: &[&str] = &[
     "zstd",
 ];
 
+/// A file of the image's that is also written beside it.
+pub struct BootFile {
+    /// The link in the image's root that leads to it.
+    pub link: &'static str,
+    /// Its ending beside the image.
+    pub ending: &'static str,
+}
+
+const BOOT_FILES: [BootFile; 2] = [
+    BootFile {
+        link: "/vmlinuz",
+        ending: "vmlinuz",
+    },
+    BootFile {
+        link: "/initrd.img",
+        ending: "initrd",
+    },
+];
+
 impl DebianArgs {
+    /// The files that are wanted beside the image.
+    pub fn boot_files(&self) -> &'static [BootFile] {
+        if self.boot_files { &BOOT_FILES } else { &[] }
+    }
+
+    /// All that is written: what the user calls it, and where.
+    pub fn outputs(&self) -> Vec<(&'static str, PathBuf)> {
+        let beside = self.boot_files().iter();
+        let beside = beside.map(|file| ("--boot-files", self.output.with_extension(file.ending)));
+        [("--output", self.output.clone())]
+            .into_iter()
+            .chain(beside)
+            .collect()
+    }
+
     /// The packages that are asked for, beside the essential ones.
     pub fn packages(&self) -> Vec<&str> {
         let mut all = PACKAGES.to_vec();
@@ -250,6 +287,11 @@ mod tests {
         }
         let args = parsed("-o x.img --no-efi").unwrap();
         assert!(!args.packages().contains(&"grub-efi-arm64"));
+        assert_eq!(args.outputs(), [("--output", "x.img".into())]);
+        let args = parsed("-o a/x.img --boot-files").unwrap();
+        let paths: Vec<_> = args.outputs().into_iter().map(|(_, path)| path).collect();
+        let expected = ["a/x.img", "a/x.vmlinuz", "a/x.initrd"];
+        assert_eq!(paths, expected.map(PathBuf::from));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use gptman::{GPT, GPTPartitionEntry};
 use hanok_base::process;
 use sha2::{Digest, Sha256};
@@ -135,19 +135,48 @@ fn entry(name: &str, kind: &str, guid: &str, begin: u64, len: u64) -> GPTPartiti
     }
 }
 
-/// `mke2fs`, which is in a folder that users do not always search.
-fn mke2fs() -> Result<PathBuf> {
+/// A program of e2fsprogs, which is in a folder that users do not always search.
+fn program(name: &str) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
-    let mut found = folders.map(|dir| dir.join("mke2fs"));
-    found
-        .find(|program| program.is_file())
-        .context("mke2fs is missing, which makes file systems: apt install e2fsprogs")
+    let mut found = folders.map(|dir| dir.join(name));
+    found.find(|program| program.is_file()).with_context(|| {
+        format!("{name} is missing, a tool for file systems: apt install e2fsprogs")
+    })
 }
 
 /// Refuses to begin without the programs of this PC that are needed.
 pub fn check_tools() -> Result<()> {
-    mke2fs().map(drop)
+    ["mke2fs", "debugfs"]
+        .into_iter()
+        .try_for_each(|name| program(name).map(drop))
+}
+
+/// Copies the file to which `link` leads out of the file system that begins at `begin` in `image`.
+pub fn copy_linked(image: &Path, begin: u64, link: &str, to: &Path) -> Result<()> {
+    let place = format!("{}?offset={begin}", image.display());
+    let ask = |request: &str| {
+        process::text(
+            Command::new(program("debugfs")?)
+                .args(["-R", request])
+                .arg(&place),
+        )
+    };
+    let told = ask(&format!("stat {link}"))?;
+    let target = target(&told).with_context(|| format!("the image has no link {link}"))?;
+    ask(&format!("dump /{target} \"{}\"", to.display()))?;
+    // debugfs succeeds whatever it finds.
+    let size = fs::metadata(to).map_or(0, |data| data.len());
+    ensure!(size > 0, "{target} cannot be copied out of the image");
+    Ok(())
+}
+
+/// The target in what debugfs tells of a link, from the root on.
+fn target(told: &str) -> Option<&str> {
+    let (_, rest) = told.split_once("link dest: \"")?;
+    rest.split('"')
+        .next()
+        .map(|target| target.trim_start_matches('/'))
 }
 
 /// A file system that is to be made.
@@ -171,7 +200,7 @@ impl FileSystem<'_> {
         fs::write(&config, MKE2FS)?;
         let (begin, len) = self.extent;
         let extended = format!("offset={begin},hash_seed={},root_owner=0:0", self.uuid);
-        let mut command = Command::new(mke2fs()?);
+        let mut command = Command::new(program("mke2fs")?);
         command.env("MKE2FS_CONFIG", config);
         if let Some(time) = std::env::var_os("SOURCE_DATE_EPOCH") {
             command.env("E2FSPROGS_FAKE_TIME", time);
@@ -201,6 +230,7 @@ mod tests {
             password_hash: None,
             hostname: "x".into(),
             no_efi: false,
+            boot_files: false,
             force: false,
         }
     }
@@ -224,6 +254,7 @@ mod tests {
         let (image, tree) = (dir.path().join("d"), dir.path().join("t"));
         fs::create_dir(&tree).unwrap();
         fs::write(tree.join("file"), "here").unwrap();
+        std::os::unix::fs::symlink("file", tree.join("link")).unwrap();
         let (args, ids) = (args(), Ids::of(&args()));
         partition(&image, &args, &ids).unwrap();
         let (image_path, uuid) = (image.as_path(), ids.uuid("root"));
@@ -244,5 +275,15 @@ mod tests {
         assert!(data.blocks() * 512 < 32 * MIB, "{}", data.blocks());
         let magic = fs::read(&image).unwrap()[(65 * MIB + 1080) as usize..][..2].to_vec();
         assert_eq!(magic, [0x53, 0xef]);
+        let (begin, _) = root_extent(&args);
+        let copy = dir.path().join("copy of it");
+        copy_linked(&image, begin, "/link", &copy).unwrap();
+        assert_eq!(fs::read_to_string(&copy).unwrap(), "here");
+        for nothing in ["/file", "/none"] {
+            assert!(
+                copy_linked(&image, begin, nothing, &copy).is_err(),
+                "{nothing}"
+            );
+        }
     }
 }

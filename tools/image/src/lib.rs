@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use hanok_artifacts::Store;
 use hanok_artifacts::release::{self, NoPackage, Release};
 use hanok_base::exit::{Blame, Code, Failure, Outcome, failure};
@@ -78,17 +78,25 @@ fn checked(args: &DebianArgs) -> Outcome<(Password, String)> {
     if let Some(path) = &args.ssh_key {
         outputs = outputs.reads("--ssh-key", path);
     }
-    outputs.writes("--output", &args.output).check()?;
-    if args.output.exists() && !args.force {
-        let text = format!(
-            "{} is there already: --force replaces it, -o names another file",
-            args.output.display()
-        );
-        return Err(failure(Code::Output, text));
+    for (what, path) in args.outputs() {
+        outputs = outputs.writes(what, path);
+    }
+    outputs.check()?;
+    for (_, path) in args.outputs() {
+        if path.exists() && !args.force {
+            return Err(failure(Code::Output, is_there(&path)));
+        }
     }
     layout::check_tools().blame(Code::Setup)?;
     let password = Password::of(&args.root_password, args.password_hash.as_deref());
     Ok((password.blame(Code::Usage)?, key(args).blame(Code::Usage)?))
+}
+
+fn is_there(path: &Path) -> String {
+    format!(
+        "{} is there already: --force replaces it, -o names another file",
+        path.display()
+    )
 }
 
 /// The public keys of `--ssh-key`.
@@ -246,6 +254,7 @@ impl Work<'_> {
         for (name, text) in [
             ("setup", include_str!("../guest/setup")),
             ("settings", &settings),
+            ("unwanted", &packages::unwanted()),
             ("password", &password.text),
             ("ssh-key", key),
             ("sources.list", sources),
@@ -334,11 +343,31 @@ impl Work<'_> {
         self.full(failure.error.context("no space left on the disk"))
     }
 
+    /// Gives the files their names, the image last.
     fn publish(&self) -> Result<()> {
-        let output = &self.args.output;
-        let what = || format!("cannot write {}", output.display());
-        File::open(self.disk())?.sync_all()?;
-        fs::rename(self.disk(), output).with_context(what)
+        let (begin, _) = layout::root_extent(self.args);
+        for file in self.args.boot_files() {
+            let draft = self.dir.join(file.ending);
+            layout::copy_linked(&self.disk(), begin, file.link, &draft)?;
+            self.name(&draft, &self.args.output.with_extension(file.ending))?;
+        }
+        self.name(&self.disk(), &self.args.output)
+    }
+
+    /// Gives a draft its name. A file that came to be there meanwhile stays, without `--force`.
+    fn name(&self, draft: &Path, to: &Path) -> Result<()> {
+        let what = || format!("cannot write {}", to.display());
+        File::open(draft)?.sync_all()?;
+        if self.args.force {
+            return fs::rename(draft, to).with_context(what);
+        }
+        ensure!(!to.exists(), is_there(to));
+        let flags = rustix::fs::RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(rustix::fs::CWD, draft, rustix::fs::CWD, to, flags) {
+            // Not every file system knows the flag.
+            Err(rustix::io::Errno::INVAL) => fs::rename(draft, to).with_context(what),
+            done => done.with_context(what),
+        }
     }
 }
 

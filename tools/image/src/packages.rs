@@ -12,6 +12,26 @@ use hanok_base::process;
 /// The folders of the root that are links into usr/, in all releases that are known here.
 const MERGED: [&str; 3] = ["bin", "sbin", "lib"];
 
+/// What of packages is left out, by patterns of paths.
+const UNWANTED: [&str; 4] = [
+    "/usr/share/doc/*/*",
+    "/usr/share/info/*",
+    "/usr/share/locale/*",
+    "/usr/share/man/*",
+];
+/// What stays of it: licences.
+const WANTED: &str = "/usr/share/doc/*/copyright";
+
+/// The same for dpkg.
+pub fn unwanted() -> String {
+    let mut text: String = UNWANTED
+        .iter()
+        .map(|pattern| format!("path-exclude={pattern}\n"))
+        .collect();
+    text += &format!("path-include={WANTED}\n");
+    text
+}
+
 /// Unpacks the essential packages into `tree`, for the programs that install the others. Debian
 /// leaves it to whoever makes a system to link the folders first.
 pub fn unpack_essential(debs: &[PathBuf], tree: &Path) -> Result<()> {
@@ -29,7 +49,10 @@ fn unpack_into_links(deb: &Path, tree: &Path) -> Result<()> {
     tar_of(deb, "--fsys-tarfile", &archive)?;
     archive.rewind()?;
     let mut tar = Command::new("tar");
-    tar.args(["-x", "--keep-directory-symlink", "--no-same-owner", "-C"]);
+    tar.args(["-x", "--keep-directory-symlink", "--no-same-owner"]);
+    // dpkg unpacks them again, with what stays of the documentation.
+    tar.args(UNWANTED.map(|pattern| format!("--exclude=.{pattern}")));
+    tar.arg("-C");
     process::run(tar.arg(tree).stdin(Stdio::from(archive))).map(drop)
 }
 

@@ -1,6 +1,6 @@
-//! Makes a Debian image as a user does, and boots it on plain QEMU by firmware and GRUB: to a login,
-//! through `poweroff`, and after the machine was killed while it wrote. After each end the file system
-//! must be sound.
+//! Makes a Debian image as a user does, and boots it, on plain QEMU and in a VM whose disk a driver VM
+//! serves: by firmware and GRUB or with its kernel loaded directly, to a login, through `poweroff`, and after
+//! the machine was killed while it wrote. After each end the file system must be sound.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,8 @@ use hanok_console::run;
 use hanok_console::script::ScriptStep;
 use hanok_image::args::ImageCommand;
 
+use crate::matrix;
+use crate::runner::Runner;
 use crate::step::{Tally, TestStep};
 
 /// The steps: gigabytes are written, and minutes pass.
@@ -30,6 +32,18 @@ pub const SLOW_STEPS: &[TestStep] = &[
     TestStep {
         name: "image-debian-killed",
         run: |root| Tally::told(killed(root)),
+    },
+    TestStep {
+        name: "image-debian-vm-kernel",
+        run: |root| Tally::told(vm_boots(root, "image-vm-kernel", &kernel)),
+    },
+    TestStep {
+        name: "image-debian-vm-efi",
+        run: |root| Tally::told(vm_boots(root, "image-vm-efi", &|_| Ok(EFI.to_owned()))),
+    },
+    TestStep {
+        name: "image-debian-vm-killed",
+        run: |root| Tally::told(vm_killed(root)),
     },
 ];
 
@@ -47,11 +61,17 @@ struct Words {
     command: ImageCommand,
 }
 
-/// The image; both steps make it once.
+/// Names an image that was made before, with `--boot-files` and this password, in place of a new one.
+const BEFORE: &str = "HANOK_DEBIAN_IMAGE";
+
+/// The image; the steps make it once.
 static MADE: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 fn made(root: &Path, dir: &Path) -> Result<PathBuf> {
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if made.is_none() {
+        *made = std::env::var_os(BEFORE).map(PathBuf::from);
+    }
     if made.is_none() {
         let folder = repo::target_dir(root).join("hanok/test/image");
         fs::create_dir_all(&folder)?;
@@ -61,6 +81,7 @@ fn made(root: &Path, dir: &Path) -> Result<PathBuf> {
             "image".to_owned(),
             "debian".to_owned(),
             "--force".to_owned(),
+            "--boot-files".to_owned(),
         ];
         let more = [
             format!("-o{}", image.display()),
@@ -73,8 +94,13 @@ fn made(root: &Path, dir: &Path) -> Result<PathBuf> {
     }
     let image = made.as_ref().context("an image was made")?;
     let copy = dir.join("debian.img");
-    let mut copies = Command::new("cp");
-    process::run(copies.arg("--sparse=always").arg(image).arg(&copy))?;
+    for ending in ["img", "vmlinuz", "initrd"] {
+        let mut copies = Command::new("cp");
+        copies
+            .arg("--sparse=always")
+            .arg(image.with_extension(ending));
+        process::run(copies.arg(copy.with_extension(ending)))?;
+    }
     Ok(copy)
 }
 
@@ -88,7 +114,16 @@ fn boots(root: &Path) -> Result<String> {
     let dir = folder(root, "image-boots")?;
     let image = made(root, &dir)?;
     let mut steps = login();
-    steps.extend([
+    steps.extend(checks());
+    boot(&dir, &image, steps)?;
+    let said = checked(&image, "-fn")?;
+    fs::remove_file(image)?;
+    Ok(said)
+}
+
+/// Looks at the system, and switches it off.
+fn checks() -> Vec<ScriptStep> {
+    vec![
         typed("systemctl is-system-running --wait"),
         expect("running\r\n"),
         expect(PROMPT),
@@ -98,31 +133,135 @@ fn boots(root: &Path) -> Result<String> {
         expect("/dev/vda1\r\n"),
         expect(PROMPT),
         typed("poweroff"),
-    ]);
-    boot(&dir, &image, steps)?;
-    let said = checked(&image, "-fn")?;
-    fs::remove_file(image)?;
-    Ok(said)
+    ]
+}
+
+/// Writes for ever. What was there before is on the disk, and three rounds have been.
+fn writes() -> Vec<ScriptStep> {
+    vec![
+        typed("cp -r /usr/lib/systemd kept; sync; echo kept-$((1+1))"),
+        expect("kept-2"),
+        typed(
+            "(for i in $(seq 1000); do cp -r /usr/lib/systemd /var/tmp/a; sync; echo wrote-$i; \
+             rm -r /var/tmp/a; done) &",
+        ),
+        expect("wrote-3\r\n"),
+    ]
+}
+
+/// What was written before the kill is there.
+fn finds() -> Vec<ScriptStep> {
+    vec![
+        typed("diff -r /usr/lib/systemd kept && echo same-$((1+1))"),
+        expect("same-2"),
+        typed("poweroff"),
+    ]
 }
 
 fn killed(root: &Path) -> Result<String> {
     let dir = folder(root, "image-killed")?;
     let image = made(root, &dir)?;
-    let load = "for i in 1 2; do (while :; do cp -r /usr/share/zoneinfo /usr/lib/systemd /var/tmp/$i; \
-                sync; rm -r /var/tmp/$i; mkdir /var/tmp/$i; done) & done; mkdir -p /var/tmp/1 /var/tmp/2";
     let mut steps = login();
-    steps.extend([
-        typed(load),
-        ScriptStep::Wait(Duration::from_secs(40)),
-        ScriptStep::End,
-    ]);
+    steps.extend(writes());
+    steps.push(ScriptStep::End);
     boot(&dir, &image, steps)?;
+    let recovered = recovered(&image)?;
     let mut again = login();
-    again.extend([typed("rm -r /var/tmp/1 /var/tmp/2; poweroff")]);
+    again.extend(finds());
     boot(&dir, &image, again)?;
     let said = checked(&image, "-fn")?;
     fs::remove_file(image)?;
+    Ok(recovered + &said)
+}
+
+/// The lines of a description that say what the VM boots with `image`.
+type Boots = dyn Fn(&Path) -> Result<String>;
+
+/// EDK2 finds GRUB on the disk.
+const EFI: &str = "firmware = \"edk2:aarch64\"";
+
+/// Debian's own kernel and initrd.
+fn kernel(image: &Path) -> Result<String> {
+    let image = image.with_extension("");
+    let image = image.to_str().context("the path is not UTF-8")?;
+    Ok(format!(
+        "kernel = \"{image}.vmlinuz\"\ninitramfs = \"{image}.initrd\"\n\
+         cmdline = \"root=/dev/vda1 console=ttyAMA0\""
+    ))
+}
+
+fn vm_boots(root: &Path, name: &str, boots: &Boots) -> Result<String> {
+    let dir = folder(root, &format!("{name}-disk"))?;
+    let image = made(root, &dir)?;
+    let mut steps = login();
+    steps.extend(checks());
+    steps.push(ScriptStep::ExpectLog("vm debian: off".to_owned()));
+    boot_vm(root, name, &image, boots, &steps)?;
+    let said = checked(&image, "-fn")?;
+    fs::remove_file(image)?;
     Ok(said)
+}
+
+fn vm_killed(root: &Path) -> Result<String> {
+    let name = "image-vm-killed";
+    let dir = folder(root, &format!("{name}-disk"))?;
+    let image = made(root, &dir)?;
+    let mut steps = login();
+    steps.extend(writes());
+    boot_vm(root, name, &image, &kernel, &steps)?;
+    let recovered = recovered(&image)?;
+    let mut again = login();
+    again.extend(finds());
+    again.push(ScriptStep::ExpectLog("vm debian: off".to_owned()));
+    boot_vm(root, name, &image, &kernel, &again)?;
+    let said = checked(&image, "-fn")?;
+    fs::remove_file(image)?;
+    Ok(recovered + &said)
+}
+
+/// Boots `systems/debian.toml` with this disk, and does `steps`. The board is killed after the last one.
+fn boot_vm(
+    root: &Path,
+    name: &str,
+    image: &Path,
+    boots: &Boots,
+    steps: &[ScriptStep],
+) -> Result<()> {
+    let text = fs::read_to_string(root.join("systems/debian.toml"))?;
+    let disk = image.to_str().context("the path is not UTF-8")?;
+    let lines = [("../build/debian.img", disk), (EFI, &boots(image)?)];
+    let mut described = text;
+    for (old, new) in lines {
+        ensure!(described.contains(old), "systems/debian.toml has no {old}");
+        described = described.replace(old, new);
+    }
+    let file = image.with_extension("toml");
+    fs::write(&file, described)?;
+    let scenario = format!(
+        "system = \"{}\"\nend = \"until\"\ntimeout = {}\nsteps = [{}]\n\
+         forbid = [\"Kernel panic\", \"I/O error\", \"panicked\", \"EXT4-fs error\"]\n",
+        file.display(),
+        PATIENCE.as_secs(),
+        steps.iter().map(written).collect::<String>()
+    );
+    let runner = Runner::new(root, Store::open(true, false)?);
+    for case in matrix::parse(name, &scenario)? {
+        let tally = runner.run(&case);
+        ensure!(tally.failed == 0, "{}", tally.details);
+    }
+    Ok(())
+}
+
+/// A step as a scenario has it.
+fn written(step: &ScriptStep) -> String {
+    match step {
+        ScriptStep::Expect(text) => format!("{{ expect = {text:?} }}, "),
+        ScriptStep::ExpectLog(text) => format!("{{ expect-log = {text:?} }}, "),
+        ScriptStep::Send(bytes) => {
+            format!("{{ send = {:?} }}, ", String::from_utf8_lossy(bytes))
+        }
+        _ => String::new(),
+    }
 }
 
 fn login() -> Vec<ScriptStep> {
@@ -185,6 +324,29 @@ fn boot(dir: &Path, image: &Path, steps: Vec<ScriptStep>) -> Result<()> {
     let report = run::run_with(request, Extras::default()).map_err(|failure| failure.error)?;
     ensure!(report.code == Code::Success, "{}", report.why);
     Ok(())
+}
+
+/// Has e2fsck do what a boot does after a power failure, and nothing else: the journal's transactions, and
+/// files that were deleted while they were open.
+fn recovered(image: &Path) -> Result<String> {
+    let place = format!("{}?offset={ROOT}", image.display());
+    let output = Command::new("/usr/sbin/e2fsck")
+        .args(["-fp", &place])
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let known = ["recovering journal", "Clearing orphaned inode", " files ("];
+    let strange = said
+        .lines()
+        .find(|line| !known.iter().any(|words| line.contains(words)));
+    ensure!(
+        matches!(output.status.code(), Some(0 | 1)) && strange.is_none(),
+        "{said}"
+    );
+    ensure!(
+        said.contains(known[0]),
+        "the machine was not killed while it wrote: {said}"
+    );
+    Ok(said)
 }
 
 /// What e2fsck says of the root file system.

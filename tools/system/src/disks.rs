@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 const A_DEVICE: &str = "a virtio device of the board, such as \"virtio_mmio@a003e00\"";
 const A_FILE: &str = "the path of a raw disk image";
+/// What makes such an image, before its path.
+const MAKES: &str = "./hanok image debian -o";
 /// The bytes of a transport's registers, and the number of transports.
 const STRIDE: u64 = 0x200;
 const TRANSPORTS: u64 = 32;
@@ -59,7 +61,8 @@ impl DiskDraft {
                     path: &path,
                     span: &file.span,
                 };
-                named.read(report, |path| std::fs::File::open(path), Vec::new)?;
+                let open = |path: &Path| std::fs::File::open(path);
+                named.read_or_make(report, open, Vec::new, Some(MAKES))?;
                 Some(Content::File(path))
             }
             (None, Some(size)) => Some(Content::Empty(size.value)),

@@ -6,7 +6,7 @@
 
 use std::fmt::{self, Display};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -74,15 +74,15 @@ impl Release {
         let text = text.map_err(explained)?;
         Ok(Plan {
             files: text.lines().filter_map(file_of_uri).collect(),
-            bytes: text.lines().filter_map(size_of_uri).sum(),
+            sizes: text.lines().filter_map(size_of_uri).collect(),
         })
     }
 
     /// Downloads `names` and all that they depend on; gives the folder with the files.
     pub fn download(&self, names: &[&str], plan: &Plan) -> Result<PathBuf> {
-        let total = plan.bytes;
-        if total > 0 {
-            let what = ui::counted(plan.files.len() as u64, "package");
+        let (count, total) = plan.missing(&self.archives);
+        if count > 0 {
+            let what = ui::counted(count, "package");
             let step = LongStep::bytes(format!("Downloading {what} ({})", ui::size(total)), total);
             let mut command = self.install();
             command.arg("--download-only").args(names);
@@ -100,12 +100,22 @@ impl Release {
     }
 }
 
-/// What is to be downloaded.
+/// What is needed, downloaded or not.
 pub struct Plan {
     /// The names of the packages' files.
     pub files: Vec<String>,
-    /// Their bytes.
-    pub bytes: u64,
+    /// Their bytes, in the same order.
+    sizes: Vec<u64>,
+}
+
+impl Plan {
+    /// How many files are not in `dir` yet, and their bytes.
+    fn missing(&self, dir: &Path) -> (u64, u64) {
+        let files = self.files.iter().zip(&self.sizes);
+        files
+            .filter(|(name, _)| !dir.join(name).exists())
+            .fold((0, 0), |(count, sum), (_, size)| (count + 1, sum + size))
+    }
 }
 
 /// The file in a line of `apt-get --print-uris`: `'URI' FILE SIZE HASH`.
@@ -146,7 +156,7 @@ fn lines(archives: &Archives, name: &str, options: &str) -> String {
 }
 
 /// The bytes that a package's files have when they are installed.
-pub fn installed_size(deb: &std::path::Path) -> Result<u64> {
+pub fn installed_size(deb: &Path) -> Result<u64> {
     let mut field = std::process::Command::new("dpkg-deb");
     let text = process::text(field.arg("-f").arg(deb).arg("Installed-Size"))?;
     let kilobytes: u64 = text.trim().parse().with_context(|| {
@@ -181,6 +191,15 @@ mod tests {
         assert!(explained(fault).is::<NoPackage>());
         let fault = anyhow::anyhow!("apt-get failed:\nE: no network");
         assert!(!explained(fault).is::<NoPackage>());
+    }
+
+    #[test]
+    fn what_is_in_the_cache_is_not_downloaded() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a"), "").unwrap();
+        let files = ["a", "b", "c"].map(str::to_owned).to_vec();
+        let sizes = vec![1, 2, 4];
+        assert_eq!(Plan { files, sizes }.missing(dir.path()), (2, 6));
     }
 
     #[test]

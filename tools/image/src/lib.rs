@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use hanok_artifacts::Store;
 use hanok_artifacts::release::{self, NoPackage, Release};
 use hanok_base::exit::{Blame, Code, Failure, Outcome, failure};
@@ -24,6 +24,8 @@ use hanok_base::repo;
 use hanok_base::scratch::Scratch;
 use hanok_base::ui::{self, LongStep};
 use hanok_boot::system;
+use rustix::fs::{CWD, RenameFlags};
+use rustix::io::Errno;
 
 use args::{DebianArgs, ImageCommand};
 use layout::{FileSystem, Ids};
@@ -83,7 +85,13 @@ fn checked(args: &DebianArgs) -> Outcome<(Password, String)> {
     }
     outputs.check()?;
     for (_, path) in args.outputs() {
-        if path.exists() && !args.force {
+        let there = fs::metadata(&path).ok();
+        if there.as_ref().is_some_and(|data| !data.is_file()) {
+            // It would be replaced, not written to.
+            let text = format!("{} is no file: -o names another one", path.display());
+            return Err(failure(Code::Output, text));
+        }
+        if there.is_some() && !args.force {
             return Err(failure(Code::Output, is_there(&path)));
         }
     }
@@ -349,25 +357,26 @@ impl Work<'_> {
         for file in self.args.boot_files() {
             let draft = self.dir.join(file.ending);
             layout::copy_linked(&self.disk(), begin, file.link, &draft)?;
-            self.name(&draft, &self.args.output.with_extension(file.ending))?;
+            let to = self.args.output.with_extension(file.ending);
+            name(&draft, &to, self.args.force)?;
         }
-        self.name(&self.disk(), &self.args.output)
+        name(&self.disk(), &self.args.output, self.args.force)
     }
+}
 
-    /// Gives a draft its name. A file that came to be there meanwhile stays, without `--force`.
-    fn name(&self, draft: &Path, to: &Path) -> Result<()> {
-        let what = || format!("cannot write {}", to.display());
-        File::open(draft)?.sync_all()?;
-        if self.args.force {
-            return fs::rename(draft, to).with_context(what);
-        }
-        ensure!(!to.exists(), is_there(to));
-        let flags = rustix::fs::RenameFlags::NOREPLACE;
-        match rustix::fs::renameat_with(rustix::fs::CWD, draft, rustix::fs::CWD, to, flags) {
-            // Not every file system knows the flag.
-            Err(rustix::io::Errno::INVAL) => fs::rename(draft, to).with_context(what),
-            done => done.with_context(what),
-        }
+/// Gives a draft its name. A file that came to be there meanwhile stays, unless it is to be replaced.
+fn name(draft: &Path, to: &Path, replace: bool) -> Result<()> {
+    let what = || format!("cannot write {}", to.display());
+    File::open(draft)?.sync_all()?;
+    if replace {
+        return fs::rename(draft, to).with_context(what);
+    }
+    let flags = RenameFlags::NOREPLACE;
+    match rustix::fs::renameat_with(CWD, draft, CWD, to, flags) {
+        Err(Errno::EXIST) => anyhow::bail!(is_there(to)),
+        // Not every file system knows the flag.
+        Err(Errno::INVAL) if !to.exists() => fs::rename(draft, to).with_context(what),
+        done => done.with_context(what),
     }
 }
 
@@ -405,4 +414,56 @@ fn say(args: &DebianArgs, password: &Password) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Tool {
+        #[command(subcommand)]
+        command: ImageCommand,
+    }
+
+    /// How what is known beforehand is taken, with these words and `output`.
+    fn refusal(output: &Path, words: &[&str]) -> String {
+        let all = ["image", "debian", "--root-password=locked", "-o"].map(str::to_owned);
+        let all = all.into_iter().chain([output.display().to_string()]);
+        let words = words.iter().map(|word| (*word).to_owned());
+        let ImageCommand::Debian(args) = Tool::parse_from(all.chain(words)).command;
+        match checked(&args) {
+            Ok(_) => String::new(),
+            Err(failure) => format!("{:#}", failure.error),
+        }
+    }
+
+    #[test]
+    fn what_is_there_is_replaced_only_with_force_and_only_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("a.img");
+        assert_eq!(refusal(&image, &["--boot-files"]), "");
+        fs::write(dir.path().join("a.initrd"), "").unwrap();
+        assert_eq!(refusal(&image, &[]), "");
+        assert!(refusal(&image, &["--boot-files"]).contains("a.initrd is there already"));
+        assert_eq!(refusal(&image, &["--boot-files", "--force"]), "");
+        let null = refusal(Path::new("/dev/null"), &["--force"]);
+        assert_eq!(null, "/dev/null is no file: -o names another one");
+        let none = refusal(&dir.path().join("none/a.img"), &[]);
+        assert!(none.contains("there is no folder"), "{none}");
+    }
+
+    #[test]
+    fn a_file_that_came_meanwhile_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (draft, to) = (dir.path().join("draft"), dir.path().join("to"));
+        for (file, text) in [(&draft, "new"), (&to, "old")] {
+            fs::write(file, text).unwrap();
+        }
+        assert!(name(&draft, &to, false).is_err());
+        assert_eq!(fs::read_to_string(&to).unwrap(), "old");
+        name(&draft, &to, true).unwrap();
+        assert_eq!(fs::read_to_string(&to).unwrap(), "new");
+    }
 }

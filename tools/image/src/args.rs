@@ -136,19 +136,19 @@ const PACKAGES: &[&str] = &[
 
 /// A file of the image's that is also written beside it.
 pub struct BootFile {
-    /// The link in the image's root that leads to it.
-    pub link: &'static str,
+    /// The name in /boot, before the kernel's version.
+    pub name: &'static str,
     /// Its ending beside the image.
     pub ending: &'static str,
 }
 
 const BOOT_FILES: [BootFile; 2] = [
     BootFile {
-        link: "/vmlinuz",
+        name: "vmlinuz-",
         ending: "vmlinuz",
     },
     BootFile {
-        link: "/initrd.img",
+        name: "initrd.img-",
         ending: "initrd",
     },
 ];

@@ -152,8 +152,9 @@ pub fn check_tools() -> Result<()> {
         .try_for_each(|name| program(name).map(drop))
 }
 
-/// Copies the file to which `link` leads out of the file system that begins at `begin` in `image`.
-pub fn copy_linked(image: &Path, begin: u64, link: &str, to: &Path) -> Result<()> {
+/// Copies the file of /boot with this name, and the version of the kernel to which the link /vmlinuz leads,
+/// out of the file system that begins at `begin` in `image`.
+pub fn copy_boot_file(image: &Path, begin: u64, name: &str, to: &Path) -> Result<()> {
     let place = format!("{}?offset={begin}", image.display());
     let ask = |request: &str| {
         process::text(
@@ -162,21 +163,19 @@ pub fn copy_linked(image: &Path, begin: u64, link: &str, to: &Path) -> Result<()
                 .arg(&place),
         )
     };
-    let told = ask(&format!("stat {link}"))?;
-    let target = target(&told).with_context(|| format!("the image has no link {link}"))?;
-    ask(&format!("dump /{target} \"{}\"", to.display()))?;
+    let told = ask("stat /vmlinuz")?;
+    let version = version(&told).context("the image has no link /vmlinuz")?;
+    ask(&format!("dump /boot/{name}{version} \"{}\"", to.display()))?;
     // debugfs succeeds whatever it finds.
     let size = fs::metadata(to).map_or(0, |data| data.len());
-    ensure!(size > 0, "{target} cannot be copied out of the image");
+    ensure!(size > 0, "the image has no /boot/{name}{version}");
     Ok(())
 }
 
-/// The target in what debugfs tells of a link, from the root on.
-fn target(told: &str) -> Option<&str> {
-    let (_, rest) = told.split_once("link dest: \"")?;
-    rest.split('"')
-        .next()
-        .map(|target| target.trim_start_matches('/'))
+/// The kernel's version in what debugfs tells of a link to it.
+fn version(told: &str) -> Option<&str> {
+    let (_, rest) = told.split_once("link dest: \"boot/vmlinuz-")?;
+    rest.split('"').next()
 }
 
 /// A file system that is to be made.
@@ -253,8 +252,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (image, tree) = (dir.path().join("d"), dir.path().join("t"));
         fs::create_dir(&tree).unwrap();
-        fs::write(tree.join("file"), "here").unwrap();
-        std::os::unix::fs::symlink("file", tree.join("link")).unwrap();
+        fs::create_dir(tree.join("boot")).unwrap();
+        fs::write(tree.join("boot/initrd.img-6-x"), "here").unwrap();
+        std::os::unix::fs::symlink("boot/vmlinuz-6-x", tree.join("vmlinuz")).unwrap();
         let (args, ids) = (args(), Ids::of(&args()));
         partition(&image, &args, &ids).unwrap();
         let (image_path, uuid) = (image.as_path(), ids.uuid("root"));
@@ -276,14 +276,9 @@ mod tests {
         let magic = fs::read(&image).unwrap()[(65 * MIB + 1080) as usize..][..2].to_vec();
         assert_eq!(magic, [0x53, 0xef]);
         let (begin, _) = root_extent(&args);
-        let copy = dir.path().join("copy of it");
-        copy_linked(&image, begin, "/link", &copy).unwrap();
+        let (copy, none) = (dir.path().join("copy of it"), dir.path().join("none"));
+        copy_boot_file(&image, begin, "initrd.img-", &copy).unwrap();
         assert_eq!(fs::read_to_string(&copy).unwrap(), "here");
-        for nothing in ["/file", "/none"] {
-            assert!(
-                copy_linked(&image, begin, nothing, &copy).is_err(),
-                "{nothing}"
-            );
-        }
+        assert!(copy_boot_file(&image, begin, "vmlinuz-", &none).is_err());
     }
 }

@@ -354,11 +354,14 @@ impl Work<'_> {
     /// Gives the files their names, the image last.
     fn publish(&self) -> Result<()> {
         let (begin, _) = layout::root_extent(self.args);
-        for file in self.args.boot_files() {
+        let files = self.args.boot_files();
+        for file in files {
             let draft = self.dir.join(file.ending);
-            layout::copy_linked(&self.disk(), begin, file.link, &draft)?;
+            layout::copy_boot_file(&self.disk(), begin, file.name, &draft)?;
+        }
+        for file in files {
             let to = self.args.output.with_extension(file.ending);
-            name(&draft, &to, self.args.force)?;
+            name(&self.dir.join(file.ending), &to, self.args.force)?;
         }
         name(&self.disk(), &self.args.output, self.args.force)
     }

@@ -24,13 +24,13 @@ use crate::debian::sources::{self, Archives, Entry};
 use hanok_base::process;
 use hanok_base::ui::{self, LongStep};
 
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+pub(crate) const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// The list of packages that are installed on this machine.
 const STATUS: &str = "/var/lib/dpkg/status";
 
 /// The private apt, after its lists were fetched.
 pub struct Apt {
-    conf: PathBuf,
+    pub(crate) conf: PathBuf,
     /// The machine's own architecture, in dpkg's name.
     pub native: String,
 }
@@ -80,7 +80,7 @@ impl Apt {
     }
 
     /// Fetches the lists of packages.
-    fn fetch(&self, dir: &Path) -> Result<()> {
+    pub(crate) fn fetch(&self, dir: &Path) -> Result<()> {
         let step = LongStep::new("Fetching Debian's lists of packages");
         let fetched = self.tool("apt-get").args(["-q", "update"]).output();
         let fetched = fetched.context("cannot start apt-get")?;
@@ -102,7 +102,7 @@ impl Apt {
         Ok(())
     }
 
-    fn write_configuration(
+    pub(crate) fn write_configuration(
         &self,
         dir: &Path,
         sources: impl Fn(&str) -> Result<String>,
@@ -122,7 +122,7 @@ impl Apt {
     }
 
     /// One of apt's programs, with the private state.
-    fn tool(&self, program: &str) -> Command {
+    pub(crate) fn tool(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
             .arg("-c")
@@ -238,7 +238,7 @@ fn debs_in(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The size in a line of `apt-get --print-uris`: `'URI' FILE SIZE HASH`.
-fn size_of_uri(line: &str) -> Option<u64> {
+pub(crate) fn size_of_uri(line: &str) -> Option<u64> {
     line.strip_prefix('\'')?
         .split_whitespace()
         .nth(2)?
@@ -247,7 +247,7 @@ fn size_of_uri(line: &str) -> Option<u64> {
 }
 
 /// Runs a download while a progress bar follows how many bytes are in `dir`.
-fn watch(command: &mut Command, step: LongStep, dir: &Path) -> Result<()> {
+pub(crate) fn watch(command: &mut Command, step: LongStep, dir: &Path) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child: Child = command
@@ -276,7 +276,7 @@ fn bytes_under(dir: &Path) -> u64 {
 }
 
 /// The archives of this machine, or those that the environment names.
-fn archives() -> Result<Archives> {
+pub(crate) fn archives() -> Result<Archives> {
     if let Ok(main) = std::env::var("HANOK_DEBIAN_URI") {
         return Ok(Archives {
             main,
@@ -321,7 +321,7 @@ const SECURITY: &str = "arm64";
 
 /// Options of a source take precedence over any configuration, also over one for the source's
 /// label.
-const DATED: &str = "check-valid-until=yes check-date=yes";
+pub(crate) const DATED: &str = "check-valid-until=yes check-date=yes";
 
 fn sources_list(archives: &Archives, native: &str, non_free: bool) -> String {
     let line = |architectures: &str, uri: &str, suite: &str| {

@@ -13,6 +13,7 @@ pub mod image;
 pub mod initramfs;
 pub mod kernel;
 pub mod qemu;
+pub mod release;
 pub mod rewritten;
 pub mod runnable;
 mod store;

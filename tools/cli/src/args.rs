@@ -66,6 +66,9 @@ pub enum Command {
         #[command(flatten)]
         key: KeyArgs,
     },
+    /// Make disk images for guests.
+    #[command(subcommand, after_help = hanok_image::args::HELP)]
+    Image(hanok_image::args::ImageCommand),
     /// List the boards.
     #[command(after_help = "Example:\n  hanok boards")]
     Boards,

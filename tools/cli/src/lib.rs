@@ -77,6 +77,7 @@ fn dispatch(cli: Cli) -> Outcome {
             let key = key::of_image(key.build_key, false)?;
             commands::build(&root, &file, &output, &key, cli.yes)
         }
+        Command::Image(command) => hanok_image::run(&root, &command, cli.yes),
         Command::Boards => commands::boards(&root),
         Command::Setup { update } => commands::setup(&root, update, cli.yes),
         Command::Test(args) => hanok_scenarios::run(&root, &args, cli.yes),

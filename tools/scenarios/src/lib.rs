@@ -16,6 +16,7 @@ mod damage;
 mod documents;
 mod elf;
 mod ids;
+mod image;
 mod lanes;
 mod latency;
 mod lines;
@@ -190,6 +191,7 @@ impl Steps {
             top::SLOW_STEPS,
             mutants::SLOW_STEPS,
             previrt::SLOW_STEPS,
+            image::SLOW_STEPS,
         ];
         Self {
             always: always.into_iter().flatten().map(Into::into).collect(),

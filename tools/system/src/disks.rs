@@ -8,6 +8,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 const A_FILE: &str = "the path of a raw disk image";
+/// What makes such an image, before its path.
+const MAKES: &str = "./hanok image debian -o";
 
 /// A disk of the board.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +57,8 @@ impl DiskDraft {
                     path: &path,
                     span: &file.span,
                 };
-                named.read(report, |path| std::fs::File::open(path), Vec::new)?;
+                let open = |path: &Path| std::fs::File::open(path);
+                named.read_or_make(report, open, Vec::new, Some(MAKES))?;
                 Some(Content::File(path))
             }
             (None, Some(size)) => Some(Content::Empty(size.value)),

@@ -24,6 +24,17 @@ impl Named<'_> {
         read: fn(&Path) -> io::Result<T>,
         known: impl FnOnce() -> Vec<String>,
     ) -> Option<T> {
+        self.read_or_make(report, read, known, None)
+    }
+
+    /// The same of a file that a command of ours makes.
+    pub(crate) fn read_or_make<T>(
+        &self,
+        report: &mut Report,
+        read: fn(&Path) -> io::Result<T>,
+        known: impl FnOnce() -> Vec<String>,
+        command: Option<&str>,
+    ) -> Option<T> {
         let error = match read(self.path) {
             Ok(found) => return Some(found),
             Err(error) => error,
@@ -39,9 +50,15 @@ impl Named<'_> {
         let mut candidates = known();
         candidates.extend(beside(folder, written));
         let meant = did_you_mean(&text, &candidates).filter(|_| missing);
-        let remedy = match meant {
-            Some(meant) => format!("{meant} A path counts from the description's folder"),
-            None => "mend the path; it counts from the description's folder".to_owned(),
+        let remedy = match (meant, command.filter(|_| missing)) {
+            (Some(meant), _) => format!("{meant} A path counts from the description's folder"),
+            (None, Some(command)) => {
+                let path = self.path.display();
+                format!(
+                    "`{command} {path}` makes one; or mend the path, which counts from the description's folder"
+                )
+            }
+            (None, None) => "mend the path; it counts from the description's folder".to_owned(),
         };
         let what = format!("the {} cannot be read", self.what);
         report.refuse(self.span, Words::new(what, why, remedy));

@@ -158,7 +158,13 @@ fn what_the_repository_describes_is_sound() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for entry in std::fs::read_dir(root.join("systems")).unwrap() {
         let path = entry.unwrap().path();
-        hanok_system::load(&path, &boards()).unwrap();
+        // A disk of Debian's is made by its user.
+        let no_disk = |found: &Diagnostic| found.remedy.contains("image debian -o");
+        match hanok_system::load(&path, &boards()) {
+            Ok(_) => {}
+            Err(found) if path.ends_with("debian.toml") && found.iter().all(no_disk) => {}
+            Err(found) => panic!("{found:?}"),
+        }
     }
     let boards = hanok_system::boards(&boards()).unwrap();
     let board = |name: &str| boards.iter().find(|board| board.name == name).unwrap();

@@ -147,7 +147,9 @@ fn a_disk_that_cannot_be_made_is_refused() {
     );
     let missing = disk("device = \"virtio_mmio@a003e00\"\nfile = \"no-such-file.img\"\n");
     assert!(
-        missing[0].starts_with("14 the disk image cannot be read"),
+        missing[0].starts_with(
+            "14 the disk image cannot be read; `./hanok image debian -o systems/no-such-file.img` makes one"
+        ),
         "{missing:?}"
     );
     let one = "[[disk]]\ndevice = \"virtio_mmio@a003e00\"\nsize = \"4K\"\n";

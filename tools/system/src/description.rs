@@ -6,6 +6,7 @@ use crate::board::Board;
 use crate::channels::Channel;
 use crate::diagnostic::{Diagnostic, Words};
 use crate::disks::Disk;
+use crate::pcie::PcieDevice;
 use crate::schedule::FoundInterface;
 use crate::source::{Boot, KernelRef};
 use crate::vm::{Artifacts, Key, Vm};
@@ -35,6 +36,8 @@ pub struct Description {
     pub vms: Vec<Vm>,
     /// The board's disks that QEMU makes.
     pub disks: Vec<Disk>,
+    /// The devices that QEMU puts on the board's PCIe bus.
+    pub pcie: Vec<PcieDevice>,
     /// The channels between them, by their number.
     pub channels: Vec<Channel>,
     /// The policy of each core, where the board enforces the schedule.
@@ -169,12 +172,15 @@ impl Description {
         let args = args.into_iter().map(str::to_owned);
         let disks = self.disks.iter().enumerate();
         let disks = disks.flat_map(|(index, disk)| disk.qemu_args(index));
+        let pcie = self.pcie.iter().enumerate();
+        let pcie = pcie.flat_map(|(index, device)| device.qemu_args(index));
         // Of the transports' two versions, the standard's own.
         let version = ["-global", "virtio-mmio.force-legacy=false"];
         let version = version.into_iter().filter(|_| !self.disks.is_empty());
         args.chain(qemu.args.iter().cloned())
             .chain(version.map(str::to_owned))
             .chain(disks)
+            .chain(pcie)
             .collect()
     }
 }

@@ -8,6 +8,7 @@ use crate::description::Description;
 use crate::diagnostic::{Diagnostic, Report, Words, read};
 use crate::disks::{self, DiskDraft};
 use crate::draft::Draft;
+use crate::pcie::{self, PcieDraft};
 use crate::schedule::draft::Whole;
 use crate::schedule::{self, Schedule, carts, enforce};
 use crate::table::{self, Reader};
@@ -75,6 +76,7 @@ fn system(
     let whole = reader.span.clone();
     let drafts: Option<Vec<Draft>> = reader.tables(report, "vm", Draft::read);
     let disks = reader.tables(report, "disk", DiskDraft::read);
+    let pcie = reader.tables(report, "pcie", PcieDraft::read);
     let channels: Vec<ChannelDraft> = reader
         .tables(report, "channel", ChannelDraft::read)
         .unwrap_or_default();
@@ -94,6 +96,7 @@ fn system(
         slice: rules::slice(report, slice),
         vms: Vec::new(),
         disks: disks::resolve(report, &board, &disks.unwrap_or_default()),
+        pcie: pcie::resolve(report, &board, &pcie.unwrap_or_default()),
         channels: Vec::new(),
         policies: None,
         promises: Vec::new(),

@@ -5,6 +5,8 @@ use crate::arena::Arena;
 use crate::clock::Clock;
 use crate::fatal::{self, refuse};
 use crate::layout::{self, Image, Layout};
+#[cfg(target_arch = "aarch64")]
+use crate::smmu;
 use crate::{first, gic, records, selftest, smp, system};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use hanok_arch::traps::Features;
@@ -148,7 +150,11 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     }
     let mut table = layout.table;
     layout::map_registers(&mut table, &system);
-    let Some(lines) = lines_of(system.vms) else {
+    #[cfg_attr(
+        target_arch = "arm",
+        expect(unused_mut, reason = "only an SMMU adds an interrupt")
+    )]
+    let Some(mut lines) = lines_of(system.vms) else {
         refuse(format_args!(
             "the system's devices have too many interrupts"
         ))
@@ -167,6 +173,8 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     let units = system::place_units(&facts, frames, &mut arena);
     let empty_space = system::empty_space(frames);
     system::give_back(frames, &mut arena);
+    #[cfg(target_arch = "aarch64")]
+    let smmu = smmu::set_up(tree, units, &mut lines, &mut table, &mut arena.free);
     let Some((names, buffers)) = queues(&system, &mut arena) else {
         refuse(format_args!("no memory for the console's queues"))
     };
@@ -179,6 +187,8 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
         empty_space,
         frequency: clock.frequency,
         firmware: tree.psci.map(|method| Firmware::new(conduit(method))),
+        #[cfg(target_arch = "aarch64")]
+        smmu,
         planted: selftest::planted(tree.bootargs),
     };
     #[cfg(feature = "selftest")]

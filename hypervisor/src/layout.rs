@@ -248,13 +248,17 @@ fn map_image(table: &mut OwnTable, image: &Image) -> Result<(), OwnMapError> {
 pub fn map_registers(table: &mut OwnTable, system: &SystemView<'_>) {
     for device in system.vms.iter().flat_map(|vm| &vm.devices) {
         for range in &device.registers {
-            let at = range.host.get();
-            if device.trapped
-                && let Err(error) = table.map(at, range.host, range.len, Stage1Attributes::DEVICE)
-            {
-                refuse(format_args!("the registers of a VM's device: {error}"));
+            if device.trapped {
+                map_device(table, span(range.host.get(), range.len));
             }
         }
+    }
+}
+
+/// Maps the registers of a device that a VM has, or of one that the hypervisor has because of it.
+pub fn map_device(table: &mut OwnTable, registers: Span<Hpa>) {
+    if let Err(error) = table.map_in_place(registers, Stage1Attributes::DEVICE) {
+        refuse(format_args!("the registers of a VM's device: {error}"));
     }
 }
 

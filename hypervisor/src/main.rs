@@ -40,6 +40,8 @@ mod records;
 #[cfg(feature = "selftest")]
 mod selftest;
 mod shared;
+#[cfg(target_arch = "aarch64")]
+mod smmu;
 mod smp;
 mod state;
 mod system;

@@ -39,6 +39,8 @@ pub mod privilege;
 mod psci;
 pub mod ram;
 mod rtc;
+#[cfg(target_arch = "aarch64")]
+pub mod smmu;
 #[cfg(target_arch = "arm")]
 mod software;
 pub mod space;

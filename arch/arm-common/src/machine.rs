@@ -12,6 +12,12 @@ use hanok_hal::{Backend, Context, LateError, Taken, Tlb};
 use hanok_trace::{Event, Sink, Source};
 use hanok_types::{CpuId, Deadline, Hpa, IntId, Ipa, Span, Width};
 use hanok_vm::{CpuRegisters, DeviceRegisters, StackPointer};
+#[cfg(target_arch = "aarch64")]
+use {
+    crate::smmu::{self, Smmu},
+    hanok_hal::{Mutex, MutexGuard, Quiet, RefusedAccess},
+    hanok_types::VmId,
+};
 
 /// The part of a [`Machine`] that differs between the architectures. Its [`CpuRegisters`] are those of the
 /// calling CPU.
@@ -87,6 +93,9 @@ pub struct Machine<K: Kind> {
     pub frequency: u64,
     /// The firmware, if the board has PSCI.
     pub firmware: Option<Firmware>,
+    /// The SMMU in front of devices that a VM has for itself.
+    #[cfg(target_arch = "aarch64")]
+    pub smmu: Option<Mutex<Smmu>>,
     /// Planted faults that a test must find.
     pub planted: Planted,
 }
@@ -101,6 +110,37 @@ impl<K: Kind> Machine<K> {
     }
 }
 
+#[cfg(target_arch = "aarch64")]
+impl<K: Kind> Machine<K> {
+    /// The SMMU in front of the VM's devices.
+    fn smmu_of(&self, vm: VmId) -> Option<MutexGuard<'_, Smmu>> {
+        if !Self::HAS_SMMU {
+            return None;
+        }
+        let smmu = self.smmu.as_ref()?.lock();
+        (smmu.owner.vm == vm).then_some(smmu)
+    }
+
+    /// Writes zero, which it has after a reset, to the Command register of each function of some devices: it neither
+    /// accesses memory nor answers accesses to its own (PCI Local Bus Specification 3.0, 6.2.2).
+    fn quiet_some(&self, smmu: &mut Smmu) -> Quiet {
+        const AT_ONCE: u32 = 32;
+        const COMMAND: u64 = 4;
+        for _ in 0..AT_ONCE {
+            if smmu.quiet >= smmu::FUNCTIONS {
+                return Quiet::All;
+            }
+            let function = smmu.owner.configuration.get() + u64::from(smmu.quiet << 12);
+            smmu.quiet += 1;
+            let there = self.access_register(Hpa::new(function), Width::Half, None);
+            if there.is_some_and(|vendor| vendor as u16 != u16::MAX) {
+                self.access_register(Hpa::new(function + COMMAND), Width::Half, Some(0));
+            }
+        }
+        Quiet::Some
+    }
+}
+
 impl<K: Kind> Backend for Machine<K> {
     type Context = K::Context;
     type Lists = HostLists;
@@ -108,6 +148,29 @@ impl<K: Kind> Backend for Machine<K> {
     type Memory = GuestRam;
     type Tables = SharedFrames;
     type Line = HostUart;
+
+    /// The images of 32 bits and for pools have no room for a driver.
+    const HAS_SMMU: bool = cfg!(target_arch = "aarch64") && !hanok_config::POOLS;
+
+    #[cfg(target_arch = "aarch64")]
+    fn allow_dma(&self, vm: VmId, on: bool) {
+        if let Some(mut smmu) = self.smmu_of(vm) {
+            smmu.allow(on);
+        }
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    fn quiet_devices(&self, vm: VmId) -> Quiet {
+        match self.smmu_of(vm) {
+            Some(mut smmu) => self.quiet_some(&mut smmu),
+            None => Quiet::All,
+        }
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    fn refused_access(&self) -> Option<RefusedAccess> {
+        self.smmu.as_ref()?.lock().refused()
+    }
 
     #[inline(always)]
     fn counter(&self) -> u64 {

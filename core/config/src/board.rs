@@ -5,11 +5,16 @@
 //! something than there is room for, memory that must not be touched is an error, CPUs
 //! past the last are left out and counted.
 
+#[cfg(feature = "write")]
+mod bridge;
 mod devices;
 mod fit;
 #[cfg(feature = "write")]
 mod host;
 mod host_timer;
+#[cfg(feature = "write")]
+mod line;
+mod pcie;
 mod place;
 #[cfg(feature = "write")]
 mod properties;
@@ -24,9 +29,14 @@ use place::At;
 use thiserror::Error;
 
 pub use host_timer::{HostTimer, HostTimerKind};
+pub use pcie::{BoardSmmu, PcieHost};
 
 #[cfg(feature = "write")]
-pub use host::{DeviceError, HostDevice, HostLine, HostTree, Neighbour, assign};
+pub use bridge::{HostBridge, Window};
+#[cfg(feature = "write")]
+pub use host::{DeviceError, HostDevice, HostTree, Neighbour, assign};
+#[cfg(feature = "write")]
+pub use line::HostLine;
 #[cfg(feature = "write")]
 pub use properties::FixedClock;
 

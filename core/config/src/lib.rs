@@ -36,11 +36,13 @@ mod tree;
 mod write;
 
 pub use board::{
-    BoardCpu, BoardError, BoardTree, Console, Enable, Gic, HostTimer, HostTimerKind, MAX_RAM_SPANS,
-    MAX_REDISTRIBUTORS, MAX_RESERVED, PsciMethod, SerialKind, Timer,
+    BoardCpu, BoardError, BoardSmmu, BoardTree, Console, Enable, Gic, HostTimer, HostTimerKind,
+    MAX_RAM_SPANS, MAX_REDISTRIBUTORS, MAX_RESERVED, PcieHost, PsciMethod, SerialKind, Timer,
 };
 #[cfg(feature = "write")]
-pub use board::{DeviceError, FixedClock, HostDevice, HostLine, HostTree, Neighbour, assign};
+pub use board::{
+    DeviceError, FixedClock, HostBridge, HostDevice, HostLine, HostTree, Neighbour, Window, assign,
+};
 pub use channel::{ChannelEnd, MAX_CHANNELS, MAX_MEMBERS, MAX_PEERS};
 pub use check::{Fault, MAX_POOL, POOLS};
 pub use cores::{Ask, Claim, CorePolicy, Group, MAX_PERIOD, Promise, Terms, in_ticks, kind_word};

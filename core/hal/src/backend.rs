@@ -9,7 +9,7 @@
 
 use crate::{GuestMemory, ListRegisters, SerialPort, TableMemory};
 use core::fmt;
-use hanok_types::{CpuId, Deadline, Hpa, IntId, Ipa, Regs, Span};
+use hanok_types::{CpuId, Deadline, Hpa, IntId, Ipa, Regs, Span, VmId};
 
 /// One kind of CPU.
 pub trait Backend: Sized + Sync + 'static {
@@ -25,6 +25,10 @@ pub trait Backend: Sized + Sync + 'static {
     type Tables: TableMemory + Send;
     /// The board's serial line.
     type Line: HostLine;
+
+    /// Whether devices of a VM may be behind an SMMU, which [`Self::allow_dma`] and the other methods about refused
+    /// accesses drive. Where this is false they are never called.
+    const HAS_SMMU: bool = false;
 
     /// The value of the system counter (CNTPCT_EL0), in ticks of [`Self::counter_frequency`].
     fn counter(&self) -> u64;
@@ -65,11 +69,44 @@ pub trait Backend: Sized + Sync + 'static {
     fn invalidate_range(&self, space: u64, range: Span<Ipa>);
     /// Makes all CPUs fetch instructions as they are in memory now.
     fn invalidate_instruction_caches(&self);
+    /// Lets the devices that VM `vm` has behind an SMMU access the VM's memory; or keeps them from all memory, and
+    /// waits until none of their accesses is under way.
+    fn allow_dma(&self, _vm: VmId, _on: bool) {}
+    /// Switches off some of the devices that VM `vm` has behind an SMMU, which are kept from all memory, so that they
+    /// do nothing until the VM switches them on. It is called until all are.
+    fn quiet_devices(&self, _vm: VmId) -> Quiet {
+        Quiet::All
+    }
+    /// The first access that an SMMU has refused since the last call. The others are forgotten.
+    fn refused_access(&self) -> Option<RefusedAccess> {
+        None
+    }
     /// The value of this CPU's counter of the hypervisor's own instructions, modulo 2^32; any value
     /// if it has no such counter.
     fn instructions(&self) -> u32;
     /// Turns the board off. It returns if the firmware cannot do that.
     fn power_off(&self);
+}
+
+/// How many of a VM's devices behind an SMMU are switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Quiet {
+    /// Some of them.
+    Some,
+    /// All of them.
+    All,
+}
+
+/// An access of a device to memory, which an SMMU has refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusedAccess {
+    /// The device by its bus, number and function (PCIe's requester ID).
+    pub requester: u32,
+    /// The address at which it was; zero where the SMMU does not tell it.
+    pub address: u64,
+    /// Whether it was a write.
+    pub write: bool,
 }
 
 /// Whether a vCPU has caused an error that is reported late (SError, asynchronous abort).

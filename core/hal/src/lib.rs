@@ -28,7 +28,7 @@ pub mod sync;
 
 pub use backend::{
     Arrival, Backend, Context, Entry, Forgotten, FpGiven, GuestFault, HostGic, HostLine, LateError,
-    ReceiveInterrupt, Start, Taken, VirtualCpuInterface, VmMemory,
+    Quiet, ReceiveInterrupt, RefusedAccess, Start, Taken, VirtualCpuInterface, VmMemory,
 };
 pub use console::{LineFull, SerialPort};
 pub use gic::ListRegisters;

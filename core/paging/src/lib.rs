@@ -22,7 +22,7 @@
 //! Tables are read and written in units of 64 bits, as [`hanok_hal::TableMemory`] does.
 //!
 //! The short descriptors of ARMv7 are in [`short`], and the shadow tables of a guest that has no
-//! stage 2 in [`shadow`].
+//! stage 2 in [`shadow`]. What an SMMU has in memory beside tables of stage 2 is in [`smmu`].
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -37,6 +37,7 @@ mod mapping;
 mod registers;
 pub mod shadow;
 pub mod short;
+pub mod smmu;
 mod stage1;
 mod stage2;
 mod table;

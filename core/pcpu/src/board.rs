@@ -26,8 +26,29 @@ pub struct DeviceLine {
     pub board: IntId,
     /// The interrupt's id for the guest.
     pub guest: IntId,
+    /// Whether an edge triggers it.
+    pub edge: bool,
     /// The VM that has the device, by its index in the description.
     pub vm: usize,
+}
+
+impl DeviceLine {
+    /// The interrupt of the SMMU in front of the devices of VM `vm`, which tells that it has refused an access. It is
+    /// served as the VM's own, at the VM's expense, and comes to no guest.
+    pub const fn refusals(board: IntId, edge: bool, vm: usize) -> Self {
+        let guest = BoardInterrupts::NONE;
+        Self {
+            board,
+            guest,
+            edge,
+            vm,
+        }
+    }
+
+    /// Whether it is such an interrupt.
+    pub(crate) fn tells_refusals(&self) -> bool {
+        self.guest == BoardInterrupts::NONE
+    }
 }
 
 /// All interrupts of devices that VMs have for themselves.

@@ -47,8 +47,14 @@ pub fn lines_of(vms: &[VmConfig]) -> Option<DeviceLines> {
     let mut lines = DeviceLines::new();
     for (vm, config) in vms.iter().enumerate() {
         for line in config.devices.iter().flat_map(|device| &device.interrupts) {
-            let (board, guest) = (line.board, line.guest);
-            lines.push(DeviceLine { board, guest, vm }).ok()?;
+            let (board, guest, edge) = (line.board, line.guest, line.edge);
+            let line = DeviceLine {
+                board,
+                guest,
+                edge,
+                vm,
+            };
+            lines.push(line).ok()?;
         }
     }
     Some(lines)
@@ -57,20 +63,29 @@ pub fn lines_of(vms: &[VmConfig]) -> Option<DeviceLines> {
 /// Sets the triggers of the interrupts of all VMs' devices. It must be called once, before any of them is
 /// enabled, as several interrupts share a register.
 pub fn set_triggers<B: Backend>(gic: &B::Gic, board: &Board<B>) {
-    let devices = board.vms.iter().flat_map(|unit| &unit.vm.config().devices);
-    for line in devices.flat_map(|device| &device.interrupts) {
+    for line in &board.lines {
         gic.set_edge(line.board, line.edge);
     }
 }
 
+/// The interrupts of a VM's devices.
+fn lines_for<B: Backend>(board: &Board<B>, unit: &VmUnit<B>) -> impl Iterator<Item = DeviceLine> {
+    let vm = unit.vm.id().index();
+    board
+        .lines
+        .iter()
+        .copied()
+        .filter(move |line| line.vm == vm)
+}
+
 impl<B: Host> Local<B> {
-    /// Enables the interrupts of a VM's devices.
+    /// Enables the interrupts of a VM's devices, and lets those behind an SMMU access the VM's memory.
     pub(crate) fn connect(&self, unit: &VmUnit<B>) {
         let (Some(gic), Some(to)) = (&self.gic, unit.vm.home_of(VcpuId::new(0))) else {
             return;
         };
-        let devices = unit.vm.config().devices.iter();
-        for line in devices.flat_map(|device| &device.interrupts) {
+        self.board.machine.allow_dma(unit.vm.id(), true);
+        for line in lines_for(self.board, unit) {
             gic.set_active(line.board, false);
             gic.clear_pending(line.board);
             gic.route(line.board, to.cpu);
@@ -78,11 +93,11 @@ impl<B: Host> Local<B> {
         }
     }
 
-    /// Disables the interrupts of a VM's devices; no vCPU is in the VM.
+    /// Disables the interrupts of a VM's devices, and keeps those behind an SMMU from all memory; no vCPU is in the VM.
     pub(crate) fn disconnect(&self, unit: &VmUnit<B>) {
+        self.board.machine.allow_dma(unit.vm.id(), false);
         let Some(gic) = &self.gic else { return };
-        let devices = unit.vm.config().devices.iter();
-        for line in devices.flat_map(|device| &device.interrupts) {
+        for line in lines_for(self.board, unit) {
             gic.enable(line.board, false);
             gic.set_active(line.board, false);
         }
@@ -172,19 +187,49 @@ impl<B: Host> Pcpu<B> {
             return Deactivation::ByCaller;
         };
         if unit.vm.lifecycle().is_running() {
-            unit.vm.device_interrupt(board, line.guest, interrupt);
+            let refused = B::HAS_SMMU && line.tells_refusals();
+            if refused {
+                board.tell_refused(unit);
+            } else {
+                unit.vm.device_interrupt(board, line.guest, interrupt);
+            }
             if self
                 .resident()
                 .is_some_and(|vcpu| vcpu.is_disturbed_by(unit))
             {
                 self.local.restrain(index, line);
             }
-            return Deactivation::ByGuest;
+            return if refused {
+                Deactivation::ByCaller
+            } else {
+                Deactivation::ByGuest
+            };
         }
         if let Some(gic) = &self.local.gic {
             gic.enable(interrupt, false);
         }
         Deactivation::ByCaller
+    }
+}
+
+impl<B: Host> Board<B> {
+    /// Prints what the SMMU has refused to a device of the VM, the first of what it did since the last time.
+    #[cold]
+    #[inline(never)]
+    fn tell_refused(&self, unit: &VmUnit<B>) {
+        let Some(access) = self.machine.refused_access() else {
+            return;
+        };
+        let id = access.requester;
+        let what = if access.write { "write to" } else { "read" };
+        let (bus, device, function) = (id >> 8, id >> 3 & 31, id & 7);
+        let address = access.address;
+        self.notice(
+            unit,
+            format_args!(
+                "its device {bus:02x}:{device:02x}.{function} may not {what} {address:#x}: refused"
+            ),
+        );
     }
 }
 
@@ -207,6 +252,9 @@ impl<B: Host> Vcpu<B> {
         let Some(line) = board.lines.iter().find(|line| line.board == interrupt) else {
             return OwnDevice::Other;
         };
+        if B::HAS_SMMU && line.tells_refusals() {
+            return OwnDevice::Other;
+        }
         let unit = board.vms.get(line.vm);
         let its = unit.is_some_and(|unit| core::ptr::eq(unit, self.unit));
         if !its || !self.unit.vm.lifecycle().is_running() {
@@ -282,6 +330,7 @@ mod tests {
         let line = super::DeviceLine {
             board: hanok_types::IntId::new(40),
             guest: hanok_types::IntId::new(40),
+            edge: false,
             vm: 0,
         };
         let restrain = |local: &mut super::Local<_>| {

@@ -8,7 +8,7 @@
 
 use crate::{Board, Host, VmUnit};
 use hanok_config::{Blob, BlobKind, Sum};
-use hanok_hal::{Context, Forgotten, GuestMemory, VmMemory};
+use hanok_hal::{Context, Forgotten, GuestMemory, Quiet, VmMemory};
 use hanok_types::{Ipa, Span, VcpuId};
 
 /// The byte of erased flash.
@@ -93,8 +93,9 @@ impl Loading {
         match &mut self.stage {
             // A boot begins with all pages of its memory, and none is taken while it is made.
             Stage::Random if !unit.memory.lock().begin_making() => {}
-            // Nobody else writes to its memory while it is made.
+            // Nobody else writes to its memory while it is made, and no device does what the last boot told it to.
             Stage::Random if !unit.vm.lets_go() => {}
+            Stage::Random if board.machine.quiet_devices(unit.vm.id()) == Quiet::Some => {}
             Stage::Random => {
                 board.new_random(unit, self.boot);
                 let at = unit.ram.ipa().start().get();
@@ -242,8 +243,8 @@ fn copy<B: Host>(
     let len = most.min(blob.len.checked_sub(*done)?);
     let bytes = payload.get(from..from.checked_add(len as usize)?)?;
     let span = Span::new(Ipa::new(blob.load.get().checked_add(*done)?), len)?;
-    // No vCPU is in the VM. A bus master of a trusted VM, which nothing stops between two boots, may still
-    // write here, but the hypervisor reads none of these bytes, so that at most the VM's own image is
+    // No vCPU is in the VM. A bus master of a trusted VM without an SMMU, which nothing stops between two boots, may
+    // still write here, but the hypervisor reads none of these bytes, so that at most the VM's own image is
     // damaged.
     let (memory, part) = unit.part(span).ok()?;
     let bytes = bytes.get(..part.len() as usize)?;

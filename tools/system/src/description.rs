@@ -7,6 +7,7 @@ use crate::channels::Channel;
 use crate::diagnostic::{Diagnostic, Words};
 use crate::disks::Disk;
 use crate::networks::Network;
+use crate::pcie::PcieDevice;
 use crate::schedule::FoundInterface;
 use crate::source::{Boot, KernelRef};
 use crate::vm::{Artifacts, Key, Vm};
@@ -38,6 +39,8 @@ pub struct Description {
     pub disks: Vec<Disk>,
     /// The board's network interfaces that QEMU makes.
     pub networks: Vec<Network>,
+    /// The devices that QEMU puts on the board's PCIe bus.
+    pub pcie: Vec<PcieDevice>,
     /// The channels between them, by their number.
     pub channels: Vec<Channel>,
     /// The policy of each core, where the board enforces the schedule.
@@ -174,6 +177,8 @@ impl Description {
         let disks = disks.flat_map(|(index, disk)| disk.qemu_args(index));
         let networks = self.networks.iter().enumerate();
         let networks = networks.flat_map(|(index, network)| network.qemu_args(index));
+        let pcie = self.pcie.iter().enumerate();
+        let pcie = pcie.flat_map(|(index, device)| device.qemu_args(index));
         // Of the transports' two versions, the standard's own.
         let version = ["-global", "virtio-mmio.force-legacy=false"];
         let version = version
@@ -183,6 +188,7 @@ impl Description {
             .chain(version.map(str::to_owned))
             .chain(disks)
             .chain(networks)
+            .chain(pcie)
             .collect()
     }
 }

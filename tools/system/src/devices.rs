@@ -2,7 +2,8 @@
 //! whether a VM may have them, and what the VM is given with them.
 //!
 //! A device that accesses memory by itself (a bus master) reaches all of it unless an SMMU is set
-//! up in between, and none is. So it only goes to a VM that the description trusts.
+//! up in between. One is in front of a PCIe host bridge; any other bus master only goes to a VM that the
+//! description trusts.
 
 use crate::description::Description;
 use crate::diagnostic::{Diagnostic, Mark, Words, nearest};
@@ -120,6 +121,8 @@ impl<'d> Search<'d> {
                 Err(words) => self.refuse(mark, words),
             }
         }
+        self.not_both(vm, &host);
+        self.not_in_a_pool(vm, &host);
         let Some(mut given) = assign(&host) else {
             self.do_not_fit(vm, &host);
             return VmDevices::default();
@@ -129,6 +132,40 @@ impl<'d> Search<'d> {
             given.trapped = device.trapped;
         }
         VmDevices { host, given }
+    }
+
+    /// Refuses a device behind an SMMU where the system has a global pool.
+    fn not_in_a_pool(&mut self, vm: &Vm, host: &[HostDevice]) {
+        let behind = host.iter().position(|device| device.bridge.is_some());
+        let Some(index) = behind.filter(|_| self.description.has_pools()) else {
+            return;
+        };
+        let what = "a PCIe host bridge in a system with a global pool";
+        let why = "the hypervisor for global pools has no room for the SMMU's driver";
+        let remedy = "give each core a policy of its own, or remove the device";
+        let mark = vm.marks.devices.get(index);
+        self.refuse(
+            mark.copied().unwrap_or_default(),
+            Words::new(what, why, remedy),
+        );
+    }
+
+    /// Refuses a bus master without an SMMU beside one behind an SMMU: the first uses the board's addresses, the second
+    /// the VM's, and a guest's tree has one rule for both.
+    fn not_both(&mut self, vm: &Vm, host: &[HostDevice]) {
+        let behind = host.iter().find(|device| device.bridge.is_some());
+        let without = host.iter().position(|device| device.bus_master.is_some());
+        let (Some(behind), Some(without)) = (behind, without) else {
+            return;
+        };
+        let what = format!("VM {} has bus masters with and without an SMMU", vm.name());
+        let why = format!(
+            "\"{}\" is behind one, so that its addresses are the VM's",
+            behind.name
+        );
+        let words = Words::new(what, why, "give them to two VMs");
+        let mark = vm.marks.devices.get(without);
+        self.refuse(mark.copied().unwrap_or_default(), words);
     }
 
     /// Refuses devices that do not fit: the one that would not fit alone, or all together.
@@ -205,6 +242,10 @@ impl<'d> Search<'d> {
             }
             DeviceError::Own(_) | DeviceError::OwnLine(_) => {
                 let remedy = "remove it; each VM has a console, clock and timer of its own";
+                (why, remedy.to_owned())
+            }
+            DeviceError::Bridge(_) => {
+                let remedy = "choose a board with an SMMUv3, such as qemu-virt-smmu, or remove it";
                 (why, remedy.to_owned())
             }
             DeviceError::Beside(_) => (why, "choose a device with pages of its own".to_owned()),
@@ -285,7 +326,7 @@ fn may_have(vm: &Vm, device: &HostDevice) -> Result<(), Words> {
     };
     let what = format!("device \"{}\" may be a bus master", device.name);
     let why = format!(
-        "{reason}; there is no SMMU in use, so that it could reach all memory, the \
+        "{reason}; no SMMU is in use for it, so that it could reach all memory, the \
          hypervisor's and other VMs' too"
     );
     let remedy = format!(

@@ -31,8 +31,13 @@ pub enum Content {
 
 /// A `[[disk]]` as it is written.
 pub(crate) struct DiskDraft {
-    span: Range<usize>,
     device: Option<At<String>>,
+    content: Draft,
+}
+
+/// What is on a disk, as it is written.
+pub(crate) struct Draft {
+    span: Range<usize>,
     file: Option<At<String>>,
     size: Option<At<u64>>,
 }
@@ -40,14 +45,27 @@ pub(crate) struct DiskDraft {
 impl DiskDraft {
     pub(crate) fn read(reader: &mut Reader<'_, '_>, report: &mut Report) -> Self {
         Self {
-            span: reader.span.clone(),
             device: reader.require(report, "device", A_TRANSPORT, table::word),
+            content: Draft::read(reader, report),
+        }
+    }
+}
+
+impl Draft {
+    pub(crate) fn read(reader: &mut Reader<'_, '_>, report: &mut Report) -> Self {
+        Self {
+            span: reader.span.clone(),
             file: reader.get(report, "file", A_FILE, table::word),
             size: reader.get(report, "size", table::A_SIZE, table::size),
         }
     }
 
-    fn content(&self, report: &mut Report) -> Option<Content> {
+    /// Whether nothing was written.
+    pub(crate) fn is_none(&self) -> bool {
+        self.file.is_none() && self.size.is_none()
+    }
+
+    pub(crate) fn content(&self, report: &mut Report) -> Option<Content> {
         match (&self.file, &self.size) {
             (Some(file), None) => {
                 let folder = report.path.parent().unwrap_or(Path::new("")).to_path_buf();
@@ -80,7 +98,7 @@ pub(crate) fn resolve(
 ) -> Vec<Disk> {
     let mut disks: Vec<Disk> = Vec::new();
     for draft in drafts {
-        let (Some(device), Some(content)) = (&draft.device, draft.content(report)) else {
+        let (Some(device), Some(content)) = (&draft.device, draft.content.content(report)) else {
             continue;
         };
         let transport = transports.take(report, ("disk", device));
@@ -89,20 +107,26 @@ pub(crate) fn resolve(
     disks
 }
 
-impl Disk {
-    /// The arguments by which QEMU makes the disk number `index`.
-    pub(crate) fn qemu_args(&self, index: usize) -> [String; 4] {
-        let drive = match &self.content {
-            Content::File(path) => {
+impl Content {
+    /// QEMU's options of a drive with it.
+    pub(crate) fn drive(&self) -> String {
+        match self {
+            Self::File(path) => {
                 // QEMU ends an option's value at a comma unless there are two.
                 let path = path.display().to_string().replace(',', ",,");
                 format!("file={path},format=raw")
             }
-            Content::Empty(bytes) => {
+            Self::Empty(bytes) => {
                 format!("driver=null-co,size={bytes},read-zeroes=on,snapshot=on")
             }
-        };
-        let bus = self.transport;
+        }
+    }
+}
+
+impl Disk {
+    /// The arguments by which QEMU makes the disk number `index`.
+    pub(crate) fn qemu_args(&self, index: usize) -> [String; 4] {
+        let (drive, bus) = (self.content.drive(), self.transport);
         [
             "-drive".to_owned(),
             format!("if=none,id=disk{index},{drive}"),

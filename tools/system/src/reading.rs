@@ -9,6 +9,7 @@ use crate::diagnostic::{Diagnostic, Report, Words, read};
 use crate::disks::{self, DiskDraft};
 use crate::draft::Draft;
 use crate::networks::{self, NetworkDraft};
+use crate::pcie::{self, PcieDraft};
 use crate::schedule::draft::Whole;
 use crate::schedule::{self, Schedule, carts, enforce};
 use crate::table::{self, Reader};
@@ -78,6 +79,7 @@ fn system(
     let drafts: Option<Vec<Draft>> = reader.tables(report, "vm", Draft::read);
     let disks = reader.tables(report, "disk", DiskDraft::read);
     let networks = reader.tables(report, "network", NetworkDraft::read);
+    let pcie = reader.tables(report, "pcie", PcieDraft::read);
     let channels: Vec<ChannelDraft> = reader
         .tables(report, "channel", ChannelDraft::read)
         .unwrap_or_default();
@@ -101,6 +103,7 @@ fn system(
         vms: Vec::new(),
         disks,
         networks,
+        pcie: pcie::resolve(report, &board, &pcie.unwrap_or_default()),
         channels: Vec::new(),
         policies: None,
         promises: Vec::new(),

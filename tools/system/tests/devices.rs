@@ -12,6 +12,7 @@ use hanok_system::{Description, Diagnostic, Files, check_board_tree, check_devic
 use hanok_types::{GicVersion, Hpa, IntId};
 
 const VIRT: &[u8] = include_bytes!("../../../core/config/tests/data/virt-gicv3.dtb");
+const VIRT_SMMU: &[u8] = include_bytes!("../../../core/config/tests/data/virt-smmu.dtb");
 const VIRT_GIC_V2: &[u8] = include_bytes!("../../../core/config/tests/data/virt-gicv2.dtb");
 
 /// [`SOUND`] with the devices `first`, and a second VM with `second`.
@@ -374,4 +375,115 @@ fn a_board_hands_on_so_many_interrupts() {
     assert_eq!(found.len(), 1, "{found:?}");
     let what = "20:12 with device \"pl061@b008000\" the VMs have 72 interrupts of the board";
     assert_eq!(short(&found[0]), what);
+}
+
+/// [`SOUND`] on the board with an SMMU, and what follows.
+fn behind_smmu(rest: &str) -> Result<Description, Vec<Diagnostic>> {
+    let sound = SOUND.replace("\"qemu-virt\"", "\"qemu-virt-smmu\"");
+    load(&format!("{sound}{rest}"))
+}
+
+#[test]
+fn a_bus_master_behind_an_smmu_goes_to_any_vm() {
+    let bridge = "devices = [\"pcie@10000000\"]\n";
+    let description = behind_smmu(bridge).unwrap();
+    assert_eq!(check_devices(&description, VIRT_SMMU), []);
+    // Not where the board has no SMMU, whether the VM is trusted or not.
+    for trusted in ["", "trusted = true\n"] {
+        let description = load(&format!("{SOUND}{bridge}{trusted}")).unwrap();
+        let found = check_devices(&description, VIRT);
+        assert_eq!(found.len(), 1, "{found:?}");
+        let what = "10:12 device \"pcie@10000000\" cannot be given to a VM";
+        assert_eq!(short(&found[0]), what);
+        assert!(found[0].why.contains("no SMMUv3"), "{}", found[0]);
+        let remedy = "choose a board with an SMMUv3, such as qemu-virt-smmu, or remove it";
+        assert_eq!(found[0].remedy, remedy);
+    }
+    // Nobody gets the SMMU itself.
+    let description = behind_smmu("devices = [\"smmuv3@9050000\"]\n").unwrap();
+    let found = check_devices(&description, VIRT_SMMU);
+    assert!(found[0].why.contains("an SMMU, which the hypervisor keeps"));
+    // Other bus masters are as they were, and not for the same VM.
+    let both = "devices = [\"pcie@10000000\", \"virtio_mmio@a000000\"]\n";
+    let found = check_devices(&behind_smmu(both).unwrap(), VIRT_SMMU);
+    assert!(
+        found[0].why.contains("no SMMU is in use for it"),
+        "{}",
+        found[0]
+    );
+    let found = check_devices(
+        &behind_smmu(&format!("{both}trusted = true\n")).unwrap(),
+        VIRT_SMMU,
+    );
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(
+        short(&found[0]),
+        "10:29 VM linux has bus masters with and without an SMMU"
+    );
+    assert_eq!(found[0].remedy, "give them to two VMs");
+}
+
+#[test]
+fn two_vms_do_not_have_one_bridge() {
+    let bridge = "devices = [\"pcie@10000000\"]\n";
+    let second = vm("second", "[\"/pcie@10000000\"]");
+    let description = behind_smmu(&format!("{bridge}{second}")).unwrap();
+    let found = check_devices(&description, VIRT_SMMU);
+    assert_eq!(
+        found[0].what,
+        "device \"/pcie@10000000\" is given twice: VM linux has it"
+    );
+}
+
+#[test]
+fn qemu_puts_devices_on_the_bus() {
+    let lines = "[[pcie]]\ndevice = \"nvme\"\nsize = \"64M\"\n[[pcie]]\ndevice = \"virtio-blk\"\n\
+                 size = \"1M\"\n[[pcie]]\ndevice = \"edu\"\n";
+    let args = behind_smmu(lines).unwrap().qemu_args().join(" ");
+    for part in [
+        "-drive if=none,id=pcie0,driver=null-co,size=67108864",
+        "-device nvme,serial=hanok0,drive=pcie0,bus=pcie.0,addr=0x1",
+        "iommu_platform=on,drive=pcie1,bus=pcie.0,addr=0x2",
+        "-device edu,dma_mask=0xffffffffffff,bus=pcie.0,addr=0x3",
+    ] {
+        assert!(args.contains(part), "{part} is not in {args}");
+    }
+    let refused = |text: Result<Description, Vec<Diagnostic>>| {
+        let found = text.expect_err("refused");
+        assert_eq!(found.len(), 1, "{found:?}");
+        format!(
+            "{}; {}; {}",
+            short(&found[0]),
+            found[0].why,
+            found[0].remedy
+        )
+    };
+    let line = "[[pcie]]\ndevice = \"edu\"\n";
+    assert_eq!(
+        refused(load(&format!("{SOUND}{line}"))),
+        "10:1 a [[pcie]]; board qemu-virt has no PCIe bus for them; remove it, or choose a board that has \
+         one, such as qemu-virt-smmu"
+    );
+    let unknown = "[[pcie]]\ndevice = \"nvmo\"\n";
+    assert!(refused(behind_smmu(unknown)).ends_with("did you mean \"nvme\"?"));
+    let content = "[[pcie]]\ndevice = \"edu\"\nsize = \"1M\"\n";
+    assert!(refused(behind_smmu(content)).contains("only a disk has content"));
+    let neither = "[[pcie]]\ndevice = \"nvme\"\n";
+    assert!(refused(behind_smmu(neither)).contains("needs either `file` or `size`"));
+    let many = line.repeat(32);
+    assert!(refused(behind_smmu(&many)).contains("the bus has 31 places"));
+}
+
+#[test]
+fn a_bridge_and_a_pool_are_not_together() {
+    let text = "board = \"qemu-virt-smmu\"\ncores = 4\n[schedule]\nenforce = true\n[[schedule.pool]]\nname = \"both\"\n\
+                cores = [1, 2]\nmode = \"global\"\n[[vm]]\nname = \"a\"\nkernel = \"debian:6.12\"\nmemory = \"64M\"\n\
+                vcpus = 2\n[vm.schedule]\npool = \"both\"\nperiod = \"10ms\"\nbudget = \"5ms\"\n[[vm]]\nname = \"b\"\n\
+                kernel = \"debian:6.12\"\nmemory = \"64M\"\ncpus = [0]\ndevices = [\"pcie@10000000\"]\n";
+    let found = check_devices(&load(text).unwrap(), VIRT_SMMU);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(
+        short(&found[0]),
+        "23:12 a PCIe host bridge in a system with a global pool"
+    );
 }

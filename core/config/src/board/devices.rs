@@ -327,7 +327,7 @@ fn through_nexus(at: &At<'_>, nexus: &FdtNode<'_>, gic: &At<'_>, index: usize) -
 
 /// An interrupt in the GIC's binding: type, number, flags. Allwinner's has the number alone; all are
 /// level-sensitive, which is flag 4.
-fn specifier(cells: &mut Cells<'_>, gic: &At<'_>) -> Option<Line> {
+pub(super) fn specifier(cells: &mut Cells<'_>, gic: &At<'_>) -> Option<Line> {
     const ALLWINNER_LINES: u32 = 96;
     if is_allwinner(gic) {
         let number = cells.one().filter(|number| *number < ALLWINNER_LINES)?;

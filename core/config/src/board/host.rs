@@ -5,7 +5,10 @@
 //! as much as the device. The trees of real boards are trusted: a device that a tree does not
 //! mention cannot be found here.
 
+use super::bridge::HostBridge;
 use super::devices::{self, Line};
+use super::line::HostLine;
+use super::pcie;
 use super::place::At;
 use super::properties::{self, FixedClock};
 use super::{BoardError, BoardTree};
@@ -38,22 +41,8 @@ pub struct HostDevice {
     pub bus_master: Option<String>,
     /// Other devices in the same pages of registers.
     pub neighbours: Vec<Neighbour>,
-}
-
-/// An interrupt of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostLine {
-    /// Its id on the board, an SPI.
-    pub id: IntId,
-    /// The trigger, as in the GIC's binding: 1 and 2 are edges, 4 and 8 levels, 0 is unknown.
-    pub trigger: u32,
-}
-
-impl HostLine {
-    /// Whether an edge triggers the interrupt.
-    pub fn is_edge(self) -> bool {
-        self.trigger & 3 != 0
-    }
+    /// What a guest must know of it if it is a PCIe host bridge, whose devices an SMMU keeps to their VM's memory.
+    pub bridge: Option<HostBridge>,
 }
 
 /// A device that shares a page of registers with another one.
@@ -97,6 +86,9 @@ pub enum DeviceError {
     /// This interrupt of it is not connected to the interrupt controller as an SPI.
     #[error("its interrupt {0} does not go to the GIC as a shared one (SPI)")]
     Line(usize),
+    /// It is a PCIe host bridge whose devices nothing keeps to their VM's memory, or one of a kind that is not known.
+    #[error("{0}")]
+    Bridge(&'static str),
     /// The hypervisor needs this interrupt of it.
     #[error("its interrupt {0} is one that the hypervisor keeps for itself")]
     OwnLine(usize),
@@ -152,7 +144,12 @@ impl<'a> HostTree<'a> {
         if !works(&at) {
             return Err(DeviceError::Off);
         }
-        let registers: Vec<Span<Hpa>> = registers(&at).collect();
+        let is_bridge = pcie::is_bridge(&at);
+        let bridge = is_bridge.then(|| self.bridge(&at)).transpose()?;
+        let registers: Vec<Span<Hpa>> = match &bridge {
+            Some(bridge) => bridge.registers().collect(),
+            None => registers(&at).collect(),
+        };
         let pages = pages(&registers);
         if let Some(what) = pages.iter().find_map(|span| self.board.owner(span)) {
             return Err(DeviceError::Beside(what));
@@ -165,12 +162,19 @@ impl<'a> HostTree<'a> {
         Ok(HostDevice {
             name: at.node().name().to_owned(),
             path: path(&at),
-            interrupts: self.interrupts(&at)?,
+            interrupts: match &bridge {
+                Some(bridge) => self.lines_of(bridge)?,
+                None => self.interrupts(&at)?,
+            },
             properties: properties::portable(&self.nodes, &at),
             clocks: properties::clocks(&self.nodes, &at),
-            bus_master: properties::bus_master(at.node()),
+            bus_master: match &bridge {
+                Some(_) => None,
+                None => properties::bus_master(at.node()),
+            },
             neighbours: self.neighbours(&at, &registers),
             registers,
+            bridge,
         })
     }
 
@@ -209,6 +213,7 @@ impl<'a> HostTree<'a> {
             ("arm,cortex-a5-global-timer", "the timer"),
             ("arm,cortex-a9-twd-timer", "the timer"),
             ("arm,cortex-a5-twd-timer", "the timer"),
+            ("arm,smmu-v3", "an SMMU"),
             ("arm,psci", "the power control"),
             ("arm,psci-0.2", "the power control"),
             ("arm,psci-1.0", "the power control"),
@@ -239,6 +244,40 @@ impl<'a> HostTree<'a> {
             if index >= MAX_LINES {
                 return Err(DeviceError::ManyLines);
             }
+        }
+        Ok(found)
+    }
+
+    /// What there is to know of a PCIe host bridge.
+    fn bridge(&self, at: &At<'a>) -> Result<HostBridge, DeviceError> {
+        // The hypervisor looks at the board's first bridge alone.
+        let first = self
+            .nodes
+            .iter()
+            .find(|at| pcie::is_bridge(at) && works(at));
+        let is_first = first.is_some_and(|first| first.holds(at));
+        if !is_first || pcie::smmu(at, &self.root, &self.gic).is_none() {
+            return Err(DeviceError::Bridge(
+                "its devices are bus masters, and no SMMUv3 of the board keeps those of its first bus from memory",
+            ));
+        }
+        let unknown = "its node has not what a VM needs: a bus 0, a window of 32 bits, INTx interrupts of the GIC";
+        HostBridge::read(at, &self.gic).ok_or(DeviceError::Bridge(unknown))
+    }
+
+    /// The interrupts of a bridge's devices.
+    fn lines_of(&self, bridge: &HostBridge) -> Result<Vec<HostLine>, DeviceError> {
+        let mut found: Vec<HostLine> = Vec::new();
+        for (index, (_, _, line)) in bridge.interrupts.iter().enumerate() {
+            if self.board.owns_line(line.id) {
+                return Err(DeviceError::OwnLine(index));
+            }
+            if !found.contains(line) {
+                found.push(*line);
+            }
+        }
+        if found.len() > MAX_LINES {
+            return Err(DeviceError::ManyLines);
         }
         Ok(found)
     }
@@ -324,6 +363,10 @@ pub fn assign(devices: &[HostDevice]) -> Option<heapless::Vec<PassThrough, MAX_D
     for device in devices {
         let mut registers = heapless::Vec::new();
         for page in pages(&device.registers) {
+            // A window keeps the alignment that the registers of its devices have on the bus.
+            if page.len() >= pcie::LARGE {
+                at = at.next_multiple_of(page.len().next_power_of_two());
+            }
             let (ipa, host, len) = (Ipa::new(at), page.start(), page.len());
             registers.push(Registers { ipa, host, len }).ok()?;
             at = at.checked_add(len)?;

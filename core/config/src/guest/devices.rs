@@ -2,7 +2,7 @@
 //! and their addresses count from the start of that bus.
 
 use super::{DEVICE_CLOCK_HANDLE, GIC_HANDLE, GuestDevice};
-use crate::board::{FixedClock, HostDevice};
+use crate::board::{FixedClock, HostBridge, HostDevice};
 use crate::model::Line;
 use crate::tree as read;
 use crate::write::{Build, node, pair};
@@ -45,7 +45,11 @@ pub(super) fn add(
         bus = bus.with("dma-ranges", dma_ranges(memory));
     }
     for device in devices {
-        if let Some(child) = device.to_node(&clocks) {
+        let child = match &device.host.bridge {
+            Some(bridge) => device.to_bridge(bridge),
+            None => device.to_node(&clocks),
+        };
+        if let Some(child) = child {
             bus.add_child(child);
         }
     }
@@ -92,6 +96,43 @@ impl GuestDevice<'_> {
         } else {
             Some(child.with("clocks", clock_handles(self.host, clocks)))
         }
+    }
+
+    /// A PCIe host bridge: without MSIs, for which a VM has no controller, and without an SMMU, which is not its own.
+    fn to_bridge(self, bridge: &HostBridge) -> Option<DeviceTreeNode> {
+        let at = self.guest_offset(&bridge.configuration)?;
+        let mut ranges: Vec<u8> = Vec::new();
+        for window in &bridge.windows {
+            let cpu = self.guest_offset(&window.cpu)?;
+            ranges.extend(window.space.to_be_bytes());
+            ranges.extend(pair(window.bus, cpu));
+            ranges.extend(window.cpu.len().to_be_bytes());
+        }
+        let mut map: Vec<u32> = Vec::new();
+        for (device, pin, line) in &bridge.interrupts {
+            let mut given = self.given.interrupts.iter();
+            let given = given.find(|given| given.board == line.id)?;
+            map.extend([*device, 0, 0, *pin, GIC_HANDLE, 0, 0]);
+            map.extend(cells(given.guest, line.trigger));
+        }
+        let node = node(format!("pcie@{at:x}"))
+            .with("compatible", "pci-host-ecam-generic")
+            .with("device_type", "pci")
+            .with("#address-cells", 3u32)
+            .with("#size-cells", 2u32)
+            .with("#interrupt-cells", 1u32)
+            .with("bus-range", [0u32, 0].as_slice())
+            .with("linux,pci-domain", 0u32)
+            .with("reg", pair(at, bridge.configuration.len()))
+            .with("ranges", ranges)
+            .with("interrupt-map-mask", bridge.mask.as_slice())
+            .with("interrupt-map", map);
+        let coherent = |pair: &(String, Vec<u8>)| pair.0 == "dma-coherent";
+        Some(if self.host.properties.iter().any(coherent) {
+            node.flag("dma-coherent")
+        } else {
+            node.flag("dma-noncoherent")
+        })
     }
 
     /// The guest's address of these registers of the board, counted from the start of the bus.

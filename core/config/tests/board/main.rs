@@ -5,6 +5,7 @@ mod bindings;
 mod devices;
 mod express;
 mod global_timer;
+mod pcie;
 mod trees;
 
 use dtoolkit::model::{DeviceTreeNode, DeviceTreeProperty};

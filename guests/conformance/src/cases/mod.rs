@@ -4,6 +4,7 @@
 pub mod canary;
 pub mod channels;
 mod devices;
+mod dma;
 pub mod exceptions;
 mod firmware;
 mod fpsimd;
@@ -60,6 +61,7 @@ pub fn run(machine: &Machine, names: &str) -> (u32, u32) {
         timer::BESIDE_OTHERS,
         schedule::PROMISED,
         channels::CASES,
+        dma::CASES,
     ];
     let extra = extra.into_iter().chain(crate::arch::cases::NAMED);
     let extra = extra.flatten().filter(named);

@@ -289,7 +289,7 @@ pub(super) const DEVICES: &[Refusal] = &[
         ":6:12:",
         [
             "may be a bus master",
-            "there is no SMMU in use",
+            "no SMMU is in use for it",
             "write `trusted = true` for VM a",
         ],
     ),

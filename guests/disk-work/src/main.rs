@@ -1,6 +1,7 @@
 //! A program of the measured Linux: requests to a disk, past the kernel's cache, of several sizes and depths.
 //!
-//! It opens `/dev/vda`, or the disk that its argument names, and does each row after a tenth as many requests that are not
+//! Its arguments name two disks: one that answers at once, for rows with many requests under way, and one that takes its time, for those with one, so
+//! that the CPU sleeps meanwhile. It does each row after a tenth as many requests that are not
 //! measured. Between two marker instructions (`hint #0x40` and `hint #0x41`, which do nothing) are a row's requests alone, for
 //! whoever counts instructions from outside. With a depth of 32 so many requests are under way: whenever some are done, as many are begun
 //! together. After each row it says how many requests there were, and how long they took by the kernel's clock.
@@ -83,9 +84,11 @@ impl Places {
 /// Called by `_start`, with the stack pointer as the kernel starts a program with: it is at argc, argv follows.
 extern "C" fn main(stack: *const usize) -> ! {
     // SAFETY: `_start` passes the stack pointer as it was at the start.
-    let path = unsafe { argument(stack) }.unwrap_or(c"/dev/vda");
-    let done = open(path, Access::Direct)
-        .and_then(|disk| ROWS.iter().try_for_each(|row| measure(&disk, row)));
+    let disks = [1, 2].map(|index| unsafe { argument(stack, index) }.unwrap_or(c"/dev/vda"));
+    let done = ROWS.iter().try_for_each(|row| {
+        let path = if row.depth == 1 { disks[1] } else { disks[0] };
+        measure(&open(path, Access::Direct)?, row)
+    });
     if let Err(error) = done {
         let mut line = Line::default();
         line.text(b"disk work: error ");
@@ -184,18 +187,18 @@ fn end() {
     }
 }
 
-/// The first argument.
+/// Argument number `index`, from 1 on.
 ///
 /// # Safety
 ///
 /// `stack` must be the stack pointer as the kernel starts a program with.
-unsafe fn argument(stack: *const usize) -> Option<&'static CStr> {
+unsafe fn argument(stack: *const usize, index: usize) -> Option<&'static CStr> {
     // SAFETY: argc is there, argv follows with argc pointers; each is of a string that ends in a zero and stays.
     unsafe {
-        if stack.read() < 2 {
+        if stack.read() <= index {
             return None;
         }
-        Some(CStr::from_ptr(stack.add(2).read() as *const _))
+        Some(CStr::from_ptr(stack.add(1 + index).read() as *const _))
     }
 }
 

@@ -127,25 +127,68 @@ pub const ROWS: [Row; 6] = [
     row("write-128k-32", "128 KiB write, depth 32", 32, LARGE),
 ];
 
-/// The board's transport that has the disk, the last one, by its number and its address.
-pub const TRANSPORT: u32 = 31;
-/// See [`TRANSPORT`].
-const TRANSPORT_NAME: &str = "virtio_mmio@a003e00";
-/// MiB of the disk.
-pub const DISK_MIB: u32 = 64;
+/// A disk of the board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// The number of the board's transport that has it. Eight are on a page, which a VM has as a whole.
+    pub transport: u32,
+    /// The address of that transport.
+    address: u32,
+    /// Its size in MiB, by which Linux knows it.
+    pub mib: u32,
+    /// How long a request takes, in nanoseconds of the PC's: long enough for the CPU to sleep before.
+    pub latency: Option<u32>,
+}
+
+/// For rows with many requests under way, and for those with one.
+pub const DISKS: [Disk; 2] = [
+    Disk {
+        transport: 31,
+        address: 0xa00_3e00,
+        mib: 64,
+        latency: None,
+    },
+    Disk {
+        transport: 23,
+        address: 0xa00_2e00,
+        mib: 128,
+        latency: Some(500_000),
+    },
+];
+
+impl Disk {
+    /// What the disk is to QEMU, by number `index`: nothing is read, written or kept.
+    pub fn drive(&self, index: usize) -> String {
+        let latency = self.latency.map(|time| format!(",latency-ns={time}"));
+        let latency = latency.unwrap_or_default();
+        let mib = self.mib;
+        format!("if=none,id=disk{index},driver=null-co,size={mib}M{latency}")
+    }
+
+    fn name(&self) -> String {
+        format!("virtio_mmio@{:x}", self.address)
+    }
+}
 
 /// The description of a client with a disk, and of its driver VM, on a board of this name.
 pub fn description(board: &str, system: System, cmdline: &str) -> String {
     let client = system.cores() - 1;
+    let disk = |disk: &Disk| {
+        let (name, mib) = (disk.name(), disk.mib);
+        format!("[[disk]]\ndevice = \"{name}\"\nsize = \"{mib}M\"\n\n")
+    };
+    let disks: String = DISKS.iter().map(disk).collect();
+    let had = |disk: &Disk| {
+        let name = disk.name();
+        format!("[[vm.disk]]\nfrom = \"drivers\"\ndevice = \"{name}\"\n\n")
+    };
+    let had: String = DISKS.iter().map(had).collect();
+    let [first, second] = DISKS.each_ref().map(Disk::name);
     format!(
         "board = \"{board}\"
 cores = {cores}
 
-[[disk]]
-device = \"{TRANSPORT_NAME}\"
-size = \"{DISK_MIB}M\"
-
-[[vm]]
+{disks}[[vm]]
 name = \"linux\"
 kernel = \"{KERNEL}\"
 initramfs = \"busybox\"
@@ -154,16 +197,12 @@ cmdline = \"console=ttyAMA0 {cmdline}\"
 memory = \"{memory}M\"
 cpus = [{client}]
 
-[[vm.disk]]
-from = \"drivers\"
-device = \"{TRANSPORT_NAME}\"
-
-[[vm]]
+{had}[[vm]]
 name = \"drivers\"
 kernel = \"guest:driver\"
 memory = \"32M\"
 cpus = [0]
-devices = [\"{TRANSPORT_NAME}\"]
+devices = [\"{first}\", \"{second}\"]
 trusted = true
 ",
         cores = system.cores(),

@@ -29,7 +29,7 @@ use crate::folders::{fresh, work_dir};
 use crate::materials::{self, Materials};
 use crate::plan::Plan;
 use crate::{output_is_ours, report};
-use cases::{DISK_MIB, ROWS, System, TRANSPORT};
+use cases::{DISKS, ROWS, System};
 use found::{Counts, Found};
 use hanok_artifacts::initramfs::modules::Selection;
 use hanok_artifacts::{Store, cargo, initramfs};
@@ -147,7 +147,7 @@ fn prepare(boards: &Boards, system: System, userland: &Path) -> Outcome<Option<R
     let mut ready = match system {
         System::Native => {
             let mut ready = boards.native_linux(gic, userland, WORK);
-            ready.command.args(disk());
+            ready.command.args(disks());
             ready
         }
         System::Hanok | System::HanokApart => hanok(boards, system, gic, userland)?,
@@ -156,13 +156,17 @@ fn prepare(boards: &Boards, system: System, userland: &Path) -> Outcome<Option<R
             host.extend(boards.materials.host.as_deref().unwrap_or_default());
             let words = [
                 "-drive",
-                "if=none,id=disk,file=/dev/vda,format=raw,cache=none,aio=native",
+                "if=none,id=disk0,file=/dev/vda,format=raw,cache=none,aio=native",
                 "-device",
-                "virtio-blk-device,drive=disk",
+                "virtio-blk-device,drive=disk0",
+                "-drive",
+                "if=none,id=disk1,file=/dev/vdb,format=raw,cache=none,aio=native",
+                "-device",
+                "virtio-blk-device,drive=disk1",
             ];
             let named = (system.id(), gic);
             let mut ready = boards.kvm_linux(named, (&host, &words), userland, WORK)?;
-            ready.command.args(disk());
+            ready.command.args(disks());
             ready
         }
         System::Xen => return Ok(None),
@@ -170,6 +174,7 @@ fn prepare(boards: &Boards, system: System, userland: &Path) -> Outcome<Option<R
     // QEMU serves a notification as the guest makes it: what a request is answered with does not hang on another
     // thread's turn.
     ready.command.args(["-global", "virtio-mmio.ioeventfd=off"]);
+    ready.command = with_pauses(&ready.command);
     if let Some(counting) = &boards.counting {
         let report = report_path(boards, system);
         match system.side() {
@@ -184,21 +189,20 @@ fn report_path(boards: &Boards, system: System) -> PathBuf {
     boards.dir.join(format!("{}.report", system.id()))
 }
 
-/// The disk of the emulated machine.
-fn disk() -> [String; 6] {
-    [
-        "-global".to_owned(),
-        "virtio-mmio.force-legacy=false".to_owned(),
-        "-drive".to_owned(),
-        format!("if=none,id=disk0,{}", content()),
-        "-device".to_owned(),
-        format!("virtio-blk-device,drive=disk0,bus=virtio-mmio-bus.{TRANSPORT}"),
-    ]
-}
-
-/// What the disk is: nothing is read, written or kept, and no time passes.
-fn content() -> String {
-    format!("driver=null-co,size={DISK_MIB}M")
+/// The disks of the emulated machine.
+fn disks() -> Vec<String> {
+    let version = ["-global", "virtio-mmio.force-legacy=false"].map(str::to_owned);
+    let disks = DISKS.iter().enumerate().flat_map(|(index, disk)| {
+        let bus = disk.transport;
+        let device = format!("virtio-blk-device,drive=disk{index},bus=virtio-mmio-bus.{bus}");
+        [
+            "-drive".to_owned(),
+            disk.drive(index),
+            "-device".to_owned(),
+            device,
+        ]
+    });
+    version.into_iter().chain(disks).collect()
 }
 
 fn hanok(boards: &Boards, system: System, gic: Gic, userland: &Path) -> Outcome<Ready> {
@@ -217,27 +221,49 @@ fn hanok(boards: &Boards, system: System, gic: Gic, userland: &Path) -> Outcome<
     };
     let userland = Some(userland.to_owned());
     let mut ready = boards.hanok_of(system.id(), &path, &overrides, userland)?;
-    ready.command = with_disk(&ready.command);
+    ready.command = with_disks(&ready.command);
     Ok(ready)
 }
 
-/// `command` with the disk of all sides in the place of an empty one, which QEMU would keep in a file until the end.
-fn with_disk(command: &Command) -> Command {
-    let mut other = Command::new(command.get_program());
-    for argument in command.get_args() {
-        let text = argument.to_string_lossy();
-        match text.strip_prefix("if=none,id=disk0,") {
-            Some(_) => other.arg(format!("if=none,id=disk0,{}", content())),
-            None => other.arg(argument),
+/// `command` with the disks of all sides in the places of empty ones, which QEMU would keep in files until the end.
+fn with_disks(command: &Command) -> Command {
+    changed(command, |word| {
+        let mut disks = DISKS.iter().enumerate();
+        disks.find_map(|(index, disk)| {
+            let same = word.starts_with(&format!("if=none,id=disk{index},"));
+            same.then(|| disk.drive(index))
+        })
+    })
+}
+
+/// `command` where time goes on while no emulated CPU runs, by the PC's clock. Else a CPU that sleeps until its disk answers goes on to its
+/// next timer at once, and to the next one.
+fn with_pauses(command: &Command) -> Command {
+    changed(command, |word| {
+        (word == "shift=0,sleep=off").then(|| "shift=0,sleep=on".to_owned())
+    })
+}
+
+/// `command` with other words for some.
+fn changed(command: &Command, other: impl Fn(&str) -> Option<String>) -> Command {
+    let mut changed = Command::new(command.get_program());
+    for word in command.get_args() {
+        match other(&word.to_string_lossy()) {
+            Some(other) => changed.arg(other),
+            None => changed.arg(word),
         };
     }
-    for (name, value) in command.get_envs() {
+    keep_environment(command, &mut changed);
+    changed
+}
+
+fn keep_environment(from: &Command, to: &mut Command) {
+    for (name, value) in from.get_envs() {
         match value {
-            Some(value) => other.env(name, value),
-            None => other.env_remove(name),
+            Some(value) => to.env(name, value),
+            None => to.env_remove(name),
         };
     }
-    other
 }
 
 /// Boots one board; what its consoles say is kept in `dir`. `None` where a signal asked for the end.
@@ -307,4 +333,24 @@ fn profile(counting: &Counting, counted: &[Counted]) -> Result<String> {
         }
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_and_time_are_replaced_and_nothing_else() {
+        let mut command = Command::new("qemu");
+        let empty = "if=none,id=disk1,driver=null-co,size=9,snapshot=on";
+        command.args(["-drive", empty, "-icount", "shift=0,sleep=off", "-m", "1"]);
+        command.env("A", "b");
+        let other = with_pauses(&with_disks(&command));
+        let words: Vec<_> = other.get_args().collect();
+        let drive = DISKS[1].drive(1);
+        assert!(drive.ends_with(",size=128M,latency-ns=500000"), "{drive}");
+        let wanted = ["-drive", &drive, "-icount", "shift=0,sleep=on", "-m", "1"];
+        assert_eq!(words, wanted);
+        assert_eq!(other.get_envs().count(), 1);
+    }
 }

@@ -108,9 +108,18 @@ impl VmMemory for GuestRam {
 impl GuestMemory for GuestRam {
     fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), AccessError> {
         let from = self.host_of(at, into.len() as u64)?;
-        for (index, byte) in into.iter_mut().enumerate() {
-            // SAFETY: `host_of` proved the range. Volatile, since the guest may write
-            // meanwhile: each byte is read once, and any value is as good as another.
+        // Descriptors and elements of rings are whole words.
+        let mut done = 0;
+        if from.cast::<u64>().is_aligned() {
+            for word in into.as_chunks_mut().0 {
+                // SAFETY: `host_of` proved the range, and the word is aligned. Volatile, since the guest may write
+                // meanwhile: each byte is read once, and any value is as good as another.
+                *word = unsafe { from.add(done).cast::<u64>().read_volatile() }.to_ne_bytes();
+                done += size_of::<u64>();
+            }
+        }
+        for (index, byte) in into.iter_mut().enumerate().skip(done) {
+            // SAFETY: as above, a byte at a time.
             *byte = unsafe { from.add(index).read_volatile() };
         }
         Ok(())

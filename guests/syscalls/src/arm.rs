@@ -34,6 +34,14 @@ pub const GETTID: usize = 224;
 pub const SETAFFINITY: usize = 241;
 /// sched_getaffinity.
 pub const GETAFFINITY: usize = 242;
+/// io_setup.
+pub const IO_SETUP: usize = 243;
+/// io_destroy.
+pub const IO_DESTROY: usize = 244;
+/// io_getevents.
+pub const IO_GETEVENTS: usize = 245;
+/// io_submit.
+pub const IO_SUBMIT: usize = 246;
 /// exit_group.
 pub const EXIT: usize = 248;
 /// socket.

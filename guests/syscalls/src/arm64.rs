@@ -4,6 +4,14 @@ use core::arch::asm;
 
 /// The unit in which [`MMAP`] takes the place in a file.
 pub const MMAP_UNIT: u64 = 1;
+/// io_setup.
+pub const IO_SETUP: usize = 0;
+/// io_destroy.
+pub const IO_DESTROY: usize = 1;
+/// io_submit.
+pub const IO_SUBMIT: usize = 2;
+/// io_getevents.
+pub const IO_GETEVENTS: usize = 4;
 /// flock.
 pub const FLOCK: usize = 32;
 /// mkdirat.

@@ -18,6 +18,11 @@ const SYNC: usize = 0o4_010_000;
 const DIRECTORY: usize = 0o200_000;
 #[cfg(not(target_arch = "x86_64"))]
 const DIRECTORY: usize = 0o40_000;
+/// O_DIRECT: past the kernel's cache.
+#[cfg(target_arch = "x86_64")]
+const DIRECT: usize = 0o40_000;
+#[cfg(not(target_arch = "x86_64"))]
+const DIRECT: usize = 0o200_000;
 /// LOCK_EX and LOCK_UN.
 const LOCK: usize = 2;
 const UNLOCK: usize = 8;
@@ -176,6 +181,8 @@ pub enum Access {
     Create,
     /// To read and write, without caches between.
     Device,
+    /// To read and write past the kernel's cache, in whole blocks.
+    Direct,
     /// A folder, to read what is in it.
     Folder,
 }
@@ -187,6 +194,7 @@ pub fn open(path: &CStr, access: Access) -> Result<Descriptor> {
         Access::Write => WRITE_ONLY,
         Access::Create => WRITE_ONLY | CREATE | TRUNCATE,
         Access::Device => READ_WRITE | SYNC,
+        Access::Direct => READ_WRITE | DIRECT,
         Access::Folder => DIRECTORY,
     };
     let path = path.as_ptr() as usize;

@@ -6,6 +6,7 @@
 
 #![no_std]
 
+pub mod aio;
 #[cfg(target_arch = "arm")]
 mod arm;
 #[cfg(target_arch = "aarch64")]

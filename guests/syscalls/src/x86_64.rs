@@ -44,6 +44,14 @@ pub const GETTID: usize = 186;
 pub const SETAFFINITY: usize = 203;
 /// sched_getaffinity.
 pub const GETAFFINITY: usize = 204;
+/// io_setup.
+pub const IO_SETUP: usize = 206;
+/// io_destroy.
+pub const IO_DESTROY: usize = 207;
+/// io_getevents.
+pub const IO_GETEVENTS: usize = 208;
+/// io_submit.
+pub const IO_SUBMIT: usize = 209;
 /// getdents64.
 pub const GETDENTS: usize = 217;
 /// clock_gettime.

@@ -55,6 +55,9 @@ pub struct BenchArgs {
     /// deadlines that are missed and how late a VM wakes.
     #[arg(long, conflicts_with_all = ["sides", "figures", "repeat", "quick", "profile", "compare", "keep", "show", "scaling"])]
     pub schedulers: bool,
+    /// Count what requests to a disk take natively, in a client of a driver VM, under KVM and in Xen, and compare.
+    #[arg(long, conflicts_with_all = ["figures", "repeat", "profile", "compare", "keep", "show", "scaling", "schedulers"])]
+    pub devices: bool,
     /// With --schedulers: the image of another Xen than Debian's, such as one that was built with RTDS.
     #[arg(long, value_name = "FILE", requires = "schedulers")]
     pub xen: Option<PathBuf>,

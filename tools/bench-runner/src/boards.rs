@@ -29,10 +29,10 @@ use hanok_boot::{key, system};
 /// The guest's memory.
 pub const GUEST_MEMORY: u64 = 256 << 20;
 /// The board's memory in bytes where a hypervisor runs on it.
-const BOARD_MEMORY: u64 = 1 << 30;
+pub const BOARD_MEMORY: u64 = 1 << 30;
 
 /// The start of every Linux's command line.
-const CMDLINE: &str = "quiet panic=-1 norandmaps nokaslr kpti=off mitigations=off";
+pub const CMDLINE: &str = "quiet panic=-1 norandmaps nokaslr kpti=off mitigations=off";
 /// The rest of the measured Linux's command line.
 const MEASURED: &str = "rdinit=/bench/init";
 
@@ -175,6 +175,37 @@ impl Boards<'_> {
         let mut command = self.qemu();
         machine::native(&mut command, &self.of(&guest, &machine, GUEST_MEMORY));
         Ok(plain(command))
+    }
+
+    /// The machine itself with Linux, `initramfs` and `cmdline`.
+    pub fn native_linux(&self, gic: Gic, initramfs: &Path, cmdline: &str) -> Ready {
+        let guest = self.linux(initramfs, cmdline);
+        let machine = self.machine("off", gic);
+        let mut command = self.qemu();
+        machine::native(&mut command, &self.of(&guest, &machine, GUEST_MEMORY));
+        plain(command)
+    }
+
+    fn linux(&self, initramfs: &Path, cmdline: &str) -> Guest {
+        Guest {
+            kernel: self.materials.kernel.image.clone(),
+            initramfs: Some(initramfs.to_owned()),
+            cmdline: format!("console=ttyAMA0 {CMDLINE} {cmdline}"),
+        }
+    }
+
+    /// A Linux with `host` as its initramfs, whose VMM starts Linux with `initramfs` and `cmdline`, and is also told
+    /// `words`.
+    pub fn kvm_linux(
+        &self,
+        (name, gic): (&str, Gic),
+        (host, words): (&[u8], &[&str]),
+        initramfs: &Path,
+        cmdline: &str,
+    ) -> Outcome<Ready> {
+        let guest = self.linux(initramfs, cmdline);
+        let host = self.host_initramfs((name, gic), guest, (host, words))?;
+        Ok(self.kvm_of(gic, host))
     }
 
     /// QEMU for the machines of this plan, without arguments.
@@ -329,20 +360,32 @@ impl Boards<'_> {
 
     /// A Linux that starts the guest in a VMM of its own.
     fn kvm(&self, job: &Job) -> Outcome<Ready> {
+        let guest = self.guest(job, "ttyAMA0")?;
+        let common = self.materials.host.as_deref().unwrap_or_default();
+        let host = self.host_initramfs((&job.name(), job.gic), guest, (common, &[]))?;
+        Ok(self.kvm_of(job.gic, host))
+    }
+
+    fn kvm_of(&self, gic: Gic, host: PathBuf) -> Ready {
         let host = Guest {
             kernel: self.materials.kernel.image.clone(),
-            initramfs: Some(self.host_initramfs(job)?),
+            initramfs: Some(host),
             cmdline: format!("console=ttyAMA0 {CMDLINE} rdinit=/bench/host"),
         };
         let mut command = self.qemu();
-        let machine = self.machine("on", job.gic);
+        let machine = self.machine("on", gic);
         machine::native(&mut command, &self.of(&host, &machine, BOARD_MEMORY));
-        Ok(plain(command))
+        plain(command)
     }
 
-    /// The initramfs of KVM's host, with the guest and the line that starts it.
-    fn host_initramfs(&self, job: &Job) -> Outcome<PathBuf> {
-        let outside = self.guest(job, "ttyAMA0")?;
+    /// The initramfs of KVM's host: what all have in `common`, the guest, and the line that starts it, which also
+    /// has `words`.
+    fn host_initramfs(
+        &self,
+        (name, gic): (&str, Gic),
+        outside: Guest,
+        (common, words): (&[u8], &[&str]),
+    ) -> Outcome<PathBuf> {
         let inside = Guest {
             kernel: "/bench/kernel".into(),
             initramfs: outside
@@ -351,14 +394,14 @@ impl Boards<'_> {
                 .map(|_| "/bench/initramfs".into()),
             cmdline: outside.cmdline,
         };
-        let machine = format!("virt,accel=kvm,its=off,{}", version(job.gic));
+        let machine = format!("virt,accel=kvm,its=off,{}", version(gic));
         let mut command = Command::new(format!("/{VMM_PROGRAM}"));
         let native = Native {
             cpu: "host",
             ..self.of(&inside, &machine, GUEST_MEMORY)
         };
         machine::native(&mut command, &native);
-        command.args(["-seed", "1"]);
+        command.args(["-seed", "1"]).args(words);
         let line = format!("{}\n", machine::typed(&command)).into_bytes();
         let mut files = vec![("bench/vmm".to_owned(), line)];
         for (to, from) in [
@@ -368,9 +411,8 @@ impl Boards<'_> {
             let Some(from) = from else { continue };
             files.push((to.to_owned(), fs::read(from).blame(Code::Refused)?));
         }
-        let common = self.materials.host.as_deref().unwrap_or_default();
         let bytes = [common, &initramfs::archive_of(&files)].concat();
-        let path = self.dir.join(format!("{}.initramfs", job.name()));
+        let path = self.dir.join(format!("{name}.initramfs"));
         repo::write_whole(&path, &bytes).blame(Code::Refused)?;
         Ok(path)
     }

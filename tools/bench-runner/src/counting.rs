@@ -83,6 +83,17 @@ impl Counting {
         command.arg(format!("{plugin},elf={elf},out={out},what={what}"));
     }
 
+    /// Makes QEMU count all instructions of each stretch on a board without our hypervisor, and write them to `report`.
+    pub fn attach_alone(&self, command: &mut Command, report: &Path, architecture: Architecture) {
+        let [plugin, out] = [&self.plugin, report].map(machine::escaped);
+        let bits = match architecture {
+            Architecture::Arm64 => 64,
+            Architecture::Arm => 32,
+        };
+        command.arg("-plugin");
+        command.arg(format!("{plugin},out={out},what=stretches,bits={bits}"));
+    }
+
     /// Makes QEMU count operations, and write them to `report`: those of the hypervisor, or on the machine itself
     /// those of all code. A stretch begins by itself at `start`, where that is known: the kernel's first instruction.
     pub fn attach_operations(

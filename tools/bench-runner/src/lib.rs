@@ -12,6 +12,7 @@
 pub mod args;
 mod boards;
 pub mod counting;
+mod devices;
 mod folders;
 mod gdb;
 mod history;
@@ -66,6 +67,9 @@ pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
     }
     if args.schedulers {
         return schedulers::run(root, args, yes);
+    }
+    if args.devices {
+        return devices::run(root, args, yes);
     }
     if let Some(dir) = &args.show {
         return history::show(root, dir, args, style());

@@ -329,7 +329,8 @@ fn host(root: &Path, store: &Store) -> Result<Vec<u8>> {
 /// Where the VMM is in KVM's host.
 pub const VMM_PROGRAM: &str = "bench/bin/qemu-system-aarch64";
 
-fn script(name: &str, text: &str) -> (String, Vec<u8>) {
+/// A file of an initramfs.
+pub fn script(name: &str, text: &str) -> (String, Vec<u8>) {
     (name.to_owned(), text.as_bytes().to_vec())
 }
 

@@ -275,6 +275,7 @@ Examples:
   hanok bench --cpu cortex-a72 --repeat 3 -o results
   hanok bench --board qemu-virt-arm --cpu cortex-a15
   hanok bench --profile hypercall --gic 3 --tree
+  hanok bench --devices --sides native,hanok
 
 Exit codes:
   0  everything was measured          8  a download or an installation failed

@@ -6,7 +6,8 @@
 //! ([`hanok_profile::code::Instructions`]) say what is counted; with `what=boot` it is all from
 //! the reset to the first one that ends a stretch, with `what=run` all. With `what=operations` it
 //! counts only how many instructions are the hypervisor's and how often each of
-//! [`hanok_profile::operations`] is done, without `elf` on a machine that has no hypervisor. With `what=words`, and no
+//! [`hanok_profile::operations`] is done, without `elf` on a machine that has no hypervisor. Without `elf` stretches have
+//! the number of instructions alone, of guests of 64 bits, or of 32 with `bits=32`. With `what=words`, and no
 //! `elf`, it lists what was executed ([`words`]). What comes out is [`hanok_profile::report`]'s.
 //!
 //! This is the one tool with unsafe code: QEMU is C. [`qemu`] has all of it.
@@ -21,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use counters::{Identities, Kept};
-use hanok_profile::code::{A32, Code, Entry, Finder};
+use hanok_profile::code::{A32, A64, Code, Entry, Finder, Instructions};
 use hanok_profile::operations::{self, Operation};
 use hanok_profile::record::{Counter, Counters, Recorder};
 use hanok_profile::report::{Finish, Line, Reason, VERSION};
@@ -46,6 +47,8 @@ struct Plugin {
     identities: Identities,
     out: File,
     what: What,
+    /// Of the guests' markers, where there is no hypervisor.
+    markers: &'static Instructions,
     failed: bool,
 }
 
@@ -66,9 +69,9 @@ enum What {
 }
 
 /// The plugin's arguments.
-#[derive(Default)]
 struct Arguments {
     elf: Option<String>,
+    markers: &'static Instructions,
     out: Option<String>,
     from: Option<u64>,
     what: What,
@@ -76,7 +79,13 @@ struct Arguments {
 
 impl Arguments {
     fn parse(words: impl Iterator<Item = String>) -> Result<Self> {
-        let mut arguments = Self::default();
+        let mut arguments = Self {
+            elf: None,
+            markers: &A64,
+            out: None,
+            from: None,
+            what: What::default(),
+        };
         for word in words {
             match word.split_once('=') {
                 Some(("elf", path)) => arguments.elf = Some(path.to_owned()),
@@ -86,13 +95,15 @@ impl Arguments {
                 Some(("what", "run")) => arguments.what = What::Run,
                 Some(("what", "operations")) => arguments.what = What::Operations,
                 Some(("what", "words")) => arguments.what = What::Words,
+                Some(("bits", "64")) => arguments.markers = &A64,
+                Some(("bits", "32")) => arguments.markers = &A32,
                 Some(("from", address)) => {
                     let digits = address.strip_prefix("0x").unwrap_or(address);
                     let address = u64::from_str_radix(digits, 16);
                     arguments.from = Some(address.context("from= is no address")?);
                 }
                 _ => bail!(
-                    "the argument {word} is none of elf=FILE, out=FILE, from=ADDRESS, \
+                    "the argument {word} is none of elf=FILE, out=FILE, from=ADDRESS, bits=32|64, \
                      what=stretches|boot|run|operations|words"
                 ),
             }
@@ -115,7 +126,7 @@ fn install(cpus: usize, words: impl Iterator<Item = String>) -> Result<()> {
                 Code::parse(&bytes).with_context(|| format!("in {elf}"))?,
             ))
         }
-        None if operations => None,
+        None if operations || arguments.what == What::Stretches => None,
         None => bail!("elf=FILE is missing"),
     };
     let path = arguments.out.context("out=FILE is missing")?;
@@ -130,6 +141,7 @@ fn install(cpus: usize, words: impl Iterator<Item = String>) -> Result<()> {
         identities: Identities::default(),
         out,
         what: arguments.what,
+        markers: arguments.markers,
         failed: false,
     };
     plugin.write(&Line::Start { version: VERSION });
@@ -266,7 +278,7 @@ impl Plugin {
     /// added.
     fn instruction(&mut self, instruction: &Instruction, counters: &Kept) {
         let Some(finder) = &mut self.finder else {
-            return;
+            return self.guest(instruction, self.markers, counters);
         };
         let (word, set) = (instruction.word(), finder.code().set());
         let bytes: Vec<_> = instruction.bytes().collect();
@@ -288,13 +300,18 @@ impl Plugin {
                 counters.count(instruction, Counter::Instruction(ours));
                 counters.count(instruction, Counter::Hypervisor);
             }
-            None => match word {
-                _ if word == set.begin && self.what == What::Stretches => {
-                    instruction.calls(Event::Begin);
-                }
-                _ if word == set.end && self.what != What::Run => instruction.calls(Event::End),
-                _ => counters.count(instruction, Counter::Others),
-            },
+            None => self.guest(instruction, set, counters),
+        }
+    }
+
+    /// The same of a guest's, whose markers are of this set.
+    fn guest(&self, instruction: &Instruction, set: &Instructions, counters: &Kept) {
+        match instruction.word() {
+            word if word == set.begin && self.what == What::Stretches => {
+                instruction.calls(Event::Begin);
+            }
+            word if word == set.end && self.what != What::Run => instruction.calls(Event::End),
+            _ => counters.count(instruction, Counter::Others),
         }
     }
 

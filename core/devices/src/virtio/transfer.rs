@@ -102,10 +102,24 @@ impl Copying {
     /// Copies the next bytes, which are at `at` of their memory; `None` once all are copied.
     fn step(
         self,
+        from: (&impl GuestMemory, Place, Ipa),
+        to: (&impl GuestMemory, Place),
+    ) -> Result<Option<Self>, Fault> {
+        // Headers and states of requests are small, and the bytes between are zeroed first.
+        if self.left <= SMALL {
+            self.step_by(&mut [0; SMALL as usize], from, to)
+        } else {
+            self.step_by(&mut [0; STEP_BYTES], from, to)
+        }
+    }
+
+    /// Copies as many bytes as there is room for in `bytes`.
+    fn step_by(
+        self,
+        bytes: &mut [u8],
         (from, from_place, at): (&impl GuestMemory, Place, Ipa),
         (to, to_place): (&impl GuestMemory, Place),
     ) -> Result<Option<Self>, Fault> {
-        let mut bytes = [0; STEP_BYTES];
         let count = self.count();
         let here = bytes.get_mut(..count as usize).unwrap_or_default();
         let read = from.read(at, here);

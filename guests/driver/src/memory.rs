@@ -105,7 +105,9 @@ pub const FRAME_WORDS: usize = 256;
 #[repr(C, align(4096))]
 pub struct PortMemory {
     pub rings: [Split; 2],
-    pub slots: [[[AtomicU64; FRAME_SLOT_WORDS]; PLACES]; 2],
+    /// What it receives lies elsewhere: these have descriptors alone.
+    pub received: [[AtomicU64; FRAME_DESCRIPTORS * 2]; PLACES],
+    pub sent: [[AtomicU64; FRAME_SLOT_WORDS]; PLACES],
 }
 
 /// What this VM shares with the board's network device: its queues, and buffers for what comes.
@@ -116,20 +118,21 @@ pub struct UplinkMemory {
 }
 
 /// The memory of the clients of networks that can be served.
-pub static PORTS: [PortMemory; 8] = [const {
+pub static PORTS: [PortMemory; 4] = [const {
     PortMemory {
         rings: [const { Split::new() }; 2],
-        slots: [const { [const { [const { AtomicU64::new(0) }; FRAME_SLOT_WORDS] }; PLACES] }; 2],
+        received: [const { [const { AtomicU64::new(0) }; FRAME_DESCRIPTORS * 2] }; PLACES],
+        sent: [const { [const { AtomicU64::new(0) }; FRAME_SLOT_WORDS] }; PLACES],
     }
-}; 8];
+}; 4];
 
 /// The memory for network devices of the board that can be used.
-pub static UPLINKS: [UplinkMemory; 2] = [const {
+pub static UPLINKS: [UplinkMemory; 1] = [const {
     UplinkMemory {
         queues: [const { Split::new() }; 2],
         buffers: [const { [const { AtomicU64::new(0) }; FRAME_WORDS] }; PLACES],
     }
-}; 2];
+}; 1];
 
 /// What one disk shares with the hypervisor and with the board's device.
 #[repr(C, align(4096))]

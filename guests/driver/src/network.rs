@@ -12,7 +12,7 @@ mod frame;
 mod port;
 mod uplink;
 
-use crate::memory::{PortMemory, UplinkMemory, address};
+use crate::memory::{PORTS, PortMemory, UplinkMemory, address};
 use crate::tree::{BoardDevice, Served, Wanted};
 use frame::{Frame, HEAD, Header, LONGEST, Piece, RECEIVE, SEND, set_prefix};
 use heapless::Vec;
@@ -27,7 +27,7 @@ const WAITING: usize = 64;
 /// A switch.
 pub struct Switch {
     uplink: Option<Uplink>,
-    ports: Vec<Port, 8>,
+    ports: Vec<Port, { PORTS.len() }>,
     /// What can be answered once all that was received is settled, and what the device gets then.
     done: Vec<Sent, WAITING>,
     leaving: Vec<(Sent, u16), WAITING>,

@@ -1,8 +1,8 @@
 //! A client of a network.
 
-use super::frame::{Frame, HEAD, Header, LONGEST, Piece, RECEIVE, SEND, set_prefix};
+use super::frame::{Frame, HEAD, Header, LONGEST, Piece, RECEIVE, set_prefix};
 use crate::back_end::{BackEnd, Offer, Requests, Room};
-use crate::memory::{FRAME_DESCRIPTORS, FRAME_SLOT_WORDS, PLACES, PortMemory, Split};
+use crate::memory::{FRAME_DESCRIPTORS, PLACES, PortMemory, Split};
 use crate::tree::Wanted;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -57,7 +57,7 @@ impl Port {
 
     /// The frame that the client sends by the request `head`, whose table of descriptors has `table` bytes; `None` if it is to be dropped.
     pub(super) fn frame(&mut self, head: u16, table: u64) -> Option<(Frame, Header)> {
-        let words = self.memory.slots[SEND].get(usize::from(head))?;
+        let words = self.memory.sent.get(usize::from(head))?;
         let (table, data) = divided(words, table)?;
         let mut frame = Frame {
             pieces: Vec::new(),
@@ -96,7 +96,7 @@ impl Port {
         let Some((head, table)) = next else {
             return;
         };
-        let words = self.memory.slots[RECEIVE].get(usize::from(head));
+        let words = self.memory.received.get(usize::from(head));
         let Some((words, (table, _))) =
             words.and_then(|words| Some((words, divided(words, table)?)))
         else {
@@ -155,26 +155,24 @@ fn offer(
     let [a, b, c, d, e, f] = mac;
     let words = [[a, b, c, d], [e, f, UP as u8, 0]];
     let config = words.map(u32::from_le_bytes);
-    let room = |(ring, slots)| Room::new(ring, slots, FRAME_DESCRIPTORS);
     let [receive, send] = &memory.rings;
-    let [to, from] = &memory.slots;
     let offer = Offer {
         features: MAC | STATUS,
         config: &config,
         head: HEAD as u32,
         needs_direct,
     };
-    let rooms = [room((receive, to)), room((send, from))];
+    let rooms = [
+        Room::new(receive, &memory.received, FRAME_DESCRIPTORS),
+        Room::new(send, &memory.sent, FRAME_DESCRIPTORS),
+    ];
     let back = BackEnd::start(registers, rooms, &offer)?;
     back.queues[RECEIVE].ignore();
     Ok(back)
 }
 
 /// The words of a slot's table of `bytes` bytes, and those of its data.
-fn divided(
-    words: &[AtomicU64; FRAME_SLOT_WORDS],
-    bytes: u64,
-) -> Option<(&[AtomicU64], &[AtomicU64])> {
+fn divided(words: &[AtomicU64], bytes: u64) -> Option<(&[AtomicU64], &[AtomicU64])> {
     let (descriptors, data) = words.split_at_checked(2 * FRAME_DESCRIPTORS)?;
     let table = descriptors.get(..usize::try_from(bytes).ok()? / 8)?;
     Some((table, data))

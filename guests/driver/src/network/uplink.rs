@@ -68,7 +68,7 @@ impl Uplink {
 
     /// Gives the device what a client sends by a table of so many bytes.
     pub(super) fn send(&mut self, sent: Sent, port: &Port, table: u64) {
-        let slots = &port.memory.slots[SEND];
+        let slots = &port.memory.sent;
         let (Some(own), Some(words)) = (self.free.pop(), slots.get(usize::from(sent.head))) else {
             return;
         };

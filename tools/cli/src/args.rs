@@ -340,7 +340,12 @@ pub struct RunArgs {
     pub serial: Option<SerialPlace>,
     /// Lead connections with a port of this computer, on its loopback interface, to a TCP port of a VM (repeatable):
     /// docs/shared-devices.md.
-    #[arg(long, value_name = "HOSTPORT:VM:PORT", conflicts_with = "native")]
+    #[arg(
+        long,
+        value_name = "HOSTPORT:VM:PORT",
+        allow_hyphen_values = true,
+        conflicts_with = "native"
+    )]
     pub forward: Vec<Forward>,
     /// End with success once this text comes on a console or in the messages.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = values::awaited)]

@@ -27,17 +27,18 @@ says what is on the image.
 
 Examples:
   hanok image debian -o debian.img
-  hanok image debian -o sid.img --release sid --size 4G --package stress-ng --package vim
-  hanok image debian -o mine.img --user me --ssh-key ~/.ssh/id_ed25519.pub --root-password locked
-  hanok image debian -o debian.img --force --boot-files --root-password file:password.txt
+  hanok image debian -o sid.img --release sid --size 4G --package stress-ng
+  hanok image debian -o mine.img --user me --ssh-key ~/.ssh/id_ed25519.pub
+  hanok image debian -o debian.img --force --root-password file:password.txt
 
 Exit codes:
-  0  made                             8  a download failed, or a tool of this PC is
-  2  wrong usage                         missing: the error says what to install
-  3  refused: no such package, too    10 the image cannot be written: it exists, no
-     small; or the installation          such folder, no permission, a full disk
-     failed                           130  interrupted by a signal
-  7  QEMU did not start, or ended unexpectedly";
+  0  made                              8  a download failed, or a tool here
+  2  wrong usage                          is missing: the error says what to
+  3  refused: no such package, too        install
+     small; or the installation       10  the image cannot be written: it exists
+     failed                               already, no folder, no permission, a
+  7  QEMU did not start, or ended         full disk
+     unexpectedly                    130  interrupted by a signal";
 
 /// A release of Debian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -86,23 +87,23 @@ pub struct DebianArgs {
     #[arg(long, default_value = "2G", allow_hyphen_values = true, value_parser = values::size)]
     pub size: u64,
     /// One more package (repeatable).
-    #[arg(long, value_name = "NAME", value_parser = package)]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = package)]
     pub package: Vec<String>,
     /// A user, who may use sudo.
-    #[arg(long, value_name = "NAME", value_parser = user)]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true, value_parser = user)]
     pub user: Option<String>,
     /// Public keys with which the user, or without one root, may log in over the network.
     #[arg(long, value_name = "FILE")]
     pub ssh_key: Option<PathBuf>,
     /// The password on the console, of root and the user: `random` (printed once), `locked`, or
     /// `file:PATH`, whose first line it is. Over the network there are keys alone.
-    #[arg(long, value_name = "WHAT", default_value = "random", value_parser = Choice::parse)]
+    #[arg(long, value_name = "WHAT", allow_hyphen_values = true, default_value = "random", value_parser = Choice::parse)]
     pub root_password: Choice,
     /// The password's hash, as in shadow(5); `mkpasswd` makes one.
-    #[arg(long, value_name = "HASH", conflicts_with = "root_password", value_parser = crate::password::hash)]
+    #[arg(long, value_name = "HASH", allow_hyphen_values = true, conflicts_with = "root_password", value_parser = crate::password::hash)]
     pub password_hash: Option<String>,
     /// The machine's name.
-    #[arg(long, value_name = "NAME", default_value = "debian", value_parser = hostname)]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true, default_value = "debian", value_parser = hostname)]
     pub hostname: String,
     /// Leave out the EFI system partition and GRUB; a kernel beside the image starts it then.
     #[arg(long)]

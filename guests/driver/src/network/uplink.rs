@@ -10,6 +10,7 @@ use heapless::Vec;
 
 /// The device id of a network interface.
 const NETWORK: u32 = 1;
+
 /// A frame of a client that the hypervisor or the board's device still reads.
 #[derive(Clone, Copy)]
 pub(super) struct Sent {

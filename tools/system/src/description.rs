@@ -9,6 +9,7 @@ use crate::disks::Disk;
 use crate::networks::Network;
 use crate::pcie::PcieDevice;
 use crate::schedule::FoundInterface;
+use crate::screens::Screen;
 use crate::source::{Boot, KernelRef};
 use crate::vm::{Artifacts, Key, Vm};
 use hanok_config::{CorePolicy, Group, Promise};
@@ -177,17 +178,24 @@ impl Description {
         let disks = disks.flat_map(|(index, disk)| disk.qemu_args(index));
         let networks = self.networks.iter().enumerate();
         let networks = networks.flat_map(|(index, network)| network.qemu_args(index));
+        let screens = self
+            .channels
+            .iter()
+            .filter_map(|channel| channel.screen.as_ref());
+        let made = screens.clone().any(Screen::is_made);
+        let screens = screens.flat_map(Screen::qemu_args);
         let pcie = self.pcie.iter().enumerate();
         let pcie = pcie.flat_map(|(index, device)| device.qemu_args(index));
         // Of the transports' two versions, the standard's own.
         let version = ["-global", "virtio-mmio.force-legacy=false"];
         let version = version
             .into_iter()
-            .filter(|_| !self.disks.is_empty() || !self.networks.is_empty());
+            .filter(|_| made || !self.disks.is_empty() || !self.networks.is_empty());
         args.chain(qemu.args.iter().cloned())
             .chain(version.map(str::to_owned))
             .chain(disks)
             .chain(networks)
+            .chain(screens)
             .chain(pcie)
             .collect()
     }

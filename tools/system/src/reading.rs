@@ -12,6 +12,7 @@ use crate::networks::{self, NetworkDraft};
 use crate::pcie::{self, PcieDraft};
 use crate::schedule::draft::Whole;
 use crate::schedule::{self, Schedule, carts, enforce};
+use crate::screens::{self, ScreenDraft};
 use crate::table::{self, Reader};
 use crate::transports::Transports;
 use crate::{backend_rules, cores, links, rules};
@@ -80,7 +81,8 @@ fn system(
     let disks = reader.tables(report, "disk", DiskDraft::read);
     let networks = reader.tables(report, "network", NetworkDraft::read);
     let pcie = reader.tables(report, "pcie", PcieDraft::read);
-    let channels: Vec<ChannelDraft> = reader
+    let screens = reader.tables(report, "screen", ScreenDraft::read);
+    let mut channels: Vec<ChannelDraft> = reader
         .tables(report, "channel", ChannelDraft::read)
         .unwrap_or_default();
     let schedule = reader.optional_table(report, "schedule", Whole::read);
@@ -93,6 +95,10 @@ fn system(
     let mut transports = Transports::of(&board);
     let disks = disks::resolve(report, &mut transports, &disks.unwrap_or_default());
     let networks = networks::resolve(report, &mut transports, &networks.unwrap_or_default());
+    let displays = (&board, &mut transports);
+    let screens = screens.unwrap_or_default();
+    let screens = screens::resolve(report, displays, &screens, &drafts);
+    channels.extend(screens.into_iter().map(ChannelDraft::of_screen));
     let mut description = Description {
         path: report.path.clone(),
         backend: backend_rules::used(report, &board, backend),

@@ -30,6 +30,8 @@ const FEATURES_OK: u32 = 8;
 
 /// Tables of descriptors as buffers, an index for each side's wishes, and the standard's own version.
 pub const OF_QUEUES: u64 = 1 << 28 | 1 << 29 | 1 << 32;
+/// The fewest places of a queue: as many as requests are given at once to a device with a small one.
+const SMALLEST: u32 = 32;
 /// Flags of a descriptor: the device writes the buffer, it names a table.
 const WRITE: u64 = 2;
 const INDIRECT: u64 = 4;
@@ -74,12 +76,14 @@ impl<const N: usize> Device<N> {
         if read(STATUS) & FEATURES_OK == 0 || features & OF_QUEUES != OF_QUEUES {
             return Err("the board's device has no indirect descriptors and event indices");
         }
-        for (index, queue) in (0..).zip(queues) {
+        let mut sizes = [0; N];
+        for (index, queue) in (0..N as u32).zip(queues) {
             write(QUEUE_SELECT, index);
-            let size = queue.table.len() as u32;
-            if read(QUEUE_SIZE_MAX) < size {
+            let size = read(QUEUE_SIZE_MAX).min(queue.table.len() as u32);
+            if size < SMALLEST || !size.is_power_of_two() {
                 return Err("the board's device has a queue that is too small");
             }
+            sizes[index as usize] = size as u16;
             write(QUEUE_SIZE, size);
             for (place, at) in queue.places().into_iter().zip(QUEUE_PLACES) {
                 let board = place.wrapping_add(to_board);
@@ -91,7 +95,11 @@ impl<const N: usize> Device<N> {
         write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
         let mut index = 0;
         let queues = queues.map(|split| {
-            let queue = Queue::new(registers + QUEUE_NOTIFY, index, split);
+            let queue = Queue::new(
+                registers + QUEUE_NOTIFY,
+                (index, sizes[index as usize]),
+                split,
+            );
             index += 1;
             queue
         });
@@ -100,6 +108,15 @@ impl<const N: usize> Device<N> {
             queues,
             features,
         })
+    }
+
+    /// Refuses a device whose queues have fewer places.
+    pub fn has_places(&self, places: usize) -> Result<(), &'static str> {
+        let fewer = |queue: &Queue| usize::from(queue.size) < places;
+        if self.queues.iter().any(fewer) {
+            return Err("the board's device has a queue that is too small");
+        }
+        Ok(())
     }
 
     /// The word of its configuration at `offset`.
@@ -127,12 +144,12 @@ pub struct Queue {
 }
 
 impl Queue {
-    fn new(notify: u64, index: u32, split: &'static Split) -> Self {
+    fn new(notify: u64, (index, size): (u32, u16), split: &'static Split) -> Self {
         Self {
             notify,
             index,
             split,
-            size: split.table.len() as u16,
+            size,
             next_available: 0,
             next_used: 0,
             told: 0,
@@ -172,7 +189,12 @@ impl Queue {
             .index
             .store(self.next_available, Release);
         fence(SeqCst);
-        let event = self.split.used.event.load(Relaxed);
+        // Behind as many elements as the queue has.
+        let used = &self.split.used;
+        let event = match used.elements.get(usize::from(self.size)) {
+            Some([word, _]) => word.load(Relaxed) as u16,
+            None => used.event.load(Relaxed),
+        };
         let behind = self.next_available.wrapping_sub(event).wrapping_sub(1);
         if behind < self.next_available.wrapping_sub(self.told) {
             mmio::write32(self.notify, self.index);
@@ -193,7 +215,10 @@ impl Queue {
 
     /// Asks for an interrupt when the next request is done. Returns whether none is done yet.
     pub fn listen(&self) -> bool {
-        self.split.available.event.store(self.next_used, Relaxed);
+        let available = &self.split.available;
+        let entry = available.entries.get(usize::from(self.size));
+        let event = entry.unwrap_or(&available.event);
+        event.store(self.next_used, Relaxed);
         fence(SeqCst);
         self.split.used.index.load(Relaxed) == self.next_used
     }

@@ -5,7 +5,7 @@
 
 use crate::back_end::{BackEnd, Offer, Room};
 use crate::device::Device;
-use crate::memory::{DESCRIPTORS, DiskMemory, address};
+use crate::memory::{DESCRIPTORS, DiskMemory, PLACES, address};
 use crate::tree::{Served, Wanted};
 use hanok_guest_runtime::gic;
 
@@ -42,6 +42,7 @@ impl Disk {
             .ok_or("the board's devices cannot reach this VM's memory")?;
         let at = (own.registers, BLOCK);
         let device = Device::start(at, FEATURES, [&memory.queue], to_board)?;
+        device.has_places(PLACES)?;
         let mut config = [0; 15];
         for (index, word) in (0..).zip(&mut config) {
             *word = device.config(4 * index);

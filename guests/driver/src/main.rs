@@ -13,6 +13,7 @@
 //! | `device` | a virtio device of the board's, by virtio over MMIO |
 //! | `disk` | a disk served with another one |
 //! | `network` | a switch between clients, and a device of the board |
+//! | `screen` | a display of the board's that clients draw on |
 
 #![no_std]
 #![no_main]
@@ -25,15 +26,17 @@ mod device;
 mod disk;
 mod memory;
 mod network;
+mod screen;
 mod tree;
 
 use disk::Disk;
 use hanok_guest_runtime::tree::Machine;
-use hanok_guest_runtime::{console, cpu, gic, psci};
+use hanok_guest_runtime::{console, cpu, gic, psci, timer};
 use heapless::Vec;
-use memory::{DISKS, PORTS, UPLINKS};
+use memory::{DISKS, PORTS, SCREENS, UPLINKS};
 use network::Switch;
-use tree::Wanted;
+use screen::Screen;
+use tree::{Wanted, WantedScreen};
 
 /// Where the runtime hands over: `tree` is where the device tree lies.
 // SAFETY: the one function of this name; the runtime declares it so.
@@ -50,7 +53,7 @@ fn guest_main(tree: u64) -> ! {
     gic::init_distributor();
     gic::init_cpu(0);
     match served {
-        Ok(served) => serve(&served),
+        Ok(served) => serve(&served, machine.timer),
         Err(why) => println!("driver: {why}"),
     }
     psci::system_off()
@@ -63,6 +66,9 @@ struct All {
     /// One for each device of the board, and one without.
     switches: Vec<Switch, { UPLINKS.len() + 1 }>,
     ports: usize,
+    screens: Vec<Screen, { SCREENS.len() }>,
+    /// The interrupt of the timer, which screens have.
+    timer: Option<u32>,
 }
 
 impl All {
@@ -96,10 +102,27 @@ impl All {
         Ok(())
     }
 
+    fn add_screen(
+        &mut self,
+        served: &tree::Served,
+        wanted: &WantedScreen,
+    ) -> Result<(), &'static str> {
+        let memory = SCREENS.get(self.screens.len());
+        let memory = memory.ok_or("it has too many screens")?;
+        let screen = Screen::start(wanted, served, memory)?;
+        self.screens
+            .push(screen)
+            .map_err(|_| "it has too many screens")?;
+        self.timer.iter().for_each(|id| gic::enable(*id));
+        Ok(())
+    }
+
     fn work(&mut self) -> bool {
         let disks = self.disks.iter_mut().map(Disk::work);
         let switches = self.switches.iter_mut().map(Switch::work);
-        disks.chain(switches).fold(true, |idle, done| idle & done)
+        let screens = self.screens.iter_mut().map(Screen::work);
+        let all = disks.chain(switches).chain(screens);
+        all.fold(true, |idle, done| idle & done)
     }
 
     /// Acknowledges the interrupts that have come.
@@ -113,6 +136,12 @@ impl All {
             self.disks
                 .iter_mut()
                 .for_each(|disk| disk.interrupted(number));
+            if self.timer == Some(number) {
+                timer::stop();
+                self.screens.iter_mut().for_each(Screen::beat);
+            }
+            let screens = self.screens.iter_mut();
+            screens.for_each(|screen| screen.interrupted(number));
             let switches = self.switches.iter_mut();
             switches.for_each(|switch| switch.interrupted(number));
             gic::end(id);
@@ -121,14 +150,22 @@ impl All {
 }
 
 /// Serves what it can, for ever; returns if it is nothing.
-fn serve(served: &tree::Served) {
-    let mut all = All::default();
+fn serve(served: &tree::Served, timer: Option<u32>) {
+    let mut all = All {
+        timer,
+        ..All::default()
+    };
     for wanted in &served.back_ends {
         if let Err(why) = all.add(served, wanted) {
             println!("driver: {} of {}: {why}", wanted.kind, wanted.client);
         }
     }
-    if all.disks.is_empty() && all.ports == 0 {
+    for wanted in &served.screens {
+        if let Err(why) = all.add_screen(served, wanted) {
+            println!("driver: a screen: {why}");
+        }
+    }
+    if all.disks.is_empty() && all.ports == 0 && all.screens.is_empty() {
         println!("driver: there is nothing to serve");
         return;
     }

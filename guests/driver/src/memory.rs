@@ -134,6 +134,32 @@ pub static UPLINKS: [UplinkMemory; 1] = [const {
     }
 }; 1];
 
+/// What this VM shares with a virtio display and a virtio keyboard of the board.
+#[repr(C, align(4096))]
+pub struct ScreenMemory {
+    pub queue: Split,
+    /// Commands and answers of the display.
+    pub places: [[AtomicU32; PLACE_WORDS]; 3],
+    pub keys: Split,
+    /// What the keyboard tells: an event each.
+    pub events: [AtomicU64; EVENTS],
+}
+
+/// The words of a place for a command of the display.
+pub const PLACE_WORDS: usize = 32;
+/// How many events of a keyboard can come at once.
+pub const EVENTS: usize = 32;
+
+/// The memory of the screens that can be served.
+pub static SCREENS: [ScreenMemory; 1] = [const {
+    ScreenMemory {
+        queue: Split::new(),
+        places: [const { [const { AtomicU32::new(0) }; PLACE_WORDS] }; 3],
+        keys: Split::new(),
+        events: [const { AtomicU64::new(0) }; EVENTS],
+    }
+}; 1];
+
 /// What one disk shares with the hypervisor and with the board's device.
 #[repr(C, align(4096))]
 pub struct DiskMemory {

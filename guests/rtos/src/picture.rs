@@ -54,9 +54,10 @@ impl Frame {
         let pixels = if self.wide { 1 } else { 2 };
         for (word, x) in (0..self.width).step_by(pixels).enumerate() {
             let at = start + 4 * word as u64;
-            let value = match self.wide {
-                true => self.pixel(x, y),
-                false => self.pixel(x, y) | self.pixel(x + 1, y) << 16,
+            let value = if self.wide {
+                self.pixel(x, y)
+            } else {
+                self.pixel(x, y) | self.pixel(x + 1, y) << 16
             };
             mmio::write32(at, value);
         }

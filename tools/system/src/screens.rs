@@ -203,9 +203,10 @@ pub(crate) fn resolve(
     for (index, draft) in screens.iter().enumerate() {
         let virtio = board.qemu.virtio_mmio.is_some();
         let mode = draft.mode(report, virtio);
-        let made = match virtio {
-            true => draft.made(report, transports, mode),
-            false => Vec::new(),
+        let made = if virtio {
+            draft.made(report, transports, mode)
+        } else {
+            Vec::new()
         };
         let Some(device) = &draft.device else {
             continue;

@@ -362,7 +362,7 @@ impl Scenario {
         texts.extend(self.vms.values_mut().map(|vm| &mut vm.cmdline));
         texts.extend(&mut self.expect_log);
         texts.extend(&mut self.forbid);
-        texts.extend(self.steps.iter_mut().filter_map(StepSpec::text));
+        texts.extend(self.steps.iter_mut().flat_map(StepSpec::texts));
         for text in texts {
             for (name, value) in vars {
                 *text = text.replace(&format!("@{name}@"), value);
@@ -460,16 +460,17 @@ fn mark_of(case: &toml::Table) -> String {
 }
 
 impl StepSpec {
-    /// Its text, if it has one.
-    fn text(&mut self) -> Option<&mut String> {
+    /// Its texts.
+    fn texts(&mut self) -> Vec<&mut String> {
         match self {
             Self::Expect(text)
             | Self::ExpectTimes(text, _)
             | Self::ExpectLog(text)
             | Self::Send(text)
             | Self::Monitor(text)
-            | Self::Key(text) => Some(text),
-            Self::Wait(_) | Self::Silence(_) | Self::Vm(_) | Self::Screen(_) => None,
+            | Self::Key(text) => vec![text],
+            Self::Screen(bands) => bands.iter_mut().map(|band| &mut band.of).collect(),
+            Self::Wait(_) | Self::Silence(_) | Self::Vm(_) => Vec::new(),
         }
     }
 

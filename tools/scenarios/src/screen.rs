@@ -15,17 +15,16 @@ use super::monitor::Monitor;
 pub struct Band {
     /// The first line, and the one behind the last.
     pub lines: (usize, usize),
-    /// The picture.
-    pub of: Picture,
+    /// The picture: `black`, `fields`, `stripes16`, `stripes32`.
+    pub of: String,
     /// The line of the picture that the first one shows.
     #[serde(default)]
     pub from: usize,
 }
 
 /// A picture that a guest draws, by its definition: a colour for each column and line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Picture {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Picture {
     /// Nothing.
     Black,
     /// The RTOS's (`guests/rtos/src/picture.rs`): red grows from left to right, green from top to bottom, and every other
@@ -87,6 +86,19 @@ fn seen([red, green, blue]: [u8; 3]) -> [u8; 3] {
 }
 
 impl Picture {
+    /// The picture of this name.
+    fn of(name: &str) -> Result<Self> {
+        Ok(match name {
+            "black" => Self::Black,
+            "fields" => Self::Fields,
+            "stripes16" => Self::Stripes16,
+            "stripes32" => Self::Stripes32,
+            _ => bail!(
+                "there is no picture {name}: black, fields, stripes16 and stripes32 are known"
+            ),
+        })
+    }
+
     /// The colour of a pixel of the picture, which is `width` by `height`: 5, 6 and 5 bits.
     fn colour(self, (x, y): (usize, usize), (width, height): (usize, usize)) -> [u8; 3] {
         match self {
@@ -118,6 +130,7 @@ fn compare(file: &[u8], bands: &[Band]) -> Result<()> {
     let shot = Shot::parse(file)?;
     let size = (shot.width, shot.height);
     for band in bands {
+        let picture = Picture::of(&band.of)?;
         ensure!(
             band.lines.1 <= shot.height,
             "the screen has {} lines",
@@ -125,13 +138,10 @@ fn compare(file: &[u8], bands: &[Band]) -> Result<()> {
         );
         for y in band.lines.0..band.lines.1 {
             for x in 0..shot.width {
-                let wanted = band.of.colour((x, y - band.lines.0 + band.from), size);
+                let wanted = picture.colour((x, y - band.lines.0 + band.from), size);
                 let shown = shot.at(x, y).context("no such pixel")?;
                 if shown != wanted {
-                    bail!(
-                        "column {x} of line {y} is {shown:?}, and {:?} is {wanted:?}",
-                        band.of
-                    );
+                    bail!("column {x} of line {y} is {shown:?}, and {picture:?} is {wanted:?}");
                 }
             }
         }
@@ -143,6 +153,11 @@ fn compare(file: &[u8], bands: &[Band]) -> Result<()> {
 pub fn shows(monitor: Option<&Monitor>, bands: &[Band]) -> Result<Attempt> {
     if bands.is_empty() || bands.iter().any(|band| band.lines.0 >= band.lines.1) {
         bail!("`screen` names lines of the screen: a first one, and a later one behind the last");
+    }
+    // What stands for a name is put in later.
+    let mut names = bands.iter().map(|band| &*band.of);
+    if let Some(unknown) = names.find(|name| !name.starts_with('@') && Picture::of(name).is_err()) {
+        Picture::of(unknown)?;
     }
     let (monitor, bands) = (monitor.cloned(), bands.to_vec());
     Ok(Attempt::new(
@@ -170,7 +185,8 @@ mod tests {
         file
     }
 
-    fn band(lines: (usize, usize), of: Picture, from: usize) -> Band {
+    fn band(lines: (usize, usize), of: &str, from: usize) -> Band {
+        let of = of.to_owned();
         Band { lines, of, from }
     }
 
@@ -190,18 +206,12 @@ mod tests {
             0..32 => stripes(x, y + 32),
             _ => fields(x, y - 32),
         });
-        let wanted = [
-            band((0, 32), Picture::Stripes32, 32),
-            band((32, 64), Picture::Fields, 0),
-        ];
+        let wanted = [band((0, 32), "stripes32", 32), band((32, 64), "fields", 0)];
         compare(&halves, &wanted).unwrap();
-        let swapped = [
-            band((0, 32), Picture::Fields, 0),
-            band((32, 64), Picture::Stripes32, 32),
-        ];
-        let black = [band((0, 64), Picture::Black, 0)];
-        let other_line = [band((0, 32), Picture::Stripes32, 16)];
-        let beyond = [band((0, 65), Picture::Stripes32, 0)];
+        let swapped = [band((0, 32), "fields", 0), band((32, 64), "stripes32", 32)];
+        let black = [band((0, 64), "black", 0)];
+        let other_line = [band((0, 32), "stripes32", 16)];
+        let beyond = [band((0, 65), "stripes32", 0)];
         for wrong in [&swapped[..], &black, &other_line, &beyond] {
             assert!(compare(&halves, wrong).is_err(), "{wrong:?}");
         }

@@ -14,10 +14,10 @@ use hanok_config::guest::{GuestDevice, GuestPanel, ScreenMode};
 use hanok_types::PAGE_SIZE;
 use std::ops::Range;
 
-const A_SCREEN: &str = "a display of the board, such as \"clcd@1f0000\" or \"virtio_mmio@a003a00\"";
+const A_SCREEN: &str = "a display of the board, such as \"clcd@1f0000\" or \"virtio_mmio@a003e00\"";
 const A_KEYBOARD: &str =
-    "a keyboard of the board, such as \"kmi@60000\" or \"virtio_mmio@a003800\"";
-const A_MOUSE: &str = "a mouse of the board, such as \"kmi@70000\" or \"virtio_mmio@a003600\"";
+    "a keyboard of the board, such as \"kmi@60000\" or \"virtio_mmio@a002e00\"";
+const A_MOUSE: &str = "a mouse of the board, such as \"kmi@70000\" or \"virtio_mmio@a001e00\"";
 const A_WIDTH: &str = "a number of pixels, such as 640";
 const A_HEIGHT: &str = "a number of lines, such as 480";
 const A_FORMAT: &str = "\"r5g6b5\" or \"x8r8g8b8\"";

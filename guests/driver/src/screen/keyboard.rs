@@ -1,11 +1,13 @@
 //! The board's keyboard, whose combinations choose who is shown: Ctrl, Alt and a digit.
 
 mod ps2;
+mod virtio;
 
 use crate::memory::ScreenMemory;
 use crate::tree::{BoardDevice, Served};
-use hanok_guest_runtime::gic;
+use hanok_guest_runtime::{gic, mmio};
 use ps2::Ps2;
+use virtio::VirtioKeyboard;
 
 /// The digit that was pressed with Ctrl and Alt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +24,18 @@ mod key {
     pub const RIGHT_ALT: u16 = 100;
 }
 
+/// What comes first in the registers of a virtio device.
+const VIRTIO: u32 = u32::from_le_bytes(*b"virt");
+
+/// The ways to a keyboard.
+enum Device {
+    Ps2(Ps2),
+    Virtio(VirtioKeyboard),
+}
+
 /// A keyboard.
 pub struct Keyboard {
-    device: Ps2,
+    device: Device,
     interrupt: u32,
     held: Held,
     chosen: Option<Combination>,
@@ -34,11 +45,19 @@ impl Keyboard {
     /// Starts it.
     pub fn start(
         device: &BoardDevice,
-        _served: &Served,
-        _memory: &'static ScreenMemory,
+        served: &Served,
+        memory: &'static ScreenMemory,
     ) -> Result<Self, &'static str> {
+        let registers = device.registers;
+        let to_board = served.to_board;
+        let to_board = to_board.ok_or("the board's keyboard cannot reach memory")?;
+        let way = if mmio::read32(registers) == VIRTIO {
+            Device::Virtio(VirtioKeyboard::start(registers, to_board, memory)?)
+        } else {
+            Device::Ps2(Ps2::start(registers)?)
+        };
         let own = Self {
-            device: Ps2::start(device.registers)?,
+            device: way,
             interrupt: device.interrupt,
             held: Held::default(),
             chosen: None,
@@ -58,11 +77,15 @@ impl Keyboard {
             return;
         }
         let Self { held, chosen, .. } = self;
-        self.device.take(|code, down| {
+        let hear = |code, down| {
             if let Some(combination) = held.changed(code, down) {
                 *chosen = Some(combination);
             }
-        });
+        };
+        match &mut self.device {
+            Device::Ps2(device) => device.take(hear),
+            Device::Virtio(device) => device.take(hear),
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::diagnostic::{Report, Words, nearest};
 use crate::draft::Draft;
-use crate::screens::{Found, Screen};
+use crate::screen_members::Found;
+use crate::screens::Screen;
 use crate::size;
 use crate::table::{self, At, Reader};
 use crate::vm::Vm;

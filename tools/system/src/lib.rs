@@ -37,6 +37,7 @@ mod reading;
 mod recognise;
 mod rules;
 mod schedule;
+mod screen_members;
 mod screens;
 mod shared;
 mod size;

@@ -12,7 +12,8 @@ use crate::networks::{self, NetworkDraft};
 use crate::pcie::{self, PcieDraft};
 use crate::schedule::draft::Whole;
 use crate::schedule::{self, Schedule, carts, enforce};
-use crate::screens::{self, ScreenDraft};
+use crate::screen_members;
+use crate::screens::ScreenDraft;
 use crate::table::{self, Reader};
 use crate::transports::Transports;
 use crate::{backend_rules, cores, links, rules};
@@ -97,7 +98,7 @@ fn system(
     let networks = networks::resolve(report, &mut transports, &networks.unwrap_or_default());
     let displays = (&board, &mut transports);
     let screens = screens.unwrap_or_default();
-    let screens = screens::resolve(report, displays, &screens, &drafts);
+    let screens = screen_members::resolve(report, displays, &screens, &drafts);
     channels.extend(screens.into_iter().map(ChannelDraft::of_screen));
     let mut description = Description {
         path: report.path.clone(),

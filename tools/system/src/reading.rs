@@ -4,8 +4,10 @@
 use crate::backend::{A_BACKEND, Backend};
 use crate::board::{self, Cores};
 use crate::channels::{self, ChannelDraft};
+use crate::consoles::{self, ConsoleDraft};
 use crate::description::Description;
 use crate::diagnostic::{Diagnostic, Report, Words, read};
+use crate::directories::{self, DirectoryDraft};
 use crate::disks::{self, DiskDraft};
 use crate::draft::Draft;
 use crate::networks::{self, NetworkDraft};
@@ -79,6 +81,8 @@ fn system(
     let drafts: Option<Vec<Draft>> = reader.tables(report, "vm", Draft::read);
     let disks = reader.tables(report, "disk", DiskDraft::read);
     let networks = reader.tables(report, "network", NetworkDraft::read);
+    let directories = reader.tables(report, "directory", DirectoryDraft::read);
+    let consoles = reader.tables(report, "console", ConsoleDraft::read);
     let pcie = reader.tables(report, "pcie", PcieDraft::read);
     let channels: Vec<ChannelDraft> = reader
         .tables(report, "channel", ChannelDraft::read)
@@ -93,6 +97,9 @@ fn system(
     let mut transports = Transports::of(&board);
     let disks = disks::resolve(report, &mut transports, &disks.unwrap_or_default());
     let networks = networks::resolve(report, &mut transports, &networks.unwrap_or_default());
+    let directories = directories.unwrap_or_default();
+    let directories = directories::resolve(report, &mut transports, &directories);
+    let consoles = consoles::resolve(report, &mut transports, &consoles.unwrap_or_default());
     let mut description = Description {
         path: report.path.clone(),
         backend: backend_rules::used(report, &board, backend),
@@ -103,6 +110,8 @@ fn system(
         vms: Vec::new(),
         disks,
         networks,
+        directories,
+        consoles,
         pcie: pcie::resolve(report, &board, &pcie.unwrap_or_default()),
         channels: Vec::new(),
         policies: None,

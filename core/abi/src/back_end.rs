@@ -86,6 +86,9 @@ pub mod register {
     pub const VALUE: u64 = 0x84;
     /// A store answers it: the client's configuration is what [`CONFIG`] has.
     pub const ANSWER: u64 = 0x88;
+    /// How many requests of the chosen queue were under way when the device was offered: those are given first. An earlier back
+    /// end may have done them, or parts of them.
+    pub const AGAIN: u64 = 0x8c;
     /// The device's own configuration, as the client reads it: [`super::MAX_CONFIG`] bytes. A reset of the driver VM leaves it as it is.
     pub const CONFIG: u64 = 0x100;
     /// What [`ID`] reads: `hkbe`.

@@ -3,7 +3,7 @@
 use crate::memory::{PLACES, Split, address};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::fence;
-use hanok_abi::back_end::{control, mode, register};
+use hanok_abi::back_end::{client, control, mode, register};
 use hanok_guest_runtime::mmio;
 
 /// How often the hypervisor is asked to take answers.
@@ -13,8 +13,10 @@ const TRIES: usize = 3;
 pub struct Offer<'a> {
     /// The features of the device.
     pub features: u64,
-    /// Its configuration, in words.
-    pub config: &'a [u32],
+    /// Its configuration.
+    pub config: &'a [u8],
+    /// The size of each queue, [`PLACES`] at the most.
+    pub size: u16,
     /// How many bytes of what this VM may read of a request it wants to see in any case.
     pub head: u32,
     /// Whether a device of the board has to reach the clients' memory.
@@ -70,11 +72,15 @@ impl<const N: usize> BackEnd<N> {
         }
         write(register::HEAD, offer.head);
         pair(register::FEATURES, offer.features);
-        write(register::QUEUE_SIZE, PLACES as u32);
-        for (index, word) in (0..).zip(offer.config) {
-            write(register::CONFIG + 4 * index, *word);
+        write(register::QUEUE_SIZE, offer.size.into());
+        for (index, bytes) in (0..).zip(offer.config.chunks(4)) {
+            let mut word = [0; 4];
+            word.iter_mut()
+                .zip(bytes)
+                .for_each(|(to, byte)| *to = *byte);
+            write(register::CONFIG + 4 * index, u32::from_le_bytes(word));
         }
-        write(register::CONFIG_SIZE, 4 * offer.config.len() as u32);
+        write(register::CONFIG_SIZE, offer.config.len() as u32);
         for (index, room) in (0..).zip(&rooms) {
             write(register::QUEUE, index);
             let places = room.ring.places().into_iter();
@@ -94,6 +100,7 @@ impl<const N: usize> BackEnd<N> {
                 notify: registers + register::NOTIFY,
                 index,
                 ring: room.ring,
+                size: offer.size,
                 next_available: 0,
                 next_used: 0,
                 told: 0,
@@ -116,7 +123,19 @@ impl<const N: usize> BackEnd<N> {
 
     /// A number that changes whenever the client has forgotten its requests.
     pub fn resets(&self) -> u32 {
-        mmio::read32(self.registers + register::CLIENT) >> 1
+        self.client().0
+    }
+
+    /// The same number, and whether the client's driver is ready.
+    pub fn client(&self) -> (u32, bool) {
+        let value = mmio::read32(self.registers + register::CLIENT);
+        (value >> 1, value & client::LIVE != 0)
+    }
+
+    /// How many requests of queue `index` come first that an earlier back end may have done.
+    pub fn again(&self, index: u32) -> u32 {
+        mmio::write32(self.registers + register::QUEUE, index);
+        mmio::read32(self.registers + register::AGAIN)
     }
 }
 
@@ -125,6 +144,7 @@ pub struct Requests {
     notify: u64,
     index: u32,
     ring: &'static Split,
+    size: u16,
     next_available: u16,
     next_used: u16,
     told: u16,
@@ -136,7 +156,7 @@ impl Requests {
         if self.ring.available.index.load(Acquire) == self.next_available {
             return None;
         }
-        let place = usize::from(self.next_available) % PLACES;
+        let place = usize::from(self.next_available % self.size);
         let head = self.ring.available.entries.get(place)?.load(Relaxed);
         let descriptor = self.ring.table.get(usize::from(head))?;
         Some((head, descriptor.rest.load(Relaxed) & 0xffff_ffff))
@@ -156,7 +176,7 @@ impl Requests {
 
     /// Asks to be told of the next request. Returns whether there is none yet.
     pub fn listen(&self) -> bool {
-        self.ring.used.event.store(self.next_available, Relaxed);
+        self.ring.set_device_event(self.size, self.next_available);
         fence(SeqCst);
         self.ring.available.index.load(Relaxed) == self.next_available
     }
@@ -164,12 +184,12 @@ impl Requests {
     /// Asks not to be told of requests.
     pub fn ignore(&self) {
         let behind = self.next_available.wrapping_sub(1);
-        self.ring.used.event.store(behind, Relaxed);
+        self.ring.set_device_event(self.size, behind);
     }
 
     /// Answers the request `head`: the first `written` bytes that it may write are written.
     pub fn answer(&mut self, head: u16, written: u32) {
-        let place = usize::from(self.next_used) % PLACES;
+        let place = usize::from(self.next_used % self.size);
         if let Some([id, bytes]) = self.ring.used.elements.get(place) {
             id.store(head.into(), Relaxed);
             bytes.store(written, Relaxed);
@@ -180,7 +200,7 @@ impl Requests {
     /// Lets the hypervisor see the answers.
     pub fn tell(&mut self) {
         if self.show() {
-            let event = self.ring.available.event.load(Relaxed);
+            let event = self.ring.driver_event(self.size).load(Relaxed);
             let behind = self.next_used.wrapping_sub(event).wrapping_sub(1);
             if behind < self.next_used.wrapping_sub(self.told) {
                 mmio::write32(self.notify, self.index);
@@ -191,7 +211,7 @@ impl Requests {
 
     /// Lets the hypervisor take the answers now. Returns whether it has: then it does not read any more what they name.
     pub fn settle(&mut self) -> bool {
-        let taken = |own: &Self| own.ring.available.event.load(Acquire) == own.next_used;
+        let taken = |own: &Self| own.ring.driver_event(own.size).load(Acquire) == own.next_used;
         if !self.show() {
             return taken(self);
         }

@@ -1,6 +1,6 @@
 //! A virtio device of the board's over MMIO, version 2, as far as its driver has to know (virtio 1.2, 4.2.2).
 
-use crate::memory::Split;
+use crate::memory::{PLACES, Split};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::fence;
 use hanok_guest_runtime::mmio;
@@ -30,8 +30,6 @@ const FEATURES_OK: u32 = 8;
 
 /// Tables of descriptors as buffers, an index for each side's wishes, and the standard's own version.
 pub const OF_QUEUES: u64 = 1 << 28 | 1 << 29 | 1 << 32;
-/// The fewest places of a queue: as many as requests are given at once to a device with a small one.
-const SMALLEST: u32 = 32;
 /// Flags of a descriptor: the device writes the buffer, it names a table.
 const WRITE: u64 = 2;
 const INDIRECT: u64 = 4;
@@ -43,6 +41,8 @@ pub struct Device<const N: usize> {
     pub queues: [Queue; N],
     /// The features that are used.
     pub features: u64,
+    /// The size of each queue.
+    pub size: u16,
 }
 
 impl<const N: usize> Device<N> {
@@ -76,15 +76,19 @@ impl<const N: usize> Device<N> {
         if read(STATUS) & FEATURES_OK == 0 || features & OF_QUEUES != OF_QUEUES {
             return Err("the board's device has no indirect descriptors and event indices");
         }
-        let mut sizes = [0; N];
-        for (index, queue) in (0..N as u32).zip(queues) {
+        let mut most = PLACES as u32;
+        for index in 0..N as u32 {
             write(QUEUE_SELECT, index);
-            let size = read(QUEUE_SIZE_MAX).min(queue.table.len() as u32);
-            if size < SMALLEST || !size.is_power_of_two() {
-                return Err("the board's device has a queue that is too small");
-            }
-            sizes[index as usize] = size as u16;
-            write(QUEUE_SIZE, size);
+            most = most.min(read(QUEUE_SIZE_MAX));
+        }
+        let size = 1
+            << most
+                .checked_ilog2()
+                .ok_or("the board's device lacks a queue")?;
+        for (index, queue) in (0..).zip(queues) {
+            write(QUEUE_SELECT, index);
+            queue.empty(size);
+            write(QUEUE_SIZE, size.into());
             for (place, at) in queue.places().into_iter().zip(QUEUE_PLACES) {
                 let board = place.wrapping_add(to_board);
                 write(at, board as u32);
@@ -95,11 +99,7 @@ impl<const N: usize> Device<N> {
         write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
         let mut index = 0;
         let queues = queues.map(|split| {
-            let queue = Queue::new(
-                registers + QUEUE_NOTIFY,
-                (index, sizes[index as usize]),
-                split,
-            );
+            let queue = Queue::new(registers + QUEUE_NOTIFY, index, (split, size));
             index += 1;
             queue
         });
@@ -107,21 +107,13 @@ impl<const N: usize> Device<N> {
             registers,
             queues,
             features,
+            size,
         })
     }
 
-    /// Refuses a device whose queues have fewer places.
-    pub fn has_places(&self, places: usize) -> Result<(), &'static str> {
-        let fewer = |queue: &Queue| usize::from(queue.size) < places;
-        if self.queues.iter().any(fewer) {
-            return Err("the board's device has a queue that is too small");
-        }
-        Ok(())
-    }
-
-    /// The word of its configuration at `offset`.
-    pub fn config(&self, offset: u64) -> u32 {
-        mmio::read32(self.registers + CONFIG + offset)
+    /// The byte of its configuration at `offset`.
+    pub fn config(&self, offset: u64) -> u8 {
+        mmio::read8(self.registers + CONFIG + offset)
     }
 
     /// Acknowledges its interrupt.
@@ -144,7 +136,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    fn new(notify: u64, (index, size): (u32, u16), split: &'static Split) -> Self {
+    fn new(notify: u64, index: u32, (split, size): (&'static Split, u16)) -> Self {
         Self {
             notify,
             index,
@@ -189,12 +181,7 @@ impl Queue {
             .index
             .store(self.next_available, Release);
         fence(SeqCst);
-        // Behind as many elements as the queue has.
-        let used = &self.split.used;
-        let event = match used.elements.get(usize::from(self.size)) {
-            Some([word, _]) => word.load(Relaxed) as u16,
-            None => used.event.load(Relaxed),
-        };
+        let event = self.split.device_event(self.size);
         let behind = self.next_available.wrapping_sub(event).wrapping_sub(1);
         if behind < self.next_available.wrapping_sub(self.told) {
             mmio::write32(self.notify, self.index);
@@ -215,10 +202,9 @@ impl Queue {
 
     /// Asks for an interrupt when the next request is done. Returns whether none is done yet.
     pub fn listen(&self) -> bool {
-        let available = &self.split.available;
-        let entry = available.entries.get(usize::from(self.size));
-        let event = entry.unwrap_or(&available.event);
-        event.store(self.next_used, Relaxed);
+        self.split
+            .driver_event(self.size)
+            .store(self.next_used, Relaxed);
         fence(SeqCst);
         self.split.used.index.load(Relaxed) == self.next_used
     }

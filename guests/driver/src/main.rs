@@ -11,7 +11,7 @@
 //! | `memory` | the layout of a split queue and of slots in memory |
 //! | `back_end` | a virtio device of another VM: requests and answers |
 //! | `device` | a virtio device of the board's, by virtio over MMIO |
-//! | `disk` | a disk served with another one |
+//! | `forward` | a disk, a directory or a console served with the board's |
 //! | `network` | a switch between clients, and a device of the board |
 //! | `screen` | a display of the board's that clients draw on |
 
@@ -23,17 +23,17 @@ extern crate hanok_guest_runtime;
 
 mod back_end;
 mod device;
-mod disk;
+mod forward;
 mod memory;
 mod network;
 mod screen;
 mod tree;
 
-use disk::Disk;
+use forward::{CONSOLE, DIRECTORY, DISK, Forwarder, Kind, lanes};
 use hanok_guest_runtime::tree::Machine;
 use hanok_guest_runtime::{console, cpu, gic, psci, timer};
 use heapless::Vec;
-use memory::{DISKS, PORTS, SCREENS, UPLINKS};
+use memory::{LANES, PORTS, SCREENS, UPLINKS};
 use network::Switch;
 use screen::Screen;
 use tree::{Wanted, WantedScreen};
@@ -59,10 +59,16 @@ fn guest_main(tree: u64) -> ! {
     psci::system_off()
 }
 
+/// Why one more device is not served.
+const TOO_MANY: &str = "it has too many devices";
+
 /// What is served.
 #[derive(Default)]
 struct All {
-    disks: Vec<Disk, { DISKS.len() }>,
+    /// Disks and directories, and consoles.
+    singles: Vec<Forwarder<1>, { LANES.len() }>,
+    pairs: Vec<Forwarder<2>, { LANES.len() / 2 }>,
+    lanes: usize,
     /// One for each device of the board, and one without.
     switches: Vec<Switch, { UPLINKS.len() + 1 }>,
     ports: usize,
@@ -74,14 +80,27 @@ struct All {
 impl All {
     fn add(&mut self, served: &tree::Served, wanted: &Wanted) -> Result<(), &'static str> {
         match wanted.kind {
-            "virtio-block" => {
-                let memory = DISKS.get(self.disks.len()).ok_or("it has too many disks")?;
-                let disk = Disk::start(wanted, served, memory)?;
-                self.disks.push(disk).map_err(|_| "it has too many disks")
+            "virtio-block" => self.add_single(&DISK, served, wanted),
+            "virtio-9p" => self.add_single(&DIRECTORY, served, wanted),
+            "virtio-console" => {
+                let lanes = lanes(&mut self.lanes).ok_or(TOO_MANY)?;
+                let forwarder = Forwarder::start(&CONSOLE, wanted, served, lanes)?;
+                self.pairs.push(forwarder).map_err(|_| TOO_MANY)
             }
             "virtio-network" => self.add_port(served, wanted),
             _ => Err("this program does not serve it"),
         }
+    }
+
+    fn add_single(
+        &mut self,
+        kind: &'static Kind,
+        served: &tree::Served,
+        wanted: &Wanted,
+    ) -> Result<(), &'static str> {
+        let lanes = lanes(&mut self.lanes).ok_or(TOO_MANY)?;
+        let forwarder = Forwarder::start(kind, wanted, served, lanes)?;
+        self.singles.push(forwarder).map_err(|_| TOO_MANY)
     }
 
     fn add_port(&mut self, served: &tree::Served, wanted: &Wanted) -> Result<(), &'static str> {
@@ -118,10 +137,11 @@ impl All {
     }
 
     fn work(&mut self) -> bool {
-        let disks = self.disks.iter_mut().map(Disk::work);
+        let singles = self.singles.iter_mut().map(Forwarder::work);
+        let pairs = self.pairs.iter_mut().map(Forwarder::work);
         let switches = self.switches.iter_mut().map(Switch::work);
         let screens = self.screens.iter_mut().map(Screen::work);
-        let all = disks.chain(switches).chain(screens);
+        let all = singles.chain(pairs).chain(switches).chain(screens);
         all.fold(true, |idle, done| idle & done)
     }
 
@@ -133,15 +153,16 @@ impl All {
                 return;
             }
             let number = id as u32;
-            self.disks
-                .iter_mut()
-                .for_each(|disk| disk.interrupted(number));
             if self.timer == Some(number) {
                 timer::stop();
                 self.screens.iter_mut().for_each(Screen::beat);
             }
             let screens = self.screens.iter_mut();
             screens.for_each(|screen| screen.interrupted(number));
+            let singles = self.singles.iter_mut();
+            singles.for_each(|single| single.interrupted(number));
+            let pairs = self.pairs.iter_mut();
+            pairs.for_each(|pair| pair.interrupted(number));
             let switches = self.switches.iter_mut();
             switches.for_each(|switch| switch.interrupted(number));
             gic::end(id);
@@ -165,7 +186,7 @@ fn serve(served: &tree::Served, timer: Option<u32>) {
             println!("driver: a screen: {why}");
         }
     }
-    if all.disks.is_empty() && all.ports == 0 && all.screens.is_empty() {
+    if all.lanes == 0 && all.ports == 0 && all.screens.is_empty() {
         println!("driver: there is nothing to serve");
         return;
     }

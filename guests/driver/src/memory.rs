@@ -74,11 +74,35 @@ impl Split {
         }
     }
 
-    /// Makes it one of which nothing is used.
-    pub fn empty(&self) {
+    /// Makes it one with `size` places of which nothing is used.
+    pub fn empty(&self, size: u16) {
         let (available, used) = (&self.available, &self.used);
-        for half in [&available.index, &available.event, &used.index, &used.event] {
+        for half in [&available.index, &used.index, self.driver_event(size)] {
             half.store(0, Relaxed);
+        }
+        self.set_device_event(size, 0);
+    }
+
+    /// The index at which the driver wants to be told, of a queue with `size` places: behind its ring of available chains.
+    pub fn driver_event(&self, size: u16) -> &AtomicU16 {
+        let available = &self.available;
+        let entry = available.entries.get(usize::from(size));
+        entry.unwrap_or(&available.event)
+    }
+
+    /// The index at which the device wants to be told: behind the ring of used chains.
+    pub fn device_event(&self, size: u16) -> u16 {
+        match self.used.elements.get(usize::from(size)) {
+            Some([low, _]) => low.load(Relaxed) as u16,
+            None => self.used.event.load(Relaxed),
+        }
+    }
+
+    /// Sets the index at which the device wants to be told.
+    pub fn set_device_event(&self, size: u16, index: u16) {
+        match self.used.elements.get(usize::from(size)) {
+            Some([low, _]) => low.store(index.into(), Relaxed),
+            None => self.used.event.store(index, Relaxed),
         }
     }
 
@@ -160,9 +184,9 @@ pub static SCREENS: [ScreenMemory; 1] = [const {
     }
 }; 1];
 
-/// What one disk shares with the hypervisor and with the board's device.
+/// What one queue of a device that is forwarded shares with the hypervisor and with the board's device.
 #[repr(C, align(4096))]
-pub struct DiskMemory {
+pub struct Lane {
     /// The ring of requests, in which this VM is the device.
     pub ring: Split,
     /// The queue of the board's device, in which this VM is the driver.
@@ -170,14 +194,14 @@ pub struct DiskMemory {
     pub slots: [[AtomicU64; SLOT_WORDS]; PLACES],
 }
 
-/// The memory of the disks that can be served.
-pub static DISKS: [DiskMemory; 4] = [const {
-    DiskMemory {
+/// The memory of the queues that can be forwarded.
+pub static LANES: [Lane; 10] = [const {
+    Lane {
         ring: Split::new(),
         queue: Split::new(),
         slots: [const { [const { AtomicU64::new(0) }; SLOT_WORDS] }; PLACES],
     }
-}; 4];
+}; 10];
 
 /// The address of a value, which is the same for the CPU's own translation and for this VM's memory.
 pub fn address<T: ?Sized>(value: &T) -> u64 {

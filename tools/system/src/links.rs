@@ -202,9 +202,14 @@ fn served_twice(report: &mut Report, draft: &SharedDraft, other: &str) {
     let device = draft.device.as_ref().map_or("", |at| &at.value);
     let what = format!("\"{device}\" is served twice");
     let why = format!("VM {other} has it, too, and neither would see what the other one writes");
+    let noun = match draft.kind {
+        VirtioKind::Console => "console",
+        VirtioKind::Directory => "directory",
+        _ => "disk",
+    };
     report.refuse(
         &draft.span,
-        Words::new(what, why, "give each VM a disk of its own"),
+        Words::new(what, why, format!("give each VM a {noun} of its own")),
     );
 }
 

@@ -4,8 +4,10 @@
 use crate::backend::{A_BACKEND, Backend};
 use crate::board::{self, Cores};
 use crate::channels::{self, ChannelDraft};
+use crate::consoles::{self, ConsoleDraft};
 use crate::description::Description;
 use crate::diagnostic::{Diagnostic, Report, Words, read};
+use crate::directories::{self, DirectoryDraft};
 use crate::disks::{self, DiskDraft};
 use crate::draft::Draft;
 use crate::networks::{self, NetworkDraft};
@@ -81,6 +83,8 @@ fn system(
     let drafts: Option<Vec<Draft>> = reader.tables(report, "vm", Draft::read);
     let disks = reader.tables(report, "disk", DiskDraft::read);
     let networks = reader.tables(report, "network", NetworkDraft::read);
+    let directories = reader.tables(report, "directory", DirectoryDraft::read);
+    let consoles = reader.tables(report, "console", ConsoleDraft::read);
     let pcie = reader.tables(report, "pcie", PcieDraft::read);
     let screens = reader.tables(report, "screen", ScreenDraft::read);
     let mut channels: Vec<ChannelDraft> = reader
@@ -96,6 +100,9 @@ fn system(
     let mut transports = Transports::of(&board);
     let disks = disks::resolve(report, &mut transports, &disks.unwrap_or_default());
     let networks = networks::resolve(report, &mut transports, &networks.unwrap_or_default());
+    let directories = directories.unwrap_or_default();
+    let directories = directories::resolve(report, &mut transports, &directories);
+    let consoles = consoles::resolve(report, &mut transports, &consoles.unwrap_or_default());
     let displays = (&board, &mut transports);
     let screens = screens.unwrap_or_default();
     let screens = screen_members::resolve(report, displays, &screens, &drafts);
@@ -110,6 +117,8 @@ fn system(
         vms: Vec::new(),
         disks,
         networks,
+        directories,
+        consoles,
         pcie: pcie::resolve(report, &board, &pcie.unwrap_or_default()),
         channels: Vec::new(),
         policies: None,

@@ -200,11 +200,6 @@ impl Screen {
         })
     }
 
-    /// Whether QEMU makes its device at a virtio transport.
-    pub(crate) fn is_made(&self) -> bool {
-        !self.made.is_empty()
-    }
-
     /// The arguments by which QEMU makes its devices.
     pub(crate) fn qemu_args(&self) -> impl Iterator<Item = String> + use<> {
         let device = |(made, bus): (String, u64)| {

@@ -55,6 +55,8 @@ pub(super) struct BackEnd {
     pub(super) config: [u8; MAX_CONFIG],
     /// `register::STORED` and `register::VALUE`.
     pub(super) stored: [u32; 2],
+    /// `register::AGAIN` of each queue.
+    pub(super) again: [u16; MAX_QUEUES],
     selected: usize,
     layouts: [Layout; MAX_QUEUES],
     /// The rings, while the device is offered.
@@ -77,6 +79,7 @@ impl BackEnd {
             resets: 0,
             config: [0; MAX_CONFIG],
             stored: [0; 2],
+            again: [0; MAX_QUEUES],
             selected: 0,
             layouts: [Layout::default(); MAX_QUEUES],
             rings: [None; MAX_QUEUES],
@@ -189,6 +192,7 @@ impl BackEnd {
             register::INTERRUPT => self.interrupts,
             register::STORED => self.stored[0],
             register::VALUE => self.stored[1],
+            register::AGAIN => (*self.again.get(self.selected)?).into(),
             register::CONFIG..CONFIG_END => {
                 let from = (offset - register::CONFIG) as usize;
                 u32::from_le_bytes(*self.config.get(from..)?.first_chunk()?)

@@ -475,6 +475,7 @@ impl State {
             return self.back.end(control::REFUSED);
         }
         self.back.control = control::OFFER;
+        self.back.again = self.traffic.each_ref().map(|traffic| traffic.count);
         // Whoever offers it has reset the board's device.
         (self.was_offered, self.unattended, self.held) = (true, false, false);
         let size = self.back.config().len();

@@ -40,7 +40,6 @@ impl Uplink {
             .ok_or("the board's devices cannot reach this VM's memory")?;
         let [receive, send] = &memory.queues;
         let device = Device::start((own.registers, NETWORK), 0, [receive, send], to_board)?;
-        device.has_places(PLACES)?;
         gic::enable(own.interrupt);
         let mut uplink = Self {
             own,

@@ -11,6 +11,7 @@ use crate::disks::Disk;
 use crate::networks::Network;
 use crate::pcie::PcieDevice;
 use crate::schedule::FoundInterface;
+use crate::screens::Screen;
 use crate::source::{Boot, KernelRef};
 use crate::vm::{Artifacts, Key, Vm};
 use hanok_config::{CorePolicy, Group, Promise};

@@ -21,6 +21,8 @@ pub struct Offer<'a> {
     pub head: u32,
     /// Whether a device of the board has to reach the clients' memory.
     pub needs_direct: bool,
+    /// Whether it is told of the client's stores to the configuration.
+    pub stores: bool,
 }
 
 /// Where one queue has its ring and its slots.
@@ -66,20 +68,16 @@ impl<const N: usize> BackEnd<N> {
             return Err("there is no back end");
         }
         write(register::CONTROL, control::WITHDRAW);
-        write(register::MODE, mode::DIRECT);
-        if offer.needs_direct && mmio::read32(registers + register::MODE) != mode::DIRECT {
+        let stores = if offer.stores { mode::STORES } else { 0 };
+        write(register::MODE, mode::DIRECT | stores);
+        let mode = mmio::read32(registers + register::MODE);
+        if offer.needs_direct && mode & mode::DIRECT == 0 {
             return Err("this VM is not trusted, and its devices cannot reach its clients' memory");
         }
         write(register::HEAD, offer.head);
         pair(register::FEATURES, offer.features);
         write(register::QUEUE_SIZE, offer.size.into());
-        for (index, bytes) in (0..).zip(offer.config.chunks(4)) {
-            let mut word = [0; 4];
-            word.iter_mut()
-                .zip(bytes)
-                .for_each(|(to, byte)| *to = *byte);
-            write(register::CONFIG + 4 * index, u32::from_le_bytes(word));
-        }
+        write_config(registers, offer.config);
         write(register::CONFIG_SIZE, offer.config.len() as u32);
         for (index, room) in (0..).zip(&rooms) {
             write(register::QUEUE, index);
@@ -116,6 +114,19 @@ impl<const N: usize> BackEnd<N> {
         mmio::write32(self.registers + register::ACKNOWLEDGE, u32::MAX);
     }
 
+    /// The client's store to its configuration that waits for an answer: where, and what.
+    pub fn stored(&self) -> Option<(usize, u32)> {
+        let stored = mmio::read32(self.registers + register::STORED);
+        let value = mmio::read32(self.registers + register::VALUE);
+        (stored != 0).then_some(((stored & 0xffff) as usize, value))
+    }
+
+    /// Answers it: the client has this configuration now.
+    pub fn answer(&self, config: &[u8]) {
+        write_config(self.registers, config);
+        mmio::write32(self.registers + register::ANSWER, 0);
+    }
+
     /// Withdraws the device: the rings and what they name are not read any more.
     pub fn withdraw(&self) {
         mmio::write32(self.registers + register::CONTROL, control::WITHDRAW);
@@ -136,6 +147,18 @@ impl<const N: usize> BackEnd<N> {
     pub fn again(&self, index: u32) -> u32 {
         mmio::write32(self.registers + register::QUEUE, index);
         mmio::read32(self.registers + register::AGAIN)
+    }
+}
+
+/// Writes the device's configuration.
+fn write_config(registers: u64, config: &[u8]) {
+    for (index, bytes) in (0..).zip(config.chunks(4)) {
+        let mut word = [0; 4];
+        word.iter_mut()
+            .zip(bytes)
+            .for_each(|(to, byte)| *to = *byte);
+        let at = registers + register::CONFIG + 4 * index;
+        mmio::write32(at, u32::from_le_bytes(word));
     }
 }
 

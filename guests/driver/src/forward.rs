@@ -109,6 +109,7 @@ impl<const N: usize> Forwarder<N> {
             size: device.size,
             head: 0,
             needs_direct: true,
+            stores: false,
         };
         let rooms = lanes.map(|lane| Room::new(&lane.ring, &lane.slots, DESCRIPTORS));
         let client = BackEnd::start(wanted.registers, rooms, &offer)?;

@@ -33,7 +33,7 @@ use forward::{CONSOLE, DIRECTORY, DISK, Forwarder, Kind, lanes};
 use hanok_guest_runtime::tree::Machine;
 use hanok_guest_runtime::{console, cpu, gic, psci, timer};
 use heapless::Vec;
-use memory::{LANES, PORTS, SCREENS, UPLINKS};
+use memory::{INPUTS, LANES, PORTS, SCREENS, UPLINKS};
 use network::Switch;
 use screen::Screen;
 use tree::{Wanted, WantedScreen};
@@ -75,6 +75,7 @@ struct All {
     screens: Vec<Screen, { SCREENS.len() }>,
     /// The interrupt of the timer, which screens have.
     timer: Option<u32>,
+    inputs: usize,
 }
 
 impl All {
@@ -88,6 +89,7 @@ impl All {
                 self.pairs.push(forwarder).map_err(|_| TOO_MANY)
             }
             "virtio-network" => self.add_port(served, wanted),
+            "virtio-input" => self.add_input(wanted),
             _ => Err("this program does not serve it"),
         }
     }
@@ -118,6 +120,18 @@ impl All {
             .ok_or("it has no such network")?
             .connect(wanted, memory)?;
         self.ports += 1;
+        Ok(())
+    }
+
+    fn add_input(&mut self, wanted: &Wanted) -> Result<(), &'static str> {
+        let memory = INPUTS.get(self.inputs).ok_or("it has too many keyboards")?;
+        let device = wanted.device.ok_or("it has no screen")?;
+        let mut screens = self.screens.iter_mut();
+        let screen = screens.find(|screen| screen.is_at(device.registers));
+        screen
+            .ok_or("its screen is not served")?
+            .connect(wanted, memory)?;
+        self.inputs += 1;
         Ok(())
     }
 
@@ -176,14 +190,14 @@ fn serve(served: &tree::Served, timer: Option<u32>) {
         timer,
         ..All::default()
     };
-    for wanted in &served.back_ends {
-        if let Err(why) = all.add(served, wanted) {
-            println!("driver: {} of {}: {why}", wanted.kind, wanted.client);
-        }
-    }
     for wanted in &served.screens {
         if let Err(why) = all.add_screen(served, wanted) {
             println!("driver: a screen: {why}");
+        }
+    }
+    for wanted in &served.back_ends {
+        if let Err(why) = all.add(served, wanted) {
+            println!("driver: {} of {}: {why}", wanted.kind, wanted.client);
         }
     }
     if all.lanes == 0 && all.ports == 0 && all.screens.is_empty() {

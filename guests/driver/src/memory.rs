@@ -158,16 +158,43 @@ pub static UPLINKS: [UplinkMemory; 1] = [const {
     }
 }; 1];
 
-/// What this VM shares with a virtio display and a virtio keyboard of the board.
+/// What this VM shares with a virtio display of the board, and with a virtio keyboard and mouse.
 #[repr(C, align(4096))]
 pub struct ScreenMemory {
     pub queue: Split,
     /// Commands and answers of the display.
     pub places: [[AtomicU32; PLACE_WORDS]; 3],
-    pub keys: Split,
-    /// What the keyboard tells: an event each.
+    pub inputs: [EventMemory; 2],
+}
+
+/// What this VM shares with a virtio keyboard or mouse.
+#[repr(C, align(4096))]
+pub struct EventMemory {
+    pub queue: Split,
+    /// What it tells: an event each.
     pub events: [AtomicU64; EVENTS],
 }
+
+/// What a client's keyboard and mouse share with the hypervisor: for events, and for lamps.
+#[repr(C, align(4096))]
+pub struct InputMemory {
+    pub rings: [Split; 2],
+    pub events: [[AtomicU64; EVENT_SLOT_WORDS]; PLACES],
+    pub status: [[AtomicU64; EVENT_SLOT_WORDS]; PLACES],
+}
+
+/// The descriptors of a slot for an event, and all of its words.
+pub const EVENT_DESCRIPTORS: usize = 1;
+const EVENT_SLOT_WORDS: usize = 2 * EVENT_DESCRIPTORS + 2;
+
+/// The memory of the keyboards that clients can have.
+pub static INPUTS: [InputMemory; 4] = [const {
+    InputMemory {
+        rings: [const { Split::new() }; 2],
+        events: [const { [const { AtomicU64::new(0) }; EVENT_SLOT_WORDS] }; PLACES],
+        status: [const { [const { AtomicU64::new(0) }; EVENT_SLOT_WORDS] }; PLACES],
+    }
+}; 4];
 
 /// The words of a place for a command of the display.
 pub const PLACE_WORDS: usize = 32;
@@ -179,8 +206,12 @@ pub static SCREENS: [ScreenMemory; 1] = [const {
     ScreenMemory {
         queue: Split::new(),
         places: [const { [const { AtomicU32::new(0) }; PLACE_WORDS] }; 3],
-        keys: Split::new(),
-        events: [const { AtomicU64::new(0) }; EVENTS],
+        inputs: [const {
+            EventMemory {
+                queue: Split::new(),
+                events: [const { AtomicU64::new(0) }; EVENTS],
+            }
+        }; 2],
     }
 }; 1];
 

@@ -8,14 +8,17 @@
 //! When a client ends, the hypervisor tells (`hanok_abi::channel`), and its picture is made black.
 
 mod gpu;
+mod input;
 mod keyboard;
 mod pl111;
 
-use crate::memory::ScreenMemory;
-use crate::tree::{Served, WantedScreen};
+use crate::memory::{InputMemory, ScreenMemory};
+use crate::tree::{Served, Wanted, WantedScreen};
 use gpu::Gpu;
 use hanok_abi::channel::{CHANGED_SHIFT, register};
 use hanok_guest_runtime::{gic, mmio};
+use heapless::Vec;
+use input::Input;
 use keyboard::{Combination, Keyboard};
 use pl111::Pl111;
 
@@ -36,7 +39,9 @@ enum Panel {
 pub struct Screen {
     wanted: WantedScreen,
     panel: Panel,
-    keyboard: Option<Keyboard>,
+    keyboard: Keyboard,
+    /// The keyboards and mice of clients, and whose they are.
+    inputs: Vec<(usize, Input), CLIENTS>,
     /// The first picture that is shown, from 0.
     first: usize,
     /// Whether the lower half of that one and the upper half of the next one are shown.
@@ -64,14 +69,19 @@ impl Screen {
             Some(_) => Panel::Pl111(Pl111::start(wanted)?),
             None => return Err("the board's display cannot reach memory"),
         };
-        let keyboard = match &wanted.keyboard {
-            Some(device) => Some(Keyboard::start(device, served, memory)?),
-            None => None,
-        };
+        let to_board = served.to_board.unwrap_or(0);
+        let mut keyboard = Keyboard::default();
+        let devices = [(wanted.keyboard, false), (wanted.mouse, true)];
+        for ((device, is_mouse), memory) in devices.into_iter().zip(&memory.inputs) {
+            if let Some(device) = device {
+                keyboard.add(&device, is_mouse, (to_board, memory))?;
+            }
+        }
         let mut screen = Self {
             wanted: *wanted,
             panel,
             keyboard,
+            inputs: Vec::new(),
             first: 0,
             halves: false,
             clients: [(0, 0); CLIENTS],
@@ -92,6 +102,24 @@ impl Screen {
         );
         screen.choose(Combination(wanted.front));
         Ok(screen)
+    }
+
+    /// Whether its display is the device at these registers.
+    pub fn is_at(&self, registers: u64) -> bool {
+        self.wanted.device.registers == registers
+    }
+
+    /// Gives a client what is typed and pointed at while it is in front.
+    pub fn connect(
+        &mut self,
+        wanted: &Wanted,
+        memory: &'static InputMemory,
+    ) -> Result<(), &'static str> {
+        let client = self.wanted.client(wanted.client);
+        let client = client.ok_or("the screen is not this client's")?;
+        let input = Input::start(wanted, memory)?;
+        let more = self.inputs.push((client, input));
+        more.map_err(|_| "the screen has too many clients")
     }
 
     /// Shows the picture of the client with this number, from 1, or with 0 half of the one in front and half of the next one.
@@ -132,10 +160,14 @@ impl Screen {
             }
         }
         let black = self.make_black();
-        let combination = match &mut self.keyboard {
-            Some(keyboard) => keyboard.work(),
-            None => None,
-        };
+        let (combination, events) = self.keyboard.take();
+        let in_front = self.first;
+        let mut inputs = self.inputs.iter_mut();
+        if let Some((_, input)) = inputs.find(|(client, _)| *client == in_front) {
+            events.iter().for_each(|event| input.send(*event));
+        }
+        let inputs = self.inputs.iter_mut().map(|(_, input)| input.work());
+        let quiet = inputs.fold(true, |quiet, done| quiet & done);
         if let Some(combination) = combination {
             self.choose(combination);
         }
@@ -143,7 +175,7 @@ impl Screen {
             Panel::Pl111(_) => true,
             Panel::Gpu(panel) => panel.work(),
         };
-        black && combination.is_none() && shown
+        black && combination.is_none() && shown && quiet
     }
 
     /// Makes a piece of a picture black whose client has ended. Returns whether there was none.
@@ -180,9 +212,9 @@ impl Screen {
             mmio::write32(registers + register::PENDING, pending);
             self.changed = true;
         }
-        if let Some(keyboard) = &mut self.keyboard {
-            keyboard.interrupted(id);
-        }
+        self.keyboard.interrupted(id);
+        let inputs = self.inputs.iter_mut();
+        inputs.for_each(|(_, input)| input.interrupted(id));
         if let Panel::Gpu(panel) = &mut self.panel {
             panel.interrupted(id);
         }

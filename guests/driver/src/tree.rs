@@ -52,6 +52,8 @@ pub struct WantedScreen {
     pub board: u64,
     /// The number of clients.
     pub clients: usize,
+    /// The names of this VM and of the clients, each with a zero behind it.
+    pub members: &'static [u8],
     /// Pixels in a line, lines, bytes from a line to the next.
     pub width: u32,
     pub height: u32,
@@ -62,9 +64,17 @@ pub struct WantedScreen {
     pub device: BoardDevice,
     /// The board's keyboard.
     pub keyboard: Option<BoardDevice>,
+    /// The board's mouse.
+    pub mouse: Option<BoardDevice>,
 }
 
 impl WantedScreen {
+    /// The place of the client with this name, from 0.
+    pub fn client(&self, name: &str) -> Option<usize> {
+        let mut members = self.members.split(|byte| *byte == 0).skip(1);
+        members.position(|member| member == name.as_bytes())
+    }
+
     /// The bytes of a picture.
     pub fn picture(&self) -> u64 {
         u64::from(self.stride) * u64::from(self.height)
@@ -154,6 +164,7 @@ fn screen(node: &FdtNode<'static>, bus: &FdtNode<'static>) -> Option<WantedScree
         frames,
         board: on_board(bus, frames)?,
         // The first one is this VM.
+        members,
         clients: members
             .iter()
             .filter(|byte| **byte == 0)
@@ -165,6 +176,7 @@ fn screen(node: &FdtNode<'static>, bus: &FdtNode<'static>) -> Option<WantedScree
         front: cell("hanok,front")? as usize,
         device: device("hanok,device")?,
         keyboard: device("hanok,keyboard"),
+        mouse: device("hanok,mouse"),
     })
 }
 

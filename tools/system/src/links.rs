@@ -109,9 +109,10 @@ fn links(report: &mut Report, drafts: &[Draft]) -> Vec<Link> {
             let same = |other: &&Link| {
                 other.driver == link.driver && other.device == link.device && link.device.is_some()
             };
-            // A network has several VMs.
+            // A network has several VMs, and a screen's keyboard.
             let shared = |other: &Link| {
-                other.kind == VirtioKind::Network && link.kind == VirtioKind::Network
+                let several = [VirtioKind::Network, VirtioKind::Input];
+                other.kind == link.kind && several.contains(&link.kind)
             };
             if let Some(other) = links.iter().find(|other| same(other) && !shared(other)) {
                 served_twice(report, draft, &name_of(drafts, other.client));

@@ -96,7 +96,7 @@ fn system(
     {
         rules::count(report, &whole, drafts);
     }
-    let (board, drafts) = (board?, drafts?);
+    let (board, mut drafts) = (board?, drafts?);
     let mut transports = Transports::of(&board);
     let disks = disks::resolve(report, &mut transports, &disks.unwrap_or_default());
     let networks = networks::resolve(report, &mut transports, &networks.unwrap_or_default());
@@ -106,6 +106,7 @@ fn system(
     let displays = (&board, &mut transports);
     let screens = screens.unwrap_or_default();
     let screens = screen_members::resolve(report, displays, &screens, &drafts);
+    screen_members::add_inputs(&screens, &mut drafts);
     channels.extend(screens.into_iter().map(ChannelDraft::of_screen));
     let mut description = Description {
         path: report.path.clone(),

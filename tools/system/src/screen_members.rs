@@ -4,9 +4,10 @@ use crate::board::Board;
 use crate::diagnostic::{Report, Words, nearest};
 use crate::draft::Draft;
 use crate::screens::{Screen, ScreenDraft};
+use crate::shared::SharedDraft;
 use crate::table::At;
 use crate::transports::Transports;
-use hanok_config::MAX_MEMBERS;
+use hanok_config::{MAX_MEMBERS, VirtioKind};
 use std::ops::Range;
 
 /// A screen, and its VMs.
@@ -125,7 +126,9 @@ fn members(
         };
         match members.first() {
             None => {
-                has_devices(report, draft, driver, from);
+                if !has_devices(report, draft, driver, from) {
+                    return None;
+                }
                 members.push(from.clone());
             }
             Some(first) if first != from => {
@@ -160,8 +163,9 @@ fn members(
     None
 }
 
-/// Refuses a screen whose display, keyboard or mouse the VM that serves it has not.
-fn has_devices(report: &mut Report, draft: &ScreenDraft, driver: &Draft, name: &str) {
+/// Refuses a screen whose display, keyboard or mouse the VM that serves it has not. Returns whether it has all.
+fn has_devices(report: &mut Report, draft: &ScreenDraft, driver: &Draft, name: &str) -> bool {
+    let mut all = true;
     let devices = [&draft.device, &draft.keyboard, &draft.mouse];
     for device in devices.into_iter().flatten() {
         let wanted = &device.value;
@@ -172,6 +176,42 @@ fn has_devices(report: &mut Report, draft: &ScreenDraft, driver: &Draft, name: &
         let why = "who serves a screen has the board's display, keyboard and mouse";
         let remedy = format!("add \"{wanted}\" to `devices` of VM {name}");
         report.refuse(&device.span, Words::new(what, why, remedy));
+        all = false;
+    }
+    all
+}
+
+/// Gives the clients of a screen with a keyboard or a mouse what is typed and pointed at.
+pub(crate) fn add_inputs(found: &[Found], vms: &mut [Draft]) {
+    for Found {
+        span,
+        members,
+        screen,
+    } in found
+    {
+        if screen.keyboard.is_none() && screen.mouse.is_none() {
+            continue;
+        }
+        let Some((from, clients)) = members.split_first() else {
+            continue;
+        };
+        let at = |value: &String| At {
+            value: value.clone(),
+            span: span.clone(),
+        };
+        let named = |vm: &&mut Draft| {
+            let name = vm.name.as_ref();
+            name.is_some_and(|name| clients.contains(&name.value))
+        };
+        for vm in vms.iter_mut().filter(named) {
+            vm.shared.push(SharedDraft {
+                kind: VirtioKind::Input,
+                span: span.clone(),
+                from: at(from),
+                device: Some(at(&screen.device)),
+                interface: None,
+            });
+        }
     }
 }
 

@@ -1,31 +1,30 @@
-//! A keyboard of virtio's (virtio 1.2, 5.8), whose events have the codes of Linux.
+//! A keyboard or a mouse of virtio's (virtio 1.2, 5.8).
 
+use super::Event;
 use crate::device::Device;
-use crate::memory::{EVENTS, ScreenMemory, address};
+use crate::memory::{EVENTS, EventMemory, address};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// The device id of what a person types and points with.
 const INPUT: u32 = 18;
-/// The bytes of an event: its type, its code, its value.
-const EVENT: u64 = 8;
-/// The type of an event of a key.
-const KEY: u64 = 1;
+/// The bytes of an event.
+const BYTES: u64 = 8;
 
-/// A keyboard.
-pub struct VirtioKeyboard {
+/// A keyboard or a mouse.
+pub struct VirtioInput {
     device: Device<1>,
-    memory: &'static ScreenMemory,
+    memory: &'static EventMemory,
     to_board: u64,
 }
 
-impl VirtioKeyboard {
+impl VirtioInput {
     /// Starts the one at `registers`.
     pub fn start(
         registers: u64,
         to_board: u64,
-        memory: &'static ScreenMemory,
+        memory: &'static EventMemory,
     ) -> Result<Self, &'static str> {
-        let device = Device::start((registers, INPUT), 0, [&memory.keys], to_board)?;
+        let device = Device::start((registers, INPUT), 0, [&memory.queue], to_board)?;
         let mut own = Self {
             device,
             memory,
@@ -43,12 +42,12 @@ impl VirtioKeyboard {
         if let Some(event) = self.memory.events.get(place) {
             let at = address(event).wrapping_add(self.to_board);
             let [queue] = &mut self.device.queues;
-            queue.add_buffer(place as u16, at, EVENT);
+            queue.add_buffer(place as u16, at, BYTES);
         }
     }
 
-    /// Takes what has come: the code of each key, and whether it was pressed.
-    pub fn take(&mut self, mut hear: impl FnMut(u16, bool)) {
+    /// Takes what has come.
+    pub fn take(&mut self, hear: &mut impl FnMut(Event)) {
         self.device.acknowledge();
         // Asks to be told of more, and looks again for what came meanwhile; at most as often as there are places.
         for _ in 0..EVENTS {
@@ -60,10 +59,8 @@ impl VirtioKeyboard {
                 continue;
             };
             let place = usize::from(place);
-            let event = self.memory.events.get(place);
-            let event = event.map_or(0, |event| event.load(Relaxed));
-            if event & 0xffff == KEY {
-                hear((event >> 16) as u16, event >> 32 != 0);
+            if let Some(event) = self.memory.events.get(place) {
+                hear(Event::of_word(event.load(Relaxed)));
             }
             self.give(place);
         }

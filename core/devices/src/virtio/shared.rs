@@ -235,7 +235,7 @@ impl SharedDevice {
         let ring = feature::VERSION_1 | feature::EVENT_INDEX | feature::INDIRECT;
         let (features, queue_size, modes) = match backed {
             Backed::ByHypervisor => (ring, OWN_QUEUE, 0),
-            Backed::ByVm { trusted } => (0, 0, u32::from(trusted) * mode::DIRECT | mode::STORES),
+            Backed::ByVm { trusted } => (0, 0, (u32::from(trusted) * mode::DIRECT) | mode::STORES),
         };
         let (device, queues) = (kind.id(), kind.queues());
         Self(Mutex::new(State {

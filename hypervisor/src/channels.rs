@@ -8,7 +8,7 @@ use crate::fatal::refuse;
 use hanok_arm_common::ram::GuestRam;
 use hanok_config::{ChannelEnd, MAX_CHANNELS, SystemView, VmConfig};
 use hanok_hal::VmMemory;
-use hanok_types::Hpa;
+use hanok_types::{Address, Hpa, Ipa};
 use hanok_vm::{Members, Vm};
 
 /// A channel, as the board has it.
@@ -16,7 +16,8 @@ use hanok_vm::{Members, Vm};
 pub struct Channel {
     number: u8,
     members: &'static Members,
-    memory: Hpa,
+    /// Where the memory is, for its members and on the board.
+    memory: (Ipa, Hpa),
 }
 
 /// The addresses on the board of the memory of a VM's channels, in the description's order.
@@ -24,17 +25,13 @@ pub type Places = heapless::Vec<Hpa, MAX_CHANNELS>;
 
 /// Makes all channels of a system.
 pub fn make(system: &SystemView<'_>, arena: &mut Arena) -> &'static [Channel] {
-    let vms = system.vms.iter().enumerate();
-    let ends = vms.flat_map(|(vm, config)| config.channels.iter().map(move |end| (vm, end)));
-    // Each channel is made for its first member.
-    let firsts = ends.filter(|(vm, end)| {
-        let first = system.members(end.number).next();
-        first.is_some_and(|(first, _)| first == *vm)
-    });
+    let ends = system.vms.iter().flat_map(|config| &config.channels);
+    // Each channel is made for its first member, which has all of the memory.
+    let firsts = ends.filter(|end| end.index == 0);
     let Some(mut channels) = arena.places(firsts.clone().count()) else {
         refuse(format_args!("no memory for the channels' records"))
     };
-    for (_, end) in firsts {
+    for end in firsts {
         channels.push(make_one(system, end, arena));
     }
     channels.finish()
@@ -57,7 +54,7 @@ fn make_one(system: &SystemView<'_>, end: &ChannelEnd, arena: &mut Arena) -> Cha
     Channel {
         number,
         members,
-        memory: memory.start(),
+        memory: (end.memory.start(), memory.start()),
     }
 }
 
@@ -68,7 +65,8 @@ pub fn join(vm: &Vm, channels: &[Channel]) -> Places {
         let mut all = channels.iter();
         let channel = all.find(|channel| channel.number == end.number)?;
         vm.join(end, channel.members);
-        Some(channel.memory)
+        let (start, host) = channel.memory;
+        host.checked_add(end.memory.start().get().checked_sub(start.get())?)
     };
     config.channels.iter().filter_map(join).collect()
 }

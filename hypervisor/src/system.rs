@@ -167,10 +167,10 @@ pub fn give_back(pool: &Mutex<Frames>, arena: &mut Arena) {
 
 fn tables_for(config: &VmConfig, slots: usize) -> u64 {
     let rom = config.firmware().map_or(0, |blob| blob.len);
-    // As firmware's: a table for each 2 MiB, at multiples of which each channel's memory begins.
+    // As firmware's: a table for each 2 MiB, and one more for memory that does not begin at a multiple of that.
     let channels = config.channels.iter();
     let shared: u64 = channels
-        .map(|end| end.memory.len().next_multiple_of(2 << 20))
+        .map(|end| (2 << 20) + end.memory.len().next_multiple_of(2 << 20))
         .sum();
     AddressSpace::<SharedFrames>::tables_for(config.memory.len(), rom + shared, slots)
 }

@@ -18,6 +18,13 @@
 //! the other's. What lies where the client wants it already is not copied. A buffer that the slot has no room for, and that
 //! is to be written, has the address 0: the driver VM must say where the data are.
 //!
+//! A client's store to the device's own configuration is told to a driver VM that has set [`mode::STORES`], as virtio-input and others
+//! need it (virtio 1.2, 5.8.4): [`register::STORED`] and [`register::VALUE`] have it, and [`interrupt::CONFIG`] comes. The client's next access to the
+//! configuration waits until the driver VM has stored to [`register::ANSWER`], and for a second at most. In this mode
+//! [`register::CONFIG`] and [`register::CONFIG_SIZE`] may be stored to at any time, and the client sees what they have with an answer. An answer to no
+//! store tells the client that its configuration has changed. A store that was not answered as the driver VM withdraws the device, or
+//! dies, is told again once it offers the device again.
+//!
 //! The driver VM sets everything up, and then stores [`control::OFFER`]. Requests that were under way as it stores [`control::WITHDRAW`], or
 //! dies, are given again, in their order, once it offers the device again.
 //!
@@ -72,18 +79,28 @@ pub mod register {
     pub const INTERRUPT: u64 = 0x74;
     /// A store of bits clears them in [`INTERRUPT`].
     pub const ACKNOWLEDGE: u64 = 0x78;
-    /// The device's own configuration, as the client reads it: [`super::MAX_CONFIG`] bytes.
+    /// Where the client's store to its configuration was that waits for an answer: the offset in the lower 16 bits, and in the upper ones how many
+    /// bytes were stored, 1, 2 or 4; 0 if none waits.
+    pub const STORED: u64 = 0x80;
+    /// The value of that store.
+    pub const VALUE: u64 = 0x84;
+    /// A store answers it: the client's configuration is what [`CONFIG`] has.
+    pub const ANSWER: u64 = 0x88;
+    /// How many requests of the chosen queue were under way when the device was offered: those are given first. An earlier back
+    /// end may have done them, or parts of them.
+    pub const AGAIN: u64 = 0x8c;
+    /// The device's own configuration, as the client reads it: [`super::MAX_CONFIG`] bytes. A reset of the driver VM leaves it as it is.
     pub const CONFIG: u64 = 0x100;
     /// What [`ID`] reads: `hkbe`.
     pub const MAGIC: u32 = u32::from_le_bytes(*b"hkbe");
 }
 
 /// The major version in the upper 16 bits, and the minor one.
-pub const VERSION: u32 = 0x0001_0001;
+pub const VERSION: u32 = 0x0001_0002;
 /// The most places of a queue.
 pub const MAX_QUEUE_SIZE: u16 = 256;
 /// The most bytes of a device's own configuration.
-pub const MAX_CONFIG: usize = 64;
+pub const MAX_CONFIG: usize = 136;
 /// The most bytes of a buffer that is copied in any mode.
 pub const SMALL: u32 = 64;
 
@@ -97,6 +114,8 @@ pub mod client {
 pub mod mode {
     /// Larger buffers are named by their addresses on the board.
     pub const DIRECT: u32 = 1;
+    /// The client's stores to its configuration are told.
+    pub const STORES: u32 = 2;
 }
 
 /// Values of `register::CONTROL`.
@@ -117,4 +136,6 @@ pub mod interrupt {
     pub const REQUESTS: u32 = 1;
     /// The client's driver has become ready, or was reset.
     pub const CLIENT: u32 = 2;
+    /// The client has stored to its configuration.
+    pub const CONFIG: u32 = 4;
 }

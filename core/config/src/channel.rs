@@ -21,7 +21,8 @@ pub struct ChannelEnd {
     pub number: u8,
     /// The VM's index among the members.
     pub index: u8,
-    /// The guest's addresses of the memory, the same in all members.
+    /// The guest's addresses of the memory that the VM has: of all of it for the member with index 0, and for
+    /// another one of all or a part, at the same addresses.
     pub memory: Span<Ipa>,
     /// Whether the VM may only read the memory.
     pub read_only: bool,

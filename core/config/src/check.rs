@@ -5,7 +5,7 @@ mod devices;
 mod promises;
 mod slots;
 
-use crate::model::{Blob, BlobKind, MAX_MEMORY, SLICES, SystemView, VmConfig};
+use crate::model::{Blob, BlobKind, HOST_ADDRESS_STRIDE, MAX_MEMORY, SLICES, SystemView, VmConfig};
 use crate::slot::{DeviceKind, FIRMWARE_SIZE, NOR, NOR_STORED};
 use hanok_sched::{InterfaceError, MAX_ENTITIES};
 use hanok_types::{
@@ -454,7 +454,7 @@ impl VmConfig {
 
     fn check_blobs(&self, vm: usize, payload_len: u64) -> Result<(), Fault> {
         for (index, blob) in self.blobs.iter().enumerate() {
-            let span = blob.check(vm, index, payload_len)?;
+            let span = blob.check((vm, index), payload_len, self.channels.len())?;
             match blob.kind {
                 BlobKind::Firmware => self.check_firmware(vm, index, &span)?,
                 BlobKind::Variables => {
@@ -494,7 +494,12 @@ impl Blob {
         Span::new(self.load, self.len)
     }
 
-    fn check(&self, vm: usize, blob: usize, payload_len: u64) -> Result<Span<Ipa>, Fault> {
+    fn check(
+        &self,
+        (vm, blob): (usize, usize),
+        payload_len: u64,
+        channels: usize,
+    ) -> Result<Span<Ipa>, Fault> {
         if self.len == 0 {
             return Err(Fault::Empty { vm, blob });
         }
@@ -504,7 +509,9 @@ impl Blob {
         }
         let inside =
             |&(offset, len): &(u32, u32)| len > 0 && u64::from(offset) + u64::from(len) <= self.len;
-        let address = self.host_address.map(|offset| (offset, 8));
+        // One of RAM, and one of each channel's memory.
+        let len = 8 + channels as u32 * HOST_ADDRESS_STRIDE;
+        let address = self.host_address.map(|offset| (offset, len));
         let mut patched = self.seeds.iter().chain(&address);
         let plain = self.seeds.is_empty() && address.is_none();
         if !patched.all(inside) || !(plain || self.kind == BlobKind::DeviceTree) {

@@ -6,9 +6,11 @@
 
 mod channels;
 mod devices;
+mod screens;
 mod slots;
 
 pub use channels::GuestChannel;
+pub use screens::{GuestPanel, GuestScreen, ScreenMode};
 
 use crate::board::HostDevice;
 use crate::model::PassThrough;
@@ -104,7 +106,8 @@ pub struct Written {
     /// which the board fills with random bytes before the guest begins.
     pub seeds: Vec<(u32, u32)>,
     /// The offset of the address that a bus master uses for the first byte of RAM. It is zero, and the board
-    /// replaces it by RAM's host address (big-endian, 8 bytes). `None` without a bus master.
+    /// replaces it by RAM's host address (big-endian, 8 bytes), and those behind it by those of channels' memory. `None`
+    /// without a bus master.
     pub host_address: Option<u32>,
 }
 
@@ -160,7 +163,9 @@ impl GuestTree<'_> {
             .and(self.chosen());
         let root = slots::add_back_ends(root, self.back_ends);
         let root = channels::add(root, self.channels);
-        devices::add(root, self.devices, self.memory)
+        let channels = self.channels.iter().map(|channel| channel.end.memory);
+        let memory = core::iter::once(self.memory).chain(channels);
+        devices::add(root, self.devices, memory)
     }
 
     fn memory(&self) -> DeviceTreeNode {

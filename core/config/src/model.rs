@@ -243,9 +243,13 @@ pub struct Blob {
     /// Ranges (offset and length in bytes, within the blob) that the board fills with random bytes.
     pub seeds: Vec<(u32, u32), MAX_SEEDS>,
     /// The offset within the blob at which the board writes the host address of the VM's RAM, in 8 bytes,
-    /// big-endian: for a bus master, whose accesses no MMU translates.
+    /// big-endian: for a bus master, whose accesses no MMU translates. Those of its channels' memory follow, each
+    /// [`HOST_ADDRESS_STRIDE`] bytes behind the one before.
     pub host_address: Option<u32>,
 }
+
+/// The bytes from one host address to the next: an entry of `dma-ranges`.
+pub const HOST_ADDRESS_STRIDE: u32 = 24;
 
 /// An interrupt controller's word in the system's tree.
 #[cfg(feature = "write")]

@@ -20,11 +20,30 @@ pub enum VirtioKind {
     Block,
     /// A network interface.
     Network,
+    /// A console.
+    Console,
+    /// Files of a directory, by 9P.
+    Directory,
+    /// A graphics adapter.
+    Gpu,
+    /// A keyboard, a mouse, or the like.
+    Input,
+    /// Sockets between VMs.
+    Vsock,
 }
 
 impl VirtioKind {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Entropy, Self::Block, Self::Network];
+    pub const ALL: [Self; 8] = [
+        Self::Entropy,
+        Self::Block,
+        Self::Network,
+        Self::Console,
+        Self::Directory,
+        Self::Gpu,
+        Self::Input,
+        Self::Vsock,
+    ];
 
     /// The kind's word in the system's tree.
     pub const fn word(self) -> &'static str {
@@ -32,6 +51,11 @@ impl VirtioKind {
             Self::Entropy => "virtio-entropy",
             Self::Block => "virtio-block",
             Self::Network => "virtio-network",
+            Self::Console => "virtio-console",
+            Self::Directory => "virtio-9p",
+            Self::Gpu => "virtio-gpu",
+            Self::Input => "virtio-input",
+            Self::Vsock => "virtio-vsock",
         }
     }
 
@@ -40,15 +64,21 @@ impl VirtioKind {
         match self {
             Self::Network => 1,
             Self::Block => 2,
+            Self::Console => 3,
             Self::Entropy => 4,
+            Self::Directory => 9,
+            Self::Gpu => 16,
+            Self::Input => 18,
+            Self::Vsock => 19,
         }
     }
 
-    /// The number of its queues (virtio 1.2, 5.1.2, 5.2.2, 5.4.2).
+    /// The number of its queues (virtio 1.2, 5.1.2, 5.2.2, 5.3.2, 5.4.2, 5.7.2, 5.8.2, 5.10.2; Linux's transport of 9P). A console has one port.
     pub const fn queues(self) -> usize {
         match self {
-            Self::Entropy | Self::Block => 1,
-            Self::Network => 2,
+            Self::Entropy | Self::Block | Self::Directory => 1,
+            Self::Network | Self::Console | Self::Gpu | Self::Input => 2,
+            Self::Vsock => 3,
         }
     }
 

@@ -82,7 +82,7 @@ fn members_agree() {
         |end| end.index = 255,
         |end| end.cached = true,
         |end| end.number = 1,
-        |end| end.memory = Span::new(end.memory.start(), PAGE_SIZE).unwrap(),
+        |end| end.memory = Span::new(end.memory.start(), 3 * PAGE_SIZE).unwrap(),
         |end| end.memory = Span::new(end.memory.start(), 0).unwrap(),
         |end| end.memory = Span::new(end.memory.start(), 100).unwrap(),
         |end| end.memory = Span::new(platform::RAM, 2 * PAGE_SIZE).unwrap(),
@@ -91,6 +91,20 @@ fn members_agree() {
     for (index, change) in wrong.into_iter().enumerate() {
         assert!(with(change).is_some(), "{index}");
     }
+}
+
+/// The first member has all of the memory, another one perhaps a part; a screen's clients have.
+#[test]
+fn a_member_may_have_a_part() {
+    let second = Ipa::new(platform::CHANNEL_MEMORY.get() + PAGE_SIZE);
+    let part = |index| ChannelEnd {
+        memory: Span::new(second, PAGE_SIZE).unwrap(),
+        ..end(0, index)
+    };
+    let vms = |one, two| vec![vm("one", &[one]), vm("two", &[two])];
+    assert_eq!(fault(vms(end(0, 0), part(1))), None);
+    assert_eq!(fault(vms(part(1), end(0, 0))), None);
+    assert_eq!(fault(vms(part(0), end(0, 1))), Some((0, 0)));
 }
 
 #[test]
@@ -171,6 +185,7 @@ fn a_guest_is_told_what_it_has() {
         members: &["one", "two"],
         end: &end,
         events: true,
+        screen: None,
     };
     let tree = GuestTree {
         name: "two",

@@ -7,9 +7,9 @@
 //! policy lets it be, and the scheduler is asked only when its answer may have changed.
 
 use crate::{Board, Host, VmUnit};
-use hanok_config::{Blob, BlobKind, Sum};
+use hanok_config::{Blob, BlobKind, HOST_ADDRESS_STRIDE, Sum};
 use hanok_hal::{Context, Forgotten, GuestMemory, Quiet, VmMemory};
-use hanok_types::{Ipa, Span, VcpuId};
+use hanok_types::{Address, Ipa, Span, VcpuId};
 
 /// The byte of erased flash.
 const ERASED: u8 = 0xff;
@@ -263,16 +263,21 @@ fn sum_and_copy(sum: &mut Sum, from: &[u8], to: &mut [u8]) {
     sum.update_copying(from, to);
 }
 
-/// Checks the sum of a blob that is in place, and writes the RAM's host address into it, if the blob has a
-/// place for that.
+/// Checks the sum of a blob that is in place, and writes the host addresses of RAM and of channels' memory into it, if
+/// the blob has places for them.
 fn finish<B: Host>(unit: &VmUnit<B>, blob: &Blob, sum: Sum) -> Option<()> {
     if sum.finish() != blob.sum {
         return None;
     }
     if let Some(offset) = blob.host_address {
-        let at = Ipa::new(blob.load.get().checked_add(u64::from(offset))?);
-        let address = unit.ram.host().get().to_be_bytes();
-        unit.write(at, &address).ok()?;
+        let mut at = blob.load.checked_add(u64::from(offset))?;
+        let config = unit.vm.config();
+        let channels = config.channels.iter().map(|end| end.memory.start());
+        for start in core::iter::once(config.memory.start()).chain(channels) {
+            let host = unit.memory.lock().region_of(start)?.host;
+            unit.write(at, &host.get().to_be_bytes()).ok()?;
+            at = at.checked_add(u64::from(HOST_ADDRESS_STRIDE))?;
+        }
     }
     Some(())
 }

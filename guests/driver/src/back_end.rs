@@ -3,7 +3,7 @@
 use crate::memory::{PLACES, Split, address};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::fence;
-use hanok_abi::back_end::{control, mode, register};
+use hanok_abi::back_end::{client, control, mode, register};
 use hanok_guest_runtime::mmio;
 
 /// How often the hypervisor is asked to take answers.
@@ -13,12 +13,16 @@ const TRIES: usize = 3;
 pub struct Offer<'a> {
     /// The features of the device.
     pub features: u64,
-    /// Its configuration, in words.
-    pub config: &'a [u32],
+    /// Its configuration.
+    pub config: &'a [u8],
+    /// The size of each queue, [`PLACES`] at the most.
+    pub size: u16,
     /// How many bytes of what this VM may read of a request it wants to see in any case.
     pub head: u32,
     /// Whether a device of the board has to reach the clients' memory.
     pub needs_direct: bool,
+    /// Whether it is told of the client's stores to the configuration.
+    pub stores: bool,
 }
 
 /// Where one queue has its ring and its slots.
@@ -64,17 +68,17 @@ impl<const N: usize> BackEnd<N> {
             return Err("there is no back end");
         }
         write(register::CONTROL, control::WITHDRAW);
-        write(register::MODE, mode::DIRECT);
-        if offer.needs_direct && mmio::read32(registers + register::MODE) != mode::DIRECT {
+        let stores = if offer.stores { mode::STORES } else { 0 };
+        write(register::MODE, mode::DIRECT | stores);
+        let mode = mmio::read32(registers + register::MODE);
+        if offer.needs_direct && mode & mode::DIRECT == 0 {
             return Err("this VM is not trusted, and its devices cannot reach its clients' memory");
         }
         write(register::HEAD, offer.head);
         pair(register::FEATURES, offer.features);
-        write(register::QUEUE_SIZE, PLACES as u32);
-        for (index, word) in (0..).zip(offer.config) {
-            write(register::CONFIG + 4 * index, *word);
-        }
-        write(register::CONFIG_SIZE, 4 * offer.config.len() as u32);
+        write(register::QUEUE_SIZE, offer.size.into());
+        write_config(registers, offer.config);
+        write(register::CONFIG_SIZE, offer.config.len() as u32);
         for (index, room) in (0..).zip(&rooms) {
             write(register::QUEUE, index);
             let places = room.ring.places().into_iter();
@@ -94,6 +98,7 @@ impl<const N: usize> BackEnd<N> {
                 notify: registers + register::NOTIFY,
                 index,
                 ring: room.ring,
+                size: offer.size,
                 next_available: 0,
                 next_used: 0,
                 told: 0,
@@ -109,6 +114,19 @@ impl<const N: usize> BackEnd<N> {
         mmio::write32(self.registers + register::ACKNOWLEDGE, u32::MAX);
     }
 
+    /// The client's store to its configuration that waits for an answer: where, and what.
+    pub fn stored(&self) -> Option<(usize, u32)> {
+        let stored = mmio::read32(self.registers + register::STORED);
+        let value = mmio::read32(self.registers + register::VALUE);
+        (stored != 0).then_some(((stored & 0xffff) as usize, value))
+    }
+
+    /// Answers it: the client has this configuration now.
+    pub fn answer(&self, config: &[u8]) {
+        write_config(self.registers, config);
+        mmio::write32(self.registers + register::ANSWER, 0);
+    }
+
     /// Withdraws the device: the rings and what they name are not read any more.
     pub fn withdraw(&self) {
         mmio::write32(self.registers + register::CONTROL, control::WITHDRAW);
@@ -116,7 +134,31 @@ impl<const N: usize> BackEnd<N> {
 
     /// A number that changes whenever the client has forgotten its requests.
     pub fn resets(&self) -> u32 {
-        mmio::read32(self.registers + register::CLIENT) >> 1
+        self.client().0
+    }
+
+    /// The same number, and whether the client's driver is ready.
+    pub fn client(&self) -> (u32, bool) {
+        let value = mmio::read32(self.registers + register::CLIENT);
+        (value >> 1, value & client::LIVE != 0)
+    }
+
+    /// How many requests of queue `index` come first that an earlier back end may have done.
+    pub fn again(&self, index: u32) -> u32 {
+        mmio::write32(self.registers + register::QUEUE, index);
+        mmio::read32(self.registers + register::AGAIN)
+    }
+}
+
+/// Writes the device's configuration.
+fn write_config(registers: u64, config: &[u8]) {
+    for (index, bytes) in (0..).zip(config.chunks(4)) {
+        let mut word = [0; 4];
+        word.iter_mut()
+            .zip(bytes)
+            .for_each(|(to, byte)| *to = *byte);
+        let at = registers + register::CONFIG + 4 * index;
+        mmio::write32(at, u32::from_le_bytes(word));
     }
 }
 
@@ -125,6 +167,7 @@ pub struct Requests {
     notify: u64,
     index: u32,
     ring: &'static Split,
+    size: u16,
     next_available: u16,
     next_used: u16,
     told: u16,
@@ -136,7 +179,7 @@ impl Requests {
         if self.ring.available.index.load(Acquire) == self.next_available {
             return None;
         }
-        let place = usize::from(self.next_available) % PLACES;
+        let place = usize::from(self.next_available % self.size);
         let head = self.ring.available.entries.get(place)?.load(Relaxed);
         let descriptor = self.ring.table.get(usize::from(head))?;
         Some((head, descriptor.rest.load(Relaxed) & 0xffff_ffff))
@@ -156,7 +199,7 @@ impl Requests {
 
     /// Asks to be told of the next request. Returns whether there is none yet.
     pub fn listen(&self) -> bool {
-        self.ring.used.event.store(self.next_available, Relaxed);
+        self.ring.set_device_event(self.size, self.next_available);
         fence(SeqCst);
         self.ring.available.index.load(Relaxed) == self.next_available
     }
@@ -164,12 +207,12 @@ impl Requests {
     /// Asks not to be told of requests.
     pub fn ignore(&self) {
         let behind = self.next_available.wrapping_sub(1);
-        self.ring.used.event.store(behind, Relaxed);
+        self.ring.set_device_event(self.size, behind);
     }
 
     /// Answers the request `head`: the first `written` bytes that it may write are written.
     pub fn answer(&mut self, head: u16, written: u32) {
-        let place = usize::from(self.next_used) % PLACES;
+        let place = usize::from(self.next_used % self.size);
         if let Some([id, bytes]) = self.ring.used.elements.get(place) {
             id.store(head.into(), Relaxed);
             bytes.store(written, Relaxed);
@@ -180,7 +223,7 @@ impl Requests {
     /// Lets the hypervisor see the answers.
     pub fn tell(&mut self) {
         if self.show() {
-            let event = self.ring.available.event.load(Relaxed);
+            let event = self.ring.driver_event(self.size).load(Relaxed);
             let behind = self.next_used.wrapping_sub(event).wrapping_sub(1);
             if behind < self.next_used.wrapping_sub(self.told) {
                 mmio::write32(self.notify, self.index);
@@ -191,7 +234,7 @@ impl Requests {
 
     /// Lets the hypervisor take the answers now. Returns whether it has: then it does not read any more what they name.
     pub fn settle(&mut self) -> bool {
-        let taken = |own: &Self| own.ring.available.event.load(Acquire) == own.next_used;
+        let taken = |own: &Self| own.ring.driver_event(own.size).load(Acquire) == own.next_used;
         if !self.show() {
             return taken(self);
         }

@@ -1,6 +1,6 @@
 //! A virtio device of the board's over MMIO, version 2, as far as its driver has to know (virtio 1.2, 4.2.2).
 
-use crate::memory::Split;
+use crate::memory::{PLACES, Split};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::fence;
 use hanok_guest_runtime::mmio;
@@ -41,6 +41,8 @@ pub struct Device<const N: usize> {
     pub queues: [Queue; N],
     /// The features that are used.
     pub features: u64,
+    /// The size of each queue.
+    pub size: u16,
 }
 
 impl<const N: usize> Device<N> {
@@ -74,13 +76,19 @@ impl<const N: usize> Device<N> {
         if read(STATUS) & FEATURES_OK == 0 || features & OF_QUEUES != OF_QUEUES {
             return Err("the board's device has no indirect descriptors and event indices");
         }
+        let mut most = PLACES as u32;
+        for index in 0..N as u32 {
+            write(QUEUE_SELECT, index);
+            most = most.min(read(QUEUE_SIZE_MAX));
+        }
+        let size = 1
+            << most
+                .checked_ilog2()
+                .ok_or("the board's device lacks a queue")?;
         for (index, queue) in (0..).zip(queues) {
             write(QUEUE_SELECT, index);
-            let size = queue.table.len() as u32;
-            if read(QUEUE_SIZE_MAX) < size {
-                return Err("the board's device has a queue that is too small");
-            }
-            write(QUEUE_SIZE, size);
+            queue.empty(size);
+            write(QUEUE_SIZE, size.into());
             for (place, at) in queue.places().into_iter().zip(QUEUE_PLACES) {
                 let board = place.wrapping_add(to_board);
                 write(at, board as u32);
@@ -91,7 +99,7 @@ impl<const N: usize> Device<N> {
         write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
         let mut index = 0;
         let queues = queues.map(|split| {
-            let queue = Queue::new(registers + QUEUE_NOTIFY, index, split);
+            let queue = Queue::new(registers + QUEUE_NOTIFY, index, (split, size));
             index += 1;
             queue
         });
@@ -99,12 +107,13 @@ impl<const N: usize> Device<N> {
             registers,
             queues,
             features,
+            size,
         })
     }
 
-    /// The word of its configuration at `offset`.
-    pub fn config(&self, offset: u64) -> u32 {
-        mmio::read32(self.registers + CONFIG + offset)
+    /// The byte of its configuration at `offset`.
+    pub fn config(&self, offset: u64) -> u8 {
+        mmio::read8(self.registers + CONFIG + offset)
     }
 
     /// Acknowledges its interrupt.
@@ -127,12 +136,12 @@ pub struct Queue {
 }
 
 impl Queue {
-    fn new(notify: u64, index: u32, split: &'static Split) -> Self {
+    fn new(notify: u64, index: u32, (split, size): (&'static Split, u16)) -> Self {
         Self {
             notify,
             index,
             split,
-            size: split.table.len() as u16,
+            size,
             next_available: 0,
             next_used: 0,
             told: 0,
@@ -172,7 +181,7 @@ impl Queue {
             .index
             .store(self.next_available, Release);
         fence(SeqCst);
-        let event = self.split.used.event.load(Relaxed);
+        let event = self.split.device_event(self.size);
         let behind = self.next_available.wrapping_sub(event).wrapping_sub(1);
         if behind < self.next_available.wrapping_sub(self.told) {
             mmio::write32(self.notify, self.index);
@@ -193,7 +202,9 @@ impl Queue {
 
     /// Asks for an interrupt when the next request is done. Returns whether none is done yet.
     pub fn listen(&self) -> bool {
-        self.split.available.event.store(self.next_used, Relaxed);
+        self.split
+            .driver_event(self.size)
+            .store(self.next_used, Relaxed);
         fence(SeqCst);
         self.split.used.index.load(Relaxed) == self.next_used
     }

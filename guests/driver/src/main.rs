@@ -11,8 +11,9 @@
 //! | `memory` | the layout of a split queue and of slots in memory |
 //! | `back_end` | a virtio device of another VM: requests and answers |
 //! | `device` | a virtio device of the board's, by virtio over MMIO |
-//! | `disk` | a disk served with another one |
+//! | `forward` | a disk, a directory or a console served with the board's |
 //! | `network` | a switch between clients, and a device of the board |
+//! | `screen` | a display of the board's that clients draw on |
 
 #![no_std]
 #![no_main]
@@ -22,18 +23,20 @@ extern crate hanok_guest_runtime;
 
 mod back_end;
 mod device;
-mod disk;
+mod forward;
 mod memory;
 mod network;
+mod screen;
 mod tree;
 
-use disk::Disk;
+use forward::{CONSOLE, DIRECTORY, DISK, Forwarder, Kind, lanes};
 use hanok_guest_runtime::tree::Machine;
-use hanok_guest_runtime::{console, cpu, gic, psci};
+use hanok_guest_runtime::{console, cpu, gic, psci, timer};
 use heapless::Vec;
-use memory::{DISKS, PORTS, UPLINKS};
+use memory::{INPUTS, LANES, PORTS, SCREENS, UPLINKS};
 use network::Switch;
-use tree::Wanted;
+use screen::Screen;
+use tree::{Wanted, WantedScreen};
 
 /// Where the runtime hands over: `tree` is where the device tree lies.
 // SAFETY: the one function of this name; the runtime declares it so.
@@ -50,32 +53,56 @@ fn guest_main(tree: u64) -> ! {
     gic::init_distributor();
     gic::init_cpu(0);
     match served {
-        Ok(served) => serve(&served),
+        Ok(served) => serve(&served, machine.timer),
         Err(why) => println!("driver: {why}"),
     }
     psci::system_off()
 }
 
+/// Why one more device is not served.
+const TOO_MANY: &str = "it has too many devices";
+
 /// What is served.
 #[derive(Default)]
 struct All {
-    disks: Vec<Disk, { DISKS.len() }>,
+    /// Disks and directories, and consoles.
+    singles: Vec<Forwarder<1>, { LANES.len() }>,
+    pairs: Vec<Forwarder<2>, { LANES.len() / 2 }>,
+    lanes: usize,
     /// One for each device of the board, and one without.
     switches: Vec<Switch, { UPLINKS.len() + 1 }>,
     ports: usize,
+    screens: Vec<Screen, { SCREENS.len() }>,
+    /// The interrupt of the timer, which screens have.
+    timer: Option<u32>,
+    inputs: usize,
 }
 
 impl All {
     fn add(&mut self, served: &tree::Served, wanted: &Wanted) -> Result<(), &'static str> {
         match wanted.kind {
-            "virtio-block" => {
-                let memory = DISKS.get(self.disks.len()).ok_or("it has too many disks")?;
-                let disk = Disk::start(wanted, served, memory)?;
-                self.disks.push(disk).map_err(|_| "it has too many disks")
+            "virtio-block" => self.add_single(&DISK, served, wanted),
+            "virtio-9p" => self.add_single(&DIRECTORY, served, wanted),
+            "virtio-console" => {
+                let lanes = lanes(&mut self.lanes).ok_or(TOO_MANY)?;
+                let forwarder = Forwarder::start(&CONSOLE, wanted, served, lanes)?;
+                self.pairs.push(forwarder).map_err(|_| TOO_MANY)
             }
             "virtio-network" => self.add_port(served, wanted),
+            "virtio-input" => self.add_input(wanted),
             _ => Err("this program does not serve it"),
         }
+    }
+
+    fn add_single(
+        &mut self,
+        kind: &'static Kind,
+        served: &tree::Served,
+        wanted: &Wanted,
+    ) -> Result<(), &'static str> {
+        let lanes = lanes(&mut self.lanes).ok_or(TOO_MANY)?;
+        let forwarder = Forwarder::start(kind, wanted, served, lanes)?;
+        self.singles.push(forwarder).map_err(|_| TOO_MANY)
     }
 
     fn add_port(&mut self, served: &tree::Served, wanted: &Wanted) -> Result<(), &'static str> {
@@ -96,10 +123,40 @@ impl All {
         Ok(())
     }
 
+    fn add_input(&mut self, wanted: &Wanted) -> Result<(), &'static str> {
+        let memory = INPUTS.get(self.inputs).ok_or("it has too many keyboards")?;
+        let device = wanted.device.ok_or("it has no screen")?;
+        let mut screens = self.screens.iter_mut();
+        let screen = screens.find(|screen| screen.is_at(device.registers));
+        screen
+            .ok_or("its screen is not served")?
+            .connect(wanted, memory)?;
+        self.inputs += 1;
+        Ok(())
+    }
+
+    fn add_screen(
+        &mut self,
+        served: &tree::Served,
+        wanted: &WantedScreen,
+    ) -> Result<(), &'static str> {
+        let memory = SCREENS.get(self.screens.len());
+        let memory = memory.ok_or("it has too many screens")?;
+        let screen = Screen::start(wanted, served, memory)?;
+        self.screens
+            .push(screen)
+            .map_err(|_| "it has too many screens")?;
+        self.timer.iter().for_each(|id| gic::enable(*id));
+        Ok(())
+    }
+
     fn work(&mut self) -> bool {
-        let disks = self.disks.iter_mut().map(Disk::work);
+        let singles = self.singles.iter_mut().map(Forwarder::work);
+        let pairs = self.pairs.iter_mut().map(Forwarder::work);
         let switches = self.switches.iter_mut().map(Switch::work);
-        disks.chain(switches).fold(true, |idle, done| idle & done)
+        let screens = self.screens.iter_mut().map(Screen::work);
+        let all = singles.chain(pairs).chain(switches).chain(screens);
+        all.fold(true, |idle, done| idle & done)
     }
 
     /// Acknowledges the interrupts that have come.
@@ -110,9 +167,16 @@ impl All {
                 return;
             }
             let number = id as u32;
-            self.disks
-                .iter_mut()
-                .for_each(|disk| disk.interrupted(number));
+            if self.timer == Some(number) {
+                timer::stop();
+                self.screens.iter_mut().for_each(Screen::beat);
+            }
+            let screens = self.screens.iter_mut();
+            screens.for_each(|screen| screen.interrupted(number));
+            let singles = self.singles.iter_mut();
+            singles.for_each(|single| single.interrupted(number));
+            let pairs = self.pairs.iter_mut();
+            pairs.for_each(|pair| pair.interrupted(number));
             let switches = self.switches.iter_mut();
             switches.for_each(|switch| switch.interrupted(number));
             gic::end(id);
@@ -121,14 +185,22 @@ impl All {
 }
 
 /// Serves what it can, for ever; returns if it is nothing.
-fn serve(served: &tree::Served) {
-    let mut all = All::default();
+fn serve(served: &tree::Served, timer: Option<u32>) {
+    let mut all = All {
+        timer,
+        ..All::default()
+    };
+    for wanted in &served.screens {
+        if let Err(why) = all.add_screen(served, wanted) {
+            println!("driver: a screen: {why}");
+        }
+    }
     for wanted in &served.back_ends {
         if let Err(why) = all.add(served, wanted) {
             println!("driver: {} of {}: {why}", wanted.kind, wanted.client);
         }
     }
-    if all.disks.is_empty() && all.ports == 0 {
+    if all.lanes == 0 && all.ports == 0 && all.screens.is_empty() {
         println!("driver: there is nothing to serve");
         return;
     }

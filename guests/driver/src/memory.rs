@@ -74,11 +74,35 @@ impl Split {
         }
     }
 
-    /// Makes it one of which nothing is used.
-    pub fn empty(&self) {
+    /// Makes it one with `size` places of which nothing is used.
+    pub fn empty(&self, size: u16) {
         let (available, used) = (&self.available, &self.used);
-        for half in [&available.index, &available.event, &used.index, &used.event] {
+        for half in [&available.index, &used.index, self.driver_event(size)] {
             half.store(0, Relaxed);
+        }
+        self.set_device_event(size, 0);
+    }
+
+    /// The index at which the driver wants to be told, of a queue with `size` places: behind its ring of available chains.
+    pub fn driver_event(&self, size: u16) -> &AtomicU16 {
+        let available = &self.available;
+        let entry = available.entries.get(usize::from(size));
+        entry.unwrap_or(&available.event)
+    }
+
+    /// The index at which the device wants to be told: behind the ring of used chains.
+    pub fn device_event(&self, size: u16) -> u16 {
+        match self.used.elements.get(usize::from(size)) {
+            Some([low, _]) => low.load(Relaxed) as u16,
+            None => self.used.event.load(Relaxed),
+        }
+    }
+
+    /// Sets the index at which the device wants to be told.
+    pub fn set_device_event(&self, size: u16, index: u16) {
+        match self.used.elements.get(usize::from(size)) {
+            Some([low, _]) => low.store(index.into(), Relaxed),
+            None => self.used.event.store(index, Relaxed),
         }
     }
 
@@ -134,9 +158,66 @@ pub static UPLINKS: [UplinkMemory; 1] = [const {
     }
 }; 1];
 
-/// What one disk shares with the hypervisor and with the board's device.
+/// What this VM shares with a virtio display of the board, and with a virtio keyboard and mouse.
 #[repr(C, align(4096))]
-pub struct DiskMemory {
+pub struct ScreenMemory {
+    pub queue: Split,
+    /// Commands and answers of the display.
+    pub places: [[AtomicU32; PLACE_WORDS]; 3],
+    pub inputs: [EventMemory; 2],
+}
+
+/// What this VM shares with a virtio keyboard or mouse.
+#[repr(C, align(4096))]
+pub struct EventMemory {
+    pub queue: Split,
+    /// What it tells: an event each.
+    pub events: [AtomicU64; EVENTS],
+}
+
+/// What a client's keyboard and mouse share with the hypervisor: for events, and for lamps.
+#[repr(C, align(4096))]
+pub struct InputMemory {
+    pub rings: [Split; 2],
+    pub events: [[AtomicU64; EVENT_SLOT_WORDS]; PLACES],
+    pub status: [[AtomicU64; EVENT_SLOT_WORDS]; PLACES],
+}
+
+/// The descriptors of a slot for an event, and all of its words.
+pub const EVENT_DESCRIPTORS: usize = 1;
+const EVENT_SLOT_WORDS: usize = 2 * EVENT_DESCRIPTORS + 2;
+
+/// The memory of the keyboards that clients can have.
+pub static INPUTS: [InputMemory; 4] = [const {
+    InputMemory {
+        rings: [const { Split::new() }; 2],
+        events: [const { [const { AtomicU64::new(0) }; EVENT_SLOT_WORDS] }; PLACES],
+        status: [const { [const { AtomicU64::new(0) }; EVENT_SLOT_WORDS] }; PLACES],
+    }
+}; 4];
+
+/// The words of a place for a command of the display.
+pub const PLACE_WORDS: usize = 32;
+/// How many events of a keyboard can come at once.
+pub const EVENTS: usize = 32;
+
+/// The memory of the screens that can be served.
+pub static SCREENS: [ScreenMemory; 1] = [const {
+    ScreenMemory {
+        queue: Split::new(),
+        places: [const { [const { AtomicU32::new(0) }; PLACE_WORDS] }; 3],
+        inputs: [const {
+            EventMemory {
+                queue: Split::new(),
+                events: [const { AtomicU64::new(0) }; EVENTS],
+            }
+        }; 2],
+    }
+}; 1];
+
+/// What one queue of a device that is forwarded shares with the hypervisor and with the board's device.
+#[repr(C, align(4096))]
+pub struct Lane {
     /// The ring of requests, in which this VM is the device.
     pub ring: Split,
     /// The queue of the board's device, in which this VM is the driver.
@@ -144,14 +225,14 @@ pub struct DiskMemory {
     pub slots: [[AtomicU64; SLOT_WORDS]; PLACES],
 }
 
-/// The memory of the disks that can be served.
-pub static DISKS: [DiskMemory; 4] = [const {
-    DiskMemory {
+/// The memory of the queues that can be forwarded.
+pub static LANES: [Lane; 10] = [const {
+    Lane {
         ring: Split::new(),
         queue: Split::new(),
         slots: [const { [const { AtomicU64::new(0) }; SLOT_WORDS] }; PLACES],
     }
-}; 4];
+}; 10];
 
 /// The address of a value, which is the same for the CPU's own translation and for this VM's memory.
 pub fn address<T: ?Sized>(value: &T) -> u64 {

@@ -7,6 +7,8 @@ use heapless::Vec;
 
 /// The most back ends.
 const MOST: usize = 16;
+/// The most screens.
+const MOST_SCREENS: usize = 2;
 /// The first shared interrupt of a GIC.
 const SPI: u32 = 32;
 
@@ -38,10 +40,53 @@ pub struct BoardDevice {
     pub interrupt: u32,
 }
 
+/// A screen on which other VMs show their pictures.
+#[derive(Clone, Copy, Debug)]
+pub struct WantedScreen {
+    /// The registers of the channel whose memory holds the pictures (`hanok_abi::channel`).
+    pub registers: u64,
+    /// The channel's interrupt.
+    pub interrupt: u32,
+    /// The pictures' address here, and on the board.
+    pub frames: u64,
+    pub board: u64,
+    /// The number of clients.
+    pub clients: usize,
+    /// The names of this VM and of the clients, each with a zero behind it.
+    pub members: &'static [u8],
+    /// Pixels in a line, lines, bytes from a line to the next.
+    pub width: u32,
+    pub height: u32,
+    pub stride: u32,
+    /// Who is shown at first: a client from 1, or 0 for two side by side.
+    pub front: usize,
+    /// The board's display.
+    pub device: BoardDevice,
+    /// The board's keyboard.
+    pub keyboard: Option<BoardDevice>,
+    /// The board's mouse.
+    pub mouse: Option<BoardDevice>,
+}
+
+impl WantedScreen {
+    /// The place of the client with this name, from 0.
+    pub fn client(&self, name: &str) -> Option<usize> {
+        let mut members = self.members.split(|byte| *byte == 0).skip(1);
+        members.position(|member| member == name.as_bytes())
+    }
+
+    /// The bytes of a picture.
+    pub fn picture(&self) -> u64 {
+        u64::from(self.stride) * u64::from(self.height)
+    }
+}
+
 /// What this VM serves.
 pub struct Served {
     /// The devices of other VMs.
     pub back_ends: Vec<Wanted, MOST>,
+    /// The screens of other VMs.
+    pub screens: Vec<WantedScreen, MOST_SCREENS>,
     /// What is to be added to an address of this VM's RAM for a device of the board's; `None` if they cannot reach it.
     pub to_board: Option<u64>,
 }
@@ -64,7 +109,12 @@ impl Served {
             .children()
             .filter(|node| property(node, "compatible") == Some(b"hanok,back-end\0"));
         let back_ends = wanted.filter_map(|node| back_end(&node, bus.as_ref()));
+        let screens = root
+            .children()
+            .filter(|node| property(node, "compatible") == Some(b"hanok,screen\0"));
+        let screens = screens.filter_map(|node| screen(&node, bus.as_ref()?));
         Ok(Self {
+            screens: screens.take(MOST_SCREENS).collect(),
             back_ends: back_ends.take(MOST).collect(),
             to_board: bus.as_ref().and_then(to_board),
         })
@@ -90,6 +140,52 @@ fn back_end(node: &FdtNode<'static>, bus: Option<&FdtNode<'static>>) -> Option<W
         mac: mac.copied().unwrap_or_default(),
         vlan: property(node, "hanok,vlan").map_or(0, |vlan| number(vlan) as u32),
     })
+}
+
+/// A screen's node, whose devices of the board are on `bus`.
+fn screen(node: &FdtNode<'static>, bus: &FdtNode<'static>) -> Option<WantedScreen> {
+    let device = |name| {
+        let registers = number(property(node, name)?);
+        Some(BoardDevice {
+            registers,
+            interrupt: device_interrupt(bus, registers)?,
+        })
+    };
+    let cell = |name| property(node, name).map(|cell| number(cell) as u32);
+    let (width, height, stride) = (cell("width")?, cell("height")?, cell("stride")?);
+    let reg = property(node, "reg")?;
+    let frames = number(reg.get(16..24)?);
+    let members = property(node, "hanok,members")?;
+    let whole = width >= 16 && height >= 1 && stride >= width;
+    whole.then_some(())?;
+    Some(WantedScreen {
+        registers: number(reg.get(..8)?),
+        interrupt: interrupt(node)?,
+        frames,
+        board: on_board(bus, frames)?,
+        // The first one is this VM.
+        members,
+        clients: members
+            .iter()
+            .filter(|byte| **byte == 0)
+            .count()
+            .checked_sub(1)?,
+        width,
+        height,
+        stride,
+        front: cell("hanok,front")? as usize,
+        device: device("hanok,device")?,
+        keyboard: device("hanok,keyboard"),
+        mouse: device("hanok,mouse"),
+    })
+}
+
+/// The board's address of memory that begins at `here`, by `dma-ranges` of the bus.
+fn on_board(bus: &FdtNode<'static>, here: u64) -> Option<u64> {
+    let (entries, _) = property(bus, "dma-ranges")?.as_chunks::<24>();
+    let mut entries = entries.iter();
+    let is_it = |entry: &&[u8; 24]| entry.get(8..16).map(number) == Some(here);
+    entries.find(is_it)?.get(..8).map(number)
 }
 
 /// The interrupt of the device with registers at `device`, whose node counts from the bus's start.

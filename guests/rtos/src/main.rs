@@ -21,6 +21,7 @@
 //! | `ask` | the CPU time that the tasks need, of the hypervisor |
 //! | `bodies`, `burn` | the code of the tasks |
 //! | `channel` | what the tasks `sensor` and `control` say to another VM, and hear from it |
+//! | `picture` | what is drawn on a screen |
 //! | `report` | what is printed |
 
 #![no_std]
@@ -37,6 +38,7 @@ mod calls;
 mod channel;
 mod debug;
 mod exception;
+mod picture;
 mod report;
 mod stacks;
 mod state;
@@ -84,6 +86,7 @@ fn run(machine: &Machine, options: Options) {
         println!("rtos: no channel {name}: {why}");
         return;
     }
+    picture::draw(machine);
     burn::calibrate(options.cores);
     if prepare(&options.set, frequency).is_err() {
         println!("rtos: {} has too many tasks", options.set.name);

@@ -29,12 +29,17 @@ pub const PROGRAM_32: &str = "qemu-system-arm";
 /// The environment variable that names another QEMU: the path of its [`PROGRAM`].
 const NAMED: &str = "HANOK_QEMU";
 
+/// The environment variable that tells QEMU where its modules are.
+const MODULES: &str = "QEMU_MODULE_DIR";
+
 /// A QEMU, and how to start it.
 #[derive(Clone, Debug)]
 pub struct Qemu {
     program: PathBuf,
     version: String,
     libraries: Option<OsString>,
+    /// Where its modules are: devices such as virtio's display.
+    modules: Option<PathBuf>,
     data: Option<PathBuf>,
 }
 
@@ -45,6 +50,9 @@ impl Qemu {
         let mut command = Command::new(self.program.with_file_name(binary));
         if let Some(libraries) = &self.libraries {
             command.env("LD_LIBRARY_PATH", libraries);
+        }
+        if let Some(modules) = &self.modules {
+            command.env(MODULES, modules);
         }
         if let Some(data) = &self.data {
             command.arg("-L").arg(data);
@@ -108,6 +116,7 @@ impl Qemu {
             program,
             version: String::new(),
             libraries: None,
+            modules: None,
             data: None,
         };
         found
@@ -121,6 +130,7 @@ impl Qemu {
             program: PROGRAM.into(),
             version: String::new(),
             libraries: None,
+            modules: None,
             data: None,
         }
     }
@@ -135,12 +145,15 @@ impl Qemu {
             let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
             dirs.extend(paths.filter(|path| path.to_string_lossy().contains("-linux-gnu")));
         }
+        let mut modules = dirs.iter().map(|dir| dir.join("qemu"));
+        let modules = modules.find(|dir| dir.is_dir());
         let libraries = Some(std::env::join_paths(dirs)?);
         let data = Some(root.join("usr/share/qemu"));
         Self {
             program,
             version: String::new(),
             libraries,
+            modules,
             data,
         }
         .probed()

@@ -10,6 +10,7 @@ use clap::ValueEnum;
 use hanok_system::{Architecture, Description, DtbRef, Flavour};
 use serde::Deserialize;
 
+use crate::display::{Display, Shown};
 use crate::machine::{self, Boot, SerialPlace};
 use crate::system;
 use hanok_artifacts::cache;
@@ -161,6 +162,14 @@ impl Tools {
             first,
             poweroff: system.board.qemu.poweroff,
         }
+    }
+
+    /// Where the board's screen is shown.
+    ///
+    /// # Errors
+    /// As those of [`Display::resolve`].
+    pub fn shown(&self, system: &Description, display: Display) -> Result<Shown> {
+        display.resolve(&self.qemu, &system.board.qemu.binary)
     }
 
     /// QEMU for this board, without arguments.

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod board;
+pub mod display;
 pub mod form;
 pub mod key;
 pub mod machine;

@@ -12,6 +12,7 @@ use crate::commands::sched::compare::{self as compare, CompareArgs};
 use crate::commands::sched::simulate::args::{self as simulate, SimulateArgs};
 use hanok_base::values;
 use hanok_boot::board::Loader;
+use hanok_boot::display::Display;
 use hanok_boot::machine::SerialPlace;
 use hanok_system::Forward;
 
@@ -338,6 +339,10 @@ pub struct RunArgs {
     /// socket, at which another program sends and receives.
     #[arg(long, value_name = "PLACE", allow_hyphen_values = true, value_parser = SerialPlace::parse, conflicts_with = "native")]
     pub serial: Option<SerialPlace>,
+    /// Show the board's screen: in a window, or to a VNC viewer (vnc, vnc:PORT); where nothing is
+    /// named, in a window if there can be one.
+    #[arg(long, value_name = "PLACE", num_args = 0..=1, default_missing_value = "any", conflicts_with = "native")]
+    pub display: Option<Display>,
     /// Lead connections with a port of this computer, on its loopback interface, to a TCP port of a VM (repeatable):
     /// docs/shared-devices.md.
     #[arg(

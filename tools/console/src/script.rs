@@ -1,10 +1,59 @@
 //! Scripts that act at the console instead of a person: `--script FILE`, one step a line.
 
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 
 use hanok_base::values;
+
+/// Something that is tried from outside of the board, again and again until it is done.
+#[derive(Clone)]
+pub struct Attempt {
+    /// What is to come of it, for people.
+    pub what: String,
+    act: Act,
+    /// Why it was not done the last time.
+    last: Arc<Mutex<String>>,
+}
+
+type Act = Arc<dyn Fn() -> Result<()> + Send + Sync>;
+
+impl Attempt {
+    /// Tries `act`.
+    pub fn new(what: String, act: impl Fn() -> Result<()> + Send + Sync + 'static) -> Self {
+        Self {
+            what,
+            act: Arc::new(act),
+            last: Arc::default(),
+        }
+    }
+
+    /// Tries it once. The answer is whether it is done.
+    pub(crate) fn is_done(&self) -> bool {
+        let done = (self.act)();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = done
+            .as_ref()
+            .err()
+            .map_or_else(String::new, |why| format!("{why:#}"));
+        done.is_ok()
+    }
+}
+
+impl PartialEq for Attempt {
+    fn eq(&self, other: &Self) -> bool {
+        self.what == other.what
+    }
+}
+
+impl fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        write!(f, "{} ({last})", self.what)
+    }
+}
 
 /// One step of a script.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +78,8 @@ pub enum ScriptStep {
     Wait(Duration),
     /// Wait until the VM has written nothing for this time; its earlier text is used up.
     Silence(Duration),
+    /// Try this until it is done. Script files do not have this step.
+    Try(Attempt),
     /// The following steps are about the VM with this name.
     Vm(String),
     /// End the run, with success.

@@ -10,6 +10,9 @@ use super::script::ScriptStep;
 /// awaited.
 const KEPT: usize = 1 << 20;
 
+/// The time from one attempt to the next.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(200);
+
 /// Whether the awaited text has come.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,6 +230,14 @@ impl Watch {
                     *waiting = None;
                 }
                 over
+            }
+            ScriptStep::Try(attempt) => {
+                if waiting.is_some_and(|at| at > now) {
+                    return false;
+                }
+                let done = attempt.is_done();
+                *waiting = (!done).then(|| now + BETWEEN_ATTEMPTS);
+                done
             }
             ScriptStep::Send(_)
             | ScriptStep::Key(_)

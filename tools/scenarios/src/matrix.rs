@@ -171,7 +171,7 @@ impl Draft {
         vars.extend(vcpus);
         scenario.fill(&vars)?;
         // The texts are complete only now.
-        scenario.steps()?;
+        scenario.steps(None)?;
         vm.memory = scenario.vm_memory.as_deref().map(bytes).transpose()?;
         vm.cmdline = scenario.cmdline.clone();
         let board = self.overrides.board.as_ref();

@@ -10,6 +10,7 @@ use hanok_system::Description;
 
 use super::damage;
 use super::matrix::Case;
+use super::monitor::Monitor;
 use super::scenario::{FileSpec, MoreSpec};
 use super::serial::Line;
 use hanok_artifacts::Store;
@@ -32,6 +33,8 @@ pub struct Prepared<'a> {
     pub dir: PathBuf,
     /// The other end of the board's second serial port, if somebody is there.
     pub serial: Option<Line>,
+    /// QEMU's monitor, if a step speaks to it.
+    pub monitor: Option<Monitor>,
 }
 
 /// Builds a case's image and command.
@@ -76,11 +79,17 @@ pub fn prepare<'a>(root: &Path, store: &Store, case: &'a Case) -> Outcome<Prepar
         machine::by_instructions(&mut ready.command);
     }
     machine::extras(&mut ready.command, &case.scenario.qemu_args, None);
+    let monitor = case.scenario.has_monitor().then(Monitor::new);
+    let monitor = monitor.transpose().blame(Code::Setup)?;
+    if let Some(monitor) = &monitor {
+        monitor.add_to(&mut ready.command);
+    }
     Ok(Prepared {
         case,
         ready,
         dir,
         serial,
+        monitor,
     })
 }
 

@@ -123,12 +123,13 @@ fn boot(prepared: Prepared, told: &mut Told, cpu: &mut Duration) -> Result<()> {
         ready,
         dir,
         serial,
+        monitor,
     } = prepared;
     fs::write(dir.join("command"), machine::typed(&ready.command) + "\n")?;
     let vms = ready.vms.clone();
     let file = |name: &str| Sink::create(&dir.join(name));
     let consoles = vms.iter().map(|vm| file(&format!("{vm}.console")));
-    let steps = case.scenario.steps()?;
+    let steps = case.scenario.steps(monitor.as_ref())?;
     let request = Request {
         command: ready.command,
         framed: ready.framed,
@@ -288,6 +289,7 @@ mod tests {
             ready,
             dir: dir.path().to_owned(),
             serial: None,
+            monitor: None,
         };
         boot(prepared, &mut Told::default(), &mut Duration::default())
     }

@@ -7,7 +7,9 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::damage::{Damage, Part};
+use super::monitor::{self, Monitor};
 use super::numbers::Numbers;
+use super::screen::{self, Band};
 use super::serial::SerialStep;
 use super::unlike::Unlike;
 use hanok_artifacts::qemu;
@@ -236,6 +238,10 @@ pub enum StepSpec {
     Silence(f64),
     /// The following steps are about this VM.
     Vm(String),
+    /// Give QEMU's monitor this command.
+    Monitor(String),
+    /// Go on once the board's screen shows these pictures, line for line.
+    Screen(Vec<Band>),
     /// Go on once this text came on the VM's console, so many times more.
     ExpectTimes(String, usize),
 }
@@ -298,7 +304,7 @@ impl Scenario {
         if tree.into_iter().any(|damage| damage.part != Part::Image) {
             bail!("a board's tree has no `part`");
         }
-        scenario.steps()?;
+        scenario.steps(None)?;
         Ok(scenario)
     }
 
@@ -356,7 +362,7 @@ impl Scenario {
         texts.extend(self.vms.values_mut().map(|vm| &mut vm.cmdline));
         texts.extend(&mut self.expect_log);
         texts.extend(&mut self.forbid);
-        texts.extend(self.steps.iter_mut().filter_map(StepSpec::text));
+        texts.extend(self.steps.iter_mut().flat_map(StepSpec::texts));
         for text in texts {
             for (name, value) in vars {
                 *text = text.replace(&format!("@{name}@"), value);
@@ -375,13 +381,13 @@ impl Scenario {
     }
 
     /// The steps as the console's watcher takes them.
-    pub fn steps(&self) -> Result<Vec<ScriptStep>> {
+    pub fn steps(&self, monitor: Option<&Monitor>) -> Result<Vec<ScriptStep>> {
         let steps = self.steps.iter().flat_map(|step| {
             let times = match step {
                 StepSpec::ExpectTimes(_, times) => *times,
                 _ => 1,
             };
-            (0..times).map(|_| step.step())
+            (0..times).map(|_| step.step(monitor))
         });
         let mut steps = steps.collect::<Result<Vec<_>>>()?;
         self.check_echoes()?;
@@ -389,6 +395,12 @@ impl Scenario {
             steps.push(ScriptStep::End);
         }
         Ok(steps)
+    }
+
+    /// Whether a step speaks to QEMU's monitor.
+    pub fn has_monitor(&self) -> bool {
+        let speaks = |step: &StepSpec| matches!(step, StepSpec::Monitor(_) | StepSpec::Screen(_));
+        self.steps.iter().any(speaks)
     }
 
     /// A console shows what is typed. So a step that awaits a part of the line typed right before
@@ -448,19 +460,21 @@ fn mark_of(case: &toml::Table) -> String {
 }
 
 impl StepSpec {
-    /// Its text, if it has one.
-    fn text(&mut self) -> Option<&mut String> {
+    /// Its texts.
+    fn texts(&mut self) -> Vec<&mut String> {
         match self {
             Self::Expect(text)
             | Self::ExpectTimes(text, _)
             | Self::ExpectLog(text)
             | Self::Send(text)
-            | Self::Key(text) => Some(text),
-            Self::Wait(_) | Self::Silence(_) | Self::Vm(_) => None,
+            | Self::Monitor(text)
+            | Self::Key(text) => vec![text],
+            Self::Screen(bands) => bands.iter_mut().map(|band| &mut band.of).collect(),
+            Self::Wait(_) | Self::Silence(_) | Self::Vm(_) => Vec::new(),
         }
     }
 
-    fn step(&self) -> Result<ScriptStep> {
+    fn step(&self, monitor: Option<&Monitor>) -> Result<ScriptStep> {
         Ok(match self {
             Self::Expect(text) | Self::ExpectTimes(text, _) | Self::ExpectLog(text)
                 if text.chars().count() < SHORTEST =>
@@ -474,6 +488,8 @@ impl StepSpec {
             Self::Wait(seconds) => ScriptStep::Wait(Duration::try_from_secs_f64(*seconds)?),
             Self::Silence(seconds) => ScriptStep::Silence(Duration::try_from_secs_f64(*seconds)?),
             Self::Vm(name) => ScriptStep::Vm(name.clone()),
+            Self::Monitor(command) => ScriptStep::Try(monitor::command(monitor, command)),
+            Self::Screen(bands) => ScriptStep::Try(screen::shows(monitor, bands)?),
         })
     }
 }

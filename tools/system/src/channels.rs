@@ -2,6 +2,8 @@
 
 use crate::diagnostic::{Report, Words, nearest};
 use crate::draft::Draft;
+use crate::screen_members::Found;
+use crate::screens::Screen;
 use crate::size;
 use crate::table::{self, At, Reader};
 use crate::vm::Vm;
@@ -26,6 +28,8 @@ pub struct Channel {
     pub members: Vec<String>,
     /// The members whose doorbell is an input event of Linux's.
     pub events: Vec<String>,
+    /// The screen whose pictures its memory holds: that of each member but the first, one after the other.
+    pub screen: Option<Screen>,
 }
 
 impl Channel {
@@ -44,9 +48,34 @@ pub(crate) struct ChannelDraft {
     read_only: Option<At<Vec<String>>>,
     events: Option<At<Vec<String>>>,
     cached: bool,
+    screen: Option<Screen>,
 }
 
 impl ChannelDraft {
+    /// The channel of a screen.
+    pub(crate) fn of_screen(found: Found) -> Self {
+        fn at<T>(span: &Range<usize>, value: T) -> Option<At<T>> {
+            let span = span.clone();
+            Some(At { value, span })
+        }
+        let Found {
+            span,
+            members,
+            screen,
+        } = found;
+        let pictures = members.len().saturating_sub(1) as u64;
+        Self {
+            name: at(&span, format!("screen {}", screen.device)),
+            size: at(&span, pictures * screen.picture()),
+            vms: at(&span, members),
+            read_only: None,
+            events: None,
+            cached: false,
+            screen: Some(screen),
+            span,
+        }
+    }
+
     pub(crate) fn read(reader: &mut Reader<'_, '_>, report: &mut Report) -> Self {
         let names = |value: &toml::de::DeValue<'_>| table::list(value, table::word);
         let cached = reader.get(report, "cached", A_TRUTH, table::truth);
@@ -58,6 +87,7 @@ impl ChannelDraft {
             read_only: reader.get(report, "read-only", SOME_VMS, names),
             events: reader.get(report, "events", SOME_VMS, names),
             cached: cached.is_some_and(|at| at.value),
+            screen: None,
         }
     }
 
@@ -235,10 +265,15 @@ impl ChannelDraft {
         let members = self.vms?.value;
         let read_only = self.read_only.map(|at| at.value).unwrap_or_default();
         for (index, name) in members.iter().enumerate() {
+            let part = self.screen.as_ref().zip(index.checked_sub(1));
+            let part = part.map(|(screen, before)| (screen.picture(), before as u64));
             let end = ChannelEnd {
                 number: number.try_into().ok()?,
                 index: index.try_into().ok()?,
-                memory,
+                memory: match part {
+                    Some((len, before)) => Span::new(at.checked_add(len * before)?, len)?,
+                    None => memory,
+                },
                 read_only: read_only.contains(name),
                 cached: self.cached,
             };
@@ -250,6 +285,7 @@ impl ChannelDraft {
             name: self.name?.value,
             members,
             events: self.events.map(|at| at.value).unwrap_or_default(),
+            screen: self.screen,
         };
         Some((channel, next))
     }

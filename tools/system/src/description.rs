@@ -4,11 +4,14 @@ use crate::backend::Backend;
 use crate::backend_rules;
 use crate::board::Board;
 use crate::channels::Channel;
+use crate::consoles::Console;
 use crate::diagnostic::{Diagnostic, Words};
+use crate::directories::Directory;
 use crate::disks::Disk;
 use crate::networks::Network;
 use crate::pcie::PcieDevice;
 use crate::schedule::FoundInterface;
+use crate::screens::Screen;
 use crate::source::{Boot, KernelRef};
 use crate::vm::{Artifacts, Key, Vm};
 use hanok_config::{CorePolicy, Group, Promise};
@@ -39,6 +42,10 @@ pub struct Description {
     pub disks: Vec<Disk>,
     /// The board's network interfaces that QEMU makes.
     pub networks: Vec<Network>,
+    /// The folders of the PC that QEMU gives the board.
+    pub directories: Vec<Directory>,
+    /// The board's consoles that QEMU makes.
+    pub consoles: Vec<Console>,
     /// The devices that QEMU puts on the board's PCIe bus.
     pub pcie: Vec<PcieDevice>,
     /// The channels between them, by their number.
@@ -177,17 +184,30 @@ impl Description {
         let disks = disks.flat_map(|(index, disk)| disk.qemu_args(index));
         let networks = self.networks.iter().enumerate();
         let networks = networks.flat_map(|(index, network)| network.qemu_args(index));
+        let screens = self
+            .channels
+            .iter()
+            .filter_map(|channel| channel.screen.as_ref());
+        let screens = screens.flat_map(Screen::qemu_args);
+        let directories = self.directories.iter().enumerate();
+        let directories = directories.flat_map(|(index, directory)| directory.qemu_args(index));
+        let consoles = self.consoles.iter().enumerate();
+        let consoles = consoles.flat_map(|(index, console)| console.qemu_args(index));
+        let transports: Vec<String> = disks
+            .chain(networks)
+            .chain(directories)
+            .chain(consoles)
+            .chain(screens)
+            .collect();
         let pcie = self.pcie.iter().enumerate();
         let pcie = pcie.flat_map(|(index, device)| device.qemu_args(index));
         // Of the transports' two versions, the standard's own.
         let version = ["-global", "virtio-mmio.force-legacy=false"];
-        let version = version
-            .into_iter()
-            .filter(|_| !self.disks.is_empty() || !self.networks.is_empty());
+        let is_used = !transports.is_empty();
+        let version = version.into_iter().filter(|_| is_used);
         args.chain(qemu.args.iter().cloned())
             .chain(version.map(str::to_owned))
-            .chain(disks)
-            .chain(networks)
+            .chain(transports)
             .chain(pcie)
             .collect()
     }

@@ -4,6 +4,7 @@ use crate::backend::Architecture;
 use crate::diagnostic::{Report, Words};
 use crate::schedule;
 use crate::schedule::draft::{Placed, ShareDraft};
+use crate::screens::ClientDraft;
 use crate::shared::{SharedDraft, Shares};
 use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef, Modules, VariablesRef};
 use crate::table::{self, At, Reader};
@@ -42,6 +43,8 @@ pub(crate) struct Draft {
     pub(crate) entropy: bool,
     /// Its devices that other VMs serve.
     pub(crate) shared: Vec<SharedDraft>,
+    /// Its pictures on screens.
+    pub(crate) screens: Vec<ClientDraft>,
     trusted: bool,
     autostart: bool,
 }
@@ -104,6 +107,7 @@ impl Draft {
             });
         let entropy = reader.get(report, "entropy", A_TRUTH, table::truth);
         let shared = SharedDraft::read_all(reader, report);
+        let screens = ClientDraft::read_all(reader, report);
         let trusted = reader.get(report, "trusted", A_TRUTH, table::truth);
         let autostart = reader.get(report, "autostart", A_TRUTH, table::truth);
         let mut schedule_span = None;
@@ -133,6 +137,7 @@ impl Draft {
             rewrite,
             entropy: entropy.is_some_and(|at| at.value),
             shared,
+            screens,
             trusted: trusted.is_some_and(|at| at.value),
             autostart: autostart.is_none_or(|at| at.value),
         }

@@ -19,7 +19,7 @@ use crate::recognise;
 use crate::source::Boot;
 use crate::vm::{Files, Vm};
 use crate::{flash, rules, size};
-use hanok_config::guest::{GuestBackEnd, GuestChannel, GuestDevice, GuestTree};
+use hanok_config::guest::{GuestBackEnd, GuestChannel, GuestDevice, GuestScreen, GuestTree};
 use hanok_config::{Blob, BlobKind, CorePolicy, NOR, System, VmConfig, sum};
 use hanok_types::{Address, Ipa, MAX_CPUS, PAGE_SIZE, Span, platform};
 use std::borrow::Cow;
@@ -323,6 +323,10 @@ impl Guest {
                     members: members.get(usize::from(end.number))?,
                     end,
                     events: channel.events.iter().any(|name| name == vm.name()),
+                    screen: channel.screen.as_ref().map(|screen| GuestScreen {
+                        mode: screen.mode,
+                        panel: screen.panel(vm, &pairs).filter(|_| end.index == 0),
+                    }),
                 })
             })
             .collect();

@@ -109,9 +109,10 @@ fn links(report: &mut Report, drafts: &[Draft]) -> Vec<Link> {
             let same = |other: &&Link| {
                 other.driver == link.driver && other.device == link.device && link.device.is_some()
             };
-            // A network has several VMs.
+            // A network has several VMs, and a screen's keyboard.
             let shared = |other: &Link| {
-                other.kind == VirtioKind::Network && link.kind == VirtioKind::Network
+                let several = [VirtioKind::Network, VirtioKind::Input];
+                other.kind == link.kind && several.contains(&link.kind)
             };
             if let Some(other) = links.iter().find(|other| same(other) && !shared(other)) {
                 served_twice(report, draft, &name_of(drafts, other.client));
@@ -202,9 +203,14 @@ fn served_twice(report: &mut Report, draft: &SharedDraft, other: &str) {
     let device = draft.device.as_ref().map_or("", |at| &at.value);
     let what = format!("\"{device}\" is served twice");
     let why = format!("VM {other} has it, too, and neither would see what the other one writes");
+    let noun = match draft.kind {
+        VirtioKind::Console => "console",
+        VirtioKind::Directory => "directory",
+        _ => "disk",
+    };
     report.refuse(
         &draft.span,
-        Words::new(what, why, "give each VM a disk of its own"),
+        Words::new(what, why, format!("give each VM a {noun} of its own")),
     );
 }
 

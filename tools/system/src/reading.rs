@@ -4,14 +4,18 @@
 use crate::backend::{A_BACKEND, Backend};
 use crate::board::{self, Cores};
 use crate::channels::{self, ChannelDraft};
+use crate::consoles::{self, ConsoleDraft};
 use crate::description::Description;
 use crate::diagnostic::{Diagnostic, Report, Words, read};
+use crate::directories::{self, DirectoryDraft};
 use crate::disks::{self, DiskDraft};
 use crate::draft::Draft;
 use crate::networks::{self, NetworkDraft};
 use crate::pcie::{self, PcieDraft};
 use crate::schedule::draft::Whole;
 use crate::schedule::{self, Schedule, carts, enforce};
+use crate::screen_members;
+use crate::screens::ScreenDraft;
 use crate::table::{self, Reader};
 use crate::transports::Transports;
 use crate::{backend_rules, cores, links, rules};
@@ -79,8 +83,11 @@ fn system(
     let drafts: Option<Vec<Draft>> = reader.tables(report, "vm", Draft::read);
     let disks = reader.tables(report, "disk", DiskDraft::read);
     let networks = reader.tables(report, "network", NetworkDraft::read);
+    let directories = reader.tables(report, "directory", DirectoryDraft::read);
+    let consoles = reader.tables(report, "console", ConsoleDraft::read);
     let pcie = reader.tables(report, "pcie", PcieDraft::read);
-    let channels: Vec<ChannelDraft> = reader
+    let screens = reader.tables(report, "screen", ScreenDraft::read);
+    let mut channels: Vec<ChannelDraft> = reader
         .tables(report, "channel", ChannelDraft::read)
         .unwrap_or_default();
     let schedule = reader.optional_table(report, "schedule", Whole::read);
@@ -89,10 +96,18 @@ fn system(
     {
         rules::count(report, &whole, drafts);
     }
-    let (board, drafts) = (board?, drafts?);
+    let (board, mut drafts) = (board?, drafts?);
     let mut transports = Transports::of(&board);
     let disks = disks::resolve(report, &mut transports, &disks.unwrap_or_default());
     let networks = networks::resolve(report, &mut transports, &networks.unwrap_or_default());
+    let directories = directories.unwrap_or_default();
+    let directories = directories::resolve(report, &mut transports, &directories);
+    let consoles = consoles::resolve(report, &mut transports, &consoles.unwrap_or_default());
+    let displays = (&board, &mut transports);
+    let screens = screens.unwrap_or_default();
+    let screens = screen_members::resolve(report, displays, &screens, &drafts);
+    screen_members::add_inputs(&screens, &mut drafts);
+    channels.extend(screens.into_iter().map(ChannelDraft::of_screen));
     let mut description = Description {
         path: report.path.clone(),
         backend: backend_rules::used(report, &board, backend),
@@ -103,6 +118,8 @@ fn system(
         vms: Vec::new(),
         disks,
         networks,
+        directories,
+        consoles,
         pcie: pcie::resolve(report, &board, &pcie.unwrap_or_default()),
         channels: Vec::new(),
         policies: None,

@@ -48,6 +48,8 @@ impl SharedDraft {
         let kinds = [
             ("disk", VirtioKind::Block),
             ("network", VirtioKind::Network),
+            ("directory", VirtioKind::Directory),
+            ("console", VirtioKind::Console),
         ];
         let mut all = Vec::new();
         for (key, kind) in kinds {

@@ -45,9 +45,12 @@ fn is_placed(config: &VmConfig, index: usize, end: &ChannelEnd) -> bool {
 /// The number of members of the channel at `end`, if they agree and are those that there must be.
 fn members(system: &SystemView<'_>, end: &ChannelEnd) -> Option<usize> {
     let (mut seen, mut count, mut writes) = (0_u32, 0, false);
+    let (_, whole) = system
+        .members(end.number)
+        .find(|(_, other)| other.index == 0)?;
     for (_, other) in system.members(end.number) {
         let bit = 1_u32.checked_shl(other.index.into())?;
-        if seen & bit != 0 || other.memory != end.memory || other.cached != end.cached {
+        if seen & bit != 0 || !whole.memory.covers(&other.memory) || other.cached != end.cached {
             return None;
         }
         (seen, count) = (seen | bit, count + 1);

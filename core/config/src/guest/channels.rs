@@ -1,6 +1,6 @@
 //! Channels between VMs in the guest's tree: one node for each, found by `compatible = "hanok,channel"` and its name.
 
-use super::{device, interrupt};
+use super::{GuestScreen, device, interrupt};
 use crate::channel::ChannelEnd;
 use crate::write::{Build, node, pair};
 use alloc::format;
@@ -18,6 +18,8 @@ pub struct GuestChannel<'a> {
     pub end: &'a ChannelEnd,
     /// Whether the doorbell is an input event for programs of a Linux that has no driver for channels.
     pub events: bool,
+    /// What it is, if its memory holds the pictures of a screen.
+    pub screen: Option<GuestScreen>,
 }
 
 /// An interrupt that is triggered by a rising edge, in the GIC's binding.
@@ -41,25 +43,39 @@ impl GuestChannel<'_> {
         else {
             return root;
         };
+        let panel = match self.screen {
+            Some(GuestScreen {
+                mode, panel: None, ..
+            }) => return root.and(mode.frame_buffer(self.end.memory.start())),
+            Some(GuestScreen { mode, panel }) => panel.map(|panel| (mode, panel)),
+            None => None,
+        };
         let (registers, memory) = (slot.region, self.end.memory);
         let reg = [
             pair(registers.start().get(), registers.len()),
             pair(memory.start().get(), memory.len()),
         ];
         let names = ["registers", "memory"];
-        let mut node = device("channel", registers.start())
+        let (name, compatible) = match panel {
+            Some(_) => ("screen", "hanok,screen"),
+            None => ("channel", "hanok,channel"),
+        };
+        let mut node = device(name, registers.start())
             .with("reg", reg.concat())
             .with("reg-names", names.as_slice())
             .with("interrupts", interrupt(line))
             .with("hanok,name", self.name)
             .with("hanok,members", self.members)
             .with("hanok,index", u32::from(self.end.index))
-            .with("compatible", "hanok,channel");
+            .with("compatible", compatible);
         if self.end.read_only {
             node = node.flag("read-only");
         }
         if self.end.cached {
             node = node.flag("hanok,cached");
+        }
+        if let Some((mode, panel)) = panel {
+            node = panel.add_to(mode.add_to(node));
         }
         let root = root.and(node);
         if self.events {

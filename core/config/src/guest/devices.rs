@@ -16,7 +16,7 @@ use hanok_types::{Address, Hpa, IntId, Ipa, Span, platform};
 pub(super) fn add(
     root: DeviceTreeNode,
     devices: &[GuestDevice<'_>],
-    memory: Span<Ipa>,
+    memory: impl Iterator<Item = Span<Ipa>>,
 ) -> DeviceTreeNode {
     if devices.is_empty() {
         return root;
@@ -42,7 +42,10 @@ pub(super) fn add(
         .iter()
         .any(|device| device.host.bus_master.is_some())
     {
-        bus = bus.with("dma-ranges", dma_ranges(memory));
+        bus = bus.with(
+            "dma-ranges",
+            memory.flat_map(dma_range).collect::<Vec<u8>>(),
+        );
     }
     for device in devices {
         let child = match &device.host.bridge {
@@ -155,9 +158,9 @@ impl GuestDevice<'_> {
     }
 }
 
-/// RAM for a bus master whose accesses are not translated: it maps RAM's host address, which is
+/// Memory for a bus master whose accesses are not translated: it maps the memory's host address, which is
 /// zero here, to the guest's address (Devicetree Specification 2.3.9, `dma-ranges`).
-fn dma_ranges(memory: Span<Ipa>) -> Vec<u8> {
+fn dma_range(memory: Span<Ipa>) -> Vec<u8> {
     let (host, guest) = (0, memory.start().get());
     [pair(host, guest), memory.len().to_be_bytes().to_vec()].concat()
 }

@@ -26,6 +26,8 @@ pub(super) enum Wanted {
     Withdraw,
     /// There may be requests of this queue that are done.
     Look(usize),
+    /// The client is to have the configuration as it is now.
+    Answer,
 }
 
 /// What never changes of a back end.
@@ -51,6 +53,10 @@ pub(super) struct BackEnd {
     /// How often the client was reset.
     pub(super) resets: u32,
     pub(super) config: [u8; MAX_CONFIG],
+    /// `register::STORED` and `register::VALUE`.
+    pub(super) stored: [u32; 2],
+    /// `register::AGAIN` of each queue.
+    pub(super) again: [u16; MAX_QUEUES],
     selected: usize,
     layouts: [Layout; MAX_QUEUES],
     /// The rings, while the device is offered.
@@ -72,6 +78,8 @@ impl BackEnd {
             head: 0,
             resets: 0,
             config: [0; MAX_CONFIG],
+            stored: [0; 2],
+            again: [0; MAX_QUEUES],
             selected: 0,
             layouts: [Layout::default(); MAX_QUEUES],
             rings: [None; MAX_QUEUES],
@@ -80,11 +88,13 @@ impl BackEnd {
         }
     }
 
-    /// Resets it. Its counters go on.
+    /// Resets it. Its counters go on, and so does what the client has stored.
     pub(super) fn reset(&mut self) {
         let (unknown, resets) = (self.unknown, self.resets);
+        let (config, stored) = (self.config, self.stored);
         *self = Self::new(self.nature);
         (self.unknown, self.resets) = (unknown, resets);
+        (self.config, self.stored) = (config, stored);
     }
 
     /// Whether the device is offered.
@@ -95,6 +105,11 @@ impl BackEnd {
     /// Whether larger buffers are named by their addresses on the board.
     pub(super) fn is_direct(&self) -> bool {
         self.mode & mode::DIRECT != 0
+    }
+
+    /// Whether the client's stores to its configuration are told.
+    pub(super) fn has_stores(&self) -> bool {
+        self.mode & mode::STORES != 0
     }
 
     /// The size of each queue; `None` if there can be none of this size.
@@ -175,6 +190,9 @@ impl BackEnd {
             register::CONFIG_SIZE => self.config_size,
             register::HEAD => self.head,
             register::INTERRUPT => self.interrupts,
+            register::STORED => self.stored[0],
+            register::VALUE => self.stored[1],
+            register::AGAIN => (*self.again.get(self.selected)?).into(),
             register::CONFIG..CONFIG_END => {
                 let from = (offset - register::CONFIG) as usize;
                 u32::from_le_bytes(*self.config.get(from..)?.first_chunk()?)
@@ -191,22 +209,37 @@ impl BackEnd {
             register::NOTIFY => return Some(Wanted::Look(value as usize)),
             register::ACKNOWLEDGE => self.interrupts &= !value,
             register::QUEUE => self.selected = value as usize,
+            register::ANSWER if self.has_stores() && self.is_offered() => {
+                return Some(Wanted::Answer);
+            }
+            register::CONFIG_SIZE | register::CONFIG..CONFIG_END
+                if self.has_stores() || !self.is_offered() =>
+            {
+                self.store_config(offset, value)?;
+            }
             // What is offered stays as it is.
             _ if self.is_offered() => return None,
             register::MODE => self.mode = value & self.nature.modes,
             register::FEATURES => set_half(&mut self.features, 0, value),
             _ if offset == register::FEATURES + 4 => set_half(&mut self.features, 1, value),
             register::QUEUE_SIZE => self.queue_size = value,
-            register::CONFIG_SIZE => self.config_size = value,
             register::HEAD => self.head = value.min(SMALL),
             FIRST_OF_QUEUE..=LAST_OF_QUEUE => self.store_layout(offset, value)?,
-            register::CONFIG..CONFIG_END => {
-                let from = (offset - register::CONFIG) as usize;
-                *self.config.get_mut(from..)?.first_chunk_mut()? = value.to_le_bytes();
-            }
             _ => return None,
         }
         Some(Wanted::Nothing)
+    }
+
+    /// A store to the configuration, or to its size.
+    fn store_config(&mut self, offset: u64, value: u32) -> Option<()> {
+        match offset.checked_sub(register::CONFIG) {
+            Some(from) => {
+                let word = self.config.get_mut(from as usize..)?.first_chunk_mut()?;
+                *word = value.to_le_bytes();
+            }
+            None => self.config_size = value,
+        }
+        Some(())
     }
 
     /// A store to a register of the selected queue.

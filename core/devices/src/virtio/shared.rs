@@ -11,18 +11,20 @@ use super::back_end::{BackEnd, Nature, Wanted};
 use super::queue::{Head, Listening};
 use super::ring::Answer;
 use super::transfer::{Between, BoardMemory, Reply, Request, Step};
-use super::transport::{Event, Identity, MAX_QUEUES, Transport};
+use super::transport::{CONFIG, Event, Identity, MAX_QUEUES, Transport};
 use super::{Breach, Fail, Fault, Place, entropy, feature};
 use crate::{Access, Unknown};
 use hanok_abi::back_end::{MAX_CONFIG, MAX_QUEUE_SIZE, control, interrupt, mode};
 use hanok_config::VirtioKind;
 use hanok_hal::{AccessError, Mutex};
-use hanok_types::GuestPage;
+use hanok_types::{GuestPage, Width};
 
 /// The most steps of a piece.
 const STEPS: usize = 4;
 /// The offset of the first register of a transport that says what the back end offers; those before it say what device it is.
 const FIRST_OFFERED: u64 = 0x10;
+/// The part of the time for the first offer for which a client waits for the answer to a store to its configuration.
+const PART_FOR_ANSWER: u64 = 10;
 /// The client is not asked to notify of further requests while so many are under way: those are found as one of these is given back.
 const QUIET_FROM: u16 = 4;
 /// The size of the queue of a device that the hypervisor serves.
@@ -220,7 +222,9 @@ struct State {
     turn: usize,
     /// The levels of the lines as they were last asked for by [`SharedDevice::show`].
     shown: Lines,
-    /// Until when the client waits for the first offer; `None` before it asks.
+    /// Whether the client's stores to its configuration are told to whoever serves it.
+    has_stores: bool,
+    /// Until when the client waits for the first offer, or for the answer to its last store; `None` before it asks.
     waits_until: Option<u64>,
     traffic: [Traffic; MAX_QUEUES],
 }
@@ -231,7 +235,7 @@ impl SharedDevice {
         let ring = feature::VERSION_1 | feature::EVENT_INDEX | feature::INDIRECT;
         let (features, queue_size, modes) = match backed {
             Backed::ByHypervisor => (ring, OWN_QUEUE, 0),
-            Backed::ByVm { trusted } => (0, 0, u32::from(trusted) * mode::DIRECT),
+            Backed::ByVm { trusted } => (0, 0, (u32::from(trusted) * mode::DIRECT) | mode::STORES),
         };
         let (device, queues) = (kind.id(), kind.queues());
         Self(Mutex::new(State {
@@ -258,21 +262,27 @@ impl SharedDevice {
                 client: false,
                 driver: false,
             },
+            has_stores: false,
             waits_until: None,
             traffic: [Traffic::NONE; MAX_QUEUES],
         }))
     }
 
     /// Whether a load or store of the client at `offset` has to wait, at `now`, as a device of the board may still access the client's
-    /// memory, or since no back end has offered the device yet. For the latter it waits for
-    /// `longest` at most, from the first time on; after that the device has no features, which no driver accepts.
+    /// memory, as no back end has offered the device yet, or as the back end has not answered a store to the configuration. For an offer it waits for
+    /// `longest` at most, from the first time on; after that the device has no features, which no driver accepts. For an answer it waits for a
+    /// tenth of that; after that the configuration is as it was.
     pub fn has_to_wait(&self, offset: u64, now: u64, longest: u64) -> bool {
         let mut state = self.0.lock();
         if offset < FIRST_OFFERED {
             return false;
         }
+        let mut longest = longest;
         if state.was_offered {
-            return state.held;
+            if state.held || state.back.stored[0] == 0 || offset < CONFIG {
+                return state.held;
+            }
+            longest /= PART_FOR_ANSWER;
         }
         let until = *state.waits_until.get_or_insert(now.saturating_add(longest));
         now < until
@@ -399,7 +409,11 @@ impl State {
                     traffic.ask_client = true;
                 }
             }
-            Event::Config { .. } => self.transport.count_unknown_store(),
+            Event::Config {
+                offset,
+                width,
+                value,
+            } => self.store_config(offset, width, value),
         }
         value
     }
@@ -419,8 +433,31 @@ impl State {
                     traffic.ask_driver = true;
                 }
             }
+            Wanted::Answer => self.answer(),
         }
         value
+    }
+
+    /// The client stores to its configuration.
+    fn store_config(&mut self, offset: u64, width: Width, value: u64) {
+        let end = offset.saturating_add(width.bytes());
+        if !self.has_stores || width > Width::Word || end > self.config_size as u64 {
+            return self.transport.count_unknown_store();
+        }
+        let at = offset as u32 | (width.bytes() as u32) << 16;
+        self.back.stored = [at, value as u32];
+        self.waits_until = None;
+        self.back.tell(interrupt::CONFIG);
+    }
+
+    /// The client has the configuration that the back end's registers have, as the answer to its store or as a change.
+    fn answer(&mut self) {
+        self.config_size = self.back.config().len();
+        self.config = self.back.config;
+        if self.back.stored[0] == 0 && self.transport.is_live() {
+            self.transport.tell_changed();
+        }
+        self.back.stored[0] = 0;
     }
 
     /// Offers the device as the back end's registers say.
@@ -438,11 +475,19 @@ impl State {
             return self.back.end(control::REFUSED);
         }
         self.back.control = control::OFFER;
+        self.back.again = self.traffic.each_ref().map(|traffic| traffic.count);
         // Whoever offers it has reset the board's device.
         (self.was_offered, self.unattended, self.held) = (true, false, false);
         let size = self.back.config().len();
         let changed = self.config != self.back.config || self.config_size != size;
         (self.config, self.config_size) = (self.back.config, size);
+        self.has_stores = self.back.has_stores();
+        if !self.has_stores {
+            self.back.stored[0] = 0;
+        }
+        if self.back.stored[0] != 0 {
+            self.back.tell(interrupt::CONFIG);
+        }
         if self.transport.is_live() {
             if changed {
                 self.transport.tell_changed();
@@ -456,6 +501,7 @@ impl State {
         self.traffic.iter_mut().for_each(Traffic::forgotten);
         self.held = self.unattended || self.back.is_direct() && self.has_stale();
         self.back.resets = self.back.resets.wrapping_add(1);
+        self.back.stored[0] = 0;
         self.back.tell(interrupt::CLIENT);
     }
 

@@ -35,7 +35,8 @@ const SHARED_MEMORY_SELECT: u64 = 0x0ac;
 const SHARED_MEMORY_FIRST: u64 = 0x0b0;
 const SHARED_MEMORY_LAST: u64 = 0x0bc;
 const CONFIG_GENERATION: u64 = 0x0fc;
-const CONFIG: u64 = 0x100;
+/// The device's own configuration.
+pub(super) const CONFIG: u64 = 0x100;
 
 /// Bits of the status (2.1).
 mod status {

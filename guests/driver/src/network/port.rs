@@ -2,7 +2,7 @@
 
 use super::frame::{Frame, HEAD, Header, LONGEST, Piece, RECEIVE, set_prefix};
 use crate::back_end::{BackEnd, Offer, Requests, Room};
-use crate::memory::{FRAME_DESCRIPTORS, PLACES, PortMemory, Split};
+use crate::memory::{FRAME_DESCRIPTORS, PLACES, PortMemory};
 use crate::tree::Wanted;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -135,7 +135,8 @@ impl Port {
 
     /// Offers the interface again, in rings of which nothing is used: what was under way is given again.
     pub(super) fn offer_again(&mut self, needs_direct: bool) {
-        self.memory.rings.iter().for_each(Split::empty);
+        let rings = self.memory.rings.iter();
+        rings.for_each(|ring| ring.empty(PLACES as u16));
         // If it is refused, it is tried again as long as there is other work.
         if let Ok(back) = offer(self.registers, self.mac, self.memory, needs_direct) {
             self.back = back;
@@ -153,14 +154,15 @@ fn offer(
     needs_direct: bool,
 ) -> Result<BackEnd<2>, &'static str> {
     let [a, b, c, d, e, f] = mac;
-    let words = [[a, b, c, d], [e, f, UP as u8, 0]];
-    let config = words.map(u32::from_le_bytes);
+    let config = [a, b, c, d, e, f, UP as u8, 0];
     let [receive, send] = &memory.rings;
     let offer = Offer {
         features: MAC | STATUS,
         config: &config,
+        size: PLACES as u16,
         head: HEAD as u32,
         needs_direct,
+        stores: false,
     };
     let rooms = [
         Room::new(receive, &memory.received, FRAME_DESCRIPTORS),

@@ -177,16 +177,17 @@ fn virtual_board(
         plain: false,
         serial: serial_of(args, &system).blame(Code::Usage)?,
     };
+    check_screen(args, &system).blame(Code::Usage)?;
     let variant = machine::variant(&args.append).with_pools(system.has_pools());
     let image = Image::of(root, &system, &overrides, variant).blame(Code::Usage)?;
     if args.dry_run {
         let tools = start.tools_if_there(store, &system)?;
-        return Ok((
-            tools.ready(&system, image.path(), &start),
-            system.cores,
-            variant,
-            (None, None),
-        ));
+        let mut ready = tools.ready(&system, image.path(), &start);
+        if let Some(display) = args.display {
+            let shown = tools.shown(&system, display).blame(Code::Usage)?;
+            shown.add_to(&mut ready.command);
+        }
+        return Ok((ready, system.cores, variant, (None, None)));
     }
     let tools = start.tools(store, &system)?;
     let tree = board::tree(store, &system)?;
@@ -196,8 +197,29 @@ fn virtual_board(
     system::print_notes(&system);
     let kept = image.write(&bytes).blame(Code::Output)?;
     let mut ready = tools.ready(&system, image.path(), &start);
+    if let Some(display) = args.display {
+        let shown = tools.shown(&system, display).blame(Code::Usage)?;
+        eprintln!("{shown}");
+        shown.add_to(&mut ready.command);
+    }
     let variables = Kept::of(&system, &mut ready.command).blame(Code::Output)?;
     Ok((ready, system.cores, variant, (Some(kept), variables)))
+}
+
+/// Refuses to show the screen of a board that has none.
+fn check_screen(args: &RunArgs, system: &Description) -> Result<()> {
+    let made = system
+        .channels
+        .iter()
+        .any(|channel| channel.screen.is_some());
+    if args.display.is_none() || made || system.board.qemu.virtio_mmio.is_none() {
+        return Ok(());
+    }
+    bail!(
+        "--display: board {} has no screen\n  why: QEMU makes one where the description has a [[screen]]\n  \
+         fix: remove --display, or share a screen (docs/shared-devices.md)",
+        system.board.name
+    )
 }
 
 /// Where the board's second serial port leads.

@@ -29,7 +29,7 @@ fn only(text: &str) -> Result<Scenario> {
 fn a_whole_scenario_is_read() {
     let scenario = only(WHOLE).unwrap();
     assert_eq!(scenario.cpu.as_ref().unwrap().all(), ["cortex-a57", "max"]);
-    let steps = scenario.steps().unwrap();
+    let steps = scenario.steps(None).unwrap();
     assert_eq!(steps[1], ScriptStep::Send(b"echo a\x03\n".to_vec()));
     assert_eq!(steps[4], ScriptStep::Key(b"\x1dlist\r".to_vec()));
     assert_eq!(steps.last(), Some(&ScriptStep::End));
@@ -38,7 +38,7 @@ fn a_whole_scenario_is_read() {
 #[test]
 fn a_text_is_awaited_so_many_times() {
     let text = "system = 'x'\nsteps = [{ expect-times = ['abc', 3] }, { wait = 1 }]";
-    let steps = only(text).unwrap().steps().unwrap();
+    let steps = only(text).unwrap().steps(None).unwrap();
     assert_eq!(
         steps[..3],
         [(); 3].map(|()| ScriptStep::Expect("abc".into()))
@@ -82,7 +82,7 @@ fn variables_are_filled_in() {
     let mut scenario = only("system = 'x'\nsteps = [{ expect = '@n@ CPU a@b' }]").unwrap();
     scenario.fill(&vars).unwrap();
     assert_eq!(
-        scenario.steps().unwrap(),
+        scenario.steps(None).unwrap(),
         [ScriptStep::Expect("4 CPU a@b".into())]
     );
     let mut wrong = only("system = 'x'\ncmdline = 'a=@m@'").unwrap();

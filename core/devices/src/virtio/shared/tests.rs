@@ -12,6 +12,8 @@ use std::rc::Rc;
 use std::vec;
 use std::vec::Vec;
 
+mod stores;
+
 const RAM: u64 = 0x4000_0000;
 const SIZE: u16 = 8;
 /// Where the client has its queue and its buffers, and the back end its ring and slots.
@@ -133,6 +135,11 @@ impl World {
 
     /// The back end offers the device, in rings of which nothing is used.
     fn offer(&mut self, direct: bool) {
+        self.offer_with(u32::from(direct) * mode::DIRECT, 8);
+    }
+
+    /// The same in this mode, with so many bytes of configuration.
+    fn offer_with(&mut self, mode: u32, config_size: u32) {
         (self.taken, self.given) = (0, 0);
         for at in [PLACES.driver, PLACES.device] {
             let _ = self.driver.write(Ipa::new(at), &[0; 4]);
@@ -140,10 +147,10 @@ impl World {
         let _ = self
             .driver
             .store_half(Ipa::new(PLACES.device + 4 + 8 * u64::from(SIZE)), 0);
-        self.back_store(register::MODE, u32::from(direct));
+        self.back_store(register::MODE, mode);
         self.back_store(register::QUEUE_SIZE, SIZE.into());
         self.back_store(register::CONFIG, 0x1234);
-        self.back_store(register::CONFIG_SIZE, 8);
+        self.back_store(register::CONFIG_SIZE, config_size);
         let places = [
             (register::TABLE, PLACES.descriptors),
             (register::AVAILABLE, PLACES.driver),

@@ -12,6 +12,7 @@
 //! | `back_end` | a virtio device of another VM: requests and answers |
 //! | `device` | a virtio device of the board's, by virtio over MMIO |
 //! | `forward` | a disk, a directory or a console served with the board's |
+//! | `vsock` | a switch for sockets between clients |
 //! | `network` | a switch between clients, and a device of the board |
 
 #![no_std]
@@ -26,14 +27,16 @@ mod forward;
 mod memory;
 mod network;
 mod tree;
+mod vsock;
 
 use forward::{CONSOLE, DIRECTORY, DISK, Forwarder, Kind, lanes};
 use hanok_guest_runtime::tree::Machine;
 use hanok_guest_runtime::{console, cpu, gic, psci};
 use heapless::Vec;
-use memory::{LANES, PORTS, UPLINKS};
+use memory::{LANES, PORTS, SOCKETS, UPLINKS};
 use network::Switch;
 use tree::Wanted;
+use vsock::Sockets;
 
 /// Where the runtime hands over: `tree` is where the device tree lies.
 // SAFETY: the one function of this name; the runtime declares it so.
@@ -69,6 +72,8 @@ struct All {
     /// One for each device of the board, and one without.
     switches: Vec<Switch, { UPLINKS.len() + 1 }>,
     ports: usize,
+    sockets: Sockets,
+    sockets_used: usize,
 }
 
 impl All {
@@ -82,6 +87,13 @@ impl All {
                 self.pairs.push(forwarder).map_err(|_| TOO_MANY)
             }
             "virtio-network" => self.add_port(served, wanted),
+            "virtio-vsock" => {
+                let memory = SOCKETS.get(self.sockets_used);
+                self.sockets
+                    .connect(wanted, memory.ok_or("it has too many clients")?)?;
+                self.sockets_used += 1;
+                Ok(())
+            }
             _ => Err("this program does not serve it"),
         }
     }
@@ -119,7 +131,8 @@ impl All {
         let singles = self.singles.iter_mut().map(Forwarder::work);
         let pairs = self.pairs.iter_mut().map(Forwarder::work);
         let switches = self.switches.iter_mut().map(Switch::work);
-        let all = singles.chain(pairs).chain(switches);
+        let sockets = core::iter::once_with(|| self.sockets.work());
+        let all = singles.chain(pairs).chain(switches).chain(sockets);
         all.fold(true, |idle, done| idle & done)
     }
 
@@ -137,6 +150,7 @@ impl All {
             pairs.for_each(|pair| pair.interrupted(number));
             let switches = self.switches.iter_mut();
             switches.for_each(|switch| switch.interrupted(number));
+            self.sockets.interrupted(number);
             gic::end(id);
         }
     }
@@ -150,7 +164,7 @@ fn serve(served: &tree::Served) {
             println!("driver: {} of {}: {why}", wanted.kind, wanted.client);
         }
     }
-    if all.lanes == 0 && all.ports == 0 {
+    if all.lanes == 0 && all.ports == 0 && all.sockets_used == 0 {
         println!("driver: there is nothing to serve");
         return;
     }

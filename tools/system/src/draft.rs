@@ -42,7 +42,7 @@ pub(crate) struct Draft {
     pub(crate) entropy: bool,
     /// Its devices that other VMs serve.
     pub(crate) shared: Vec<SharedDraft>,
-    trusted: bool,
+    pub(crate) trusted: bool,
     autostart: bool,
 }
 

@@ -280,6 +280,9 @@ fn ports_of_the_pc_lead_to_a_vm() {
     );
 }
 
+/// A folder that is there.
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
+
 /// A VM that others serve, after [`VMS`], with this device.
 fn kind(key: &str, lines: &str) -> String {
     format!("[[vm.{key}]]\nfrom = \"drivers\"\n{lines}")
@@ -288,7 +291,7 @@ fn kind(key: &str, lines: &str) -> String {
 #[test]
 fn qemu_makes_the_board_s_directories_and_consoles() {
     let device = "device = \"virtio_mmio@a003e00\"\n";
-    let directory = format!("[[directory]]\n{device}path = \"../docs\"\nreadonly = true\n");
+    let directory = format!("[[directory]]\n{device}path = \"{HERE}/src\"\nreadonly = true\n");
     let args = |lines: &str| {
         load(&format!("{VMS}{lines}"))
             .unwrap()
@@ -296,7 +299,7 @@ fn qemu_makes_the_board_s_directories_and_consoles() {
             .join(" ")
     };
     let args_of_directory = args(&format!("{}{directory}", kind("directory", device)));
-    assert!(args_of_directory.contains("/../docs,security_model=none,readonly=on"));
+    assert!(args_of_directory.contains("/src,security_model=none,readonly=on"));
     assert!(args_of_directory.contains("mount_tag=shared,bus=virtio-mmio-bus.31"));
     assert!(args_of_directory.contains("virtio-mmio.force-legacy=false"));
     let console = format!("[[console]]\n{device}chardev = \"file,path=log\"\n");
@@ -319,13 +322,13 @@ fn a_directory_that_cannot_be_is_refused() {
         missing[0].starts_with("14 the folder cannot be read"),
         "{missing:?}"
     );
-    let file = one("path = \"../Cargo.toml\"\n");
+    let file = one(&format!("path = \"{HERE}/Cargo.toml\"\n"));
     assert!(
         file[0].starts_with("14 the folder cannot be read"),
         "{file:?}"
     );
     for tag in ["", "a b", "a,b", "123456789012345678901234567890123"] {
-        let tag = one(&format!("path = \"../docs\"\ntag = \"{tag}\"\n"));
+        let tag = one(&format!("path = \"{HERE}/src\"\ntag = \"{tag}\"\n"));
         assert!(
             tag[0].starts_with("15 the value of `tag` is not a name of 1 to 32"),
             "{tag:?}"
@@ -333,11 +336,12 @@ fn a_directory_that_cannot_be_is_refused() {
     }
     let twice = format!(
         "{}{}",
-        directory("a003e00", "path = \"../docs\"\n"),
-        directory("a002e00", "path = \"../docs/../docs\"\n")
+        directory("a003e00", &format!("path = \"{HERE}/src\"\n")),
+        directory("a002e00", &format!("path = \"{HERE}/src/../src\"\n"))
     );
-    let what =
-        "17 the folder \"../docs/../docs\" is given twice; give each device a folder of its own";
+    let what = format!(
+        "17 the folder \"{HERE}/src/../src\" is given twice; give each device a folder of its own"
+    );
     assert_eq!(refusals(&twice), [what]);
     let device = "device = \"virtio_mmio@a003e00\"\n";
     let client = kind("directory", device);

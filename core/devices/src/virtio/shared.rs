@@ -415,6 +415,8 @@ impl State {
                 value,
             } => self.store_config(offset, width, value),
         }
+        // What the client itself has lowered is to be raised anew.
+        self.shown.client &= self.transport.level();
         value
     }
 
@@ -435,6 +437,7 @@ impl State {
             }
             Wanted::Answer => self.answer(),
         }
+        self.shown.driver &= self.back.interrupts != 0;
         value
     }
 

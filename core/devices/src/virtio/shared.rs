@@ -235,7 +235,7 @@ impl SharedDevice {
         let ring = feature::VERSION_1 | feature::EVENT_INDEX | feature::INDIRECT;
         let (features, queue_size, modes) = match backed {
             Backed::ByHypervisor => (ring, OWN_QUEUE, 0),
-            Backed::ByVm { trusted } => (0, 0, u32::from(trusted) * mode::DIRECT | mode::STORES),
+            Backed::ByVm { trusted } => (0, 0, (u32::from(trusted) * mode::DIRECT) | mode::STORES),
         };
         let (device, queues) = (kind.id(), kind.queues());
         Self(Mutex::new(State {
@@ -447,7 +447,7 @@ impl State {
         if !self.has_stores || width > Width::Word || end > self.config_size as u64 {
             return self.transport.count_unknown_store();
         }
-        let at = offset as u32 | (width.bytes() as u32) << 16;
+        let at = offset as u32 | ((width.bytes() as u32) << 16);
         self.back.stored = [at, value as u32];
         self.waits_until = None;
         self.back.tell(interrupt::CONFIG);

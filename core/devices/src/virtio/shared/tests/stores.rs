@@ -142,7 +142,8 @@ fn stores_beside_the_configuration_are_none() {
 
 #[test]
 fn a_line_that_its_vm_has_lowered_is_raised_anew() {
-    let world = ready_for_stores();
+    let mut world = ready_for_stores();
+    world.serve(true);
     for _ in 0..2 {
         store_config(&world, 0, Width::Byte, 1);
         assert!(world.device.needs_attention(false));

@@ -63,6 +63,8 @@ pub struct GuestBackEnd<'a> {
     pub kind: VirtioKind,
     /// The guest's address of the registers of the board's device behind it, if there is one.
     pub device: Option<Ipa>,
+    /// Of sockets, the client's CID (virtio 1.2, 5.10.4).
+    pub cid: Option<u32>,
     /// Of a network, the client's MAC address and its VLAN.
     pub interface: Option<([u8; 6], Option<u16>)>,
 }

@@ -12,6 +12,7 @@
 //! | `back_end` | a virtio device of another VM: requests and answers |
 //! | `device` | a virtio device of the board's, by virtio over MMIO |
 //! | `forward` | a disk, a directory or a console served with the board's |
+//! | `vsock` | a switch for sockets between clients |
 //! | `network` | a switch between clients, and a device of the board |
 //! | `screen` | a display of the board's that clients draw on |
 
@@ -28,15 +29,17 @@ mod memory;
 mod network;
 mod screen;
 mod tree;
+mod vsock;
 
 use forward::{CONSOLE, DIRECTORY, DISK, Forwarder, Kind, lanes};
 use hanok_guest_runtime::tree::Machine;
 use hanok_guest_runtime::{console, cpu, gic, psci, timer};
 use heapless::Vec;
-use memory::{INPUTS, LANES, PORTS, SCREENS, UPLINKS};
+use memory::{INPUTS, LANES, PORTS, SCREENS, SOCKETS, UPLINKS};
 use network::Switch;
 use screen::Screen;
 use tree::{Wanted, WantedScreen};
+use vsock::Sockets;
 
 /// Where the runtime hands over: `tree` is where the device tree lies.
 // SAFETY: the one function of this name; the runtime declares it so.
@@ -76,6 +79,8 @@ struct All {
     /// The interrupt of the timer, which screens have.
     timer: Option<u32>,
     inputs: usize,
+    sockets: Sockets,
+    sockets_used: usize,
 }
 
 impl All {
@@ -90,6 +95,13 @@ impl All {
             }
             "virtio-network" => self.add_port(served, wanted),
             "virtio-input" => self.add_input(wanted),
+            "virtio-vsock" => {
+                let memory = SOCKETS.get(self.sockets_used);
+                self.sockets
+                    .connect(wanted, memory.ok_or("it has too many clients")?)?;
+                self.sockets_used += 1;
+                Ok(())
+            }
             _ => Err("this program does not serve it"),
         }
     }
@@ -155,7 +167,12 @@ impl All {
         let pairs = self.pairs.iter_mut().map(Forwarder::work);
         let switches = self.switches.iter_mut().map(Switch::work);
         let screens = self.screens.iter_mut().map(Screen::work);
-        let all = singles.chain(pairs).chain(switches).chain(screens);
+        let sockets = core::iter::once_with(|| self.sockets.work());
+        let all = singles
+            .chain(pairs)
+            .chain(switches)
+            .chain(sockets)
+            .chain(screens);
         all.fold(true, |idle, done| idle & done)
     }
 
@@ -179,6 +196,7 @@ impl All {
             pairs.for_each(|pair| pair.interrupted(number));
             let switches = self.switches.iter_mut();
             switches.for_each(|switch| switch.interrupted(number));
+            self.sockets.interrupted(number);
             gic::end(id);
         }
     }
@@ -200,7 +218,8 @@ fn serve(served: &tree::Served, timer: Option<u32>) {
             println!("driver: {} of {}: {why}", wanted.kind, wanted.client);
         }
     }
-    if all.lanes == 0 && all.ports == 0 && all.screens.is_empty() {
+    let used = all.lanes + all.ports + all.screens.len() + all.sockets_used;
+    if used == 0 {
         println!("driver: there is nothing to serve");
         return;
     }

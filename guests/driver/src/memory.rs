@@ -134,6 +134,31 @@ pub struct PortMemory {
     pub sent: [[AtomicU64; FRAME_SLOT_WORDS]; PLACES],
 }
 
+/// The words that a packet's header may take.
+pub const HEADER_WORDS: usize = 8;
+
+/// What a client of sockets shares with the hypervisor: for what it receives, for what it sends, and for events.
+#[repr(C, align(4096))]
+pub struct SocketMemory {
+    pub rings: [Split; 3],
+    /// What it receives lies elsewhere, but for the header behind the descriptors.
+    pub received: [[AtomicU64; FRAME_DESCRIPTORS * 2 + HEADER_WORDS]; PLACES],
+    pub sent: [[AtomicU64; FRAME_SLOT_WORDS]; PLACES],
+    /// One descriptor, and the event.
+    pub events: [[AtomicU64; 4]; PLACES],
+}
+
+/// The memory of the clients of sockets that can be served.
+pub static SOCKETS: [SocketMemory; 4] = [const {
+    SocketMemory {
+        rings: [const { Split::new() }; 3],
+        received: [const { [const { AtomicU64::new(0) }; FRAME_DESCRIPTORS * 2 + HEADER_WORDS] };
+            PLACES],
+        sent: [const { [const { AtomicU64::new(0) }; FRAME_SLOT_WORDS] }; PLACES],
+        events: [const { [const { AtomicU64::new(0) }; 4] }; PLACES],
+    }
+}; 4];
+
 /// What this VM shares with the board's network device: its queues, and buffers for what comes.
 #[repr(C, align(4096))]
 pub struct UplinkMemory {

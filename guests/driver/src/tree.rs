@@ -29,6 +29,8 @@ pub struct Wanted {
     pub mac: [u8; 6],
     /// Of a network, its VLAN; 0 if it is in none.
     pub vlan: u32,
+    /// Of sockets, the client's CID.
+    pub cid: u64,
 }
 
 /// A device of the board.
@@ -139,6 +141,7 @@ fn back_end(node: &FdtNode<'static>, bus: Option<&FdtNode<'static>>) -> Option<W
         device,
         mac: mac.copied().unwrap_or_default(),
         vlan: property(node, "hanok,vlan").map_or(0, |vlan| number(vlan) as u32),
+        cid: property(node, "hanok,cid").map_or(0, number),
     })
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Draft {
     pub(crate) shared: Vec<SharedDraft>,
     /// Its pictures on screens.
     pub(crate) screens: Vec<ClientDraft>,
-    trusted: bool,
+    pub(crate) trusted: bool,
     autostart: bool,
 }
 

@@ -309,6 +309,7 @@ impl Guest {
                         Some(device) => Some(pairs.get(device)?.address()?),
                         None => None,
                     },
+                    cid: back_end.cid,
                     interface: back_end.interface.as_ref().map(|own| (own.mac, own.vlan)),
                 })
             })

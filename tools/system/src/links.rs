@@ -17,6 +17,7 @@ struct Link {
     /// The index of the board's device among the driver VM's.
     device: Option<usize>,
     interface: Option<Interface>,
+    cid: Option<u32>,
 }
 
 /// What each VM has of shared devices. Faults are in the report, and what they are about is left out.
@@ -73,6 +74,7 @@ pub(crate) fn resolve(report: &mut Report, drafts: &[Draft]) -> Vec<Shares> {
                 kind: link.kind,
                 device: link.device,
                 interface: link.interface.clone(),
+                cid: link.cid,
                 slot,
             });
         }
@@ -124,6 +126,13 @@ fn links(report: &mut Report, drafts: &[Draft]) -> Vec<Link> {
                 same_mac(report, draft, &name_of(drafts, other.client));
                 continue;
             }
+            let twin = links
+                .iter()
+                .find(|other| link.cid.is_some() && other.cid == link.cid);
+            if let Some(other) = twin.filter(|other| other.driver == link.driver) {
+                same_cid(report, draft, &name_of(drafts, other.client));
+                continue;
+            }
             links.push(link);
         }
     }
@@ -154,6 +163,11 @@ fn link(
         .get(driver)
         .map(|vm| &vm.devices[..])
         .unwrap_or_default();
+    let is_trusted = drafts.get(driver).is_some_and(|vm| vm.trusted);
+    if draft.cid.is_some() && !is_trusted {
+        not_trusted(report, &draft.from);
+        return None;
+    }
     let device = match &draft.device {
         Some(wanted) => Some(device_of(report, (from, devices), wanted)?),
         None => None,
@@ -166,6 +180,7 @@ fn link(
         driver,
         device,
         interface: interface.map(|interface| interface.resolved(&name, number)),
+        cid: draft.cid.as_ref().map(|at| at.value),
     })
 }
 
@@ -220,4 +235,18 @@ fn same_mac(report: &mut Report, draft: &SharedDraft, other: &str) {
     let what = format!("the interface has the MAC address of one of VM {other}");
     let why = "frames for one of them would get to the other one";
     report.refuse(span, Words::new(what, why, "write another `mac`"));
+}
+
+fn same_cid(report: &mut Report, draft: &SharedDraft, other: &str) {
+    let span = draft.cid.as_ref().map_or(&draft.span, |cid| &cid.span);
+    let what = format!("VM {other} has the same CID");
+    let why = "a CID is the address by which the others find one VM";
+    report.refuse(span, Words::new(what, why, "write another `cid`"));
+}
+
+fn not_trusted(report: &mut Report, from: &At<String>) {
+    let what = format!("VM {} cannot serve sockets", from.value);
+    let why = "packets get from one client to another by their addresses on the board, which a VM has that is trusted";
+    let remedy = format!("write `trusted = true` for VM {}", from.value);
+    report.refuse(&from.span, Words::new(what, why, remedy));
 }

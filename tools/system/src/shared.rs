@@ -7,6 +7,7 @@ use hanok_config::{DeviceSlots, VirtioKind};
 use std::ops::Range;
 
 const A_VM: &str = "the name of the VM that serves it";
+const A_CID: &str = "a number from 3 to 4294967294";
 const A_DEVICE: &str = "a device that the other VM has, such as \"virtio_mmio@a003e00\"";
 
 /// A virtio device of a VM that another one serves, as it is written.
@@ -18,6 +19,8 @@ pub(crate) struct SharedDraft {
     /// Networks may have none: then only the VMs that the other one serves are in them.
     pub(crate) device: Option<At<String>>,
     pub(crate) interface: Option<InterfaceDraft>,
+    /// Of sockets.
+    pub(crate) cid: Option<At<u32>>,
 }
 
 /// A device that a VM serves for another one.
@@ -31,6 +34,8 @@ pub struct BackEnd {
     pub device: Option<usize>,
     /// What it is besides, if it is a network.
     pub interface: Option<Interface>,
+    /// The client's CID, by which others find it, if it is for sockets.
+    pub cid: Option<u32>,
     /// The index of its slot among the VM's.
     pub slot: usize,
 }
@@ -50,24 +55,34 @@ impl SharedDraft {
             ("network", VirtioKind::Network),
             ("directory", VirtioKind::Directory),
             ("console", VirtioKind::Console),
+            ("vsock", VirtioKind::Vsock),
         ];
         let mut all = Vec::new();
         for (key, kind) in kinds {
             let read = |reader: &mut Reader<'_, '_>, report: &mut Report| {
                 let from = reader.require(report, "from", A_VM, table::word);
                 let network = kind == VirtioKind::Network;
-                let device = if network {
+                let sockets = kind == VirtioKind::Vsock;
+                let device = if sockets {
+                    None
+                } else if network {
                     reader.get(report, "device", A_DEVICE, table::word)
                 } else {
                     Some(reader.require(report, "device", A_DEVICE, table::word)?)
                 };
                 let interface = network.then(|| InterfaceDraft::read(reader, report));
+                let cid = if sockets {
+                    Some(reader.require(report, "cid", A_CID, cid)?)
+                } else {
+                    None
+                };
                 Some(Self {
                     kind,
                     span: reader.span.clone(),
                     from: from?,
                     device,
                     interface,
+                    cid,
                 })
             };
             let found = reader.tables(report, key, read);
@@ -75,4 +90,10 @@ impl SharedDraft {
         }
         all
     }
+}
+
+/// A CID of a guest: 0 to 2 and the last one are not (virtio 1.2, 5.10.4).
+fn cid(value: &toml::de::DeValue<'_>) -> Option<u32> {
+    let number = u32::try_from(table::number(value)?).ok()?;
+    (3..u32::MAX).contains(&number).then_some(number)
 }

@@ -279,3 +279,113 @@ fn ports_of_the_pc_lead_to_a_vm() {
             .contains("127.0.0.1:8080-10.0.2.15:80")
     );
 }
+
+/// A folder that is there.
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A VM that others serve, after [`VMS`], with this device.
+fn kind(key: &str, lines: &str) -> String {
+    format!("[[vm.{key}]]\nfrom = \"drivers\"\n{lines}")
+}
+
+#[test]
+fn qemu_makes_the_board_s_directories_and_consoles() {
+    let device = "device = \"virtio_mmio@a003e00\"\n";
+    let directory = format!("[[directory]]\n{device}path = \"{HERE}/src\"\nreadonly = true\n");
+    let args = |lines: &str| {
+        load(&format!("{VMS}{lines}"))
+            .unwrap()
+            .qemu_args()
+            .join(" ")
+    };
+    let args_of_directory = args(&format!("{}{directory}", kind("directory", device)));
+    assert!(args_of_directory.contains("/src,security_model=none,readonly=on"));
+    assert!(args_of_directory.contains("mount_tag=shared,bus=virtio-mmio-bus.31"));
+    assert!(args_of_directory.contains("virtio-mmio.force-legacy=false"));
+    let console = format!("[[console]]\n{device}chardev = \"file,path=log\"\n");
+    let args_of_console = args(&format!("{}{console}", kind("console", device)));
+    assert!(args_of_console.contains("-chardev file,id=console0,path=log -device virtio-serial"));
+    assert!(args_of_console.contains("virtconsole,chardev=console0,bus=serial0.0"));
+    let pty = args(&format!("[[console]]\n{device}"));
+    assert!(pty.contains("-chardev pty,id=console0 "), "{pty}");
+}
+
+#[test]
+fn a_directory_that_cannot_be_is_refused() {
+    let directory =
+        |at: &str, lines: &str| format!("[[directory]]\ndevice = \"virtio_mmio@{at}\"\n{lines}");
+    let one = |lines: &str| refusals(&directory("a003e00", lines));
+    let none = one("");
+    assert!(none[0].starts_with("12 `path` is missing"), "{none:?}");
+    let missing = one("path = \"no-such-folder\"\n");
+    assert!(
+        missing[0].starts_with("14 the folder cannot be read"),
+        "{missing:?}"
+    );
+    let file = one(&format!("path = \"{HERE}/Cargo.toml\"\n"));
+    assert!(
+        file[0].starts_with("14 the folder cannot be read"),
+        "{file:?}"
+    );
+    for tag in ["", "a b", "a,b", "123456789012345678901234567890123"] {
+        let tag = one(&format!("path = \"{HERE}/src\"\ntag = \"{tag}\"\n"));
+        assert!(
+            tag[0].starts_with("15 the value of `tag` is not a name of 1 to 32"),
+            "{tag:?}"
+        );
+    }
+    let twice = format!(
+        "{}{}",
+        directory("a003e00", &format!("path = \"{HERE}/src\"\n")),
+        directory("a002e00", &format!("path = \"{HERE}/src/../src\"\n"))
+    );
+    let what = format!(
+        "17 the folder \"{HERE}/src/../src\" is given twice; give each device a folder of its own"
+    );
+    assert_eq!(refusals(&twice), [what]);
+    let device = "device = \"virtio_mmio@a003e00\"\n";
+    let client = kind("directory", device);
+    let what = "15 \"virtio_mmio@a003e00\" is served twice; give each VM a directory of its own";
+    assert_eq!(refusals(&format!("{client}{client}")), [what]);
+}
+
+#[test]
+fn a_console_that_cannot_be_is_refused() {
+    let console = |at: &str, chardev: &str| {
+        format!("[[console]]\ndevice = \"virtio_mmio@{at}\"\nchardev = \"{chardev}\"\n")
+    };
+    let stdio = refusals(&console("a003e00", "stdio"));
+    assert!(
+        stdio[0].starts_with("14 a console cannot lead to \"stdio\"; write"),
+        "{stdio:?}"
+    );
+    let file = "file,path=log";
+    let twice = format!("{}{}", console("a003e00", file), console("a002e00", file));
+    let what = "17 two consoles lead to the same place; give each console a place of its own";
+    assert_eq!(refusals(&twice), [what]);
+}
+
+#[test]
+fn sockets_have_a_cid_of_their_own() {
+    let system = load(&format!("{VMS}{}", kind("vsock", "cid = 3\n"))).unwrap();
+    assert_eq!(system.vms[0].back_ends[0].cid, Some(3));
+    assert_eq!(system.vms[0].back_ends[0].device, None);
+    for cid in ["0", "2", "-1", "4294967295", "\"3\""] {
+        let found = refusals(&kind("vsock", &format!("cid = {cid}\n")));
+        let what = "14 the value of `cid` is not a number from 3 to 4294967294";
+        assert!(found[0].starts_with(what), "{found:?}");
+    }
+    let missing = refusals(&kind("vsock", ""));
+    assert!(missing[0].starts_with("12 `cid` is missing"), "{missing:?}");
+    let device = refusals(&kind(
+        "vsock",
+        "cid = 3\ndevice = \"virtio_mmio@a003e00\"\n",
+    ));
+    assert!(device[0].contains("device"), "{device:?}");
+    let one = kind("vsock", "cid = 3\n");
+    let twin = refusals(&format!("{one}{one}"));
+    assert_eq!(twin, ["17 VM linux has the same CID; write another `cid`"]);
+    let vms = VMS.replace("devices = [\"virtio_mmio@a003e00\"]\ntrusted = true\n", "");
+    let found = load(&format!("{vms}{one}")).expect_err("it is refused");
+    assert_eq!(found[0].what, "VM drivers cannot serve sockets");
+}

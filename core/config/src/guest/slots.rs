@@ -32,6 +32,10 @@ pub(super) fn add_back_ends(root: DeviceTreeNode, all: &[GuestBackEnd<'_>]) -> D
             Some(device) => node.with("hanok,device", device.get()),
             None => node,
         };
+        let node = match back_end.cid {
+            Some(cid) => node.with("hanok,cid", u64::from(cid)),
+            None => node,
+        };
         let (mac, vlan) = back_end.interface.unzip();
         let node = match mac {
             Some(mac) => node.with("local-mac-address", &mac[..]),

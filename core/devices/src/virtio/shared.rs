@@ -415,6 +415,8 @@ impl State {
                 value,
             } => self.store_config(offset, width, value),
         }
+        // What the client itself has lowered is to be raised anew.
+        self.shown.client &= self.transport.level();
         value
     }
 
@@ -435,6 +437,7 @@ impl State {
             }
             Wanted::Answer => self.answer(),
         }
+        self.shown.driver &= self.back.interrupts != 0;
         value
     }
 
@@ -444,7 +447,7 @@ impl State {
         if !self.has_stores || width > Width::Word || end > self.config_size as u64 {
             return self.transport.count_unknown_store();
         }
-        let at = offset as u32 | (width.bytes() as u32) << 16;
+        let at = offset as u32 | ((width.bytes() as u32) << 16);
         self.back.stored = [at, value as u32];
         self.waits_until = None;
         self.back.tell(interrupt::CONFIG);

@@ -139,3 +139,22 @@ fn stores_beside_the_configuration_are_none() {
     assert_eq!(world.back(register::STORED), 0);
     assert!(!world.device.has_to_wait(0x100, 0, 1000));
 }
+
+#[test]
+fn a_line_that_its_vm_has_lowered_is_raised_anew() {
+    let mut world = ready_for_stores();
+    world.serve(true);
+    for _ in 0..2 {
+        store_config(&world, 0, Width::Byte, 1);
+        assert!(world.device.needs_attention(false));
+        assert!(world.device.show().driver);
+        world.back_store(register::ACKNOWLEDGE, u32::MAX);
+        world.back_store(register::ANSWER, 0);
+    }
+    for _ in 0..2 {
+        world.back_store(register::ANSWER, 0);
+        assert!(world.device.needs_attention(true));
+        assert!(world.device.show().client);
+        world.front(0x64, 3);
+    }
+}

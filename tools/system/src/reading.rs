@@ -6,6 +6,7 @@ use crate::board::{self, Cores};
 use crate::channels::{self, ChannelDraft};
 use crate::description::Description;
 use crate::diagnostic::{Diagnostic, Report, Words, read};
+use crate::disk_images;
 use crate::disks::{self, DiskDraft};
 use crate::draft::Draft;
 use crate::networks::{self, NetworkDraft};
@@ -158,6 +159,7 @@ fn system(
         let architecture =
             rules::files(report, boards_dir, &draft, description.board.architecture());
         rules::guest(report, boards_dir, &draft);
+        disk_images::refuse_without_pages(report, &draft, architecture, &shares.back_ends);
         let (board, backend) = (&description.board, description.backend);
         backend_rules::rewrite(report, board, backend, &draft);
         backend_rules::deprivileged(report, board, backend, &draft);

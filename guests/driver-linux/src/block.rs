@@ -133,7 +133,7 @@ impl Disk {
             let Some(chain) = queue.pop_descriptor_chain(memory) else {
                 break;
             };
-            answers.push(self.answer(chain, memory)?);
+            answers.push(self.answer(chain, memory));
         }
         if answers.iter().any(|answer| answer.wrote)
             && let Err(error) = self.image.sync()
@@ -155,41 +155,45 @@ impl Disk {
         Ok(count)
     }
 
-    /// Does what a request wants.
+    /// Does what a request wants. One that is not as the standard wants it is over: it is the client's fault, of which no other
+    /// client may notice anything.
     fn answer<'a>(
         &mut self,
         chain: DescriptorChain<&'a GuestMemoryMmap>,
         memory: &'a GuestMemoryMmap,
-    ) -> Result<Answer<'a>, Broken> {
+    ) -> Answer<'a> {
         let head = chain.head_index();
-        // A chain ends after as many descriptors as its table has; that of a slot has no more.
-        let count = chain.clone().count();
-        let reader = Reader::new(memory, chain.clone()).map_err(|_| Broken)?;
-        let mut writer = Writer::new(memory, chain).map_err(|_| Broken)?;
-        let written = writer.available_bytes();
-        if count > DESCRIPTORS as usize {
-            return Err(Broken);
-        }
-        let Some(data) = written.checked_sub(1) else {
-            // There is no place for an answer. The client has broken the standard, and is told that it is over.
-            self.words.say("a request has no place for its state");
-            return Ok(Answer {
-                head,
-                status: None,
-                state: Status::Failed,
-                written: 0,
-                wrote: false,
-            });
+        let over = Answer {
+            head,
+            status: None,
+            state: Status::Failed,
+            written: 0,
+            wrote: false,
         };
-        let status = writer.split_at(data).map_err(|_| Broken)?;
+        // A chain ends after as many descriptors as its table has; that of a slot has no more. A buffer for which a slot has no room
+        // is at 0, where this memory is not.
+        let count = chain.clone().take(DESCRIPTORS as usize + 1).count();
+        let reader = Reader::new(memory, chain.clone());
+        let writer = Writer::new(memory, chain);
+        let (Ok(reader), Ok(mut writer), true) = (reader, writer, count <= DESCRIPTORS as usize)
+        else {
+            self.words.say("a request is larger than what was offered");
+            return over;
+        };
+        let written = writer.available_bytes();
+        let status = written.checked_sub(1).map(|data| writer.split_at(data));
+        let (Some(Ok(status)), Ok(written)) = (status, u32::try_from(written)) else {
+            self.words.say("a request has no place for its state");
+            return over;
+        };
         let (state, wrote) = self.carry_out(reader, writer);
-        Ok(Answer {
+        Answer {
             head,
             status: Some(status),
             state,
-            written: u32::try_from(written).map_err(|_| Broken)?,
+            written,
             wrote,
-        })
+        }
     }
 
     /// Does what a request wants. Returns its state, and whether the image may have changed.

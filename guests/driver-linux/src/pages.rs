@@ -20,6 +20,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::Mutex;
 use vm_memory::{GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
 
 /// The bytes of a huge page: with tables of 4 KiB it is what one entry of the last but one level maps.
@@ -60,7 +61,7 @@ impl Page {
             .map_err(|_| format!("{path}: another program serves this device"))?;
         ftruncate(&file, SIZE as u64).map_err(|error| says("size", error))?;
         let place = match map(&file) {
-            Err(Errno::NOMEM) => one_more().and_then(|()| map(&file)),
+            Err(Errno::NOMEM) => with_one_more(|| map(&file)),
             other => other,
         };
         let remedy = "there is no huge page of 2 MiB: give the VM more memory";
@@ -93,13 +94,15 @@ fn prepare() -> Result<(), Errno> {
     )
 }
 
-/// Has Linux set one more huge page aside.
-fn one_more() -> Result<(), Errno> {
-    let count = fs::read_to_string(COUNT)
-        .ok()
-        .and_then(|text| text.trim().parse::<u64>().ok());
+/// Has Linux set one more huge page aside, and maps it, before another thread does so.
+fn with_one_more<T>(map: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock();
+    let count = fs::read_to_string(COUNT).ok();
+    let count = count.and_then(|text| text.trim().parse::<u64>().ok());
     let count = count.ok_or(Errno::NOMEM)?;
-    fs::write(COUNT, (count + 1).to_string()).map_err(|_| Errno::NOMEM)
+    fs::write(COUNT, (count + 1).to_string()).map_err(|_| Errno::NOMEM)?;
+    map()
 }
 
 /// Maps the page, which is in memory then.

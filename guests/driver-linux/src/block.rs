@@ -5,11 +5,11 @@
 //! not as the standard wants it has an error, and each request's work has a bound, the bytes of its slot or [`MOST_ZEROES`].
 
 use crate::image::Image;
-use crate::ring::{DESCRIPTORS, Offer, PLACES, SEGMENT, SEGMENTS};
+use crate::memory::Memory;
+use crate::ring::{
+    Broken, DESCRIPTORS, Offer, PLACES, Piece, Request, Ring, SEGMENT, SEGMENTS, SLOT_SIZE,
+};
 use crate::words::Words;
-use std::io::{Read, Write};
-use virtio_queue::{DescriptorChain, Queue, QueueT, Reader, Writer};
-use vm_memory::GuestMemoryMmap;
 
 /// The bytes of a sector.
 pub const SECTOR: u64 = 512;
@@ -56,23 +56,18 @@ pub struct Disk {
     read_only: bool,
     id: String,
     words: Words,
-    space: Vec<u8>,
 }
 
 /// A request whose answer is not told yet.
-struct Answer<'a> {
+struct Answer {
     head: u16,
     /// Where its state goes, if there is a place.
-    status: Option<Writer<'a>>,
+    status: Option<u64>,
     state: Status,
     /// All bytes of it that may be written.
     written: u32,
     wrote: bool,
 }
-
-/// The queue is not as it must be.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Broken;
 
 impl Disk {
     /// The disk with this image. `id` is what it is called for its client, 20 bytes of it; `words` are about it.
@@ -83,7 +78,6 @@ impl Disk {
             read_only,
             id,
             words,
-            space: Vec::new(),
         }
     }
 
@@ -127,13 +121,14 @@ impl Disk {
     ///
     /// # Errors
     /// The queue is not as the hypervisor makes it.
-    pub fn serve(&mut self, queue: &mut Queue, memory: &GuestMemoryMmap) -> Result<usize, Broken> {
+    pub fn serve(&mut self, ring: &mut impl Ring) -> Result<usize, Broken> {
+        let memory = ring.memory();
         let mut answers = Vec::new();
         while answers.len() < usize::from(PLACES) {
-            let Some(chain) = queue.pop_descriptor_chain(memory) else {
+            let Some(request) = ring.next()? else {
                 break;
             };
-            answers.push(self.answer(chain, memory));
+            answers.push(self.answer(&request, &memory));
         }
         if answers.iter().any(|answer| answer.wrote)
             && let Err(error) = self.image.sync()
@@ -143,72 +138,73 @@ impl Disk {
             let written = answers.iter_mut().filter(|answer| answer.wrote);
             written.for_each(|answer| answer.state = Status::Failed);
         }
-        let count = answers.len();
-        for mut answer in answers {
-            if let Some(status) = &mut answer.status {
-                let told = status.write_all(&[answer.state as u8]);
-                told.map_err(|_| Broken)?;
+        for answer in &answers {
+            if let Some(status) = answer.status {
+                memory.write(status, &[answer.state as u8]).ok_or(Broken)?;
             }
-            let used = queue.add_used(memory, answer.head, answer.written);
-            used.map_err(|_| Broken)?;
+            ring.answer(answer.head, answer.written)?;
         }
-        Ok(count)
+        Ok(answers.len())
     }
 
     /// Does what a request wants. One that is not as the standard wants it is over: it is the client's fault, of which no other
     /// client may notice anything.
-    fn answer<'a>(
-        &mut self,
-        chain: DescriptorChain<&'a GuestMemoryMmap>,
-        memory: &'a GuestMemoryMmap,
-    ) -> Answer<'a> {
-        let head = chain.head_index();
-        let over = Answer {
-            head,
-            status: None,
-            state: Status::Failed,
-            written: 0,
-            wrote: false,
+    fn answer(&mut self, request: &Request, memory: &Memory) -> Answer {
+        let over = |words: &mut Words, why: &str| {
+            words.say(why);
+            Answer {
+                head: request.head,
+                status: None,
+                state: Status::Failed,
+                written: 0,
+                wrote: false,
+            }
         };
-        // A chain ends after as many descriptors as its table has; that of a slot has no more. A buffer for which a slot has no room
-        // is at 0, where this memory is not.
-        let count = chain.clone().take(DESCRIPTORS as usize + 1).count();
-        let reader = Reader::new(memory, chain.clone());
-        let writer = Writer::new(memory, chain);
-        let (Ok(reader), Ok(mut writer), true) = (reader, writer, count <= DESCRIPTORS as usize)
+        let count = request.read.len() + request.write.len();
+        let Some(asked) = read_all(memory, &request.read).filter(|_| count <= DESCRIPTORS as usize)
         else {
-            self.words.say("a request is larger than what was offered");
-            return over;
+            return over(&mut self.words, "a request is larger than what was offered");
         };
-        let written = writer.available_bytes();
-        let status = written.checked_sub(1).map(|data| writer.split_at(data));
-        let (Some(Ok(status)), Ok(written)) = (status, u32::try_from(written)) else {
-            self.words.say("a request has no place for its state");
-            return over;
+        // The state is the last byte that may be written.
+        let Some((last, data)) = request.write.split_last().filter(|(last, _)| last.len > 0) else {
+            return over(&mut self.words, "a request has no place for its state");
         };
-        let (state, wrote) = self.carry_out(reader, writer);
+        let mut pieces = data.to_vec();
+        pieces.push(Piece {
+            len: last.len - 1,
+            ..*last
+        });
+        let status = last.at.checked_add(u64::from(last.len) - 1);
+        let room = length(&pieces);
+        let (Some(status), Some(room)) = (status, room) else {
+            return over(&mut self.words, "a request is larger than what was offered");
+        };
+        let mut told = vec![0; room];
+        let (state, wrote) = self.carry_out(&asked, &mut told);
+        // A buffer for which a slot has no room is at 0, where this memory is not: the hypervisor must not look for anything there.
+        let whole = write_all(memory, &pieces, &told).and_then(|()| memory.read(status, &mut [0]));
+        if whole.is_none() {
+            let over = over(&mut self.words, "a request is larger than what was offered");
+            return Answer { wrote, ..over };
+        }
         Answer {
-            head,
+            head: request.head,
             status: Some(status),
             state,
-            written,
+            written: room as u32 + 1,
             wrote,
         }
     }
 
-    /// Does what a request wants. Returns its state, and whether the image may have changed.
-    fn carry_out(&mut self, mut reader: Reader<'_>, mut writer: Writer<'_>) -> (Status, bool) {
-        let mut header = [0; 16];
-        if reader.read_exact(&mut header).is_err() {
+    /// Does what a request wants: what may be read of it is `asked`, what may be written before its state goes to `told`.
+    /// Returns its state, and whether the image may have changed.
+    fn carry_out(&mut self, asked: &[u8], told: &mut [u8]) -> (Status, bool) {
+        let Some((header, data)) = asked.split_first_chunk::<16>() else {
             self.words.say("a request has no header");
             return (Status::Failed, false);
-        }
-        let [kind @ .., _, _, _, _, _, _, _, _, _, _, _, _] = header;
-        let [.., a, b, c, d, e, f, g, h] = header;
-        let (kind, sector) = (
-            u32::from_le_bytes(kind),
-            u64::from_le_bytes([a, b, c, d, e, f, g, h]),
-        );
+        };
+        let [a, b, c, d, _, _, _, _, sector @ ..] = *header;
+        let (kind, sector) = (u32::from_le_bytes([a, b, c, d]), u64::from_le_bytes(sector));
         let changes = matches!(kind, request::WRITE | request::DISCARD | request::ZEROES);
         if changes && self.read_only {
             self.words
@@ -216,12 +212,12 @@ impl Disk {
             return (Status::Failed, false);
         }
         let done = match kind {
-            request::READ => self.read(sector, &mut writer),
-            request::WRITE => self.write(sector, &mut reader),
-            request::DISCARD | request::ZEROES => self.zero(kind, &mut reader),
+            request::READ => self.read(sector, told),
+            request::WRITE => self.write(sector, data),
+            request::DISCARD | request::ZEROES => self.zero(kind, data),
             // All that was answered is safe.
             request::FLUSH => Ok(()),
-            request::GET_ID => self.tell_id(&mut writer),
+            request::GET_ID => self.tell_id(told),
             _ => return (Status::Unknown, false),
         };
         match done {
@@ -249,36 +245,23 @@ impl Disk {
         }
     }
 
-    fn read(&mut self, sector: u64, writer: &mut Writer<'_>) -> Result<(), String> {
-        let bytes = writer.available_bytes();
-        let place = self.place(sector, bytes as u64)?;
-        self.space.resize(bytes, 0);
-        let read = self.image.read(&mut self.space, place);
-        read.map_err(|error| format!("sector {sector} cannot be read: {error}"))?;
-        writer
-            .write_all(&self.space)
-            .map_err(|error| error.to_string())
+    fn read(&mut self, sector: u64, told: &mut [u8]) -> Result<(), String> {
+        let place = self.place(sector, told.len() as u64)?;
+        let read = self.image.read(told, place);
+        read.map_err(|error| format!("sector {sector} cannot be read: {error}"))
     }
 
-    fn write(&mut self, sector: u64, reader: &mut Reader<'_>) -> Result<(), String> {
-        let bytes = reader.available_bytes();
-        let place = self.place(sector, bytes as u64)?;
-        self.space.resize(bytes, 0);
-        reader
-            .read_exact(&mut self.space)
-            .map_err(|error| error.to_string())?;
-        let written = self.image.write(&self.space, place);
+    fn write(&mut self, sector: u64, data: &[u8]) -> Result<(), String> {
+        let place = self.place(sector, data.len() as u64)?;
+        let written = self.image.write(data, place);
         written.map_err(|error| format!("sector {sector} cannot be written: {error}"))
     }
 
     /// Discards or fills with zeroes what the one segment says: sector, number of sectors, flags (virtio 1.2, 5.2.6).
-    fn zero(&mut self, kind: u32, reader: &mut Reader<'_>) -> Result<(), String> {
-        let mut segment = [0; 16];
-        let read = reader.read_exact(&mut segment);
-        if read.is_err() || reader.available_bytes() != 0 {
-            return Err("its client names other than one segment".to_owned());
-        }
-        let [a, b, c, d, e, f, g, h, count @ .., i, j, k, l] = segment;
+    fn zero(&mut self, kind: u32, data: &[u8]) -> Result<(), String> {
+        let one: Result<[u8; 16], _> = data.try_into();
+        let one = one.map_err(|_| "its client names other than one segment".to_owned())?;
+        let [a, b, c, d, e, f, g, h, count @ .., i, j, k, l] = one;
         let sector = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
         let (count, flags) = (u32::from_le_bytes(count), u32::from_le_bytes([i, j, k, l]));
         let known = flags == 0 || flags == 1 && kind == request::ZEROES;
@@ -293,12 +276,43 @@ impl Disk {
         zeroed.map_err(|error| format!("sector {sector} cannot be emptied: {error}"))
     }
 
-    fn tell_id(&self, writer: &mut Writer<'_>) -> Result<(), String> {
-        let mut id = [0; 20];
-        for (to, byte) in id.iter_mut().zip(self.id.bytes()) {
+    fn tell_id(&self, told: &mut [u8]) -> Result<(), String> {
+        let room = told.first_chunk_mut::<20>();
+        let room = room.ok_or("its client has no place for the disk's name")?;
+        for (to, byte) in room.iter_mut().zip(self.id.bytes()) {
             *to = byte;
         }
-        let told = writer.write_all(&id);
-        told.map_err(|_| "its client has no place for the disk's name".to_owned())
+        Ok(())
     }
+}
+
+/// The bytes of pieces; `None` if they are more than a slot has.
+fn length(pieces: &[Piece]) -> Option<usize> {
+    let total: u64 = pieces.iter().map(|piece| u64::from(piece.len)).sum();
+    usize::try_from(total)
+        .ok()
+        .filter(|_| total <= SLOT_SIZE.into())
+}
+
+/// What is in pieces; `None` if it is not all in memory, or more than a slot has.
+fn read_all(memory: &Memory, pieces: &[Piece]) -> Option<Vec<u8>> {
+    let mut all = vec![0; length(pieces)?];
+    let mut rest = &mut all[..];
+    for piece in pieces {
+        let (part, after) = rest.split_at_mut_checked(piece.len as usize)?;
+        memory.read(piece.at, part)?;
+        rest = after;
+    }
+    Some(all)
+}
+
+/// Writes bytes to pieces; `None` if these are not all in memory.
+fn write_all(memory: &Memory, pieces: &[Piece], bytes: &[u8]) -> Option<()> {
+    let mut rest = bytes;
+    for piece in pieces {
+        let (part, after) = rest.split_at_checked(piece.len as usize)?;
+        memory.write(piece.at, part)?;
+        rest = after;
+    }
+    Some(())
 }

@@ -12,7 +12,8 @@
 //! | `registers` | a back end's registers, by /dev/mem |
 //! | `pages` | memory for rings: a huge page, with its address in the VM |
 //! | `bell` | the interrupt of a back end, as an input event |
-//! | `ring` | the places in that memory, and the offer |
+//! | `memory` | what is in it, by addresses of the VM |
+//! | `ring` | the requests in it, and the offer |
 //! | `block` | the requests of a disk |
 //! | `image` | what is on a disk: a raw file or qcow2 |
 //! | `service` | a disk from the offer on, in a thread of its own |
@@ -21,6 +22,7 @@
 pub mod bell;
 pub mod block;
 pub mod image;
+pub mod memory;
 pub mod nodes;
 pub mod pages;
 pub mod registers;

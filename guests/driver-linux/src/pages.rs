@@ -7,6 +7,7 @@
 //! Linux moves a huge page only out of the way of its contiguous allocator (CMA). A pin for long (that of io_uring's buffers) moves the
 //! page out of that allocator's area at once, and for good.
 
+use crate::memory::Memory;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, ftruncate, open, statfs};
 use rustix::io::Errno;
 use rustix::io_uring::{
@@ -21,7 +22,6 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Mutex;
-use vm_memory::{GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
 
 /// The bytes of a huge page: with tables of 4 KiB it is what one entry of the last but one level maps.
 pub const SIZE: usize = 2 << 20;
@@ -37,9 +37,7 @@ const PRESENT: u64 = 1 << 63;
 #[derive(Debug)]
 pub struct Page {
     /// Its memory, by addresses of the VM.
-    pub memory: GuestMemoryMmap,
-    /// Its address in the VM.
-    pub address: u64,
+    pub memory: Memory,
     /// The file is locked as long as it is open.
     _file: OwnedFd,
     _pin: OwnedFd,
@@ -70,8 +68,8 @@ impl Page {
             pin(place).map_err(|error| says("io_uring (CONFIG_IO_URING is needed)", error))?;
         let address = address(place)?;
         Ok(Self {
-            memory: memory(place, address)?,
-            address,
+            // SAFETY: it is mapped for ever, and this program has no references to shared memory.
+            memory: unsafe { Memory::new(place.cast(), address) },
             _file: file,
             _pin: pin,
         })
@@ -144,22 +142,4 @@ fn address(place: NonNull<c_void>) -> Result<u64, String> {
         return Err(format!("{} {why}", map.display()));
     }
     Ok((entry & NUMBER) * small)
-}
-
-fn memory(place: NonNull<c_void>, address: u64) -> Result<GuestMemoryMmap, String> {
-    let protection = ProtFlags::READ | ProtFlags::WRITE;
-    let flags = MapFlags::SHARED;
-    // SAFETY: it is mapped so, for ever.
-    let region = unsafe {
-        MmapRegion::build_raw(
-            place.as_ptr().cast(),
-            SIZE,
-            protection.bits() as i32,
-            flags.bits() as i32,
-        )
-    };
-    let region = region.map_err(|error| error.to_string())?;
-    let region = GuestRegionMmap::new(region, GuestAddress(address));
-    let region = region.ok_or("the page's address is too large")?;
-    GuestMemoryMmap::from_regions(vec![region]).map_err(|error| error.to_string())
 }

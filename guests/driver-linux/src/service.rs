@@ -5,16 +5,16 @@
 
 use crate::bell::Bell;
 use crate::block::Disk;
+use crate::image;
 use crate::nodes;
 use crate::pages::Page;
 use crate::registers::Registers;
+use crate::ring::{self, Kept, Ring};
 use crate::words::{Words, say};
-use crate::{image, ring};
 use hanok_abi::back_end::{control, register};
 use std::process::exit;
 use std::thread;
 use std::time::Duration;
-use virtio_queue::QueueT;
 
 /// How long an image that cannot be opened is left alone.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -51,39 +51,34 @@ fn serve(node: &nodes::Disk) -> Result<String, String> {
     registers.write(register::CONTROL, control::WITHDRAW);
     let bell = Bell::open(node.registers)?;
     let mut disk = open(node);
-    let mut queue = ring::offer(&registers, &page, &disk.offer())?;
+    let broken = |ring::Broken| "its ring is broken".to_owned();
+    ring::offer(&registers, &page.memory, &disk.offer())?;
+    let mut queue = Kept::new(page.memory).map_err(broken)?;
     let (client, file) = (&node.client, node.file.display());
     let how = if node.read_only { ", read-only" } else { "" };
     say(&format!(
         "a disk for {client}, {} MiB{how}: {file}",
         disk.sectors() >> 11
     ));
-    let broken = || "its ring is broken".to_owned();
     // Whether the ring said that there is a request, or an event came, since the last request was found.
     let (mut has_more, mut woken) = (false, false);
     loop {
-        let count = disk.serve(&mut queue, &page.memory);
-        let count = count.map_err(|_| broken())?;
+        let count = disk.serve(&mut queue).map_err(broken)?;
         if count > 0 {
             (has_more, woken) = (false, false);
-            if queue
-                .needs_notification(&page.memory)
-                .map_err(|_| broken())?
-            {
+            if queue.must_tell().map_err(broken)? {
                 registers.write(register::NOTIFY, 0);
             }
             continue;
         }
         if has_more {
-            return Err(broken());
+            return Err(broken(ring::Broken));
         }
         if woken && registers.read(register::CONTROL) != control::OFFER {
             return Ok("the hypervisor has ended its offer".to_owned());
         }
         registers.write(register::ACKNOWLEDGE, u32::MAX);
-        has_more = queue
-            .enable_notification(&page.memory)
-            .map_err(|_| broken())?;
+        has_more = queue.listen().map_err(broken)?;
         // What came between the store and the line's fall is no edge, and so no event.
         if !has_more && registers.read(register::INTERRUPT) == 0 {
             bell.wait();

@@ -1,12 +1,13 @@
 //! The hypervisor's side of a ring (virtio 1.2, 2.7), written down anew from the standard; and chance.
 
-use hanok_driver_linux::block::{Broken, Disk};
+use hanok_driver_linux::block::Disk;
 use hanok_driver_linux::image::{self, Format};
-use hanok_driver_linux::ring::{self, PLACES, SLOT_SIZE};
+use hanok_driver_linux::memory::Memory;
+use hanok_driver_linux::ring::own::Own;
+use hanok_driver_linux::ring::vmm::Vmm;
+use hanok_driver_linux::ring::{Broken, PLACES, Ring, SLOT_SIZE};
 use hanok_driver_linux::words::Words;
 use std::path::Path;
-use virtio_queue::Queue;
-use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 /// Where the page is.
 pub const BASE: u64 = 0x4020_0000;
@@ -52,8 +53,8 @@ pub struct Told {
 
 /// A ring, and the disk behind it.
 pub struct Bench {
-    pub memory: GuestMemoryMmap,
-    pub queue: Queue,
+    memory: Memory,
+    pub ring: Box<dyn Both>,
     asked: u16,
     seen: u16,
 }
@@ -69,27 +70,54 @@ pub fn open(path: &Path, format: Format, read_only: bool) -> std::io::Result<Dis
     ))
 }
 
+/// One of both rings.
+pub trait Both: Ring {
+    fn serve(&mut self, disk: &mut Disk) -> Result<usize, Broken>;
+}
+
+impl<R: Ring> Both for R {
+    fn serve(&mut self, disk: &mut Disk) -> Result<usize, Broken> {
+        disk.serve(self)
+    }
+}
+
 impl Bench {
     pub fn new() -> Self {
-        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(BASE), PAGE as usize)]).unwrap();
-        let queue = ring::empty(&memory, BASE).unwrap();
+        Self::with(Memory::made_up(BASE), |memory| {
+            Box::new(Vmm::new(memory).unwrap())
+        })
+    }
+
+    pub fn of_32_bits() -> Self {
+        Self::with(Memory::made_up(BASE), |memory| {
+            Box::new(Own::new(memory).unwrap())
+        })
+    }
+
+    /// One of both, by a seed.
+    pub fn by(seed: u64) -> Self {
+        match seed % 2 {
+            0 => Self::new(),
+            _ => Self::of_32_bits(),
+        }
+    }
+
+    fn with(memory: Memory, ring: impl FnOnce(Memory) -> Box<dyn Both>) -> Self {
         Self {
             memory,
-            queue,
+            ring: ring(memory),
             asked: 0,
             seen: 0,
         }
     }
 
     pub fn store(&self, at: u64, bytes: &[u8]) {
-        self.memory.write_slice(bytes, GuestAddress(at)).unwrap();
+        self.memory.write(at, bytes).unwrap();
     }
 
     fn load(&self, at: u64, count: usize) -> Vec<u8> {
         let mut bytes = vec![0; count];
-        self.memory
-            .read_slice(&mut bytes, GuestAddress(at))
-            .unwrap();
+        self.memory.read(at, &mut bytes).unwrap();
         bytes
     }
 
@@ -140,7 +168,7 @@ impl Bench {
     }
 
     pub fn serve(&mut self, disk: &mut Disk) -> Result<usize, Broken> {
-        disk.serve(&mut self.queue, &self.memory)
+        self.ring.serve(disk)
     }
 
     /// The next answer: its head and its length.

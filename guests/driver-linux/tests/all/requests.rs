@@ -129,7 +129,7 @@ fn run(format: Format, seed: u64) {
     let mut chance = Chance(seed);
     let mut model = vec![0; SECTORS as usize * 512];
     let mut disk = open(&path, format, false).unwrap();
-    let mut bench = Bench::new();
+    let mut bench = Bench::by(seed);
     for round in 0..300 {
         let (asked, state, data) = request(&mut chance, &mut model, false);
         let told = bench.ask(&mut disk, &asked);

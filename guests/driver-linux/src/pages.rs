@@ -58,10 +58,7 @@ impl Page {
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| format!("{path}: another program serves this device"))?;
         ftruncate(&file, SIZE as u64).map_err(|error| says("size", error))?;
-        let place = match map(&file) {
-            Err(Errno::NOMEM) => with_one_more(|| map(&file)),
-            other => other,
-        };
+        let place = take(|| map(&file));
         let remedy = "there is no huge page of 2 MiB: give the VM more memory";
         let place = place.map_err(|error| format!("{path}: {error}: {remedy}"))?;
         let pin =
@@ -92,10 +89,15 @@ fn prepare() -> Result<(), Errno> {
     )
 }
 
-/// Has Linux set one more huge page aside, and maps it, before another thread does so.
-fn with_one_more<T>(map: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+/// Maps a page, for which Linux sets one more aside if it has none that is free. Threads do so one after the other: else one
+/// would take what was set aside for another.
+fn take<T>(map: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock();
+    match map() {
+        Err(Errno::NOMEM) => {}
+        other => return other,
+    }
     let count = fs::read_to_string(COUNT).ok();
     let count = count.and_then(|text| text.trim().parse::<u64>().ok());
     let count = count.ok_or(Errno::NOMEM)?;

@@ -31,7 +31,11 @@ impl Image for Raw {
     }
 
     fn read(&mut self, bytes: &mut [u8], place: u64) -> io::Result<()> {
-        self.file.read_exact_at(bytes, place)
+        let read = self.file.read_exact_at(bytes, place);
+        read.map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => io::Error::other("the file has become shorter"),
+            _ => error,
+        })
     }
 
     fn write(&mut self, bytes: &[u8], place: u64) -> io::Result<()> {

@@ -89,9 +89,10 @@ impl Disk {
     /// What is offered to the client (virtio 1.2, 5.2.4).
     pub fn offer(&self) -> Offer {
         use feature::{BLOCK_SIZE, DISCARD, READ_ONLY, SEG_MAX, SIZE_MAX, ZEROES};
-        let kind = match self.read_only {
-            true => READ_ONLY,
-            false => DISCARD | ZEROES,
+        let kind = if self.read_only {
+            READ_ONLY
+        } else {
+            DISCARD | ZEROES
         };
         let mut config = vec![0; 15];
         let words = [

@@ -1,9 +1,10 @@
 //! The memory of a ring, by addresses of the VM. The hypervisor reads and writes it meanwhile, as what a ring's indices say.
 
-use crate::pages::SIZE;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU16;
 
+/// The bytes of a huge page: with tables of 4 KiB it is what one entry of the last but one level maps.
+pub const SIZE: usize = 2 << 20;
 /// The bytes of a small page, from a multiple of which on memory is mapped.
 const SMALL: usize = 4096;
 

@@ -7,7 +7,7 @@
 //! Linux moves a huge page only out of the way of its contiguous allocator (CMA). A pin for long (that of io_uring's buffers) moves the
 //! page out of that allocator's area at once, and for good.
 
-use crate::memory::Memory;
+use crate::memory::{Memory, SIZE};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, ftruncate, open, statfs};
 use rustix::io::Errno;
 use rustix::io_uring::{
@@ -23,12 +23,10 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
-/// The bytes of a huge page: with tables of 4 KiB it is what one entry of the last but one level maps.
-pub const SIZE: usize = 2 << 20;
 const FOLDER: &str = "/run/hanok-driver";
 const COUNT: &str = "/proc/sys/vm/nr_hugepages";
 /// What statfs(2) says of a hugetlbfs.
-const HUGETLBFS: i64 = 0x958458f6;
+const HUGETLBFS: u32 = 0x958458f6;
 /// Bits of an entry of /proc/self/pagemap (Documentation/admin-guide/mm/pagemap.rst): the number of the page, and that it is in memory.
 const NUMBER: u64 = (1 << 55) - 1;
 const PRESENT: u64 = 1 << 63;
@@ -77,7 +75,7 @@ impl Page {
 fn prepare() -> Result<(), Errno> {
     fs::create_dir_all(FOLDER)
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    if i64::from(statfs(FOLDER)?.f_type) as u32 as i64 == HUGETLBFS {
+    if statfs(FOLDER)?.f_type as u32 == HUGETLBFS {
         return Ok(());
     }
     mount(

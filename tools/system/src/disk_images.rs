@@ -1,10 +1,6 @@
 //! Images of disks: files in the file systems of a Linux that serves them to other VMs.
 
-use crate::backend::Architecture;
 use crate::diagnostic::{Report, Words};
-use crate::draft::Draft;
-use crate::shared::BackEnd;
-use crate::source::{Boot, Flavour, KernelRef};
 use crate::table::{self, At, Reader};
 
 const AN_IMAGE: &str = "the path of a file in the other VM, such as \"/images/disk.qcow2\"";
@@ -55,7 +51,7 @@ pub struct DiskImage {
 #[derive(Clone, Debug)]
 pub(crate) struct ImageDraft {
     pub(crate) file: At<String>,
-    image: DiskImage,
+    pub(crate) image: DiskImage,
 }
 
 impl ImageDraft {
@@ -78,9 +74,12 @@ impl ImageDraft {
             return None;
         }
         let file = file?.judged(report, path)?;
-        let by_name = || match file.value.ends_with(".qcow2") {
-            true => ImageFormat::Qcow2,
-            false => ImageFormat::Raw,
+        let by_name = || {
+            if file.value.ends_with(".qcow2") {
+                ImageFormat::Qcow2
+            } else {
+                ImageFormat::Raw
+            }
         };
         let image = DiskImage {
             file: file.value.clone(),
@@ -88,25 +87,6 @@ impl ImageDraft {
             read_only: read_only.is_some_and(|at| at.value),
         };
         Some(Self { file, image })
-    }
-
-    /// The image, if the VM `driver` can serve it.
-    pub(crate) fn resolved(
-        &self,
-        report: &mut Report,
-        (name, driver): (&str, &Draft),
-    ) -> Option<DiskImage> {
-        let boot = driver.boot.as_ref().map(|boot| &boot.value);
-        if let Some(Boot::Kernel(KernelRef::Guest(program))) = boot {
-            let what = format!("VM {name} has no files: it is \"guest:{program}\"");
-            let why = "an image is a file of a Linux, and a program in it serves the file";
-            let remedy = format!(
-                "write kernel = \"debian:6.1\" and initramfs = \"busybox\" for VM {name}, or a `device` here"
-            );
-            report.refuse(&self.file.span, Words::new(what, why, remedy));
-            return None;
-        }
-        Some(self.image.clone())
     }
 }
 
@@ -133,29 +113,4 @@ pub(crate) fn served_twice(report: &mut Report, draft: &ImageDraft, other: &str)
     let why = format!("VM {other} has it, too, and two that write to one file system destroy it");
     let remedy = "give each VM an image of its own, or both of them `read-only = true`";
     report.refuse(&draft.file.span, Words::new(what, why, remedy));
-}
-
-/// Refuses a kernel without huge pages for a VM that serves images: of Debian's kernels of 32 bits those with short descriptors.
-pub(crate) fn refuse_without_pages(
-    report: &mut Report,
-    draft: &Draft,
-    architecture: Architecture,
-    served: &[BackEnd],
-) {
-    let Some(boot) = draft.boot.as_ref() else {
-        return;
-    };
-    let Boot::Kernel(KernelRef::Debian {
-        version, flavour, ..
-    }) = &boot.value
-    else {
-        return;
-    };
-    let serves = served.iter().any(|end| end.image.is_some());
-    if serves && architecture == Architecture::Arm && *flavour != Flavour::LongDescriptors {
-        let what = "this kernel cannot serve images";
-        let why = "rings are in huge pages, which a 32-bit kernel has with long descriptors alone";
-        let remedy = format!("write kernel = \"debian:{version}-lpae\"");
-        report.refuse(&boot.span, Words::new(what, why, remedy));
-    }
 }

@@ -27,6 +27,7 @@ mod files;
 mod flash;
 mod forward;
 mod image;
+mod image_rules;
 mod interfaces;
 mod kernel;
 mod layout;

@@ -3,6 +3,7 @@
 use crate::diagnostic::{Report, Words, nearest};
 use crate::disk_images::{self, DiskImage};
 use crate::draft::Draft;
+use crate::image_rules;
 use crate::interfaces::Interface;
 use crate::shared::{BackEnd, SharedDraft, Shares};
 use crate::table::At;
@@ -169,7 +170,7 @@ fn link(
     let vm = drafts.get(driver)?;
     let devices = &vm.devices[..];
     let image = match &draft.image {
-        Some(image) => Some(image.resolved(report, (from, vm))?),
+        Some(image) => Some(image_rules::served(image, report, (from, vm))?),
         None => None,
     };
     let device = match &draft.device {

@@ -6,7 +6,6 @@ use crate::board::{self, Cores};
 use crate::channels::{self, ChannelDraft};
 use crate::description::Description;
 use crate::diagnostic::{Diagnostic, Report, Words, read};
-use crate::disk_images;
 use crate::disks::{self, DiskDraft};
 use crate::draft::Draft;
 use crate::networks::{self, NetworkDraft};
@@ -15,7 +14,7 @@ use crate::schedule::draft::Whole;
 use crate::schedule::{self, Schedule, carts, enforce};
 use crate::table::{self, Reader};
 use crate::transports::Transports;
-use crate::{backend_rules, cores, links, rules};
+use crate::{backend_rules, cores, image_rules, links, rules};
 use hanok_types::{GICV2_CPUS, GicVersion, MAX_VCPUS};
 use std::path::Path;
 
@@ -159,7 +158,7 @@ fn system(
         let architecture =
             rules::files(report, boards_dir, &draft, description.board.architecture());
         rules::guest(report, boards_dir, &draft);
-        disk_images::refuse_without_pages(report, &draft, architecture, &shares.back_ends);
+        image_rules::refuse_without_pages(report, &draft, architecture, &shares.back_ends);
         let (board, backend) = (&description.board, description.backend);
         backend_rules::rewrite(report, board, backend, &draft);
         backend_rules::deprivileged(report, board, backend, &draft);

@@ -78,9 +78,10 @@ pub fn open(path: &Path, format: Format, read_only: bool) -> io::Result<Box<dyn 
         qcow2::in_order(&mut options);
     }
     let file = options.open(path)?;
-    let operation = match read_only {
-        true => FlockOperation::NonBlockingLockShared,
-        false => FlockOperation::NonBlockingLockExclusive,
+    let operation = if read_only {
+        FlockOperation::NonBlockingLockShared
+    } else {
+        FlockOperation::NonBlockingLockExclusive
     };
     flock(&file, operation).map_err(|_| io::Error::other("it is another disk's already"))?;
     Ok(match format {

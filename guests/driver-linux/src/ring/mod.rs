@@ -29,7 +29,7 @@ pub const DESCRIPTORS: u32 = SEGMENTS + 2;
 
 const _: () = {
     assert!(DESCRIPTORS * 16 + SEGMENTS * SEGMENT + 64 <= SLOT_SIZE);
-    assert!(SLOTS + PLACES as u64 * SLOT_SIZE as u64 <= crate::pages::SIZE as u64);
+    assert!(SLOTS + PLACES as u64 * SLOT_SIZE as u64 <= crate::memory::SIZE as u64);
 };
 
 /// The ring that this machine has.

@@ -1,8 +1,7 @@
 //! A ring that rust-vmm's crates read.
 
 use super::{AVAILABLE, Broken, DESCRIPTORS, PLACES, Piece, Request, Ring, TABLE, USED};
-use crate::memory::Memory;
-use crate::pages::SIZE;
+use crate::memory::{Memory, SIZE};
 use rustix::mm::{MapFlags, ProtFlags};
 use virtio_queue::{Queue, QueueT};
 use vm_memory::{GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
@@ -57,9 +56,10 @@ impl Ring for Vmm {
             write: Vec::new(),
         };
         for descriptor in chain.take(DESCRIPTORS as usize + 1) {
-            let pieces = match descriptor.is_write_only() {
-                true => &mut request.write,
-                false => &mut request.read,
+            let pieces = if descriptor.is_write_only() {
+                &mut request.write
+            } else {
+                &mut request.read
             };
             pieces.push(Piece {
                 at: descriptor.addr().0,

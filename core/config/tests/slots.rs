@@ -5,7 +5,7 @@ use dtoolkit::{Node, Property};
 use hanok_config::guest::{GuestBackEnd, GuestImage, GuestTree};
 use hanok_config::{
     Blob, BlobKind, DeviceKind, DeviceSlot, Fault, MAX_SLOTS, System, TreeError, TreeNode,
-    VmConfig, platform_slots,
+    VirtioKind, VmConfig, platform_slots,
 };
 use hanok_types::{CpuId, GicVersion, IntId, Ipa, Span, platform};
 

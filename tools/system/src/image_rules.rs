@@ -37,7 +37,9 @@ pub(crate) fn refuse_without_pages(
         return;
     };
     let Boot::Kernel(KernelRef::Debian {
-        version, flavour, ..
+        version,
+        flavour,
+        release,
     }) = &boot.value
     else {
         return;
@@ -46,7 +48,9 @@ pub(crate) fn refuse_without_pages(
     if serves && architecture == Architecture::Arm && *flavour != Flavour::LongDescriptors {
         let what = "this kernel cannot serve images";
         let why = "rings are in huge pages, which a 32-bit kernel has with long descriptors alone";
-        let remedy = format!("write kernel = \"debian:{version}-lpae\"");
+        let release = release.as_ref().map(|release| format!("/{release}"));
+        let release = release.unwrap_or_default();
+        let remedy = format!("write kernel = \"debian:{version}-lpae{release}\"");
         report.refuse(&boot.span, Words::new(what, why, remedy));
     }
 }

@@ -140,6 +140,12 @@ fn who_serves_images_is_a_linux_with_huge_pages() {
         found,
         ["4 this kernel cannot serve images; write kernel = \"debian:6.1-lpae\""]
     );
+    let other = arm.replacen("debian:6.1", "debian:6.12/trixie", 1);
+    let found = refused(&format!("{other}{lines}"));
+    assert!(
+        found[0].ends_with("write kernel = \"debian:6.12-lpae/trixie\""),
+        "{found:?}"
+    );
     let long = arm.replacen("debian:6.1", "debian:6.1-lpae", 1);
     assert!(load(&format!("{long}{lines}")).is_ok());
 }

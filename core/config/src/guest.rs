@@ -67,6 +67,19 @@ pub struct GuestBackEnd<'a> {
     pub cid: Option<u32>,
     /// Of a network, the client's MAC address and its VLAN.
     pub interface: Option<([u8; 6], Option<u16>)>,
+    /// Of a disk that a Linux serves, the image that is its content.
+    pub image: Option<GuestImage<'a>>,
+}
+
+/// An image of a disk, in the file systems of the VM that serves it.
+#[derive(Clone, Copy, Debug)]
+pub struct GuestImage<'a> {
+    /// The absolute path of the file.
+    pub file: &'a str,
+    /// How the content lies in it, by a word of the description.
+    pub format: &'a str,
+    /// Whether the client may only read it.
+    pub read_only: bool,
 }
 
 /// A device that is passed through.

@@ -2,10 +2,10 @@
 
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
-use hanok_config::guest::GuestTree;
+use hanok_config::guest::{GuestBackEnd, GuestImage, GuestTree};
 use hanok_config::{
     Blob, BlobKind, DeviceKind, DeviceSlot, Fault, MAX_SLOTS, System, TreeError, TreeNode,
-    VmConfig, platform_slots,
+    VirtioKind, VmConfig, platform_slots,
 };
 use hanok_types::{CpuId, GicVersion, IntId, Ipa, Span, platform};
 
@@ -202,4 +202,63 @@ fn the_guest_s_tree_says_what_is_in_the_slots() {
     let bytes = written(&[]);
     let chosen = Fdt::new(&bytes).unwrap().find_node("/chosen").unwrap();
     assert!(chosen.property("stdout-path").is_none());
+}
+
+/// What a driver VM is told of a disk that is an image, and the input device by which a program of its Linux has the interrupt.
+#[test]
+fn the_guest_s_tree_names_the_images_that_it_serves() {
+    let slots = [0, 1].map(|place| {
+        let start = 0x0b10_0000 + 0x1000 * u64::from(place);
+        slot(DeviceKind::BackEnd, start, 0x1000, Some(224 + place))
+    });
+    let image = GuestImage {
+        file: "/images/a.qcow2",
+        format: "qcow2",
+        read_only: true,
+    };
+    let back_end = |slot, image| GuestBackEnd {
+        slot,
+        client: "linux",
+        kind: VirtioKind::Block,
+        device: None,
+        interface: None,
+        image,
+    };
+    let [first, second] = &slots;
+    let tree = GuestTree {
+        name: "storage",
+        terminal: None,
+        vcpus: 1,
+        memory: Span::new(platform::RAM, 64 << 20).unwrap(),
+        bootargs: "",
+        initramfs: None,
+        reserved: None,
+        gic: GicVersion::V3,
+        slots: &slots,
+        channels: &[],
+        devices: &[],
+        back_ends: &[back_end(first, None), back_end(second, Some(image))],
+    };
+    let bytes = tree.write().bytes;
+    let tree = Fdt::new(&bytes).unwrap();
+    let value = |path: &str, name: &str| {
+        let node = tree.find_node(path).expect("the node");
+        node.property(name)
+            .map(|property| property.value().to_vec())
+    };
+    let node = "/back-end@b101000";
+    assert_eq!(value(node, "hanok,image").unwrap(), b"/images/a.qcow2\0");
+    assert_eq!(value(node, "hanok,format").unwrap(), b"qcow2\0");
+    assert_eq!(value(node, "read-only").unwrap(), b"");
+    assert_eq!(value(node, "hanok,kind").unwrap(), b"virtio-block\0");
+    assert_eq!(value("/back-end@b100000", "hanok,image"), None);
+    assert!(tree.find_node("/back-end-b100000").is_none());
+    let bell = "/back-end-b101000";
+    assert_eq!(value(bell, "label").unwrap(), b"hanok,back-end b101000\0");
+    assert_eq!(value(bell, "compatible").unwrap(), b"gpio-keys\0");
+    // The same interrupt, once by level and once by its rising edge.
+    let cells = |path: &str| value(path, "interrupts").unwrap();
+    let line = [0, 0, 0, 0, 0, 0, 0, 193, 0, 0, 0];
+    assert_eq!(cells(node), [&line[..], &[4]].concat());
+    assert_eq!(cells("/back-end-b101000/bell"), [&line[..], &[1]].concat());
 }

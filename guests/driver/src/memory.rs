@@ -149,7 +149,7 @@ pub struct SocketMemory {
 }
 
 /// The memory of the clients of sockets that can be served.
-pub static SOCKETS: [SocketMemory; 4] = [const {
+pub static SOCKETS: [SocketMemory; 3] = [const {
     SocketMemory {
         rings: [const { Split::new() }; 3],
         received: [const { [const { AtomicU64::new(0) }; FRAME_DESCRIPTORS * 2 + HEADER_WORDS] };
@@ -157,7 +157,7 @@ pub static SOCKETS: [SocketMemory; 4] = [const {
         sent: [const { [const { AtomicU64::new(0) }; FRAME_SLOT_WORDS] }; PLACES],
         events: [const { [const { AtomicU64::new(0) }; 4] }; PLACES],
     }
-}; 4];
+}; 3];
 
 /// What this VM shares with the board's network device: its queues, and buffers for what comes.
 #[repr(C, align(4096))]
@@ -251,13 +251,13 @@ pub struct Lane {
 }
 
 /// The memory of the queues that can be forwarded.
-pub static LANES: [Lane; 10] = [const {
+pub static LANES: [Lane; 6] = [const {
     Lane {
         ring: Split::new(),
         queue: Split::new(),
         slots: [const { [const { AtomicU64::new(0) }; SLOT_WORDS] }; PLACES],
     }
-}; 10];
+}; 6];
 
 /// The address of a value, which is the same for the CPU's own translation and for this VM's memory.
 pub fn address<T: ?Sized>(value: &T) -> u64 {

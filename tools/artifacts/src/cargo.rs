@@ -210,7 +210,7 @@ pub fn guest_at(root: &Path, name: &str, base: u64) -> Result<PathBuf> {
 }
 
 /// The name of the package in `folder`.
-fn package_in(folder: &Path) -> Result<String> {
+pub(crate) fn package_in(folder: &Path) -> Result<String> {
     let path = folder.join("Cargo.toml");
     let text = std::fs::read_to_string(&path)
         .with_context(|| format!("cannot read {}", path.display()))?;
@@ -237,7 +237,12 @@ pub fn elf(root: &Path, package: &str, target: &str) -> Result<Vec<u8>> {
     built(root, cargo(root), package, target)
 }
 
-fn built(root: &Path, mut build: Command, package: &str, target: &str) -> Result<Vec<u8>> {
+pub(crate) fn built(
+    root: &Path,
+    mut build: Command,
+    package: &str,
+    target: &str,
+) -> Result<Vec<u8>> {
     build_args(&mut build, package, target);
     process::run(&mut build)?;
     read(&elf_path(&repo::target_dir(root), package, target))

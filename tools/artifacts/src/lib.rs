@@ -12,6 +12,7 @@ pub mod edk2;
 pub mod image;
 pub mod initramfs;
 pub mod kernel;
+mod linux;
 pub mod qemu;
 pub mod release;
 pub mod rewritten;

@@ -59,6 +59,7 @@ impl Guest {
                 modules: Modules::Default,
                 agent: false,
             }),
+            serves_images: false,
             variables: None,
             examine: false,
             rewrite: false,

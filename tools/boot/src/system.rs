@@ -341,7 +341,7 @@ fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Reso
         (Some(InitramfsRef::Path(path)), _) => Some(path.clone()),
         (Some(InitramfsRef::Busybox { modules, .. }), Some(kernel)) => Some(
             store
-                .initramfs(kernel, &selection(modules))
+                .initramfs(kernel, &selection(modules, artifacts.serves_images))
                 .blame(Code::Refused)?,
         ),
         (Some(InitramfsRef::Busybox { .. }), None) => {
@@ -353,6 +353,13 @@ fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Reso
             Some(initramfs::with_agent(root, &made, architecture).blame(Code::Refused)?)
         }
         (_, other) => other,
+    };
+    let made = matches!(artifacts.initramfs, Some(InitramfsRef::Busybox { .. }));
+    let initramfs = match initramfs {
+        Some(before) if made && artifacts.serves_images => {
+            Some(initramfs::with_driver(root, store, &before, architecture).blame(Code::Refused)?)
+        }
+        other => other,
     };
     let image = match (&artifacts.boot, kernel) {
         (Boot::Kernel(KernelRef::Path(path)) | Boot::Firmware(FirmwareRef::Path(path)), _) => {
@@ -428,11 +435,16 @@ fn with_kernel(found: Rewritten, wanted: bool, resolved: Resolved) -> Outcome<Re
     })
 }
 
-fn selection(modules: &Modules) -> Selection {
-    match modules {
+fn selection(modules: &Modules, serves_images: bool) -> Selection {
+    let selection = match modules {
         Modules::Default => Selection::Default,
         Modules::All => Selection::All,
         Modules::List(names) => Selection::Named(names.clone()),
+    };
+    if serves_images {
+        Selection::With(Box::new(selection), initramfs::DRIVER_MODULES)
+    } else {
+        selection
     }
 }
 

@@ -255,8 +255,10 @@ impl Affected {
             return true;
         }
         let has_agent = system.contains("agent = true");
+        // A disk that is an image.
+        let has_image = system.contains("[[vm.disk]]") && system.contains("\nfile = \"/");
         let named = |guest: &str| {
-            let by_key = guest == "agent" && has_agent;
+            let by_key = guest == "agent" && has_agent || guest == "driver-linux" && has_image;
             by_key || names_guest(&scenario, guest) || names_guest(&system, guest)
         };
         let guests = self.packages.iter();
@@ -273,11 +275,12 @@ impl Affected {
 }
 
 /// The programs of guests/ that are on a board only where a description says so: those that boot as a VM's kernel, by
-/// `guest:NAME`, and the agent, by `agent = true`.
-const KERNELS: [&str; 7] = [
+/// `guest:NAME`, the agent, by `agent = true`, and what serves images, by the `file` of a disk.
+const KERNELS: [&str; 8] = [
     "hanok-agent",
     "hanok-bench-guest",
     "hanok-conformance",
+    "hanok-driver-linux",
     "hanok-rtos",
     "hanok-sched-guest",
     "hanok-user-mode",

@@ -1,7 +1,9 @@
 //! Who serves which virtio device for whom, and where both ends are.
 
 use crate::diagnostic::{Report, Words, nearest};
+use crate::disk_images::{self, DiskImage};
 use crate::draft::Draft;
+use crate::image_rules;
 use crate::interfaces::Interface;
 use crate::shared::{BackEnd, SharedDraft, Shares};
 use crate::table::At;
@@ -16,6 +18,7 @@ struct Link {
     driver: usize,
     /// The index of the board's device among the driver VM's.
     device: Option<usize>,
+    image: Option<DiskImage>,
     interface: Option<Interface>,
     cid: Option<u32>,
 }
@@ -73,6 +76,7 @@ pub(crate) fn resolve(report: &mut Report, drafts: &[Draft]) -> Vec<Shares> {
                 client: name_of(drafts, link.client),
                 kind: link.kind,
                 device: link.device,
+                image: link.image.clone(),
                 interface: link.interface.clone(),
                 cid: link.cid,
                 slot,
@@ -120,6 +124,11 @@ fn links(report: &mut Report, drafts: &[Draft]) -> Vec<Link> {
                 served_twice(report, draft, &name_of(drafts, other.client));
                 continue;
             }
+            let twin = links.iter().find(|other| both_write(other, &link));
+            if let (Some(other), Some(image)) = (twin, &draft.image) {
+                disk_images::served_twice(report, image, &name_of(drafts, other.client));
+                continue;
+            }
             let mac = |link: &Link| Some((link.driver, link.interface.as_ref()?.mac));
             let twin = links.iter().find(|other| mac(other) == mac(&link));
             if let Some(other) = twin.filter(|_| link.interface.is_some()) {
@@ -137,6 +146,15 @@ fn links(report: &mut Report, drafts: &[Draft]) -> Vec<Link> {
         }
     }
     links
+}
+
+/// Whether both are the same image, and one of them may write to it.
+fn both_write(one: &Link, other: &Link) -> bool {
+    let same = |one: &DiskImage, other: &DiskImage| {
+        one.file == other.file && !(one.read_only && other.read_only)
+    };
+    let images = one.image.as_ref().zip(other.image.as_ref());
+    one.driver == other.driver && images.is_some_and(|(one, other)| same(one, other))
 }
 
 /// What comes of `draft`, the shared device number `number` of a VM.
@@ -159,15 +177,16 @@ fn link(
         report.refuse(&draft.from.span, Words::new(what, why, remedy));
         return None;
     }
-    let devices = drafts
-        .get(driver)
-        .map(|vm| &vm.devices[..])
-        .unwrap_or_default();
-    let is_trusted = drafts.get(driver).is_some_and(|vm| vm.trusted);
-    if draft.cid.is_some() && !is_trusted {
+    let vm = drafts.get(driver)?;
+    let devices = &vm.devices[..];
+    if draft.cid.is_some() && !vm.trusted {
         not_trusted(report, &draft.from);
         return None;
     }
+    let image = match &draft.image {
+        Some(image) => Some(image_rules::served(image, report, (from, vm))?),
+        None => None,
+    };
     let device = match &draft.device {
         Some(wanted) => Some(device_of(report, (from, devices), wanted)?),
         None => None,
@@ -179,6 +198,7 @@ fn link(
         client,
         driver,
         device,
+        image,
         interface: interface.map(|interface| interface.resolved(&name, number)),
         cid: draft.cid.as_ref().map(|at| at.value),
     })

@@ -18,7 +18,7 @@ use crate::screen_members;
 use crate::screens::ScreenDraft;
 use crate::table::{self, Reader};
 use crate::transports::Transports;
-use crate::{backend_rules, cores, links, rules};
+use crate::{backend_rules, cores, image_rules, links, rules};
 use hanok_types::{GICV2_CPUS, GicVersion, MAX_VCPUS};
 use std::path::Path;
 
@@ -175,6 +175,7 @@ fn system(
         let architecture =
             rules::files(report, boards_dir, &draft, description.board.architecture());
         rules::guest(report, boards_dir, &draft);
+        image_rules::refuse_without_pages(report, &draft, architecture, &shares.back_ends);
         let (board, backend) = (&description.board, description.backend);
         backend_rules::rewrite(report, board, backend, &draft);
         backend_rules::deprivileged(report, board, backend, &draft);

@@ -209,7 +209,9 @@ pub(crate) fn add_inputs(found: &[Found], vms: &mut [Draft]) {
                 span: span.clone(),
                 from: at(from),
                 device: Some(at(&screen.device)),
+                image: None,
                 interface: None,
+                cid: None,
             });
         }
     }

@@ -1,6 +1,7 @@
 //! Virtio devices that one VM serves for another, as they are written, and what comes of them (`links.rs`).
 
-use crate::diagnostic::Report;
+use crate::diagnostic::{Report, Words};
+use crate::disk_images::{DiskImage, ImageDraft};
 use crate::interfaces::{Interface, InterfaceDraft};
 use crate::table::{self, At, Reader};
 use hanok_config::{DeviceSlots, VirtioKind};
@@ -16,8 +17,9 @@ pub(crate) struct SharedDraft {
     pub(crate) kind: VirtioKind,
     pub(crate) span: Range<usize>,
     pub(crate) from: At<String>,
-    /// Networks may have none: then only the VMs that the other one serves are in them.
+    /// Networks may have none: then only the VMs that the other one serves are in them. Neither have images.
     pub(crate) device: Option<At<String>>,
+    pub(crate) image: Option<ImageDraft>,
     pub(crate) interface: Option<InterfaceDraft>,
     /// Of sockets.
     pub(crate) cid: Option<At<u32>>,
@@ -30,8 +32,10 @@ pub struct BackEnd {
     pub client: String,
     /// What the device is.
     pub kind: VirtioKind,
-    /// The index of the board's device that serves it, among those that the VM has. Networks may have none.
+    /// The index of the board's device that serves it, among those that the VM has. Networks may have none, and images have none.
     pub device: Option<usize>,
+    /// The image that it is, if it is a disk that a Linux serves.
+    pub image: Option<DiskImage>,
     /// What it is besides, if it is a network.
     pub interface: Option<Interface>,
     /// The client's CID, by which others find it, if it is for sockets.
@@ -62,14 +66,24 @@ impl SharedDraft {
             let read = |reader: &mut Reader<'_, '_>, report: &mut Report| {
                 let from = reader.require(report, "from", A_VM, table::word);
                 let network = kind == VirtioKind::Network;
-                let sockets = kind == VirtioKind::Vsock;
+                let (disk, sockets) = (kind == VirtioKind::Block, kind == VirtioKind::Vsock);
                 let device = if sockets {
                     None
-                } else if network {
+                } else if network || disk {
                     reader.get(report, "device", A_DEVICE, table::word)
                 } else {
                     Some(reader.require(report, "device", A_DEVICE, table::word)?)
                 };
+                let image = if !disk {
+                    None
+                } else {
+                    let image = ImageDraft::read(reader, report);
+                    one_of_both(reader, report, device.as_ref())?;
+                    image
+                };
+                if disk && device.is_none() && image.is_none() {
+                    return None;
+                }
                 let interface = network.then(|| InterfaceDraft::read(reader, report));
                 let cid = if sockets {
                     Some(reader.require(report, "cid", A_CID, cid)?)
@@ -81,6 +95,7 @@ impl SharedDraft {
                     span: reader.span.clone(),
                     from: from?,
                     device,
+                    image,
                     interface,
                     cid,
                 })
@@ -96,4 +111,26 @@ impl SharedDraft {
 fn cid(value: &toml::de::DeValue<'_>) -> Option<u32> {
     let number = u32::try_from(table::number(value)?).ok()?;
     (3..u32::MAX).contains(&number).then_some(number)
+}
+
+/// Whether a disk has what it needs: either a device of the board or an image behind it.
+fn one_of_both(
+    reader: &Reader<'_, '_>,
+    report: &mut Report,
+    device: Option<&At<String>>,
+) -> Option<()> {
+    let (span, what) = match (reader.has("device"), reader.has("file")) {
+        (false, false) => (
+            reader.span.clone(),
+            "a disk needs either `device` or `file`",
+        ),
+        (true, true) => (
+            device.map_or(reader.span.clone(), |at| at.span.clone()),
+            "a disk has both `device` and `file`",
+        ),
+        _ => return Some(()),
+    };
+    let why = "behind it is a device of the board, or an image in the files of a Linux";
+    report.refuse(&span, Words::new(what, why, "write one of them"));
+    None
 }

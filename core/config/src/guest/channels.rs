@@ -88,16 +88,20 @@ impl GuestChannel<'_> {
     /// The doorbell as a key of Linux's gpio-keys, which needs no GPIO: each rising edge of the line is an event. The driver
     /// does not acknowledge a ring, so that the line must be none that is triggered by level.
     fn event(&self, line: IntId) -> DeviceTreeNode {
-        let [kind, number, _] = interrupt(line);
         let name = format!("hanok,channel {}", self.name);
-        let bell = node("bell")
-            .with("label", self.name)
-            .with("linux,code", EVENT_CODE)
-            .with("debounce-interval", 0u32)
-            .with("interrupts", [kind, number, EDGE_RISING]);
-        node(format!("channel-{}", self.name))
-            .with("label", name.as_str())
-            .with("compatible", "gpio-keys")
-            .and(bell)
+        events(node(format!("channel-{}", self.name)), &name, line)
     }
+}
+
+/// The node `keys`, as that of an input device called `name`, which has an event for each rising edge of `line`.
+pub(super) fn events(keys: DeviceTreeNode, name: &str, line: IntId) -> DeviceTreeNode {
+    let [kind, number, _] = interrupt(line);
+    let bell = node("bell")
+        .with("label", name)
+        .with("linux,code", EVENT_CODE)
+        .with("debounce-interval", 0u32)
+        .with("interrupts", [kind, number, EDGE_RISING]);
+    keys.with("label", name)
+        .with("compatible", "gpio-keys")
+        .and(bell)
 }

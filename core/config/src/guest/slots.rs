@@ -1,12 +1,14 @@
 //! The devices of the virtual platform in the guest's tree: one node for each kind. Flash that takes no
 //! commands and empty transports have no nodes: a guest would find nothing in them.
 
-use super::{CLOCK_HANDLE, GuestBackEnd, device, interrupt};
+use super::channels::events;
+use super::{CLOCK_HANDLE, GuestBackEnd, GuestImage, device, interrupt};
 use crate::slot::{DeviceKind, DeviceSlot};
-use crate::write::{Build, pair};
+use crate::write::{Build, node as named, pair};
 use alloc::format;
 use alloc::string::String;
 use dtoolkit::model::DeviceTreeNode;
+use hanok_types::{IntId, Ipa};
 
 /// Adds the nodes of `slots` to `root`, the first slot's last. With the platform's own slots that
 /// is the order of QEMU's tree. Those of virtio follow in the order of their addresses, by which a guest numbers them.
@@ -45,11 +47,39 @@ pub(super) fn add_back_ends(root: DeviceTreeNode, all: &[GuestBackEnd<'_>]) -> D
             Some(vlan) => node.with("hanok,vlan", u32::from(vlan)),
             None => node,
         };
-        root.and(match slot.interrupt {
-            Some(line) => node.with("interrupts", interrupt(line)),
-            None => node,
-        })
+        let Some(line) = slot.interrupt else {
+            return root.and(node);
+        };
+        let node = node.with("interrupts", interrupt(line));
+        match back_end.image {
+            Some(image) => root
+                .and(of_image(node, image))
+                .and(bell(slot.region.start(), line)),
+            None => root.and(node),
+        }
     })
+}
+
+/// The properties of a disk that is an image.
+fn of_image(node: DeviceTreeNode, image: GuestImage<'_>) -> DeviceTreeNode {
+    let node = node
+        .with("hanok,image", image.file)
+        .with("hanok,format", image.format);
+    if image.read_only {
+        node.flag("read-only")
+    } else {
+        node
+    }
+}
+
+/// The interrupt of a back end as an input event: a program of Linux's serves it, which has no other way to an interrupt.
+fn bell(registers: Ipa, line: IntId) -> DeviceTreeNode {
+    let name = format!("hanok,back-end {:x}", registers.get());
+    events(
+        named(format!("back-end-{:x}", registers.get())),
+        &name,
+        line,
+    )
 }
 
 /// The path of the serial port's node, if there is one.

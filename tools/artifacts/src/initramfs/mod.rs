@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cargo;
 use crate::kernel::Kernel;
+use crate::linux;
 use crate::runnable::files_below;
 use crate::store::Store;
 use cpio::Archive;
@@ -148,14 +149,50 @@ pub fn with_agent(root: &Path, made: &Path, architecture: Architecture) -> Resul
     let program = cargo::guest_elf(root, "agent", cargo::target(architecture))?;
     let start = include_bytes!("../../guest/agent").to_vec();
     let files = [("bin/hanok-agent", program), ("etc/init.d/agent", start)];
+    let path = with_files(root, made, "agent", files)?;
+    step.done();
+    Ok(path)
+}
+
+/// Modules that the program of a VM that serves images needs besides those that were chosen: for its interrupt and for its disks.
+pub const DRIVER_MODULES: &[&str] = &["gpio_keys", "evdev", "virtio_mmio", "virtio_blk", "ext4"];
+
+/// The initramfs in `made`, with the program behind it that serves images to other VMs, and what init starts it by, as a file.
+pub fn with_driver(
+    root: &Path,
+    store: &Store,
+    made: &Path,
+    architecture: Architecture,
+) -> Result<PathBuf> {
+    let step = LongStep::new("Building the program that serves images");
+    let program = linux::program(root, store, "driver-linux", architecture)?;
+    let inittab = include_str!("../../guest/inittab");
+    let inittab = format!("{inittab}::respawn:/etc/init.d/driver\n").into_bytes();
+    let start = include_bytes!("../../guest/driver").to_vec();
+    let files = [
+        ("bin/hanok-driver", program),
+        ("etc/init.d/driver", start),
+        ("etc/inittab", inittab),
+    ];
+    let path = with_files(root, made, "driver", files)?;
+    step.done();
+    Ok(path)
+}
+
+/// The archive in `made` with these behind it, as a file in the folder `kind`. A file that is there twice is as in the last.
+fn with_files<const N: usize>(
+    root: &Path,
+    made: &Path,
+    kind: &str,
+    files: [(&str, Vec<u8>); N],
+) -> Result<PathBuf> {
     let files = files.map(|(name, bytes)| (name.to_owned(), bytes));
     let mut bytes = fs::read(made).with_context(|| format!("cannot read {}", made.display()))?;
     bytes.extend(archive_of(&files));
     let name = made.file_name().context("an initramfs has a name")?;
-    let folder = repo::target_dir(root).join("hanok").join("agent");
+    let folder = repo::target_dir(root).join("hanok").join(kind);
     let path = folder.join(name);
     repo::write_whole(&path, &bytes)?;
-    step.done();
     Ok(path)
 }
 

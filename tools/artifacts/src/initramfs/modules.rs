@@ -25,6 +25,8 @@ pub enum Selection {
     All,
     /// These, by name.
     Named(Vec<String>),
+    /// Those of another selection, and these as far as the kernel has them as modules.
+    With(Box<Selection>, &'static [&'static str]),
 }
 
 /// The default subset; their dependencies go in as well. A name that ends in `*` matches all names
@@ -176,6 +178,11 @@ fn wanted(known: &BTreeMap<String, PathBuf>, selection: &Selection) -> Result<Ve
                 }
                 all.extend(found);
             }
+            Ok(all)
+        }
+        Selection::With(selection, more) => {
+            let mut all = wanted(known, selection)?;
+            all.extend(more.iter().flat_map(|name| matching(known, name)));
             Ok(all)
         }
     }

@@ -1,0 +1,6 @@
+//! Disks as a client has them, by a ring as the hypervisor makes it.
+
+mod common;
+mod images;
+mod lies;
+mod requests;

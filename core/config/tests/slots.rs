@@ -222,6 +222,7 @@ fn the_guest_s_tree_names_the_images_that_it_serves() {
         kind: VirtioKind::Block,
         device: None,
         interface: None,
+        cid: None,
         image,
     };
     let [first, second] = &slots;

@@ -222,6 +222,7 @@ fn offer(
         size: PLACES as u16,
         head: HEAD as u32,
         needs_direct: true,
+        stores: false,
     };
     let rooms = [
         Places::new(receive, &memory.received, FRAME_DESCRIPTORS),

@@ -1,6 +1,6 @@
 //! A virtio device of another VM: the requests of its queues, and their answers.
 
-use crate::memory::{PLACES, Split, address};
+use crate::memory::{Split, address};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::fence;
 use hanok_abi::back_end::{client, control, mode, register};
@@ -15,7 +15,7 @@ pub struct Offer<'a> {
     pub features: u64,
     /// Its configuration.
     pub config: &'a [u8],
-    /// The size of each queue, [`PLACES`] at the most.
+    /// The size of each queue, [`MAX_QUEUE_SIZE`](hanok_abi::back_end::MAX_QUEUE_SIZE) at the most.
     pub size: u16,
     /// How many bytes of what this VM may read of a request it wants to see in any case.
     pub head: u32,
@@ -35,7 +35,11 @@ pub struct Room {
 
 impl Room {
     /// The room of a queue with these slots of so many descriptors.
-    pub fn new<T>(ring: &'static Split, slots: &'static [T; PLACES], descriptors: usize) -> Self {
+    pub fn new<T, const N: usize>(
+        ring: &'static Split,
+        slots: &'static [T; N],
+        descriptors: usize,
+    ) -> Self {
         Self {
             ring,
             slots: address(slots),

@@ -9,8 +9,8 @@ use hanok_abi::back_end::MAX_QUEUE_SIZE;
 pub const PLACES: usize = MAX_QUEUE_SIZE as usize;
 /// The descriptors of a slot: header and status of a request, and as many buffers as a request of 128 KiB has of pages, twice.
 pub const DESCRIPTORS: usize = 66;
-/// The words of a slot behind its descriptors, for what is copied.
-const DATA: usize = 60;
+/// The words of a slot behind its descriptors, for what is copied: two buffers of 64 bytes and more, as larger ones are named.
+const DATA: usize = 20;
 /// The words of a slot.
 pub const SLOT_WORDS: usize = DESCRIPTORS * 2 + DATA;
 
@@ -137,15 +137,20 @@ pub struct PortMemory {
 /// The words that a packet's header may take.
 pub const HEADER_WORDS: usize = 8;
 
+/// The places of a queue of sockets.
+pub const SOCKET_PLACES: usize = 128;
+/// The words of a slot for a packet that is sent: its descriptors, and room for what is copied of it, as larger buffers are named.
+const SOCKET_SLOT_WORDS: usize = FRAME_DESCRIPTORS * 2 + 64;
+
 /// What a client of sockets shares with the hypervisor: for what it receives, for what it sends, and for events.
 #[repr(C, align(4096))]
 pub struct SocketMemory {
     pub rings: [Split; 3],
     /// What it receives lies elsewhere, but for the header behind the descriptors.
-    pub received: [[AtomicU64; FRAME_DESCRIPTORS * 2 + HEADER_WORDS]; PLACES],
-    pub sent: [[AtomicU64; FRAME_SLOT_WORDS]; PLACES],
+    pub received: [[AtomicU64; FRAME_DESCRIPTORS * 2 + HEADER_WORDS]; SOCKET_PLACES],
+    pub sent: [[AtomicU64; SOCKET_SLOT_WORDS]; SOCKET_PLACES],
     /// One descriptor, and the event.
-    pub events: [[AtomicU64; 4]; PLACES],
+    pub events: [[AtomicU64; 4]; SOCKET_PLACES],
 }
 
 /// The memory of the clients of sockets that can be served.
@@ -153,9 +158,9 @@ pub static SOCKETS: [SocketMemory; 3] = [const {
     SocketMemory {
         rings: [const { Split::new() }; 3],
         received: [const { [const { AtomicU64::new(0) }; FRAME_DESCRIPTORS * 2 + HEADER_WORDS] };
-            PLACES],
-        sent: [const { [const { AtomicU64::new(0) }; FRAME_SLOT_WORDS] }; PLACES],
-        events: [const { [const { AtomicU64::new(0) }; 4] }; PLACES],
+            SOCKET_PLACES],
+        sent: [const { [const { AtomicU64::new(0) }; SOCKET_SLOT_WORDS] }; SOCKET_PLACES],
+        events: [const { [const { AtomicU64::new(0) }; 4] }; SOCKET_PLACES],
     }
 }; 3];
 

@@ -2,7 +2,7 @@
 
 use super::packet::{HEAD, HEAD_WORDS, Packet, Piece};
 use crate::back_end::{BackEnd, Offer, Room as Places};
-use crate::memory::{FRAME_DESCRIPTORS, PLACES, SocketMemory, address};
+use crate::memory::{FRAME_DESCRIPTORS, SOCKET_PLACES, SocketMemory, address};
 use crate::tree::Wanted;
 use core::sync::atomic::Ordering::Relaxed;
 use hanok_guest_runtime::gic;
@@ -109,7 +109,7 @@ impl Port {
     pub(super) fn receive(&mut self, packet: &Packet, from: u32) -> Room {
         let requests = &mut self.back.queues[RECEIVE];
         let left = packet.header.bytes().saturating_sub(from);
-        for _ in 0..PLACES {
+        for _ in 0..SOCKET_PLACES {
             let Some((head, table)) = requests.next_request() else {
                 break;
             };
@@ -176,7 +176,7 @@ impl Port {
             return;
         }
         for requests in &mut self.back.queues {
-            for _ in 0..PLACES {
+            for _ in 0..SOCKET_PLACES {
                 if let Some((head, _)) = requests.next_request() {
                     requests.answer(head, 0);
                 }
@@ -191,7 +191,7 @@ impl Port {
             return;
         }
         let rings = self.memory.rings.iter();
-        rings.for_each(|ring| ring.empty(PLACES as u16));
+        rings.for_each(|ring| ring.empty(SOCKET_PLACES as u16));
         // If it is refused, it is tried again as long as there is other work.
         if let Ok(back) = offer(self.registers, self.cid, self.memory) {
             self.back = back;
@@ -219,7 +219,7 @@ fn offer(
     let offer = Offer {
         features: 0,
         config: &cid.to_le_bytes(),
-        size: PLACES as u16,
+        size: SOCKET_PLACES as u16,
         head: HEAD as u32,
         needs_direct: true,
         stores: false,

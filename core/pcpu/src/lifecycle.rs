@@ -217,7 +217,7 @@ fn load_some<B: Host>(
             vcpu.loading = None;
             unit.memory.lock().end_making();
             local.connect(unit);
-            if unit.vm.begin().is_made() {
+            if unit.vm.begin(board).is_made() {
                 return (boot == 1).then_some(unit);
             }
             // The loading was abandoned meanwhile.

@@ -237,14 +237,18 @@ impl Vm {
     /// interrupt controller was reset.
     #[cold]
     #[inline(never)]
-    pub(crate) fn reset_devices(&self) {
+    pub(crate) fn reset_devices(&self, machine: &impl Machine) {
         for slot in self.slots.iter() {
             slot.device.lock().reset();
         }
         self.alarms.clear();
         let mut gic = self.gic.lock();
         gic.reset_shared();
-        // The physical interrupts of the former boot were deactivated when its vCPUs left.
+        // Devices' physical interrupts that the former boot had not ended, or that came after it, may come again.
+        while let Some(physical) = gic.take_released_spi() {
+            machine.deactivate(physical);
+        }
+        // Private ones were deactivated when its vCPUs left.
         gic.forget_released();
         drop(gic);
         for slot in self.slots.iter() {

@@ -75,7 +75,8 @@ impl SerialPort for FakePort<'_> {
 }
 
 impl FakeMachine {
-    fn new() -> Self {
+    /// One that was asked nothing yet.
+    pub fn new() -> Self {
         Self {
             now: Cell::new(1000),
             kicks: RefCell::default(),
@@ -304,7 +305,7 @@ impl Fixture {
             ],
             lists: (0..vcpus).map(|_| FakeListRegisters::new(4)).collect(),
         };
-        assert!(this.vm.lifecycle().begin().is_made() && this.vm.begin().is_made());
+        assert!(this.vm.lifecycle().begin().is_made() && this.vm.begin(&this.machine).is_made());
         this.come_in(0);
         this
     }

@@ -339,8 +339,8 @@ impl Vm {
     /// Begins to run a boot: devices and interrupts are reset, and the first vCPU is to start at
     /// the description's entry. The memory must be loaded already, and no vCPU is in the VM. The
     /// caller wakes the first vCPU's pCPU. Refused if the boot was given up meanwhile.
-    pub fn begin(&self) -> Transition {
-        self.reset_devices();
+    pub fn begin(&self, machine: &impl Machine) -> Transition {
+        self.reset_devices(machine);
         if let Some(page) = self.stolen_page() {
             page.forget();
         }

@@ -1,7 +1,7 @@
 //! From one boot of a VM to the next, and to its end.
 
 use super::{load, received, store, write};
-use crate::fake::{ARGUMENT, ENTRY, Fixture};
+use crate::fake::{ARGUMENT, ENTRY, FakeMachine, Fixture};
 use crate::{Action, Ending, Entry, Exit, GuestFault, State, StopReason, TimerInterrupt};
 use crate::{Transition, Vcpu, Vm, Wish, function};
 use hanok_decode::SysReg;
@@ -23,23 +23,23 @@ fn second_comes_in(vm: &Fixture) {
 }
 
 /// As the backend does, once memory is made.
-fn begin(vm: &Vm) -> Transition {
+fn begin(vm: &Vm, machine: &FakeMachine) -> Transition {
     let vcpus = VcpuSet::first(vm.vcpus());
     vcpus.iter().for_each(|vcpu| vm.reset_vcpu(vcpu));
-    vm.begin()
+    vm.begin(machine)
 }
 
 /// Its only vCPU leaves, and the next boot begins.
-fn next_boot(vm: &Vm) {
+fn next_boot(vm: &Vm, machine: &FakeMachine) {
     vm.lifecycle().begin_end(Ending::Reset);
     assert_eq!(vm.lifecycle().leave(), (0, Some(Ending::Reset)));
-    assert!(vm.lifecycle().load_after_reset().is_made() && begin(vm).is_made());
+    assert!(vm.lifecycle().load_after_reset().is_made() && begin(vm, machine).is_made());
 }
 
 #[test]
 fn a_life_begins_with_the_first_vcpu_alone() {
     let vm = Fixture::new(2);
-    next_boot(&vm.vm);
+    next_boot(&vm.vm, &vm.machine);
     let entry = Entry {
         pc: ENTRY,
         argument: ARGUMENT,
@@ -65,7 +65,7 @@ fn a_reset_ends_the_former_life_s_interrupts() {
     );
     assert_eq!(vm.vm.lifecycle().leave(), (0, Some(Ending::Reset)));
 
-    assert!(vm.vm.lifecycle().load_after_reset().is_made() && begin(&vm.vm).is_made());
+    assert!(vm.vm.lifecycle().load_after_reset().is_made() && begin(&vm.vm, &vm.machine).is_made());
     vm.vcpus[0] = Vcpu::new(VcpuId::new(0));
     vm.come_in(0);
     let gic = vm.vm.gic.lock();
@@ -92,7 +92,7 @@ fn a_virtual_timer_of_the_former_life_is_released() {
     } = &mut vm;
     inner.take_back_interrupts(machine, VcpuId::new(0), &mut lists[0]);
     assert!(lists[0].lr.iter().all(|lr| *lr == 0));
-    next_boot(inner);
+    next_boot(inner, machine);
     vm.come_in(0);
     let _ = vm.vm.requests(VcpuId::new(0)).ask_interrupts();
     vm.guest(0).refresh();
@@ -119,11 +119,35 @@ fn the_end_of_an_absent_vcpu_leaves_its_pcpu_s_timer_alone() {
     assert!(!inner.holds_virtual_timer(id));
     assert_eq!(machine.deactivated.borrow()[..], []);
     // Nor is it deactivated in its next life.
-    next_boot(inner);
+    next_boot(inner, machine);
     vm.come_in(0);
     let _ = vm.vm.requests(id).ask_interrupts();
     vm.guest(0).refresh();
     assert_eq!(vm.machine.deactivated.borrow()[..], []);
+}
+
+/// A device's interrupt that the former boot had not ended, and one that came after it: their physical ones can come again.
+#[test]
+fn a_device_s_interrupts_of_the_former_life_are_released() {
+    let mut vm = Fixture::new(1);
+    let (irq, physical) = (IntId::new(146), IntId::new(64));
+    let later = (IntId::new(147), IntId::new(65));
+    vm.vm.device_interrupt(&vm.machine, irq, physical);
+    let Fixture {
+        vm: inner,
+        machine,
+        lists,
+        ..
+    } = &mut vm;
+    inner.take_back_interrupts(machine, VcpuId::new(0), &mut lists[0]);
+    inner.device_interrupt(machine, later.0, later.1);
+    let vcpus = VcpuSet::first(inner.vcpus());
+    inner.lifecycle().begin_end(Ending::Reset);
+    assert_eq!(inner.lifecycle().leave(), (0, Some(Ending::Reset)));
+    assert!(inner.lifecycle().load_after_reset().is_made());
+    vcpus.iter().for_each(|vcpu| inner.reset_vcpu(vcpu));
+    assert!(inner.begin(machine).is_made());
+    assert_eq!(machine.deactivated.borrow()[..], [physical, later.1]);
 }
 
 #[test]
@@ -193,7 +217,7 @@ fn a_start_while_the_vm_ends_comes_to_nothing() {
     assert_eq!(vm.call(0, [function::CPU_ON.into(), 1, ENTRY, 0]).0, 0);
     assert!(!vm.vm.lifecycle().enter().is_made());
     vm.vm.lifecycle().leave();
-    assert!(vm.vm.lifecycle().load_after_reset().is_made() && begin(&vm.vm).is_made());
+    assert!(vm.vm.lifecycle().load_after_reset().is_made() && begin(&vm.vm, &vm.machine).is_made());
     assert!(
         vm.vm.power(SECOND).is_off(),
         "the new life knows nothing of it"
@@ -203,7 +227,7 @@ fn a_start_while_the_vm_ends_comes_to_nothing() {
 /// A life has begun, and its first vCPU's pCPU has not looked yet.
 fn without_vcpus() -> Fixture {
     let vm = Fixture::new(1);
-    next_boot(&vm.vm);
+    next_boot(&vm.vm, &vm.machine);
     vm
 }
 

@@ -74,6 +74,12 @@ impl SerialPort for FakePort<'_> {
     }
 }
 
+impl Default for FakeMachine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl FakeMachine {
     /// One that was asked nothing yet.
     pub fn new() -> Self {

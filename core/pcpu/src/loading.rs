@@ -94,7 +94,7 @@ impl Loading {
             // A boot begins with all pages of its memory, and none is taken while it is made.
             Stage::Random if !unit.memory.lock().begin_making() => {}
             // Nobody else writes to its memory while it is made, and no device does what the last boot told it to.
-            Stage::Random if !unit.vm.lets_go() => {}
+            Stage::Random if !board.lets_go(unit) => {}
             Stage::Random if board.machine.quiet_devices(unit.vm.id()) == Quiet::Some => {}
             Stage::Random => {
                 board.new_random(unit, self.boot);

@@ -39,6 +39,19 @@ struct Ends<B: Backend> {
 }
 
 impl<B: Host> Board<B> {
+    /// [`hanok_vm::Vm::lets_go`], of which the VMs at the other ends are told.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn lets_go(&self, unit: &VmUnit<B>) -> bool {
+        let free = unit.vm.lets_go();
+        for peer in unit.vm.peers() {
+            if let Some(other) = self.vms.get(peer.vm.index()) {
+                other.vm.show_line(self, peer.slot.into());
+            }
+        }
+        free
+    }
+
     /// The two ends of the device at slot `index` of `unit`.
     fn ends(&'static self, unit: &'static VmUnit<B>, index: usize) -> Option<Ends<B>> {
         let slot = unit.vm.slot(index)?;

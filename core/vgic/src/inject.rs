@@ -100,6 +100,16 @@ impl Vgic {
         }
     }
 
+    /// Makes `id`, an SPI, edge-triggered until the guest says otherwise, as firmware may leave it: what GICD_ICFGR has after a
+    /// reset is unknown (IHI 0069, GICD_ICFGR).
+    pub fn set_edge(&mut self, id: IntId) {
+        if let Some((place, bit)) = self.place(None, id)
+            && let Some(bank) = self.bank_mut(place)
+        {
+            bank.edge |= 1 << bit;
+        }
+    }
+
     /// Latches a pending state. If the interrupt is listed, its list register gets the state at the next
     /// entry; that need not read all list registers if the guest has already ended the interrupt.
     pub(crate) fn latch(&mut self, place: InterruptPlace, bit: u32) -> VcpuSet {

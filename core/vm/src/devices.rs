@@ -3,7 +3,7 @@
 //! Nothing here depends on the kind of a device, except the serial port, which the console feeds.
 
 use crate::{Attempt, Guest, Machine, Vcpu, Vm};
-use hanok_config::DeviceKind;
+use hanok_config::{DeviceKind, Peer};
 use hanok_devices::{Access, Device, Notice, Pl011, ScheduleRegisters, Slot, World};
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{LineFull, SerialPort};
@@ -173,7 +173,7 @@ impl Vm {
 
     /// Takes its shared devices away from its former boot: whoever serves them, or is served by them, does not touch its memory
     /// afterwards. The answer is whether that is so already; otherwise a device of the board may still do so. No vCPU is in
-    /// the VM.
+    /// the VM. The caller brings the lines at the other ends up to date ([`Self::peers`]).
     pub fn lets_go(&self) -> bool {
         let mut free = true;
         for slot in self.slots.iter() {
@@ -183,6 +183,11 @@ impl Vm {
             }
         }
         free
+    }
+
+    /// The other ends of its devices that two VMs share.
+    pub fn peers(&self) -> impl Iterator<Item = Peer> {
+        self.slots.iter().filter_map(Slot::peer)
     }
 
     /// Sets the alarm of the device of `slot`. The caller holds the device's lock.
@@ -250,6 +255,12 @@ impl Vm {
         }
         // Private ones were deactivated when its vCPUs left.
         gic.forget_released();
+        // A guest that leaves their triggers as they are must not lose an edge that comes before it enables them.
+        let devices = self.config().devices.iter();
+        let lines = devices.flat_map(|device| &device.interrupts);
+        lines
+            .filter(|line| line.edge)
+            .for_each(|line| gic.set_edge(line.guest));
         drop(gic);
         for slot in self.slots.iter() {
             // The line still has the level of the former boot. No vCPU is in the VM that could be

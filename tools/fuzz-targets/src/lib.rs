@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod aarch32;
+mod back_end;
 mod bytes;
 mod cli;
 mod console;
@@ -29,6 +30,7 @@ mod vgic;
 mod virtio;
 
 pub use aarch32::aarch32;
+pub use back_end::back_end;
 pub use cli::{apt_packages, apt_sources, demultiplexer, run_script, scenario};
 pub use console::console;
 pub use decode::{load_store, syndrome};
@@ -59,7 +61,7 @@ const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>)
 }
 
 /// Every target.
-pub const TARGETS: [Target; 28] = [
+pub const TARGETS: [Target; 29] = [
     target("system_tree", system_tree, trees::system_seeds),
     target("board_tree", board_tree, trees::board_seeds),
     target("guest_tree", guest_tree, mutate::noise),
@@ -76,6 +78,7 @@ pub const TARGETS: [Target; 28] = [
     target("pl031", pl031, mutate::noise),
     target("bus", bus, mutate::noise),
     target("virtio", virtio, virtio::seeds),
+    target("back_end", back_end, back_end::seeds),
     target("paging", paging, mutate::noise),
     target("memory", memory, mutate::noise),
     target("exits", exits, mutate::noise),

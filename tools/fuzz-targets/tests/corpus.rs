@@ -59,6 +59,7 @@ tests! {
     pl031 20_000
     bus 20_000
     virtio 20_000
+    back_end 20_000
     paging 300
     memory 20_000
     exits 2_000

@@ -315,7 +315,10 @@ impl SharedDevice {
     pub fn reset(&self) {
         let mut state = self.0.lock();
         state.transport.reset();
-        state.reset();
+        // While it is held the client does not come to it, and the driver VM knows of the reset already.
+        if !state.held {
+            state.reset();
+        }
     }
 
     /// The driver VM is reset.

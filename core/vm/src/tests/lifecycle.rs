@@ -1,11 +1,14 @@
 //! From one boot of a VM to the next, and to its end.
 
+use super::requests::put;
 use super::{load, received, store, write};
-use crate::fake::{ARGUMENT, ENTRY, FakeMachine, Fixture};
+use crate::fake::{ARGUMENT, ENTRY, FakeMachine, Fixture, config};
 use crate::{Action, Ending, Entry, Exit, GuestFault, State, StopReason, TimerInterrupt};
 use crate::{Transition, Vcpu, Vm, Wish, function};
+use hanok_config::{Line, PassThrough};
 use hanok_decode::SysReg;
-use hanok_types::{IntId, VcpuId, VcpuSet, Width, platform};
+use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet, Width, platform};
+use std::vec::Vec;
 
 const UART: u64 = platform::UART.get();
 const GICD: u64 = platform::GIC_DIST.get();
@@ -148,6 +151,38 @@ fn a_device_s_interrupts_of_the_former_life_are_released() {
     vcpus.iter().for_each(|vcpu| inner.reset_vcpu(vcpu));
     assert!(inner.begin(machine).is_made());
     assert_eq!(machine.deactivated.borrow()[..], [physical, later.1]);
+}
+
+/// An edge that comes before the guest enables its interrupt is not lost, whatever the guest says of triggers: nothing; and a
+/// level-sensitive device asks again.
+#[test]
+fn an_edge_waits_for_a_guest_that_sets_no_trigger() {
+    let line = |guest, board, edge| Line {
+        guest: IntId::new(guest),
+        board: IntId::new(board),
+        edge,
+    };
+    let lines = [line(146, 64, true), line(147, 65, false)];
+    let mut config = config(1);
+    let device = PassThrough {
+        name: "device@0".try_into().unwrap(),
+        registers: Default::default(),
+        interrupts: lines.into_iter().collect(),
+        trapped: false,
+    };
+    config.devices.push(device).unwrap();
+    let mut vm = Fixture::of(config, GicVersion::V3);
+    for line in lines {
+        vm.vm.device_interrupt(&vm.machine, line.guest, line.board);
+    }
+    put(&mut vm, 0, GICD, 0x12);
+    for register in [0x080, 0x100] {
+        put(&mut vm, 0, GICD + register + 16, 3 << 18);
+    }
+    vm.guest(0).refresh();
+    assert_eq!(vm.machine.deactivated.borrow()[..], [lines[1].board]);
+    let listed = vm.lists[0].lr.iter().filter(|lr| **lr != 0);
+    assert_eq!(listed.map(|lr| *lr as u32).collect::<Vec<_>>(), [146]);
 }
 
 #[test]

@@ -602,6 +602,10 @@ fn a_client_waits_until_no_device_writes_its_memory() {
     assert!(world.take().is_some());
     world.device.reset();
     assert!(world.device.holds_memory());
+    // Asked again and again meanwhile, it is one reset.
+    let resets = world.back(register::CLIENT);
+    world.device.reset();
+    assert_eq!(world.back(register::CLIENT), resets);
     world.give(3, 0);
     world.serve(true);
     assert!(!world.device.holds_memory());

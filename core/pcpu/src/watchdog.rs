@@ -2,7 +2,8 @@
 //!
 //! A driver VM that lives looks after the interrupt of a device that it serves: it accesses one of the device's registers, at least to
 //! acknowledge the interrupt, however long the board's device takes for what was asked. So one hangs if the line of such a device stays raised
-//! for as long as the description's `watchdog` says without any access to the device. The time in which it is paused, or had work and did
+//! for as long as the description's `watchdog` says without any access to the device. Who has requests and no interrupt is given one, as
+//! a VM that hangs while it works has not asked for any. The time in which it is paused, or had work and did
 //! not get the CPU, does not count.
 //!
 //! The pCPU of its first vCPU looks twice in that time, by the hypervisor's timer, at one VM in an exit.
@@ -67,11 +68,14 @@ fn look<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) {
     let starves = waits && now.saturating_sub(vcpu.waits_since) >= longest / 2;
     let excused = starves || unit.vm.is_paused() || !unit.vm.lifecycle().is_running();
     let mut hangs = false;
-    for slot in (0..).map_while(|index| unit.vm.slot(index)) {
+    for (index, slot) in (0..).map_while(|index| Some((index, unit.vm.slot(index)?))) {
         if slot.kind() == DeviceKind::BackEnd
             && let Some(device) = slot.shared()
         {
             hangs |= device.unheeded(now, excused) >= longest;
+            if device.lines().driver {
+                unit.vm.show_line(board, index);
+            }
         }
     }
     if hangs {

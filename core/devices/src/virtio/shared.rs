@@ -335,9 +335,13 @@ impl SharedDevice {
     }
 
     /// For how long, at `now`, the driver VM's line is known to be raised without an access by the driver VM to one of its registers: since the
-    /// first call that found it so. With `excused` the time begins anew.
+    /// first call that found it so. With `excused` the time begins anew. If the driver VM has requests and its line is low, it is interrupted, so that
+    /// a later call finds out whether it heeds that; the caller brings the line up to date.
     pub fn unheeded(&self, now: u64, excused: bool) -> u64 {
         let mut state = self.0.lock();
+        if !state.traffic.iter().all(Traffic::is_idle) {
+            state.back.tell(interrupt::REQUESTS);
+        }
         if state.back.interrupts == 0 || excused {
             state.unheeded_since = None;
             return 0;

@@ -346,11 +346,23 @@ fn who_leaves_its_interrupt_alone_is_found_and_no_other() {
     world.back_store(register::ACKNOWLEDGE, u32::MAX);
     for now in [3_000, 4_000_000] {
         assert_eq!(world.device.unheeded(now, false), 0, "its disk is slow");
+        // As it has a request, it is asked whether it lives.
+        assert!(world.device.lines().driver);
+        world.back_store(register::ACKNOWLEDGE, u32::MAX);
     }
+    assert_eq!(world.device.unheeded(4_500_000, false), 0);
+    assert_eq!(
+        world.device.unheeded(4_500_300, false),
+        300,
+        "it hangs as it works"
+    );
     let (head, _) = world.take().expect("the request");
     world.give(head.into(), u32::MAX);
     world.serve(true);
     assert_eq!(world.see().map(|(head, _)| head), Some(0));
+    world.back_store(register::ACKNOWLEDGE, u32::MAX);
+    assert_eq!(world.device.unheeded(4_600_000, false), 0);
+    assert!(!world.device.lines().driver, "it has nothing to do");
     // Reset, it has offered nothing.
     world.make(0, &request(64, true));
     world.serve(false);

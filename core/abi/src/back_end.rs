@@ -28,6 +28,9 @@
 //! The driver VM sets everything up, and then stores [`control::OFFER`]. Requests that were under way as it stores [`control::WITHDRAW`], or
 //! dies, are given again, in their order, once it offers the device again.
 //!
+//! If the description gives the driver VM a `watchdog`, it has to access a register of a device within this time after its interrupt has come,
+//! such as [`register::ACKNOWLEDGE`]; what was asked may take longer. Otherwise it is reset.
+//!
 //! All registers have 32 bits and are accessed by 32 bits; a pair holds the low half first.
 
 /// The registers, by their offsets.

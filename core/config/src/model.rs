@@ -135,6 +135,9 @@ pub struct VmConfig {
     /// Its RAM with code that was added to the kernel then. The kernel may execute it whatever it says
     /// of the memory.
     pub trampolines: Option<Span<Ipa>>,
+    /// The milliseconds for which a device that it serves may wait for it to look after its interrupt, before the hypervisor resets
+    /// it; 0 if it may wait for ever.
+    pub watchdog: u32,
 }
 
 /// A device of the board that one VM has for itself.

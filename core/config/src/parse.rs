@@ -213,6 +213,7 @@ fn parse_vm(node: FdtNode<'_>, index: usize, parts: &mut dyn Parts) -> Result<Vm
         aarch32: vm.boolean("aarch32")?,
         rewritten: vm.boolean("rewritten")?,
         trampolines: vm.span_if_any("trampolines")?,
+        watchdog: tree::cell(&vm.node, "watchdog").unwrap_or(0),
     };
     each_named(&node, "promise", &mut |number, promise| {
         let reader = Reader::new(promise, TreeNode::Promise(index, number));

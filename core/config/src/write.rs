@@ -76,6 +76,9 @@ impl VmConfig {
         if let Some(span) = self.trampolines {
             vm = vm.with("trampolines", pair(span.start().get(), span.len()));
         }
+        if self.watchdog > 0 {
+            vm = vm.with("watchdog", self.watchdog);
+        }
         for (number, blob) in self.blobs.iter().enumerate() {
             vm.add_child(blob.to_node(number));
         }

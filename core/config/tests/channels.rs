@@ -35,6 +35,7 @@ fn vm(name: &str, ends: &[ChannelEnd]) -> VmConfig {
         aarch32: false,
         rewritten: false,
         trampolines: None,
+        watchdog: 0,
     }
 }
 

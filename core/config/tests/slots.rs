@@ -36,6 +36,7 @@ fn system() -> System {
         aarch32: false,
         rewritten: false,
         trampolines: None,
+        watchdog: 0,
     };
     System {
         vms: [vm].into_iter().collect(),

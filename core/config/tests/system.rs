@@ -47,6 +47,7 @@ fn vm() -> VmConfig {
         aarch32: false,
         rewritten: false,
         trampolines: None,
+        watchdog: 0,
     }
 }
 

@@ -150,7 +150,7 @@ impl<B: Host> Local<B> {
         }
         restrained.until = Deadline::NEVER;
         // A pCPU that is not shared takes no updates, where this would be found out.
-        self.seldom_at = self.asks_at;
+        self.seldom_at = self.asks_at.or(self.watch_at);
         let lines = core::mem::take(&mut restrained.lines);
         let reporting = core::mem::replace(&mut restrained.reporting, Reporting::Done);
         let of_board = self.board.lines.iter().enumerate();

@@ -55,6 +55,7 @@ mod switch;
 mod timer_wake_tests;
 mod unit;
 mod vcpu;
+mod watchdog;
 
 pub use asks::Wish;
 pub use board::{Board, BoardInterrupts, DeviceLine, DeviceLines, Host, Unsaid, VmPort};

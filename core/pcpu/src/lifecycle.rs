@@ -217,6 +217,7 @@ fn load_some<B: Host>(
             vcpu.loading = None;
             unit.memory.lock().end_making();
             local.connect(unit);
+            local.watch_over(vcpu);
             if unit.vm.begin(board).is_made() {
                 return (boot == 1).then_some(unit);
             }

@@ -48,8 +48,10 @@ pub struct Local<B: Backend> {
     first_alarm: Deadline,
     /// When a person's wish goes on, and the vCPU that it is about.
     pub(crate) asks_at: Deadline,
-    /// The earliest of `asks_at` and the end of [`Self::restrained`], or an instant before it: each decision reads it.
+    /// The earliest of `asks_at`, `watch_at` and the end of [`Self::restrained`], or an instant before it: each decision reads it.
     pub(crate) seldom_at: Deadline,
+    /// When one of the driver VMs that have their first vCPU here is looked at next.
+    pub(crate) watch_at: Deadline,
     asks: Entity,
     /// Whether it goes on as soon as the vCPU is brought up to date.
     asks_now: bool,
@@ -145,7 +147,7 @@ impl<B: Host> Local<B> {
             self.asks_now = true;
             updates.insert(self.asks);
         }
-        self.seldom_at = self.asks_at.or(self.restrained.until);
+        self.seldom_at = self.asks_at.or(self.restrained.until).or(self.watch_at);
     }
 
     /// Takes the alarms that have come by `now`, of which the first one has, at most [`ALARMS`] of them. What is left
@@ -303,6 +305,7 @@ impl<B: Host> Pcpu<B> {
             first_alarm: Deadline::NEVER,
             asks_at: Deadline::NEVER,
             seldom_at: Deadline::NEVER,
+            watch_at: Deadline::NEVER,
             asks: Entity::FIRST,
             asks_now: false,
             reports_now: false,

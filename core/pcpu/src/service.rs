@@ -6,7 +6,7 @@ use crate::report::Reporting;
 use crate::{Board, Host, Local, Pcpu, Vcpu};
 use hanok_hal::{Backend, Context, Taken};
 use hanok_types::Deadline;
-use hanok_vm::Guest;
+use hanok_vm::{Clock, Guest};
 
 /// The core's handler for this vCPU, on whose CPU the list registers `lists` are.
 #[inline(always)]
@@ -78,6 +78,9 @@ impl<B: Host> Pcpu<B> {
 
     /// Serves the interrupt of the hypervisor's own timer.
     fn timer_has_come(&mut self) {
+        if self.local.watch_at.has_come(self.local.board.counter()) {
+            self.watch();
+        }
         let local = &mut self.local;
         local.board.machine.set_timer(Deadline::NEVER);
         local.timer = Deadline::NEVER;
@@ -86,7 +89,7 @@ impl<B: Host> Pcpu<B> {
         let reporting = local.let_through();
         // The deadline has come; the scheduler, which is asked next, sets another one. A pCPU that is not shared does not
         // ask it, and may have been interrupted for its guest's timer.
-        local.deadline = local.restrained.until;
+        local.deadline = local.restrained.until.or(local.watch_at);
         if reporting == Reporting::GoesOn {
             if local.is_shared() {
                 local.note_report();

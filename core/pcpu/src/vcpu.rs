@@ -50,6 +50,10 @@ pub struct Vcpu<B: Backend> {
     pub(crate) loading: Option<Loading>,
     /// Whether it was printed in this boot that its exception vector cannot be fetched.
     pub(crate) fault_loop_noticed: bool,
+    /// When the devices that its VM serves are looked at next ([`crate::watchdog`]); `NEVER` but of the first vCPU of such a VM.
+    pub(crate) watch_at: Deadline,
+    /// How often the VM was reset in a row because it hung, and when it last was.
+    pub(crate) hung: (u8, u64),
     /// The VM's boot in which it was last started.
     boot: u32,
     /// The state of its virtual CPU interface, while it is in no CPU.
@@ -79,6 +83,8 @@ impl<B: Backend> Vcpu<B> {
             timer_due: false,
             loading: None,
             fault_loop_noticed: false,
+            watch_at: Deadline::NEVER,
+            hung: (0, 0),
             boot: 0,
             interface: Default::default(),
         }

@@ -249,6 +249,7 @@ pub fn config(vcpus: u8) -> VmConfig {
         aarch32: false,
         rewritten: false,
         trampolines: None,
+        watchdog: 0,
     }
 }
 

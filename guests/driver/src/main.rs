@@ -5,6 +5,8 @@
 //! looked at. All that it shares, with the hypervisor and with the board's devices, are atomics in static memory, so that
 //! there is no unsafe code but at the entry.
 //!
+//! `driver.hang=N` on its command line lets it hang after N looks at its devices, for tests.
+//!
 //! | module | |
 //! |---|---|
 //! | `tree` | what it serves, and with what: from the device tree |
@@ -56,11 +58,21 @@ fn guest_main(tree: u64) -> ! {
     gic::init_distributor();
     gic::init_cpu(0);
     match served {
-        Ok(served) => serve(&served, machine.timer),
+        Ok(served) => {
+            let hang = machine.value("driver.hang=");
+            serve(
+                &served,
+                machine.timer,
+                hang.and_then(|after| after.parse().ok()),
+            );
+        }
         Err(why) => println!("driver: {why}"),
     }
     psci::system_off()
 }
+
+/// The passes after which interrupts are looked at though there is work: whoever leaves one alone seems to hang.
+const PASSES: u32 = 16;
 
 /// Why one more device is not served.
 const TOO_MANY: &str = "it has too many devices";
@@ -202,8 +214,8 @@ impl All {
     }
 }
 
-/// Serves what it can, for ever; returns if it is nothing.
-fn serve(served: &tree::Served, timer: Option<u32>) {
+/// Serves what it can, for ever; returns if it is nothing. After `hang` passes it does nothing any more, for tests.
+fn serve(served: &tree::Served, timer: Option<u32>, hang: Option<u32>) {
     let mut all = All {
         timer,
         ..All::default()
@@ -223,10 +235,21 @@ fn serve(served: &tree::Served, timer: Option<u32>) {
         println!("driver: there is nothing to serve");
         return;
     }
+    let mut passes = 0_u32;
     loop {
-        if all.work() {
+        passes = passes.wrapping_add(1);
+        let idle = all.work();
+        if idle {
             cpu::wait_for_interrupt();
+        }
+        if idle || passes.is_multiple_of(PASSES) {
             all.take_interrupts();
+        }
+        if hang.is_some_and(|after| passes >= after) {
+            println!("driver: hangs");
+            loop {
+                cpu::wait_for_interrupt();
+            }
         }
     }
 }

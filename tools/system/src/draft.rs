@@ -9,6 +9,7 @@ use crate::shared::{SharedDraft, Shares};
 use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef, Modules, VariablesRef};
 use crate::table::{self, At, Reader};
 use crate::vm::{DeviceRef, Marks, Vm};
+use crate::watchdog;
 use hanok_config::{Ask, DeviceSlots, VmConfig, firmware_slots, platform_slots};
 use hanok_types::{CpuId, MAX_VCPUS, Span, platform};
 use std::ops::Range;
@@ -46,6 +47,8 @@ pub(crate) struct Draft {
     /// Its pictures on screens.
     pub(crate) screens: Vec<ClientDraft>,
     pub(crate) trusted: bool,
+    /// The milliseconds after which it is reset as it hangs.
+    pub(crate) watchdog: Option<At<u32>>,
     autostart: bool,
 }
 
@@ -109,6 +112,7 @@ impl Draft {
         let shared = SharedDraft::read_all(reader, report);
         let screens = ClientDraft::read_all(reader, report);
         let trusted = reader.get(report, "trusted", A_TRUTH, table::truth);
+        let watchdog = watchdog::read(reader, report);
         let autostart = reader.get(report, "autostart", A_TRUTH, table::truth);
         let mut schedule_span = None;
         let mut ask = None;
@@ -139,6 +143,7 @@ impl Draft {
             shared,
             screens,
             trusted: trusted.is_some_and(|at| at.value),
+            watchdog,
             autostart: autostart.is_none_or(|at| at.value),
         }
     }
@@ -191,6 +196,7 @@ impl Draft {
             aarch32: architecture == Architecture::Arm,
             rewritten: false,
             trampolines: None,
+            watchdog: self.watchdog.map_or(0, |at| at.value),
         };
         Some(Vm {
             config,

@@ -53,6 +53,7 @@ mod tree_cores;
 mod unbootable;
 mod unpack;
 mod vm;
+mod watchdog;
 mod zimage;
 
 pub use backend::{Architecture, Backend};

@@ -18,7 +18,7 @@ use crate::screen_members;
 use crate::screens::ScreenDraft;
 use crate::table::{self, Reader};
 use crate::transports::Transports;
-use crate::{backend_rules, cores, image_rules, links, rules};
+use crate::{backend_rules, cores, image_rules, links, rules, watchdog};
 use hanok_types::{GICV2_CPUS, GicVersion, MAX_VCPUS};
 use std::path::Path;
 
@@ -164,8 +164,9 @@ fn system(
             .map(|draft| left(draft).then(Vec::new))
             .collect(),
     };
-    let pools = enforced.as_ref().map(enforce::Enforced::pool_cores);
-    let placed = (&placed[..], &pools.unwrap_or_default()[..]);
+    let moving = enforced.as_ref().map(enforce::Enforced::pool_cores);
+    let moving = moving.unwrap_or_default();
+    let placed = (&placed[..], &moving[..]);
     let cores = cores::assign(report, there, checked, placed, &drafts);
     if asked == Asked::Schedule && model.is_none() && report.found.is_empty() {
         report.refuse(&whole, no_schedule());
@@ -179,6 +180,8 @@ fn system(
         let (board, backend) = (&description.board, description.backend);
         backend_rules::rewrite(report, board, backend, &draft);
         backend_rules::deprivileged(report, board, backend, &draft);
+        let in_pool = cpus.iter().any(|cpu| moving.contains(&u64::from(*cpu)));
+        watchdog::refuse_without_use(report, &draft, &shares.back_ends, in_pool);
         let vm = draft.finish(cpus, architecture, shares, report);
         description.vms.extend(vm);
     }

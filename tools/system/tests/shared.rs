@@ -85,6 +85,45 @@ fn who_serves_is_another_vm_that_has_the_device() {
 }
 
 #[test]
+fn who_serves_may_have_a_watchdog() {
+    let watched = |time: &str| {
+        VMS.replace(
+            "trusted = true",
+            &format!("trusted = true\nwatchdog = {time}"),
+        )
+    };
+    let lines = disk("drivers", "virtio_mmio@a003e00");
+    let system = load(&format!("{}{lines}", watched("\"1.5s\""))).unwrap();
+    let found: Vec<_> = system.vms.iter().map(|vm| vm.config.watchdog).collect();
+    assert_eq!(found, [1500, 0]);
+    for bad in [
+        "\"0ms\"",
+        "\"9ms\"",
+        "\"601s\"",
+        "\"10.5ms\"",
+        "100",
+        "\"ever\"",
+        "true",
+    ] {
+        let found = load(&format!("{}{lines}", watched(bad))).expect_err(bad);
+        let [found] = &found[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!(found.line, 8, "{bad}");
+        assert!(
+            found.remedy.contains("from \"10ms\" to \"600s\""),
+            "{found:?}"
+        );
+    }
+    let useless = load(&watched("\"100ms\"")).expect_err("it serves nothing");
+    let [found] = &useless[..] else {
+        panic!("{useless:?}")
+    };
+    let what = (found.line, found.what.as_str());
+    assert_eq!(what, (8, "`watchdog` of a VM that serves no device"));
+}
+
+#[test]
 fn a_disk_has_one_client() {
     let one = disk("drivers", "virtio_mmio@a003e00");
     let twice = refusals(&format!("{one}{one}"));

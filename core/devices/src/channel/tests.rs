@@ -69,6 +69,7 @@ fn vm(end: ChannelEnd) -> VmConfig {
         aarch32: false,
         rewritten: false,
         trampolines: None,
+        watchdog: 0,
     }
 }
 

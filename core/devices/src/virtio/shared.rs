@@ -225,6 +225,8 @@ struct State {
     has_stores: bool,
     /// Until when the client waits for the first offer, or for the answer to its last store; `None` before it asks.
     waits_until: Option<u64>,
+    /// When [`SharedDevice::unheeded`] first found the driver VM's line raised, of which it has not accessed a register since.
+    unheeded_since: Option<u64>,
     traffic: [Traffic; MAX_QUEUES],
     /// Of each request of the first queue that is under way, what its reply has to copy if the driver VM leaves descriptors as they are. Other
     /// queues are of devices that have few parts in a request.
@@ -269,6 +271,7 @@ impl SharedDevice {
             },
             has_stores: false,
             waits_until: None,
+            unheeded_since: None,
             traffic: [Traffic::NONE; MAX_QUEUES],
             tails: [Tail::UNKNOWN; MAX_QUEUE_SIZE as usize],
         }))
@@ -338,6 +341,21 @@ impl SharedDevice {
         let mut state = self.0.lock();
         state.shown = state.lines();
         state.shown
+    }
+
+    /// For how long, at `now`, the driver VM's line is known to be raised without an access by the driver VM to one of its registers: since the
+    /// first call that found it so. With `excused` the time begins anew. If the driver VM has requests and its line is low, it is interrupted, so that
+    /// a later call finds out whether it heeds that; the caller brings the line up to date.
+    pub fn unheeded(&self, now: u64, excused: bool) -> u64 {
+        let mut state = self.0.lock();
+        if !state.traffic.iter().all(Traffic::is_idle) {
+            state.back.tell(interrupt::REQUESTS);
+        }
+        if state.back.interrupts == 0 || excused {
+            state.unheeded_since = None;
+            return 0;
+        }
+        now.saturating_sub(*state.unheeded_since.get_or_insert(now))
     }
 
     /// Whether there is work after an access by the driver VM (`for_driver`) or by the client: a piece for [`Self::serve`], or the other
@@ -430,6 +448,7 @@ impl State {
     }
 
     fn access_back_end(&mut self, offset: u64, access: Access) -> u64 {
+        self.unheeded_since = None;
         let client = (self.transport.is_live(), self.transport.features());
         let (value, wanted) = self.back.access(offset, access, client);
         match wanted {

@@ -326,6 +326,52 @@ fn a_request_is_copied_there_and_its_answer_back() {
     assert_eq!(bytes(&world.client, BUFFERS + 0x2000, 1), answer[700..]);
 }
 
+/// What counts is that the line stays raised without an access of the driver VM's, whatever its requests wait for.
+#[test]
+fn who_leaves_its_interrupt_alone_is_found_and_no_other() {
+    let mut world = World::ready(false);
+    world.back_store(register::ACKNOWLEDGE, u32::MAX);
+    assert_eq!(world.device.unheeded(10, false), 0, "nothing is asked");
+    world.make(0, &request(64, true));
+    world.serve(false);
+    assert!(world.device.lines().driver);
+    assert_eq!(world.device.unheeded(1_000, false), 0, "the first look");
+    assert_eq!(world.device.unheeded(1_500, false), 500);
+    assert_eq!(world.device.unheeded(1_600, true), 0, "it was paused");
+    assert_eq!(world.device.unheeded(1_700, false), 0);
+    assert_eq!(world.device.unheeded(1_900, false), 200);
+    // It looks, and does not acknowledge yet.
+    let _ = world.back(register::INTERRUPT);
+    assert_eq!(world.device.unheeded(2_000, false), 0);
+    assert_eq!(world.device.unheeded(2_100, false), 100);
+    world.back_store(register::ACKNOWLEDGE, u32::MAX);
+    for now in [3_000, 4_000_000] {
+        assert_eq!(world.device.unheeded(now, false), 0, "its disk is slow");
+        // As it has a request, it is asked whether it lives.
+        assert!(world.device.lines().driver);
+        world.back_store(register::ACKNOWLEDGE, u32::MAX);
+    }
+    assert_eq!(world.device.unheeded(4_500_000, false), 0);
+    assert_eq!(
+        world.device.unheeded(4_500_300, false),
+        300,
+        "it hangs as it works"
+    );
+    let (head, _) = world.take().expect("the request");
+    world.give(head.into(), u32::MAX);
+    world.serve(true);
+    assert_eq!(world.see().map(|(head, _)| head), Some(0));
+    world.back_store(register::ACKNOWLEDGE, u32::MAX);
+    assert_eq!(world.device.unheeded(4_600_000, false), 0);
+    assert!(!world.device.lines().driver, "it has nothing to do");
+    // Reset, it has offered nothing.
+    world.make(0, &request(64, true));
+    world.serve(false);
+    assert_eq!(world.device.unheeded(5_000_000, false), 0);
+    world.device.reset_back_end();
+    assert_eq!(world.device.unheeded(9_000_000, false), 0);
+}
+
 #[test]
 fn more_than_fits_is_given_to_nobody() {
     let mut world = World::ready(false);

@@ -26,33 +26,35 @@ use crate::step::{Tally, TestStep};
 /// The steps: gigabytes are written, and minutes pass.
 pub const SLOW_STEPS: &[TestStep] = &[
     TestStep {
-        name: "image-debian-boots",
+        name: "debian-image-boots",
         run: |root| Tally::told(boots(root)),
     },
     TestStep {
-        name: "image-debian-killed",
+        name: "debian-image-killed",
         run: |root| Tally::told(killed(root)),
     },
     TestStep {
-        name: "image-debian-vm-kernel",
-        run: |root| Tally::told(vm_boots(root, "image-vm-kernel", &kernel)),
+        name: "debian-image-vm-kernel",
+        run: |root| Tally::told(vm_boots(root, "debian-image-vm-kernel", &kernel)),
     },
     TestStep {
-        name: "image-debian-vm-efi",
-        run: |root| Tally::told(vm_boots(root, "image-vm-efi", &|_| Ok(EFI.to_owned()))),
-    },
-    TestStep {
-        name: "image-debian-vm-u-boot",
+        name: "debian-image-vm-efi",
         run: |root| {
-            Tally::told(vm_boots(
-                root,
-                "image-vm-u-boot",
-                &|_| Ok(U_BOOT.to_owned()),
-            ))
+            Tally::told(vm_boots(root, "debian-image-vm-efi", &|_| {
+                Ok(EFI.to_owned())
+            }))
         },
     },
     TestStep {
-        name: "image-debian-vm-killed",
+        name: "debian-image-vm-u-boot",
+        run: |root| {
+            Tally::told(vm_boots(root, "debian-image-vm-u-boot", &|_| {
+                Ok(U_BOOT.to_owned())
+            }))
+        },
+    },
+    TestStep {
+        name: "debian-image-vm-killed",
         run: |root| Tally::told(vm_killed(root)),
     },
 ];
@@ -83,7 +85,7 @@ fn made(root: &Path, dir: &Path) -> Result<PathBuf> {
         *made = std::env::var_os(BEFORE).map(PathBuf::from);
     }
     if made.is_none() {
-        let folder = repo::target_dir(root).join("hanok/test/image");
+        let folder = repo::target_dir(root).join("hanok/test/debian-image");
         fs::create_dir_all(&folder)?;
         let (image, password) = (folder.join("debian.img"), folder.join("password"));
         fs::write(&password, PASSWORD)?;
@@ -121,7 +123,7 @@ fn folder(root: &Path, name: &str) -> Result<PathBuf> {
 }
 
 fn boots(root: &Path) -> Result<String> {
-    let dir = folder(root, "image-boots")?;
+    let dir = folder(root, "debian-image-boots")?;
     let image = made(root, &dir)?;
     let mut steps = login();
     steps.extend(checks());
@@ -169,7 +171,7 @@ fn finds() -> Vec<ScriptStep> {
 }
 
 fn killed(root: &Path) -> Result<String> {
-    let dir = folder(root, "image-killed")?;
+    let dir = folder(root, "debian-image-killed")?;
     let image = made(root, &dir)?;
     let mut steps = login();
     steps.extend(writes());
@@ -216,7 +218,7 @@ fn vm_boots(root: &Path, name: &str, boots: &Boots) -> Result<String> {
 }
 
 fn vm_killed(root: &Path) -> Result<String> {
-    let name = "image-vm-killed";
+    let name = "debian-image-vm-killed";
     let dir = folder(root, &format!("{name}-disk"))?;
     let image = made(root, &dir)?;
     let mut steps = login();

@@ -38,9 +38,10 @@ pub(super) struct Descriptor {
 
 impl Descriptor {
     pub(super) fn read(memory: &impl GuestMemory, at: Ipa) -> Result<Self, Fault> {
-        let mut bytes = [0; DESCRIPTOR as usize];
-        memory.read(at, &mut bytes)?;
-        Ok(Self::of(u128::from_le_bytes(bytes)))
+        let mut table = Table::<1>::EMPTY;
+        memory.read(at, table.0.as_flattened_mut())?;
+        let [only] = table.0;
+        Ok(Self::of(u128::from_le_bytes(only)))
     }
 
     fn of(all: u128) -> Self {
@@ -58,6 +59,15 @@ impl Descriptor {
     }
 }
 
+/// Descriptors one after the other, aligned so that they are read and written by words.
+#[derive(Debug)]
+#[repr(align(16))]
+pub(super) struct Table<const N: usize>(pub(super) [[u8; DESCRIPTOR as usize]; N]);
+
+impl<const N: usize> Table<N> {
+    pub(super) const EMPTY: Self = Self([[0; DESCRIPTOR as usize]; N]);
+}
+
 /// How many descriptors are read at once.
 const AHEAD: usize = 8;
 
@@ -67,7 +77,7 @@ pub(super) struct Ahead<'a, M> {
     /// Where the first of those is that were read last, and how many bytes these are.
     at: Ipa,
     len: u64,
-    bytes: [[u8; DESCRIPTOR as usize]; AHEAD],
+    found: [u128; AHEAD],
 }
 
 impl<'a, M: GuestMemory> Ahead<'a, M> {
@@ -77,29 +87,36 @@ impl<'a, M: GuestMemory> Ahead<'a, M> {
             memory,
             at: Ipa::new(0),
             len: 0,
-            bytes: [[0; DESCRIPTOR as usize]; AHEAD],
+            found: [0; AHEAD],
         }
     }
 
     /// The descriptor at `at`, after which the table has `left` more.
+    #[inline(always)]
     fn descriptor(&mut self, at: Ipa, left: u32) -> Result<Descriptor, Fault> {
         let behind = at.get().wrapping_sub(self.at.get());
-        if behind < self.len && behind.is_multiple_of(DESCRIPTOR) {
-            let found = self.bytes.get((behind / DESCRIPTOR) as usize);
-            return Ok(Descriptor::of(u128::from_le_bytes(
-                *found.ok_or(Breach::Next)?,
-            )));
+        if behind >= self.len || !behind.is_multiple_of(DESCRIPTOR) {
+            return self.read(at, left);
         }
+        let found = self.found.get((behind / DESCRIPTOR) as usize);
+        Ok(Descriptor::of(*found.ok_or(Breach::Next)?))
+    }
+
+    /// The same, of one that was not read yet.
+    #[inline(never)]
+    fn read(&mut self, at: Ipa, left: u32) -> Result<Descriptor, Fault> {
         let count = (left as usize).min(AHEAD - 1) + 1;
-        let bytes = self.bytes.get_mut(..count).unwrap_or_default();
+        let mut table = Table::<AHEAD>::EMPTY;
+        let bytes = table.0.get_mut(..count).unwrap_or_default();
         self.len = 0;
         if self.memory.read(at, bytes.as_flattened_mut()).is_err() {
             // The chain may end before the memory does.
             return Descriptor::read(self.memory, at);
         }
         (self.at, self.len) = (at, count as u64 * DESCRIPTOR);
-        let [first, ..] = self.bytes;
-        Ok(Descriptor::of(u128::from_le_bytes(first)))
+        self.found = table.0.map(u128::from_le_bytes);
+        let [first, ..] = self.found;
+        Ok(Descriptor::of(first))
     }
 }
 

@@ -4,7 +4,7 @@
 //! The driver VM may write anything there at any time. So nothing is read back but the index and the elements of what is done, and
 //! an element is worth no more than its check: it names a request that is under way, or it is a breach.
 
-use super::chain::{DESCRIPTOR, Descriptor, INDIRECT, NEXT, WRITE};
+use super::chain::{DESCRIPTOR, Descriptor, INDIRECT, NEXT, Table, WRITE};
 use super::queue::{Head, Places, read, write};
 use super::{Breach, Fault};
 use hanok_abi::back_end::MAX_QUEUE_SIZE;
@@ -38,7 +38,7 @@ pub(super) const MOST_PARTS: usize = 8;
 /// Descriptors of a request that lie one behind the other.
 #[derive(Debug)]
 pub(super) struct Parts {
-    bytes: [[u8; DESCRIPTOR as usize]; MOST_PARTS + 1],
+    table: Table<{ MOST_PARTS + 1 }>,
     /// The number of the first one among all of the request.
     first: u16,
     count: u16,
@@ -49,7 +49,7 @@ impl Parts {
     /// Those from number `first` on, of which `last` is known.
     pub(super) fn new(first: u16, last: Option<Part>) -> Self {
         Self {
-            bytes: [[0; DESCRIPTOR as usize]; MOST_PARTS + 1],
+            table: Table::EMPTY,
             first,
             count: 0,
             last,
@@ -73,8 +73,9 @@ impl Parts {
         self.put(last, 0);
     }
 
+    #[inline]
     fn put(&mut self, part: Option<Part>, flags: u16) {
-        let place = self.bytes.get_mut(usize::from(self.count));
+        let place = self.table.0.get_mut(usize::from(self.count));
         if let (Some(Part { at, bytes, write }), Some(place)) = (part, place) {
             self.count += 1;
             let flags = flags | if write { WRITE } else { 0 };
@@ -84,7 +85,7 @@ impl Parts {
 
     /// The bytes of all of which it is known whether another one follows, and the part of which it is not.
     pub(super) fn known(&self) -> (&[u8], Option<Part>) {
-        let known = self.bytes.get(..self.count.into()).unwrap_or_default();
+        let known = self.table.0.get(..self.count.into()).unwrap_or_default();
         (known.as_flattened(), self.last)
     }
 }
@@ -252,10 +253,12 @@ fn put(
     bytes: u32,
     (flags, next): (u16, u16),
 ) -> Result<(), Fault> {
-    Ok(memory.write(Ipa::new(at), &descriptor(buffer, bytes, (flags, next)))?)
+    let table = Table([descriptor(buffer, bytes, (flags, next))]);
+    Ok(memory.write(Ipa::new(at), table.0.as_flattened())?)
 }
 
 /// The bytes of a descriptor.
+#[inline]
 fn descriptor(buffer: u64, bytes: u32, (flags, next): (u16, u16)) -> [u8; DESCRIPTOR as usize] {
     let rest = u64::from(bytes) | u64::from(flags) << 32 | u64::from(next) << 48;
     (u128::from(buffer) | u128::from(rest) << 64).to_le_bytes()

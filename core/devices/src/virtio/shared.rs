@@ -239,7 +239,7 @@ impl SharedDevice {
             Backed::ByHypervisor => (ring, OWN_QUEUE, 0),
             Backed::ByVm { trusted } => {
                 let any = mode::STORES | mode::KEEPS;
-                (0, 0, u32::from(trusted) * mode::DIRECT | any)
+                (0, 0, (u32::from(trusted) * mode::DIRECT) | any)
             }
         };
         let (device, queues) = (kind.id(), kind.queues());

@@ -84,6 +84,10 @@ pub(super) enum Step<T> {
     Done(T),
 }
 
+/// Bytes that are copied by words.
+#[repr(align(8))]
+struct Aligned<const N: usize>([u8; N]);
+
 /// Bytes on their way.
 #[derive(Clone, Copy, Debug)]
 struct Copying {
@@ -107,9 +111,9 @@ impl Copying {
     ) -> Result<Option<Self>, Fault> {
         // Headers and states of requests are small, and the bytes between are zeroed first.
         if self.left <= SMALL {
-            self.step_by(&mut [0; SMALL as usize], from, to)
+            self.step_by(&mut Aligned([0; SMALL as usize]).0, from, to)
         } else {
-            self.step_by(&mut [0; STEP_BYTES], from, to)
+            self.step_by(&mut Aligned([0; STEP_BYTES]).0, from, to)
         }
     }
 

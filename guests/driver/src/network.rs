@@ -140,6 +140,7 @@ impl Switch {
 
     /// Passes on what a client sends. Returns whether it was nothing.
     fn pass_from_port(&mut self, index: usize) -> bool {
+        self.set_waits(index, false);
         for turn in 0..TURN {
             // Each frame that is passed on has a place among those that wait.
             if self.done.is_full() || self.leaving.is_full() {
@@ -162,7 +163,10 @@ impl Switch {
                     Onward::Uplink => true,
                     Onward::Nowhere => false,
                     // The device has no place: the client waits.
-                    Onward::Wait => return turn == 0,
+                    Onward::Wait => {
+                        self.set_waits(index, true);
+                        return turn == 0;
+                    }
                 },
                 None => false,
             };
@@ -177,6 +181,12 @@ impl Switch {
             };
         }
         false
+    }
+
+    fn set_waits(&mut self, index: usize, waits: bool) {
+        if let Some(port) = self.ports.get_mut(index) {
+            port.waits = waits;
+        }
     }
 
     /// Passes on what has come to the board's device; the buffers are in `came`. Returns whether it was nothing.
@@ -270,10 +280,19 @@ impl Switch {
         }
     }
 
+    /// Asks to be told of more. Returns whether there is nothing yet. Of a client whose next frame waits for a place of the board's
+    /// device nothing is asked: the device interrupts when it has given one back.
     fn listen(&self) -> bool {
         let mut ports = self.ports.iter().filter(|port| !port.is_down);
         let mut queues = self.uplink.iter().flat_map(|uplink| &uplink.device.queues);
-        ports.all(|port| port.back.queues[SEND].listen()) && queues.all(|queue| queue.listen())
+        let is_idle = |port: &Port| {
+            let queue = &port.back.queues[SEND];
+            if port.waits {
+                queue.ignore();
+            }
+            port.waits || queue.listen()
+        };
+        ports.all(is_idle) && queues.all(|queue| queue.listen())
     }
 }
 

@@ -26,33 +26,35 @@ use crate::step::{Tally, TestStep};
 /// The steps: gigabytes are written, and minutes pass.
 pub const SLOW_STEPS: &[TestStep] = &[
     TestStep {
-        name: "image-debian-boots",
+        name: "debian-image-boots",
         run: |root| Tally::told(boots(root)),
     },
     TestStep {
-        name: "image-debian-killed",
+        name: "debian-image-killed",
         run: |root| Tally::told(killed(root)),
     },
     TestStep {
-        name: "image-debian-vm-kernel",
-        run: |root| Tally::told(vm_boots(root, "image-vm-kernel", &kernel)),
+        name: "debian-image-vm-kernel",
+        run: |root| Tally::told(vm_boots(root, "debian-image-vm-kernel", &kernel)),
     },
     TestStep {
-        name: "image-debian-vm-efi",
-        run: |root| Tally::told(vm_boots(root, "image-vm-efi", &|_| Ok(EFI.to_owned()))),
-    },
-    TestStep {
-        name: "image-debian-vm-u-boot",
+        name: "debian-image-vm-efi",
         run: |root| {
-            Tally::told(vm_boots(
-                root,
-                "image-vm-u-boot",
-                &|_| Ok(U_BOOT.to_owned()),
-            ))
+            Tally::told(vm_boots(root, "debian-image-vm-efi", &|_| {
+                Ok(EFI.to_owned())
+            }))
         },
     },
     TestStep {
-        name: "image-debian-vm-killed",
+        name: "debian-image-vm-u-boot",
+        run: |root| {
+            Tally::told(vm_boots(root, "debian-image-vm-u-boot", &|_| {
+                Ok(U_BOOT.to_owned())
+            }))
+        },
+    },
+    TestStep {
+        name: "debian-image-vm-killed",
         run: |root| Tally::told(vm_killed(root)),
     },
 ];
@@ -83,7 +85,7 @@ fn made(root: &Path, dir: &Path) -> Result<PathBuf> {
         *made = std::env::var_os(BEFORE).map(PathBuf::from);
     }
     if made.is_none() {
-        let folder = repo::target_dir(root).join("hanok/test/image");
+        let folder = repo::target_dir(root).join("hanok/test/debian-image");
         fs::create_dir_all(&folder)?;
         let (image, password) = (folder.join("debian.img"), folder.join("password"));
         fs::write(&password, PASSWORD)?;
@@ -121,17 +123,18 @@ fn folder(root: &Path, name: &str) -> Result<PathBuf> {
 }
 
 fn boots(root: &Path) -> Result<String> {
-    let dir = folder(root, "image-boots")?;
+    let dir = folder(root, "debian-image-boots")?;
     let image = made(root, &dir)?;
     let mut steps = login();
     steps.extend(checks());
+    steps.push(typed("poweroff"));
     boot(&dir, &image, steps)?;
     let said = checked(&image, "-fn")?;
     fs::remove_file(image)?;
     Ok(said)
 }
 
-/// Looks at the system, and switches it off.
+/// Looks at the system.
 fn checks() -> Vec<ScriptStep> {
     vec![
         typed("systemctl is-system-running --wait"),
@@ -142,7 +145,6 @@ fn checks() -> Vec<ScriptStep> {
         expect("ssh_host_ed25519_key.pub"),
         expect("/dev/vda1\r\n"),
         expect(PROMPT),
-        typed("poweroff"),
     ]
 }
 
@@ -169,7 +171,7 @@ fn finds() -> Vec<ScriptStep> {
 }
 
 fn killed(root: &Path) -> Result<String> {
-    let dir = folder(root, "image-killed")?;
+    let dir = folder(root, "debian-image-killed")?;
     let image = made(root, &dir)?;
     let mut steps = login();
     steps.extend(writes());
@@ -183,6 +185,9 @@ fn killed(root: &Path) -> Result<String> {
     fs::remove_file(image)?;
     Ok(recovered + &said)
 }
+
+/// A port of the PC leads to the SSH server, which says at once what it is (RFC 4253, 4.2).
+const SSH_ANSWERS: &str = "{ connect = ['SSH-2.0-test', 'SSH-2.0-OpenSSH_'] }, ";
 
 /// The lines of a description that say what the VM boots with `image`.
 type Boots = dyn Fn(&Path) -> Result<String>;
@@ -208,7 +213,11 @@ fn vm_boots(root: &Path, name: &str, boots: &Boots) -> Result<String> {
     let image = made(root, &dir)?;
     let mut steps = login();
     steps.extend(checks());
-    steps.push(ScriptStep::ExpectLog("vm debian: off".to_owned()));
+    let off = [
+        typed("poweroff"),
+        ScriptStep::ExpectLog("vm debian: off".to_owned()),
+    ];
+    let steps = all_written(&steps) + SSH_ANSWERS + &all_written(&off);
     boot_vm(root, name, &image, boots, &steps)?;
     let said = checked(&image, "-fn")?;
     fs::remove_file(image)?;
@@ -216,30 +225,24 @@ fn vm_boots(root: &Path, name: &str, boots: &Boots) -> Result<String> {
 }
 
 fn vm_killed(root: &Path) -> Result<String> {
-    let name = "image-vm-killed";
+    let name = "debian-image-vm-killed";
     let dir = folder(root, &format!("{name}-disk"))?;
     let image = made(root, &dir)?;
     let mut steps = login();
     steps.extend(writes());
-    boot_vm(root, name, &image, &kernel, &steps)?;
+    boot_vm(root, name, &image, &kernel, &all_written(&steps))?;
     let recovered = recovered(&image)?;
     let mut again = login();
     again.extend(finds());
     again.push(ScriptStep::ExpectLog("vm debian: off".to_owned()));
-    boot_vm(root, name, &image, &kernel, &again)?;
+    boot_vm(root, name, &image, &kernel, &all_written(&again))?;
     let said = checked(&image, "-fn")?;
     fs::remove_file(image)?;
     Ok(recovered + &said)
 }
 
 /// Boots `systems/debian.toml` with this disk, and does `steps`. The board is killed after the last one.
-fn boot_vm(
-    root: &Path,
-    name: &str,
-    image: &Path,
-    boots: &Boots,
-    steps: &[ScriptStep],
-) -> Result<()> {
+fn boot_vm(root: &Path, name: &str, image: &Path, boots: &Boots, steps: &str) -> Result<()> {
     let text = fs::read_to_string(root.join("systems/debian.toml"))?;
     let disk = image.to_str().context("the path is not UTF-8")?;
     let lines = [("../debian.img", disk), (EFI, &boots(image)?)];
@@ -251,11 +254,10 @@ fn boot_vm(
     let file = image.with_extension("toml");
     fs::write(&file, described)?;
     let scenario = format!(
-        "system = \"{}\"\nend = \"until\"\ntimeout = {}\nsteps = [{}]\n\
+        "system = \"{}\"\nend = \"until\"\ntimeout = {}\nforward = \"debian:22\"\nsteps = [{steps}]\n\
          forbid = [\"Kernel panic\", \"I/O error\", \"panicked\", \"EXT4-fs error\"]\n",
         file.display(),
-        PATIENCE.as_secs(),
-        steps.iter().map(written).collect::<String>()
+        PATIENCE.as_secs()
     );
     let runner = Runner::new(root, Store::open(true, false)?);
     for case in matrix::parse(name, &scenario)? {
@@ -263,6 +265,10 @@ fn boot_vm(
         ensure!(tally.failed == 0, "{}", tally.details);
     }
     Ok(())
+}
+
+fn all_written(steps: &[ScriptStep]) -> String {
+    steps.iter().map(written).collect()
 }
 
 /// A step as a scenario has it.

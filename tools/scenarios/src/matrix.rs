@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::scenario::{OneOrMore, Scenario};
+use super::step_spec::Means;
 use hanok_base::ui::counted;
 use hanok_base::values;
 use hanok_boot::overrides::{Overrides, VmOverrides, Whose};
@@ -171,7 +172,7 @@ impl Draft {
         vars.extend(vcpus);
         scenario.fill(&vars)?;
         // The texts are complete only now.
-        scenario.steps(None)?;
+        scenario.steps(Means::default())?;
         vm.memory = scenario.vm_memory.as_deref().map(bytes).transpose()?;
         vm.cmdline = scenario.cmdline.clone();
         let board = self.overrides.board.as_ref();

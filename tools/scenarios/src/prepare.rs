@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use hanok_system::Description;
 
+use super::connect;
 use super::damage;
 use super::matrix::Case;
 use super::monitor::Monitor;
@@ -35,6 +36,8 @@ pub struct Prepared<'a> {
     pub serial: Option<Line>,
     /// QEMU's monitor, if a step speaks to it.
     pub monitor: Option<Monitor>,
+    /// The port of the PC that leads to a VM.
+    pub port: Option<u16>,
 }
 
 /// Builds a case's image and command.
@@ -51,7 +54,13 @@ pub fn prepare<'a>(root: &Path, store: &Store, case: &'a Case) -> Outcome<Prepar
     fresh()
         .with_context(|| format!("cannot make {}", dir.display()))
         .blame(Code::Usage)?;
-    let description = system::load(root, &root.join(&case.system), &case.overrides)?;
+    let mut description = system::load(root, &root.join(&case.system), &case.overrides)?;
+    let way = case.scenario.forward.as_deref().map(connect::way);
+    let way = way.transpose().blame(Code::Setup)?;
+    if let Some(way) = &way {
+        let led = description.forward(way);
+        led.map_err(|why| failure(Code::Usage, format!("`forward`: {why}")))?;
+    }
     let names = board::names(&description);
     let more = more_files(root, store, case, &names, &dir).blame(Code::Setup)?;
     let serial = (!case.scenario.serial.is_empty()).then(Line::new);
@@ -90,6 +99,7 @@ pub fn prepare<'a>(root: &Path, store: &Store, case: &'a Case) -> Outcome<Prepar
         dir,
         serial,
         monitor,
+        port: way.map(|way| way.host),
     })
 }
 

@@ -9,6 +9,7 @@ use super::matrix::Case;
 use super::prepare::{Prepared, prepare, start};
 use super::scenario::Ending;
 use super::serial::Attended;
+use super::step_spec::Means;
 use super::unlike::Told;
 use crate::step::Tally;
 use anyhow::Result;
@@ -124,12 +125,16 @@ fn boot(prepared: Prepared, told: &mut Told, cpu: &mut Duration) -> Result<()> {
         dir,
         serial,
         monitor,
+        port,
     } = prepared;
     fs::write(dir.join("command"), machine::typed(&ready.command) + "\n")?;
     let vms = ready.vms.clone();
     let file = |name: &str| Sink::create(&dir.join(name));
     let consoles = vms.iter().map(|vm| file(&format!("{vm}.console")));
-    let steps = case.scenario.steps(monitor.as_ref())?;
+    let steps = case.scenario.steps(Means {
+        monitor: monitor.as_ref(),
+        port,
+    })?;
     let request = Request {
         command: ready.command,
         framed: ready.framed,
@@ -290,6 +295,7 @@ mod tests {
             dir: dir.path().to_owned(),
             serial: None,
             monitor: None,
+            port: None,
         };
         boot(prepared, &mut Told::default(), &mut Duration::default())
     }

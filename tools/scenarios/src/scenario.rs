@@ -6,11 +6,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
+use super::connect;
 use super::damage::{Damage, Part};
-use super::monitor::{self, Monitor};
 use super::numbers::Numbers;
-use super::screen::{self, Band};
 use super::serial::SerialStep;
+use super::step_spec::{Means, StepSpec};
 use super::unlike::Unlike;
 use hanok_artifacts::qemu;
 use hanok_base::ui::counted;
@@ -95,6 +95,8 @@ pub struct Scenario {
     /// What to await and to type, in order.
     #[serde(default)]
     pub steps: Vec<StepSpec>,
+    /// The VM and its port, as `VM:PORT`, to which a free port of the PC leads.
+    pub forward: Option<String>,
     /// What is awaited and typed at the other end of the board's second serial port, in order.
     #[serde(default)]
     pub serial: Vec<SerialStep>,
@@ -220,35 +222,6 @@ pub enum Ending {
     Timeout,
 }
 
-/// A step: exactly one of these.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub enum StepSpec {
-    /// Wait until this text comes on the console.
-    Expect(String),
-    /// Wait until this text comes in the hypervisor's messages.
-    ExpectLog(String),
-    /// Type this at the VM's console, whichever VM is attached.
-    Send(String),
-    /// Type this as the person at the terminal: for the attached VM, or the prompt.
-    Key(String),
-    /// Go on after this many seconds of this PC's time.
-    Wait(f64),
-    /// Go on once the VM has said nothing for so many seconds of this PC's time.
-    Silence(f64),
-    /// The following steps are about this VM.
-    Vm(String),
-    /// Give QEMU's monitor this command.
-    Monitor(String),
-    /// Go on once the board's screen shows these pictures, line for line.
-    Screen(Vec<Band>),
-    /// Go on once this text came on the VM's console, so many times more.
-    ExpectTimes(String, usize),
-}
-
-/// How many characters a step must await at least: fewer come by chance.
-const SHORTEST: usize = 3;
-
 const fn default_timeout() -> f64 {
     300.0
 }
@@ -304,7 +277,7 @@ impl Scenario {
         if tree.into_iter().any(|damage| damage.part != Part::Image) {
             bail!("a board's tree has no `part`");
         }
-        scenario.steps(None)?;
+        scenario.steps(Means::default())?;
         Ok(scenario)
     }
 
@@ -337,6 +310,15 @@ impl Scenario {
         }
         if !self.serial.is_empty() && (self.native || self.board_tree_damage.is_some()) {
             bail!("`serial` is for boards that boot the hypervisor as it is");
+        }
+        let connects = |step: &StepSpec| matches!(step, StepSpec::Connect(..));
+        match &self.forward {
+            Some(_) if self.native => bail!("`forward` is for boards that boot the hypervisor"),
+            Some(to) => drop(connect::way(to)?),
+            None if self.steps.iter().any(connects) => {
+                bail!("a step `connect` needs `forward`, such as forward = \"left:80\"")
+            }
+            None => {}
         }
         if self.boots == 0 {
             bail!("`boots` is one or more");
@@ -381,13 +363,13 @@ impl Scenario {
     }
 
     /// The steps as the console's watcher takes them.
-    pub fn steps(&self, monitor: Option<&Monitor>) -> Result<Vec<ScriptStep>> {
+    pub fn steps(&self, means: Means<'_>) -> Result<Vec<ScriptStep>> {
         let steps = self.steps.iter().flat_map(|step| {
             let times = match step {
                 StepSpec::ExpectTimes(_, times) => *times,
                 _ => 1,
             };
-            (0..times).map(|_| step.step(monitor))
+            (0..times).map(|_| step.step(means))
         });
         let mut steps = steps.collect::<Result<Vec<_>>>()?;
         self.check_echoes()?;
@@ -457,41 +439,6 @@ fn mark_of(case: &toml::Table) -> String {
         .filter_map(value)
         .collect::<Vec<_>>()
         .join(", ")
-}
-
-impl StepSpec {
-    /// Its texts.
-    fn texts(&mut self) -> Vec<&mut String> {
-        match self {
-            Self::Expect(text)
-            | Self::ExpectTimes(text, _)
-            | Self::ExpectLog(text)
-            | Self::Send(text)
-            | Self::Monitor(text)
-            | Self::Key(text) => vec![text],
-            Self::Screen(bands) => bands.iter_mut().map(|band| &mut band.of).collect(),
-            Self::Wait(_) | Self::Silence(_) | Self::Vm(_) => Vec::new(),
-        }
-    }
-
-    fn step(&self, monitor: Option<&Monitor>) -> Result<ScriptStep> {
-        Ok(match self {
-            Self::Expect(text) | Self::ExpectTimes(text, _) | Self::ExpectLog(text)
-                if text.chars().count() < SHORTEST =>
-            {
-                bail!("{text:?} is found in almost anything: await a longer text")
-            }
-            Self::Expect(text) | Self::ExpectTimes(text, _) => ScriptStep::Expect(text.clone()),
-            Self::ExpectLog(text) => ScriptStep::ExpectLog(text.clone()),
-            Self::Send(text) => ScriptStep::Send(text.clone().into_bytes()),
-            Self::Key(text) => ScriptStep::Key(text.clone().into_bytes()),
-            Self::Wait(seconds) => ScriptStep::Wait(Duration::try_from_secs_f64(*seconds)?),
-            Self::Silence(seconds) => ScriptStep::Silence(Duration::try_from_secs_f64(*seconds)?),
-            Self::Vm(name) => ScriptStep::Vm(name.clone()),
-            Self::Monitor(command) => ScriptStep::Try(monitor::command(monitor, command)),
-            Self::Screen(bands) => ScriptStep::Try(screen::shows(monitor, bands)?),
-        })
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::draft::Draft;
 use crate::image_rules;
 use crate::interfaces::Interface;
 use crate::shared::{BackEnd, SharedDraft, Shares};
+use crate::source::{Boot, KernelRef};
 use crate::table::At;
 use crate::vm::DeviceRef;
 use hanok_config::{DeviceSlot, Peer, VirtioKind, add_virtio};
@@ -142,6 +143,11 @@ fn links(report: &mut Report, drafts: &[Draft]) -> Vec<Link> {
                 same_cid(report, draft, &name_of(drafts, other.client));
                 continue;
             }
+            if link.kind == VirtioKind::Network
+                && has_no_place(report, drafts, &links, &link, draft)
+            {
+                continue;
+            }
             links.push(link);
         }
     }
@@ -262,6 +268,47 @@ fn same_cid(report: &mut Report, draft: &SharedDraft, other: &str) {
     let what = format!("VM {other} has the same CID");
     let why = "a CID is the address by which the others find one VM";
     report.refuse(span, Words::new(what, why, "write another `cid`"));
+}
+
+/// How many clients the networks of one `guest:driver` have, and to how many devices of the board they lead
+/// (`guests/driver/src/memory.rs`: `PORTS`, `UPLINKS`).
+const MOST_CLIENTS: usize = 4;
+const MOST_UPLINKS: usize = 1;
+
+/// Refuses a client of a network for which `guest:driver` has no place besides those of `links`. Returns whether it is refused.
+fn has_no_place(
+    report: &mut Report,
+    drafts: &[Draft],
+    links: &[Link],
+    link: &Link,
+    draft: &SharedDraft,
+) -> bool {
+    let driver = drafts.get(link.driver).and_then(|vm| vm.boot.as_ref());
+    let is_ours = |boot: &At<Boot>| matches!(&boot.value, Boot::Kernel(KernelRef::Guest(program)) if program == "driver");
+    if !driver.is_some_and(is_ours) {
+        return false;
+    }
+    let served = |other: &&Link| other.driver == link.driver && other.kind == link.kind;
+    let others = links.iter().filter(served);
+    let mut devices: Vec<usize> = others.clone().filter_map(|other| other.device).collect();
+    devices.extend(link.device);
+    devices.sort_unstable();
+    devices.dedup();
+    let name = name_of(drafts, link.driver);
+    let (what, why) = if others.count() >= MOST_CLIENTS {
+        let what = format!("VM {name} has no place for one more network interface");
+        let why = format!("\"guest:driver\" serves {MOST_CLIENTS} of them");
+        (what, why)
+    } else if devices.len() > MOST_UPLINKS {
+        let what = format!("VM {name} has another network device already");
+        let why = "\"guest:driver\" drives one network device of the board".to_owned();
+        (what, why)
+    } else {
+        return false;
+    };
+    let remedy = "write one more [[vm]] with kernel = \"guest:driver\", and its name as `from`";
+    report.refuse(&draft.from.span, Words::new(what, why, remedy));
+    true
 }
 
 fn not_trusted(report: &mut Report, from: &At<String>) {

@@ -428,3 +428,32 @@ fn sockets_have_a_cid_of_their_own() {
     let found = load(&format!("{vms}{one}")).expect_err("it is refused");
     assert_eq!(found[0].what, "VM drivers cannot serve sockets");
 }
+
+#[test]
+fn the_driver_vm_has_places_for_some_networks() {
+    let own = VMS.replacen('\n', "\ncores = 8\n", 1);
+    let vms = own.replacen("debian:6.1", "guest:driver", 1);
+    let at = |device: &str, vm: usize| {
+        format!(
+            "[[vm]]\nname = \"vm{vm}\"\nkernel = \"debian:6.1\"\nmemory = \"64M\"\n\
+             [[vm.network]]\nfrom = \"drivers\"\n{device}"
+        )
+    };
+    let four: String = (0..4).map(|vm| at("vlan = 7\n", vm)).collect();
+    load(&format!("{vms}{four}")).unwrap();
+    let five = load(&format!("{vms}{four}{}", at("", 4))).expect_err("a fifth one");
+    let told = |found: &hanok_system::Diagnostic| (found.line, found.what.clone());
+    let what = "VM drivers has no place for one more network interface".to_owned();
+    assert_eq!(five.iter().map(told).collect::<Vec<_>>(), [(46, what)]);
+    let devices = "\"virtio_mmio@a003e00\", \"virtio_mmio@a002e00\"";
+    let vms = vms.replace("\"virtio_mmio@a003e00\"", devices);
+    let one = at("device = \"virtio_mmio@a003e00\"\n", 0);
+    let twice = at("device = \"virtio_mmio@a003e00\"\n", 1);
+    load(&format!("{vms}{one}{twice}")).unwrap();
+    let other = at("device = \"virtio_mmio@a002e00\"\n", 1);
+    let two = load(&format!("{vms}{one}{other}")).expect_err("a second device");
+    let what = "VM drivers has another network device already".to_owned();
+    assert_eq!(two.iter().map(told).collect::<Vec<_>>(), [(25, what)]);
+    // A driver VM of somebody's own has its own limits.
+    load(&format!("{own}{four}{}", at("", 4))).unwrap();
+}

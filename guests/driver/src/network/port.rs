@@ -31,6 +31,8 @@ pub(super) struct Port {
     pub(super) has_forged: bool,
     /// Whether its interface is withdrawn, as its rings were not as they must be.
     pub(super) is_down: bool,
+    /// Whether the next frame that it sends waits for a place of the board's device.
+    pub(super) waits: bool,
 }
 
 impl Port {
@@ -52,6 +54,7 @@ impl Port {
             memory,
             has_forged: false,
             is_down: false,
+            waits: false,
         })
     }
 

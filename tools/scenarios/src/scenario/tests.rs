@@ -29,7 +29,7 @@ fn only(text: &str) -> Result<Scenario> {
 fn a_whole_scenario_is_read() {
     let scenario = only(WHOLE).unwrap();
     assert_eq!(scenario.cpu.as_ref().unwrap().all(), ["cortex-a57", "max"]);
-    let steps = scenario.steps(None).unwrap();
+    let steps = scenario.steps(Means::default()).unwrap();
     assert_eq!(steps[1], ScriptStep::Send(b"echo a\x03\n".to_vec()));
     assert_eq!(steps[4], ScriptStep::Key(b"\x1dlist\r".to_vec()));
     assert_eq!(steps.last(), Some(&ScriptStep::End));
@@ -38,13 +38,29 @@ fn a_whole_scenario_is_read() {
 #[test]
 fn a_text_is_awaited_so_many_times() {
     let text = "system = 'x'\nsteps = [{ expect-times = ['abc', 3] }, { wait = 1 }]";
-    let steps = only(text).unwrap().steps(None).unwrap();
+    let steps = only(text).unwrap().steps(Means::default()).unwrap();
     assert_eq!(
         steps[..3],
         [(); 3].map(|()| ScriptStep::Expect("abc".into()))
     );
     assert_eq!(steps.len(), 4);
     assert!(only("system = 'x'\nsteps = [{ expect-times = ['', 3] }]").is_err());
+}
+
+#[test]
+fn a_connection_is_made_where_a_port_leads() {
+    let text = "system = 'x'\nforward = 'left:80'\nsteps = [{ connect = ['@n@?', 'yes'] }]";
+    let mut scenario = only(text).unwrap();
+    let vars = BTreeMap::from([("n".to_owned(), "4".to_owned())]);
+    scenario.fill(&vars).unwrap();
+    let means = Means {
+        port: Some(9),
+        ..Means::default()
+    };
+    let [ScriptStep::Try(attempt)] = &scenario.steps(means).unwrap()[..] else {
+        panic!("a step that is tried");
+    };
+    assert!(attempt.what.contains("\"yes\""), "{}", attempt.what);
 }
 
 #[test]
@@ -82,7 +98,7 @@ fn variables_are_filled_in() {
     let mut scenario = only("system = 'x'\nsteps = [{ expect = '@n@ CPU a@b' }]").unwrap();
     scenario.fill(&vars).unwrap();
     assert_eq!(
-        scenario.steps(None).unwrap(),
+        scenario.steps(Means::default()).unwrap(),
         [ScriptStep::Expect("4 CPU a@b".into())]
     );
     let mut wrong = only("system = 'x'\ncmdline = 'a=@m@'").unwrap();
@@ -99,6 +115,10 @@ fn mistakes_are_refused() {
         "system = 'x'\nsteps = [{ expect-log = 'ab' }]",
         "system = 'x'\nsteps = [{ send = 'echo done' }, { expect = 'done' }]",
         "system = 'x'\nsteps = [{ key = 'list' }, { expect = 'list' }]",
+        "system = 'x'\nsteps = [{ connect = ['a', 'b'] }]",
+        "system = 'x'\nforward = 'left'\nsteps = [{ connect = ['a', 'b'] }]",
+        "system = 'x'\nforward = 'left:80'\nsteps = [{ connect = ['a', ''] }]",
+        "system = 'x'\nforward = 'left:80'\nnative = true",
         "system = 'x'\nend = 'well'",
         "system = 'x'\nend = []",
         "system = 'x'\nend = 'until'",

@@ -19,7 +19,7 @@ struct Line {
 
 /// What the reader has to know of the rows.
 const LEGEND: &str = "\
-Instructions are of all code on the board, for one request. Rates are native's instructions over these, as of a disk that takes no time; on 2 cores with many requests under way the busier core's count. * : short of what is to be reached.
+Instructions are of all code on the board, for one request or frame. Rates are native's instructions over these, as of a disk that takes no time; on 2 cores with many requests under way the busier core's count. * : short of what is to be reached.
 ";
 
 /// The table for people.

@@ -22,11 +22,8 @@ const CALM: u64 = 4096;
 struct Gaps {
     last: u64,
     answers: u64,
-    /// The longest one before the first kill, and of all after it.
+    /// The longest one before the first kill.
     calm: u64,
-    longest: u64,
-    sum: u64,
-    times: u64,
 }
 
 impl Gaps {
@@ -35,9 +32,6 @@ impl Gaps {
             last: crate::now(),
             answers: 0,
             calm: 0,
-            longest: 0,
-            sum: 0,
-            times: 0,
         }
     }
 
@@ -60,20 +54,8 @@ impl Gaps {
                 ]);
             }
         } else if gap > self.calm * 3 / 2 {
-            self.times += 1;
-            self.sum += gap;
-            self.longest = self.longest.max(gap);
-            say(&[(b"kill work: no answer for ", gap)]);
+            say(&[(b"kill work: without ", gap)]);
         }
-    }
-
-    fn say(&self) {
-        let mean = self.sum / self.times.max(1);
-        say(&[
-            (b"kill work: times ", self.times),
-            (b" mean ", mean),
-            (b" longest ", self.longest),
-        ]);
     }
 }
 
@@ -105,7 +87,7 @@ fn reads(disk: &CStr) -> Result<()> {
             gaps.answered(count);
         }
     }
-    gaps.say();
+    say(&[(b"kill work: the end of reads, answers ", gaps.answers)]);
     Ok(())
 }
 
@@ -176,7 +158,7 @@ fn blocks(disk: &CStr) -> Result<()> {
         }
         while blocks.take(&mut transfers, |_| {})? > 0 {}
     }
-    gaps.say();
+    say(&[(b"kill work: the end of blocks, answers ", gaps.answers)]);
     say(&[
         (b"kill work: requests ", blocks.done),
         (b" wrong ", blocks.wrong),

@@ -13,12 +13,12 @@ const CLIENT: &str = "linux";
 const ESCAPE: &str = "\u{1d}";
 
 /// What was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kills {
-    /// While blocks were read.
-    pub reads: Gaps,
-    /// While blocks were written and read, of a disk whose time is the PC's.
-    pub blocks: Gaps,
+    /// The time without an answer of each kill while blocks were read, in nanoseconds.
+    pub reads: Vec<u64>,
+    /// The kills while blocks were written and read.
+    pub blocks: u32,
     /// The requests of that time.
     pub requests: u64,
     /// Blocks that were not what had been written there.
@@ -27,15 +27,9 @@ pub struct Kills {
     pub doubled: u64,
 }
 
-/// Times without an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gaps {
-    /// How many.
-    pub times: u64,
-    /// In the mean, in nanoseconds.
-    pub mean: u64,
-    /// The longest one.
-    pub longest: u64,
+/// The kills while blocks are read, and those while they are written and read.
+const fn parts(kills: u32) -> [u32; 2] {
+    [kills.div_ceil(2), kills / 2]
 }
 
 /// What is done to the board: half of the kills while blocks are read, half while they are written and read.
@@ -43,7 +37,7 @@ pub fn steps(kills: u32) -> Vec<ScriptStep> {
     let expect = |text: &str| ScriptStep::Expect(text.to_owned());
     let mut steps = vec![ScriptStep::Vm(CLIENT.to_owned())];
     let mut attached = false;
-    for part in [kills / 2, kills - kills / 2] {
+    for part in parts(kills) {
         steps.push(expect("kill work: at most "));
         for _ in 0..part {
             let escape = if attached { "" } else { ESCAPE };
@@ -51,33 +45,34 @@ pub fn steps(kills: u32) -> Vec<ScriptStep> {
             let typed = format!("{escape}restart drivers\r");
             steps.push(ScriptStep::Key(typed.into_bytes()));
             steps.push(ScriptStep::ExpectLog("vm drivers: reset".to_owned()));
-            steps.push(expect("kill work: no answer for "));
+            steps.push(expect("kill work: without "));
         }
         steps.push(ScriptStep::Send(b"\n".to_vec()));
-        steps.push(expect("kill work: times "));
+        steps.push(expect("kill work: the end of "));
     }
     steps
 }
 
-/// What the client's console says; `None` if it does not say all.
-pub fn read(console: &str) -> Option<Kills> {
+/// What the client's console says of so many kills; `None` if it does not say all.
+pub fn read(console: &str, kills: u32) -> Option<Kills> {
+    let [reads, blocks] = parts(kills);
     let lines = || console.lines().map(|line| numbers(line.trim()));
-    let mut gaps = lines().filter_map(|line| match line[..] {
-        [("times", times), ("mean", mean), ("longest", longest)] => Some(Gaps {
-            times,
-            mean,
-            longest,
-        }),
+    let all = lines().filter_map(|line| match line[..] {
+        [("without", time)] => Some(time),
         _ => None,
     });
-    let (reads, blocks) = (gaps.next()?, gaps.next()?);
+    // What comes after the last kill is that the program is told to stop, for which Linux lets others run.
+    let reads: Vec<_> = all.take(reads as usize).collect();
+    if reads.len() < parts(kills)[0] as usize {
+        return None;
+    }
     lines().find_map(|line| match line[..] {
         [
             ("requests", requests),
             ("wrong", wrong),
             ("doubled", doubled),
         ] => Some(Kills {
-            reads,
+            reads: reads.clone(),
             blocks,
             requests,
             wrong,
@@ -104,24 +99,23 @@ impl Kills {
     /// Lines for people.
     pub fn table(&self) -> String {
         let ms = |time: u64| time as f64 / 1e6;
-        let short = |is_short: bool| if is_short { "*" } else { "" };
+        let short = if self.longest() > LONGEST { "*" } else { "" };
         let lost = if self.faults() == 0 { "" } else { "*" };
         format!(
             "driver VM killed, 32 reads of 4 KiB under way: {} times
-  {:<42} {:<11} {:>9.2}{}
+  {:<42} {:<11} {:>9.2}{short}
   {:<42} {:<11} {:>9.2}
 driver VM killed, 32 writes and reads of 4 KiB under way: {} times, {} requests
   {:<42} {:<11} {:>9}{lost}
 ",
-            self.reads.times,
+            self.reads.len(),
             "longest time without an answer, ms",
             format!("{:.2}", ms(LONGEST)),
-            ms(self.reads.longest),
-            short(self.reads.longest > LONGEST),
+            ms(self.longest()),
             "mean",
             "",
-            ms(self.reads.mean),
-            self.blocks.times,
+            ms(self.mean()),
+            self.blocks,
             self.requests,
             "blocks lost, old or doubled",
             "0",
@@ -137,17 +131,25 @@ driver VM killed, 32 writes and reads of 4 KiB under way: {} times, {} requests
             line(
                 "longest time without an answer, ns",
                 LONGEST.to_string(),
-                self.reads.longest,
+                self.longest(),
             ),
             line(
                 "mean time without an answer, ns",
                 String::new(),
-                self.reads.mean,
+                self.mean(),
             ),
             line("requests under kills", String::new(), self.requests),
             line("blocks lost, old or doubled", 0.to_string(), self.faults()),
         ]
         .concat()
+    }
+
+    fn longest(&self) -> u64 {
+        self.reads.iter().copied().max().unwrap_or_default()
+    }
+
+    fn mean(&self) -> u64 {
+        self.reads.iter().sum::<u64>() / self.reads.len().max(1) as u64
     }
 
     /// What must be zero.
@@ -161,24 +163,27 @@ mod tests {
     use super::*;
 
     const CONSOLE: &str = "kill work: at most 512 ns when calm, of 4096\r\n\
-        kill work: no answer for 1900000\r\n\
-        kill work: times 2 mean 1800000 longest 5900000\r\n\
-        kill work: times 1 mean 7 longest 7\r\n\
+        kill work: without 1900000\r\n\
+        kill work: without 5900000\r\n\
+        kill work: without 9900000\r\n\
+        kill work: reads end\r\n\
         kill work: requests 123 wrong 1 doubled 2\r\n";
 
     #[test]
     fn what_the_client_says_is_read() {
-        let kills = read(CONSOLE).unwrap();
-        assert_eq!((kills.reads.times, kills.reads.longest), (2, 5_900_000));
+        let kills = read(CONSOLE, 4).unwrap();
         assert_eq!(
-            (kills.blocks.mean, kills.requests, kills.faults()),
-            (7, 123, 3)
+            (&kills.reads[..], kills.blocks),
+            (&[1_900_000, 5_900_000][..], 2)
+        );
+        assert_eq!(
+            (kills.mean(), kills.requests, kills.faults()),
+            (3_900_000, 123, 3)
         );
         let table = kills.table();
         assert!(table.contains("5.90*") && table.contains(" 3*"), "{table}");
-        for cut in [60, 110, 150, 190] {
-            assert_eq!(read(&CONSOLE[..cut]), None, "{cut}");
-        }
+        assert_eq!(read(&CONSOLE[..150], 4), None);
+        assert_eq!(read(CONSOLE, 8), None);
     }
 
     #[test]

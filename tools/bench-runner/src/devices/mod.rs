@@ -93,7 +93,7 @@ fn kill(boards: &Boards, kills: u32, userland: &Path, consoles: &Path) -> Outcom
     let path = consoles.join(Work::Kills.name(System::Hanok));
     let text = watch(ready, &path.with_extension("console")).blame(Code::TestsFailed)?;
     let Some(text) = text else { return Ok(None) };
-    let found = kills::read(&text).context("hanok-kills: the console has no results");
+    let found = kills::read(&text, kills).context("hanok-kills: the console has no results");
     found.map(Some).blame(Code::TestsFailed)
 }
 
@@ -178,6 +178,10 @@ fn prepare(
     userland: &Path,
 ) -> Outcome<Option<Ready>> {
     let gic = boards.plan.gics.first().copied().unwrap_or(Gic::V3);
+    // Not measured yet: where time does not go on while all cores sleep, three VMs on two cores boot too slowly.
+    if (system, work) == (System::HanokApart, Work::Networks) {
+        return Ok(None);
+    }
     let mut ready = match system {
         System::Native => {
             let mut ready = boards.native_linux(gic, userland, &words(work));

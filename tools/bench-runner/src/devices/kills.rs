@@ -12,6 +12,9 @@ const CLIENT: &str = "linux";
 /// What the person at the terminal types before a command to the prompt.
 const ESCAPE: &str = "\u{1d}";
 
+/// What the driver VM says when it is back: of the disk that it offers last.
+const SERVES: &str = "driver: a disk for linux, 128 MiB";
+
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kills {
@@ -35,7 +38,11 @@ const fn parts(kills: u32) -> [u32; 2] {
 /// What is done to the board: half of the kills while blocks are read, half while they are written and read.
 pub fn steps(kills: u32) -> Vec<ScriptStep> {
     let expect = |text: &str| ScriptStep::Expect(text.to_owned());
-    let mut steps = vec![ScriptStep::Vm(CLIENT.to_owned())];
+    let mut steps = vec![
+        ScriptStep::Vm("drivers".to_owned()),
+        expect(SERVES),
+        ScriptStep::Vm(CLIENT.to_owned()),
+    ];
     let mut attached = false;
     for part in parts(kills) {
         steps.push(expect("kill work: at most "));
@@ -44,7 +51,9 @@ pub fn steps(kills: u32) -> Vec<ScriptStep> {
             attached = true;
             let typed = format!("{escape}restart drivers\r");
             steps.push(ScriptStep::Key(typed.into_bytes()));
-            steps.push(ScriptStep::ExpectLog("vm drivers: reset".to_owned()));
+            steps.push(ScriptStep::Vm("drivers".to_owned()));
+            steps.push(expect(SERVES));
+            steps.push(ScriptStep::Vm(CLIENT.to_owned()));
             steps.push(expect("kill work: without "));
         }
         steps.push(ScriptStep::Send(b"\n".to_vec()));

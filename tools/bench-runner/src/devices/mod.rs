@@ -88,6 +88,8 @@ fn kill(boards: &Boards, kills: u32, userland: &Path, consoles: &Path) -> Outcom
     let gic = boards.plan.gics.first().copied().unwrap_or(Gic::V3);
     let of = (System::Hanok, Work::Kills);
     let mut ready = hanok(boards, of, gic, userland)?;
+    // As for disks: else time would hang on the turns of QEMU's threads.
+    ready.command.args(["-global", "virtio-mmio.ioeventfd=off"]);
     ready.command = with_pauses(&ready.command);
     ready.first.extend(kills::steps(kills));
     let path = consoles.join(Work::Kills.name(System::Hanok));

@@ -4,7 +4,7 @@
 //! that the CPU sleeps meanwhile. It does each row after a tenth as many requests that are not
 //! measured. Between two marker instructions (`hint #0x40` and `hint #0x41`, which do nothing) are a row's requests alone, for
 //! whoever counts instructions from outside. With a depth of 32 so many requests are under way: whenever some are done, as many are begun
-//! together. After each row it says how many requests there were, and how long they took by the kernel's clock.
+//! together. With a third argument `kills` it does other things: see `kills.rs`. After each row it says how many requests there were, and how long they took by the kernel's clock.
 
 #![no_std]
 #![no_main]
@@ -13,13 +13,12 @@
 mod arm;
 #[cfg(target_arch = "aarch64")]
 mod arm64;
-
-use core::arch::asm;
-use core::ffi::CStr;
+mod kills;
 
 use hanok_syscalls::aio::{Direction, MOST, Transfers};
 use hanok_syscalls::file::{Access, open};
-use hanok_syscalls::{Descriptor, Line, Result, exit, monotonic};
+use hanok_syscalls::mark::{begin, end};
+use hanok_syscalls::{Descriptor, Line, Result, argument, exit, monotonic};
 
 /// The part of the disk that is used, in bytes.
 const SPAN: u64 = 32 << 20;
@@ -85,10 +84,17 @@ impl Places {
 extern "C" fn main(stack: *const usize) -> ! {
     // SAFETY: `_start` passes the stack pointer as it was at the start.
     let disks = [1, 2].map(|index| unsafe { argument(stack, index) }.unwrap_or(c"/dev/vda"));
-    let done = ROWS.iter().try_for_each(|row| {
+    // SAFETY: the same.
+    if unsafe { argument(stack, 3) } == Some(c"kills") {
+        finish(kills::run(disks[0], disks[1]));
+    }
+    finish(ROWS.iter().try_for_each(|row| {
         let path = if row.depth == 1 { disks[1] } else { disks[0] };
         measure(&open(path, Access::Direct)?, row)
-    });
+    }))
+}
+
+fn finish(done: Result<()>) -> ! {
     if let Err(error) = done {
         let mut line = Line::default();
         line.text(b"disk work: error ");
@@ -157,49 +163,6 @@ fn requests(
         done += count;
     }
     Ok(())
-}
-
-/// The measured stretch begins.
-fn begin() {
-    // SAFETY: it does nothing.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        asm!("hint #0x40");
-    }
-    // SAFETY: it does nothing: NOP-compatible hint 0x40, which the assembler has no name for.
-    #[cfg(target_arch = "arm")]
-    unsafe {
-        asm!(".inst 0xe320f040");
-    }
-}
-
-/// The measured stretch is over.
-fn end() {
-    // SAFETY: it does nothing.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        asm!("hint #0x41");
-    }
-    // SAFETY: it does nothing: NOP-compatible hint 0x41, which the assembler has no name for.
-    #[cfg(target_arch = "arm")]
-    unsafe {
-        asm!(".inst 0xe320f041");
-    }
-}
-
-/// Argument number `index`, from 1 on.
-///
-/// # Safety
-///
-/// `stack` must be the stack pointer as the kernel starts a program with.
-unsafe fn argument(stack: *const usize, index: usize) -> Option<&'static CStr> {
-    // SAFETY: argc is there, argv follows with argc pointers; each is of a string that ends in a zero and stays.
-    unsafe {
-        if stack.read() <= index {
-            return None;
-        }
-        Some(CStr::from_ptr(stack.add(1 + index).read() as *const _))
-    }
 }
 
 /// The time, in nanoseconds.

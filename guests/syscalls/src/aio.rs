@@ -56,6 +56,8 @@ pub struct Transfers<'a> {
     buffers: Mapping,
     bytes: usize,
     controls: [Control; MOST],
+    /// Which ones are Linux', from [`Self::prepare`] on.
+    under_way: [bool; MOST],
     /// Those that [`Self::submit`] gives to Linux.
     ready: [usize; MOST],
     count: usize,
@@ -75,15 +77,29 @@ impl<'a> Transfers<'a> {
             buffers,
             bytes,
             controls: [Control::default(); MOST],
+            under_way: [false; MOST],
             ready: [0; MOST],
             count: 0,
         })
+    }
+
+    /// The data of transfer `index`, unless it is under way.
+    pub fn data(&mut self, index: usize) -> Option<&mut [u8]> {
+        if *self.under_way.get(index)? {
+            return None;
+        }
+        let start = self.buffers.start();
+        // SAFETY: the mapping has `bytes` bytes for each transfer, and Linux uses those of transfers under way alone.
+        let data = unsafe { start.add(index * self.bytes) };
+        // SAFETY: the same; the slice borrows this value, so that no transfer begins meanwhile.
+        Some(unsafe { core::slice::from_raw_parts_mut(data.as_ptr(), self.bytes) })
     }
 
     /// Makes transfer `index` ready, which must not be under way, from or to `offset` of the file.
     pub fn prepare(&mut self, index: usize, direction: Direction, offset: u64) -> Result<()> {
         let buffer = self.buffers.start().as_ptr() as u64 + (index * self.bytes) as u64;
         let control = self.controls.get_mut(index).ok_or(Errno::INVAL)?;
+        *self.under_way.get_mut(index).ok_or(Errno::INVAL)? = true;
         *control = Control {
             data: index as u64,
             operation: direction as u16,
@@ -123,6 +139,9 @@ impl<'a> Transfers<'a> {
         // SAFETY: it writes no more than the list has places.
         let count = unsafe { raw::checked(raw::IO_GETEVENTS, arguments) }?;
         for one in done.iter().take(count) {
+            if let Some(under_way) = self.under_way.get_mut(one.data as usize) {
+                *under_way = false;
+            }
             if one.answer < 0 {
                 return Err(Errno(one.answer.unsigned_abs() as u16));
             }

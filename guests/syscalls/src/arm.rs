@@ -54,6 +54,8 @@ pub const CONNECT: usize = 283;
 pub const LISTEN: usize = 284;
 /// sendto.
 pub const SEND: usize = 290;
+/// setsockopt.
+pub const SETSOCKOPT: usize = 294;
 /// getsockopt.
 pub const GETSOCKOPT: usize = 295;
 /// openat.

@@ -64,6 +64,8 @@ pub const LISTEN: usize = 201;
 pub const CONNECT: usize = 203;
 /// sendto.
 pub const SEND: usize = 206;
+/// setsockopt.
+pub const SETSOCKOPT: usize = 208;
 /// getsockopt.
 pub const GETSOCKOPT: usize = 209;
 /// munmap.

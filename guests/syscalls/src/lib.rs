@@ -14,7 +14,9 @@ mod arm64;
 mod error;
 pub mod file;
 mod line;
+pub mod mark;
 pub mod memory;
+pub mod packet;
 mod raw;
 pub mod socket;
 pub mod thread;
@@ -35,6 +37,21 @@ pub fn exit(status: usize) -> ! {
     loop {
         // SAFETY: it reads and writes nothing.
         unsafe { raw::call(raw::EXIT, [status, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Argument number `index`, from 1 on.
+///
+/// # Safety
+///
+/// `stack` must be the stack pointer as the kernel starts a program with: it is at argc, argv follows.
+pub unsafe fn argument(stack: *const usize, index: usize) -> Option<&'static CStr> {
+    // SAFETY: argc is there, argv follows with argc pointers; each is of a string that ends in a zero and stays.
+    unsafe {
+        if stack.read() <= index {
+            return None;
+        }
+        Some(CStr::from_ptr(stack.add(1 + index).read() as *const _))
     }
 }
 

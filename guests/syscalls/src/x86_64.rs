@@ -28,6 +28,8 @@ pub const SEND: usize = 44;
 pub const BIND: usize = 49;
 /// listen.
 pub const LISTEN: usize = 50;
+/// setsockopt.
+pub const SETSOCKOPT: usize = 54;
 /// getsockopt.
 pub const GETSOCKOPT: usize = 55;
 /// execve.

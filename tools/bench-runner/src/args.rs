@@ -6,6 +6,8 @@ use clap::{Args, ValueEnum};
 use hanok_base::values;
 use hanok_bench::{FIGURES, Figure, Side};
 
+use crate::devices::cases::Work;
+
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
@@ -58,6 +60,13 @@ pub struct BenchArgs {
     /// Count what requests to a disk take natively, in a client of a driver VM, under KVM and in Xen, and compare.
     #[arg(long, conflicts_with_all = ["figures", "repeat", "profile", "compare", "keep", "show", "scaling", "schedulers"])]
     pub devices: bool,
+    /// With --devices: measure only these, of disks, networks and kills.
+    #[arg(long, value_enum, value_delimiter = ',', requires = "devices")]
+    pub only: Vec<Work>,
+    /// With --devices: how often the driver VM is killed under load; 1000 takes long.
+    #[arg(long, value_name = "N", default_value_t = 20, hide_default_value = true, requires = "devices",
+          allow_hyphen_values = true, value_parser = values::whole(1..=10_000_u32, "how often", "20"))]
+    pub kills: u32,
     /// With --schedulers: the image of another Xen than Debian's, such as one that was built with RTDS.
     #[arg(long, value_name = "FILE", requires = "schedulers")]
     pub xen: Option<PathBuf>,

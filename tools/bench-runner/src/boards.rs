@@ -273,7 +273,7 @@ impl Boards<'_> {
         self.hanok_of(&job.name(), &path, &overrides, userland)
     }
 
-    /// The board of the description at `path`, as changed; its first VM has `userland` where that is given.
+    /// The board of the description at `path`, as changed; its first VM, and all others with an initramfs, have `userland` where that is given.
     pub fn hanok_of(
         &self,
         name: &str,
@@ -289,8 +289,12 @@ impl Boards<'_> {
         let tools = start.tools(self.store, &system)?;
         let artifacts = system.artifacts();
         let mut resolved = system::resolve(self.root, self.store, &artifacts)?;
-        if let (Some(userland), Some(first)) = (userland, resolved.first_mut()) {
-            first.initramfs = Some(userland);
+        if let Some(userland) = userland {
+            for (index, one) in resolved.iter_mut().enumerate() {
+                if index == 0 || one.initramfs.is_some() {
+                    one.initramfs = Some(userland.clone());
+                }
+            }
         }
         let tree = board::tree(self.store, &system)?;
         let key = key::of_image(None, start.icount)?;

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod apart;
 pub mod args;
 mod boards;
 pub mod counting;

@@ -277,6 +277,7 @@ Examples:
   hanok bench --board qemu-virt-arm --cpu cortex-a15
   hanok bench --profile hypercall --gic 3 --tree
   hanok bench --devices --sides native,hanok
+  hanok bench --devices --only kills --kills 100
 
 Exit codes:
   0  everything was measured          8  a download or an installation failed

@@ -1,5 +1,6 @@
 //! What is booted, and what is measured there.
 
+use clap::ValueEnum;
 use hanok_bench::Side;
 
 /// Where the guest runs.
@@ -68,6 +69,40 @@ impl System {
     }
 }
 
+/// What is measured in one boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Work {
+    /// Requests to disks.
+    Disks,
+    /// Frames of networks.
+    Networks,
+    /// Requests to disks while the driver VM is killed. Nothing is counted there.
+    Kills,
+}
+
+impl Work {
+    /// Those with rows, in the order of the table.
+    pub const ROWS: [Self; 2] = [Self::Disks, Self::Networks];
+
+    /// By what the first program in Linux knows it: for those with rows, the program that does it.
+    pub const fn program(self) -> &'static str {
+        match self {
+            Self::Disks => "disk-work",
+            Self::Networks => "frame-work",
+            Self::Kills => "kill-work",
+        }
+    }
+
+    /// The name of the files about its boot in `system`.
+    pub fn name(self, system: System) -> String {
+        match self {
+            Self::Disks => system.id().to_owned(),
+            Self::Networks => format!("{}-networks", system.id()),
+            Self::Kills => format!("{}-kills", system.id()),
+        }
+    }
+}
+
 /// What is to be reached with one row.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Goal {
@@ -79,9 +114,11 @@ pub struct Goal {
     pub exits: Option<f64>,
 }
 
-/// A row of `guests/disk-work`.
+/// A row of `guests/disk-work` or `guests/frame-work`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
+    /// In which boot it is.
+    pub work: Work,
     /// As that program calls it.
     pub id: &'static str,
     /// For people.
@@ -110,6 +147,7 @@ const fn row(id: &'static str, title: &'static str, depth: u32, goal: Goal) -> R
     let exits = if depth == 1 { goal.exits } else { FEW };
     let goal = Goal { exits, ..goal };
     Row {
+        work: Work::Disks,
         id,
         title,
         depth,
@@ -117,14 +155,33 @@ const fn row(id: &'static str, title: &'static str, depth: u32, goal: Goal) -> R
     }
 }
 
+/// What is to be reached with frames.
+const FRAMES: Goal = Goal {
+    shared: Some(0.8),
+    apart: Some(0.8),
+    exits: None,
+};
+
+const fn frames(id: &'static str, title: &'static str) -> Row {
+    Row {
+        work: Work::Networks,
+        id,
+        title,
+        depth: 32,
+        goal: FRAMES,
+    }
+}
+
 /// All rows, in the order of the table.
-pub const ROWS: [Row; 6] = [
+pub const ROWS: [Row; 8] = [
     row("read-4k-1", "4 KiB random read, depth 1", 1, SMALL),
     row("read-4k-32", "4 KiB random read, depth 32", 32, SMALL),
     row("read-128k-1", "128 KiB read, depth 1", 1, LARGE),
     row("read-128k-32", "128 KiB read, depth 32", 32, LARGE),
     row("write-128k-1", "128 KiB write, depth 1", 1, LARGE),
     row("write-128k-32", "128 KiB write, depth 32", 32, LARGE),
+    frames("frames-between", "frame of 1,500 bytes, VM to VM"),
+    frames("frames-out", "frame of 1,500 bytes, VM to outside"),
 ];
 
 /// A disk of the board.
@@ -171,7 +228,7 @@ impl Disk {
 }
 
 /// The description of a client with a disk, and of its driver VM, on a board of this name.
-pub fn description(board: &str, system: System, cmdline: &str) -> String {
+pub fn description(board: &str, system: System, kernel: &str, cmdline: &str) -> String {
     let client = system.cores() - 1;
     let disk = |disk: &Disk| {
         let (name, mib) = (disk.name(), disk.mib);
@@ -190,7 +247,7 @@ cores = {cores}
 
 {disks}[[vm]]
 name = \"linux\"
-kernel = \"{KERNEL}\"
+kernel = \"{kernel}\"
 initramfs = \"busybox\"
 initramfs-modules = []
 cmdline = \"console=ttyAMA0 {cmdline}\"
@@ -210,9 +267,6 @@ trusted = true
     )
 }
 
-/// Replaced by the kernel that all sides boot.
-const KERNEL: &str = "debian:6.1";
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,13 +281,13 @@ mod tests {
 
     #[test]
     fn a_driver_vm_apart_has_the_first_core() {
-        let text = description("qemu-virt", System::HanokApart, "a=b");
+        let text = description("qemu-virt", System::HanokApart, "debian:6.1", "a=b");
         assert!(text.contains("cores = 2\n"), "{text}");
         assert!(
             text.contains("cpus = [1]") && text.contains("cpus = [0]"),
             "{text}"
         );
-        let text = description("qemu-virt", System::Hanok, "a=b");
+        let text = description("qemu-virt", System::Hanok, "debian:6.1", "a=b");
         assert_eq!(text.matches("cpus = [0]").count(), 2);
     }
 

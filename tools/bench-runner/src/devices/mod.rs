@@ -5,8 +5,10 @@
 //! the guest's clock says how busy the PC is: with time as a count of instructions, a guest that sleeps until its disk
 //! answers sleeps for no time, or to its next timer.
 
-mod cases;
+pub mod cases;
 mod found;
+mod kills;
+mod networks;
 mod table;
 
 use std::fs;
@@ -18,68 +20,83 @@ use anyhow::{Context, Result, bail};
 use hanok_bench::{Gic, Side};
 use hanok_boot::board::Ready;
 use hanok_boot::machine;
-use hanok_boot::overrides::{Overrides, VmOverrides};
+use hanok_boot::overrides::Overrides;
 use hanok_console::request::{Input, Request, Sink};
 use hanok_console::run;
 
+use crate::apart;
 use crate::args::BenchArgs;
 use crate::boards::{BOARD_MEMORY, Boards, CMDLINE};
 use crate::counting::{self, Counted, Counting, What};
-use crate::folders::{fresh, work_dir};
-use crate::materials::{self, Materials};
+use crate::materials;
 use crate::plan::Plan;
-use crate::{output_is_ours, report};
-use cases::{DISKS, ROWS, System};
+use cases::{DISKS, Disk, ROWS, System, Work};
 use found::{Counts, Found};
 use hanok_artifacts::initramfs::modules::Selection;
-use hanok_artifacts::{Store, cargo, initramfs};
+use hanok_artifacts::{cargo, initramfs};
 use hanok_base::exit::{Blame, Code, Outcome, failure};
 use hanok_base::{repo, ui};
+use kills::Kills;
 use table::Results;
 
 /// The table, for programs.
 const TABLE: &str = "devices.tsv";
 /// The last line of what is measured.
 const DONE: &str = "bench: done";
-/// What Linux is told of what to run.
-const WORK: &str = "rdinit=/bench/devices bench.work=disk-work";
 /// No boot takes that long, on however slow a PC. It is no figure.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
-/// The modules of Linux that a disk needs.
-const MODULES: [&str; 2] = ["virtio_mmio", "virtio_blk"];
+/// The modules of Linux that the devices need.
+const MODULES: [&str; 3] = ["virtio_mmio", "virtio_blk", "virtio_net"];
 
 /// `hanok bench --devices`.
 pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
     let plan = plan(args)?;
-    plan.check(root)?;
-    output_is_ours(&args.output)?;
-    let store = Store::open(yes, false).blame(Code::Setup)?;
-    let dir = work_dir(root).blame(Code::Output)?;
-    let materials = Materials::gather(root, &store, &plan, dir.path())?;
-    let counting = Counting::prepare(root, plan.architecture).blame(Code::Refused)?;
-    let boards = Boards {
-        root,
-        store: &store,
-        plan: &plan,
-        materials: &materials,
-        counting: Some(counting),
-        images: Vec::new(),
-        dir: dir.path(),
-    };
-    let consoles = args.output.join(report::CONSOLES);
-    // These results mark the folder as ours from now on.
-    report::write_so_far(&mut report::started(root), &boards, &[], &args.output)?;
-    fresh(&consoles).blame(Code::Output)?;
-    let Some((results, failed)) = measure(&boards, &consoles)? else {
-        return Ok(Code::Interrupted);
-    };
-    let tsv = table::separated(&results);
-    repo::write_whole(&args.output.join(TABLE), tsv.as_bytes()).blame(Code::Output)?;
-    ui::line(format_args!("{}", table::table(&results)));
-    if failed.is_empty() {
-        return Ok(Code::Success);
-    }
-    Err(failure(Code::TestsFailed, failed.join("\n")))
+    apart::run(root, args, yes, (&plan, true), |boards, consoles| {
+        let userland = userland(boards).blame(Code::Refused)?;
+        let Some((results, mut failed)) = measure(args, boards, &userland, consoles)? else {
+            return Ok(None);
+        };
+        let mut tsv = table::separated(&results);
+        let mut text = table::table(&results);
+        if boards.plan.wants(Side::Hanok) && wanted(args, Work::Kills) {
+            eprintln!("{} ...", Work::Kills.name(System::Hanok));
+            match kill(boards, args.kills, &userland, consoles) {
+                Ok(Some(found)) => {
+                    tsv += &found.separated();
+                    text += &found.table();
+                    if found.faults() > 0 {
+                        failed.push("hanok-kills: blocks were lost, old or doubled".to_owned());
+                    }
+                }
+                Ok(None) => return Ok(None),
+                Err(error) => failed.push(format!("hanok-kills: {:#}", error.error)),
+            }
+        }
+        repo::write_whole(&args.output.join(TABLE), tsv.as_bytes()).blame(Code::Output)?;
+        ui::line(format_args!("{text}"));
+        Ok(Some(failed))
+    })
+}
+
+/// Whether this is measured.
+fn wanted(args: &BenchArgs, work: Work) -> bool {
+    args.only.is_empty() || args.only.contains(&work)
+}
+
+/// Kills the driver VM so often. `None` where a signal asked for the end.
+fn kill(boards: &Boards, kills: u32, userland: &Path, consoles: &Path) -> Outcome<Option<Kills>> {
+    let gic = boards.plan.gics.first().copied().unwrap_or(Gic::V3);
+    let of = (System::Hanok, Work::Kills);
+    let mut ready = hanok(boards, of, gic, userland)?;
+    // As for disks: else time would hang on the turns of QEMU's threads.
+    ready.command.args(["-global", "virtio-mmio.ioeventfd=off"]);
+    ready.command = with_pauses(&ready.command);
+    ready.first.extend(kills::steps(kills));
+    let path = consoles.join(Work::Kills.name(System::Hanok));
+    let text = watch(ready, &path.with_extension("console")).blame(Code::TestsFailed)?;
+    let Some(text) = text else { return Ok(None) };
+    let found = kills::read(&text, kills).context("hanok-kills: the console has no results");
+    found.map(Some).blame(Code::TestsFailed)
 }
 
 /// What is gathered: Linux, and the hypervisors of the sides. Neither lmbench nor the bare-metal payload.
@@ -100,19 +117,26 @@ fn plan(args: &BenchArgs) -> Outcome<Plan> {
 
 /// Boots all systems, one after the other, because the PC's load is not to differ between them; what they gave, and what went
 /// wrong. `None` where a signal asked for the end.
-fn measure(boards: &Boards, consoles: &Path) -> Outcome<Option<(Results, Vec<String>)>> {
-    let userland = userland(boards).blame(Code::Refused)?;
+fn measure(
+    args: &BenchArgs,
+    boards: &Boards,
+    userland: &Path,
+    consoles: &Path,
+) -> Outcome<Option<(Results, Vec<String>)>> {
     let (mut results, mut failed) = (Results::new(), Vec::new());
     let systems = System::ALL.into_iter();
     for system in systems.filter(|system| boards.plan.wants(system.side())) {
-        let Some(ready) = prepare(boards, system, &userland)? else {
-            continue;
-        };
-        eprintln!("{} ...", system.id());
-        match boot(boards, system, ready, consoles) {
-            Ok(Some(found)) => drop(results.insert(system, found)),
-            Ok(None) => return Ok(None),
-            Err(error) => failed.push(format!("{}: {error:#}", system.id())),
+        for work in Work::ROWS.into_iter().filter(|work| wanted(args, *work)) {
+            let Some(ready) = prepare(boards, (system, work), userland)? else {
+                continue;
+            };
+            let name = work.name(system);
+            eprintln!("{name} ...");
+            match boot(boards, (system, work), ready, consoles) {
+                Ok(Some(found)) => results.entry(system).or_default().extend(found),
+                Ok(None) => return Ok(None),
+                Err(error) => failed.push(format!("{name}: {error:#}")),
+            }
         }
     }
     Ok(Some((results, failed)))
@@ -122,11 +146,14 @@ fn measure(boards: &Boards, consoles: &Path) -> Outcome<Option<(Results, Vec<Str
 fn userland(boards: &Boards) -> Result<PathBuf> {
     let architecture = boards.plan.architecture;
     let target = cargo::target(architecture);
-    let work = cargo::elf(boards.root, "hanok-disk-work", target)?;
-    let files = [
-        materials::script("bench/devices", include_str!("../../guest/devices")),
-        ("bench/bin/disk-work".to_owned(), work),
-    ];
+    let mut files = vec![materials::script(
+        "bench/devices",
+        include_str!("../../guest/devices"),
+    )];
+    for program in Work::ROWS.map(Work::program) {
+        let elf = cargo::elf(boards.root, &format!("hanok-{program}"), target)?;
+        files.push((format!("bench/bin/{program}"), elf));
+    }
     let mut bytes = fs::read(with_modules(boards)?)?;
     bytes.extend(initramfs::archive_of(&files));
     let path = boards.dir.join("devices.initramfs");
@@ -134,49 +161,56 @@ fn userland(boards: &Boards) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The busybox initramfs with the modules of a disk.
+/// The busybox initramfs with the modules of the devices.
 fn with_modules(boards: &Boards) -> Result<PathBuf> {
     let modules = MODULES.map(str::to_owned).to_vec();
     let kernel = &boards.materials.kernel;
     boards.store.initramfs(kernel, &Selection::Named(modules))
 }
 
+/// What Linux is told of what to run.
+fn words(work: Work) -> String {
+    format!("rdinit=/bench/devices bench.work={}", work.program())
+}
+
 /// The board of `system`, which counts; `None` for what cannot be measured yet.
-fn prepare(boards: &Boards, system: System, userland: &Path) -> Outcome<Option<Ready>> {
+fn prepare(
+    boards: &Boards,
+    (system, work): (System, Work),
+    userland: &Path,
+) -> Outcome<Option<Ready>> {
     let gic = boards.plan.gics.first().copied().unwrap_or(Gic::V3);
+    // Not measured yet: where time does not go on while all cores sleep, three VMs on two cores boot too slowly.
+    if (system, work) == (System::HanokApart, Work::Networks) {
+        return Ok(None);
+    }
     let mut ready = match system {
         System::Native => {
-            let mut ready = boards.native_linux(gic, userland, WORK);
-            ready.command.args(disks());
+            let mut ready = boards.native_linux(gic, userland, &words(work));
+            ready.command.args(devices(work));
             ready
         }
-        System::Hanok | System::HanokApart => hanok(boards, system, gic, userland)?,
-        System::Kvm => {
-            let mut host = fs::read(with_modules(boards).blame(Code::Setup)?).blame(Code::Setup)?;
-            host.extend(boards.materials.host.as_deref().unwrap_or_default());
-            let words = [
-                "-drive",
-                "if=none,id=disk0,file=/dev/vda,format=raw,cache=none,aio=native",
-                "-device",
-                "virtio-blk-device,drive=disk0",
-                "-drive",
-                "if=none,id=disk1,file=/dev/vdb,format=raw,cache=none,aio=native",
-                "-device",
-                "virtio-blk-device,drive=disk1",
-            ];
-            let named = (system.id(), gic);
-            let mut ready = boards.kvm_linux(named, (&host, &words), userland, WORK)?;
-            ready.command.args(disks());
-            ready
-        }
+        System::Hanok | System::HanokApart => hanok(boards, (system, work), gic, userland)?,
+        System::Kvm => kvm(boards, work, gic, userland)?,
         System::Xen => return Ok(None),
     };
-    // QEMU serves a notification as the guest makes it: what a request is answered with does not hang on another
-    // thread's turn.
-    ready.command.args(["-global", "virtio-mmio.ioeventfd=off"]);
-    ready.command = with_pauses(&ready.command);
+    match work {
+        // QEMU serves a notification as the guest makes it: what a request is answered with does not hang on another
+        // thread's turn.
+        Work::Disks => {
+            ready.command.args(["-global", "virtio-mmio.ioeventfd=off"]);
+            ready.command = with_pauses(&ready.command);
+        }
+        Work::Networks => {
+            ready.command.args(networks::BY_TIMER);
+            if system.side() == Side::Hanok {
+                ready.command.args(networks::OTHER_END);
+            }
+        }
+        Work::Kills => {}
+    }
     if let Some(counting) = &boards.counting {
-        let report = report_path(boards, system);
+        let report = report_path(boards, system, work);
         match system.side() {
             Side::Hanok => counting.attach(&mut ready.command, &report, What::Stretches),
             _ => counting.attach_alone(&mut ready.command, &report, boards.plan.architecture),
@@ -185,8 +219,47 @@ fn prepare(boards: &Boards, system: System, userland: &Path) -> Outcome<Option<R
     Ok(Some(ready))
 }
 
-fn report_path(boards: &Boards, system: System) -> PathBuf {
-    boards.dir.join(format!("{}.report", system.id()))
+/// A Linux as the host, whose VMM has the host's disks, or both ends of a network.
+fn kvm(boards: &Boards, work: Work, gic: Gic, userland: &Path) -> Outcome<Ready> {
+    let mut host = fs::read(with_modules(boards).blame(Code::Setup)?).blame(Code::Setup)?;
+    host.extend(boards.materials.host.as_deref().unwrap_or_default());
+    let own = match work {
+        Work::Disks | Work::Kills => [
+            "-drive",
+            "if=none,id=disk0,file=/dev/vda,format=raw,cache=none,aio=native",
+            "-device",
+            "virtio-blk-device,drive=disk0",
+            "-drive",
+            "if=none,id=disk1,file=/dev/vdb,format=raw,cache=none,aio=native",
+            "-device",
+            "virtio-blk-device,drive=disk1",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        Work::Networks => networks::both_ends(),
+    };
+    let own: Vec<_> = own.iter().map(String::as_str).collect();
+    let name = work.name(System::Kvm);
+    let mut ready = boards.kvm_linux((&name, gic), (&host, &own), userland, &words(work))?;
+    if work == Work::Disks {
+        ready.command.args(devices(work));
+    }
+    Ok(ready)
+}
+
+fn report_path(boards: &Boards, system: System, work: Work) -> PathBuf {
+    boards.dir.join(work.name(system)).with_extension("report")
+}
+
+/// What is measured of the emulated machine.
+fn devices(work: Work) -> Vec<String> {
+    match work {
+        Work::Disks | Work::Kills => disks(),
+        Work::Networks => {
+            let version = ["-global", "virtio-mmio.force-legacy=false"].map(str::to_owned);
+            version.into_iter().chain(networks::both_ends()).collect()
+        }
+    }
 }
 
 /// The disks of the emulated machine.
@@ -205,30 +278,40 @@ fn disks() -> Vec<String> {
     version.into_iter().chain(disks).collect()
 }
 
-fn hanok(boards: &Boards, system: System, gic: Gic, userland: &Path) -> Outcome<Ready> {
-    let path = boards.dir.join(system.id()).with_extension("toml");
-    let words = format!("{CMDLINE} {WORK}");
-    let text = cases::description(boards.plan.board(gic), system, &words);
+fn hanok(
+    boards: &Boards,
+    (system, work): (System, Work),
+    gic: Gic,
+    userland: &Path,
+) -> Outcome<Ready> {
+    let name = work.name(system);
+    let path = boards.dir.join(&name).with_extension("toml");
+    let cmdline = format!("{CMDLINE} {}", words(work));
+    let (board, kernel) = (boards.plan.board(gic), materials::kernel(boards.plan));
+    let text = match work {
+        Work::Disks | Work::Kills => cases::description(board, system, kernel, &cmdline),
+        Work::Networks => networks::description(board, system, kernel, &cmdline),
+    };
     repo::write_whole(&path, text.as_bytes()).blame(Code::Output)?;
     let overrides = Overrides {
         cpu: Some(boards.plan.cpu.clone()),
         memory: Some(BOARD_MEMORY),
-        vm: VmOverrides {
-            kernel: Some(materials::kernel(boards.plan).to_owned()),
-            ..VmOverrides::default()
-        },
         ..Overrides::default()
     };
     let userland = Some(userland.to_owned());
-    let mut ready = boards.hanok_of(system.id(), &path, &overrides, userland)?;
-    ready.command = with_disks(&ready.command);
+    let mut ready = boards.hanok_of(&name, &path, &overrides, userland)?;
+    ready.command = match work {
+        // What is written is read back: that disk keeps it for as long as the board runs.
+        Work::Kills => with_disks(&ready.command, &DISKS[..1]),
+        _ => with_disks(&ready.command, &DISKS),
+    };
     Ok(ready)
 }
 
-/// `command` with the disks of all sides in the places of empty ones, which QEMU would keep in files until the end.
-fn with_disks(command: &Command) -> Command {
+/// `command` with these disks of all sides in the places of empty ones, which QEMU would keep in files until the end.
+fn with_disks(command: &Command, disks: &[Disk]) -> Command {
     changed(command, |word| {
-        let mut disks = DISKS.iter().enumerate();
+        let mut disks = disks.iter().enumerate();
         disks.find_map(|(index, disk)| {
             let same = word.starts_with(&format!("if=none,id=disk{index},"));
             same.then(|| disk.drive(index))
@@ -266,14 +349,48 @@ fn keep_environment(from: &Command, to: &mut Command) {
     }
 }
 
-/// Boots one board; what its consoles say is kept in `dir`. `None` where a signal asked for the end.
-fn boot(boards: &Boards, system: System, ready: Ready, dir: &Path) -> Result<Option<Found>> {
-    let path = dir.join(format!("{}.console", system.id()));
+/// Boots one board with what counts; what its consoles say is kept in `dir`. `None` where a signal asked for the end.
+fn boot(
+    boards: &Boards,
+    (system, work): (System, Work),
+    ready: Ready,
+    dir: &Path,
+) -> Result<Option<Found>> {
+    let path = dir.join(work.name(system)).with_extension("console");
+    let Some(text) = watch(ready, &path)? else {
+        return Ok(None);
+    };
+    let from = report_path(boards, system, work);
+    // Kept beside the console: it has each exit and each instruction.
+    fs::copy(&from, path.with_extension("report"))?;
+    let counted = counting::read(&from, &text, What::Stretches)?;
+    if let Some(counting) = boards
+        .counting
+        .as_ref()
+        .filter(|_| system.side() == Side::Hanok)
+    {
+        let profile = profile(counting, &counted)?;
+        repo::write_whole(&path.with_extension("profile"), profile.as_bytes())?;
+    }
+    let mut found = Found::new();
+    for row in ROWS.iter().filter(|row| row.work == work) {
+        let counted = counted.iter().find(|counted| counted.figure == row.id);
+        let counts = counted.and_then(Counts::of);
+        found.insert(
+            row.id,
+            counts.with_context(|| format!("{} gave nothing", row.id))?,
+        );
+    }
+    Ok(Some(found))
+}
+
+/// Boots one board: what the first console said, which is kept at `path` with all others beside it. `None` where a signal asked for the end.
+fn watch(ready: Ready, path: &Path) -> Result<Option<String>> {
     let typed = machine::typed(&ready.command) + "\n";
     fs::write(path.with_extension("command"), typed)?;
-    let mut consoles = vec![Sink::create(&path)?];
-    for _ in 1..ready.vms.len() {
-        consoles.push(Sink::create(&path.with_extension("other"))?);
+    let mut consoles = vec![Sink::create(path)?];
+    for vm in ready.vms.iter().skip(1) {
+        consoles.push(Sink::create(&path.with_extension(format!("{vm}.console")))?);
     }
     let report = run::run(Request {
         command: ready.command,
@@ -295,29 +412,7 @@ fn boot(boards: &Boards, system: System, ready: Ready, dir: &Path) -> Result<Opt
     if report.code != Code::Success {
         bail!("{}", report.why);
     }
-    let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
-    let from = report_path(boards, system);
-    // Kept beside the console: it has each exit and each instruction.
-    fs::copy(&from, path.with_extension("report"))?;
-    let counted = counting::read(&from, &text, What::Stretches)?;
-    if let Some(counting) = boards
-        .counting
-        .as_ref()
-        .filter(|_| system.side() == Side::Hanok)
-    {
-        let profile = profile(counting, &counted)?;
-        repo::write_whole(&path.with_extension("profile"), profile.as_bytes())?;
-    }
-    let mut found = Found::new();
-    for row in &ROWS {
-        let counted = counted.iter().find(|counted| counted.figure == row.id);
-        let counts = counted.and_then(Counts::of);
-        found.insert(
-            row.id,
-            counts.with_context(|| format!("{} gave nothing", row.id))?,
-        );
-    }
-    Ok(Some(found))
+    Ok(Some(String::from_utf8_lossy(&fs::read(path)?).into_owned()))
 }
 
 /// Where our hypervisor's instructions went, in instructions for each request.
@@ -345,7 +440,7 @@ mod tests {
         let empty = "if=none,id=disk1,driver=null-co,size=9,snapshot=on";
         command.args(["-drive", empty, "-icount", "shift=0,sleep=off", "-m", "1"]);
         command.env("A", "b");
-        let other = with_pauses(&with_disks(&command));
+        let other = with_pauses(&with_disks(&command, &DISKS));
         let words: Vec<_> = other.get_args().collect();
         let drive = DISKS[1].drive(1);
         assert!(drive.ends_with(",size=128M,latency-ns=500000"), "{drive}");

@@ -20,17 +20,16 @@ use hanok_console::request::{Input, Request, Sink};
 use hanok_console::run;
 use hanok_console::script::ScriptStep;
 
+use crate::apart;
 use crate::args::BenchArgs;
 use crate::boards::Boards;
-use crate::counting::{self, Counted, Counting, What};
-use crate::folders::{fresh, work_dir};
-use crate::materials::{self, Materials};
+use crate::counting::{self, Counted, What};
+use crate::materials;
 use crate::plan::Plan;
-use crate::{BESIDE, output_is_ours, report, rows};
+use crate::{BESIDE, rows};
 use cases::Case;
 use found::{FREE, Found, IMAGE, Row};
-use hanok_artifacts::Store;
-use hanok_base::exit::{Blame, Code, Outcome, failure};
+use hanok_base::exit::{Blame, Code, Outcome};
 use hanok_base::{repo, ui};
 
 /// The drawing, beside the results.
@@ -54,42 +53,21 @@ pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
         rounds: 1,
         ..Plan::of(args)?
     };
-    plan.check(root)?;
-    output_is_ours(&args.output)?;
-    let store = Store::open(yes, false).blame(Code::Setup)?;
-    let dir = work_dir(root).blame(Code::Output)?;
-    let materials = Materials::gather(root, &store, &plan, dir.path())?;
-    let counting = Counting::prepare(root, plan.architecture).blame(Code::Refused)?;
-    let boards = Boards {
-        root,
-        store: &store,
-        plan: &plan,
-        materials: &materials,
-        counting: Some(counting),
-        images: Vec::new(),
-        dir: dir.path(),
-    };
-    let consoles = args.output.join(report::CONSOLES);
-    // These results mark the folder as ours from now on.
-    report::write_so_far(&mut report::started(root), &boards, &[], &args.output)?;
-    fresh(&consoles).blame(Code::Output)?;
-    let (mut found, failed) = measure(&boards, &consoles)?;
-    found.images = Some(image::measure(&boards)?);
-    let rows = found::rows(&found);
-    let tsv = rows.iter().map(separated).collect::<String>();
-    let write = |name, text: &str| repo::write_whole(&args.output.join(name), text.as_bytes());
-    write(TABLE, &tsv).blame(Code::Output)?;
-    write(PICTURE, &picture::draw(&found)).blame(Code::Output)?;
-    ui::line(format_args!("{}{}", table(&rows), found::NOT_HAD));
-    ui::line(format_args!(
-        "The plot: {}",
-        args.output.join(PICTURE).display()
-    ));
-    if failed.is_empty() {
-        Ok(Code::Success)
-    } else {
-        Err(failure(Code::TestsFailed, failed.join("\n")))
-    }
+    apart::run(root, args, yes, (&plan, true), |boards, consoles| {
+        let (mut found, failed) = measure(boards, consoles)?;
+        found.images = Some(image::measure(boards)?);
+        let rows = found::rows(&found);
+        let tsv = rows.iter().map(separated).collect::<String>();
+        let write = |name, text: &str| repo::write_whole(&args.output.join(name), text.as_bytes());
+        write(TABLE, &tsv).blame(Code::Output)?;
+        write(PICTURE, &picture::draw(&found)).blame(Code::Output)?;
+        ui::line(format_args!("{}{}", table(&rows), found::NOT_HAD));
+        ui::line(format_args!(
+            "The plot: {}",
+            args.output.join(PICTURE).display()
+        ));
+        Ok(Some(failed))
+    })
 }
 
 /// Boots all cases, two at a time; returns what they gave, and what went wrong.

@@ -16,16 +16,15 @@ use hanok_boot::machine;
 use hanok_console::request::{Input, Request, Sink};
 use hanok_console::run;
 
+use crate::apart;
 use crate::args::BenchArgs;
 use crate::boards::{Boards, XEN_INITRAMFS, XEN_KERNEL};
-use crate::folders::{fresh, work_dir};
 use crate::materials::Materials;
 use crate::plan::{Plan, sides_on};
 use crate::xen::{Domain, Domains};
-use crate::{output_is_ours, report};
 use cases::{BUSY, Case, Load, MEMORY_MIB, SCHEDULERS, Scheduler};
 use found::Found;
-use hanok_artifacts::{Store, cargo};
+use hanok_artifacts::cargo;
 use hanok_base::exit::{Blame, Code, Outcome, failure};
 use hanok_base::{repo, ui};
 use table::Results;
@@ -39,42 +38,21 @@ const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
 /// `hanok bench --schedulers`.
 pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
-    let plan = plan(root, args)?;
-    output_is_ours(&args.output)?;
-    let store = Store::open(yes, false).blame(Code::Setup)?;
-    let dir = work_dir(root).blame(Code::Output)?;
-    let mut materials = Materials::gather(root, &store, &plan, dir.path())?;
-    if let Some(other) = &args.xen {
-        materials.xen = Some(other.clone());
-    }
-    let boards = Boards {
-        root,
-        store: &store,
-        plan: &plan,
-        materials: &materials,
-        counting: None,
-        images: Vec::new(),
-        dir: dir.path(),
-    };
-    let consoles = args.output.join(report::CONSOLES);
-    // These results mark the folder as ours from now on.
-    report::write_so_far(&mut report::started(root), &boards, &[], &args.output)?;
-    fresh(&consoles).blame(Code::Output)?;
-    let schedulers = there(&materials)?;
-    let Some((results, failed)) = measure(&boards, &schedulers, &consoles)? else {
-        return Ok(Code::Interrupted);
-    };
-    let tsv = table::separated(&results, &schedulers);
-    repo::write_whole(&args.output.join(TABLE), tsv.as_bytes()).blame(Code::Output)?;
-    ui::line(format_args!("{}", table::table(&results, &schedulers)));
-    if failed.is_empty() {
-        return Ok(Code::Success);
-    }
-    Err(failure(Code::TestsFailed, failed.join("\n")))
+    let plan = plan(args)?;
+    apart::run(root, args, yes, (&plan, false), |boards, consoles| {
+        let schedulers = there(boards.materials)?;
+        let Some((results, failed)) = measure(boards, &schedulers, consoles)? else {
+            return Ok(None);
+        };
+        let tsv = table::separated(&results, &schedulers);
+        repo::write_whole(&args.output.join(TABLE), tsv.as_bytes()).blame(Code::Output)?;
+        ui::line(format_args!("{}", table::table(&results, &schedulers)));
+        Ok(Some(failed))
+    })
 }
 
 /// What is gathered: both hypervisors and the bare-metal payload.
-fn plan(root: &Path, args: &BenchArgs) -> Outcome<Plan> {
+fn plan(args: &BenchArgs) -> Outcome<Plan> {
     let plan = Plan {
         sides: vec![Side::Hanok, Side::Xen],
         figures: Figure::find("hypercall").into_iter().collect(),
@@ -86,7 +64,6 @@ fn plan(root: &Path, args: &BenchArgs) -> Outcome<Plan> {
                    fix: choose another one with --board";
         return Err(failure(Code::Usage, why));
     }
-    plan.check(root)?;
     Ok(plan)
 }
 

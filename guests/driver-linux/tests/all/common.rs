@@ -5,7 +5,7 @@ use hanok_driver_linux::image::{self, Format};
 use hanok_driver_linux::memory::Memory;
 use hanok_driver_linux::ring::own::Own;
 use hanok_driver_linux::ring::vmm::Vmm;
-use hanok_driver_linux::ring::{Broken, PLACES, Ring, SLOT_SIZE};
+use hanok_driver_linux::ring::{self, Broken, PLACES, Ring, SLOT_SIZE};
 use hanok_driver_linux::words::Words;
 use std::path::Path;
 
@@ -84,13 +84,13 @@ impl<R: Ring> Both for R {
 impl Bench {
     pub fn new() -> Self {
         Self::with(Memory::made_up(BASE), |memory| {
-            Box::new(Vmm::new(memory).unwrap())
+            Box::new(Vmm::new(memory, ring::DISK).unwrap())
         })
     }
 
     pub fn of_32_bits() -> Self {
         Self::with(Memory::made_up(BASE), |memory| {
-            Box::new(Own::new(memory).unwrap())
+            Box::new(Own::new(memory, ring::DISK).unwrap())
         })
     }
 

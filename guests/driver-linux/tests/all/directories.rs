@@ -26,7 +26,10 @@ impl Client {
         let version = client
             .ask(100, &[&word(1 << 20), &text("9P2000.L")])
             .unwrap();
-        assert_eq!(version, [&word(ROOM as u32)[..], &text("9P2000.L")].concat());
+        assert_eq!(
+            version,
+            [&word(ROOM as u32)[..], &text("9P2000.L")].concat()
+        );
         let (uid, none) = (rustix::process::getuid().as_raw(), word(u32::MAX));
         client
             .ask(104, &[&word(0), &none, &text(""), &text(""), &word(uid)])

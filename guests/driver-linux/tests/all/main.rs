@@ -1,4 +1,4 @@
-//! Disks as a client has them, by a ring as the hypervisor makes it.
+//! Disks, networks and directories as a client has them, by rings as the hypervisor makes them.
 
 mod common;
 mod directories;

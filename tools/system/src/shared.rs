@@ -78,7 +78,9 @@ impl SharedDraft {
                 };
                 one_of_both(kind, reader, report, device.as_ref())?;
                 let needs = matches!(kind, VirtioKind::Block | VirtioKind::Directory);
-                if needs && device.is_none() && source.is_none() {
+                // What is written wrong is told of already.
+                let wrong = network && reader.has("tap");
+                if (needs && device.is_none() || wrong) && source.is_none() {
                     return None;
                 }
                 let interface = network.then(|| InterfaceDraft::read(reader, report));

@@ -177,7 +177,7 @@ mod tests {
             format: Format::Qcow2,
             read_only: true,
         }));
-        assert_eq!(found, [disk.clone()]);
+        assert_eq!(found, std::slice::from_ref(&disk));
         let (kind, mac) = (("hanok,kind", &b"virtio-network\0"[..]), [2, 0, 0, 0, 0, 9]);
         let tap = ("hanok,tap", &b"left0\0"[..]);
         let mac_of = ("local-mac-address", &mac[..]);

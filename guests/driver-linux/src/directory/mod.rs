@@ -142,9 +142,9 @@ impl Directory {
         reader.0 = reader.0.get(..content)?;
         let mut writer = Writer::default();
         let done = self.request(kind, &mut reader, &mut writer, room.saturating_sub(HEADER));
-        let fits = |()| match HEADER + writer.0.len() <= room {
-            true => Ok(()),
-            false => Err(Errno::MSGSIZE),
+        let fits = |()| {
+            let fits = HEADER + writer.0.len() <= room;
+            fits.then_some(()).ok_or(Errno::MSGSIZE)
         };
         let answer = match done.and_then(fits) {
             Ok(()) => message(kind + 1, tag, &writer.0),

@@ -324,6 +324,7 @@ fn unit(
         vm,
         ram,
         flash,
+        is_fixed: space.is_fixed(),
         memory: Mutex::new(space),
         space: AtomicU64::new(0),
         last_here: [const { AtomicU8::new(0) }; MAX_CPUS],

@@ -110,11 +110,15 @@ impl GuestMemory for GuestRam {
         let from = self.host_of(at, into.len() as u64)?;
         // Descriptors and elements of rings are whole words.
         let mut done = 0;
-        if from.cast::<u64>().is_aligned() {
-            for word in into.as_chunks_mut().0 {
-                // SAFETY: `host_of` proved the range, and the word is aligned. Volatile, since the guest may write
-                // meanwhile: each byte is read once, and any value is as good as another.
-                *word = unsafe { from.add(done).cast::<u64>().read_volatile() }.to_ne_bytes();
+        let mut words = into.as_mut_ptr().cast::<u64>();
+        if from.cast::<u64>().is_aligned() && words.is_aligned() {
+            while done + size_of::<u64>() <= into.len() {
+                // SAFETY: `host_of` proved the range, and both words are aligned; the other one is inside `into`. Volatile,
+                // since the guest may write meanwhile: each byte is read once, and any value is as good as another.
+                unsafe {
+                    words.write(from.add(done).cast::<u64>().read_volatile());
+                    words = words.add(1);
+                }
                 done += size_of::<u64>();
             }
         }

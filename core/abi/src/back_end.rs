@@ -96,7 +96,7 @@ pub mod register {
 }
 
 /// The major version in the upper 16 bits, and the minor one.
-pub const VERSION: u32 = 0x0001_0002;
+pub const VERSION: u32 = 0x0001_0003;
 /// The most places of a queue.
 pub const MAX_QUEUE_SIZE: u16 = 256;
 /// The most bytes of a device's own configuration.
@@ -116,6 +116,9 @@ pub mod mode {
     pub const DIRECT: u32 = 1;
     /// The client's stores to its configuration are told.
     pub const STORES: u32 = 2;
+    /// The driver VM leaves the slots' descriptors as they are, so that the hypervisor need not look for them on the way back. If it changes them
+    /// nevertheless, what the client gets of its request is not defined; it never is another VM's, nor anywhere else in its memory.
+    pub const KEEPS: u32 = 4;
 }
 
 /// Values of `register::CONTROL`.

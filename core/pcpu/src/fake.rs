@@ -262,6 +262,7 @@ fn unit<L: FakeLists + GuestInterface>(
         vm: core,
         ram,
         flash: None,
+        is_fixed: space.is_fixed(),
         memory: Mutex::new(space),
         space: AtomicU64::new(0),
         last_here: [const { AtomicU8::new(0) }; MAX_CPUS],

@@ -101,12 +101,10 @@ impl<B: Backend> VmUnit<B> {
         found.ok_or(AccessError::NoMemory(span.start()))
     }
 
-    /// The VM's RAM, if all of the `len` bytes at `at` are there for as long as the VM exists: most accesses need no more.
+    /// The VM's RAM, if all of it is there for as long as the VM exists: most accesses need no more.
     #[inline]
-    fn settled(&self, at: Ipa, len: usize) -> Option<&B::Memory> {
-        let span = Span::new(at, len as u64)?;
-        let settled = self.ram.ipa().covers(&span) && self.memory.lock().is_fixed();
-        settled.then_some(&self.ram)
+    fn settled(&self) -> Option<&B::Memory> {
+        self.is_fixed.then_some(&self.ram)
     }
 
     /// The part of `span` that lies in its first page, and the memory where that page is now.
@@ -169,8 +167,8 @@ impl<B: Backend> VmUnit<B> {
 impl<B: Backend> GuestMemory for VmUnit<B> {
     fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), AccessError> {
         let len = into.len();
-        if let Some(ram) = self.settled(at, len) {
-            return ram.read(at, into);
+        if self.settled().is_some_and(|ram| ram.read(at, into).is_ok()) {
+            return Ok(());
         }
         self.each(at, len, &mut |memory, at, range| {
             memory.read(at, into.get_mut(range).unwrap_or_default())
@@ -178,8 +176,11 @@ impl<B: Backend> GuestMemory for VmUnit<B> {
     }
 
     fn write(&self, at: Ipa, from: &[u8]) -> Result<(), AccessError> {
-        if let Some(ram) = self.settled(at, from.len()) {
-            return ram.write(at, from);
+        if self
+            .settled()
+            .is_some_and(|ram| ram.write(at, from).is_ok())
+        {
+            return Ok(());
         }
         self.each(at, from.len(), &mut |memory, at, range| {
             memory.write(at, from.get(range).unwrap_or_default())
@@ -187,8 +188,8 @@ impl<B: Backend> GuestMemory for VmUnit<B> {
     }
 
     fn load_half(&self, at: Ipa) -> Result<u16, AccessError> {
-        if let Some(ram) = self.settled(at, size_of::<u16>()) {
-            return ram.load_half(at);
+        if let Some(Ok(value)) = self.settled().map(|ram| ram.load_half(at)) {
+            return Ok(value);
         }
         let mut value = 0;
         self.each(at, size_of::<u16>(), &mut |memory, at, _| {
@@ -199,8 +200,11 @@ impl<B: Backend> GuestMemory for VmUnit<B> {
     }
 
     fn store_half(&self, at: Ipa, value: u16) -> Result<(), AccessError> {
-        if let Some(ram) = self.settled(at, size_of::<u16>()) {
-            return ram.store_half(at, value);
+        if self
+            .settled()
+            .is_some_and(|ram| ram.store_half(at, value).is_ok())
+        {
+            return Ok(());
         }
         self.each(at, size_of::<u16>(), &mut |memory, at, _| {
             memory.store_half(at, value)

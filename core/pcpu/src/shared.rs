@@ -8,17 +8,16 @@ use hanok_config::DeviceKind;
 use hanok_devices::virtio::{BoardMemory, Served, SharedDevice};
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{Backend, VmMemory};
-use hanok_types::{Address, Hpa, Ipa, Span};
+use hanok_types::{Address, Hpa, Ipa};
 use hanok_vm::Clock;
 
 impl<B: Backend> BoardMemory for VmUnit<B> {
     fn on_board(&self, at: Ipa, bytes: u32) -> Option<Hpa> {
-        let span = Span::new(at, bytes.into())?;
-        let memory = &self.ram;
-        let offset = memory.ipa().offset_of(at)?;
         // Of a space that is not fixed, pages move.
-        let stays = memory.ipa().covers(&span) && self.memory.lock().is_fixed();
-        stays.then(|| memory.host().checked_add(offset))?
+        let (ram, host) = (self.ram.ipa(), self.ram.host());
+        let offset = ram.offset_of(at).filter(|_| self.is_fixed)?;
+        let inside = u64::from(bytes) <= ram.len() - offset;
+        inside.then(|| host.checked_add(offset))?
     }
 
     fn at_board(&self, at: Hpa, bytes: u32) -> Option<Ipa> {

@@ -16,6 +16,8 @@ pub struct VmUnit<B: Backend> {
     pub ram: B::Memory,
     /// Its firmware, which is the guest's first bank of flash.
     pub flash: Option<B::Memory>,
+    /// Whether none of its pages can be taken, as [`AddressSpace::is_fixed`] says: that never changes.
+    pub is_fixed: bool,
     /// Its address space: which pages of its memory are present, and where.
     pub memory: Mutex<AddressSpace<B::Tables>>,
     /// VTTBR_EL2 in its present boot; zero before the first.

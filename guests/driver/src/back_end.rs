@@ -21,8 +21,8 @@ pub struct Offer<'a> {
     pub head: u32,
     /// Whether a device of the board has to reach the clients' memory.
     pub needs_direct: bool,
-    /// Whether it is told of the client's stores to the configuration.
-    pub stores: bool,
+    /// Bits of [`mode`] that it has beside the one for a trusted VM.
+    pub mode: u32,
 }
 
 /// Where one queue has its ring and its slots.
@@ -72,8 +72,7 @@ impl<const N: usize> BackEnd<N> {
             return Err("there is no back end");
         }
         write(register::CONTROL, control::WITHDRAW);
-        let stores = if offer.stores { mode::STORES } else { 0 };
-        write(register::MODE, mode::DIRECT | stores);
+        write(register::MODE, mode::DIRECT | offer.mode);
         let mode = mmio::read32(registers + register::MODE);
         if offer.needs_direct && mode & mode::DIRECT == 0 {
             return Err("this VM is not trusted, and its devices cannot reach its clients' memory");

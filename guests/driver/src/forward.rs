@@ -10,7 +10,7 @@ use crate::back_end::{BackEnd, Offer, Room};
 use crate::device::Device;
 use crate::memory::{DESCRIPTORS, LANES, Lane, PLACES, address};
 use crate::tree::{BoardDevice, Served, Wanted};
-use hanok_abi::back_end::MAX_CONFIG;
+use hanok_abi::back_end::{MAX_CONFIG, mode};
 use hanok_guest_runtime::gic;
 use heapless::Vec;
 
@@ -109,7 +109,7 @@ impl<const N: usize> Forwarder<N> {
             size: device.size,
             head: 0,
             needs_direct: true,
-            stores: false,
+            mode: mode::KEEPS,
         };
         let rooms = lanes.map(|lane| Room::new(&lane.ring, &lane.slots, DESCRIPTORS));
         let client = BackEnd::start(wanted.registers, rooms, &offer)?;

@@ -112,6 +112,11 @@ impl BackEnd {
         self.mode & mode::STORES != 0
     }
 
+    /// Whether the driver VM leaves the slots' descriptors as they are.
+    pub(super) fn keeps(&self) -> bool {
+        self.mode & mode::KEEPS != 0
+    }
+
     /// The size of each queue; `None` if there can be none of this size.
     pub(super) fn queue_size(&self) -> Option<u16> {
         let size = u16::try_from(self.queue_size).ok()?;

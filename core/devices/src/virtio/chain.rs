@@ -38,22 +38,85 @@ pub(super) struct Descriptor {
 
 impl Descriptor {
     pub(super) fn read(memory: &impl GuestMemory, at: Ipa) -> Result<Self, Fault> {
-        let mut bytes = [0; DESCRIPTOR as usize];
-        memory.read(at, &mut bytes)?;
-        let [low, high] = *bytes.as_chunks::<8>().0 else {
-            return Err(Breach::Next.into());
-        };
-        let (low, high) = (u64::from_le_bytes(low), u64::from_le_bytes(high));
-        Ok(Self {
+        let mut table = Table::<1>::EMPTY;
+        memory.read(at, table.0.as_flattened_mut())?;
+        let [only] = table.0;
+        Ok(Self::of(u128::from_le_bytes(only)))
+    }
+
+    fn of(all: u128) -> Self {
+        let (low, high) = (all as u64, (all >> 64) as u64);
+        Self {
             at: low,
             bytes: high as u32,
             flags: (high >> 32) as u16,
             next: (high >> 48) as u16,
-        })
+        }
     }
 
     pub(super) fn has(self, flag: u16) -> bool {
         self.flags & flag != 0
+    }
+}
+
+/// Descriptors one after the other, aligned so that they are read and written by words.
+#[derive(Debug)]
+#[repr(align(16))]
+pub(super) struct Table<const N: usize>(pub(super) [[u8; DESCRIPTOR as usize]; N]);
+
+impl<const N: usize> Table<N> {
+    pub(super) const EMPTY: Self = Self([[0; DESCRIPTOR as usize]; N]);
+}
+
+/// How many descriptors are read at once.
+const AHEAD: usize = 8;
+
+/// A VM's memory with descriptors, of which several of one table are read at once.
+pub(super) struct Ahead<'a, M> {
+    memory: &'a M,
+    /// Where the first of those is that were read last, and how many bytes these are.
+    at: Ipa,
+    len: u64,
+    found: [u128; AHEAD],
+}
+
+impl<'a, M: GuestMemory> Ahead<'a, M> {
+    /// Nothing is read yet.
+    pub(super) fn new(memory: &'a M) -> Self {
+        Self {
+            memory,
+            at: Ipa::new(0),
+            len: 0,
+            found: [0; AHEAD],
+        }
+    }
+
+    /// The descriptor at `at`, after which the table has `left` more.
+    #[inline(always)]
+    fn descriptor(&mut self, at: Ipa, left: u32) -> Result<Descriptor, Fault> {
+        let behind = at.get().wrapping_sub(self.at.get());
+        if behind >= self.len || !behind.is_multiple_of(DESCRIPTOR) {
+            return self.read(at, left);
+        }
+        let found = self.found.get((behind / DESCRIPTOR) as usize);
+        Ok(Descriptor::of(*found.ok_or(Breach::Next)?))
+    }
+
+    /// The same, of one that was not read yet.
+    #[inline(never)]
+    fn read(&mut self, at: Ipa, left: u32) -> Result<Descriptor, Fault> {
+        let count = (left as usize).min(AHEAD - 1) + 1;
+        let mut table = Table::<AHEAD>::EMPTY;
+        let bytes = table.0.get_mut(..count).unwrap_or_default();
+        self.len = 0;
+        if self.memory.read(at, bytes.as_flattened_mut()).is_err() {
+            // The chain may end before the memory does.
+            return Descriptor::read(self.memory, at);
+        }
+        (self.at, self.len) = (at, count as u64 * DESCRIPTOR);
+        self.found = table.0.map(u128::from_le_bytes);
+        let [first, ..] = self.found;
+        Ok(Descriptor::of(first))
     }
 }
 
@@ -92,6 +155,14 @@ impl Chain {
     /// # Errors
     /// The memory with the descriptor is missing or absent, or the driver has broken a rule. Then the chain is as before.
     pub fn next(&mut self, memory: &impl GuestMemory) -> Result<Option<Buffer>, Fault> {
+        self.next_of(&mut Ahead::new(memory))
+    }
+
+    /// [`Self::next`] for several calls one after the other.
+    pub(super) fn next_of<M: GuestMemory>(
+        &mut self,
+        memory: &mut Ahead<'_, M>,
+    ) -> Result<Option<Buffer>, Fault> {
         let mut chain = *self;
         let found = match chain.descriptor(memory)? {
             Some(descriptor) if descriptor.has(INDIRECT) => {
@@ -113,7 +184,15 @@ impl Chain {
         self.bytes
     }
 
-    fn descriptor(&self, memory: &impl GuestMemory) -> Result<Option<Descriptor>, Fault> {
+    /// Whether no buffer follows.
+    pub(super) fn is_over(&self) -> bool {
+        self.next.is_none()
+    }
+
+    fn descriptor<M: GuestMemory>(
+        &self,
+        memory: &mut Ahead<'_, M>,
+    ) -> Result<Option<Descriptor>, Fault> {
         let Some(next) = self.next else {
             return Ok(None);
         };
@@ -122,7 +201,13 @@ impl Chain {
         }
         let offset = u64::from(next) * DESCRIPTOR;
         let at = self.table.checked_add(offset).ok_or(Breach::Length)?;
-        Descriptor::read(memory, at).map(Some)
+        // The first one is mostly the only one of its table that is of this chain.
+        let left = if self.may_branch {
+            0
+        } else {
+            self.count - u32::from(next) - 1
+        };
+        memory.descriptor(at, left).map(Some)
     }
 
     /// Goes on in the table that `descriptor` names.

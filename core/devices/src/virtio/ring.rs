@@ -4,7 +4,7 @@
 //! The driver VM may write anything there at any time. So nothing is read back but the index and the elements of what is done, and
 //! an element is worth no more than its check: it names a request that is under way, or it is a breach.
 
-use super::chain::{DESCRIPTOR, Descriptor, INDIRECT, NEXT, WRITE};
+use super::chain::{DESCRIPTOR, Descriptor, INDIRECT, NEXT, Table, WRITE};
 use super::queue::{Head, Places, read, write};
 use super::{Breach, Fault};
 use hanok_abi::back_end::MAX_QUEUE_SIZE;
@@ -30,6 +30,64 @@ pub(super) struct Part {
     pub(super) at: u64,
     pub(super) bytes: u32,
     pub(super) write: bool,
+}
+
+/// The most parts that are described at once.
+pub(super) const MOST_PARTS: usize = 8;
+
+/// Descriptors of a request that lie one behind the other.
+#[derive(Debug)]
+pub(super) struct Parts {
+    table: Table<{ MOST_PARTS + 1 }>,
+    /// The number of the first one among all of the request.
+    first: u16,
+    count: u16,
+    last: Option<Part>,
+}
+
+impl Parts {
+    /// Those from number `first` on, of which `last` is known.
+    pub(super) fn new(first: u16, last: Option<Part>) -> Self {
+        Self {
+            table: Table::EMPTY,
+            first,
+            count: 0,
+            last,
+        }
+    }
+
+    /// How many the request has with these.
+    pub(super) fn all(&self) -> u16 {
+        self.first + self.count + u16::from(self.last.is_some())
+    }
+
+    /// One more.
+    pub(super) fn add(&mut self, part: Part) {
+        let last = self.last.replace(part);
+        self.put(last, NEXT);
+    }
+
+    /// No further one follows.
+    pub(super) fn end(&mut self) {
+        let last = self.last.take();
+        self.put(last, 0);
+    }
+
+    #[inline]
+    fn put(&mut self, part: Option<Part>, flags: u16) {
+        let place = self.table.0.get_mut(usize::from(self.count));
+        if let (Some(Part { at, bytes, write }), Some(place)) = (part, place) {
+            self.count += 1;
+            let flags = flags | if write { WRITE } else { 0 };
+            *place = descriptor(at, bytes, (flags, self.first + self.count));
+        }
+    }
+
+    /// The bytes of all of which it is known whether another one follows, and the part of which it is not.
+    pub(super) fn known(&self) -> (&[u8], Option<Part>) {
+        let known = self.table.0.get(..self.count.into()).unwrap_or_default();
+        (known.as_flattened(), self.last)
+    }
 }
 
 /// A request that the driver VM has given back.
@@ -97,26 +155,15 @@ impl Ring {
         self.layout.slots + u64::from(head.index()) * u64::from(self.layout.slot_size)
     }
 
-    /// Writes descriptor `index` of a request; `last` says whether none follows.
+    /// Writes the descriptors of a request from number `index` on.
     pub(super) fn describe(
         &self,
         memory: &impl GuestMemory,
         (head, index): (Head, u16),
-        part: Part,
-        last: bool,
+        descriptors: &[u8],
     ) -> Result<(), Fault> {
-        let mut flags = if part.write { WRITE } else { 0 };
-        if !last {
-            flags |= NEXT;
-        }
         let at = self.slot(head) + u64::from(index) * DESCRIPTOR;
-        put(
-            memory,
-            at,
-            part.at,
-            part.bytes,
-            (flags, index.wrapping_add(1)),
-        )
+        Ok(memory.write(Ipa::new(at), descriptors)?)
     }
 
     /// Descriptor `index` of a request, as the driver VM has left it; `None` if the slot has none of this index.
@@ -206,7 +253,13 @@ fn put(
     bytes: u32,
     (flags, next): (u16, u16),
 ) -> Result<(), Fault> {
+    let table = Table([descriptor(buffer, bytes, (flags, next))]);
+    Ok(memory.write(Ipa::new(at), table.0.as_flattened())?)
+}
+
+/// The bytes of a descriptor.
+#[inline]
+fn descriptor(buffer: u64, bytes: u32, (flags, next): (u16, u16)) -> [u8; DESCRIPTOR as usize] {
     let rest = u64::from(bytes) | u64::from(flags) << 32 | u64::from(next) << 48;
-    let both = [buffer.to_le_bytes(), rest.to_le_bytes()];
-    Ok(memory.write(Ipa::new(at), both.as_flattened())?)
+    (u128::from(buffer) | u128::from(rest) << 64).to_le_bytes()
 }

@@ -9,8 +9,7 @@
 
 use super::back_end::{BackEnd, Nature, Wanted};
 use super::queue::{Head, Listening};
-use super::ring::Answer;
-use super::transfer::{Between, BoardMemory, Reply, Request, Step};
+use super::transfer::{Between, BoardMemory, Given, Reply, Request, Step, Tail};
 use super::transport::{CONFIG, Event, Identity, MAX_QUEUES, Transport};
 use super::{Breach, Fail, Fault, Place, entropy, feature};
 use crate::{Access, Unknown};
@@ -227,6 +226,9 @@ struct State {
     /// Until when the client waits for the first offer, or for the answer to its last store; `None` before it asks.
     waits_until: Option<u64>,
     traffic: [Traffic; MAX_QUEUES],
+    /// Of each request of the first queue that is under way, what its reply has to copy if the driver VM leaves descriptors as they are. Other
+    /// queues are of devices that have few parts in a request.
+    tails: [Tail; MAX_QUEUE_SIZE as usize],
 }
 
 impl SharedDevice {
@@ -235,7 +237,10 @@ impl SharedDevice {
         let ring = feature::VERSION_1 | feature::EVENT_INDEX | feature::INDIRECT;
         let (features, queue_size, modes) = match backed {
             Backed::ByHypervisor => (ring, OWN_QUEUE, 0),
-            Backed::ByVm { trusted } => (0, 0, (u32::from(trusted) * mode::DIRECT) | mode::STORES),
+            Backed::ByVm { trusted } => {
+                let any = mode::STORES | mode::KEEPS;
+                (0, 0, (u32::from(trusted) * mode::DIRECT) | any)
+            }
         };
         let (device, queues) = (kind.id(), kind.queues());
         Self(Mutex::new(State {
@@ -265,6 +270,7 @@ impl SharedDevice {
             has_stores: false,
             waits_until: None,
             traffic: [Traffic::NONE; MAX_QUEUES],
+            tails: [Tail::UNKNOWN; MAX_QUEUE_SIZE as usize],
         }))
     }
 
@@ -605,10 +611,13 @@ impl State {
             traffic.ask_client = false;
             return Ok(());
         };
+        if traffic.request.is_none() {
+            traffic.next_request(queue, between.client, self.back.head)?;
+        }
         let Some(request) = &mut traffic.request else {
-            return traffic.next_request(queue, between.client, self.back.head);
+            return Ok(());
         };
-        let Step::Done(count) = request.step(between, ring)? else {
+        let Step::Done(Given { count, tail }) = request.step(between, ring)? else {
             return Ok(());
         };
         if count == 0 {
@@ -618,6 +627,13 @@ impl State {
         let told = ring.publish(between.driver, head, count);
         let tell = told.map_err(|fault| fault.at(Place::Driver))?;
         traffic.request = None;
+        if let Some(place) = self
+            .tails
+            .get_mut(usize::from(head.index()))
+            .filter(|_| index == 0)
+        {
+            *place = tail;
+        }
         if traffic.is_again {
             traffic.again.remove(head);
         } else {
@@ -636,6 +652,7 @@ impl State {
         between: &Between<'_, M>,
         index: usize,
     ) -> Result<(), Fault> {
+        let keeps = index == 0 && self.back.keeps();
         let (Some(traffic), Some(Some(ring))) =
             (self.traffic.get_mut(index), self.back.rings.get_mut(index))
         else {
@@ -660,13 +677,35 @@ impl State {
             let (Some(queue), true) = (queue, known) else {
                 return Err(at_driver(Breach::Head.into()));
             };
-            traffic.reply = Some(Reply::new(answer, queue.chain(answer.head)));
-            return Ok(());
+            let tail = self.tails.get(usize::from(answer.head.index()));
+            let tail = tail.filter(|tail| keeps && tail.is_known());
+            let Some(tail) = tail else {
+                traffic.reply = Some(Reply::new(answer, queue.chain(answer.head)));
+                return Ok(());
+            };
+            let given = tail.give(between, ring, answer)?;
+            return self.finish(between, index, answer.head, given);
         };
         let Step::Done(given) = reply.step(between, ring)? else {
             return Ok(());
         };
-        let Answer { head, .. } = reply.answer;
+        let head = reply.answer.head;
+        self.finish(between, index, head, given)
+    }
+
+    /// Gives a request back to the client, with `given` bytes.
+    fn finish<M: BoardMemory>(
+        &mut self,
+        between: &Between<'_, M>,
+        index: usize,
+        head: Head,
+        given: u32,
+    ) -> Result<(), Fault> {
+        let (Some(traffic), Some(Some(ring))) =
+            (self.traffic.get_mut(index), self.back.rings.get_mut(index))
+        else {
+            return Ok(());
+        };
         let Some(queue) = self.transport.queue(index) else {
             traffic.reply = None;
             return Ok(());
@@ -681,7 +720,8 @@ impl State {
         }
         // The next queue has its turn.
         self.turn = index + 1;
-        ring.took(between.driver).map_err(at_driver)
+        ring.took(between.driver)
+            .map_err(|fault| fault.at(Place::Driver))
     }
 }
 

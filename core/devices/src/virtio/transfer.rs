@@ -1,15 +1,15 @@
 //! How requests get from a client's queue to the ring of a driver VM, and back.
 //!
-//! Both ways are walks over the request's descriptors that stop after each step: a step handles one descriptor, or copies
+//! Both ways are walks over the request's descriptors that stop after each step: a step handles some descriptors, or copies
 //! [`STEP_BYTES`]. What a step needs is a value; nothing of it is in a VM's memory.
 //!
 //! The client may change its descriptors at any time, so that the walk back may meet others than the walk there. Each is
 //! checked for itself: data then get to the wrong place of the client's own memory. The driver VM may change those of the slot, by
 //! which it says where its data are.
 
-use super::chain::{Buffer, Chain};
+use super::chain::{Ahead, Buffer, Chain};
 use super::queue::Head;
-use super::ring::{Answer, Part, Ring};
+use super::ring::{Answer, MOST_PARTS, Part, Parts, Ring};
 use super::{Breach, Fault, Place};
 use hanok_abi::back_end::SMALL;
 use hanok_hal::GuestMemory;
@@ -84,6 +84,10 @@ pub(super) enum Step<T> {
     Done(T),
 }
 
+/// Bytes that are copied by words.
+#[repr(align(8))]
+struct Aligned<const N: usize>([u8; N]);
+
 /// Bytes on their way.
 #[derive(Clone, Copy, Debug)]
 struct Copying {
@@ -107,9 +111,9 @@ impl Copying {
     ) -> Result<Option<Self>, Fault> {
         // Headers and states of requests are small, and the bytes between are zeroed first.
         if self.left <= SMALL {
-            self.step_by(&mut [0; SMALL as usize], from, to)
+            self.step_by(&mut Aligned([0; SMALL as usize]).0, from, to)
         } else {
-            self.step_by(&mut [0; STEP_BYTES], from, to)
+            self.step_by(&mut Aligned([0; STEP_BYTES]).0, from, to)
         }
     }
 
@@ -136,6 +140,92 @@ impl Copying {
     }
 }
 
+/// What a reply has to copy of a request all of whose other bytes are written where the client wants them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tail {
+    to: Ipa,
+    /// How many bytes are written before it.
+    skipped: u32,
+    /// Where it is among the data of the slot.
+    offset: u16,
+    /// How many bytes it has: up to [`SMALL`], or [`Tail::UNKNOWN`].
+    bytes: u16,
+}
+
+impl Tail {
+    /// There is nothing to copy.
+    const NOTHING: Self = Self {
+        to: Ipa::new(0),
+        skipped: 0,
+        offset: 0,
+        bytes: 0,
+    };
+    /// There is more to copy, or it lies elsewhere.
+    pub(super) const UNKNOWN: Self = Self {
+        bytes: u16::MAX,
+        ..Self::NOTHING
+    };
+
+    /// Whether this is all there is to copy.
+    pub(super) fn is_known(&self) -> bool {
+        self.bytes != u16::MAX
+    }
+
+    /// The same of a request that has one more part to be written, `part`, which is to get to `to`. It is in the slot at `offset`, or where the
+    /// client wants it.
+    fn with(self, part: Part, to: Ipa, offset: Option<u32>) -> Self {
+        if self.bytes > 0 || part.at == 0 {
+            return Self::UNKNOWN;
+        }
+        let Some(offset) = offset else {
+            return Self {
+                skipped: self.skipped + part.bytes,
+                ..self
+            };
+        };
+        match (u16::try_from(offset), u16::try_from(part.bytes)) {
+            (Ok(offset), Ok(bytes)) if part.bytes <= SMALL => Self {
+                to,
+                offset,
+                bytes,
+                ..self
+            },
+            _ => Self::UNKNOWN,
+        }
+    }
+
+    /// Gives the client what `answer` has of it. The answer is how many bytes of the request are written.
+    pub(super) fn give<M: BoardMemory>(
+        &self,
+        between: &Between<'_, M>,
+        ring: &Ring,
+        answer: Answer,
+    ) -> Result<u32, Fault> {
+        let left = answer.written.saturating_sub(self.skipped);
+        let left = left.min(self.bytes.into());
+        if left > 0 {
+            let from = ring.data(answer.head, self.offset.into());
+            let copying = Copying {
+                from: 0,
+                to: self.to,
+                left,
+            };
+            let from = (between.driver, Place::Driver, from);
+            copying.step(from, (between.client, Place::Client))?;
+        }
+        Ok(answer.written.min(self.skipped) + left)
+    }
+}
+
+/// A request that can be given to the driver VM.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Given {
+    /// The number of its descriptors, which may be none.
+    pub(super) count: u16,
+    /// What there is to copy on the way back.
+    pub(super) tail: Tail,
+}
+
 /// A request on its way to the driver VM.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
@@ -151,6 +241,7 @@ pub(super) struct Request {
     last: Option<Part>,
     /// How many bytes of the slot are in use.
     filled: u32,
+    tail: Tail,
     copying: Option<Copying>,
 }
 
@@ -165,41 +256,76 @@ impl Request {
             count: 0,
             last: None,
             filled: 0,
+            tail: Tail::NOTHING,
             copying: None,
         }
     }
 
-    /// The next step. Done with the number of descriptors, once the request can be published.
+    /// The next step. Done once the request can be published.
     pub(super) fn step<M: BoardMemory>(
         &mut self,
         between: &Between<'_, M>,
         ring: &Ring,
-    ) -> Result<Step<u16>, Fault> {
+    ) -> Result<Step<Given>, Fault> {
         let (client, driver) = (between.client, between.driver);
         if let Some(copying) = self.copying {
             let from = (client, Place::Client, Ipa::new(copying.from));
             self.copying = copying.step(from, (driver, Place::Driver))?;
             return Ok(Step::More);
         }
-        let mut chain = self.chain;
-        let next = match self.rest {
-            Some(rest) => Some(rest),
-            None => chain.next(client)?,
-        };
-        let Some(buffer) = next else {
-            let count = self.count + u16::from(self.last.is_some());
-            self.describe_last(driver, ring, true)?;
-            return Ok(Step::Done(count));
-        };
-        let (first, rest) = self.divided(buffer);
-        if first.bytes > 0 {
-            self.add(between, ring, &first)?;
+        let mut next = *self;
+        let mut parts = Parts::new(self.count, self.last);
+        let ended = next.walk(between, ring, &mut parts)?;
+        if ended {
+            parts.end();
         }
-        (self.chain, self.rest) = (chain, rest);
-        if !first.write {
-            self.copied = self.copied.saturating_sub(first.bytes);
+        next.count = parts.all();
+        let (known, last) = parts.known();
+        if !known.is_empty() {
+            let place = (self.head, self.count);
+            let described = ring.describe(driver, place, known);
+            described.map_err(at_driver)?;
         }
-        Ok(Step::More)
+        next.count -= u16::from(last.is_some());
+        next.last = last;
+        *self = next;
+        Ok(if ended {
+            let (count, tail) = (self.count, self.tail);
+            Step::Done(Given { count, tail })
+        } else {
+            Step::More
+        })
+    }
+
+    /// Goes over the next descriptors. The answer is whether there is nothing left to be done.
+    fn walk<M: BoardMemory>(
+        &mut self,
+        between: &Between<'_, M>,
+        ring: &Ring,
+        parts: &mut Parts,
+    ) -> Result<bool, Fault> {
+        let mut ahead = Ahead::new(between.client);
+        for _ in 0..MOST_PARTS {
+            let next = match self.rest.take() {
+                Some(rest) => Some(rest),
+                None => self.chain.next_of(&mut ahead)?,
+            };
+            let Some(buffer) = next else {
+                return Ok(true);
+            };
+            let (first, rest) = self.divided(buffer);
+            self.rest = rest;
+            if first.bytes > 0 {
+                self.add(between, ring, &first, parts)?;
+            }
+            if !first.write {
+                self.copied = self.copied.saturating_sub(first.bytes);
+            }
+            if self.copying.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(self.rest.is_none() && self.chain.is_over())
     }
 
     /// What is copied of a buffer whatever its size, and its rest; or all of it.
@@ -223,46 +349,43 @@ impl Request {
         between: &Between<'_, M>,
         ring: &Ring,
         buffer: &Buffer,
+        parts: &mut Parts,
     ) -> Result<(), Fault> {
         let (bytes, write) = (buffer.bytes, buffer.write);
-        if self.count + 1 >= ring.descriptors() && self.last.is_some() {
+        if parts.all() >= ring.descriptors() {
             return Err(Breach::Long.into());
         }
-        let mut filled = 0;
+        let offset = self.filled;
         let at = match between.direct(buffer) {
             Some(at) => at,
-            None if bytes <= ring.room().saturating_sub(self.filled) => {
-                filled = bytes;
-                between.own(ring.data(self.head, self.filled), bytes)?
+            None if bytes <= ring.room().saturating_sub(offset) => {
+                self.filled += bytes;
+                between.own(ring.data(self.head, offset), bytes)?
             }
             // The driver VM says where the data are.
             None if write => 0,
             None => return Err(Breach::Long.into()),
         };
-        self.describe_last(between.driver, ring, false)?;
-        self.last = Some(Part { at, bytes, write });
-        self.copying = (filled > 0 && !write).then_some(Copying {
-            from: buffer.at.get(),
-            to: ring.data(self.head, self.filled),
-            left: bytes,
-        });
-        self.filled += filled;
-        Ok(())
-    }
-
-    /// Writes the descriptor that is known, of which it is known now whether it is the last one.
-    fn describe_last(
-        &mut self,
-        driver: &impl GuestMemory,
-        ring: &Ring,
-        last: bool,
-    ) -> Result<(), Fault> {
-        if let Some(part) = self.last {
-            let place = (self.head, self.count);
-            ring.describe(driver, place, part, last)
-                .map_err(at_driver)?;
-            self.last = None;
-            self.count += 1;
+        let part = Part { at, bytes, write };
+        parts.add(part);
+        let filled = self.filled > offset;
+        if write {
+            let offset = filled.then_some(offset);
+            self.tail = self.tail.with(part, buffer.at, offset);
+        } else if filled {
+            let (from, to) = (buffer.at.get(), ring.data(self.head, offset));
+            let copying = Copying {
+                from,
+                to,
+                left: bytes,
+            };
+            // What is small is not worth a step of its own.
+            self.copying = if bytes <= SMALL {
+                let from = (between.client, Place::Client, buffer.at);
+                copying.step(from, (between.driver, Place::Driver))?
+            } else {
+                Some(copying)
+            };
         }
         Ok(())
     }

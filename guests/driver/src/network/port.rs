@@ -162,7 +162,7 @@ fn offer(
         size: PLACES as u16,
         head: HEAD as u32,
         needs_direct,
-        stores: false,
+        mode: 0,
     };
     let rooms = [
         Room::new(receive, &memory.received, FRAME_DESCRIPTORS),

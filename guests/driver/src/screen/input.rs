@@ -6,6 +6,7 @@ use crate::back_end::{BackEnd, Offer, Room};
 use crate::memory::{EVENT_DESCRIPTORS, InputMemory, PLACES};
 use crate::tree::Wanted;
 use core::sync::atomic::Ordering::Relaxed;
+use hanok_abi::back_end::mode;
 use hanok_guest_runtime::gic;
 
 /// The queues: events, and what lamps are to be lit.
@@ -48,7 +49,7 @@ impl Input {
             size: PLACES as u16,
             head: 0,
             needs_direct: false,
-            stores: true,
+            mode: mode::STORES,
         };
         let [events, status] = &memory.rings;
         let rooms = [

@@ -222,7 +222,7 @@ fn offer(
         size: SOCKET_PLACES as u16,
         head: HEAD as u32,
         needs_direct: true,
-        stores: false,
+        mode: 0,
     };
     let rooms = [
         Places::new(receive, &memory.received, FRAME_DESCRIPTORS),

@@ -265,10 +265,10 @@ fn the_guest_s_tree_names_the_images_that_it_serves() {
     assert_eq!(value("/back-end@b100000", "hanok,image"), None);
     assert_eq!(value("/back-end@b102000", "hanok,tap").unwrap(), b"left\0");
     assert_eq!(value("/back-end@b102000", "read-only"), None);
-    let node = "/back-end@b103000";
-    assert_eq!(value(node, "hanok,directory").unwrap(), b"/images/docs\0");
-    assert_eq!(value(node, "hanok,tag").unwrap(), b"docs\0");
-    assert_eq!(value(node, "read-only").unwrap(), b"");
+    let shared = "/back-end@b103000";
+    assert_eq!(value(shared, "hanok,directory").unwrap(), b"/images/docs\0");
+    assert_eq!(value(shared, "hanok,tag").unwrap(), b"docs\0");
+    assert_eq!(value(shared, "read-only").unwrap(), b"");
     assert!(tree.find_node("/back-end-b102000").is_some());
     assert!(tree.find_node("/back-end-b103000").is_some());
     assert!(tree.find_node("/back-end-b100000").is_none());

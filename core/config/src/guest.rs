@@ -67,8 +67,30 @@ pub struct GuestBackEnd<'a> {
     pub cid: Option<u32>,
     /// Of a network, the client's MAC address and its VLAN.
     pub interface: Option<([u8; 6], Option<u16>)>,
-    /// Of a disk that a Linux serves, the image that is its content.
-    pub image: Option<GuestImage<'a>>,
+    /// What is behind it in a guest that is a Linux.
+    pub source: Option<GuestSource<'a>>,
+}
+
+/// What a program of a Linux serves another VM's device with.
+#[derive(Clone, Copy, Debug)]
+pub enum GuestSource<'a> {
+    /// A disk, by a file.
+    Image(GuestImage<'a>),
+    /// A network, by the tap interface of this name.
+    Tap(&'a str),
+    /// A directory, by one of its own.
+    Directory(GuestDirectory<'a>),
+}
+
+/// A directory in the file systems of the VM that serves it.
+#[derive(Clone, Copy, Debug)]
+pub struct GuestDirectory<'a> {
+    /// Its absolute path.
+    pub path: &'a str,
+    /// The name by which the client mounts it.
+    pub tag: &'a str,
+    /// Whether the client may only read it.
+    pub read_only: bool,
 }
 
 /// An image of a disk, in the file systems of the VM that serves it.

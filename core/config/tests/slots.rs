@@ -2,7 +2,7 @@
 
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
-use hanok_config::guest::{GuestBackEnd, GuestImage, GuestTree};
+use hanok_config::guest::{GuestBackEnd, GuestDirectory, GuestImage, GuestSource, GuestTree};
 use hanok_config::{
     Blob, BlobKind, DeviceKind, DeviceSlot, Fault, MAX_SLOTS, System, TreeError, TreeNode,
     VirtioKind, VmConfig, platform_slots,
@@ -208,25 +208,30 @@ fn the_guest_s_tree_says_what_is_in_the_slots() {
 /// What a driver VM is told of a disk that is an image, and the input device by which a program of its Linux has the interrupt.
 #[test]
 fn the_guest_s_tree_names_the_images_that_it_serves() {
-    let slots = [0, 1].map(|place| {
+    let slots = [0, 1, 2, 3].map(|place| {
         let start = 0x0b10_0000 + 0x1000 * u64::from(place);
         slot(DeviceKind::BackEnd, start, 0x1000, Some(224 + place))
     });
+    let directory = GuestDirectory {
+        path: "/images/docs",
+        tag: "docs",
+        read_only: true,
+    };
     let image = GuestImage {
         file: "/images/a.qcow2",
         format: "qcow2",
         read_only: true,
     };
-    let back_end = |slot, image| GuestBackEnd {
+    let back_end = |slot, source| GuestBackEnd {
         slot,
         client: "linux",
         kind: VirtioKind::Block,
         device: None,
         interface: None,
         cid: None,
-        image,
+        source,
     };
-    let [first, second] = &slots;
+    let [first, second, third, fourth] = &slots;
     let tree = GuestTree {
         name: "storage",
         terminal: None,
@@ -239,7 +244,12 @@ fn the_guest_s_tree_names_the_images_that_it_serves() {
         slots: &slots,
         channels: &[],
         devices: &[],
-        back_ends: &[back_end(first, None), back_end(second, Some(image))],
+        back_ends: &[
+            back_end(first, None),
+            back_end(second, Some(GuestSource::Image(image))),
+            back_end(third, Some(GuestSource::Tap("left"))),
+            back_end(fourth, Some(GuestSource::Directory(directory))),
+        ],
     };
     let bytes = tree.write().bytes;
     let tree = Fdt::new(&bytes).unwrap();
@@ -254,6 +264,14 @@ fn the_guest_s_tree_names_the_images_that_it_serves() {
     assert_eq!(value(node, "read-only").unwrap(), b"");
     assert_eq!(value(node, "hanok,kind").unwrap(), b"virtio-block\0");
     assert_eq!(value("/back-end@b100000", "hanok,image"), None);
+    assert_eq!(value("/back-end@b102000", "hanok,tap").unwrap(), b"left\0");
+    assert_eq!(value("/back-end@b102000", "read-only"), None);
+    let shared = "/back-end@b103000";
+    assert_eq!(value(shared, "hanok,directory").unwrap(), b"/images/docs\0");
+    assert_eq!(value(shared, "hanok,tag").unwrap(), b"docs\0");
+    assert_eq!(value(shared, "read-only").unwrap(), b"");
+    assert!(tree.find_node("/back-end-b102000").is_some());
+    assert!(tree.find_node("/back-end-b103000").is_some());
     assert!(tree.find_node("/back-end-b100000").is_none());
     let bell = "/back-end-b101000";
     assert_eq!(value(bell, "label").unwrap(), b"hanok,back-end b101000\0");

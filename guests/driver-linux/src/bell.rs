@@ -5,7 +5,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// Where Linux lists input devices.
@@ -32,14 +32,21 @@ impl Bell {
         Ok(Self(device))
     }
 
-    /// Waits for the next event, a second at most.
-    pub fn wait(&self) {
+    /// Waits for the next event, or until there is something to read from `other`; a second at most.
+    pub fn wait(&self, other: Option<BorrowedFd<'_>>) {
         let second = Timespec {
             tv_sec: 1,
             tv_nsec: 0,
         };
         // Whatever comes of it, the ring is looked at.
-        let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&second));
+        let own = PollFd::new(&self.0, PollFlags::IN);
+        let _ = match &other {
+            Some(other) => {
+                let other = PollFd::new(other, PollFlags::IN);
+                poll(&mut [own, other], Some(&second))
+            }
+            None => poll(&mut [own], Some(&second)),
+        };
         self.drain();
     }
 

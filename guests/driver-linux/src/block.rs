@@ -6,9 +6,8 @@
 
 use crate::image::Image;
 use crate::memory::Memory;
-use crate::ring::{
-    Broken, DESCRIPTORS, Offer, PLACES, Piece, Request, Ring, SEGMENT, SEGMENTS, SLOT_SIZE,
-};
+use crate::pieces::{length, read_all, write_all};
+use crate::ring::{Broken, DESCRIPTORS, Offer, PLACES, Piece, Request, Ring, SEGMENT, SEGMENTS};
 use crate::words::Words;
 
 /// The bytes of a sector.
@@ -285,35 +284,4 @@ impl Disk {
         }
         Ok(())
     }
-}
-
-/// The bytes of pieces; `None` if they are more than a slot has.
-fn length(pieces: &[Piece]) -> Option<usize> {
-    let total: u64 = pieces.iter().map(|piece| u64::from(piece.len)).sum();
-    usize::try_from(total)
-        .ok()
-        .filter(|_| total <= SLOT_SIZE.into())
-}
-
-/// What is in pieces; `None` if it is not all in memory, or more than a slot has.
-fn read_all(memory: &Memory, pieces: &[Piece]) -> Option<Vec<u8>> {
-    let mut all = vec![0; length(pieces)?];
-    let mut rest = &mut all[..];
-    for piece in pieces {
-        let (part, after) = rest.split_at_mut_checked(piece.len as usize)?;
-        memory.read(piece.at, part)?;
-        rest = after;
-    }
-    Some(all)
-}
-
-/// Writes bytes to pieces; `None` if these are not all in memory.
-fn write_all(memory: &Memory, pieces: &[Piece], bytes: &[u8]) -> Option<()> {
-    let mut rest = bytes;
-    for piece in pieces {
-        let (part, after) = rest.split_at_checked(piece.len as usize)?;
-        memory.write(piece.at, part)?;
-        rest = after;
-    }
-    Some(())
 }

@@ -13,6 +13,7 @@ fn main() -> ExitCode {
     let outcome = match words[..] {
         [] => {
             words::say("starts");
+            service::want_many_files();
             nodes::read(Path::new(nodes::TREE)).and_then(service::serve_all)
         }
         ["create", file, size] => create(file, size),

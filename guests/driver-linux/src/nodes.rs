@@ -8,13 +8,53 @@ use std::path::{Path, PathBuf};
 /// The device tree of the running Linux.
 pub const TREE: &str = "/proc/device-tree";
 
+/// A device that is to be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The address of the back end's registers.
+    pub registers: u64,
+    /// The VM that has the device.
+    pub client: String,
+    /// What it is.
+    pub what: What,
+}
+
+/// What is to be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A disk, by a file.
+    Disk(Disk),
+    /// A network, by a tap interface.
+    Network(Network),
+    /// A directory, by one of this Linux.
+    Directory(Directory),
+}
+
+/// A network that is to be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// The name of the tap interface.
+    pub tap: String,
+    /// The client's MAC address.
+    pub mac: [u8; 6],
+    /// Its VLAN, if it is in one.
+    pub vlan: Option<u32>,
+}
+
+/// A directory that is to be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    /// Its path.
+    pub path: PathBuf,
+    /// The name by which the client mounts it.
+    pub tag: String,
+    /// Whether the client may only read.
+    pub read_only: bool,
+}
+
 /// A disk that is to be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// The address of the back end's registers.
-    pub registers: u64,
-    /// The VM that has the disk.
-    pub client: String,
     /// The file that is on it.
     pub file: PathBuf,
     /// How the content lies in the file.
@@ -23,39 +63,58 @@ pub struct Disk {
     pub read_only: bool,
 }
 
-/// The disks that the tree in this folder names.
+/// The devices that the tree in this folder names.
 ///
 /// # Errors
 /// The folder cannot be read, or it has a node that says what nobody can serve.
-pub fn read(tree: &Path) -> Result<Vec<Disk>, String> {
+pub fn read(tree: &Path) -> Result<Vec<Node>, String> {
     let entries = fs::read_dir(tree).map_err(|error| format!("{}: {error}", tree.display()))?;
-    let mut disks = Vec::new();
+    let mut nodes = Vec::new();
     for entry in entries.flatten() {
         let path = entry.path();
         if text(&path, "compatible").as_deref() == Some("hanok,back-end")
-            && path.join("hanok,image").exists()
+            && ["hanok,image", "hanok,tap", "hanok,directory"]
+                .iter()
+                .any(|name| path.join(name).exists())
         {
-            let disk = disk(&path);
             let name = path.display();
-            disks.push(disk.ok_or_else(|| format!("{name} is no node of a disk"))?);
+            let why = || format!("{name} is no node of what can be served");
+            nodes.push(node(&path).ok_or_else(why)?);
         }
     }
-    disks.sort_by_key(|disk| disk.registers);
-    Ok(disks)
+    nodes.sort_by_key(|node| node.registers);
+    Ok(nodes)
 }
 
-fn disk(node: &Path) -> Option<Disk> {
+fn node(node: &Path) -> Option<Node> {
     let word = |name| text(node, name);
-    let reg = fs::read(node.join("reg")).ok()?;
-    if word("hanok,kind")? != "virtio-block" {
-        return None;
-    }
-    Some(Disk {
-        registers: u64::from_be_bytes(*reg.first_chunk()?),
+    let bytes = |name| fs::read(node.join(name)).ok();
+    let read_only = node.join("read-only").exists();
+    let what = match word("hanok,kind")?.as_str() {
+        "virtio-block" => What::Disk(Disk {
+            file: PathBuf::from(word("hanok,image")?),
+            format: Format::of_word(&word("hanok,format")?)?,
+            read_only,
+        }),
+        "virtio-network" => What::Network(Network {
+            tap: word("hanok,tap")?,
+            mac: bytes("local-mac-address")?.try_into().ok()?,
+            vlan: match bytes("hanok,vlan") {
+                Some(vlan) => Some(u32::from_be_bytes(vlan.try_into().ok()?)),
+                None => None,
+            },
+        }),
+        "virtio-9p" => What::Directory(Directory {
+            path: PathBuf::from(word("hanok,directory")?),
+            tag: word("hanok,tag")?,
+            read_only,
+        }),
+        _ => return None,
+    };
+    Some(Node {
+        registers: u64::from_be_bytes(*bytes("reg")?.first_chunk()?),
         client: word("hanok,client")?,
-        file: PathBuf::from(word("hanok,image")?),
-        format: Format::of_word(&word("hanok,format")?)?,
-        read_only: node.join("read-only").exists(),
+        what,
     })
 }
 
@@ -73,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_image_of_the_tree_is_found() {
+    fn what_the_tree_names_is_found() {
         let tree = tempfile::tempdir().unwrap();
         let make = |name: &str, properties: &[(&str, &[u8])]| {
             let node = tree.path().join(name);
@@ -108,14 +167,49 @@ mod tests {
             ],
         );
         let found = read(tree.path()).unwrap();
-        let disk = Disk {
+        let is = |what| Node {
             registers: 0x0b10_1000,
             client: "left".to_owned(),
+            what,
+        };
+        let disk = is(What::Disk(Disk {
             file: PathBuf::from("/images/a.qcow2"),
             format: Format::Qcow2,
             read_only: true,
-        };
-        assert_eq!(found, [disk]);
+        }));
+        assert_eq!(found, std::slice::from_ref(&disk));
+        let (kind, mac) = (("hanok,kind", &b"virtio-network\0"[..]), [2, 0, 0, 0, 0, 9]);
+        let tap = ("hanok,tap", &b"left0\0"[..]);
+        let mac_of = ("local-mac-address", &mac[..]);
+        let vlan = ("hanok,vlan", &[0, 0, 0, 7][..]);
+        make(
+            "back-end@b103000",
+            &[back_end, reg, kind, client, tap, mac_of, vlan],
+        );
+        let kind = ("hanok,kind", &b"virtio-9p\0"[..]);
+        let path = ("hanok,directory", &b"/images/docs\0"[..]);
+        let tag = ("hanok,tag", &b"docs\0"[..]);
+        make(
+            "back-end@b104000",
+            &[back_end, reg, kind, client, path, tag],
+        );
+        let network = is(What::Network(Network {
+            tap: "left0".to_owned(),
+            mac,
+            vlan: Some(7),
+        }));
+        let directory = is(What::Directory(Directory {
+            path: PathBuf::from("/images/docs"),
+            tag: "docs".to_owned(),
+            read_only: false,
+        }));
+        let found = read(tree.path()).unwrap();
+        assert!(
+            [disk, network, directory]
+                .iter()
+                .all(|node| found.contains(node))
+        );
+        let kind: (&str, &[u8]) = ("hanok,kind", b"virtio-block\0");
         make(
             "back-end@b102000",
             &[

@@ -59,7 +59,7 @@ impl Guest {
                 modules: Modules::Default,
                 agent: false,
             }),
-            serves_images: false,
+            serves_by_linux: false,
             variables: None,
             examine: false,
             rewrite: false,

@@ -341,7 +341,7 @@ fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Reso
         (Some(InitramfsRef::Path(path)), _) => Some(path.clone()),
         (Some(InitramfsRef::Busybox { modules, .. }), Some(kernel)) => Some(
             store
-                .initramfs(kernel, &selection(modules, artifacts.serves_images))
+                .initramfs(kernel, &selection(modules, artifacts.serves_by_linux))
                 .blame(Code::Refused)?,
         ),
         (Some(InitramfsRef::Busybox { .. }), None) => {
@@ -356,7 +356,7 @@ fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Reso
     };
     let made = matches!(artifacts.initramfs, Some(InitramfsRef::Busybox { .. }));
     let initramfs = match initramfs {
-        Some(before) if made && artifacts.serves_images => {
+        Some(before) if made && artifacts.serves_by_linux => {
             Some(initramfs::with_driver(root, store, &before, architecture).blame(Code::Refused)?)
         }
         other => other,
@@ -435,13 +435,13 @@ fn with_kernel(found: Rewritten, wanted: bool, resolved: Resolved) -> Outcome<Re
     })
 }
 
-fn selection(modules: &Modules, serves_images: bool) -> Selection {
+fn selection(modules: &Modules, serves_by_linux: bool) -> Selection {
     let selection = match modules {
         Modules::Default => Selection::Default,
         Modules::All => Selection::All,
         Modules::List(names) => Selection::Named(names.clone()),
     };
-    if serves_images {
+    if serves_by_linux {
         Selection::With(Box::new(selection), initramfs::DRIVER_MODULES)
     } else {
         selection

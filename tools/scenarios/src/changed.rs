@@ -256,8 +256,9 @@ impl Affected {
             return true;
         }
         let has_agent = system.contains("agent = true");
-        // A disk that is an image.
-        let has_image = system.contains("[[vm.disk]]") && system.contains("\nfile = \"/");
+        // A disk that is an image, a network with a tap interface, a directory of a Linux.
+        let keys = ["\nfile = \"/", "\ntap = \"", "\npath = \"/"];
+        let has_image = keys.iter().any(|key| system.contains(key));
         let named = |guest: &str| {
             let by_key = guest == "agent" && has_agent || guest == "driver-linux" && has_image;
             by_key || names_guest(&scenario, guest) || names_guest(&system, guest)

@@ -113,7 +113,7 @@ impl Description {
                 boot: vm.boot.clone(),
                 architecture: vm.architecture(),
                 initramfs: vm.initramfs.clone(),
-                serves_images: vm.back_ends.iter().any(|end| end.image.is_some()),
+                serves_by_linux: vm.back_ends.iter().any(|end| end.source.is_some()),
                 variables: vm.variables.clone(),
                 examine,
                 rewrite: examine && vm.rewrite,

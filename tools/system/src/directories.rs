@@ -7,10 +7,10 @@ use crate::transports::{A_TRANSPORT, Transports};
 use std::path::{Path, PathBuf};
 
 const A_FOLDER: &str = "the path of a folder of the PC";
-const A_TAG: &str = "a name of 1 to 32 letters, digits, '-' and '_', such as \"shared\"";
+pub(crate) const A_TAG: &str = "a name of 1 to 32 letters, digits, '-' and '_', such as \"shared\"";
 const A_TRUTH: &str = "true or false";
 /// The tag of a directory for which none is written.
-const TAG: &str = "shared";
+pub(crate) const TAG: &str = "shared";
 /// The most bytes of a tag: QEMU's limit.
 const LONGEST_TAG: usize = 32;
 
@@ -63,7 +63,7 @@ impl DirectoryDraft {
     }
 }
 
-fn is_tag(tag: &str) -> bool {
+pub(crate) fn is_tag(tag: &str) -> bool {
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     (1..=LONGEST_TAG).contains(&tag.len()) && tag.bytes().all(letter)
 }

@@ -73,7 +73,7 @@ impl ImageDraft {
             }
             return None;
         }
-        let file = file?.judged(report, path)?;
+        let file = file?.judged(report, |text| path(text, "an image", AN_IMAGE))?;
         let by_name = || {
             if file.value.ends_with(".qcow2") {
                 ImageFormat::Qcow2
@@ -90,8 +90,8 @@ impl ImageDraft {
     }
 }
 
-/// A path that a program finds wherever it was started.
-fn path(text: String) -> Result<String, Words> {
+/// A path of `what` ("an image") that a program finds wherever it was started.
+pub(crate) fn path(text: String, what: &str, such: &str) -> Result<String, Words> {
     let mut parts = text.split('/');
     let absolute = parts.next() == Some("");
     let plain = parts.all(|part| !part.is_empty() && part != "." && part != "..");
@@ -99,18 +99,10 @@ fn path(text: String) -> Result<String, Words> {
         return Ok(text);
     }
     Err(Words::new(
-        format!("\"{text}\" is no path of an image"),
+        format!("\"{text}\" is no path of {what}"),
         format!(
             "it is the whole path in the other VM, of {LONGEST} bytes at most, without \"..\" and the like"
         ),
-        format!("write {AN_IMAGE}"),
+        format!("write {such}"),
     ))
-}
-
-/// Refuses an image that another VM has, too, unless both only read it.
-pub(crate) fn served_twice(report: &mut Report, draft: &ImageDraft, other: &str) {
-    let what = format!("\"{}\" is served twice", draft.file.value);
-    let why = format!("VM {other} has it, too, and two that write to one file system destroy it");
-    let remedy = "give each VM an image of its own, or both of them `read-only = true`";
-    report.refuse(&draft.file.span, Words::new(what, why, remedy));
 }

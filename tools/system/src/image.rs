@@ -15,13 +15,12 @@ use crate::devices::{self, VmDevices};
 use crate::diagnostic::{Diagnostic, Mark, Words};
 use crate::kernel::{Part, Protocol};
 use crate::layout::{self, Layout};
+use crate::linux_sources::LinuxSource;
 use crate::recognise;
 use crate::source::Boot;
 use crate::vm::{Files, Vm};
 use crate::{flash, rules, size};
-use hanok_config::guest::{
-    GuestBackEnd, GuestChannel, GuestDevice, GuestImage, GuestScreen, GuestTree,
-};
+use hanok_config::guest::{GuestBackEnd, GuestChannel, GuestDevice, GuestScreen, GuestTree};
 use hanok_config::{Blob, BlobKind, CorePolicy, NOR, System, VmConfig, sum};
 use hanok_types::{Address, Ipa, MAX_CPUS, PAGE_SIZE, Span, platform};
 use std::borrow::Cow;
@@ -313,11 +312,7 @@ impl Guest {
                     },
                     cid: back_end.cid,
                     interface: back_end.interface.as_ref().map(|own| (own.mac, own.vlan)),
-                    image: back_end.image.as_ref().map(|image| GuestImage {
-                        file: &image.file,
-                        format: image.format.word(),
-                        read_only: image.read_only,
-                    }),
+                    source: back_end.source.as_ref().map(LinuxSource::of_guest),
                 })
             })
             .collect();

@@ -1,10 +1,10 @@
 //! Who serves which virtio device for whom, and where both ends are.
 
 use crate::diagnostic::{Report, Words, nearest};
-use crate::disk_images::{self, DiskImage};
 use crate::draft::Draft;
 use crate::image_rules;
 use crate::interfaces::Interface;
+use crate::linux_sources::{self, LinuxSource};
 use crate::shared::{BackEnd, SharedDraft, Shares};
 use crate::source::{Boot, KernelRef};
 use crate::table::At;
@@ -19,7 +19,7 @@ struct Link {
     driver: usize,
     /// The index of the board's device among the driver VM's.
     device: Option<usize>,
-    image: Option<DiskImage>,
+    source: Option<LinuxSource>,
     interface: Option<Interface>,
     cid: Option<u32>,
 }
@@ -77,7 +77,7 @@ pub(crate) fn resolve(report: &mut Report, drafts: &[Draft]) -> Vec<Shares> {
                 client: name_of(drafts, link.client),
                 kind: link.kind,
                 device: link.device,
-                image: link.image.clone(),
+                source: link.source.clone(),
                 interface: link.interface.clone(),
                 cid: link.cid,
                 slot,
@@ -125,9 +125,9 @@ fn links(report: &mut Report, drafts: &[Draft]) -> Vec<Link> {
                 served_twice(report, draft, &name_of(drafts, other.client));
                 continue;
             }
-            let twin = links.iter().find(|other| both_write(other, &link));
-            if let (Some(other), Some(image)) = (twin, &draft.image) {
-                disk_images::served_twice(report, image, &name_of(drafts, other.client));
+            let twin = links.iter().find(|other| collide(other, &link));
+            if let (Some(other), Some(source)) = (twin, &draft.source) {
+                linux_sources::served_twice(report, source, &name_of(drafts, other.client));
                 continue;
             }
             let mac = |link: &Link| Some((link.driver, link.interface.as_ref()?.mac));
@@ -154,13 +154,10 @@ fn links(report: &mut Report, drafts: &[Draft]) -> Vec<Link> {
     links
 }
 
-/// Whether both are the same image, and one of them may write to it.
-fn both_write(one: &Link, other: &Link) -> bool {
-    let same = |one: &DiskImage, other: &DiskImage| {
-        one.file == other.file && !(one.read_only && other.read_only)
-    };
-    let images = one.image.as_ref().zip(other.image.as_ref());
-    one.driver == other.driver && images.is_some_and(|(one, other)| same(one, other))
+/// Whether one VM cannot serve both, for what it has behind them.
+fn collide(one: &Link, other: &Link) -> bool {
+    let sources = one.source.as_ref().zip(other.source.as_ref());
+    one.driver == other.driver && sources.is_some_and(|(one, other)| one.collides(other))
 }
 
 /// What comes of `draft`, the shared device number `number` of a VM.
@@ -189,9 +186,12 @@ fn link(
         not_trusted(report, &draft.from);
         return None;
     }
-    let image = match &draft.image {
-        Some(image) => Some(image_rules::served(image, report, (from, vm))?),
-        None => None,
+    let source = match &draft.source {
+        Some(source) => Some(image_rules::served(source, report, (from, vm))?),
+        None => {
+            image_rules::refuse_without_tap(report, draft, (from, vm))?;
+            None
+        }
     };
     let device = match &draft.device {
         Some(wanted) => Some(device_of(report, (from, devices), wanted)?),
@@ -204,7 +204,7 @@ fn link(
         client,
         driver,
         device,
-        image,
+        source,
         interface: interface.map(|interface| interface.resolved(&name, number)),
         cid: draft.cid.as_ref().map(|at| at.value),
     })

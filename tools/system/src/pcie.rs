@@ -6,7 +6,7 @@ use crate::disks::{self, Content};
 use crate::table::{self, At, Reader};
 use std::ops::Range;
 
-const A_DEVICE: &str = "\"nvme\", \"virtio-blk\" or \"edu\"";
+const A_DEVICE: &str = "\"nvme\", \"virtio-blk\", \"virtio-net\" or \"edu\"";
 /// The places on the bus, behind the bridge's own.
 const PLACES: usize = 31;
 
@@ -26,6 +26,8 @@ pub enum PcieKind {
     Nvme(Content),
     /// A virtio disk.
     VirtioBlock(Content),
+    /// A virtio network interface; behind it is QEMU's own network.
+    VirtioNetwork,
     /// QEMU's device for exercises, which copies between memory and itself.
     Edu,
 }
@@ -52,16 +54,18 @@ impl PcieDraft {
             "nvme" => PcieKind::Nvme(self.content.content(report)?),
             "virtio-blk" => PcieKind::VirtioBlock(self.content.content(report)?),
             "edu" if self.content.is_none() => PcieKind::Edu,
-            "edu" => {
+            "virtio-net" if self.content.is_none() => PcieKind::VirtioNetwork,
+            "edu" | "virtio-net" => {
                 let why = "only a disk has content";
-                let words = Words::new("an \"edu\" with a `file` or a `size`", why, "remove it");
+                let what = format!("\"{}\" with a `file` or a `size`", device.value);
+                let words = Words::new(what, why, "remove it");
                 report.refuse(&self.span, words);
                 return None;
             }
             other => {
                 let what = format!("QEMU makes no PCIe device \"{other}\"");
                 let why = format!("the devices are {A_DEVICE}");
-                let remedy = match nearest(other, ["nvme", "virtio-blk", "edu"]) {
+                let remedy = match nearest(other, ["nvme", "virtio-blk", "virtio-net", "edu"]) {
                     Some(known) => format!("did you mean \"{known}\"?"),
                     None => "name one of them".to_owned(),
                 };
@@ -107,11 +111,18 @@ impl PcieDevice {
                 "virtio-blk-pci,disable-legacy=on,iommu_platform=on".to_owned(),
                 Some(content),
             ),
+            PcieKind::VirtioNetwork => {
+                let model = "virtio-net-pci,disable-legacy=on,iommu_platform=on,romfile=";
+                (format!("{model},netdev=pcie{index}"), None)
+            }
             PcieKind::Edu => ("edu,dma_mask=0xffffffffffff".to_owned(), None),
         };
         let (bus, place) = (&self.bus, index + 1);
         let mut args = Vec::new();
         let mut drive = String::new();
+        if self.kind == PcieKind::VirtioNetwork {
+            args.extend(["-netdev".to_owned(), format!("user,id=pcie{index}")]);
+        }
         if let Some(content) = content {
             let options = content.drive();
             args.push("-drive".to_owned());

@@ -209,7 +209,7 @@ pub(crate) fn add_inputs(found: &[Found], vms: &mut [Draft]) {
                 span: span.clone(),
                 from: at(from),
                 device: Some(at(&screen.device)),
-                image: None,
+                source: None,
                 interface: None,
                 cid: None,
             });

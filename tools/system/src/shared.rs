@@ -1,8 +1,9 @@
 //! Virtio devices that one VM serves for another, as they are written, and what comes of them (`links.rs`).
 
 use crate::diagnostic::{Report, Words};
-use crate::disk_images::{DiskImage, ImageDraft};
+use crate::disk_images::ImageDraft;
 use crate::interfaces::{Interface, InterfaceDraft};
+use crate::linux_sources::{LinuxSource, SourceDraft};
 use crate::table::{self, At, Reader};
 use hanok_config::{DeviceSlots, VirtioKind};
 use std::ops::Range;
@@ -17,9 +18,9 @@ pub(crate) struct SharedDraft {
     pub(crate) kind: VirtioKind,
     pub(crate) span: Range<usize>,
     pub(crate) from: At<String>,
-    /// Networks may have none: then only the VMs that the other one serves are in them. Neither have images.
+    /// Networks may have none: then only the VMs that the other one serves are in them. Neither has what a Linux serves.
     pub(crate) device: Option<At<String>>,
-    pub(crate) image: Option<ImageDraft>,
+    pub(crate) source: Option<SourceDraft>,
     pub(crate) interface: Option<InterfaceDraft>,
     /// Of sockets.
     pub(crate) cid: Option<At<u32>>,
@@ -32,10 +33,10 @@ pub struct BackEnd {
     pub client: String,
     /// What the device is.
     pub kind: VirtioKind,
-    /// The index of the board's device that serves it, among those that the VM has. Networks may have none, and images have none.
+    /// The index of the board's device that serves it, among those that the VM has. Networks may have none, and what a Linux serves has none.
     pub device: Option<usize>,
-    /// The image that it is, if it is a disk that a Linux serves.
-    pub image: Option<DiskImage>,
+    /// What is behind it, if a program of a Linux serves it.
+    pub source: Option<LinuxSource>,
     /// What it is besides, if it is a network.
     pub interface: Option<Interface>,
     /// The client's CID, by which others find it, if it is for sockets.
@@ -66,22 +67,20 @@ impl SharedDraft {
             let read = |reader: &mut Reader<'_, '_>, report: &mut Report| {
                 let from = reader.require(report, "from", A_VM, table::word);
                 let network = kind == VirtioKind::Network;
-                let (disk, sockets) = (kind == VirtioKind::Block, kind == VirtioKind::Vsock);
+                let sockets = kind == VirtioKind::Vsock;
+                let source = source(kind, reader, report);
                 let device = if sockets {
                     None
-                } else if network || disk {
-                    reader.get(report, "device", A_DEVICE, table::word)
-                } else {
+                } else if kind == VirtioKind::Console {
                     Some(reader.require(report, "device", A_DEVICE, table::word)?)
-                };
-                let image = if !disk {
-                    None
                 } else {
-                    let image = ImageDraft::read(reader, report);
-                    one_of_both(reader, report, device.as_ref())?;
-                    image
+                    reader.get(report, "device", A_DEVICE, table::word)
                 };
-                if disk && device.is_none() && image.is_none() {
+                one_of_both(kind, reader, report, device.as_ref())?;
+                let needs = matches!(kind, VirtioKind::Block | VirtioKind::Directory);
+                // What is written wrong is told of already.
+                let wrong = network && reader.has("tap");
+                if (needs && device.is_none() || wrong) && source.is_none() {
                     return None;
                 }
                 let interface = network.then(|| InterfaceDraft::read(reader, report));
@@ -95,7 +94,7 @@ impl SharedDraft {
                     span: reader.span.clone(),
                     from: from?,
                     device,
-                    image,
+                    source,
                     interface,
                     cid,
                 })
@@ -113,24 +112,56 @@ fn cid(value: &toml::de::DeValue<'_>) -> Option<u32> {
     (3..u32::MAX).contains(&number).then_some(number)
 }
 
-/// Whether a disk has what it needs: either a device of the board or an image behind it.
+/// What a Linux serves the device with, if that is written.
+fn source(
+    kind: VirtioKind,
+    reader: &mut Reader<'_, '_>,
+    report: &mut Report,
+) -> Option<SourceDraft> {
+    match kind {
+        VirtioKind::Block => ImageDraft::read(reader, report).map(SourceDraft::image),
+        VirtioKind::Network => SourceDraft::tap(reader, report),
+        VirtioKind::Directory => SourceDraft::directory(reader, report),
+        _ => None,
+    }
+}
+
+/// Whether a device has what it needs: either a device of the board or something of a Linux's behind it. A network may have neither.
 fn one_of_both(
+    kind: VirtioKind,
     reader: &Reader<'_, '_>,
     report: &mut Report,
     device: Option<&At<String>>,
 ) -> Option<()> {
-    let (span, what) = match (reader.has("device"), reader.has("file")) {
-        (false, false) => (
-            reader.span.clone(),
-            "a disk needs either `device` or `file`",
+    let (noun, key, why) = match kind {
+        VirtioKind::Block => (
+            "disk",
+            "file",
+            "behind it is a device of the board, or an image in the files of a Linux",
         ),
-        (true, true) => (
-            device.map_or(reader.span.clone(), |at| at.span.clone()),
-            "a disk has both `device` and `file`",
+        VirtioKind::Network => (
+            "network",
+            "tap",
+            "behind it is a device of the board, or an interface of a Linux, whose bridge leads on",
+        ),
+        VirtioKind::Directory => (
+            "directory",
+            "path",
+            "behind it is a device of the board, or a directory in the files of a Linux",
         ),
         _ => return Some(()),
     };
-    let why = "behind it is a device of the board, or an image in the files of a Linux";
+    let (span, what) = match (reader.has("device"), reader.has(key)) {
+        (false, false) if kind != VirtioKind::Network => (
+            reader.span.clone(),
+            format!("a {noun} needs either `device` or `{key}`"),
+        ),
+        (true, true) => (
+            device.map_or(reader.span.clone(), |at| at.span.clone()),
+            format!("a {noun} has both `device` and `{key}`"),
+        ),
+        _ => return Some(()),
+    };
     report.refuse(&span, Words::new(what, why, "write one of them"));
     None
 }

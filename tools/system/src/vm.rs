@@ -20,8 +20,8 @@ pub struct Artifacts {
     pub architecture: Architecture,
     /// Its initramfs.
     pub initramfs: Option<InitramfsRef>,
-    /// Whether it is a Linux that serves images: then a program that does so, and what it needs, is in an initramfs that is made.
-    pub serves_images: bool,
+    /// Whether it is a Linux that serves images, networks or directories: then a program that does so, and what it needs, is in an initramfs that is made.
+    pub serves_by_linux: bool,
     /// The file in which its firmware's variables are kept; it need not exist.
     pub variables: Option<PathBuf>,
     /// Whether its kernel, if that is a zImage, is to be looked at, as the board's CPUs have no

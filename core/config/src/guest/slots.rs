@@ -2,7 +2,7 @@
 //! commands and empty transports have no nodes: a guest would find nothing in them.
 
 use super::channels::events;
-use super::{CLOCK_HANDLE, GuestBackEnd, GuestImage, device, interrupt};
+use super::{CLOCK_HANDLE, GuestBackEnd, GuestSource, device, interrupt};
 use crate::slot::{DeviceKind, DeviceSlot};
 use crate::write::{Build, node as named, pair};
 use alloc::format;
@@ -51,21 +51,33 @@ pub(super) fn add_back_ends(root: DeviceTreeNode, all: &[GuestBackEnd<'_>]) -> D
             return root.and(node);
         };
         let node = node.with("interrupts", interrupt(line));
-        match back_end.image {
-            Some(image) => root
-                .and(of_image(node, image))
+        match back_end.source {
+            Some(source) => root
+                .and(of_source(node, source))
                 .and(bell(slot.region.start(), line)),
             None => root.and(node),
         }
     })
 }
 
-/// The properties of a disk that is an image.
-fn of_image(node: DeviceTreeNode, image: GuestImage<'_>) -> DeviceTreeNode {
-    let node = node
-        .with("hanok,image", image.file)
-        .with("hanok,format", image.format);
-    if image.read_only {
+/// The properties of what a Linux serves.
+fn of_source(node: DeviceTreeNode, source: GuestSource<'_>) -> DeviceTreeNode {
+    let (node, read_only) = match source {
+        GuestSource::Image(image) => {
+            let node = node
+                .with("hanok,image", image.file)
+                .with("hanok,format", image.format);
+            (node, image.read_only)
+        }
+        GuestSource::Tap(name) => (node.with("hanok,tap", name), false),
+        GuestSource::Directory(directory) => {
+            let node = node
+                .with("hanok,directory", directory.path)
+                .with("hanok,tag", directory.tag);
+            (node, directory.read_only)
+        }
+    };
+    if read_only {
         node.flag("read-only")
     } else {
         node

@@ -1,6 +1,6 @@
 //! A ring read by this program itself: rust-vmm's crates are for 64 bits alone.
 
-use super::{AVAILABLE, Broken, DESCRIPTORS, PLACES, Piece, Request, Ring, TABLE, USED};
+use super::{AVAILABLE, Broken, Layout, Piece, Request, Ring, USED};
 use crate::memory::Memory;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU16, fence};
@@ -16,6 +16,7 @@ const INDIRECT: u16 = 4;
 #[derive(Debug)]
 pub struct Own {
     memory: Memory,
+    layout: Layout,
     next_available: u16,
     next_used: u16,
     told: u16,
@@ -29,13 +30,14 @@ struct Descriptor {
 }
 
 impl Own {
-    /// The ring in this memory, of which nothing was read yet.
+    /// The ring that lies so in this memory, of which nothing was read yet.
     ///
     /// # Errors
     /// None; as that of rust-vmm has one.
-    pub const fn new(memory: Memory) -> Result<Self, Broken> {
+    pub const fn new(memory: Memory, layout: Layout) -> Result<Self, Broken> {
         Ok(Self {
             memory,
+            layout,
             next_available: 0,
             next_used: 0,
             told: 0,
@@ -43,7 +45,11 @@ impl Own {
     }
 
     fn half(&self, offset: u64) -> Result<&AtomicU16, Broken> {
-        self.memory.half(self.memory.base() + offset).ok_or(Broken)
+        self.memory.half(self.base() + offset).ok_or(Broken)
+    }
+
+    fn base(&self) -> u64 {
+        self.memory.base() + self.layout.start
     }
 
     fn descriptor(&self, table: u64, index: u64) -> Option<Descriptor> {
@@ -65,7 +71,7 @@ impl Own {
     /// Adds the pieces of the chain in a table of `count` descriptors. It has an end after so many, also where it is a loop.
     fn add(&self, request: &mut Request, (table, first, count): (u64, u16, u32)) -> Option<()> {
         let mut index = first;
-        for _ in 0..count.min(DESCRIPTORS + 1) {
+        for _ in 0..count.min(self.layout.descriptors + 1) {
             let inside = u32::from(index) < count;
             let descriptor = self.descriptor(table, index.into()).filter(|_| inside)?;
             // A table names no other one.
@@ -88,16 +94,17 @@ impl Own {
 
 impl Ring for Own {
     fn next(&mut self) -> Result<Option<Request>, Broken> {
+        let places = self.layout.places;
         let available = self.half(AVAILABLE + 2)?.load(Acquire);
         if available == self.next_available {
             return Ok(None);
         }
-        if available.wrapping_sub(self.next_available) > PLACES {
+        if available.wrapping_sub(self.next_available) > places {
             return Err(Broken);
         }
-        let place = u64::from(self.next_available % PLACES);
+        let place = u64::from(self.next_available % places);
         let head = self.half(AVAILABLE + 4 + 2 * place)?.load(Relaxed);
-        if head >= PLACES {
+        if head >= places {
             return Err(Broken);
         }
         self.next_available = self.next_available.wrapping_add(1);
@@ -106,12 +113,12 @@ impl Ring for Own {
             read: Vec::new(),
             write: Vec::new(),
         };
-        let table = self.memory.base() + TABLE;
+        let table = self.base();
         let first = self.descriptor(table, head.into()).ok_or(Broken)?;
         let Piece { at, len } = first.piece;
         // What has no end, or is not there, lacks the place for an answer, and is over.
         let _ended = if first.flags & INDIRECT == 0 {
-            self.add(&mut request, (table, head, PLACES.into()))
+            self.add(&mut request, (table, head, places.into()))
         } else {
             self.add(&mut request, (at, 0, len / DESCRIPTOR as u32))
         };
@@ -119,9 +126,9 @@ impl Ring for Own {
     }
 
     fn answer(&mut self, head: u16, written: u32) -> Result<(), Broken> {
-        let place = u64::from(self.next_used % PLACES);
+        let place = u64::from(self.next_used % self.layout.places);
         let element = [u32::from(head).to_le_bytes(), written.to_le_bytes()].concat();
-        let at = self.memory.base() + USED + 4 + 8 * place;
+        let at = self.base() + USED + 4 + 8 * place;
         self.memory.write(at, &element).ok_or(Broken)?;
         self.next_used = self.next_used.wrapping_add(1);
         self.half(USED + 2)?.store(self.next_used, Release);
@@ -131,7 +138,7 @@ impl Ring for Own {
     /// The hypervisor says behind the available ring which answer it wants to be told of (virtio 1.2, 2.7.7).
     fn must_tell(&mut self) -> Result<bool, Broken> {
         fence(SeqCst);
-        let event = self.half(AVAILABLE + 4 + 2 * u64::from(PLACES))?;
+        let event = self.half(AVAILABLE + 4 + 2 * u64::from(self.layout.places))?;
         let behind = self
             .next_used
             .wrapping_sub(event.load(Relaxed))
@@ -142,7 +149,7 @@ impl Ring for Own {
     }
 
     fn listen(&mut self) -> Result<bool, Broken> {
-        let event = self.half(USED + 4 + 8 * u64::from(PLACES))?;
+        let event = self.half(USED + 4 + 8 * u64::from(self.layout.places))?;
         event.store(self.next_available, Relaxed);
         fence(SeqCst);
         Ok(self.half(AVAILABLE + 2)?.load(Acquire) != self.next_available)

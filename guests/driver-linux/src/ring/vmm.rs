@@ -1,6 +1,6 @@
 //! A ring that rust-vmm's crates read.
 
-use super::{AVAILABLE, Broken, DESCRIPTORS, PLACES, Piece, Request, Ring, TABLE, USED};
+use super::{AVAILABLE, Broken, Layout, Piece, Request, Ring, USED};
 use crate::memory::{Memory, SIZE};
 use rustix::mm::{MapFlags, ProtFlags};
 use virtio_queue::{Queue, QueueT};
@@ -12,19 +12,20 @@ pub struct Vmm {
     queue: Queue,
     mapped: GuestMemoryMmap,
     memory: Memory,
+    layout: Layout,
 }
 
 impl Vmm {
-    /// The ring in this memory, of which nothing was read yet.
+    /// The ring that lies so in this memory, of which nothing was read yet.
     ///
     /// # Errors
     /// It does not fit.
-    pub fn new(memory: Memory) -> Result<Self, Broken> {
+    pub fn new(memory: Memory, layout: Layout) -> Result<Self, Broken> {
         let broken = |_| Broken;
-        let mut queue = Queue::new(PLACES).map_err(broken)?;
-        let at = |offset| GuestAddress(memory.base() + offset);
+        let mut queue = Queue::new(layout.places).map_err(broken)?;
+        let at = |offset| GuestAddress(memory.base() + layout.start + offset);
         queue
-            .try_set_desc_table_address(at(TABLE))
+            .try_set_desc_table_address(at(0))
             .and_then(|()| queue.try_set_avail_ring_address(at(AVAILABLE)))
             .and_then(|()| queue.try_set_used_ring_address(at(USED)))
             .map_err(broken)?;
@@ -35,12 +36,14 @@ impl Vmm {
         let place = memory.place().as_ptr();
         // SAFETY: a `Memory` is mapped for ever.
         let region = unsafe { MmapRegion::build_raw(place, SIZE, protection, flags) };
-        let region = GuestRegionMmap::new(region.map_err(|_| Broken)?, at(0)).ok_or(Broken)?;
+        let region = GuestRegionMmap::new(region.map_err(|_| Broken)?, GuestAddress(memory.base()))
+            .ok_or(Broken)?;
         let mapped = GuestMemoryMmap::from_regions(vec![region]).map_err(|_| Broken)?;
         Ok(Self {
             queue,
             mapped,
             memory,
+            layout,
         })
     }
 }
@@ -55,7 +58,7 @@ impl Ring for Vmm {
             read: Vec::new(),
             write: Vec::new(),
         };
-        for descriptor in chain.take(DESCRIPTORS as usize + 1) {
+        for descriptor in chain.take(self.layout.descriptors as usize + 1) {
             let pieces = if descriptor.is_write_only() {
                 &mut request.write
             } else {

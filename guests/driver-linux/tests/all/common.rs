@@ -5,17 +5,13 @@ use hanok_driver_linux::image::{self, Format};
 use hanok_driver_linux::memory::Memory;
 use hanok_driver_linux::ring::own::Own;
 use hanok_driver_linux::ring::vmm::Vmm;
-use hanok_driver_linux::ring::{Broken, PLACES, Ring, SLOT_SIZE};
+use hanok_driver_linux::ring::{Broken, DISK, Layout, Ring};
 use hanok_driver_linux::words::Words;
 use std::path::Path;
 
 /// Where the page is.
 pub const BASE: u64 = 0x4020_0000;
 pub const PAGE: u64 = 2 << 20;
-const TABLE: u64 = BASE;
-const AVAILABLE: u64 = BASE + 0x1000;
-const USED: u64 = BASE + 0x2000;
-const SLOTS: u64 = BASE + 0x1_0000;
 
 /// Numbers by chance (xorshift64*), from a seed.
 pub struct Chance(pub u64);
@@ -51,12 +47,104 @@ pub struct Told {
     pub bytes: Vec<u8>,
 }
 
-/// A ring, and the disk behind it.
-pub struct Bench {
+/// The hypervisor's side of a ring.
+pub struct Side {
     memory: Memory,
-    pub ring: Box<dyn Both>,
+    layout: Layout,
     asked: u16,
     seen: u16,
+}
+
+impl Side {
+    pub const fn new(memory: Memory, layout: Layout) -> Self {
+        Self {
+            memory,
+            layout,
+            asked: 0,
+            seen: 0,
+        }
+    }
+
+    const fn base(&self) -> u64 {
+        BASE + self.layout.start
+    }
+
+    pub fn store(&self, at: u64, bytes: &[u8]) {
+        self.memory.write(at, bytes).unwrap();
+    }
+
+    pub fn load(&self, at: u64, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.memory.read(at, &mut bytes).unwrap();
+        bytes
+    }
+
+    fn describe(&self, at: u64, (address, len, flags, next): (u64, u32, u16, u16)) {
+        self.store(at, &address.to_le_bytes());
+        self.store(at + 8, &len.to_le_bytes());
+        self.store(at + 12, &flags.to_le_bytes());
+        self.store(at + 14, &next.to_le_bytes());
+    }
+
+    /// Puts a request in slot `head`, as the hypervisor copies it: what may be read, and how many bytes may be written, each in buffers.
+    /// Returns the place of what may be written.
+    pub fn give(&mut self, head: u16, read: &[Vec<u8>], write: &[usize]) -> u64 {
+        let size = u64::from(self.layout.slot_size);
+        let slot = self.base() + 0x1_0000 + u64::from(head) * size;
+        let count = read.len() + write.len();
+        let mut at = slot + 16 * count as u64;
+        let first = read.iter().map(|bytes| (bytes.len(), 0));
+        let then = write.iter().map(|count| (*count, 2));
+        let mut written = None;
+        for (index, (len, flag)) in (0..).zip(first.chain(then)) {
+            if let Some(bytes) = read.get(usize::from(index)) {
+                self.store(at, bytes);
+            } else {
+                written.get_or_insert(at);
+                self.store(at, &vec![0xee; len]);
+            }
+            let next = u16::from(usize::from(index) + 1 < count);
+            self.describe(
+                slot + 16 * u64::from(index),
+                (at, len as u32, flag | next, index + 1),
+            );
+            at += len as u64;
+        }
+        assert!(at <= slot + size, "it fits");
+        let table = self.base() + 16 * u64::from(head);
+        self.describe(table, (slot, 16 * count as u32, 4, 0));
+        self.publish(head);
+        written.unwrap_or(at)
+    }
+
+    /// Publishes a head.
+    pub fn publish(&mut self, head: u16) {
+        let place = u64::from(self.asked % self.layout.places);
+        let available = self.base() + 0x1000;
+        self.store(available + 4 + 2 * place, &head.to_le_bytes());
+        self.asked = self.asked.wrapping_add(1);
+        self.store(available + 2, &self.asked.to_le_bytes());
+    }
+
+    /// The next answer: its head and its length.
+    pub fn answer(&mut self) -> Option<(u16, u32)> {
+        let used = self.base() + 0x2000;
+        let index = self.load(used + 2, 2);
+        if u16::from_le_bytes([index[0], index[1]]) == self.seen {
+            return None;
+        }
+        let place = u64::from(self.seen % self.layout.places);
+        let element = self.load(used + 4 + 8 * place, 8);
+        self.seen = self.seen.wrapping_add(1);
+        let [a, b, _, _, len @ ..] = *element.first_chunk::<8>().unwrap();
+        Some((u16::from_le_bytes([a, b]), u32::from_le_bytes(len)))
+    }
+}
+
+/// A ring, and the disk behind it.
+pub struct Bench {
+    side: Side,
+    pub ring: Box<dyn Both>,
 }
 
 pub fn open(path: &Path, format: Format, read_only: bool) -> std::io::Result<Disk> {
@@ -84,13 +172,13 @@ impl<R: Ring> Both for R {
 impl Bench {
     pub fn new() -> Self {
         Self::with(Memory::made_up(BASE), |memory| {
-            Box::new(Vmm::new(memory).unwrap())
+            Box::new(Vmm::new(memory, DISK).unwrap())
         })
     }
 
     pub fn of_32_bits() -> Self {
         Self::with(Memory::made_up(BASE), |memory| {
-            Box::new(Own::new(memory).unwrap())
+            Box::new(Own::new(memory, DISK).unwrap())
         })
     }
 
@@ -104,67 +192,23 @@ impl Bench {
 
     fn with(memory: Memory, ring: impl FnOnce(Memory) -> Box<dyn Both>) -> Self {
         Self {
-            memory,
+            side: Side::new(memory, DISK),
             ring: ring(memory),
-            asked: 0,
-            seen: 0,
         }
     }
 
     pub fn store(&self, at: u64, bytes: &[u8]) {
-        self.memory.write(at, bytes).unwrap();
+        self.side.store(at, bytes);
     }
 
-    fn load(&self, at: u64, count: usize) -> Vec<u8> {
-        let mut bytes = vec![0; count];
-        self.memory.read(at, &mut bytes).unwrap();
-        bytes
-    }
-
-    fn describe(&self, at: u64, (address, len, flags, next): (u64, u32, u16, u16)) {
-        self.store(at, &address.to_le_bytes());
-        self.store(at + 8, &len.to_le_bytes());
-        self.store(at + 12, &flags.to_le_bytes());
-        self.store(at + 14, &next.to_le_bytes());
-    }
-
-    /// Puts a request in slot `head`, as the hypervisor copies it. Returns the place of what may be written.
+    /// Puts a request in slot `head`. Returns the place of what may be written.
     pub fn give(&mut self, head: u16, asked: &Asked) -> u64 {
-        let slot = SLOTS + u64::from(head) * u64::from(SLOT_SIZE);
-        let count = asked.read.len() + asked.write.len();
-        let mut at = slot + 16 * count as u64;
-        let first = asked.read.iter().map(|bytes| (bytes.len(), 0));
-        let then = asked.write.iter().map(|count| (*count, 2));
-        let mut written = None;
-        for (index, (len, flag)) in (0..).zip(first.chain(then)) {
-            if let Some(bytes) = asked.read.get(usize::from(index)) {
-                self.store(at, bytes);
-            } else {
-                written.get_or_insert(at);
-                self.store(at, &vec![0xee; len]);
-            }
-            let next = u16::from(usize::from(index) + 1 < count);
-            self.describe(
-                slot + 16 * u64::from(index),
-                (at, len as u32, flag | next, index + 1),
-            );
-            at += len as u64;
-        }
-        assert!(at <= slot + u64::from(SLOT_SIZE), "it fits");
-        self.describe(
-            TABLE + 16 * u64::from(head),
-            (slot, 16 * count as u32, 4, 0),
-        );
-        self.publish(head);
-        written.unwrap_or(at)
+        self.side.give(head, &asked.read, &asked.write)
     }
 
     /// Publishes a head.
     pub fn publish(&mut self, head: u16) {
-        let place = u64::from(self.asked % PLACES);
-        self.store(AVAILABLE + 4 + 2 * place, &head.to_le_bytes());
-        self.asked = self.asked.wrapping_add(1);
-        self.store(AVAILABLE + 2, &self.asked.to_le_bytes());
+        self.side.publish(head);
     }
 
     pub fn serve(&mut self, disk: &mut Disk) -> Result<usize, Broken> {
@@ -173,14 +217,7 @@ impl Bench {
 
     /// The next answer: its head and its length.
     pub fn answer(&mut self) -> Option<(u16, u32)> {
-        let index = self.load(USED + 2, 2);
-        if u16::from_le_bytes([index[0], index[1]]) == self.seen {
-            return None;
-        }
-        let element = self.load(USED + 4 + 8 * u64::from(self.seen % PLACES), 8);
-        self.seen = self.seen.wrapping_add(1);
-        let [a, b, _, _, len @ ..] = *element.first_chunk::<8>().unwrap();
-        Some((u16::from_le_bytes([a, b]), u32::from_le_bytes(len)))
+        self.side.answer()
     }
 
     /// Gives one request, has it served, and takes the answer.
@@ -189,7 +226,7 @@ impl Bench {
         assert_eq!(self.serve(disk), Ok(1));
         let (head, len) = self.answer().expect("it is answered");
         assert_eq!(head, 3);
-        let bytes = self.load(at, asked.write.iter().sum());
+        let bytes = self.side.load(at, asked.write.iter().sum());
         Told { len, bytes }
     }
 }

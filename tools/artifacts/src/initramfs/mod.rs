@@ -154,24 +154,37 @@ pub fn with_agent(root: &Path, made: &Path, architecture: Architecture) -> Resul
     Ok(path)
 }
 
-/// Modules that the program of a VM that serves images needs besides those that were chosen: for its interrupt and for its disks.
-pub const DRIVER_MODULES: &[&str] = &["gpio_keys", "evdev", "virtio_mmio", "virtio_blk", "ext4"];
+/// Modules that the program of a VM that serves others needs besides those that were chosen: for its interrupt, for its disks and for its
+/// networks.
+pub const DRIVER_MODULES: &[&str] = &[
+    "gpio_keys",
+    "evdev",
+    "virtio_mmio",
+    "virtio_pci",
+    "virtio_blk",
+    "virtio_net",
+    "ext4",
+    "tun",
+    "bridge",
+];
 
-/// The initramfs in `made`, with the program behind it that serves images to other VMs, and what init starts it by, as a file.
+/// The initramfs in `made`, with the program behind it that serves devices to other VMs, and what init starts it by, as a file.
 pub fn with_driver(
     root: &Path,
     store: &Store,
     made: &Path,
     architecture: Architecture,
 ) -> Result<PathBuf> {
-    let step = LongStep::new("Building the program that serves images");
+    let step = LongStep::new("Building the program that serves devices");
     let program = linux::program(root, store, "driver-linux", architecture)?;
     let inittab = include_str!("../../guest/inittab");
     let inittab = format!("{inittab}::respawn:/etc/init.d/driver\n").into_bytes();
     let start = include_bytes!("../../guest/driver").to_vec();
+    let tap_up = include_bytes!("../../guest/tap-up").to_vec();
     let files = [
         ("bin/hanok-driver", program),
         ("etc/init.d/driver", start),
+        ("etc/hanok/tap-up", tap_up),
         ("etc/inittab", inittab),
     ];
     let path = with_files(root, made, "driver", files)?;

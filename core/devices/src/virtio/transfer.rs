@@ -86,14 +86,23 @@ pub(super) enum Step<T> {
 
 /// Bytes on their way.
 #[derive(Clone, Copy, Debug)]
-struct Copying {
+pub(super) struct Copying {
     /// Where they come from: for those of a reply, as the driver VM says.
-    from: u64,
-    to: Ipa,
-    left: u32,
+    pub(super) from: u64,
+    pub(super) to: Ipa,
+    pub(super) left: u32,
 }
 
 impl Copying {
+    /// Copies the next bytes from the client's memory to the driver VM's; `None` once all are copied.
+    pub(super) fn fetch<M: BoardMemory>(
+        self,
+        between: &Between<'_, M>,
+    ) -> Result<Option<Self>, Fault> {
+        let from = (between.client, Place::Client, Ipa::new(self.from));
+        self.step(from, (between.driver, Place::Driver))
+    }
+
     /// How many bytes the next step copies.
     fn count(&self) -> u32 {
         self.left.min(STEP_BYTES as u32)
@@ -177,8 +186,7 @@ impl Request {
     ) -> Result<Step<u16>, Fault> {
         let (client, driver) = (between.client, between.driver);
         if let Some(copying) = self.copying {
-            let from = (client, Place::Client, Ipa::new(copying.from));
-            self.copying = copying.step(from, (driver, Place::Driver))?;
+            self.copying = copying.fetch(between)?;
             return Ok(Step::More);
         }
         let mut chain = self.chain;

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use std::vec;
 use std::vec::Vec;
 
+mod fetch;
 mod stores;
 
 const RAM: u64 = 0x4000_0000;

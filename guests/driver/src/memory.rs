@@ -248,14 +248,14 @@ pub struct DisplayMemory {
 }
 
 /// The memory of the displays that clients can have.
-pub static DISPLAYS: [DisplayMemory; 4] = [const {
+pub static DISPLAYS: [DisplayMemory; 2] = [const {
     DisplayMemory {
         rings: [const { Split::new() }; 2],
         commands: [const { [const { AtomicU32::new(0) }; COMMAND_WORDS] }; DISPLAY_PLACES],
         cursors: [const { [const { AtomicU32::new(0) }; CURSOR_WORDS] }; DISPLAY_PLACES],
         bounce: [const { AtomicU32::new(0) }; BOUNCE],
     }
-}; 4];
+}; 2];
 
 /// The words of a place for a command of the display.
 pub const PLACE_WORDS: usize = 32;

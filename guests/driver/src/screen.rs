@@ -13,6 +13,7 @@ mod display;
 mod gpu;
 mod input;
 mod keyboard;
+mod pixels;
 mod pl111;
 mod resources;
 

@@ -41,7 +41,7 @@ pub struct Screen {
     /// Who is shown at first: the index of a client from 1, or 0 for two side by side.
     pub front: u32,
     /// The clients, from 0, that have a display of virtio's in place of a frame buffer.
-    pub(crate) displays: Vec<usize>,
+    pub displays: Vec<usize>,
     /// What QEMU makes at which transport.
     pub(crate) made: Vec<(String, u64)>,
 }

@@ -8,12 +8,13 @@
 //! and sends no resource a second time. It is forgotten when the client is reset. Each command can be done twice, as one is that this VM
 //! had not answered before its reset.
 
+use super::pixels::draw;
 use super::resources::{Area, Resource, Resources, Shown};
 use crate::back_end::{BackEnd, Offer, Room};
 use crate::memory::{BOUNCE, DISPLAY_DESCRIPTORS, DISPLAY_PLACES, DisplayMemory, address};
 use crate::tree::{Wanted, WantedScreen};
 use core::sync::atomic::Ordering::Relaxed;
-use hanok_guest_runtime::{gic, mmio};
+use hanok_guest_runtime::gic;
 
 /// Commands (5.7.6.7).
 const GET_DISPLAY_INFO: u32 = 0x0100;
@@ -448,13 +449,14 @@ impl Display {
                 words.for_each(|word| word.store(0, Relaxed));
             }
         }
+        let each = u64::from(self.stride / self.size[0]);
         let mut words = self.memory.bounce.iter();
         for line in 0..lines {
             let y = u64::from(area.y - copy.shown.y + line) * u64::from(self.stride);
             let x = area.x - copy.shown.x;
-            self.draw(
-                self.picture + y,
-                x,
+            draw(
+                self.picture + y + each * u64::from(x),
+                each,
                 words.by_ref().take(area.width as usize),
             );
         }
@@ -462,28 +464,6 @@ impl Display {
         copy.area.height -= lines;
         copy.from += u64::from(4 * across) * u64::from(lines);
         Some(bytes)
-    }
-
-    /// Draws pixels into the line at `at`, from `x` on.
-    fn draw<'a>(
-        &self,
-        at: u64,
-        x: u32,
-        pixels: impl Iterator<Item = &'a core::sync::atomic::AtomicU32>,
-    ) {
-        let [width, _] = self.size;
-        let bytes = u64::from(self.stride / width);
-        let start = at + bytes * u64::from(x);
-        for (place, pixel) in (0..).zip(pixels) {
-            let pixel = pixel.load(Relaxed);
-            let at = start + bytes * place;
-            if bytes == 4 {
-                mmio::write32(at, pixel);
-            } else {
-                let short = pixel >> 8 & 0xf800 | pixel >> 5 & 0x07e0 | pixel >> 3 & 0x001f;
-                mmio::write16(at, short as u16);
-            }
-        }
     }
 
     /// Fetches bytes of the backing.

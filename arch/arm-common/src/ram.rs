@@ -108,24 +108,29 @@ impl VmMemory for GuestRam {
 impl GuestMemory for GuestRam {
     fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), AccessError> {
         let from = self.host_of(at, into.len() as u64)?;
-        // Descriptors and elements of rings are whole words.
-        let mut done = 0;
-        let mut words = into.as_mut_ptr().cast::<u64>();
-        if from.cast::<u64>().is_aligned() && words.is_aligned() {
-            while done + size_of::<u64>() <= into.len() {
-                // SAFETY: `host_of` proved the range, and both words are aligned; the other one is inside `into`. Volatile,
-                // since the guest may write meanwhile: each byte is read once, and any value is as good as another.
-                unsafe {
-                    words.write(from.add(done).cast::<u64>().read_volatile());
-                    words = words.add(1);
-                }
-                done += size_of::<u64>();
+        let len = into.len();
+        let to = into.as_mut_ptr();
+        // Bytes up to the first whole word, words, and bytes; where words of one are no words of the other, bytes alone.
+        let alike = (from as usize ^ to as usize).is_multiple_of(size_of::<u64>());
+        let lead = if alike {
+            from.align_offset(size_of::<u64>()).min(len)
+        } else {
+            len
+        };
+        // SAFETY: `host_of` proved the range, and `to` has as many bytes. Volatile, since the guest may write meanwhile: each byte is
+        // read once, and any value is as good as another.
+        let byte = |at: usize| unsafe { to.add(at).write(from.add(at).read_volatile()) };
+        (0..lead).for_each(byte);
+        let mut done = lead;
+        while len - done >= size_of::<u64>() {
+            // SAFETY: as above, and the word is aligned in both.
+            unsafe {
+                let word = from.add(done).cast::<u64>().read_volatile();
+                to.add(done).cast::<u64>().write(word);
             }
+            done += size_of::<u64>();
         }
-        for (index, byte) in into.iter_mut().enumerate().skip(done) {
-            // SAFETY: as above, a byte at a time.
-            *byte = unsafe { from.add(index).read_volatile() };
-        }
+        (done..len).for_each(byte);
         Ok(())
     }
 

@@ -25,6 +25,10 @@
 //! store tells the client that its configuration has changed. A store that was not answered as the driver VM withdraws the device, or
 //! dies, is told again once it offers the device again.
 //!
+//! A display's client names memory in one request from which the device takes pictures at later ones (virtio 1.2, 5.7.6.8). A driver VM that is
+//! trusted reads it by [`register::FETCH`], which copies from any of the client's memory to its own while the device is offered and the client's
+//! driver is ready.
+//!
 //! The driver VM sets everything up, and then stores [`control::OFFER`]. Requests that were under way as it stores [`control::WITHDRAW`], or
 //! dies, are given again, in their order, once it offers the device again.
 //!
@@ -92,6 +96,13 @@ pub mod register {
     /// How many requests of the chosen queue were under way when the device was offered: those are given first. An earlier back
     /// end may have done them, or parts of them.
     pub const AGAIN: u64 = 0x8c;
+    /// The address in the client's memory from which [`FETCH`] copies: a pair.
+    pub const FETCH_FROM: u64 = 0x90;
+    /// The address in this VM's memory to which it copies: a pair.
+    pub const FETCH_TO: u64 = 0x98;
+    /// A store of a number of bytes copies so many. Reads how many of them were not copied: 0, or more if one of both memories
+    /// has none there, the client's driver is not ready, or [`MODES`] has no [`super::mode::DIRECT`].
+    pub const FETCH: u64 = 0xa0;
     /// The device's own configuration, as the client reads it: [`super::MAX_CONFIG`] bytes. A reset of the driver VM leaves it as it is.
     pub const CONFIG: u64 = 0x100;
     /// What [`ID`] reads: `hkbe`.
@@ -106,6 +117,8 @@ pub const MAX_QUEUE_SIZE: u16 = 256;
 pub const MAX_CONFIG: usize = 136;
 /// The most bytes of a buffer that is copied in any mode.
 pub const SMALL: u32 = 64;
+/// The bytes that a driver VM has behind the pictures of a screen for what it keeps of each client's display across its own resets.
+pub const DISPLAY_STATE: u64 = 0x21000;
 
 /// Bits of `register::CLIENT`.
 pub mod client {

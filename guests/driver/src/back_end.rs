@@ -19,6 +19,8 @@ pub struct Offer<'a> {
     pub size: u16,
     /// How many bytes of what this VM may read of a request it wants to see in any case.
     pub head: u32,
+    /// Whether larger buffers are named by their addresses on the board, where this VM may have that.
+    pub is_direct: bool,
     /// Whether a device of the board has to reach the clients' memory.
     pub needs_direct: bool,
     /// Bits of [`mode`] that it has beside the one for a trusted VM.
@@ -72,7 +74,8 @@ impl<const N: usize> BackEnd<N> {
             return Err("there is no back end");
         }
         write(register::CONTROL, control::WITHDRAW);
-        write(register::MODE, mode::DIRECT | offer.mode);
+        let direct = if offer.is_direct { mode::DIRECT } else { 0 };
+        write(register::MODE, direct | offer.mode);
         let mode = mmio::read32(registers + register::MODE);
         if offer.needs_direct && mode & mode::DIRECT == 0 {
             return Err("this VM is not trusted, and its devices cannot reach its clients' memory");
@@ -128,6 +131,17 @@ impl<const N: usize> BackEnd<N> {
     pub fn answer(&self, config: &[u8]) {
         write_config(self.registers, config);
         mmio::write32(self.registers + register::ANSWER, 0);
+    }
+
+    /// Copies bytes from `from` in the client's memory to `to` in this VM's. Returns whether all could be copied.
+    pub fn fetch(&self, from: u64, to: u64, bytes: u32) -> bool {
+        let write = |offset, value| mmio::write32(self.registers + offset, value);
+        for (at, value) in [(register::FETCH_FROM, from), (register::FETCH_TO, to)] {
+            write(at, value as u32);
+            write(at + 4, (value >> 32) as u32);
+        }
+        write(register::FETCH, bytes);
+        mmio::read32(self.registers + register::FETCH) == 0
     }
 
     /// Withdraws the device: the rings and what they name are not read any more.

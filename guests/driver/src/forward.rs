@@ -108,6 +108,7 @@ impl<const N: usize> Forwarder<N> {
             config: &config,
             size: device.size,
             head: 0,
+            is_direct: true,
             needs_direct: true,
             mode: mode::KEEPS,
         };

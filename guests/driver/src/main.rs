@@ -37,7 +37,7 @@ use forward::{CONSOLE, DIRECTORY, DISK, Forwarder, Kind, lanes};
 use hanok_guest_runtime::tree::Machine;
 use hanok_guest_runtime::{console, cpu, gic, psci, timer};
 use heapless::Vec;
-use memory::{INPUTS, LANES, PORTS, SCREENS, SOCKETS, UPLINKS};
+use memory::{DISPLAYS, INPUTS, LANES, PORTS, SCREENS, SOCKETS, UPLINKS};
 use network::Switch;
 use screen::Screen;
 use tree::{Wanted, WantedScreen};
@@ -91,6 +91,7 @@ struct All {
     /// The interrupt of the timer, which screens have.
     timer: Option<u32>,
     inputs: usize,
+    displays: usize,
     sockets: Sockets,
     sockets_used: usize,
 }
@@ -107,6 +108,7 @@ impl All {
             }
             "virtio-network" => self.add_port(served, wanted),
             "virtio-input" => self.add_input(wanted),
+            "virtio-gpu" => self.add_display(wanted),
             "virtio-vsock" => {
                 let memory = SOCKETS.get(self.sockets_used);
                 self.sockets
@@ -156,6 +158,19 @@ impl All {
             .ok_or("its screen is not served")?
             .connect(wanted, memory)?;
         self.inputs += 1;
+        Ok(())
+    }
+
+    fn add_display(&mut self, wanted: &Wanted) -> Result<(), &'static str> {
+        let memory = DISPLAYS.get(self.displays);
+        let memory = memory.ok_or("it has too many displays")?;
+        let device = wanted.device.ok_or("it has no screen")?;
+        let mut screens = self.screens.iter_mut();
+        let screen = screens.find(|screen| screen.is_at(device.registers));
+        screen
+            .ok_or("its screen is not served")?
+            .connect_display(wanted, memory)?;
+        self.displays += 1;
         Ok(())
     }
 

@@ -226,6 +226,37 @@ pub static INPUTS: [InputMemory; 4] = [const {
     }
 }; 4];
 
+/// The places of a queue of a client's display.
+pub const DISPLAY_PLACES: usize = 16;
+/// The descriptors of a slot for a command of it.
+pub const DISPLAY_DESCRIPTORS: usize = 64;
+/// The words of a slot for a command: its descriptors, 1,024 pieces of a backing, and the headers and the longest answer.
+const COMMAND_WORDS: usize = 4 * DISPLAY_DESCRIPTORS + 4 * 1024 + 128;
+/// The words of a slot for a cursor: its descriptors, and the command.
+const CURSOR_WORDS: usize = 4 * DISPLAY_DESCRIPTORS + 32;
+/// The words of the memory through which pixels come.
+pub const BOUNCE: usize = 4096;
+
+/// What a client's display shares with the hypervisor: for commands, and for cursors.
+#[repr(C, align(4096))]
+pub struct DisplayMemory {
+    pub rings: [Split; 2],
+    pub commands: [[AtomicU32; COMMAND_WORDS]; DISPLAY_PLACES],
+    pub cursors: [[AtomicU32; CURSOR_WORDS]; DISPLAY_PLACES],
+    /// Pixels on their way from the client's memory to its picture.
+    pub bounce: [AtomicU32; BOUNCE],
+}
+
+/// The memory of the displays that clients can have.
+pub static DISPLAYS: [DisplayMemory; 2] = [const {
+    DisplayMemory {
+        rings: [const { Split::new() }; 2],
+        commands: [const { [const { AtomicU32::new(0) }; COMMAND_WORDS] }; DISPLAY_PLACES],
+        cursors: [const { [const { AtomicU32::new(0) }; CURSOR_WORDS] }; DISPLAY_PLACES],
+        bounce: [const { AtomicU32::new(0) }; BOUNCE],
+    }
+}; 2];
+
 /// The words of a place for a command of the display.
 pub const PLACE_WORDS: usize = 32;
 /// How many events of a keyboard can come at once.

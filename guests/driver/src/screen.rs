@@ -5,15 +5,21 @@
 //! that of one picture, or, for two side by side, that of the lower half of one, which the upper half of the next one follows.
 //! Nobody copies a pixel.
 //!
+//! A client may have a display of virtio's instead: then this VM copies into the client's picture what the client wants to show.
+//!
 //! When a client ends, the hypervisor tells (`hanok_abi::channel`), and its picture is made black.
 
+mod display;
 mod gpu;
 mod input;
 mod keyboard;
+mod pixels;
 mod pl111;
+mod resources;
 
-use crate::memory::{InputMemory, ScreenMemory};
+use crate::memory::{DisplayMemory, InputMemory, ScreenMemory};
 use crate::tree::{Served, Wanted, WantedScreen};
+use display::Display;
 use gpu::Gpu;
 use hanok_abi::channel::{CHANGED_SHIFT, register};
 use hanok_guest_runtime::{gic, mmio};
@@ -42,6 +48,8 @@ pub struct Screen {
     keyboard: Keyboard,
     /// The keyboards and mice of clients, and whose they are.
     inputs: Vec<(usize, Input), CLIENTS>,
+    /// The displays of those clients that have one in place of a frame buffer.
+    displays: Vec<Display, CLIENTS>,
     /// The first picture that is shown, from 0.
     first: usize,
     /// Whether the lower half of that one and the upper half of the next one are shown.
@@ -82,6 +90,7 @@ impl Screen {
             panel,
             keyboard,
             inputs: Vec::new(),
+            displays: Vec::new(),
             first: 0,
             halves: false,
             clients: [(0, 0); CLIENTS],
@@ -119,6 +128,19 @@ impl Screen {
         let client = client.ok_or("the screen is not this client's")?;
         let input = Input::start(wanted, memory)?;
         let more = self.inputs.push((client, input));
+        more.map_err(|_| "the screen has too many clients")
+    }
+
+    /// Gives a client a display whose picture is the client's here.
+    pub fn connect_display(
+        &mut self,
+        wanted: &Wanted,
+        memory: &'static DisplayMemory,
+    ) -> Result<(), &'static str> {
+        let client = self.wanted.client(wanted.client);
+        let client = client.ok_or("the screen is not this client's")?;
+        let display = Display::start(wanted, &self.wanted, client, memory)?;
+        let more = self.displays.push(display);
         more.map_err(|_| "the screen has too many clients")
     }
 
@@ -167,7 +189,10 @@ impl Screen {
             events.iter().for_each(|event| input.send(*event));
         }
         let inputs = self.inputs.iter_mut().map(|(_, input)| input.work());
-        let quiet = inputs.fold(true, |quiet, done| quiet & done);
+        let displays = self.displays.iter_mut().map(Display::work);
+        let quiet = inputs
+            .chain(displays)
+            .fold(true, |quiet, done| quiet & done);
         if let Some(combination) = combination {
             self.choose(combination);
         }
@@ -215,6 +240,8 @@ impl Screen {
         self.keyboard.interrupted(id);
         let inputs = self.inputs.iter_mut();
         inputs.for_each(|(_, input)| input.interrupted(id));
+        let displays = self.displays.iter_mut();
+        displays.for_each(|display| display.interrupted(id));
         if let Panel::Gpu(panel) = &mut self.panel {
             panel.interrupted(id);
         }

@@ -2,6 +2,7 @@
 
 use dtoolkit::Node;
 use dtoolkit::fdt::{Fdt, FdtNode};
+use hanok_abi::back_end::DISPLAY_STATE;
 use hanok_guest_runtime::tree::{number, property};
 use heapless::Vec;
 
@@ -52,6 +53,8 @@ pub struct WantedScreen {
     /// The pictures' address here, and on the board.
     pub frames: u64,
     pub board: u64,
+    /// The bytes there: of the pictures, and of what this VM keeps of displays.
+    pub bytes: u64,
     /// The number of clients.
     pub clients: usize,
     /// The names of this VM and of the clients, each with a zero behind it.
@@ -75,6 +78,13 @@ impl WantedScreen {
     pub fn client(&self, name: &str) -> Option<usize> {
         let mut members = self.members.split(|byte| *byte == 0).skip(1);
         members.position(|member| member == name.as_bytes())
+    }
+
+    /// Where this VM keeps what it knows of the display of the client with this number, from 0: behind all pictures.
+    pub fn display_state(&self, client: usize) -> Option<u64> {
+        let pictures = self.picture() * self.clients as u64;
+        let start = pictures + client as u64 * DISPLAY_STATE;
+        (start + DISPLAY_STATE <= self.bytes).then_some(self.frames + start)
     }
 
     /// The bytes of a picture.
@@ -166,6 +176,7 @@ fn screen(node: &FdtNode<'static>, bus: &FdtNode<'static>) -> Option<WantedScree
         interrupt: interrupt(node)?,
         frames,
         board: on_board(bus, frames)?,
+        bytes: number(reg.get(24..32)?),
         // The first one is this VM.
         members,
         clients: members

@@ -66,7 +66,7 @@ impl ChannelDraft {
         let pictures = members.len().saturating_sub(1) as u64;
         Self {
             name: at(&span, format!("screen {}", screen.device)),
-            size: at(&span, pictures * screen.picture()),
+            size: at(&span, screen.memory(pictures)),
             vms: at(&span, members),
             read_only: None,
             events: None,

@@ -5,6 +5,7 @@ use crate::files::Named;
 use crate::table::{self, At, Reader};
 use crate::transports::{A_TRANSPORT, Transports};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const A_FILE: &str = "the path of a raw disk image";
@@ -101,6 +102,21 @@ pub(crate) fn resolve(
         let (Some(device), Some(content)) = (&draft.device, draft.content.content(report)) else {
             continue;
         };
+        if disks
+            .iter()
+            .any(|other| other.content.is_same_file(&content))
+        {
+            let what = "another disk has the same file";
+            let why = "both would write to it, and neither sees what the other one changes";
+            let span = draft.content.file.as_ref().map(|file| &file.span);
+            let words = Words::new(
+                what,
+                why,
+                "give each disk a file of its own, such as a copy",
+            );
+            report.refuse(span.unwrap_or(&draft.content.span), words);
+            continue;
+        }
         let transport = transports.take(report, ("disk", device));
         disks.extend(transport.map(|transport| Disk { transport, content }));
     }
@@ -108,6 +124,18 @@ pub(crate) fn resolve(
 }
 
 impl Content {
+    /// Whether both are one file of the PC, by whatever names.
+    fn is_same_file(&self, other: &Self) -> bool {
+        let place = |content: &Self| match content {
+            Self::File(path) => {
+                let file = std::fs::metadata(path).ok()?;
+                Some((file.dev(), file.ino()))
+            }
+            Self::Empty(_) => None,
+        };
+        place(self).is_some_and(|own| place(other) == Some(own))
+    }
+
     /// QEMU's options of a drive with it.
     pub(crate) fn drive(&self) -> String {
         match self {

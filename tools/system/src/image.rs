@@ -321,12 +321,16 @@ impl Guest {
         let channels: Vec<GuestChannel<'_>> = ends
             .filter_map(|end| {
                 let channel = system.channels.get(usize::from(end.number))?;
+                let screen = channel.screen.as_ref();
+                screen
+                    .is_none_or(|screen| screen.is_frame_buffer(end.index))
+                    .then_some(())?;
                 Some(GuestChannel {
                     name: &channel.name,
                     members: members.get(usize::from(end.number))?,
                     end,
                     events: channel.events.iter().any(|name| name == vm.name()),
-                    screen: channel.screen.as_ref().map(|screen| GuestScreen {
+                    screen: screen.map(|screen| GuestScreen {
                         mode: screen.mode,
                         panel: screen.panel(vm, &pairs).filter(|_| end.index == 0),
                     }),

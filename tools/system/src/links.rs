@@ -116,10 +116,11 @@ fn links(report: &mut Report, drafts: &[Draft]) -> Vec<Link> {
             let same = |other: &&Link| {
                 other.driver == link.driver && other.device == link.device && link.device.is_some()
             };
-            // A network has several VMs, and a screen's keyboard.
+            // A network has several VMs, and so has a screen, with its keyboard.
+            let of_screen = |link: &Link| matches!(link.kind, VirtioKind::Input | VirtioKind::Gpu);
             let shared = |other: &Link| {
-                let several = [VirtioKind::Network, VirtioKind::Input];
-                other.kind == link.kind && several.contains(&link.kind)
+                let network = other.kind == link.kind && link.kind == VirtioKind::Network;
+                network || of_screen(other) && of_screen(&link)
             };
             if let Some(other) = links.iter().find(|other| same(other) && !shared(other)) {
                 served_twice(report, draft, &name_of(drafts, other.client));
@@ -182,8 +183,8 @@ fn link(
     }
     let vm = drafts.get(driver)?;
     let devices = &vm.devices[..];
-    if draft.cid.is_some() && !vm.trusted {
-        not_trusted(report, &draft.from);
+    if matches!(draft.kind, VirtioKind::Vsock | VirtioKind::Gpu) && !vm.trusted {
+        not_trusted(report, draft);
         return None;
     }
     let source = match &draft.source {
@@ -311,9 +312,19 @@ fn has_no_place(
     true
 }
 
-fn not_trusted(report: &mut Report, from: &At<String>) {
-    let what = format!("VM {} cannot serve sockets", from.value);
-    let why = "packets get from one client to another by their addresses on the board, which a VM has that is trusted";
+fn not_trusted(report: &mut Report, draft: &SharedDraft) {
+    let from = &draft.from;
+    let (served, why) = match draft.kind {
+        VirtioKind::Gpu => (
+            "a display of virtio's",
+            "pictures are anywhere in the client's memory, which a VM may read that is trusted",
+        ),
+        _ => (
+            "sockets",
+            "packets get from one client to another by their addresses on the board, which a VM has that is trusted",
+        ),
+    };
+    let what = format!("VM {} cannot serve {served}", from.value);
     let remedy = format!("write `trusted = true` for VM {}", from.value);
     report.refuse(&from.span, Words::new(what, why, remedy));
 }

@@ -107,6 +107,7 @@ fn system(
     let screens = screens.unwrap_or_default();
     let screens = screen_members::resolve(report, displays, &screens, &drafts);
     screen_members::add_inputs(&screens, &mut drafts);
+    screen_members::add_displays(&mut drafts);
     channels.extend(screens.into_iter().map(ChannelDraft::of_screen));
     let mut description = Description {
         path: report.path.clone(),

@@ -63,6 +63,7 @@ pub(crate) fn resolve(
             mouse: named(&draft.mouse),
             mode,
             front,
+            displays: displays(&members, &device.value, vms),
             made,
         };
         found.push(Found {
@@ -214,6 +215,39 @@ pub(crate) fn add_inputs(found: &[Found], vms: &mut [Draft]) {
                 cid: None,
             });
         }
+    }
+}
+
+/// The clients, from 0, that have a display of virtio's on the screen at `device`.
+fn displays(members: &[String], device: &str, vms: &[Draft]) -> Vec<usize> {
+    let has_one = |name: &String| {
+        let mut own = vms
+            .iter()
+            .filter(|vm| vm.name.as_ref().is_some_and(|own| own.value == *name));
+        let screens = own.next().into_iter().flat_map(|vm| &vm.screens);
+        let mut here = screens.filter(|screen| screen.device.value == device);
+        here.any(|screen| screen.display.is_some())
+    };
+    let clients = members.iter().skip(1).enumerate();
+    let with_one = clients.filter(|(_, name)| has_one(name));
+    with_one.map(|(client, _)| client).collect()
+}
+
+/// Gives VMs the displays that they have in place of frame buffers.
+pub(crate) fn add_displays(vms: &mut [Draft]) {
+    for vm in vms {
+        let mine = vm.screens.iter().filter_map(|screen| {
+            Some(SharedDraft {
+                kind: VirtioKind::Gpu,
+                span: screen.display.as_ref()?.span.clone(),
+                from: screen.from.clone(),
+                device: Some(screen.device.clone()),
+                source: None,
+                interface: None,
+                cid: None,
+            })
+        });
+        vm.shared.extend(mine);
     }
 }
 

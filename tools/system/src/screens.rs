@@ -7,6 +7,7 @@ use crate::diagnostic::{Report, Words};
 use crate::table::{self, At, Reader};
 use crate::transports::Transports;
 use crate::vm::Vm;
+use hanok_abi::back_end::DISPLAY_STATE;
 use hanok_config::guest::{GuestDevice, GuestPanel, ScreenMode};
 use hanok_types::PAGE_SIZE;
 use std::ops::Range;
@@ -19,6 +20,7 @@ const A_WIDTH: &str = "a number of pixels, such as 640";
 const A_HEIGHT: &str = "a number of lines, such as 480";
 const A_FORMAT: &str = "\"r5g6b5\" or \"x8r8g8b8\"";
 const A_VM: &str = "the name of the VM that serves it";
+const A_WAY: &str = "\"framebuffer\" or \"virtio-gpu\"";
 const A_FRONT: &str = "the name of a VM that has the screen";
 /// The most pixels in a line, and the most lines: PL111 (Arm DDI 0293, 3.2.1 and 3.2.2) has no more.
 const MOST: u64 = 1024;
@@ -38,6 +40,8 @@ pub struct Screen {
     pub mode: ScreenMode,
     /// Who is shown at first: the index of a client from 1, or 0 for two side by side.
     pub front: u32,
+    /// The clients, from 0, that have a display of virtio's in place of a frame buffer.
+    pub displays: Vec<usize>,
     /// What QEMU makes at which transport.
     pub(crate) made: Vec<(String, u64)>,
 }
@@ -59,6 +63,8 @@ pub(crate) struct ScreenDraft {
 pub(crate) struct ClientDraft {
     pub(crate) from: At<String>,
     pub(crate) device: At<String>,
+    /// Whether it is a display of virtio's, and where that is written.
+    pub(crate) display: Option<At<bool>>,
 }
 
 impl ScreenDraft {
@@ -170,9 +176,17 @@ impl ClientDraft {
         let found = reader.tables(report, "screen", |reader, report| {
             let from = reader.require(report, "from", A_VM, table::word);
             let device = reader.require(report, "device", A_SCREEN, table::word);
+            let display = reader.get(report, "as", A_WAY, |value| {
+                match table::word(value)?.as_str() {
+                    "framebuffer" => Some(false),
+                    "virtio-gpu" => Some(true),
+                    _ => None,
+                }
+            });
             Some(Self {
                 from: from?,
                 device: device?,
+                display: display.filter(|at| at.value),
             })
         });
         found.into_iter().flatten().flatten().collect()
@@ -183,6 +197,18 @@ impl Screen {
     /// The bytes of a picture.
     pub(crate) fn picture(&self) -> u64 {
         u64::from(self.mode.stride) * u64::from(self.mode.height)
+    }
+
+    /// The bytes of all pictures of so many clients, and behind them of what the VM that serves the screen keeps of each display of virtio's.
+    pub(crate) fn memory(&self, clients: u64) -> u64 {
+        let displays = if self.displays.is_empty() { 0 } else { clients };
+        clients * self.picture() + displays * DISPLAY_STATE
+    }
+
+    /// Whether the channel's member of this index draws in its picture by itself, or serves the screen.
+    pub(crate) fn is_frame_buffer(&self, index: u8) -> bool {
+        let client = usize::from(index).checked_sub(1);
+        client.is_none_or(|client| !self.displays.contains(&client))
     }
 
     /// What `vm`, which serves it, is told of the panel; `devices` are those that the VM has of the board.

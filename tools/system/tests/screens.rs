@@ -3,6 +3,7 @@
 mod common;
 
 use common::load;
+use hanok_config::VirtioKind;
 use hanok_types::{Ipa, Span};
 
 const VMS: &str = r#"[[vm]]
@@ -203,4 +204,56 @@ fn a_screen_that_nobody_has_or_that_is_there_twice_is_refused() {
     );
     let unknown = sound("depth = 16");
     assert!(refusal(&unknown).0.starts_with("7 unknown key `depth`"));
+}
+
+/// The screen whose first client has a display of virtio's.
+fn with_display() -> String {
+    sound("keyboard = \"kmi@60000\"").replacen(
+        "device = \"clcd@1f0000\"\n[[vm]]",
+        "device = \"clcd@1f0000\"\nas = \"virtio-gpu\"\n[[vm]]",
+        1,
+    )
+}
+
+#[test]
+fn a_client_can_have_a_display_of_virtio_s() {
+    let system = load(&with_display()).unwrap();
+    let screen = system.channels[0].screen.as_ref().unwrap();
+    assert_eq!(screen.displays, [0]);
+    let kinds = |vm: usize| {
+        let back_ends = system.vms[vm].back_ends.iter();
+        let kinds = back_ends.map(|own| (own.client.as_str(), own.kind, own.device));
+        kinds.collect::<Vec<_>>()
+    };
+    let all = [
+        ("linux", VirtioKind::Input, Some(0)),
+        ("linux", VirtioKind::Gpu, Some(0)),
+        ("rtos", VirtioKind::Input, Some(0)),
+    ];
+    assert_eq!(kinds(2), all);
+    // Two pictures, and what the driver VM keeps for two clients: for it alone.
+    let memory = |vm: usize| system.vms[vm].config.channels[0].memory;
+    let picture = 1280 * 480;
+    assert_eq!(memory(2).len(), 2 * picture + 2 * 0x21000);
+    assert_eq!(memory(1).end().get(), 0x2000_0000 + 2 * picture);
+    // What is written as it is anyway changes nothing.
+    let plain = with_display().replace("virtio-gpu", "framebuffer");
+    assert_eq!(
+        load(&plain).unwrap().channels,
+        load(&sound("keyboard = \"kmi@60000\"")).unwrap().channels
+    );
+}
+
+#[test]
+fn displays_that_there_cannot_be_are_refused() {
+    let (what, _) = refusal(&with_display().replace("virtio-gpu", "vga"));
+    assert_eq!(
+        what,
+        "15 the value of `as` is not \"framebuffer\" or \"virtio-gpu\""
+    );
+    let untrusted = with_display().replace("trusted = true\n", "");
+    let all = refusals(&untrusted);
+    let (what, remedy) = &all[0];
+    assert_eq!(what, "13 VM drivers cannot serve a display of virtio's");
+    assert_eq!(remedy, "write `trusted = true` for VM drivers");
 }

@@ -167,6 +167,19 @@ fn qemu_makes_the_board_s_disks() {
 }
 
 #[test]
+fn a_file_is_one_disk_s() {
+    let disk = |at: &str, file: &str| format!("[[disk]]\ndevice = \"{at}\"\nfile = \"{file}\"\n");
+    let first = disk("virtio_mmio@a003e00", "Cargo.toml");
+    let other = disk("virtio_mmio@a003c00", "src/lib.rs");
+    assert!(load(&format!("{VMS}{first}{other}")).is_ok());
+    // By another path, too.
+    let same = disk("virtio_mmio@a003c00", "src/../Cargo.toml");
+    let what =
+        "17 another disk has the same file; give each disk a file of its own, such as a copy";
+    assert_eq!(refusals(&format!("{first}{same}")), [what]);
+}
+
+#[test]
 fn a_disk_that_cannot_be_made_is_refused() {
     let disk = |lines: &str| refusals(&format!("[[disk]]\n{lines}"));
     let neither = disk("device = \"virtio_mmio@a003e00\"\n");

@@ -28,6 +28,8 @@ pub(super) enum Wanted {
     Look(usize),
     /// The client is to have the configuration as it is now.
     Answer,
+    /// So many bytes of the client's memory are to be copied.
+    Fetch(u32),
 }
 
 /// What never changes of a back end.
@@ -55,6 +57,10 @@ pub(super) struct BackEnd {
     pub(super) config: [u8; MAX_CONFIG],
     /// `register::STORED` and `register::VALUE`.
     pub(super) stored: [u32; 2],
+    /// `register::FETCH_FROM` and `register::FETCH_TO`.
+    pub(super) fetch: [u64; 2],
+    /// `register::FETCH`.
+    pub(super) left: u32,
     /// `register::AGAIN` of each queue.
     pub(super) again: [u16; MAX_QUEUES],
     selected: usize,
@@ -79,6 +85,8 @@ impl BackEnd {
             resets: 0,
             config: [0; MAX_CONFIG],
             stored: [0; 2],
+            fetch: [0; 2],
+            left: 0,
             again: [0; MAX_QUEUES],
             selected: 0,
             layouts: [Layout::default(); MAX_QUEUES],
@@ -198,6 +206,7 @@ impl BackEnd {
             register::STORED => self.stored[0],
             register::VALUE => self.stored[1],
             register::AGAIN => (*self.again.get(self.selected)?).into(),
+            register::FETCH => self.left,
             register::CONFIG..CONFIG_END => {
                 let from = (offset - register::CONFIG) as usize;
                 u32::from_le_bytes(*self.config.get(from..)?.first_chunk()?)
@@ -217,6 +226,11 @@ impl BackEnd {
             register::ANSWER if self.has_stores() && self.is_offered() => {
                 return Some(Wanted::Answer);
             }
+            register::FETCH_FROM..register::FETCH => {
+                let index = (offset - register::FETCH_FROM) as usize / 8;
+                set_half(self.fetch.get_mut(index)?, (offset & 4) as u32 / 4, value);
+            }
+            register::FETCH => return Some(Wanted::Fetch(value)),
             register::CONFIG_SIZE | register::CONFIG..CONFIG_END
                 if self.has_stores() || !self.is_offered() =>
             {

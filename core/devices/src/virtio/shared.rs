@@ -9,14 +9,14 @@
 
 use super::back_end::{BackEnd, Nature, Wanted};
 use super::queue::{Head, Listening};
-use super::transfer::{Between, BoardMemory, Given, Reply, Request, Step, Tail};
+use super::transfer::{Between, BoardMemory, Copying, Given, Reply, Request, Step, Tail};
 use super::transport::{CONFIG, Event, Identity, MAX_QUEUES, Transport};
 use super::{Breach, Fail, Fault, Place, entropy, feature};
 use crate::{Access, Unknown};
 use hanok_abi::back_end::{MAX_CONFIG, MAX_QUEUE_SIZE, control, interrupt, mode};
 use hanok_config::VirtioKind;
 use hanok_hal::{AccessError, Mutex};
-use hanok_types::{GuestPage, Width};
+use hanok_types::{GuestPage, Ipa, Width};
 
 /// The most steps of a piece.
 const STEPS: usize = 4;
@@ -227,6 +227,8 @@ struct State {
     waits_until: Option<u64>,
     /// When [`SharedDevice::unheeded`] first found the driver VM's line raised, of which it has not accessed a register since.
     unheeded_since: Option<u64>,
+    /// What the driver VM has asked for of the client's memory.
+    fetch: Option<Copying>,
     traffic: [Traffic; MAX_QUEUES],
     /// Of each request of the first queue that is under way, what its reply has to copy if the driver VM leaves descriptors as they are. Other
     /// queues are of devices that have few parts in a request.
@@ -272,6 +274,7 @@ impl SharedDevice {
             has_stores: false,
             waits_until: None,
             unheeded_since: None,
+            fetch: None,
             traffic: [Traffic::NONE; MAX_QUEUES],
             tails: [Tail::UNKNOWN; MAX_QUEUE_SIZE as usize],
         }))
@@ -369,7 +372,8 @@ impl SharedDevice {
             lines.driver != shown.driver
         };
         let asks = |traffic: &Traffic| traffic.ask_client || for_driver && traffic.ask_driver;
-        line || state.is_served() && state.traffic.iter().any(asks)
+        let fetches = for_driver && state.fetch.is_some();
+        line || state.is_served() && (fetches || state.traffic.iter().any(asks))
     }
 
     /// Does the next piece of work: of the client's asking alone, or also of the driver VM's, which is at `for_driver`. `all` are the memories
@@ -464,6 +468,7 @@ impl State {
                 }
             }
             Wanted::Answer => self.answer(),
+            Wanted::Fetch(bytes) => self.begin_fetch(bytes),
         }
         self.shown.driver &= self.back.interrupts != 0;
         value
@@ -489,6 +494,42 @@ impl State {
             self.transport.tell_changed();
         }
         self.back.stored[0] = 0;
+    }
+
+    /// Begins to copy bytes of the client's memory. A store that is made again, as an interrupt came, begins nothing.
+    fn begin_fetch(&mut self, bytes: u32) {
+        if self.fetch.is_some() {
+            return;
+        }
+        self.back.left = bytes;
+        let trusted = self.backed == Backed::ByVm { trusted: true };
+        let may = trusted && self.back.is_offered() && self.transport.is_live();
+        let [from, to] = self.back.fetch;
+        self.fetch = (may && bytes > 0).then_some(Copying {
+            from,
+            to: Ipa::new(to),
+            left: bytes,
+        });
+    }
+
+    /// Copies the next bytes of the client's memory.
+    fn step_fetch<M: BoardMemory>(&mut self, fetch: Copying, between: &Between<'_, M>) -> Served {
+        match fetch.fetch(between) {
+            Ok(next) => {
+                self.back.left = next.map_or(0, |next| next.left);
+                self.fetch = next;
+            }
+            Err(Fault {
+                cause: Fail::Memory(AccessError::Absent(page)),
+                ..
+            }) => return Served::Absent(page),
+            // What was not copied is in the register.
+            Err(_) => self.fetch = None,
+        }
+        match self.fetch {
+            Some(_) => Served::Some,
+            None => Served::All,
+        }
     }
 
     /// Offers the device as the back end's registers say.
@@ -531,6 +572,7 @@ impl State {
     fn reset(&mut self) {
         self.traffic.iter_mut().for_each(Traffic::forgotten);
         self.held = self.unattended || self.back.is_direct() && self.has_stale();
+        self.fetch = None;
         self.back.resets = self.back.resets.wrapping_add(1);
         self.back.stored[0] = 0;
         self.back.tell(interrupt::CLIENT);
@@ -546,6 +588,7 @@ impl State {
         let has_some = |traffic: &Traffic| !traffic.is_idle();
         self.unattended |= self.back.is_direct() && self.traffic.iter().any(has_some);
         self.traffic.iter_mut().for_each(Traffic::withdrawn);
+        self.fetch = None;
     }
 
     /// What follows from a fault.
@@ -596,6 +639,12 @@ impl State {
         for_driver: bool,
     ) -> Served {
         for _ in 0..STEPS {
+            if let Some(fetch) = self.fetch.filter(|_| for_driver) {
+                match self.step_fetch(fetch, between) {
+                    Served::Some => continue,
+                    ended => return ended,
+                }
+            }
             let asks = |traffic: &Traffic| traffic.ask_client || for_driver && traffic.ask_driver;
             let turns = self.turn..self.turn + MAX_QUEUES;
             let mut turns = turns.map(|turn| turn % MAX_QUEUES);

@@ -84,20 +84,32 @@ pub(super) enum Step<T> {
     Done(T),
 }
 
+/// The bytes of a word.
+const WORD: usize = 8;
+
 /// Bytes that are copied by words.
 #[repr(align(8))]
 struct Aligned<const N: usize>([u8; N]);
 
 /// Bytes on their way.
 #[derive(Clone, Copy, Debug)]
-struct Copying {
+pub(super) struct Copying {
     /// Where they come from: for those of a reply, as the driver VM says.
-    from: u64,
-    to: Ipa,
-    left: u32,
+    pub(super) from: u64,
+    pub(super) to: Ipa,
+    pub(super) left: u32,
 }
 
 impl Copying {
+    /// Copies the next bytes from the client's memory to the driver VM's; `None` once all are copied.
+    pub(super) fn fetch<M: BoardMemory>(
+        self,
+        between: &Between<'_, M>,
+    ) -> Result<Option<Self>, Fault> {
+        let from = (between.client, Place::Client, Ipa::new(self.from));
+        self.step(from, (between.driver, Place::Driver))
+    }
+
     /// How many bytes the next step copies.
     fn count(&self) -> u32 {
         self.left.min(STEP_BYTES as u32)
@@ -111,9 +123,9 @@ impl Copying {
     ) -> Result<Option<Self>, Fault> {
         // Headers and states of requests are small, and the bytes between are zeroed first.
         if self.left <= SMALL {
-            self.step_by(&mut Aligned([0; SMALL as usize]).0, from, to)
+            self.step_by(&mut Aligned([0; SMALL as usize + WORD]).0, from, to)
         } else {
-            self.step_by(&mut Aligned([0; STEP_BYTES]).0, from, to)
+            self.step_by(&mut Aligned([0; STEP_BYTES + WORD]).0, from, to)
         }
     }
 
@@ -125,7 +137,10 @@ impl Copying {
         (to, to_place): (&impl GuestMemory, Place),
     ) -> Result<Option<Self>, Fault> {
         let count = self.count();
-        let here = bytes.get_mut(..count as usize).unwrap_or_default();
+        // Words there are words here, too.
+        let first = at.get() as usize % WORD;
+        let here = bytes.get_mut(first..first + count as usize);
+        let here = here.unwrap_or_default();
         let read = from.read(at, here);
         read.map_err(|error| Fault::from(error).at(from_place))?;
         let written = to.write(self.to, here);
@@ -267,10 +282,8 @@ impl Request {
         between: &Between<'_, M>,
         ring: &Ring,
     ) -> Result<Step<Given>, Fault> {
-        let (client, driver) = (between.client, between.driver);
         if let Some(copying) = self.copying {
-            let from = (client, Place::Client, Ipa::new(copying.from));
-            self.copying = copying.step(from, (driver, Place::Driver))?;
+            self.copying = copying.fetch(between)?;
             return Ok(Step::More);
         }
         let mut next = *self;
@@ -283,7 +296,7 @@ impl Request {
         let (known, last) = parts.known();
         if !known.is_empty() {
             let place = (self.head, self.count);
-            let described = ring.describe(driver, place, known);
+            let described = ring.describe(between.driver, place, known);
             described.map_err(at_driver)?;
         }
         next.count -= u16::from(last.is_some());

@@ -164,6 +164,7 @@ fn offer(
         config: &config,
         size: PLACES as u16,
         head: HEAD as u32,
+        is_direct: true,
         needs_direct,
         mode: 0,
     };

@@ -48,6 +48,7 @@ impl Input {
             config: &config,
             size: PLACES as u16,
             head: 0,
+            is_direct: true,
             needs_direct: false,
             mode: mode::STORES,
         };

@@ -221,6 +221,7 @@ fn offer(
         config: &cid.to_le_bytes(),
         size: SOCKET_PLACES as u16,
         head: HEAD as u32,
+        is_direct: true,
         needs_direct: true,
         mode: 0,
     };

@@ -8,6 +8,7 @@ use hanok_console::filter::Filter;
 use hanok_console::modes::Modes;
 use hanok_console::script::parse as script;
 use hanok_scenarios::scenario::Scenario;
+use hanok_scenarios::step_spec::Means;
 
 fn text(data: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(data)
@@ -65,7 +66,7 @@ pub fn scenario(data: &[u8]) {
         assert!(!cases.is_empty());
         for (_, case) in &cases {
             // Steps may be wrong in ways that only running them shows.
-            let _ = case.steps(None);
+            let _ = case.steps(Means::default());
         }
     }
 }

@@ -387,6 +387,7 @@ fn vm(number: u8) -> VmConfig {
         rewritten: number == 3,
         trampolines: (number == 3)
             .then(|| Span::new(Ipa::new(0x4020_9000), 0xf_7000).expect("inside")),
+        watchdog: 250 * u32::from(number),
     }
 }
 

@@ -40,7 +40,7 @@ mod schedule_events;
 mod screen;
 mod serial;
 mod step;
-mod step_spec;
+pub mod step_spec;
 mod times;
 mod top;
 mod unlike;

@@ -182,7 +182,7 @@ fn system(
         backend_rules::rewrite(report, board, backend, &draft);
         backend_rules::deprivileged(report, board, backend, &draft);
         let in_pool = cpus.iter().any(|cpu| moving.contains(&u64::from(*cpu)));
-        watchdog::refuse_without_use(report, &draft, &shares.back_ends, in_pool);
+        watchdog::refuse_without_use(report, draft.watchdog.as_ref(), &shares.back_ends, in_pool);
         let vm = draft.finish(cpus, architecture, shares, report);
         description.vms.extend(vm);
     }

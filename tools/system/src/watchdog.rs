@@ -1,7 +1,6 @@
 //! For how long a driver VM may leave an interrupt of a device that it serves alone, before it is reset.
 
 use crate::diagnostic::{Report, Words};
-use crate::draft::Draft;
 use crate::shared::BackEnd;
 use crate::table::{self, At, Reader};
 
@@ -23,11 +22,11 @@ pub(crate) fn read(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<A
 /// Refuses it for a VM that serves nothing, and on a core of a global pool, where no core has the VM for itself to look at.
 pub(crate) fn refuse_without_use(
     report: &mut Report,
-    draft: &Draft,
+    watchdog: Option<&At<u32>>,
     served: &[BackEnd],
     in_pool: bool,
 ) {
-    let Some(watchdog) = &draft.watchdog else {
+    let Some(watchdog) = watchdog else {
         return;
     };
     let words = if served.is_empty() {

@@ -10,7 +10,7 @@ use hanok_types::{IntId, Ipa};
 const VMS: &str = r#"board = "qemu-virt"
 [[vm]]
 name = "drivers"
-kernel = "debian:6.1"
+kernel = "guest:driver"
 memory = "128M"
 devices = ["virtio_mmio@a003e00"]
 trusted = true
@@ -168,10 +168,12 @@ fn qemu_makes_the_board_s_disks() {
 
 #[test]
 fn a_file_is_one_disk_s() {
-    let disk = |at: &str, file: &str| format!("[[disk]]\ndevice = \"{at}\"\nfile = \"{file}\"\n");
+    let folder = env!("CARGO_MANIFEST_DIR");
+    let disk =
+        |at: &str, file: &str| format!("[[disk]]\ndevice = \"{at}\"\nfile = \"{folder}/{file}\"\n");
     let first = disk("virtio_mmio@a003e00", "Cargo.toml");
     let other = disk("virtio_mmio@a003c00", "src/lib.rs");
-    assert!(load(&format!("{VMS}{first}{other}")).is_ok());
+    load(&format!("{VMS}{first}{other}")).unwrap();
     // By another path, too.
     let same = disk("virtio_mmio@a003c00", "src/../Cargo.toml");
     let what =
@@ -445,7 +447,7 @@ fn sockets_have_a_cid_of_their_own() {
 #[test]
 fn the_driver_vm_has_places_for_some_networks() {
     let own = VMS.replacen('\n', "\ncores = 8\n", 1);
-    let vms = own.replacen("debian:6.1", "guest:driver", 1);
+    let vms = own.clone();
     let at = |device: &str, vm: usize| {
         format!(
             "[[vm]]\nname = \"vm{vm}\"\nkernel = \"debian:6.1\"\nmemory = \"64M\"\n\
@@ -468,5 +470,6 @@ fn the_driver_vm_has_places_for_some_networks() {
     let what = "VM drivers has another network device already".to_owned();
     assert_eq!(two.iter().map(told).collect::<Vec<_>>(), [(25, what)]);
     // A driver VM of somebody's own has its own limits.
+    let own = own.replacen("guest:driver", "guest:rtos", 1);
     load(&format!("{own}{four}{}", at("", 4))).unwrap();
 }

@@ -45,7 +45,7 @@ fn a_value_at_its_limit_reaches_it() {
         Outcome::Short(0.5)
     );
     assert_eq!(
-        outcome("image", &[(Side::Hanok, 331_776.0)]),
+        outcome("image", &[(Side::Hanok, 335_872.0)]),
         Outcome::Reached
     );
     assert_eq!(
@@ -209,7 +209,7 @@ fn limits_are_those_that_were_set() {
         ("switch", Limit::AtMost(900.0)),
         ("nanosleep", Limit::RatioToNative(1.15)),
         ("boot", Limit::BeyondNative(50_000_000.0)),
-        ("image", Limit::AtMost(331_776.0)),
+        ("image", Limit::AtMost(335_872.0)),
         ("fork", Limit::RatioToNative(1.01)),
         ("bw-pipe", Limit::RatioToNative(1.01)),
         ("ctx-16", Limit::RatioToNative(1.02)),

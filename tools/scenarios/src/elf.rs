@@ -28,9 +28,9 @@ pub const STEPS: &[TestStep] = &[TestStep {
 
 /// The largest size of the flat binary in bytes, of the 64-bit image and of the 32-bit one, which has two
 /// backends.
-const LARGEST: [usize; 2] = [331_776, 405_504];
+const LARGEST: [usize; 2] = [335_872, 405_504];
 /// The same of the 64-bit image with pools.
-const LARGEST_WITH_POOLS: usize = 339_968;
+const LARGEST_WITH_POOLS: usize = 344_064;
 /// The functions that work with floating-point registers.
 const MAY_USE_FP: [&str; 2] = ["hanok_fp_save", "hanok_fp_load"];
 

@@ -34,6 +34,9 @@ primary_entry:
     add     x2, x2, :lo12:_bss_end
 4:  cmp     x1, x2
     b.hs    5f
+    stp     xzr, xzr, [x1], #16     // _bss_end is a multiple of 64
+    stp     xzr, xzr, [x1], #16
+    stp     xzr, xzr, [x1], #16
     stp     xzr, xzr, [x1], #16
     b       4b
 5:  adrp    x1, {handed}

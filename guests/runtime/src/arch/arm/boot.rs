@@ -53,8 +53,16 @@ runtime_start:
     ldr     r1, =_bss_start
     ldr     r2, =_bss_end
     mov     r3, #0
+    mov     r4, r3
+    mov     r5, r3
+    mov     r6, r3
+    mov     r7, r3
+    mov     r8, r3
+    mov     r9, r3
+    mov     r12, r3
 4:  cmp     r1, r2
-    strlo   r3, [r1], #4
+    stmialo r1!, {{r3-r9, r12}}     // _bss_end is a multiple of 64
+    stmialo r1!, {{r3-r9, r12}}
     blo     4b
     mov     r11, #0
     bl      set_stack

@@ -293,7 +293,20 @@ impl<'d> Search<'d> {
             let mut taken = self.taken.iter();
             taken.any(|taken| taken.device.path == path && taken.vm.name() != vm.name())
         };
+        let own = |path: &str| {
+            let mut taken = self.taken.iter();
+            taken.any(|taken| taken.device.path == path && taken.vm.name() == vm.name())
+        };
         let mut beside = device.neighbours.iter();
+        if let Some(other) = beside.clone().find(|other| own(&other.path)) {
+            let what = format!(
+                "device \"{}\" cannot be given beside {}",
+                device.name, other.path
+            );
+            let why = "their registers share a page of 4K, of which a VM has one device";
+            let remedy = "choose one with pages of its own";
+            return Err(Words::new(what, why, remedy));
+        }
         let harmful = beside.find(|other| match (other.works, other.is_bus_master) {
             (works, true) if trusted => works && elsewhere(&other.path),
             (works, master) => works || (master && !trusted),

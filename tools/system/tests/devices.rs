@@ -68,6 +68,18 @@ fn what_the_board_does_not_have_names_the_nearest() {
 }
 
 #[test]
+fn a_vm_has_one_device_of_a_page() {
+    let of = |other: &str| {
+        let devices = format!("[\"virtio_mmio@a000000\", \"virtio_mmio@{other}\"]\ntrusted = true");
+        refusals(&devices, "[]")
+    };
+    assert_eq!(of("a001000"), []);
+    let found = of("a000200");
+    let what = "10:35 device \"virtio_mmio@a000200\" cannot be given beside /virtio_mmio@a000000";
+    assert_eq!(found.iter().map(short).collect::<Vec<_>>(), [what]);
+}
+
+#[test]
 fn two_names_of_one_device_are_seen_through() {
     let found = only("[\"pl061@9030000\"]", "[\"/pl061@9030000\"]");
     let what = "15:12 device \"/pl061@9030000\" is given twice: VM linux has it";

@@ -93,6 +93,14 @@ impl Work {
         }
     }
 
+    /// The package of that program.
+    pub const fn package(self) -> &'static str {
+        match self {
+            Self::Disks | Self::Kills => "hanok-disk-work",
+            Self::Networks => "hanok-frame-work",
+        }
+    }
+
     /// The name of the files about its boot in `system`.
     pub fn name(self, system: System) -> String {
         match self {

@@ -150,8 +150,11 @@ fn userland(boards: &Boards) -> Result<PathBuf> {
         "bench/devices",
         include_str!("../../guest/devices"),
     )];
-    for program in Work::ROWS.map(Work::program) {
-        let elf = cargo::elf(boards.root, &format!("hanok-{program}"), target)?;
+    for work in Work::ROWS {
+        let (elf, program) = (
+            cargo::elf(boards.root, work.package(), target)?,
+            work.program(),
+        );
         files.push((format!("bench/bin/{program}"), elf));
     }
     let mut bytes = fs::read(with_modules(boards)?)?;

@@ -13,9 +13,9 @@ mod pl180;
 mod sd;
 
 use crate::back_end::{BackEnd, Offer, Room};
-use crate::memory::{CARD_BYTES, CARD_DESCRIPTORS, CARD_PLACES, CardMemory};
+use crate::memory::{CARD_BYTES, CARD_DESCRIPTORS, CARD_PLACES, CARD_SLOTS, Lane, address};
 use crate::tree::Wanted;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use hanok_abi::back_end::mode;
 use hanok_guest_runtime::{gic, mmio, timer};
@@ -41,9 +41,9 @@ const FAILED: u8 = 1;
 const UNSUPPORTED: u8 = 2;
 /// The bytes of a request's header, and its words.
 const HEADER: u32 = 16;
-const HEADER_WORDS: usize = 4;
+const HEADER_WORDS: usize = 2;
 /// The words of a descriptor.
-const DESCRIPTOR_WORDS: usize = 4;
+const DESCRIPTOR_WORDS: usize = 2;
 /// How often a request is tried.
 const TRIES: usize = 3;
 /// How long a card is left alone that does not get ready, in microseconds.
@@ -52,13 +52,13 @@ const PAUSE_US: u64 = 1_000_000;
 const QUIET_US: u64 = 10_000_000;
 
 /// A request's slot: descriptors, and its data, first those that this VM may read.
-type Slot = [AtomicU32];
+type Slot = [AtomicU64];
 
 /// The card, as a disk that is served.
 pub struct CardDisk {
     client: BackEnd<1>,
     interrupt: u32,
-    memory: &'static CardMemory,
+    lane: &'static Lane,
     controller: Pl180,
     /// The card, if it is ready.
     card: Option<Card>,
@@ -85,7 +85,7 @@ impl CardDisk {
     pub fn start(
         wanted: &Wanted,
         controller: Pl180,
-        memory: &'static CardMemory,
+        lane: &'static Lane,
     ) -> Result<Self, &'static str> {
         let card = Card::start(controller).map_err(Failure::text)?;
         let facts = card.facts;
@@ -100,7 +100,12 @@ impl CardDisk {
             needs_direct: false,
             mode: mode::KEEPS,
         };
-        let room = Room::new(&memory.ring, &memory.slots, CARD_DESCRIPTORS);
+        let room = Room {
+            ring: &lane.ring,
+            slots: address(&lane.slots),
+            slot_size: size_of_val(&lane.slots) / CARD_PLACES,
+            descriptors: CARD_DESCRIPTORS,
+        };
         let client = BackEnd::start(wanted.registers, [room], &offer)?;
         gic::enable(wanted.interrupt);
         println!(
@@ -116,7 +121,7 @@ impl CardDisk {
         Ok(Self {
             client,
             interrupt: wanted.interrupt,
-            memory,
+            lane,
             controller,
             card: Some(card),
             facts,
@@ -131,7 +136,8 @@ impl CardDisk {
         let Some((head, bytes)) = requests.next_request() else {
             return requests.listen();
         };
-        let slot = self.memory.slots.get(usize::from(head));
+        let (slots, _) = self.lane.slots.as_chunks::<CARD_SLOTS>();
+        let slot = slots.get(usize::from(head)).map(|slot| slot.as_flattened());
         let written = slot.and_then(|slot| self.answer(slot, bytes as usize / 16));
         let [requests] = &mut self.client.queues;
         requests.answer(head, written.unwrap_or(0));
@@ -152,9 +158,9 @@ impl CardDisk {
         let last = (readable + writable.checked_sub(1)?) as usize;
         let data = slot.get(DESCRIPTOR_WORDS * CARD_DESCRIPTORS..)?;
         let status = self.carry_out(data, readable, writable);
-        let (word, shift) = (data.get(last / 4)?, last % 4 * 8);
-        let others = word.load(Relaxed) & !(0xff << shift);
-        word.store(others | u32::from(status) << shift, Relaxed);
+        let (word, shift) = (data.get(last / 8)?, last % 8 * 8);
+        let others = word.load(Relaxed) & !(0xff_u64 << shift);
+        word.store(others | u64::from(status) << shift, Relaxed);
         Some(writable)
     }
 
@@ -164,8 +170,8 @@ impl CardDisk {
         else {
             return FAILED;
         };
-        let [kind, _, low, high] = header.each_ref().map(|word| word.load(Relaxed));
-        let first = u64::from(low) | u64::from(high) << 32;
+        let [kind, first] = header.each_ref().map(|word| word.load(Relaxed));
+        let kind = kind as u32;
         let bytes = match kind {
             READ if readable == HEADER => writable - 1,
             WRITE if writable == 1 && !self.facts.is_read_only => readable - HEADER,
@@ -175,7 +181,7 @@ impl CardDisk {
         };
         let end = first.checked_add(u64::from(bytes / BLOCK));
         let fits = end.is_some_and(|end| end <= self.facts.blocks);
-        let words = data.get(HEADER_WORDS..HEADER_WORDS + bytes as usize / 4);
+        let words = data.get(HEADER_WORDS..HEADER_WORDS + bytes as usize / 8);
         let Some(words) = words.filter(|_| fits && bytes.is_multiple_of(BLOCK)) else {
             return FAILED;
         };
@@ -189,7 +195,7 @@ impl CardDisk {
     }
 
     /// Moves blocks from number `first` on, if the card does.
-    fn transfer(&mut self, is_write: bool, first: u64, words: &[AtomicU32]) -> Option<()> {
+    fn transfer(&mut self, is_write: bool, first: u64, words: &[AtomicU64]) -> Option<()> {
         let mut failure = Failure::Data;
         for _ in 0..TRIES {
             let card = self.ready()?;
@@ -259,8 +265,9 @@ fn lengths(slot: &Slot, descriptors: usize) -> Option<(u32, u32)> {
     let (all, _) = slot.as_chunks::<DESCRIPTOR_WORDS>();
     let (mut readable, mut writable) = (0_u32, 0_u32);
     for descriptor in all.get(..descriptors)? {
-        let [low, high, bytes, flags] = descriptor.each_ref().map(|word| word.load(Relaxed));
-        if low | high == 0 {
+        let [at, rest] = descriptor.each_ref().map(|word| word.load(Relaxed));
+        let (bytes, flags) = (rest as u32, rest >> 32);
+        if at == 0 {
             return None;
         }
         // VIRTQ_DESC_F_WRITE

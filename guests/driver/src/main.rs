@@ -40,7 +40,7 @@ use forward::{CONSOLE, DIRECTORY, DISK, Forwarder, Kind, lanes};
 use hanok_guest_runtime::tree::Machine;
 use hanok_guest_runtime::{console, cpu, gic, psci, timer};
 use heapless::Vec;
-use memory::{CARDS, DISPLAYS, INPUTS, LANES, PORTS, SCREENS, SOCKETS, UPLINKS};
+use memory::{DISPLAYS, INPUTS, LANES, PORTS, SCREENS, SOCKETS, UPLINKS};
 use network::Switch;
 use screen::Screen;
 use tree::{Wanted, WantedScreen};
@@ -87,7 +87,7 @@ struct All {
     singles: Vec<Forwarder<1>, { LANES.len() }>,
     pairs: Vec<Forwarder<2>, { LANES.len() / 2 }>,
     lanes: usize,
-    cards: Vec<CardDisk, { CARDS.len() }>,
+    cards: Vec<CardDisk, 1>,
     /// One for each device of the board, and one without.
     switches: Vec<Switch, { UPLINKS.len() + 1 }>,
     ports: usize,
@@ -129,8 +129,8 @@ impl All {
         let Some(controller) = registers.and_then(CardDisk::controller) else {
             return self.add_single(&DISK, served, wanted);
         };
-        let memory = CARDS.get(self.cards.len()).ok_or(TOO_MANY)?;
-        let card = CardDisk::start(wanted, controller, memory)?;
+        let [lane] = lanes(&mut self.lanes).ok_or(TOO_MANY)?;
+        let card = CardDisk::start(wanted, controller, lane)?;
         self.cards.push(card).map_err(|_| TOO_MANY)
     }
 
@@ -263,7 +263,12 @@ fn serve(served: &tree::Served, timer: Option<u32>, hang: Option<u32>) {
             println!("driver: {} of {}: {why}", wanted.kind, wanted.client);
         }
     }
-    let used = all.lanes + all.cards.len() + all.ports + all.screens.len() + all.sockets_used;
+    let used = all.singles.len()
+        + all.pairs.len()
+        + all.cards.len()
+        + all.ports
+        + all.screens.len()
+        + all.sockets_used;
     if used == 0 {
         println!("driver: there is nothing to serve");
         return;

@@ -295,29 +295,16 @@ pub static LANES: [Lane; 6] = [const {
     }
 }; 6];
 
-/// The places of a queue of an SD card.
+/// The places of a queue of an SD card, which has a lane: each has as many of the lane's slots as its own slot.
 pub const CARD_PLACES: usize = 16;
+/// How many of a lane's slots are one of a card.
+pub const CARD_SLOTS: usize = PLACES / CARD_PLACES;
 /// The bytes of data that a request to a card may have: in segments of a page each.
-pub const CARD_BYTES: usize = 8 * 4096;
+pub const CARD_BYTES: usize = 4 * 4096;
 /// The descriptors of a slot for a card: header, segments and status of a request.
 pub const CARD_DESCRIPTORS: usize = CARD_BYTES / 4096 + 2;
-/// The words of a slot: its descriptors, and header, data and status, which fill whole descriptors.
-const CARD_SLOT_WORDS: usize = 4 * CARD_DESCRIPTORS + CARD_BYTES / 4 + 8;
-
-/// What a card's client shares with the hypervisor.
-#[repr(C, align(4096))]
-pub struct CardMemory {
-    pub ring: Split,
-    pub slots: [[AtomicU32; CARD_SLOT_WORDS]; CARD_PLACES],
-}
-
-/// The memory of the cards that can be served.
-pub static CARDS: [CardMemory; 1] = [const {
-    CardMemory {
-        ring: Split::new(),
-        slots: [const { [const { AtomicU32::new(0) }; CARD_SLOT_WORDS] }; CARD_PLACES],
-    }
-}; 1];
+// Descriptors, header, data, and the status.
+const _: () = assert!(SLOT_WORDS * CARD_SLOTS * 8 >= 16 * CARD_DESCRIPTORS + 16 + CARD_BYTES + 16);
 
 /// The address of a value, which is the same for the CPU's own translation and for this VM's memory.
 pub fn address<T: ?Sized>(value: &T) -> u64 {

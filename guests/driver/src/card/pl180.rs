@@ -3,7 +3,7 @@
 //! Nobody is interrupted: each wait looks at the status, and ends by the counter if the controller does not answer.
 
 use super::sd::Failure;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use hanok_guest_runtime::{mmio, timer};
 
@@ -60,8 +60,8 @@ const HAS_DATA: u32 = 1 << 21;
 /// All that [`CLEAR`] clears.
 const ALL: u32 = 0x7ff;
 
-/// The words of half the FIFO, and all it can hold with what the controller has besides.
-const HALF: usize = 8;
+/// The words of 64 bits that half the FIFO holds, and the words of 32 bits that it and the controller hold at most.
+const HALF: usize = 4;
 const MOST_WORDS: usize = 32;
 /// The longest wait for the end of a command, and for the next data, in microseconds.
 const COMMAND_US: u64 = 100_000;
@@ -87,9 +87,9 @@ pub enum Answer {
 pub enum Data<'a> {
     None,
     /// The card's, to there.
-    Read(&'a [AtomicU32]),
+    Read(&'a [AtomicU64]),
     /// From there to the card.
-    Write(&'a [AtomicU32]),
+    Write(&'a [AtomicU64]),
 }
 
 /// The controller.
@@ -198,7 +198,7 @@ impl Pl180 {
     }
 
     /// Lets data go in this direction.
-    fn begin(&self, words: &[AtomicU32], direction: u32) {
+    fn begin(&self, words: &[AtomicU64], direction: u32) {
         self.write(CLEAR, ALL);
         self.write(DATA_TIMER, u32::MAX);
         self.write(DATA_LENGTH, size_of_val(words) as u32);
@@ -221,21 +221,25 @@ impl Pl180 {
         Ok(())
     }
 
-    fn read(&self, words: &[AtomicU32]) -> Result<(), Failure> {
+    fn read(&self, words: &[AtomicU64]) -> Result<(), Failure> {
         for half in words.chunks(HALF) {
             self.wait(HALF_FULL)?;
             for word in half {
-                word.store(mmio::read32(self.registers + FIFO), Relaxed);
+                let [low, high] = [(); 2].map(|()| mmio::read32(self.registers + FIFO));
+                word.store(u64::from(low) | u64::from(high) << 32, Relaxed);
             }
         }
         Ok(())
     }
 
-    fn fill(&self, words: &[AtomicU32]) -> Result<(), Failure> {
+    fn fill(&self, words: &[AtomicU64]) -> Result<(), Failure> {
         for half in words.chunks(HALF) {
             self.wait(HALF_EMPTY)?;
-            half.iter()
-                .for_each(|word| self.write(FIFO, word.load(Relaxed)));
+            for word in half {
+                let both = word.load(Relaxed);
+                self.write(FIFO, both as u32);
+                self.write(FIFO, (both >> 32) as u32);
+            }
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! chapters 4 and 5).
 
 use super::pl180::{Answer, Data, Pl180};
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicU64;
 use hanok_guest_runtime::timer;
 
 /// Commands (4.7.4), by their numbers.
@@ -43,8 +43,9 @@ const BEHIND_LAST: u32 = 3 << 30;
 const TAKES_DATA: u32 = 1 << 8;
 const STATE_SHIFT: u32 = 9;
 const TRANSFER: u32 = 4;
-/// The words of a block.
-const BLOCK_WORDS: usize = 128;
+/// The bytes of a block, and its words.
+const BLOCK: usize = 512;
+const BLOCK_WORDS: usize = BLOCK / 8;
 
 /// Why something failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +129,7 @@ impl Card {
         controller.speed_up();
         let in_blocks = conditions & IN_BLOCKS != 0;
         if !in_blocks {
-            send(SET_BLOCK_LENGTH, 4 * BLOCK_WORDS as u32, Answer::Short)?;
+            send(SET_BLOCK_LENGTH, BLOCK as u32, Answer::Short)?;
         }
         Ok(Self {
             controller,
@@ -143,13 +144,13 @@ impl Card {
     }
 
     /// Reads blocks from number `first` on.
-    pub fn read(&self, first: u64, words: &[AtomicU32]) -> Result<(), Failure> {
+    pub fn read(&self, first: u64, words: &[AtomicU64]) -> Result<(), Failure> {
         let commands = [READ_BLOCK, READ_BLOCKS];
         self.transfer(commands, first, words.len(), Data::Read(words))
     }
 
     /// Writes blocks from number `first` on. When this has returned they are on the card.
-    pub fn write(&self, first: u64, words: &[AtomicU32]) -> Result<(), Failure> {
+    pub fn write(&self, first: u64, words: &[AtomicU64]) -> Result<(), Failure> {
         let commands = [WRITE_BLOCK, WRITE_BLOCKS];
         self.transfer(commands, first, words.len(), Data::Write(words))?;
         let mut state = Ok(false);
@@ -177,11 +178,7 @@ impl Card {
         words: usize,
         data: Data<'_>,
     ) -> Result<(), Failure> {
-        let unit = if self.in_blocks {
-            1
-        } else {
-            4 * BLOCK_WORDS as u64
-        };
+        let unit = if self.in_blocks { 1 } else { BLOCK as u64 };
         let place = first.checked_mul(unit).map(u32::try_from);
         let Some(Ok(place)) = place else {
             return Err(Failure::Refused);

@@ -158,9 +158,10 @@ impl Card {
             state = self.is_done();
             state != Ok(false)
         });
-        match state? {
-            true => Ok(()),
-            false => Err(Failure::NoAnswer),
+        if state? {
+            Ok(())
+        } else {
+            Err(Failure::NoAnswer)
         }
     }
 

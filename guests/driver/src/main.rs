@@ -14,6 +14,7 @@
 //! | `back_end` | a virtio device of another VM: requests and answers |
 //! | `device` | a virtio device of the board's, by virtio over MMIO |
 //! | `forward` | a disk, a directory or a console served with the board's |
+//! | `card` | a disk served with an SD card of the board's |
 //! | `vsock` | a switch for sockets between clients |
 //! | `network` | a switch between clients, and a device of the board |
 //! | `screen` | a display of the board's that clients draw on |
@@ -25,6 +26,7 @@
 extern crate hanok_guest_runtime;
 
 mod back_end;
+mod card;
 mod device;
 mod forward;
 mod memory;
@@ -33,6 +35,7 @@ mod screen;
 mod tree;
 mod vsock;
 
+use card::CardDisk;
 use forward::{CONSOLE, DIRECTORY, DISK, Forwarder, Kind, lanes};
 use hanok_guest_runtime::tree::Machine;
 use hanok_guest_runtime::{console, cpu, gic, psci, timer};
@@ -84,6 +87,7 @@ struct All {
     singles: Vec<Forwarder<1>, { LANES.len() }>,
     pairs: Vec<Forwarder<2>, { LANES.len() / 2 }>,
     lanes: usize,
+    cards: Vec<CardDisk, 1>,
     /// One for each device of the board, and one without.
     switches: Vec<Switch, { UPLINKS.len() + 1 }>,
     ports: usize,
@@ -99,7 +103,7 @@ struct All {
 impl All {
     fn add(&mut self, served: &tree::Served, wanted: &Wanted) -> Result<(), &'static str> {
         match wanted.kind {
-            "virtio-block" => self.add_single(&DISK, served, wanted),
+            "virtio-block" => self.add_disk(served, wanted),
             "virtio-9p" => self.add_single(&DIRECTORY, served, wanted),
             "virtio-console" => {
                 let lanes = lanes(&mut self.lanes).ok_or(TOO_MANY)?;
@@ -118,6 +122,16 @@ impl All {
             }
             _ => Err("this program does not serve it"),
         }
+    }
+
+    fn add_disk(&mut self, served: &tree::Served, wanted: &Wanted) -> Result<(), &'static str> {
+        let registers = wanted.device.map(|device| device.registers);
+        let Some(controller) = registers.and_then(CardDisk::controller) else {
+            return self.add_single(&DISK, served, wanted);
+        };
+        let [lane] = lanes(&mut self.lanes).ok_or(TOO_MANY)?;
+        let card = CardDisk::start(wanted, controller, lane)?;
+        self.cards.push(card).map_err(|_| TOO_MANY)
     }
 
     fn add_single(
@@ -194,9 +208,11 @@ impl All {
         let pairs = self.pairs.iter_mut().map(Forwarder::work);
         let switches = self.switches.iter_mut().map(Switch::work);
         let screens = self.screens.iter_mut().map(Screen::work);
+        let cards = self.cards.iter_mut().map(CardDisk::work);
         let sockets = core::iter::once_with(|| self.sockets.work());
         let all = singles
             .chain(pairs)
+            .chain(cards)
             .chain(switches)
             .chain(sockets)
             .chain(screens);
@@ -221,6 +237,8 @@ impl All {
             singles.for_each(|single| single.interrupted(number));
             let pairs = self.pairs.iter_mut();
             pairs.for_each(|pair| pair.interrupted(number));
+            let cards = self.cards.iter_mut();
+            cards.for_each(|card| card.interrupted(number));
             let switches = self.switches.iter_mut();
             switches.for_each(|switch| switch.interrupted(number));
             self.sockets.interrupted(number);
@@ -245,7 +263,12 @@ fn serve(served: &tree::Served, timer: Option<u32>, hang: Option<u32>) {
             println!("driver: {} of {}: {why}", wanted.kind, wanted.client);
         }
     }
-    let used = all.lanes + all.ports + all.screens.len() + all.sockets_used;
+    let used = all.singles.len()
+        + all.pairs.len()
+        + all.cards.len()
+        + all.ports
+        + all.screens.len()
+        + all.sockets_used;
     if used == 0 {
         println!("driver: there is nothing to serve");
         return;

@@ -295,6 +295,17 @@ pub static LANES: [Lane; 6] = [const {
     }
 }; 6];
 
+/// The places of a queue of an SD card, which has a lane: each has as many of the lane's slots as its own slot.
+pub const CARD_PLACES: usize = 16;
+/// How many of a lane's slots are one of a card.
+pub const CARD_SLOTS: usize = PLACES / CARD_PLACES;
+/// The bytes of data that a request to a card may have: in segments of a page each.
+pub const CARD_BYTES: usize = 4 * 4096;
+/// The descriptors of a slot for a card: header, segments and status of a request.
+pub const CARD_DESCRIPTORS: usize = CARD_BYTES / 4096 + 2;
+// Descriptors, header, data, and the status.
+const _: () = assert!(SLOT_WORDS * CARD_SLOTS * 8 >= 16 * CARD_DESCRIPTORS + 16 + CARD_BYTES + 16);
+
 /// The address of a value, which is the same for the CPU's own translation and for this VM's memory.
 pub fn address<T: ?Sized>(value: &T) -> u64 {
     core::ptr::from_ref(value).cast::<u8>().addr() as u64

@@ -64,6 +64,8 @@ pub struct Qemu {
     pub second_serial: Vec<String>,
     /// The address of the first of its 32 virtio-mmio transports, if it has any.
     pub virtio_mmio: Option<u64>,
+    /// The name, in the board's tree, of the controller of its slot for an SD card, if it has one that QEMU puts a card into.
+    pub sd_card: Option<String>,
     /// QEMU's name of its PCIe bus, on which a description may have devices.
     pub pcie: Option<String>,
     /// Whether the hypervisor can switch the board off. Otherwise QEMU runs until it is ended.
@@ -345,6 +347,7 @@ fn qemu(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Qemu> {
         table::list(value, table::word)
     });
     let virtio_mmio = reader.get(report, "virtio-mmio", "an address", table::number);
+    let sd_card = reader.get(report, "sd-card", "a device's name", table::word);
     let pcie = reader.get(report, "pcie", "QEMU's name of a bus", table::word);
     let poweroff = reader.get(report, "poweroff", "true or false", table::truth);
     Some(Qemu {
@@ -355,6 +358,7 @@ fn qemu(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Qemu> {
         dtb_cpus: cpus.is_some_and(|at| at.value),
         second_serial: serial.map(|at| at.value).unwrap_or_default(),
         virtio_mmio: virtio_mmio.map(|at| at.value),
+        sd_card: sd_card.map(|at| at.value),
         pcie: pcie.map(|at| at.value),
         poweroff: poweroff.is_none_or(|at| at.value),
     })

@@ -2,23 +2,38 @@
 
 use crate::diagnostic::{Report, Words};
 use crate::files::Named;
+use crate::size;
 use crate::table::{self, At, Reader};
-use crate::transports::{A_TRANSPORT, Transports};
+use crate::transports::Transports;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+const A_DISK: &str =
+    "a device of the board, such as \"virtio_mmio@a003e00\", or \"mmc@50000\" for an SD card";
 const A_FILE: &str = "the path of a raw disk image";
+/// The sizes of an SD card in bytes: less has no whole number of the units in which a card says its size, and more is no SDXC card
+/// (SD Physical Layer Simplified Specification, 3.3.2). Between them QEMU takes powers of two.
+const CARD_SIZES: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 41;
 /// What makes such an image, before its path.
 const MAKES: &str = "./hanok image debian -o";
 
 /// A disk of the board.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// The number of the virtio-mmio transport at which it is.
-    pub transport: u64,
+    /// Where it is.
+    pub place: Place,
     /// What is on it.
     pub content: Content,
+}
+
+/// Where a disk of the board is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At the virtio-mmio transport with this number.
+    Transport(u64),
+    /// In the board's slot for an SD card.
+    Card,
 }
 
 /// What is on a disk of the board.
@@ -46,7 +61,7 @@ pub(crate) struct Draft {
 impl DiskDraft {
     pub(crate) fn read(reader: &mut Reader<'_, '_>, report: &mut Report) -> Self {
         Self {
-            device: reader.require(report, "device", A_TRANSPORT, table::word),
+            device: reader.require(report, "device", A_DISK, table::word),
             content: Draft::read(reader, report),
         }
     }
@@ -64,6 +79,37 @@ impl Draft {
     /// Whether nothing was written.
     pub(crate) fn is_none(&self) -> bool {
         self.file.is_none() && self.size.is_none()
+    }
+
+    /// Whether QEMU makes an SD card with this content.
+    fn fits_card(&self, report: &mut Report, content: &Content) -> bool {
+        let bytes = match content {
+            Content::File(path) => std::fs::metadata(path).map_or(0, |file| file.len()),
+            Content::Empty(bytes) => *bytes,
+        };
+        if CARD_SIZES.contains(&bytes) && bytes.is_power_of_two() {
+            return true;
+        }
+        let (least, most) = (*CARD_SIZES.start(), *CARD_SIZES.end());
+        let near = bytes.checked_next_power_of_two().unwrap_or(most);
+        let near = size::show(near.clamp(least, most));
+        let what = format!("an SD card cannot have {bytes} bytes");
+        let why = format!(
+            "QEMU makes cards whose size is a power of two, from {} to {}",
+            size::show(least),
+            size::show(most)
+        );
+        let remedy = match content {
+            Content::File(path) if bytes <= most => {
+                format!("`truncate -s {near} {}` makes it larger", path.display())
+            }
+            Content::File(_) => "choose a smaller image".to_owned(),
+            Content::Empty(_) => format!("make it \"{near}\""),
+        };
+        let file = self.file.as_ref().map(|file| &file.span);
+        let span = file.or(self.size.as_ref().map(|size| &size.span));
+        report.refuse(span.unwrap_or(&self.span), Words::new(what, why, remedy));
+        false
     }
 
     pub(crate) fn content(&self, report: &mut Report) -> Option<Content> {
@@ -89,6 +135,16 @@ impl Draft {
             }
         }
     }
+}
+
+fn second_card(report: &mut Report, device: &At<String>) {
+    let what = format!("a second device at \"{}\"", device.value);
+    let words = Words::new(
+        what,
+        "the board has one slot for a card",
+        "remove one of both",
+    );
+    report.refuse(&device.span, words);
 }
 
 /// The disks of the board, as far as nothing is wrong with them.
@@ -117,8 +173,18 @@ pub(crate) fn resolve(
             report.refuse(span.unwrap_or(&draft.content.span), words);
             continue;
         }
-        let transport = transports.take(report, ("disk", device));
-        disks.extend(transport.map(|transport| Disk { transport, content }));
+        let place = if transports.is_card(device) {
+            let free = !disks.iter().any(|other| other.place == Place::Card);
+            let fits = draft.content.fits_card(report, &content);
+            if !free {
+                second_card(report, device);
+            }
+            (free && fits).then_some(Place::Card)
+        } else {
+            let transport = transports.take(report, ("disk", device));
+            transport.map(Place::Transport)
+        };
+        disks.extend(place.map(|place| Disk { place, content }));
     }
     disks
 }
@@ -153,13 +219,16 @@ impl Content {
 
 impl Disk {
     /// The arguments by which QEMU makes the disk number `index`.
-    pub(crate) fn qemu_args(&self, index: usize) -> [String; 4] {
-        let (drive, bus) = (self.content.drive(), self.transport);
-        [
-            "-drive".to_owned(),
-            format!("if=none,id=disk{index},{drive}"),
-            "-device".to_owned(),
-            format!("virtio-blk-device,drive=disk{index},bus=virtio-mmio-bus.{bus}"),
-        ]
+    pub(crate) fn qemu_args(&self, index: usize) -> Vec<String> {
+        let drive = self.content.drive();
+        match self.place {
+            Place::Transport(bus) => vec![
+                "-drive".to_owned(),
+                format!("if=none,id=disk{index},{drive}"),
+                "-device".to_owned(),
+                format!("virtio-blk-device,drive=disk{index},bus=virtio-mmio-bus.{bus}"),
+            ],
+            Place::Card => vec!["-drive".to_owned(), format!("if=sd,id=disk{index},{drive}")],
+        }
     }
 }

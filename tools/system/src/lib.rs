@@ -68,7 +68,7 @@ pub use devices::check_devices;
 pub use diagnostic::{Diagnostic, Style};
 pub use directories::Directory;
 pub use disk_images::{DiskImage, ImageFormat};
-pub use disks::{Content, Disk};
+pub use disks::{Content, Disk, Place};
 pub use flash::{VARIABLES_MEMORY, with_variables};
 pub use forward::Forward;
 pub use hanok_types::GicVersion;

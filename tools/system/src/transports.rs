@@ -23,6 +23,11 @@ impl<'a> Transports<'a> {
         Self { board, used }
     }
 
+    /// Whether the device is the board's slot for an SD card.
+    pub(crate) fn is_card(&self, device: &At<String>) -> bool {
+        self.board.qemu.sd_card.as_ref() == Some(&device.value)
+    }
+
     /// The number of the transport of this name, at which `what` ("disk") is from now on.
     pub(crate) fn take(
         &mut self,
@@ -44,12 +49,20 @@ impl<'a> Transports<'a> {
     }
 
     fn refuse(&self, report: &mut Report, what: &str, device: &At<String>) {
-        let (why, remedy) = match self.board.qemu.virtio_mmio {
-            Some(first) => (
+        let card = self.board.qemu.sd_card.as_ref().filter(|_| what == "disk");
+        let (why, remedy) = match (self.board.qemu.virtio_mmio, card) {
+            (Some(first), _) => (
                 "it is none of the board's virtio-mmio transports".to_owned(),
                 format!("choose one, such as \"virtio_mmio@{:x}\"", last(first)),
             ),
-            None => (
+            (None, Some(card)) => (
+                format!(
+                    "board {} has one place for a disk, its slot for an SD card",
+                    self.board.name
+                ),
+                format!("write \"{card}\""),
+            ),
+            (None, None) => (
                 format!("board {} has no virtio-mmio transports", self.board.name),
                 format!("remove the [[{what}]], or choose another board"),
             ),

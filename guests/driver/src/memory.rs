@@ -116,6 +116,8 @@ impl Split {
     }
 }
 
+/// The places of a queue of a network's client: as few as its slots need to leave a 32-bit VM of 32 MiB its room.
+pub const FRAME_PLACES: usize = 128;
 /// The descriptors of a network's slot: header and frame of a request in as many pieces as Linux makes.
 pub const FRAME_DESCRIPTORS: usize = 24;
 /// The words of a frame's slot behind its descriptors: for a whole one, if the hypervisor copies it.
@@ -130,8 +132,8 @@ pub const FRAME_WORDS: usize = 256;
 pub struct PortMemory {
     pub rings: [Split; 2],
     /// What it receives lies elsewhere: these have descriptors alone.
-    pub received: [[AtomicU64; FRAME_DESCRIPTORS * 2]; PLACES],
-    pub sent: [[AtomicU64; FRAME_SLOT_WORDS]; PLACES],
+    pub received: [[AtomicU64; FRAME_DESCRIPTORS * 2]; FRAME_PLACES],
+    pub sent: [[AtomicU64; FRAME_SLOT_WORDS]; FRAME_PLACES],
 }
 
 /// The words that a packet's header may take.
@@ -175,8 +177,8 @@ pub struct UplinkMemory {
 pub static PORTS: [PortMemory; 4] = [const {
     PortMemory {
         rings: [const { Split::new() }; 2],
-        received: [const { [const { AtomicU64::new(0) }; FRAME_DESCRIPTORS * 2] }; PLACES],
-        sent: [const { [const { AtomicU64::new(0) }; FRAME_SLOT_WORDS] }; PLACES],
+        received: [const { [const { AtomicU64::new(0) }; FRAME_DESCRIPTORS * 2] }; FRAME_PLACES],
+        sent: [const { [const { AtomicU64::new(0) }; FRAME_SLOT_WORDS] }; FRAME_PLACES],
     }
 }; 4];
 

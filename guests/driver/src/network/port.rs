@@ -2,7 +2,7 @@
 
 use super::frame::{Frame, HEAD, Header, LONGEST, Piece, RECEIVE, set_prefix};
 use crate::back_end::{BackEnd, Offer, Requests, Room};
-use crate::memory::{FRAME_DESCRIPTORS, PLACES, PortMemory};
+use crate::memory::{FRAME_DESCRIPTORS, FRAME_PLACES, PortMemory};
 use crate::tree::Wanted;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -129,7 +129,7 @@ impl Port {
         }
         self.resets = resets;
         let requests: &mut Requests = &mut self.back.queues[RECEIVE];
-        for _ in 0..PLACES {
+        for _ in 0..FRAME_PLACES {
             if let Some((head, _)) = requests.next_request() {
                 requests.answer(head, 0);
             }
@@ -139,7 +139,7 @@ impl Port {
     /// Offers the interface again, in rings of which nothing is used: what was under way is given again.
     pub(super) fn offer_again(&mut self, needs_direct: bool) {
         let rings = self.memory.rings.iter();
-        rings.for_each(|ring| ring.empty(PLACES as u16));
+        rings.for_each(|ring| ring.empty(FRAME_PLACES as u16));
         // If it is refused, it is tried again as long as there is other work.
         if let Ok(back) = offer(self.registers, self.mac, self.memory, needs_direct) {
             self.back = back;
@@ -162,7 +162,7 @@ fn offer(
     let offer = Offer {
         features: MAC | STATUS,
         config: &config,
-        size: PLACES as u16,
+        size: FRAME_PLACES as u16,
         head: HEAD as u32,
         is_direct: true,
         needs_direct,

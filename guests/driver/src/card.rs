@@ -9,6 +9,7 @@
 //! A card that fails is got ready again. One that does not get ready is left alone for a while, in which requests have errors, so that
 //! a client's flood makes no other client wait. If there is another card then, all requests have errors until this VM is started again.
 
+mod failure;
 mod pl180;
 mod sd;
 
@@ -17,10 +18,11 @@ use crate::memory::{CARD_BYTES, CARD_DESCRIPTORS, CARD_PLACES, CARD_SLOTS, Lane,
 use crate::tree::Wanted;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
+use failure::Failure;
 use hanok_abi::back_end::mode;
 use hanok_guest_runtime::{gic, mmio, timer};
 use pl180::Pl180;
-use sd::{Card, Facts, Failure};
+use sd::{Card, Facts};
 
 /// The magic number of a virtio transport.
 const VIRTIO: u32 = u32::from_le_bytes(*b"virt");

@@ -2,7 +2,7 @@
 //!
 //! Nobody is interrupted: each wait looks at the status, and ends by the counter if the controller does not answer.
 
-use super::sd::Failure;
+use super::failure::Failure;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use hanok_guest_runtime::{mmio, timer};

@@ -1,6 +1,7 @@
 //! An SD card: how it gets ready, and how its blocks of 512 bytes are read and written (SD Physical Layer Simplified Specification,
 //! chapters 4 and 5).
 
+use super::failure::Failure;
 use super::pl180::{Answer, Data, Pl180};
 use core::sync::atomic::AtomicU64;
 use hanok_guest_runtime::timer;
@@ -46,31 +47,6 @@ const TRANSFER: u32 = 4;
 /// The bytes of a block, and its words.
 const BLOCK: usize = 512;
 const BLOCK_WORDS: usize = BLOCK / 8;
-
-/// Why something failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The card does not answer, as if there were none.
-    NoAnswer,
-    /// Its data did not get here or there.
-    Data,
-    /// It does not want that: its status says so.
-    Refused,
-    /// It is none of the cards that this program knows.
-    Unknown,
-}
-
-impl Failure {
-    /// What a person reads.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::NoAnswer => "there is no card, or it does not answer",
-            Self::Data => "the card's data do not come or go as they must",
-            Self::Refused => "the card reports an error",
-            Self::Unknown => "the card is no SD memory card that this program knows",
-        }
-    }
-}
 
 /// What a card says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,7 +33,7 @@ pub(super) struct Part {
 }
 
 /// The most parts that are described at once.
-pub(super) const MOST_PARTS: usize = 8;
+pub(super) const MOST_PARTS: usize = 6;
 
 /// Descriptors of a request that lie one behind the other.
 #[derive(Debug)]

@@ -18,8 +18,8 @@ use hanok_config::VirtioKind;
 use hanok_hal::{AccessError, Mutex};
 use hanok_types::{GuestPage, Ipa, Width};
 
-/// The most steps of a piece.
-const STEPS: usize = 4;
+/// The most steps of a piece: one of six descriptors, each with a small copy, takes most of what may be between two looks for interrupts.
+const STEPS: usize = 1;
 /// The offset of the first register of a transport that says what the back end offers; those before it say what device it is.
 const FIRST_OFFERED: u64 = 0x10;
 /// The part of the time for the first offer for which a client waits for the answer to a store to its configuration.

@@ -59,11 +59,11 @@ fn a_store_that_is_made_again_goes_on() {
     let mut pieces = 1;
     while world.piece() == Served::Some {
         // What was copied is not copied again.
-        world.client.write(Ipa::new(FROM), &[0xee; 2048]).unwrap();
+        world.client.write(Ipa::new(FROM), &[0xee; 512]).unwrap();
         world.ask(FROM, TO, 5000);
         pieces += 1;
     }
-    assert_eq!(pieces, 3, "2,048 bytes each");
+    assert_eq!(pieces, 10, "512 bytes each");
     assert_eq!(world.back(register::FETCH), 0);
     assert_eq!(bytes(&world.driver, TO, 5000), wanted);
 }

@@ -3,7 +3,7 @@
 use crate::bulk;
 use core::ptr;
 use core::sync::atomic::{AtomicU16, Ordering};
-use hanok_hal::{AccessError, GuestMemory, VmMemory};
+use hanok_hal::{AccessError, End, GuestMemory, VmMemory};
 use hanok_types::{Hpa, Ipa, Span};
 
 /// One contiguous block of a VM's RAM.
@@ -93,6 +93,22 @@ impl VmMemory for GuestRam {
         Self { ipa, host }
     }
 
+    fn pass(
+        &self,
+        at: Ipa,
+        (to, there): (&Self, Ipa),
+        bytes: u32,
+    ) -> Result<(), (End, AccessError)> {
+        let from = self.host_of(at, bytes.into());
+        let from = from.map_err(|error| (End::From, error))?;
+        let into = to.host_of(there, bytes.into());
+        let into = into.map_err(|error| (End::To, error))?;
+        // SAFETY: `host_of` proved both ranges, which are mapped as normal memory. Where a VM's own two ranges overlap, some bytes are as
+        // they were and others as they are: no Rust object lives there.
+        unsafe { bulk::copy(from, into, bytes as usize) };
+        Ok(())
+    }
+
     fn copy_to(&self, to: Hpa) {
         let len = self.ipa.len();
         // Cache lines may be older than data in memory that the guest wrote with its caches off.
@@ -108,36 +124,15 @@ impl VmMemory for GuestRam {
 impl GuestMemory for GuestRam {
     fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), AccessError> {
         let from = self.host_of(at, into.len() as u64)?;
-        let len = into.len();
-        let to = into.as_mut_ptr();
-        // Bytes up to the first whole word, words, and bytes; where words of one are no words of the other, bytes alone.
-        let alike = (from as usize ^ to as usize).is_multiple_of(size_of::<u64>());
-        let lead = if alike {
-            from.align_offset(size_of::<u64>()).min(len)
-        } else {
-            len
-        };
-        // SAFETY: `host_of` proved the range, and `to` has as many bytes. Volatile, since the guest may write meanwhile: each byte is
-        // read once, and any value is as good as another.
-        let byte = |at: usize| unsafe { to.add(at).write(from.add(at).read_volatile()) };
-        (0..lead).for_each(byte);
-        let mut done = lead;
-        while len - done >= size_of::<u64>() {
-            // SAFETY: as above, and the word is aligned in both.
-            unsafe {
-                let word = from.add(done).cast::<u64>().read_volatile();
-                to.add(done).cast::<u64>().write(word);
-            }
-            done += size_of::<u64>();
-        }
-        (done..len).for_each(byte);
+        // SAFETY: `host_of` proved the range, which is mapped as normal memory, and `into` has as many bytes.
+        unsafe { bulk::copy(from, into.as_mut_ptr(), into.len()) };
         Ok(())
     }
 
     fn write(&self, at: Ipa, from: &[u8]) -> Result<(), AccessError> {
         let to = self.host_of(at, from.len() as u64)?;
         // SAFETY: as above; the memory is the guest's, and no Rust object lives in it.
-        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+        unsafe { bulk::copy(from.as_ptr(), to, from.len()) };
         Ok(())
     }
 

@@ -7,7 +7,7 @@
 //! "This CPU" is the one that makes the call. A method of a [`Backend`] with `&self` acts on it, as
 //! a CPU's system registers do. The value itself holds what belongs to the whole board.
 
-use crate::{GuestMemory, ListRegisters, SerialPort, TableMemory};
+use crate::{AccessError, End, GuestMemory, ListRegisters, SerialPort, TableMemory};
 use core::fmt;
 use hanok_types::{CpuId, Deadline, Hpa, IntId, Ipa, Regs, Span, VmId};
 
@@ -354,6 +354,11 @@ pub trait VmMemory: GuestMemory {
     /// Only for frames that belong to the VM, or are on their way to or from it. The result must
     /// not be used after they belong to another owner.
     fn part(&self, ipa: Span<Ipa>, host: Hpa) -> Self;
+    /// Copies `bytes` bytes at `at` to `there` of `to`, which is another VM's or the same. The guests may change them meanwhile.
+    ///
+    /// # Errors
+    /// Where one of the memories has no such bytes; then nothing is copied.
+    fn pass(&self, at: Ipa, to: (&Self, Ipa), bytes: u32) -> Result<(), (End, AccessError)>;
     /// Copies all of it to frames at `to`, which are on their way to the same VM. No CPU has the
     /// memory in its stage 2 meanwhile. What guests wrote with their caches off is copied, too.
     fn copy_to(&self, to: Hpa);

@@ -1,6 +1,6 @@
 //! A VM's memory on the fake board.
 
-use crate::{AccessError, GuestMemory, VmMemory, memory};
+use crate::{AccessError, End, GuestMemory, VmMemory, memory};
 use hanok_types::{Hpa, Ipa, Span};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -77,6 +77,19 @@ impl VmMemory for FakeRegion {
 
     fn part(&self, ipa: Span<Ipa>, _host: Hpa) -> Self {
         Self::new(ipa, Arc::clone(&self.inhabitants))
+    }
+
+    fn pass(
+        &self,
+        at: Ipa,
+        (to, there): (&Self, Ipa),
+        bytes: u32,
+    ) -> Result<(), (End, AccessError)> {
+        let mut between = vec![0; bytes as usize];
+        let read = self.read(at, &mut between);
+        read.map_err(|error| (End::From, error))?;
+        let written = to.write(there, &between);
+        written.map_err(|error| (End::To, error))
     }
 
     fn copy_to(&self, _to: Hpa) {}

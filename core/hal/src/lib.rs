@@ -32,7 +32,7 @@ pub use backend::{
 };
 pub use console::{LineFull, SerialPort};
 pub use gic::ListRegisters;
-pub use memory::{AccessError, GuestMemory, TableMemory, Tlb};
+pub use memory::{AccessError, End, GuestMemory, TableMemory, Tlb, pass_by};
 
 pub use sync::{Mutex, MutexGuard};
 

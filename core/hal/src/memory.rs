@@ -12,6 +12,15 @@ pub enum AccessError {
     Absent(GuestPage),
 }
 
+/// Which of two memories an access failed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// That from which bytes are copied.
+    From,
+    /// That to which they are copied.
+    To,
+}
+
 /// A guest's memory by intermediate physical address. An implementation checks each address against
 /// what the VM was given, so that any value from a guest may be passed.
 pub trait GuestMemory {
@@ -25,6 +34,24 @@ pub trait GuestMemory {
     /// Stores little-endian 16 bits at `at`, which is even, by one access: a guest that loads them sees all of it or
     /// nothing.
     fn store_half(&self, at: Ipa, value: u16) -> Result<(), AccessError>;
+}
+
+/// Copies `bytes` bytes at `at` of `from` to `there` of another memory by way of memory of the hypervisor's: `N` at the most. The
+/// answer is how many that were.
+///
+/// # Errors
+/// Where one of the memories could not be accessed, and why.
+pub fn pass_by<const N: usize>(
+    (from, at): (&impl GuestMemory, Ipa),
+    (to, there): (&impl GuestMemory, Ipa),
+    bytes: u32,
+) -> Result<u32, (End, AccessError)> {
+    let mut between = [0; N];
+    let count = bytes.min(N as u32);
+    let between = between.get_mut(..count as usize).unwrap_or_default();
+    from.read(at, between).map_err(|error| (End::From, error))?;
+    to.write(there, between).map_err(|error| (End::To, error))?;
+    Ok(count)
 }
 
 /// [`GuestMemory::load_half`] for a fake, whose accesses no guest makes meanwhile.

@@ -142,15 +142,13 @@ impl<B: Host> Local<B> {
     }
 
     /// Enables the interrupts again that were restrained until now. If the VM's period goes on, or the VM
-    /// has ended, the next interrupt disables them again. Returns whether a report goes on.
+    /// has ended, the next interrupt disables them again. Returns whether a report goes on. The caller brings [`Self::seldom_at`] up to date.
     pub(crate) fn let_through(&mut self) -> Reporting {
         let restrained = &mut self.restrained;
         if !restrained.until.has_come(self.board.counter()) {
             return Reporting::Done;
         }
         restrained.until = Deadline::NEVER;
-        // A pCPU that is not shared takes no updates, where this would be found out.
-        self.seldom_at = self.asks_at.or(self.watch_at);
         let lines = core::mem::take(&mut restrained.lines);
         let reporting = core::mem::replace(&mut restrained.reporting, Reporting::Done);
         let of_board = self.board.lines.iter().enumerate();

@@ -103,7 +103,7 @@ impl<B: Backend> VmUnit<B> {
 
     /// The VM's RAM, if all of it is there for as long as the VM exists: most accesses need no more.
     #[inline]
-    fn settled(&self) -> Option<&B::Memory> {
+    pub(crate) fn settled(&self) -> Option<&B::Memory> {
         self.is_fixed.then_some(&self.ram)
     }
 

@@ -147,7 +147,12 @@ impl<B: Host> Local<B> {
             self.asks_now = true;
             updates.insert(self.asks);
         }
-        self.seldom_at = self.asks_at.or(self.restrained.until).or(self.watch_at);
+        self.seldom_at = self.next_seldom();
+    }
+
+    /// The earliest instant of what is seldom due.
+    pub(crate) fn next_seldom(&self) -> Deadline {
+        self.asks_at.or(self.restrained.until).or(self.watch_at)
     }
 
     /// Takes the alarms that have come by `now`, of which the first one has, at most [`ALARMS`] of them. What is left

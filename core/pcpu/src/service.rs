@@ -78,18 +78,20 @@ impl<B: Host> Pcpu<B> {
 
     /// Serves the interrupt of the hypervisor's own timer.
     fn timer_has_come(&mut self) {
-        if self.local.watch_at.has_come(self.local.board.counter()) {
-            self.watch();
-        }
         let local = &mut self.local;
         local.board.machine.set_timer(Deadline::NEVER);
         local.timer = Deadline::NEVER;
         #[cfg(feature = "selftest")]
         local.board.move_pages();
-        let reporting = local.let_through();
+        let reporting = if local.seldom_at.has_come(local.board.counter()) {
+            self.seldom_has_come()
+        } else {
+            Reporting::Done
+        };
+        let local = &mut self.local;
         // The deadline has come; the scheduler, which is asked next, sets another one. A pCPU that is not shared does not
         // ask it, and may have been interrupted for its guest's timer.
-        local.deadline = local.restrained.until.or(local.watch_at);
+        local.deadline = local.seldom_at;
         if reporting == Reporting::GoesOn {
             if local.is_shared() {
                 local.note_report();
@@ -97,6 +99,19 @@ impl<B: Host> Pcpu<B> {
                 local.serve_console();
             }
         }
+    }
+
+    /// Does what is due of that of which [`Local::seldom_at`] is the instant, but for a person's wish, which the next decision takes. The answer
+    /// is whether a report goes on.
+    #[cold]
+    #[inline(never)]
+    fn seldom_has_come(&mut self) -> Reporting {
+        if self.local.watch_at.has_come(self.local.board.counter()) {
+            self.watch();
+        }
+        let reporting = self.local.let_through();
+        self.local.seldom_at = self.local.next_seldom();
+        reporting
     }
 
     /// Sets the hypervisor's timer to the earliest of the resident vCPU's timers, another vCPU's timers,

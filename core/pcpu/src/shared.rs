@@ -5,9 +5,9 @@
 
 use crate::{After, Board, Host, Local, Vcpu, VmUnit};
 use hanok_config::DeviceKind;
-use hanok_devices::virtio::{BoardMemory, Served, SharedDevice};
+use hanok_devices::virtio::{BETWEEN, BoardMemory, Served, SharedDevice};
 use hanok_hal::sync::atomic::Ordering;
-use hanok_hal::{Backend, VmMemory};
+use hanok_hal::{AccessError, Backend, End, VmMemory, pass_by};
 use hanok_types::{Address, Hpa, Ipa};
 use hanok_vm::Clock;
 
@@ -25,6 +25,21 @@ impl<B: Backend> BoardMemory for VmUnit<B> {
         let offset = at.get().checked_sub(memory.host().get())?;
         let there = memory.ipa().start().checked_add(offset)?;
         (self.on_board(there, bytes) == Some(at)).then_some(there)
+    }
+
+    fn pass(
+        &self,
+        at: Ipa,
+        (to, there): (&Self, Ipa),
+        bytes: u32,
+    ) -> Result<u32, (End, AccessError)> {
+        // Most memory stays where it is for ever.
+        if let (Some(from), Some(into)) = (self.settled(), to.settled())
+            && from.pass(at, (into, there), bytes).is_ok()
+        {
+            return Ok(bytes);
+        }
+        pass_by::<BETWEEN>((self, at), (to, there), bytes)
     }
 }
 

@@ -74,6 +74,63 @@ unsafe fn zero_blocks(to: *mut u8, len: usize) {
     }
 }
 
+/// Copies `len` bytes from `from` to `to`, which do not overlap, by words that need not be aligned: 16 bytes take ten instructions.
+///
+/// Another CPU, or a device, may change the bytes meanwhile: each is read once, and what is read is written.
+///
+/// # Safety
+/// Both are mapped as normal memory, without checks of alignment (SCTLR.A, HSCTLR.A), and no Rust reference to `to` exists but the
+/// caller's.
+pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: by this function's contract. After the loop the low four bits of the count, which is less than zero, are what is left.
+    // A load or store of one word bears any alignment, one of several does not (DDI 0406C, A3.2.1).
+    unsafe {
+        asm!(
+            "subs {n}, {n}, #16",
+            "blo 3f",
+            "2:",
+            "ldr {a}, [{from}], #4",
+            "ldr {b}, [{from}], #4",
+            "ldr {c}, [{from}], #4",
+            "ldr {d}, [{from}], #4",
+            "str {a}, [{to}], #4",
+            "str {b}, [{to}], #4",
+            "str {c}, [{to}], #4",
+            "str {d}, [{to}], #4",
+            "subs {n}, {n}, #16",
+            "bhs 2b",
+            "3:",
+            "tst {n}, #8",
+            "beq 4f",
+            "ldr {a}, [{from}], #4",
+            "ldr {b}, [{from}], #4",
+            "str {a}, [{to}], #4",
+            "str {b}, [{to}], #4",
+            "4:",
+            "tst {n}, #4",
+            "beq 5f",
+            "ldr {a}, [{from}], #4",
+            "str {a}, [{to}], #4",
+            "5:",
+            "tst {n}, #2",
+            "beq 6f",
+            "ldrh {a}, [{from}], #2",
+            "strh {a}, [{to}], #2",
+            "6:",
+            "tst {n}, #1",
+            "beq 7f",
+            "ldrb {a}, [{from}]",
+            "strb {a}, [{to}]",
+            "7:",
+            n = inout(reg) len => _,
+            from = inout(reg) from => _,
+            to = inout(reg) to => _,
+            a = out(reg) _, b = out(reg) _, c = out(reg) _, d = out(reg) _,
+            options(nostack)
+        );
+    }
+}
+
 /// Cleans and invalidates `len` bytes from `start` on to the point of coherency.
 pub fn clean_to_coherency(start: u64, len: u64) {
     // CTR.DminLine: log2 of the words in the smallest line.

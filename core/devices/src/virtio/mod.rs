@@ -25,7 +25,7 @@ mod transport;
 pub use chain::{Buffer, Chain, LONGEST};
 pub use queue::{Head, Listening, Places, Queue};
 pub use shared::{Backed, Lines, Served, SharedDevice};
-pub use transfer::BoardMemory;
+pub use transfer::{BETWEEN, BoardMemory};
 pub use transport::{Event, Identity, MAX_QUEUES, Transport};
 
 use hanok_hal::AccessError;

@@ -1,7 +1,7 @@
 //! How requests get from a client's queue to the ring of a driver VM, and back.
 //!
 //! Both ways are walks over the request's descriptors that stop after each step: a step handles some descriptors, or copies
-//! [`STEP_BYTES`]. What a step needs is a value; nothing of it is in a VM's memory.
+//! up to [`STEP_BYTES`]. What a step needs is a value; nothing of it is in a VM's memory.
 //!
 //! The client may change its descriptors at any time, so that the walk back may meet others than the walk there. Each is
 //! checked for itself: data then get to the wrong place of the client's own memory. The driver VM may change those of the slot, by
@@ -12,20 +12,31 @@ use super::queue::Head;
 use super::ring::{Answer, MOST_PARTS, Part, Parts, Ring};
 use super::{Breach, Fault, Place};
 use hanok_abi::back_end::SMALL;
-use hanok_hal::GuestMemory;
+use hanok_hal::{AccessError, End, GuestMemory, pass_by};
 use hanok_types::{Address, Hpa, Ipa};
 
 /// The most bytes that a step copies.
-const STEP_BYTES: usize = 512;
+const STEP_BYTES: u32 = 2048;
+/// The most bytes that [`BoardMemory::pass`] copies by way of the hypervisor's memory.
+pub const BETWEEN: usize = 512;
 
 /// A VM's memory, and where it is on the board.
-pub trait BoardMemory: GuestMemory {
+pub trait BoardMemory: GuestMemory + Sized {
     /// The board's address of the first of `bytes` bytes at `at`, if all of them lie there one after the other for as
     /// long as the VM exists.
     fn on_board(&self, at: Ipa, bytes: u32) -> Option<Hpa>;
 
     /// The reverse: the VM's address of the first of `bytes` bytes that are at `at` on the board, if they are all its own.
     fn at_board(&self, at: Hpa, bytes: u32) -> Option<Ipa>;
+
+    /// Copies the first of `bytes` bytes, of which there are 2,048 at the most, at `at` to `there` of `to`. The answer is how
+    /// many these were.
+    ///
+    /// # Errors
+    /// Where one of the memories could not be accessed, and why.
+    fn pass(&self, at: Ipa, to: (&Self, Ipa), bytes: u32) -> Result<u32, (End, AccessError)> {
+        pass_by::<BETWEEN>((self, at), to, bytes)
+    }
 }
 
 /// The two memories between which requests go.
@@ -84,13 +95,6 @@ pub(super) enum Step<T> {
     Done(T),
 }
 
-/// The bytes of a word.
-const WORD: usize = 8;
-
-/// Bytes that are copied by words.
-#[repr(align(8))]
-struct Aligned<const N: usize>([u8; N]);
-
 /// Bytes on their way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copying {
@@ -110,42 +114,25 @@ impl Copying {
         self.step(from, (between.driver, Place::Driver))
     }
 
-    /// How many bytes the next step copies.
+    /// The most bytes that the next step copies.
     fn count(&self) -> u32 {
-        self.left.min(STEP_BYTES as u32)
+        self.left.min(STEP_BYTES)
     }
 
     /// Copies the next bytes, which are at `at` of their memory; `None` once all are copied.
-    fn step(
+    fn step<M: BoardMemory>(
         self,
-        from: (&impl GuestMemory, Place, Ipa),
-        to: (&impl GuestMemory, Place),
+        (from, from_place, at): (&M, Place, Ipa),
+        (to, to_place): (&M, Place),
     ) -> Result<Option<Self>, Fault> {
-        // Headers and states of requests are small, and the bytes between are zeroed first.
-        if self.left <= SMALL {
-            self.step_by(&mut Aligned([0; SMALL as usize + WORD]).0, from, to)
-        } else {
-            self.step_by(&mut Aligned([0; STEP_BYTES + WORD]).0, from, to)
-        }
-    }
-
-    /// Copies as many bytes as there is room for in `bytes`.
-    fn step_by(
-        self,
-        bytes: &mut [u8],
-        (from, from_place, at): (&impl GuestMemory, Place, Ipa),
-        (to, to_place): (&impl GuestMemory, Place),
-    ) -> Result<Option<Self>, Fault> {
-        let count = self.count();
-        // Words there are words here, too.
-        let first = at.get() as usize % WORD;
-        let here = bytes.get_mut(first..first + count as usize);
-        let here = here.unwrap_or_default();
-        let read = from.read(at, here);
-        read.map_err(|error| Fault::from(error).at(from_place))?;
-        let written = to.write(self.to, here);
-        written.map_err(|error| Fault::from(error).at(to_place))?;
-        let left = self.left - count;
+        let passed = from.pass(at, (to, self.to), self.count());
+        let count = passed.map_err(|(end, error)| {
+            Fault::from(error).at(match end {
+                End::From => from_place,
+                End::To => to_place,
+            })
+        })?;
+        let left = self.left.saturating_sub(count);
         let next = self.to.checked_add(count.into()).filter(|_| left > 0);
         Ok(next.map(|to| Self {
             from: self.from.wrapping_add(count.into()),

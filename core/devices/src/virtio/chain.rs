@@ -77,7 +77,7 @@ pub(super) struct Ahead<'a, M> {
     /// Where the first of those is that were read last, and how many bytes these are.
     at: Ipa,
     len: u64,
-    found: [u128; AHEAD],
+    found: Table<AHEAD>,
 }
 
 impl<'a, M: GuestMemory> Ahead<'a, M> {
@@ -87,7 +87,7 @@ impl<'a, M: GuestMemory> Ahead<'a, M> {
             memory,
             at: Ipa::new(0),
             len: 0,
-            found: [0; AHEAD],
+            found: Table::EMPTY,
         }
     }
 
@@ -98,25 +98,24 @@ impl<'a, M: GuestMemory> Ahead<'a, M> {
         if behind >= self.len || !behind.is_multiple_of(DESCRIPTOR) {
             return self.read(at, left);
         }
-        let found = self.found.get((behind / DESCRIPTOR) as usize);
-        Ok(Descriptor::of(*found.ok_or(Breach::Next)?))
+        let found = self.found.0.get((behind / DESCRIPTOR) as usize);
+        let found = *found.ok_or(Breach::Next)?;
+        Ok(Descriptor::of(u128::from_le_bytes(found)))
     }
 
     /// The same, of one that was not read yet.
     #[inline(never)]
     fn read(&mut self, at: Ipa, left: u32) -> Result<Descriptor, Fault> {
         let count = (left as usize).min(AHEAD - 1) + 1;
-        let mut table = Table::<AHEAD>::EMPTY;
-        let bytes = table.0.get_mut(..count).unwrap_or_default();
         self.len = 0;
+        let bytes = self.found.0.get_mut(..count).unwrap_or_default();
         if self.memory.read(at, bytes.as_flattened_mut()).is_err() {
             // The chain may end before the memory does.
             return Descriptor::read(self.memory, at);
         }
         (self.at, self.len) = (at, count as u64 * DESCRIPTOR);
-        self.found = table.0.map(u128::from_le_bytes);
-        let [first, ..] = self.found;
-        Ok(Descriptor::of(first))
+        let [first, ..] = self.found.0;
+        Ok(Descriptor::of(u128::from_le_bytes(first)))
     }
 }
 

@@ -688,13 +688,19 @@ impl State {
         let Some(request) = &mut traffic.request else {
             return Ok(());
         };
-        let Step::Done(Given { count, tail }) = request.step(between, ring)? else {
-            return Ok(());
+        let head = request.head;
+        let Given { count, tail } = match request.step(between, ring) {
+            Ok(Step::Done(given)) => given,
+            Ok(Step::More) => return Ok(()),
+            Err(fault) => {
+                // It is still the next one of the client's.
+                traffic.request = None;
+                return Err(fault);
+            }
         };
         if count == 0 {
             return Err(Breach::Length.into());
         }
-        let head = request.head;
         let told = ring.publish(between.driver, head, count);
         let tell = told.map_err(|fault| fault.at(Place::Driver))?;
         traffic.request = None;

@@ -263,7 +263,7 @@ impl Request {
         }
     }
 
-    /// The next step. Done once the request can be published.
+    /// The next step. Done once the request can be published. After an error the request is to be begun anew.
     pub(super) fn step<M: BoardMemory>(
         &mut self,
         between: &Between<'_, M>,
@@ -273,22 +273,19 @@ impl Request {
             self.copying = copying.fetch(between)?;
             return Ok(Step::More);
         }
-        let mut next = *self;
-        let mut parts = Parts::new(self.count, self.last);
-        let ended = next.walk(between, ring, &mut parts)?;
+        let first = self.count;
+        let mut parts = Parts::new(first, self.last);
+        let ended = self.walk(between, ring, &mut parts)?;
         if ended {
             parts.end();
         }
-        next.count = parts.all();
         let (known, last) = parts.known();
         if !known.is_empty() {
-            let place = (self.head, self.count);
-            let described = ring.describe(between.driver, place, known);
+            let described = ring.describe(between.driver, (self.head, first), known);
             described.map_err(at_driver)?;
         }
-        next.count -= u16::from(last.is_some());
-        next.last = last;
-        *self = next;
+        self.count = parts.all() - u16::from(last.is_some());
+        self.last = last;
         Ok(if ended {
             let (count, tail) = (self.count, self.tail);
             Step::Done(Given { count, tail })
@@ -419,41 +416,57 @@ impl Reply {
         }
     }
 
-    /// The next step. Done with the number of bytes that the client was given, when it was given all.
+    /// The next step. Done with the number of bytes that the client was given, when it was given all. After an error it can be tried again.
     pub(super) fn step<M: BoardMemory>(
         &mut self,
         between: &Between<'_, M>,
         ring: &Ring,
     ) -> Result<Step<u32>, Fault> {
+        if self.copying.is_none() && self.left > 0 {
+            let Some((to, from)) = self.next_pair(between, ring)? else {
+                let given = self.answer.written - self.left;
+                return Ok(Step::Done(given));
+            };
+            if let (Some(to), Some(from)) = (to, from) {
+                self.pass(between, &to, &from);
+            }
+        }
         if let Some(copying) = self.copying {
             let (memory, at) = between.source(copying.from, copying.count())?;
             let from = (memory, Place::Driver, at);
             self.copying = copying.step(from, (between.client, Place::Client))?;
-            return Ok(Step::More);
         }
-        let given = self.answer.written - self.left;
-        if self.left == 0 {
-            return Ok(Step::Done(given));
-        }
-        let Some(to) = self.to else {
+        Ok(if self.copying.is_none() && self.left == 0 {
+            Step::Done(self.answer.written)
+        } else {
+            Step::More
+        })
+    }
+
+    /// A buffer of the client's that can be filled, and a part of the slot's of which there is something to give, as far as the next descriptor
+    /// of each has them. `None` if there is none any more.
+    #[expect(clippy::type_complexity, reason = "a pair of which both may be absent")]
+    fn next_pair<M: BoardMemory>(
+        &mut self,
+        between: &Between<'_, M>,
+        ring: &Ring,
+    ) -> Result<Option<(Option<Buffer>, Option<Part>)>, Fault> {
+        if self.to.is_none() {
             let Some(buffer) = self.chain.next(between.client)? else {
-                return Ok(Step::Done(given));
+                return Ok(None);
             };
             self.to = Some(buffer).filter(|buffer| buffer.write && buffer.bytes > 0);
-            return Ok(Step::More);
-        };
-        let Some(from) = self.from else {
+        }
+        if self.from.is_none() {
             let place = (self.answer.head, self.next);
             let part = ring.described(between.driver, place).map_err(at_driver)?;
             let Some(part) = part else {
-                return Ok(Step::Done(given));
+                return Ok(None);
             };
             self.next += 1;
             self.from = Some(part).filter(|part| part.write && part.bytes > 0);
-            return Ok(Step::More);
-        };
-        self.pass(between, &to, &from);
-        Ok(Step::More)
+        }
+        Ok(Some((self.to, self.from)))
     }
 
     /// Gives as much as `from` has and `to` takes.

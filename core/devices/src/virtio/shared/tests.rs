@@ -12,6 +12,7 @@ use std::rc::Rc;
 use std::vec;
 use std::vec::Vec;
 
+mod absent;
 mod fetch;
 mod keeps;
 mod stores;

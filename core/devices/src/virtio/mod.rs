@@ -19,6 +19,7 @@ mod entropy;
 mod queue;
 mod ring;
 mod shared;
+mod traffic;
 mod transfer;
 mod transport;
 

@@ -8,28 +8,22 @@
 //! [`SharedDevice::serve`] does a bounded piece of what there is to do, and says whether there is more.
 
 use super::back_end::{BackEnd, Nature, Wanted};
-use super::queue::{Head, Listening};
-use super::transfer::{Between, BoardMemory, Copying, Given, Reply, Request, Step, Tail};
+use super::feature;
+use super::traffic::Traffic;
+use super::transfer::{Between, BoardMemory, Copying, Tail};
 use super::transport::{CONFIG, Event, Identity, MAX_QUEUES, Transport};
-use super::{Breach, Fail, Fault, Place, entropy, feature};
 use crate::{Access, Unknown};
 use hanok_abi::back_end::{MAX_CONFIG, MAX_QUEUE_SIZE, control, interrupt, mode};
 use hanok_config::VirtioKind;
-use hanok_hal::{AccessError, Mutex};
+use hanok_hal::Mutex;
 use hanok_types::{GuestPage, Ipa, Width};
 
-/// The most steps of a piece: one of six descriptors, each with a small copy, takes most of what may be between two looks for interrupts.
-const STEPS: usize = 1;
 /// The offset of the first register of a transport that says what the back end offers; those before it say what device it is.
 const FIRST_OFFERED: u64 = 0x10;
 /// The part of the time for the first offer for which a client waits for the answer to a store to its configuration.
 const PART_FOR_ANSWER: u64 = 10;
-/// The client is not asked to notify of further requests while so many are under way: those are found as one of these is given back.
-const QUIET_FROM: u16 = 4;
 /// The size of the queue of a device that the hypervisor serves.
 const OWN_QUEUE: u16 = 16;
-/// The places of a set of heads, in words.
-const WORDS: usize = MAX_QUEUE_SIZE as usize / 64;
 
 /// Who serves a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,139 +56,6 @@ pub enum Served {
     Some,
     /// It goes on when this page of a VM's memory is there.
     Absent(GuestPage),
-}
-
-/// A set of a queue's heads.
-#[derive(Clone, Copy, Debug, Default)]
-struct Heads([u64; WORDS]);
-
-impl Heads {
-    fn word(&mut self, head: Head) -> Option<(&mut u64, u64)> {
-        let index = usize::from(head.index());
-        let word = self.0.get_mut(index / 64)?;
-        Some((word, 1 << (index % 64)))
-    }
-
-    fn insert(&mut self, head: Head) {
-        if let Some((word, bit)) = self.word(head) {
-            *word |= bit;
-        }
-    }
-
-    /// Whether it was in there.
-    fn remove(&mut self, head: Head) -> bool {
-        let Some((word, bit)) = self.word(head) else {
-            return false;
-        };
-        let was = *word & bit != 0;
-        *word &= !bit;
-        was
-    }
-
-    fn contains(&self, head: Head) -> bool {
-        let index = usize::from(head.index());
-        let word = self.0.get(index / 64).copied().unwrap_or(0);
-        word >> (index % 64) & 1 != 0
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
-    }
-}
-
-/// What is known of the requests of one queue.
-#[derive(Debug)]
-struct Traffic {
-    /// Heads that were taken of the client's queue and not given back.
-    under_way: Heads,
-    /// How many these are.
-    count: u16,
-    /// Those of them that the driver VM does not have, as it came anew.
-    again: Heads,
-    /// Heads of before the client's last reset that the driver VM still has.
-    stale: Heads,
-    /// When each head that is under way was taken: a count of all requests of the queue.
-    taken: [u16; MAX_QUEUE_SIZE as usize],
-    next: u16,
-    request: Option<Request>,
-    /// Whether `request` was taken before.
-    is_again: bool,
-    reply: Option<Reply>,
-    /// Whether there may be requests that the client has made.
-    ask_client: bool,
-    /// Whether there may be requests that the driver VM has given back.
-    ask_driver: bool,
-}
-
-impl Traffic {
-    const NONE: Self = Self {
-        under_way: Heads([0; WORDS]),
-        count: 0,
-        again: Heads([0; WORDS]),
-        stale: Heads([0; WORDS]),
-        taken: [0; MAX_QUEUE_SIZE as usize],
-        next: 0,
-        request: None,
-        is_again: false,
-        reply: None,
-        ask_client: false,
-        ask_driver: false,
-    };
-
-    /// The driver VM has none of the requests any more.
-    fn withdrawn(&mut self) {
-        self.again = self.under_way;
-        self.stale = Heads::default();
-        (self.request, self.reply) = (None, None);
-        (self.ask_client, self.ask_driver) = (true, false);
-    }
-
-    /// The client has forgotten its requests.
-    fn forgotten(&mut self) {
-        for (index, again) in self.again.0.iter().enumerate() {
-            let (Some(stale), Some(under_way)) =
-                (self.stale.0.get_mut(index), self.under_way.0.get(index))
-            else {
-                continue;
-            };
-            *stale |= under_way & !again;
-        }
-        self.under_way = Heads::default();
-        self.again = Heads::default();
-        self.count = 0;
-        (self.request, self.reply) = (None, None);
-        self.ask_client = false;
-        // Among what the driver VM gives back next may be stale ones.
-        self.ask_driver = true;
-    }
-
-    /// Whether the driver VM has no request.
-    fn is_idle(&self) -> bool {
-        let given = self.under_way.0.iter().zip(&self.again.0);
-        self.stale.is_empty() && given.map(|(all, again)| all & !again).all(|word| word == 0)
-    }
-
-    fn take(&mut self, head: Head) {
-        self.under_way.insert(head);
-        self.count += 1;
-        if let Some(taken) = self.taken.get_mut(usize::from(head.index())) {
-            *taken = self.next;
-        }
-        self.next = self.next.wrapping_add(1);
-    }
-
-    /// The request that was taken first among those that are to be given again.
-    fn first_again(&self) -> Option<Head> {
-        if self.again.is_empty() {
-            return None;
-        }
-        let all = (0..MAX_QUEUE_SIZE.into()).filter_map(|index| Head::new(index, MAX_QUEUE_SIZE));
-        let again = all.filter(|head| self.again.contains(*head));
-        again.max_by_key(|head| {
-            let taken = self.taken.get(usize::from(head.index()));
-            self.next.wrapping_sub(taken.copied().unwrap_or(0))
-        })
-    }
 }
 
 /// The device.
@@ -512,26 +373,6 @@ impl State {
         });
     }
 
-    /// Copies the next bytes of the client's memory.
-    fn step_fetch<M: BoardMemory>(&mut self, fetch: Copying, between: &Between<'_, M>) -> Served {
-        match fetch.fetch(between) {
-            Ok(next) => {
-                self.back.left = next.map_or(0, |next| next.left);
-                self.fetch = next;
-            }
-            Err(Fault {
-                cause: Fail::Memory(AccessError::Absent(page)),
-                ..
-            }) => return Served::Absent(page),
-            // What was not copied is in the register.
-            Err(_) => self.fetch = None,
-        }
-        match self.fetch {
-            Some(_) => Served::Some,
-            None => Served::All,
-        }
-    }
-
     /// Offers the device as the back end's registers say.
     fn offer(&mut self) {
         if self.back.is_offered() {
@@ -590,249 +431,8 @@ impl State {
         self.traffic.iter_mut().for_each(Traffic::withdrawn);
         self.fetch = None;
     }
-
-    /// What follows from a fault.
-    fn fail(&mut self, fault: Fault) -> Served {
-        match (fault.cause, fault.place) {
-            (Fail::Memory(AccessError::Absent(page)), _) => return Served::Absent(page),
-            (_, Place::Client) => {
-                self.transport.break_down();
-                // What is under way is given back to nobody.
-                self.reset();
-            }
-            (_, Place::Driver) => {
-                self.withdrawn();
-                self.back.end(control::FAILED);
-                self.back.interrupts |= interrupt::CLIENT;
-            }
-        }
-        Served::All
-    }
-
-    /// A piece of work of a device that the hypervisor serves.
-    fn serve_alone<M: BoardMemory>(&mut self, client: &M, fill: impl FnMut(&mut [u8])) -> Served {
-        let [traffic, ..] = &mut self.traffic;
-        let Some(queue) = self.transport.queue(0).filter(|_| traffic.ask_client) else {
-            traffic.ask_client = false;
-            return Served::All;
-        };
-        let served = entropy::serve(queue, client, fill).and_then(|served| {
-            let tell = served && queue.has_to_tell(client)?;
-            Ok((served, tell))
-        });
-        match served {
-            Ok((served, tell)) => {
-                traffic.ask_client = served;
-                if tell {
-                    self.transport.tell_used();
-                }
-                if served { Served::Some } else { Served::All }
-            }
-            Err(fault) => self.fail(fault),
-        }
-    }
-
-    /// A piece of work of a device that a VM serves.
-    fn serve_between<M: BoardMemory>(
-        &mut self,
-        between: &Between<'_, M>,
-        for_driver: bool,
-    ) -> Served {
-        for _ in 0..STEPS {
-            if let Some(fetch) = self.fetch.filter(|_| for_driver) {
-                match self.step_fetch(fetch, between) {
-                    Served::Some => continue,
-                    ended => return ended,
-                }
-            }
-            let asks = |traffic: &Traffic| traffic.ask_client || for_driver && traffic.ask_driver;
-            let turns = self.turn..self.turn + MAX_QUEUES;
-            let mut turns = turns.map(|turn| turn % MAX_QUEUES);
-            let index = turns.find(|index| self.traffic.get(*index).is_some_and(asks));
-            let Some(index) = index.filter(|_| self.back.is_offered()) else {
-                return Served::All;
-            };
-            self.turn = index;
-            if let Err(fault) = self.step(between, index, for_driver) {
-                return self.fail(fault);
-            }
-        }
-        Served::Some
-    }
-
-    /// A step of one queue.
-    fn step<M: BoardMemory>(
-        &mut self,
-        between: &Between<'_, M>,
-        index: usize,
-        for_driver: bool,
-    ) -> Result<(), Fault> {
-        let Some(traffic) = self.traffic.get_mut(index) else {
-            return Ok(());
-        };
-        let Some(Some(ring)) = self.back.rings.get_mut(index) else {
-            // The device does not have this queue.
-            (traffic.ask_client, traffic.ask_driver) = (false, false);
-            return Ok(());
-        };
-        if for_driver && traffic.ask_driver {
-            return self.step_back(between, index);
-        }
-        let Some(queue) = self.transport.queue(index) else {
-            traffic.ask_client = false;
-            return Ok(());
-        };
-        if traffic.request.is_none() {
-            traffic.next_request(queue, between.client, self.back.head)?;
-        }
-        let Some(request) = &mut traffic.request else {
-            return Ok(());
-        };
-        let head = request.head;
-        let Given { count, tail } = match request.step(between, ring) {
-            Ok(Step::Done(given)) => given,
-            Ok(Step::More) => return Ok(()),
-            Err(fault) => {
-                // It is still the next one of the client's.
-                traffic.request = None;
-                return Err(fault);
-            }
-        };
-        if count == 0 {
-            return Err(Breach::Length.into());
-        }
-        let told = ring.publish(between.driver, head, count);
-        let tell = told.map_err(|fault| fault.at(Place::Driver))?;
-        traffic.request = None;
-        if let Some(place) = self
-            .tails
-            .get_mut(usize::from(head.index()))
-            .filter(|_| index == 0)
-        {
-            *place = tail;
-        }
-        if traffic.is_again {
-            traffic.again.remove(head);
-        } else {
-            queue.advance();
-            traffic.take(head);
-        }
-        if tell {
-            self.back.tell(interrupt::REQUESTS);
-        }
-        Ok(())
-    }
-
-    /// A step of what the driver VM has given back.
-    fn step_back<M: BoardMemory>(
-        &mut self,
-        between: &Between<'_, M>,
-        index: usize,
-    ) -> Result<(), Fault> {
-        let keeps = index == 0 && self.back.keeps();
-        let (Some(traffic), Some(Some(ring))) =
-            (self.traffic.get_mut(index), self.back.rings.get_mut(index))
-        else {
-            return Ok(());
-        };
-        let at_driver = |fault: Fault| fault.at(Place::Driver);
-        let Some(reply) = &mut traffic.reply else {
-            let Some(answer) = ring.peek(between.driver).map_err(at_driver)? else {
-                traffic.ask_driver = false;
-                traffic.ask_client = true;
-                return Ok(());
-            };
-            if traffic.stale.contains(answer.head) {
-                ring.took(between.driver).map_err(at_driver)?;
-                traffic.stale.remove(answer.head);
-                self.held &= self.unattended || self.has_stale();
-                return Ok(());
-            }
-            let known =
-                traffic.under_way.contains(answer.head) && !traffic.again.contains(answer.head);
-            let queue = self.transport.queue(index);
-            let (Some(queue), true) = (queue, known) else {
-                return Err(at_driver(Breach::Head.into()));
-            };
-            let tail = self.tails.get(usize::from(answer.head.index()));
-            let tail = tail.filter(|tail| keeps && tail.is_known());
-            let Some(tail) = tail else {
-                traffic.reply = Some(Reply::new(answer, queue.chain(answer.head)));
-                return Ok(());
-            };
-            let given = tail.give(between, ring, answer)?;
-            return self.finish(between, index, answer.head, given);
-        };
-        let Step::Done(given) = reply.step(between, ring)? else {
-            return Ok(());
-        };
-        let head = reply.answer.head;
-        self.finish(between, index, head, given)
-    }
-
-    /// Gives a request back to the client, with `given` bytes.
-    fn finish<M: BoardMemory>(
-        &mut self,
-        between: &Between<'_, M>,
-        index: usize,
-        head: Head,
-        given: u32,
-    ) -> Result<(), Fault> {
-        let (Some(traffic), Some(Some(ring))) =
-            (self.traffic.get_mut(index), self.back.rings.get_mut(index))
-        else {
-            return Ok(());
-        };
-        let Some(queue) = self.transport.queue(index) else {
-            traffic.reply = None;
-            return Ok(());
-        };
-        queue.finish(between.client, head, given)?;
-        traffic.reply = None;
-        traffic.under_way.remove(head);
-        traffic.count = traffic.count.saturating_sub(1);
-        // The request is done: what fails now is no reason to do it again. An interrupt too many does no harm.
-        if queue.has_to_tell(between.client).unwrap_or(true) {
-            self.transport.tell_used();
-        }
-        // The next queue has its turn.
-        self.turn = index + 1;
-        ring.took(between.driver)
-            .map_err(|fault| fault.at(Place::Driver))
-    }
 }
 
-impl Traffic {
-    /// Finds the next request to give: of those that are given again, or a new one of the client's. If there is none, the client is
-    /// asked to notify of the next one. The first `bytes` of what the driver VM may read are copied in each mode.
-    fn next_request<M: BoardMemory>(
-        &mut self,
-        queue: &super::Queue,
-        client: &M,
-        bytes: u32,
-    ) -> Result<(), Fault> {
-        if let Some(head) = self.first_again() {
-            (self.request, self.is_again) =
-                (Some(Request::new(head, queue.chain(head), bytes)), true);
-            return Ok(());
-        }
-        if let Some((head, chain)) = queue.peek(client)? {
-            if self.under_way.contains(head) {
-                return Err(Breach::Head.into());
-            }
-            if self.stale.contains(head) {
-                // The driver VM still has the slot.
-                self.ask_client = false;
-                return Ok(());
-            }
-            (self.request, self.is_again) = (Some(Request::new(head, chain, bytes)), false);
-            return Ok(());
-        }
-        let listening = queue.listen(client, self.count < QUIET_FROM)?;
-        self.ask_client = listening == Listening::More;
-        Ok(())
-    }
-}
-
+mod serving;
 #[cfg(test)]
 mod tests;

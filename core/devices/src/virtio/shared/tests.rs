@@ -4,7 +4,7 @@ use super::*;
 use crate::Access;
 use crate::virtio::Places;
 use hanok_abi::back_end::register;
-use hanok_hal::GuestMemory;
+use hanok_hal::{AccessError, GuestMemory};
 use hanok_hal::fake::FakeGuestMemory;
 use hanok_types::{Hpa, Ipa, Width};
 use std::collections::{BTreeMap, VecDeque};

@@ -92,6 +92,7 @@ pub unsafe fn zero_and_clean(to: *mut u8, len: u64) {
 ///
 /// # Safety
 /// Both are mapped as normal memory, without checks of alignment (SCTLR_EL2.A), and no Rust reference to `to` exists but the caller's.
+#[inline(never)]
 pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: by this function's contract. After the loop the low five bits of the count, which is less than zero, are what is left.
     unsafe {

@@ -81,6 +81,7 @@ unsafe fn zero_blocks(to: *mut u8, len: usize) {
 /// # Safety
 /// Both are mapped as normal memory, without checks of alignment (SCTLR.A, HSCTLR.A), and no Rust reference to `to` exists but the
 /// caller's.
+#[inline(never)]
 pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: by this function's contract. After the loop the low four bits of the count, which is less than zero, are what is left.
     // A load or store of one word bears any alignment, one of several does not (DDI 0406C, A3.2.1).

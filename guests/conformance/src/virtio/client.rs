@@ -101,7 +101,10 @@ pub fn run(machine: &Machine, options: Options) {
             options.rounds, options.seed
         );
     }
-    println!("virtio: client done, {count} devices, {done} attacks, {failed} wrong");
+    println!(
+        "virtio: client done, {count} devices, {done} attacks, {failed} wrong, {} ms",
+        super::now()
+    );
 }
 
 impl Attack {

@@ -84,7 +84,10 @@ pub fn run(machine: &Machine, options: Options) {
             options.rounds, options.seed
         );
     }
-    println!("virtio driver: done, {count} devices, {done} attacks, {failed} wrong");
+    println!(
+        "virtio driver: done, {count} devices, {done} attacks, {failed} wrong, {} ms",
+        super::now()
+    );
 }
 
 impl Attack {

@@ -22,7 +22,13 @@ mod requests;
 mod transport;
 
 use crate::machine::Machine;
+use crate::timer;
 use crate::tree::Arguments;
+
+/// The time in milliseconds.
+fn now() -> u64 {
+    timer::now() * 1_000 / timer::frequency()
+}
 
 /// What a VM does.
 #[derive(Clone, Copy)]

@@ -6,7 +6,6 @@ use super::drivers::{Attack, Taken, attack};
 use super::memory::{AREA, AVAILABLE, Descriptor, QUEUE, TABLE, WRITE};
 use super::requests::Outcome;
 use crate::mmio::{read8, read16, write8, write16};
-use crate::timer;
 use hanok_abi::back_end::{control, mode, register};
 use hanok_types::platform;
 
@@ -103,7 +102,7 @@ fn answers(back: &mut BackEnd, taken: Taken, head: u32) -> Outcome {
 }
 
 fn never(_: &mut BackEnd, _: Taken) -> Outcome {
-    timer::spin(100_000);
+    super::wait_ms(100, || false);
     Ok(())
 }
 
@@ -205,7 +204,7 @@ fn spoiled(back: &mut BackEnd, change: impl Fn(&BackEnd)) -> u32 {
 
 /// Waits until the hypervisor has found that the memory is wrong: when the client has a request.
 fn is_found(back: &BackEnd) -> Outcome {
-    match timer::wait_until(|| back.state() == control::FAILED) {
+    match super::wait(|| back.state() == control::FAILED) {
         true => Ok(()),
         false => Err("what is wrong is not found"),
     }
@@ -281,7 +280,7 @@ fn overlapping(back: &mut BackEnd, _: Taken) -> Outcome {
             back.write_pair(register, ring);
         }
     });
-    timer::spin(20_000);
+    super::wait_ms(20, || false);
     (0..back.queues).for_each(|queue| back.tell(queue));
     Ok(())
 }
@@ -306,7 +305,7 @@ fn configuration(back: &mut BackEnd, _: Taken) -> Outcome {
         for at in (register::CONFIG..0x400).step_by(4) {
             back.write(at, u32::MAX);
         }
-        if !timer::wait_until(|| back.offer() == control::OFFER) {
+        if !super::wait(|| back.offer() == control::OFFER) {
             return Err("a size beyond the bounds is refused");
         }
         back.wait()?;
@@ -317,7 +316,7 @@ fn configuration(back: &mut BackEnd, _: Taken) -> Outcome {
 fn features(back: &mut BackEnd, _: Taken) -> Outcome {
     back.prepare();
     back.write_pair(register::FEATURES, u64::MAX);
-    timer::wait_until(|| back.offer() == control::OFFER);
+    super::wait(|| back.offer() == control::OFFER);
     back.wait().map(drop)
 }
 
@@ -326,7 +325,7 @@ fn modes(back: &mut BackEnd, _: Taken) -> Outcome {
         back.prepare();
         back.write(register::MODE, mode);
         back.write(register::HEAD, u32::MAX);
-        if !timer::wait_until(|| back.offer() == control::OFFER) {
+        if !super::wait(|| back.offer() == control::OFFER) {
             return Err("a mode is refused");
         }
         let (queue, head) = back.wait()?;
@@ -392,7 +391,7 @@ fn notifications(back: &mut BackEnd, _: Taken) -> Outcome {
 fn no_store(back: &mut BackEnd, _: Taken) -> Outcome {
     back.prepare();
     back.write(register::MODE, mode::STORES);
-    timer::wait_until(|| back.offer() == control::OFFER);
+    super::wait(|| back.offer() == control::OFFER);
     for value in 0..64 {
         back.write(register::CONFIG_SIZE, value * 7);
         back.write(register::CONFIG, value);

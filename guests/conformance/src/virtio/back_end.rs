@@ -4,7 +4,6 @@
 use super::memory::{AREA, AVAILABLE, QUEUE, TABLE, USED, WRITE};
 use crate::machine::Machine;
 use crate::mmio::{read32, write32};
-use crate::timer;
 use core::sync::atomic::{Ordering::SeqCst, fence};
 use hanok_abi::back_end::{MAX_CONFIG, control, register};
 use hanok_types::platform;
@@ -114,7 +113,7 @@ impl BackEnd {
     pub fn start(&mut self) -> Result<(), &'static str> {
         self.prepare();
         // A client whose queues are larger, or that uses other features, gives up soon.
-        match timer::wait_until(|| self.offer() == control::OFFER) {
+        match super::wait(|| self.offer() == control::OFFER) {
             true => Ok(()),
             false => Err("the offer is refused"),
         }
@@ -141,7 +140,7 @@ impl BackEnd {
     /// Waits for a request of any queue: its queue and its slot.
     pub fn wait(&mut self) -> Result<(u32, u16), &'static str> {
         let mut found = None;
-        timer::wait_until(|| {
+        super::wait(|| {
             let mut queues = 0..self.queues;
             found = queues.find_map(|queue| Some((queue, self.take(queue)?)));
             found.is_some()
@@ -179,7 +178,7 @@ impl BackEnd {
     /// Serves requests as it should, for so many milliseconds. The answer is how many these were.
     pub fn serve(&mut self, milliseconds: u64) -> u32 {
         let mut count = 0;
-        timer::wait_until_us(milliseconds * 1000, || {
+        super::wait_ms(milliseconds, || {
             for queue in 0..self.queues {
                 while let Some(head) = self.take(queue) {
                     let written = self.writable(queue, head);

@@ -117,7 +117,7 @@ impl Attack {
             after => after,
         };
         match after {
-            After::Broken if !timer::wait_until(|| device.is_broken()) => {
+            After::Broken if !super::wait(|| device.is_broken()) => {
                 return Err("the device does not want a reset");
             }
             After::Live if !device.is_live() => return Err("the device is broken"),

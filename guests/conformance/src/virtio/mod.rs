@@ -22,8 +22,31 @@ mod requests;
 mod transport;
 
 use crate::machine::Machine;
+use crate::sleep::sleep_until;
 use crate::timer;
 use crate::tree::Arguments;
+
+/// How often something is looked for before this VM sleeps.
+const LOOKS: usize = 64;
+
+/// Waits until `done`, for at most so many milliseconds, and sleeps in between, so that others have their turn. Returns whether it is done.
+fn wait_ms(milliseconds: u64, mut done: impl FnMut() -> bool) -> bool {
+    let end = now() + milliseconds;
+    loop {
+        if (0..LOOKS).any(|_| done()) {
+            return true;
+        }
+        if now() > end {
+            return false;
+        }
+        sleep_until(1, || false);
+    }
+}
+
+/// The same, as long as somebody who works may take.
+fn wait(done: impl FnMut() -> bool) -> bool {
+    wait_ms(timer::PATIENCE_MS, done)
+}
 
 /// The time in milliseconds.
 fn now() -> u64 {

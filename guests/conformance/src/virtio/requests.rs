@@ -3,7 +3,6 @@
 use super::memory::{ANSWER, AREA, DATA, HEADER};
 use super::transport::{CONFIG, Device, reads, writes};
 use crate::mmio::{read8, write8};
-use crate::timer;
 use hanok_types::PAGE_SIZE;
 
 /// The kinds (virtio 1.2, 5).
@@ -134,7 +133,7 @@ impl Device {
             write8(self.at + CONFIG, 1);
             read8(self.at + CONFIG + 2) != 0
         };
-        match timer::wait_until(has_name) {
+        match super::wait(has_name) {
             true => Ok(()),
             false => Err("the keyboard has no name"),
         }

@@ -98,7 +98,7 @@ impl Device {
     /// Resets the device, and forgets its queues.
     pub fn reset(&mut self) -> Result<(), &'static str> {
         self.write(STATUS, 0);
-        if !timer::wait_until(|| self.read(STATUS) == 0) {
+        if !super::wait(|| self.read(STATUS) == 0) {
             return Err("the status after a reset is not 0");
         }
         (self.next, self.seen) = ([0; QUEUES as usize], [0; QUEUES as usize]);
@@ -254,7 +254,7 @@ impl Device {
     /// Waits for the next answer, for at most so many milliseconds.
     pub fn wait_ms(&mut self, queue: u32, milliseconds: u64) -> Option<(u32, u32)> {
         let mut found = None;
-        timer::wait_until_us(milliseconds * 1000, || {
+        super::wait_ms(milliseconds, || {
             found = self.answer(queue);
             found.is_some()
         });

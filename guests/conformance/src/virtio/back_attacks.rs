@@ -4,7 +4,7 @@ use super::back_end::{BackEnd, DESCRIPTORS, SIZE, SLOT, slot};
 use super::drivers::After::{Any, Failed, Offered, Refused};
 use super::drivers::{Attack, Taken, attack};
 use super::memory::{AREA, AVAILABLE, Descriptor, QUEUE, TABLE, WRITE};
-use super::requests::Outcome;
+use super::requests::{Outcome, wrong_if};
 use crate::mmio::{read8, read16, write8, write16};
 use hanok_abi::back_end::{control, mode, register};
 use hanok_types::platform;
@@ -204,10 +204,10 @@ fn spoiled(back: &mut BackEnd, change: impl Fn(&BackEnd)) -> u32 {
 
 /// Waits until the hypervisor has found that the memory is wrong: when the client has a request.
 fn is_found(back: &BackEnd) -> Outcome {
-    match super::wait(|| back.state() == control::FAILED) {
-        true => Ok(()),
-        false => Err("what is wrong is not found"),
-    }
+    wrong_if(
+        !super::wait(|| back.state() == control::FAILED),
+        "what is wrong is not found",
+    )
 }
 
 fn slots_at(back: &mut BackEnd, at: u64) -> Outcome {

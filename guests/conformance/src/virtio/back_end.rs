@@ -2,6 +2,7 @@
 //! area. It serves any kind of device, by what a slot happens to hold: its clients must not care.
 
 use super::memory::{AREA, AVAILABLE, QUEUE, TABLE, USED, WRITE};
+use super::requests::wrong_if;
 use crate::machine::Machine;
 use crate::mmio::{read32, write32};
 use core::sync::atomic::{Ordering::SeqCst, fence};
@@ -113,10 +114,10 @@ impl BackEnd {
     pub fn start(&mut self) -> Result<(), &'static str> {
         self.prepare();
         // A client whose queues are larger, or that uses other features, gives up soon.
-        match super::wait(|| self.offer() == control::OFFER) {
-            true => Ok(()),
-            false => Err("the offer is refused"),
-        }
+        wrong_if(
+            !super::wait(|| self.offer() == control::OFFER),
+            "the offer is refused",
+        )
     }
 
     /// The next request of `queue`, if there is one: its slot.

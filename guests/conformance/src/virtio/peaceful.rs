@@ -3,7 +3,7 @@
 //! what it has found.
 
 use super::memory::{ANSWER, AREA, DATA, HEADER};
-use super::requests::{BLOCK, DONE, IN, OUT, Outcome, SECTOR};
+use super::requests::{BLOCK, DONE, IN, OUT, Outcome, SECTOR, wrong_if};
 use super::transport::{Device, NEEDS_RESET, STATUS, devices, reads, writes};
 use crate::fuzz::random::Random;
 use crate::sweep::key_came;
@@ -67,10 +67,10 @@ fn read(device: &mut Device, sector: u32, round: u32) -> Outcome {
     }
     let mut random = Random::of(sector.into(), round.into());
     let mut halves = (0..u64::from(SECTOR)).step_by(2);
-    match halves.all(|at| AREA.get(DATA + at) == random.next() as u16) {
-        true => Ok(()),
-        false => Err("the disk has other data than were written"),
-    }
+    wrong_if(
+        !halves.all(|at| AREA.get(DATA + at) == random.next() as u16),
+        "the disk has other data than were written",
+    )
 }
 
 /// What a sector gets in a round.

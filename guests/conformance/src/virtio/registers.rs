@@ -3,7 +3,7 @@
 use super::client::After::{Any, Broken, Live};
 use super::client::{Attack, Place, attack};
 use super::memory::{AREA, DATA, HEADER};
-use super::requests::Outcome;
+use super::requests::{Outcome, wrong_if};
 use super::transport::{
     ACKNOWLEDGE, CONFIG, DEVICE_FEATURES_SELECT, DRIVER, DRIVER_FEATURES, DRIVER_FEATURES_SELECT,
     DRIVER_OK, Device, FEATURES_OK, INDIRECT, INTERRUPT_ACK, QUEUE_NOTIFY, QUEUE_PLACES,
@@ -38,17 +38,17 @@ fn all_features(device: &mut Device, _: &Place) -> Outcome {
     let agreed = device.agree(u64::MAX)?;
     device.make_queues(None);
     device.go();
-    match agreed || device.read(STATUS) & DRIVER_OK != 0 {
-        true => Err("the device agrees on what it does not offer"),
-        false => Ok(()),
-    }
+    wrong_if(
+        agreed || device.read(STATUS) & DRIVER_OK != 0,
+        "the device agrees on what it does not offer",
+    )
 }
 
 fn old_features(device: &mut Device, _: &Place) -> Outcome {
-    match device.agree(device.offered() & !VERSION_1)? {
-        true => Err("the device agrees without VERSION_1"),
-        false => Ok(()),
-    }
+    wrong_if(
+        device.agree(device.offered() & !VERSION_1)?,
+        "the device agrees without VERSION_1",
+    )
 }
 
 fn late_features(device: &mut Device, _: &Place) -> Outcome {
@@ -188,7 +188,9 @@ fn stores(device: &mut Device, _: &Place) -> Outcome {
 fn configuration(device: &mut Device, _: &Place) -> Outcome {
     let end = device.at + 0x200;
     for at in (device.at + CONFIG..end).step_by(4) {
-        (read8(at), read16(at), read32(at));
+        read8(at);
+        read16(at);
+        read32(at);
     }
     write8(end - 1, 0xff);
     write16(end - 2, 0xffff);

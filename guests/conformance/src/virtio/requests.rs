@@ -29,6 +29,11 @@ pub const OUT: u32 = 1;
 /// The outcome of a request.
 pub type Outcome = Result<(), &'static str>;
 
+/// An error if it is so.
+pub fn wrong_if(is_so: bool, why: &'static str) -> Outcome {
+    if is_so { Err(why) } else { Ok(()) }
+}
+
 impl Device {
     /// Makes a good request, and checks its answer. Nothing is under way.
     pub fn serves(&mut self) -> Outcome {
@@ -133,10 +138,7 @@ impl Device {
             write8(self.at + CONFIG, 1);
             read8(self.at + CONFIG + 2) != 0
         };
-        match super::wait(has_name) {
-            true => Ok(()),
-            false => Err("the keyboard has no name"),
-        }
+        wrong_if(!super::wait(has_name), "the keyboard has no name")
     }
 
     /// A connection with a CID that nobody has is answered by a reset (op 3).

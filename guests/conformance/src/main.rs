@@ -17,7 +17,7 @@
 //! `conformance.run=bounds` for what makes the hypervisor work longest at a time ([`bounds`]),
 //! `conformance.run=tick` for an interrupt of the timer every ten microseconds for a second,
 //! `conformance.run=registers` to fill every register and see whether it stays so ([`crossing`]),
-//! or one of the hostile things of [`hostile`];
+//! one of the hostile things of [`hostile`], or of the roles of [`virtio`];
 //! `conformance.host=hanok` for the cases where Hanok promises more than QEMU.
 
 #![no_std]
@@ -39,6 +39,7 @@ mod online;
 mod selection;
 mod sweep;
 mod tree;
+mod virtio;
 
 // The cases use these names too.
 use hanok_guest_runtime::{
@@ -93,6 +94,7 @@ fn run(arguments: &tree::Arguments) {
             sweep::hold(&machine, spoil);
         }
         Selection::Hostile(hostile) => hostile.run(machine.cpus),
+        Selection::Virtio(role) => role.run(&machine, arguments),
         Selection::Fuzz => {
             let options = fuzz::Options::new(|key| arguments.value(key));
             fuzz::run(&machine, &options)

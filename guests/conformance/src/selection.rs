@@ -2,6 +2,7 @@
 
 use crate::hostile::{self, Hostile};
 use crate::tree::Arguments;
+use crate::virtio::{self, Role};
 
 /// What the payload runs.
 pub enum Selection<'a> {
@@ -25,6 +26,8 @@ pub enum Selection<'a> {
     Hold,
     /// Attack other VMs.
     Hostile(&'static Hostile),
+    /// Attack devices that VMs share, or be beside that.
+    Virtio(Role),
     /// Run the fuzzer.
     Fuzz,
     /// Fill every register, and check that each keeps its value.
@@ -50,9 +53,10 @@ pub fn selection(arguments: &Arguments) -> Selection<'static> {
         Some("registers") => Selection::Registers,
         Some("tick") => Selection::Tick,
         Some("bounds") => Selection::Bounds,
-        Some(names) => match hostile::named(names) {
-            Some(hostile) => Selection::Hostile(hostile),
-            None => Selection::Cases(names),
+        Some(names) => match (hostile::named(names), virtio::named(names)) {
+            (Some(hostile), _) => Selection::Hostile(hostile),
+            (_, Some(role)) => Selection::Virtio(role),
+            _ => Selection::Cases(names),
         },
         None => Selection::Cases("all"),
     }

@@ -27,6 +27,7 @@ const ACKNOWLEDGE: u32 = 1;
 const DRIVER: u32 = 2;
 const DRIVER_OK: u32 = 4;
 const FEATURES_OK: u32 = 8;
+const NEEDS_RESET: u32 = 64;
 
 /// Tables of descriptors as buffers, an index for each side's wishes, and the standard's own version.
 pub const OF_QUEUES: u64 = 1 << 28 | 1 << 29 | 1 << 32;
@@ -120,6 +121,11 @@ impl<const N: usize> Device<N> {
     pub fn acknowledge(&self) {
         let reasons = mmio::read32(self.registers + INTERRUPT_STATUS);
         mmio::write32(self.registers + INTERRUPT_ACK, reasons);
+    }
+
+    /// Whether it does nothing any more until it is reset (virtio 1.2, 2.1.2), as it does after a request that it cannot read.
+    pub fn needs_reset(&self) -> bool {
+        mmio::read32(self.registers + STATUS) & NEEDS_RESET != 0
     }
 }
 

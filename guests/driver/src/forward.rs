@@ -5,11 +5,16 @@
 //!
 //! A client that is reset gets its memory back: requests of a disk come to their end by themselves; a console waits for a key for
 //! ever, and a directory has files open. So their board's device is reset, too.
+//!
+//! Of a request that the board's device cannot read it wants to be reset. It is, and the client has no answer in any of the requests that were under
+//! way, which it takes for errors: nobody knows which one it was.
 
 use crate::back_end::{BackEnd, Offer, Room};
 use crate::device::Device;
 use crate::memory::{DESCRIPTORS, LANES, Lane, PLACES, address};
 use crate::tree::{BoardDevice, Served, Wanted};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 use hanok_abi::back_end::{MAX_CONFIG, mode};
 use hanok_guest_runtime::gic;
 use heapless::Vec;
@@ -180,6 +185,11 @@ impl<const N: usize> Forwarder<N> {
             let Some(slot) = lane.slots.get(usize::from(head)) else {
                 continue;
             };
+            if has_no_place(slot, bytes) {
+                skips = true;
+                requests.answer(head, 0);
+                continue;
+            }
             set(given, head);
             queue.add(head, address(slot).wrapping_add(self.to_board), bytes);
         }
@@ -197,6 +207,9 @@ impl<const N: usize> Forwarder<N> {
             self.look_for_reset();
         } else if id == self.own.interrupt {
             self.device.acknowledge();
+            if self.device.needs_reset() {
+                self.start_anew();
+            }
         }
     }
 
@@ -210,6 +223,11 @@ impl<const N: usize> Forwarder<N> {
         if is_ready || !self.kind.is_reset {
             return;
         }
+        self.start_anew();
+    }
+
+    /// Resets the board's device, and gives back all requests without an answer.
+    fn start_anew(&mut self) {
         // After its reset the board's device accesses no memory.
         match start(self.kind, self.own, self.lanes, self.to_board) {
             Ok(device) => self.device = device,
@@ -269,6 +287,15 @@ fn start<const N: usize>(
 ) -> Result<Device<N>, &'static str> {
     let queues = lanes.map(|lane| &lane.queue);
     Device::start((own.registers, kind.id), kind.features, queues, to_board)
+}
+
+/// Whether a request of `bytes` bytes of descriptors has a buffer without an address: one to be written that is not in the client's memory.
+/// To the board's device it would be one at the board's first address.
+fn has_no_place(slot: &[AtomicU64], bytes: u64) -> bool {
+    let (descriptors, _) = slot.as_chunks::<2>();
+    let count = (bytes / 16) as usize;
+    let mut descriptors = descriptors.iter().take(count);
+    descriptors.any(|[at, _]| at.load(Relaxed) == 0)
 }
 
 fn set(heads: &mut [u64; PLACES / 64], head: u16) {

@@ -1,0 +1,160 @@
+//! A hostile driver VM (`conformance.run=virtio-driver`): for each device that it serves, all attacks, each with a request of its
+//! client's under way, then rounds by chance. After each it offers the device again as it should be, and its client has to be served.
+
+use super::back_attacks;
+use super::back_end::{BackEnd, back_ends, slot};
+use super::client::Options;
+use super::memory::{AREA, QUEUE, USED};
+use super::requests::Outcome;
+use crate::fuzz::random::Random;
+use crate::machine::Machine;
+use hanok_abi::back_end::{control, register};
+
+/// What the device has to be after an attack.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    /// Withdrawn, as the rings are wrong.
+    Failed,
+    /// Not offered, as a register is wrong.
+    Refused,
+    /// Offered.
+    Offered,
+    /// Whatever it is, another offer helps.
+    Any,
+}
+
+/// An attack.
+pub struct Attack {
+    name: &'static str,
+    run: fn(&mut BackEnd, Taken) -> Outcome,
+    after: After,
+}
+
+/// An attack on a device that is offered, with a request under way.
+pub const fn attack(
+    name: &'static str,
+    after: After,
+    run: fn(&mut BackEnd, Taken) -> Outcome,
+) -> Attack {
+    Attack { name, run, after }
+}
+
+/// The request that is under way.
+#[derive(Clone, Copy)]
+pub struct Taken {
+    /// Its queue.
+    pub queue: u32,
+    /// Its slot.
+    pub head: u16,
+}
+
+/// The milliseconds for which the client is served between two attacks.
+const SERVED: u64 = 5;
+/// How often a step is done in a round.
+const STEPS: u64 = 12;
+
+/// Attacks by all devices, and serves them for ever.
+pub fn run(machine: &Machine, options: Options) {
+    let (mut count, mut done, mut failed) = (0, 0, 0);
+    let mut wrong = |why: core::fmt::Arguments<'_>| {
+        failed += 1;
+        println!("FAIL virtio driver: {why}");
+    };
+    for mut back_end in back_ends(machine) {
+        count += 1;
+        let kind = back_end.kind;
+        for attack in back_attacks::ALL {
+            match attack.try_on(&mut back_end) {
+                Ok(()) => println!("virtio driver: device {kind}: {}: held", attack.name),
+                Err(why) => wrong(format_args!("device {kind}: {}: {why}", attack.name)),
+            }
+            done += 1;
+        }
+        for index in 0..options.rounds {
+            round(&mut back_end, options.seed, index);
+            if let Err(why) = recovers(&mut back_end) {
+                wrong(format_args!(
+                    "device {kind}: round {index} of seed {}: {why}",
+                    options.seed
+                ));
+            }
+        }
+        println!(
+            "virtio driver: device {kind}: {} rounds of seed {}",
+            options.rounds, options.seed
+        );
+    }
+    println!(
+        "virtio driver: done, {count} devices, {done} attacks, {failed} wrong, {} ms",
+        super::now()
+    );
+}
+
+impl Attack {
+    fn try_on(&self, back_end: &mut BackEnd) -> Outcome {
+        back_end.start()?;
+        let (queue, head) = back_end.wait()?;
+        (self.run)(back_end, Taken { queue, head })?;
+        let state = back_end.state();
+        let right = match self.after {
+            After::Failed => state == control::FAILED,
+            After::Refused => state == control::REFUSED,
+            After::Offered => state == control::OFFER,
+            After::Any => true,
+        };
+        if !right {
+            return Err(match state {
+                control::OFFER => "the device is offered",
+                control::FAILED => "the device is withdrawn",
+                control::REFUSED => "the offer is refused",
+                _ => "the device is not offered",
+            });
+        }
+        recovers(back_end)
+    }
+}
+
+/// Offers the device again, and serves its client.
+fn recovers(back_end: &mut BackEnd) -> Outcome {
+    back_end.start()?;
+    let (queue, head) = back_end.wait()?;
+    let written = back_end.writable(queue, head);
+    back_end.answer(queue, head.into(), written);
+    back_end.tell(queue);
+    back_end.serve(SERVED);
+    match back_end.state() {
+        control::OFFER => Ok(()),
+        _ => Err("the device is not offered after good answers"),
+    }
+}
+
+/// A round by chance on a device that is offered.
+fn round(back_end: &mut BackEnd, seed: u64, index: u64) {
+    let mut random = Random::of(seed ^ u64::from(back_end.kind) << 32, index);
+    if back_end.start().is_err() {
+        return;
+    }
+    for _ in 0..STEPS {
+        let queue = random.below(back_end.queues.into()) as u32;
+        back_end.serve(u64::from(random.once_in(4)));
+        match random.below(8) {
+            0 => {
+                let register = random.below(0x200 / 4) * 4;
+                back_end.write(register, random.value() as u32);
+            }
+            1 => drop(back_end.read(random.below(0x400) * 4)),
+            2 => {
+                let at = slot(queue, random.below(16) as u16);
+                AREA.fill_by_chance(at, 128, &mut random);
+            }
+            3 => AREA.fill_by_chance(u64::from(queue) * QUEUE + USED + 4, 128, &mut random),
+            4 => AREA.fill_by_chance(u64::from(queue) * QUEUE, 0x800, &mut random),
+            5 => back_end.show(queue, random.below(20) as u16),
+            6 => {
+                back_end.answer(queue, random.below(17) as u32, random.value() as u32);
+                back_end.tell(queue);
+            }
+            _ => back_end.write(register::CONTROL, random.below(3) as u32),
+        }
+    }
+}

@@ -11,10 +11,10 @@
 use super::pixels::draw;
 use super::resources::{Area, Resource, Resources, Shown};
 use crate::back_end::{BackEnd, Offer, Room};
+use crate::machine::gic;
 use crate::memory::{BOUNCE, DISPLAY_DESCRIPTORS, DISPLAY_PLACES, DisplayMemory, address};
-use crate::tree::{Wanted, WantedScreen};
+use crate::wanted::{Wanted, WantedScreen};
 use core::sync::atomic::Ordering::Relaxed;
-use hanok_guest_runtime::gic;
 
 /// Commands (5.7.6.7).
 const GET_DISPLAY_INFO: u32 = 0x0100;

@@ -3,8 +3,8 @@
 
 use super::failure::Failure;
 use super::pl180::{Answer, Data, Pl180};
+use crate::machine::timer;
 use core::sync::atomic::AtomicU64;
-use hanok_guest_runtime::timer;
 
 /// Commands (4.7.4), by their numbers.
 const RESET: u32 = 0;

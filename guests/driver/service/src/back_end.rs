@@ -1,10 +1,10 @@
 //! A virtio device of another VM: the requests of its queues, and their answers.
 
+use crate::machine::mmio;
 use crate::memory::{Split, address};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::fence;
 use hanok_abi::back_end::{client, control, mode, register};
-use hanok_guest_runtime::mmio;
 
 /// How often the hypervisor is asked to take answers.
 const TRIES: usize = 3;

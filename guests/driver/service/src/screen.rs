@@ -17,12 +17,12 @@ mod pixels;
 mod pl111;
 mod resources;
 
+use crate::machine::{gic, mmio};
 use crate::memory::{DisplayMemory, InputMemory, ScreenMemory};
-use crate::tree::{Served, Wanted, WantedScreen};
+use crate::wanted::{Served, Wanted, WantedScreen};
 use display::Display;
 use gpu::Gpu;
 use hanok_abi::channel::{CHANGED_SHIFT, register};
-use hanok_guest_runtime::{gic, mmio};
 use heapless::Vec;
 use input::Input;
 use keyboard::{Combination, Keyboard};

@@ -2,11 +2,11 @@
 
 use super::frame::{Frame, HEAD, Header, LONGEST, Piece, RECEIVE, set_prefix};
 use crate::back_end::{BackEnd, Offer, Requests, Room};
+use crate::machine::gic;
 use crate::memory::{FRAME_DESCRIPTORS, FRAME_PLACES, PortMemory};
-use crate::tree::Wanted;
+use crate::wanted::Wanted;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
-use hanok_guest_runtime::gic;
 use heapless::Vec;
 
 /// Features: the address is in the configuration, and so is the state of the link.

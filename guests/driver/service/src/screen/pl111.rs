@@ -1,7 +1,7 @@
 //! The panel controller PL111 (Arm DDI 0293, chapter 3), with a panel of TFTs.
 
-use crate::tree::WantedScreen;
-use hanok_guest_runtime::mmio;
+use crate::machine::mmio;
+use crate::wanted::WantedScreen;
 
 /// The timing of lines, and the number of their pixels.
 const TIMING_0: u64 = 0x00;

@@ -3,11 +3,11 @@
 
 use super::keyboard::{Event, KEY, RELATIVE, REPEAT};
 use crate::back_end::{BackEnd, Offer, Room};
+use crate::machine::gic;
 use crate::memory::{EVENT_DESCRIPTORS, InputMemory, PLACES};
-use crate::tree::Wanted;
+use crate::wanted::Wanted;
 use core::sync::atomic::Ordering::Relaxed;
 use hanok_abi::back_end::mode;
-use hanok_guest_runtime::gic;
 
 /// The queues: events, and what lamps are to be lit.
 const EVENTS: usize = 0;

@@ -1,9 +1,9 @@
 //! A virtio device of the board's over MMIO, version 2, as far as its driver has to know (virtio 1.2, 4.2.2).
 
+use crate::machine::mmio;
 use crate::memory::{PLACES, Split};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::fence;
-use hanok_guest_runtime::mmio;
 
 const MAGIC: u64 = 0x000;
 const VERSION: u64 = 0x004;

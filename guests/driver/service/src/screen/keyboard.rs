@@ -3,9 +3,9 @@
 mod ps2;
 mod virtio;
 
+use crate::machine::{gic, mmio};
 use crate::memory::EventMemory;
-use crate::tree::BoardDevice;
-use hanok_guest_runtime::{gic, mmio};
+use crate::wanted::BoardDevice;
 use heapless::Vec;
 use ps2::Ps2;
 use virtio::VirtioInput;

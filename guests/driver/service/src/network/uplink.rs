@@ -3,9 +3,9 @@
 use super::frame::{RECEIVE, SEND, set_prefix};
 use super::port::Port;
 use crate::device::Device;
+use crate::machine::gic;
 use crate::memory::{FRAME_DESCRIPTORS, FRAME_WORDS, PLACES, UplinkMemory, address};
-use crate::tree::{BoardDevice, Served};
-use hanok_guest_runtime::gic;
+use crate::wanted::{BoardDevice, Served};
 use heapless::Vec;
 
 /// The device id of a network interface.

@@ -14,13 +14,13 @@ mod pl180;
 mod sd;
 
 use crate::back_end::{BackEnd, Offer, Room};
+use crate::machine::{gic, mmio, timer};
 use crate::memory::{CARD_BYTES, CARD_DESCRIPTORS, CARD_PLACES, CARD_SLOTS, Lane, address};
-use crate::tree::Wanted;
+use crate::wanted::Wanted;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use failure::Failure;
 use hanok_abi::back_end::mode;
-use hanok_guest_runtime::{gic, mmio, timer};
 use pl180::Pl180;
 use sd::{Card, Facts};
 

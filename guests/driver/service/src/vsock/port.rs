@@ -2,10 +2,10 @@
 
 use super::packet::{HEAD, HEAD_WORDS, Packet, Piece};
 use crate::back_end::{BackEnd, Offer, Room as Places};
+use crate::machine::gic;
 use crate::memory::{FRAME_DESCRIPTORS, SOCKET_PLACES, SocketMemory, address};
-use crate::tree::Wanted;
+use crate::wanted::Wanted;
 use core::sync::atomic::Ordering::Relaxed;
-use hanok_guest_runtime::gic;
 
 /// The queues: for what the client receives, for what it sends, and for what happens to all its connections.
 pub(super) const RECEIVE: usize = 0;

@@ -3,9 +3,9 @@
 //! Nobody is interrupted: each wait looks at the status, and ends by the counter if the controller does not answer.
 
 use super::failure::Failure;
+use crate::machine::{mmio, timer};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
-use hanok_guest_runtime::{mmio, timer};
 
 /// The registers, by their offsets (3.2).
 const POWER: u64 = 0x00;

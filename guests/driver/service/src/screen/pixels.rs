@@ -1,8 +1,8 @@
 //! Pixels of a client's display in the format of the screen's.
 
+use crate::machine::mmio;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
-use hanok_guest_runtime::mmio;
 
 /// Draws pixels with blue in the lowest byte from `at` on, where each has `bytes` bytes: 4, or 2 for 5 bits of red, 6 of green and 5 of blue.
 pub fn draw<'a>(at: u64, bytes: u64, pixels: impl Iterator<Item = &'a AtomicU32>) {

@@ -13,7 +13,7 @@ mod port;
 mod uplink;
 
 use crate::memory::{PORTS, PortMemory, UplinkMemory, address};
-use crate::tree::{BoardDevice, Served, Wanted};
+use crate::wanted::{BoardDevice, Served, Wanted};
 use frame::{Frame, HEAD, Header, LONGEST, Piece, RECEIVE, SEND, set_prefix};
 use heapless::Vec;
 use port::Port;

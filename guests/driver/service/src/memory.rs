@@ -136,6 +136,18 @@ pub struct PortMemory {
     pub sent: [[AtomicU64; FRAME_SLOT_WORDS]; FRAME_PLACES],
 }
 
+impl PortMemory {
+    /// All of it zero.
+    pub const fn new() -> Self {
+        Self {
+            rings: [const { Split::new() }; 2],
+            received: [const { [const { AtomicU64::new(0) }; FRAME_DESCRIPTORS * 2] };
+                FRAME_PLACES],
+            sent: [const { [const { AtomicU64::new(0) }; FRAME_SLOT_WORDS] }; FRAME_PLACES],
+        }
+    }
+}
+
 /// The words that a packet's header may take.
 pub const HEADER_WORDS: usize = 8;
 
@@ -155,16 +167,21 @@ pub struct SocketMemory {
     pub events: [[AtomicU64; 4]; SOCKET_PLACES],
 }
 
-/// The memory of the clients of sockets that can be served.
-pub static SOCKETS: [SocketMemory; 3] = [const {
-    SocketMemory {
-        rings: [const { Split::new() }; 3],
-        received: [const { [const { AtomicU64::new(0) }; FRAME_DESCRIPTORS * 2 + HEADER_WORDS] };
-            SOCKET_PLACES],
-        sent: [const { [const { AtomicU64::new(0) }; SOCKET_SLOT_WORDS] }; SOCKET_PLACES],
-        events: [const { [const { AtomicU64::new(0) }; 4] }; SOCKET_PLACES],
+impl SocketMemory {
+    /// All of it zero.
+    pub const fn new() -> Self {
+        Self {
+            rings: [const { Split::new() }; 3],
+            received: [const { [const { AtomicU64::new(0) }; FRAME_DESCRIPTORS * 2 + HEADER_WORDS] };
+                SOCKET_PLACES],
+            sent: [const { [const { AtomicU64::new(0) }; SOCKET_SLOT_WORDS] }; SOCKET_PLACES],
+            events: [const { [const { AtomicU64::new(0) }; 4] }; SOCKET_PLACES],
+        }
     }
-}; 3];
+}
+
+/// The memory of the clients of sockets that can be served.
+pub static SOCKETS: [SocketMemory; 3] = [const { SocketMemory::new() }; 3];
 
 /// What this VM shares with the board's network device: its queues, and buffers for what comes.
 #[repr(C, align(4096))]
@@ -174,13 +191,7 @@ pub struct UplinkMemory {
 }
 
 /// The memory of the clients of networks that can be served.
-pub static PORTS: [PortMemory; 4] = [const {
-    PortMemory {
-        rings: [const { Split::new() }; 2],
-        received: [const { [const { AtomicU64::new(0) }; FRAME_DESCRIPTORS * 2] }; FRAME_PLACES],
-        sent: [const { [const { AtomicU64::new(0) }; FRAME_SLOT_WORDS] }; FRAME_PLACES],
-    }
-}; 4];
+pub static PORTS: [PortMemory; 4] = [const { PortMemory::new() }; 4];
 
 /// The memory for network devices of the board that can be used.
 pub static UPLINKS: [UplinkMemory; 1] = [const {
@@ -249,15 +260,20 @@ pub struct DisplayMemory {
     pub bounce: [AtomicU32; BOUNCE],
 }
 
-/// The memory of the displays that clients can have.
-pub static DISPLAYS: [DisplayMemory; 2] = [const {
-    DisplayMemory {
-        rings: [const { Split::new() }; 2],
-        commands: [const { [const { AtomicU32::new(0) }; COMMAND_WORDS] }; DISPLAY_PLACES],
-        cursors: [const { [const { AtomicU32::new(0) }; CURSOR_WORDS] }; DISPLAY_PLACES],
-        bounce: [const { AtomicU32::new(0) }; BOUNCE],
+impl DisplayMemory {
+    /// All of it zero.
+    pub const fn new() -> Self {
+        Self {
+            rings: [const { Split::new() }; 2],
+            commands: [const { [const { AtomicU32::new(0) }; COMMAND_WORDS] }; DISPLAY_PLACES],
+            cursors: [const { [const { AtomicU32::new(0) }; CURSOR_WORDS] }; DISPLAY_PLACES],
+            bounce: [const { AtomicU32::new(0) }; BOUNCE],
+        }
     }
-}; 2];
+}
+
+/// The memory of the displays that clients can have.
+pub static DISPLAYS: [DisplayMemory; 2] = [const { DisplayMemory::new() }; 2];
 
 /// The words of a place for a command of the display.
 pub const PLACE_WORDS: usize = 32;

@@ -9,9 +9,9 @@
 mod packet;
 mod port;
 
+use crate::machine::timer;
 use crate::memory::{SOCKETS, SocketMemory};
-use crate::tree::Wanted;
-use hanok_guest_runtime::timer;
+use crate::wanted::Wanted;
 use heapless::Vec;
 use packet::{Operation, Packet};
 use port::{EVENT, Port, RECEIVE, Room, SEND};

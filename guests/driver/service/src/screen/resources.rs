@@ -3,8 +3,8 @@
 //! It begins with a mark, which is that of the client's resets, and with what is shown. A page for each resource with its number
 //! and size follows, and behind these the pieces of its backing. A resource's number is written last, and cleared first.
 
+use crate::machine::mmio;
 use hanok_abi::back_end::DISPLAY_STATE;
-use hanok_guest_runtime::mmio;
 
 /// The most resources, and the most pieces of a backing: one of 1,024 by 1,024 pixels in single pages has so many.
 const RESOURCES: u64 = 8;

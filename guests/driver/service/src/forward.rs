@@ -8,10 +8,10 @@
 
 use crate::back_end::{BackEnd, Offer, Room};
 use crate::device::Device;
+use crate::machine::gic;
 use crate::memory::{DESCRIPTORS, LANES, Lane, PLACES, address};
-use crate::tree::{BoardDevice, Served, Wanted};
+use crate::wanted::{BoardDevice, Served, Wanted};
 use hanok_abi::back_end::{MAX_CONFIG, mode};
-use hanok_guest_runtime::gic;
 use heapless::Vec;
 
 /// The configuration of a device.

@@ -3,10 +3,10 @@
 //! shown over from there.
 
 use crate::device::Device;
+use crate::machine::{gic, mmio, timer};
 use crate::memory::{ScreenMemory, address};
-use crate::tree::WantedScreen;
+use crate::wanted::WantedScreen;
 use core::sync::atomic::Ordering::Relaxed;
-use hanok_guest_runtime::{gic, mmio, timer};
 
 /// The device id of a display.
 const GPU: u32 = 16;

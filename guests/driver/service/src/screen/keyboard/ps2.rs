@@ -1,7 +1,7 @@
 //! A PS/2 keyboard with the scan codes of set 2, or a mouse, behind a PL050 (Arm DDI 0143, chapter 3).
 
 use super::{Event, RELATIVE, key};
-use hanok_guest_runtime::mmio;
+use crate::machine::mmio;
 
 const CONTROL: u64 = 0x00;
 const STATUS: u64 = 0x04;

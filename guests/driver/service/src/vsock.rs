@@ -173,3 +173,6 @@ impl Sockets {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

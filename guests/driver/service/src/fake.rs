@@ -63,6 +63,12 @@ pub fn said() -> Vec<String> {
     with(|machine| std::mem::take(&mut machine.said))
 }
 
+/// Another machine takes the place of this thread's.
+#[cfg(test)]
+pub fn renew() {
+    with(|machine| *machine = Machine::default());
+}
+
 /// Puts registers at these addresses.
 #[cfg(test)]
 pub fn install(range: Range<u64>, device: Rc<RefCell<dyn Registers>>) {

@@ -190,16 +190,21 @@ pub struct UplinkMemory {
     pub buffers: [[AtomicU64; FRAME_WORDS]; PLACES],
 }
 
+impl UplinkMemory {
+    /// All of it zero.
+    pub const fn new() -> Self {
+        Self {
+            queues: [const { Split::new() }; 2],
+            buffers: [const { [const { AtomicU64::new(0) }; FRAME_WORDS] }; PLACES],
+        }
+    }
+}
+
 /// The memory of the clients of networks that can be served.
 pub static PORTS: [PortMemory; 4] = [const { PortMemory::new() }; 4];
 
 /// The memory for network devices of the board that can be used.
-pub static UPLINKS: [UplinkMemory; 1] = [const {
-    UplinkMemory {
-        queues: [const { Split::new() }; 2],
-        buffers: [const { [const { AtomicU64::new(0) }; FRAME_WORDS] }; PLACES],
-    }
-}; 1];
+pub static UPLINKS: [UplinkMemory; 1] = [const { UplinkMemory::new() }; 1];
 
 /// What this VM shares with a virtio display of the board, and with a virtio keyboard and mouse.
 #[repr(C, align(4096))]

@@ -305,3 +305,6 @@ enum Onward {
     /// By the board's device, which has no place now. Nobody has it yet.
     Wait,
 }
+
+#[cfg(test)]
+mod tests;

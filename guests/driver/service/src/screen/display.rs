@@ -487,3 +487,6 @@ impl Display {
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests;

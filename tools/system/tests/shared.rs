@@ -454,12 +454,12 @@ fn the_driver_vm_has_places_for_some_networks() {
              [[vm.network]]\nfrom = \"drivers\"\n{device}"
         )
     };
-    let four: String = (0..4).map(|vm| at("vlan = 7\n", vm)).collect();
-    load(&format!("{vms}{four}")).unwrap();
-    let five = load(&format!("{vms}{four}{}", at("", 4))).expect_err("a fifth one");
+    let eight: String = (0..8).map(|vm| at("vlan = 7\n", vm)).collect();
+    load(&format!("{vms}{eight}")).unwrap();
+    let nine = load(&format!("{vms}{eight}{}", at("", 8))).expect_err("a ninth one");
     let told = |found: &hanok_system::Diagnostic| (found.line, found.what.clone());
     let what = "VM drivers has no place for one more network interface".to_owned();
-    assert_eq!(five.iter().map(told).collect::<Vec<_>>(), [(46, what)]);
+    assert_eq!(nine.iter().map(told).collect::<Vec<_>>(), [(74, what)]);
     let devices = "\"virtio_mmio@a003e00\", \"virtio_mmio@a002e00\"";
     let vms = vms.replace("\"virtio_mmio@a003e00\"", devices);
     let one = at("device = \"virtio_mmio@a003e00\"\n", 0);
@@ -471,5 +471,5 @@ fn the_driver_vm_has_places_for_some_networks() {
     assert_eq!(two.iter().map(told).collect::<Vec<_>>(), [(25, what)]);
     // A driver VM of somebody's own has its own limits.
     let own = own.replacen("guest:driver", "guest:rtos", 1);
-    load(&format!("{own}{four}{}", at("", 4))).unwrap();
+    load(&format!("{own}{eight}{}", at("", 8))).unwrap();
 }

@@ -201,7 +201,7 @@ impl UplinkMemory {
 }
 
 /// The memory of the clients of networks that can be served.
-pub static PORTS: [PortMemory; 4] = [const { PortMemory::new() }; 4];
+pub static PORTS: [PortMemory; 8] = [const { PortMemory::new() }; 8];
 
 /// The memory for network devices of the board that can be used.
 pub static UPLINKS: [UplinkMemory; 1] = [const { UplinkMemory::new() }; 1];

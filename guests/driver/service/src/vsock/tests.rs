@@ -325,6 +325,11 @@ fn a_large_packet_is_divided_among_buffers() {
     sockets.work();
     assert_eq!(second.received(), [(part(50), vec![(b + 50, 50)])]);
     assert_eq!(first.done(), 1);
+    // The next one begins with its own first byte.
+    second.offer(1, 4096);
+    first.send(packet, &[250]);
+    sockets.work();
+    assert_eq!(second.received(), [(packet, vec![(a, 250)])]);
 }
 
 #[test]
@@ -355,6 +360,14 @@ fn who_gives_no_buffers_makes_senders_wait_a_second() {
     first.send(packet, &[10]);
     sockets.work();
     assert!(second.headers().contains(&packet));
+    // And then has its second again.
+    first.headers();
+    second.client.answers(RECEIVE);
+    for _ in 0..4 {
+        first.send(packet, &[10]);
+    }
+    sockets.work();
+    assert_eq!(first.headers(), []);
 }
 
 #[test]

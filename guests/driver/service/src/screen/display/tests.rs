@@ -379,6 +379,7 @@ fn a_backing_that_is_not_in_the_client_s_memory_is_an_error() {
     for pieces in [
         [(MEMORY - 4096, 4096), (MEMORY, 4096)],
         [(0, 4096), (u64::MAX - 99, 4096)],
+        [(u64::MAX - 99, WHOLE), (0, 4096)],
         [(u64::MAX, u32::MAX), (0, 4096)],
         [(u64::MAX - u64::from(u32::MAX), u32::MAX), (0, 4096)],
         [(1 << 40, u32::MAX), (0, 4096)],
@@ -389,6 +390,10 @@ fn a_backing_that_is_not_in_the_client_s_memory_is_an_error() {
         // What comes next is answered as ever.
         assert_eq!(setup.flush(1, ALL), OK);
     }
+    // Behind the end of an address space nothing begins anew.
+    let mut setup = Setup::shown(&[(u64::MAX - 99, WHOLE)]);
+    assert_eq!(setup.transfer(1, [0, 0, WIDTH, 1], 256), INVALID_PARAMETER);
+    assert_eq!(setup.client.fetched(), []);
 }
 
 #[test]

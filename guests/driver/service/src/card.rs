@@ -283,3 +283,6 @@ fn lengths(slot: &Slot, descriptors: usize) -> Option<(u32, u32)> {
     readable.checked_add(writable)?;
     Some((readable, writable))
 }
+
+#[cfg(test)]
+mod tests;

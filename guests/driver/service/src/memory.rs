@@ -309,14 +309,19 @@ pub struct Lane {
     pub slots: [[AtomicU64; SLOT_WORDS]; PLACES],
 }
 
-/// The memory of the queues that can be forwarded.
-pub static LANES: [Lane; 6] = [const {
-    Lane {
-        ring: Split::new(),
-        queue: Split::new(),
-        slots: [const { [const { AtomicU64::new(0) }; SLOT_WORDS] }; PLACES],
+impl Lane {
+    /// All of it zero.
+    pub const fn new() -> Self {
+        Self {
+            ring: Split::new(),
+            queue: Split::new(),
+            slots: [const { [const { AtomicU64::new(0) }; SLOT_WORDS] }; PLACES],
+        }
     }
-}; 6];
+}
+
+/// The memory of the queues that can be forwarded.
+pub static LANES: [Lane; 6] = [const { Lane::new() }; 6];
 
 /// The places of a queue of an SD card, which has a lane: each has as many of the lane's slots as its own slot.
 pub const CARD_PLACES: usize = 16;

@@ -202,7 +202,7 @@ fn checked(status: u32) -> Result<u32, Failure> {
 }
 
 /// The blocks of a card, and whether it refuses to be written, by its specific data (5.3), whose bits are counted from the end.
-fn specifics(words: [u32; 4]) -> Result<(u64, bool), Failure> {
+pub(super) fn specifics(words: [u32; 4]) -> Result<(u64, bool), Failure> {
     let all = words
         .iter()
         .fold(0_u128, |all, word| all << 32 | u128::from(*word));

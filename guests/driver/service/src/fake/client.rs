@@ -153,6 +153,17 @@ impl Client {
         state.is_live = is_live;
     }
 
+    /// The lower half of the features that it is offered.
+    pub fn offered(&self) -> u64 {
+        let state = self.state.borrow();
+        state
+            .values
+            .get(&register::FEATURES)
+            .copied()
+            .unwrap_or(0)
+            .into()
+    }
+
     /// It has so many bytes of memory, from 0 on.
     pub fn has_memory(&self, bytes: u64) {
         self.state.borrow_mut().memory = bytes;

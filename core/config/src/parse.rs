@@ -213,7 +213,7 @@ fn parse_vm(node: FdtNode<'_>, index: usize, parts: &mut dyn Parts) -> Result<Vm
         aarch32: vm.boolean("aarch32")?,
         rewritten: vm.boolean("rewritten")?,
         trampolines: vm.span_if_any("trampolines")?,
-        watchdog: tree::cell(&vm.node, "watchdog").unwrap_or(0),
+        watchdog: vm.cell_if_any("watchdog")?.unwrap_or(0),
     };
     each_named(&node, "promise", &mut |number, promise| {
         let reader = Reader::new(promise, TreeNode::Promise(index, number));
@@ -245,7 +245,7 @@ fn parse_vm(node: FdtNode<'_>, index: usize, parts: &mut dyn Parts) -> Result<Vm
 
 fn parse_core(core: &Reader<'_>) -> Result<(u32, CorePolicy), TreeError> {
     let order = core.word("order")?;
-    let policy = match tree::cell(&core.node, "pool") {
+    let policy = match core.cell_if_any("pool")? {
         Some(_) => CorePolicy::Global {
             order,
             pool: CpuId::new(core.small("pool")?),
@@ -259,7 +259,7 @@ fn parse_core(core: &Reader<'_>) -> Result<(u32, CorePolicy), TreeError> {
 }
 
 fn parse_promise(vm: VmId, promise: &Reader<'_>) -> Result<Promise, TreeError> {
-    let claim = match tree::cell(&promise.node, "weight") {
+    let claim = match promise.cell_if_any("weight")? {
         Some(weight) => Claim::Share(Share {
             weight: weight.try_into().map_err(|_| promise.malformed("weight"))?,
             // A cap of all of a CPU is none.
@@ -305,8 +305,8 @@ fn parse_slot(slot: &Reader<'_>) -> Result<DeviceSlot, TreeError> {
     Ok(DeviceSlot {
         kind: slot.read("kind", |value| DeviceKind::from_word(tree::as_text(value)?))?,
         region: slot.span("region")?,
-        interrupt: tree::cell(&slot.node, "interrupt").map(IntId::new),
-        peer: match tree::cell(&slot.node, "peer-vm") {
+        interrupt: slot.cell_if_any("interrupt")?.map(IntId::new),
+        peer: match slot.cell_if_any("peer-vm")? {
             Some(_) => Some(Peer {
                 vm: VmId::new(slot.small("peer-vm")?),
                 slot: slot.small("peer-slot")?,
@@ -364,7 +364,7 @@ fn parse_blob(blob: &Reader<'_>) -> Result<Blob, TreeError> {
         load: Ipa::new(blob.cell_pair("load")?),
         sum: blob.cell_pair("sum")?,
         seeds: blob.seeds()?,
-        host_address: tree::cell(&blob.node, "host-address"),
+        host_address: blob.cell_if_any("host-address")?,
     })
 }
 
@@ -411,6 +411,12 @@ impl<'a> Reader<'a> {
 
     fn cell(&self, name: &'static str) -> Result<u32, TreeError> {
         self.read(name, |value| value.try_into().ok().map(u32::from_be_bytes))
+    }
+
+    /// A cell that may be missing. One that is there and of another length is an error: it was meant to say something.
+    fn cell_if_any(&self, name: &'static str) -> Result<Option<u32>, TreeError> {
+        let there = tree::value(&self.node, name).is_some();
+        there.then(|| self.cell(name)).transpose()
     }
 
     /// A cell whose value is below 256.

@@ -1,30 +1,43 @@
 //! Checks facts about the hypervisor's binary, whatever compiler made it: it uses a guest's
 //! floating-point registers only where it switches them, no part of it is both writable and
-//! executable, it is small, and a boot loader can read its header.
+//! executable, it is small, and a boot loader can read its header. Of the largest program of guests/: its header says how much
+//! memory it takes.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use hanok_system::Architecture;
+use hanok_system::{Architecture, KernelSizes};
 use object::read::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use object::{File, SectionFlags, SectionKind, SegmentFlags, elf};
 
 use crate::step::{Tally, TestStep};
 use hanok_artifacts::cargo::{self, Variant};
+use hanok_artifacts::image;
 use hanok_base::ui;
 
 /// The steps.
-pub const STEPS: &[TestStep] = &[TestStep {
-    name: "image",
-    run: |root| match check(root) {
+pub const STEPS: &[TestStep] = &[
+    TestStep {
+        name: "image",
+        run: |root| tally(check(root)),
+    },
+    TestStep {
+        name: "guest-memory",
+        run: |root| tally(guest_memory(root)),
+    },
+];
+
+/// How many facts hold, or why one does not.
+fn tally(checked: Result<usize>) -> Tally {
+    match checked {
         Ok(passed) => Tally {
             passed,
             ..Tally::default()
         },
         Err(error) => Tally::fail(format!("{error:#}")),
-    },
-}];
+    }
+}
 
 /// The largest size of the flat binary in bytes, of the 64-bit image and of the 32-bit one, which has two
 /// backends.
@@ -64,6 +77,39 @@ fn check(root: &Path) -> Result<usize> {
         ))
     );
     Ok(9)
+}
+
+/// The distance of a 32-bit program of guests/ from the start of RAM, where it runs, in bytes (`guests/runtime/image-arm.ld`).
+const GUEST_OFFSET: u64 = 8 << 20;
+
+/// Checks that a 32-bit program says in its header how much memory it takes up to its end: by that the device tree is put behind it, or
+/// the VM is refused as too small. The driver VM is the largest one. Returns how many facts hold.
+fn guest_memory(root: &Path) -> Result<usize> {
+    let bytes = cargo::guest_elf(root, "driver", cargo::target(Architecture::Arm))?;
+    let elf = File::parse(&*bytes).context("the ELF file is damaged")?;
+    let starts = elf.segments().map(|segment| segment.address());
+    let ends = elf
+        .segments()
+        .map(|segment| segment.address() + segment.size());
+    let (start, end) = starts.min().zip(ends.max()).context("nothing is loaded")?;
+    let flat = image::flatten(&bytes)?;
+    let sizes = KernelSizes::of(&flat).context("the header has no table of tags")?;
+    let said = (
+        sizes.text_offset,
+        u64::from(sizes.kernel) + u64::from(sizes.bss),
+    );
+    ensure!(
+        said.0.map(u64::from) == Some(GUEST_OFFSET),
+        "the header says that it runs at {:#x?} of RAM",
+        said.0
+    );
+    ensure!(
+        said.1 >= end - start,
+        "the header says {:#x} bytes of memory, of {:#x}",
+        said.1,
+        end - start
+    );
+    Ok(2)
 }
 
 /// Checks a 64-bit image. Returns how many instructions were examined.

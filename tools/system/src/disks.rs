@@ -15,6 +15,8 @@ const A_FILE: &str = "the path of a raw disk image";
 /// The sizes of an SD card in bytes: less has no whole number of the units in which a card says its size, and more is no SDXC card
 /// (SD Physical Layer Simplified Specification, 3.3.2). Between them QEMU takes powers of two.
 const CARD_SIZES: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 41;
+/// The bytes of a disk's sector (virtio 1.2, 5.2.4).
+const SECTOR: u64 = 512;
 /// What makes such an image, before its path.
 const MAKES: &str = "./hanok image debian -o";
 
@@ -124,6 +126,10 @@ impl Draft {
                 };
                 let open = |path: &Path| std::fs::File::open(path);
                 named.read_or_make(report, open, Vec::new, Some(MAKES))?;
+                if let Some(words) = unusable(&path) {
+                    report.refuse(&file.span, words);
+                    return None;
+                }
                 Some(Content::File(path))
             }
             (None, Some(size)) => Some(Content::Empty(size.value)),
@@ -135,6 +141,37 @@ impl Draft {
             }
         }
     }
+}
+
+/// Why QEMU could not use a file that is there as a disk, or would show another one than it is. A block device is as it is.
+fn unusable(path: &Path) -> Option<Words> {
+    let data = std::fs::metadata(path).ok()?;
+    let is_writable = std::fs::OpenOptions::new().write(true).open(path).is_ok();
+    let (len, path) = (data.len(), path.display());
+    if data.is_dir() {
+        let why = format!("{path} is a folder");
+        let remedy = "name a file, or write a [[directory]] for a folder";
+        return Some(Words::new("a folder is no disk image", why, remedy));
+    }
+    if data.permissions().readonly() || !is_writable {
+        let what = "the disk image cannot be written";
+        let why = "QEMU opens it to write to it, and would not start";
+        let remedy = format!("`chmod u+w {path}`, or give the disk a copy of it");
+        return Some(Words::new(what, why, remedy));
+    }
+    if !data.is_file() || len > 0 && len.is_multiple_of(SECTOR) {
+        return None;
+    }
+    let (why, size) = match len {
+        0 => ("a disk has at least one sector of 512 bytes", "64M"),
+        _ => (
+            "a disk has whole sectors of 512 bytes, and QEMU would make up the rest of the last one",
+            "%512",
+        ),
+    };
+    let what = format!("a disk cannot have {len} bytes");
+    let remedy = format!("`truncate -s {size} {path}` makes it larger");
+    Some(Words::new(what, why, remedy))
 }
 
 fn second_card(report: &mut Report, device: &At<String>) {

@@ -175,6 +175,7 @@ fn kernel(mut program: Program<'_>, alignment: u64) -> Result<Kernel<'static>, W
         start: Ipa::new(span.start),
         end: Ipa::new(span.end),
         reach: Ipa::new(span.end),
+        needs_more: false,
         protocol: Protocol::Elf,
     })
 }

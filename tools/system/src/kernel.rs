@@ -19,6 +19,8 @@ pub(crate) struct Kernel<'a> {
     /// The end of the memory that it writes before it reads an initramfs or its tree: at least
     /// `end`.
     pub(crate) reach: Ipa,
+    /// Whether it needs memory besides, as a Linux does: a program that says where its memory ends does not.
+    pub(crate) needs_more: bool,
     /// The protocol by which it is started.
     pub(crate) protocol: Protocol,
 }
@@ -66,6 +68,7 @@ impl<'a> Kernel<'a> {
                 at: at(offset),
                 bytes,
             }],
+            needs_more: true,
             protocol: Protocol::linux(architecture),
         }
     }

@@ -77,8 +77,8 @@ pub(crate) fn place(
 /// The memory that a guest has besides what is loaded.
 fn working_memory(kernel: &Kernel<'_>) -> u64 {
     match kernel.protocol {
-        Protocol::Linux { .. } => kernel.len().min(WORKING_MEMORY),
-        Protocol::Elf => 0,
+        Protocol::Linux { .. } if kernel.needs_more => kernel.len().min(WORKING_MEMORY),
+        Protocol::Linux { .. } | Protocol::Elf => 0,
     }
 }
 

@@ -272,8 +272,8 @@ fn same_cid(report: &mut Report, draft: &SharedDraft, other: &str) {
 }
 
 /// How many clients the networks of one `guest:driver` have, and to how many devices of the board they lead
-/// (`guests/driver/src/memory.rs`: `PORTS`, `UPLINKS`).
-const MOST_CLIENTS: usize = 4;
+/// (`guests/driver/service/src/memory.rs`: `PORTS`, `UPLINKS`).
+const MOST_CLIENTS: usize = 8;
 const MOST_UPLINKS: usize = 1;
 
 /// Refuses a client of a network for which `guest:driver` has no place besides those of `links`. Returns whether it is refused.

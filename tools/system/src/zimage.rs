@@ -54,7 +54,8 @@ pub(crate) fn recognise(bytes: &[u8]) -> Result<Kernel<'_>, Words> {
         ));
     }
     let assumed = if len < SMALLEST { 0 } else { ASSUMED };
-    let unpacked = KernelSizes::of(bytes).map_or(assumed, |sizes| sizes.end());
+    let sizes = KernelSizes::of(bytes);
+    let unpacked = sizes.map_or(assumed, |sizes| sizes.end());
     if unpacked > MOST {
         return Err(Words::new(
             "this zImage's table of tags makes no sense",
@@ -65,7 +66,14 @@ pub(crate) fn recognise(bytes: &[u8]) -> Result<Kernel<'_>, Words> {
     // The kernel is unpacked from the start of RAM on, with the packed one behind it.
     let reach = unpacked.max(OFFSET + size) + size + SLACK;
     let bytes = Cow::Borrowed(bytes);
-    Ok(Kernel::linux(bytes, OFFSET, size, reach, Architecture::Arm))
+    // A program that unpacks nothing, but moves to behind where it was loaded, has all its memory there.
+    let runs_at = sizes.and_then(|sizes| sizes.text_offset).unwrap_or(0);
+    let is_program = len < SMALLEST && u64::from(runs_at) >= OFFSET + size;
+    let reach = if is_program { unpacked } else { reach };
+    Ok(Kernel {
+        needs_more: !is_program,
+        ..Kernel::linux(bytes, OFFSET, size, reach, Architecture::Arm)
+    })
 }
 
 /// What a zImage says of the kernel in it.
@@ -150,6 +158,20 @@ mod tests {
         let mut bytes = zimage(0x1000, &tag);
         bytes[0xffc..].copy_from_slice(&0x40_0000_u32.to_le_bytes());
         assert_eq!(unpacked(&bytes), Some(0x70_8000));
+    }
+
+    #[test]
+    fn a_program_has_the_memory_that_it_says_and_the_tree_is_behind_it() {
+        // It runs at 8 MiB, and ends a little below 17 MiB: in 32 MiB of RAM behind the middle, where the tree would be.
+        let (len, bss) = (0x2_8000, 0x8c_0000);
+        let program = zimage(len, &[6, KERNEL_SIZE, END_AT as u32, bss, 8 << 20, 0, 0]);
+        let kernel = recognise(&program).unwrap();
+        let end = platform::RAM.get() + (8 << 20) + len as u64 + u64::from(bss);
+        assert_eq!(kernel.reach.get(), end);
+        let layout = crate::layout::place(32 << 20, &kernel, None).unwrap();
+        assert_eq!(layout.tree.unwrap().get(), end);
+        let found = crate::layout::place(16 << 20, &kernel, None).unwrap_err();
+        assert_eq!(found.needed, 20 << 20);
     }
 
     #[test]

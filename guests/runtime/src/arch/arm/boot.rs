@@ -7,6 +7,9 @@
 //! addresses. It runs in System mode, so that no exception enters the mode that it runs in. Until
 //! the MMU is on, all memory is Strongly-ordered to the CPU; the code up to there makes only
 //! aligned accesses.
+//!
+//! The header's table of tags says how much memory the image takes where it runs, as those of Linux do
+//! (arch/arm/boot/compressed/vmlinux.lds.S), so that the tree is not put where the image clears memory.
 
 use crate::boot::{HANDED, STACKS};
 use crate::cpu::STACK_SIZE;
@@ -24,7 +27,18 @@ primary_entry:
     b       entry
     .word   0x016f2818              // a zImage
     .word   0                       // that may be loaded anywhere
-    .word   _data_end - primary_entry   // the file's end: Xen refuses another
+5:  .word   _data_end - primary_entry   // the file's end: Xen refuses another
+    .word   0x04030201              // its byte order
+    .word   0x45454545              // a table of tags is there
+    .word   6f - primary_entry
+// One tag: of what is at 5, and of what follows it, a loader keeps the memory free.
+6:  .word   6
+    .word   0x5a534c4b
+    .word   5b - primary_entry
+    .word   _memory_behind
+    .word   _distance
+    .word   0                       // there is nothing to unpack
+    .word   0
 
 entry:
     cpsid   aif, #0x1f

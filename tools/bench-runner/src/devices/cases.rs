@@ -247,15 +247,39 @@ pub const ROWS: [Row; 15] = [
     row("read-128k-32", "128 KiB read, depth 32", 32, LARGE),
     row("write-128k-1", "128 KiB write, depth 1", 1, LARGE),
     row("write-128k-32", "128 KiB write, depth 32", 32, LARGE),
-    frames(Work::Networks, "frames-between", "frame of 1,500 bytes, VM to VM"),
-    frames(Work::Networks, "frames-out", "frame of 1,500 bytes, VM to outside"),
-    frames(Work::Incoming, "frames-in", "frame of 1,500 bytes, outside to VM"),
+    frames(
+        Work::Networks,
+        "frames-between",
+        "frame of 1,500 bytes, VM to VM",
+    ),
+    frames(
+        Work::Networks,
+        "frames-out",
+        "frame of 1,500 bytes, VM to outside",
+    ),
+    frames(
+        Work::Incoming,
+        "frames-in",
+        "frame of 1,500 bytes, outside to VM",
+    ),
     clip(Work::Screens, "clip-320x256", "LCD, 320 by 256"),
     clip(Work::Screens, "clip-720x576", "LCD, 720 by 576"),
     clip(Work::Screens, "clip-160x128", "LCD, 160 by 128"),
-    clip(Work::ScreensPl1, "clip-320x256-pl1", "LCD at PL1, 320 by 256"),
-    clip(Work::ScreensPl1, "clip-720x576-pl1", "LCD at PL1, 720 by 576"),
-    clip(Work::ScreensPl1, "clip-160x128-pl1", "LCD at PL1, 160 by 128"),
+    clip(
+        Work::ScreensPl1,
+        "clip-320x256-pl1",
+        "LCD at PL1, 320 by 256",
+    ),
+    clip(
+        Work::ScreensPl1,
+        "clip-720x576-pl1",
+        "LCD at PL1, 720 by 576",
+    ),
+    clip(
+        Work::ScreensPl1,
+        "clip-160x128-pl1",
+        "LCD at PL1, 160 by 128",
+    ),
 ];
 
 /// A disk of the board.

@@ -31,6 +31,7 @@ use crate::boards::Boards;
 use crate::counting::{self, Counted, Counting, What};
 use crate::materials;
 use crate::plan::Plan;
+use crate::schedulers::found::of_domain;
 use cases::{ROWS, System, Work};
 use found::{Counts, Found};
 use hanok_artifacts::{cargo, initramfs};
@@ -62,7 +63,9 @@ pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
         for boards in boards {
             let userland = userland(boards).blame(Code::Refused)?;
             let into = (&mut results, &mut failed);
-            let screens = lcd.as_ref().is_some_and(|lcd| std::ptr::eq(lcd, boards.plan));
+            let screens = lcd
+                .as_ref()
+                .is_some_and(|lcd| std::ptr::eq(lcd, boards.plan));
             if measure((args, screens), boards, &userland, consoles, into)?.is_none() {
                 return Ok(None);
             }
@@ -205,6 +208,11 @@ fn boot(
     let path = dir.join(work.name(system)).with_extension("console");
     let Some(text) = watch(ready, &path)? else {
         return Ok(None);
+    };
+    // Xen's console has all domains' words.
+    let text = match system {
+        System::Xen => of_domain(&text, 1),
+        _ => text,
     };
     let from = report_path(boards, system, work);
     // Kept beside the console: it has each exit and each instruction.

@@ -130,9 +130,15 @@ mod tests {
         let (kernel, netdev) = (("debian:6.1", "a=b"), to_outside(outside));
         let text = description("qemu-virt", System::Hanok, kernel, Some(outside));
         assert_eq!(text.matches("[[vm.network]]").count(), 1);
-        assert!(text.contains("bench.role=take") && text.contains(ENDS[0]), "{text}");
+        assert!(
+            text.contains("bench.role=take") && text.contains(ENDS[0]),
+            "{text}"
+        );
         assert!(text.contains(&format!("netdev = \"{netdev}\"")), "{text}");
         let native = one_end(outside).join(" ");
-        assert!(native.contains(ENDS[0]) && native.contains(&netdev), "{native}");
+        assert!(
+            native.contains(ENDS[0]) && native.contains(&netdev),
+            "{native}"
+        );
     }
 }

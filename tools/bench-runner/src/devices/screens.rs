@@ -57,9 +57,7 @@ const A15: Board = Board {
     tree: "vexpress-v2p-ca15-tc1.dtb",
     cells: 2,
     device: "clcd@1f0000",
-    displays: &[
-        "/bus@8000000/motherboard-bus@8000000/iofpga-bus@300000000/clcd@1f0000",
-    ],
+    displays: &["/bus@8000000/motherboard-bus@8000000/iofpga-bus@300000000/clcd@1f0000"],
     registers: 0x1c1f_0000,
     memory: 0x1800_0000,
 };
@@ -203,10 +201,12 @@ fn with_frame_buffer(tree: &[u8], board: &Board) -> Result<Vec<u8>> {
         display.add_property(property("status", text("disabled"))?);
     }
     let mut frames = node(&format!("framebuffer@{:x}", board.memory))?;
-    let reg = [board.memory, STRIDE * HEIGHT].into_iter().flat_map(|word| {
-        let bytes = u64::from(word).to_be_bytes();
-        bytes[8 - 4 * board.cells..].to_vec()
-    });
+    let reg = [board.memory, STRIDE * HEIGHT]
+        .into_iter()
+        .flat_map(|word| {
+            let bytes = u64::from(word).to_be_bytes();
+            bytes[8 - 4 * board.cells..].to_vec()
+        });
     frames.add_property(property("compatible", text("simple-framebuffer"))?);
     frames.add_property(property("reg", reg.collect())?);
     for (name, value) in [("width", WIDTH), ("height", HEIGHT), ("stride", STRIDE)] {
@@ -273,7 +273,10 @@ mod tests {
         assert_eq!(disabled.unwrap(), b"disabled\0");
         let reg = value("/framebuffer@4c000000", "reg").unwrap();
         // 216 pages of 4 KiB, with one cell of an address.
-        assert_eq!(reg, [0x4c00_0000_u32, 0xd_8000].map(u32::to_be_bytes).concat());
+        assert_eq!(
+            reg,
+            [0x4c00_0000_u32, 0xd_8000].map(u32::to_be_bytes).concat()
+        );
         // A tree of another board is refused.
         assert!(with_frame_buffer(&tree.to_dtb(), &A9).is_err());
     }
@@ -286,6 +289,9 @@ mod tests {
         let told = started(&A15).join(" ");
         assert!(told.contains("addr=0x1c1f0010,data=0x18000000,"), "{told}");
         // 768 pixels are 48 times 16; 576 lines.
-        assert!(told.contains("data=0xf0f0fbc,") && told.contains("data=0x23f,"), "{told}");
+        assert!(
+            told.contains("data=0xf0f0fbc,") && told.contains("data=0x23f,"),
+            "{told}"
+        );
     }
 }

@@ -235,10 +235,16 @@ mod tests {
         all.entry(System::Hanok).or_default().extend(of(5e5 + 3e3));
         let text = separated(&all);
         let frames: Vec<_> = text.lines().filter(|line| line.contains(FRAMES)).collect();
-        assert_eq!(frames, ["clip-320x256\tframes a second\t\t2000.0\t1988.1\t-"]);
+        assert_eq!(
+            frames,
+            ["clip-320x256\tframes a second\t\t2000.0\t1988.1\t-"]
+        );
         let rate = table(&all);
         let rate = rate.lines().rfind(|line| line.contains(RATE));
-        assert!(rate.unwrap().ends_with("1.0000    0.9940*         -"), "{rate:?}");
+        assert!(
+            rate.unwrap().ends_with("1.0000    0.9940*         -"),
+            "{rate:?}"
+        );
     }
 
     #[test]

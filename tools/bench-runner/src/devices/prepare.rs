@@ -19,17 +19,7 @@ use crate::counting::What;
 use crate::materials;
 
 /// The modules of Linux that the devices need.
-const MODULES: [&str; 4] = ["virtio_mmio", "virtio_blk", "virtio_net", "xen_blkfront"];
-/// Those that Xen's first domain needs.
-const XEN_MODULES: [&str; 7] = [
-    "virtio_mmio",
-    "virtio_blk",
-    "xen_evtchn",
-    "xen_gntdev",
-    "xen_privcmd",
-    "xenfs",
-    "xen_blkback",
-];
+const MODULES: [&str; 3] = ["virtio_mmio", "virtio_blk", "virtio_net"];
 
 /// The busybox initramfs with the modules of the devices.
 pub fn with_modules(boards: &Boards) -> Result<PathBuf> {
@@ -80,7 +70,6 @@ pub fn prepare(
         // Its host would have to have a bridge.
         System::Kvm if work == Work::Incoming => return Ok(None),
         System::Kvm => kvm(boards, work, gic, userland)?,
-        System::Xen if work == Work::Disks => xen(boards, gic, userland)?,
         System::Xen => return Ok(None),
     };
     match work {
@@ -142,21 +131,6 @@ fn kvm(boards: &Boards, work: Work, gic: Gic, userland: &Path) -> Outcome<Ready>
     if work == Work::Disks {
         ready.command.args(devices(work, None));
     }
-    Ok(ready)
-}
-
-/// A Linux as Xen's first domain, which has the board's disks and serves them to another one.
-fn xen(boards: &Boards, gic: Gic, userland: &Path) -> Outcome<Ready> {
-    let modules = XEN_MODULES.map(str::to_owned).to_vec();
-    let kernel = &boards.materials.kernel;
-    let host = boards.store.initramfs(kernel, &Selection::Named(modules));
-    let mut host = fs::read(host.blame(Code::Setup)?).blame(Code::Setup)?;
-    host.extend(materials::xen_host(boards.store)?);
-    let path = boards.dir.join("xen-host.initramfs");
-    repo::write_whole(&path, &host).blame(Code::Output)?;
-    let (name, words) = (Work::Disks.name(System::Xen), words(Work::Disks));
-    let mut ready = boards.xen_linux((&name, gic), &path, userland, &words)?;
-    ready.command.args(devices(Work::Disks, None));
     Ok(ready)
 }
 

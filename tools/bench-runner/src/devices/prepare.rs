@@ -134,6 +134,7 @@ fn kvm(boards: &Boards, work: Work, gic: Gic, userland: &Path) -> Outcome<Ready>
     Ok(ready)
 }
 
+/// Where the plugin writes what it counted.
 pub fn report_path(boards: &Boards, system: System, work: Work) -> PathBuf {
     boards.dir.join(work.name(system)).with_extension("report")
 }
@@ -164,6 +165,7 @@ fn disks() -> Vec<String> {
     disks.collect()
 }
 
+/// A client of a driver VM with what is measured of it, on our hypervisor.
 pub fn hanok(
     boards: &Boards,
     (system, work): (System, Work),

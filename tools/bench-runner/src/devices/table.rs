@@ -242,7 +242,7 @@ mod tests {
         let rate = table(&all);
         let rate = rate.lines().rfind(|line| line.contains(RATE));
         assert!(
-            rate.unwrap().ends_with("1.0000    0.9940*         -"),
+            rate.unwrap().ends_with("1.0000   0.9940*         -"),
             "{rate:?}"
         );
     }

@@ -1,11 +1,13 @@
 //! A program of the measured Linux: frames with 1,500 bytes of data, by packet sockets, without a protocol of the network's.
 //!
-//! It is at one end of a wire or at the other: `send` with the number of the interface, or `receive` with that. The sender has two rows.
+//! It is at one end of a wire or at the other: `send` with the number of the interface, or `receive` with that; or `take`, whose other end is outside
+//! the board. The sender has two rows.
 //! In `frames-out` frames go to an address that nobody has, so they leave by whatever leads out; the kernel's own limit says how many are
 //! under way. In `frames-between` they go to the receiver, 32 at a time, which then answers with a short one. The receiver looks at the number
-//! of each frame: one that is lost or comes twice ends the program with an error.
+//! of each frame: one that is lost or comes twice ends the program with an error. Who takes has the row `frames-in`: it asks for 32 frames by a short
+//! one, and looks at their numbers.
 //!
-//! The sender does each row after a tenth as many frames that are not measured. Between two marker instructions are a row's frames alone, for whoever
+//! Who has rows does each row after a tenth as many frames that are not measured. Between two marker instructions are a row's frames alone, for whoever
 //! counts instructions from outside. After each row it says how many frames there were.
 
 #![no_std]
@@ -50,6 +52,8 @@ extern "C" fn main(stack: *const usize) -> ! {
     let interface = interface.and_then(number).unwrap_or(0);
     let done = if role == Some(c"receive") {
         receive(interface)
+    } else if role == Some(c"take") {
+        take(interface)
     } else {
         send(interface)
     };
@@ -83,7 +87,43 @@ fn send(interface: i32) -> Result<()> {
     Ok(())
 }
 
-/// Calls the receiver until it answers.
+/// Takes windows from outside.
+fn take(interface: i32) -> Result<()> {
+    call(interface)?;
+    let socket = packet::open(interface, ETHER_TYPE, PATIENCE)?;
+    let mut next = 0;
+    asked(&socket, &mut next, BEFORE)?;
+    begin();
+    let done = asked(&socket, &mut next, ROUNDS);
+    end();
+    done?;
+    say(b"frames-in");
+    Ok(())
+}
+
+/// Asks for so many frames, a window at a time, and reads them.
+fn asked(socket: &Descriptor, next: &mut u32, frames: u32) -> Result<()> {
+    let mut question = frame(NOBODY, SENDER);
+    let mut bytes = [0; LONG];
+    for _ in 0..frames / WINDOW {
+        set(&mut question, *next);
+        socket.write(&question[..SHORT])?;
+        for _ in 0..WINDOW {
+            let mut length = socket.read(&mut bytes)?;
+            // An answer to a call may still come.
+            while get(&bytes) == HELLO {
+                length = socket.read(&mut bytes)?;
+            }
+            if get(&bytes) != *next || length != LONG {
+                return Err(Errno::INVAL);
+            }
+            *next += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Calls the other end until it answers.
 fn call(interface: i32) -> Result<()> {
     // One second for each answer.
     let socket = packet::open(interface, ETHER_TYPE, 1)?;

@@ -9,7 +9,7 @@ use hanok_bench::{FIGURES, Figure, Side};
 use crate::devices::cases::Work;
 
 /// Arguments of `bench`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct BenchArgs {
     /// The interrupt controller of the emulated machine: 2, 3 or both.
     #[arg(long, value_enum, default_value_t, hide_default_value = true)]
@@ -57,10 +57,10 @@ pub struct BenchArgs {
     /// deadlines that are missed and how late a VM wakes.
     #[arg(long, conflicts_with_all = ["sides", "figures", "repeat", "quick", "profile", "compare", "keep", "show", "scaling"])]
     pub schedulers: bool,
-    /// Count what requests to a disk take natively, in a client of a driver VM, under KVM and in Xen, and compare.
+    /// Count what requests to a disk and frames take natively, in a client of a driver VM, under KVM and in Xen, and compare.
     #[arg(long, conflicts_with_all = ["figures", "repeat", "profile", "compare", "keep", "show", "scaling", "schedulers"])]
     pub devices: bool,
-    /// With --devices: measure only these, of disks, networks and kills.
+    /// With --devices: measure only these, of disks, networks, incoming, screens, screens-pl1 and kills.
     #[arg(long, value_enum, value_delimiter = ',', requires = "devices")]
     pub only: Vec<Work>,
     /// With --devices: how often the driver VM is killed under load; 1000 takes long.

@@ -186,6 +186,13 @@ impl Boards<'_> {
         plain(command)
     }
 
+    /// Any machine itself, with what it boots.
+    pub fn native_machine(&self, native: &Native) -> Ready {
+        let mut command = self.qemu();
+        machine::native(&mut command, native);
+        plain(command)
+    }
+
     fn linux(&self, initramfs: &Path, cmdline: &str) -> Guest {
         Guest {
             kernel: self.materials.kernel.image.clone(),

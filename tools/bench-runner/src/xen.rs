@@ -130,15 +130,17 @@ impl Domains<'_> {
 }
 
 /// A text as a tree has it.
-fn text(words: &str) -> Vec<u8> {
+pub fn text(words: &str) -> Vec<u8> {
     [words.as_bytes(), b"\0"].concat()
 }
 
-fn node(name: &str) -> Result<DeviceTreeNode> {
+/// An empty node.
+pub fn node(name: &str) -> Result<DeviceTreeNode> {
     DeviceTreeNode::new(name).map_err(|error| anyhow!("a node {name}: {error}"))
 }
 
-fn property(name: &str, value: Vec<u8>) -> Result<DeviceTreeProperty> {
+/// A property.
+pub fn property(name: &str, value: Vec<u8>) -> Result<DeviceTreeProperty> {
     DeviceTreeProperty::new(name, value).map_err(|error| anyhow!("a property {name}: {error}"))
 }
 

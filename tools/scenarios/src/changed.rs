@@ -33,7 +33,7 @@ const COMMAND: &str = "hanok-cli";
 /// What cargo does not tell: a package that another one builds when it runs, and uses then.
 const BUILT_BY: [(&str, &str); 8] = [
     ("hanok-bench-runner", "hanok-disk-work"),
-    ("hanok-bench-runner", "hanok-frame-work"),
+    ("hanok-bench-runner", "hanok-clip-work"),
     ("hanok-bench-runner", "hanok-frame-work"),
     ("hanok-bench-runner", "hanok-init-clock"),
     ("hanok-bench-runner", "hanok-integer-work"),

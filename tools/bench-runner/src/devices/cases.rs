@@ -76,19 +76,47 @@ pub enum Work {
     Disks,
     /// Frames of networks.
     Networks,
+    /// Frames that come from outside the board.
+    Incoming,
+    /// Clips on the LCD of a Versatile Express with a Cortex-A15.
+    Screens,
+    /// Clips on the LCD of one with a Cortex-A9, without virtualization extensions.
+    ScreensPl1,
     /// Requests to disks while the driver VM is killed. Nothing is counted there.
     Kills,
 }
 
 impl Work {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Disks,
+        Self::Networks,
+        Self::Incoming,
+        Self::Screens,
+        Self::ScreensPl1,
+        Self::Kills,
+    ];
+
     /// Those with rows, in the order of the table.
-    pub const ROWS: [Self; 2] = [Self::Disks, Self::Networks];
+    pub const ROWS: [Self; 5] = [
+        Self::Disks,
+        Self::Networks,
+        Self::Incoming,
+        Self::Screens,
+        Self::ScreensPl1,
+    ];
+
+    /// Whether it is measured on the boards with an LCD.
+    pub const fn is_screen(self) -> bool {
+        matches!(self, Self::Screens | Self::ScreensPl1)
+    }
 
     /// By what the first program in Linux knows it: for those with rows, the program that does it.
     pub const fn program(self) -> &'static str {
         match self {
             Self::Disks => "disk-work",
-            Self::Networks => "frame-work",
+            Self::Networks | Self::Incoming => "frame-work",
+            Self::Screens | Self::ScreensPl1 => "clip-work",
             Self::Kills => "kill-work",
         }
     }
@@ -97,7 +125,8 @@ impl Work {
     pub const fn package(self) -> &'static str {
         match self {
             Self::Disks | Self::Kills => "hanok-disk-work",
-            Self::Networks => "hanok-frame-work",
+            Self::Networks | Self::Incoming => "hanok-frame-work",
+            Self::Screens | Self::ScreensPl1 => "hanok-clip-work",
         }
     }
 
@@ -106,6 +135,9 @@ impl Work {
         match self {
             Self::Disks => system.id().to_owned(),
             Self::Networks => format!("{}-networks", system.id()),
+            Self::Incoming => format!("{}-incoming", system.id()),
+            Self::Screens => format!("{}-screens", system.id()),
+            Self::ScreensPl1 => format!("{}-screens-pl1", system.id()),
             Self::Kills => format!("{}-kills", system.id()),
         }
     }
@@ -122,12 +154,12 @@ pub struct Goal {
     pub exits: Option<f64>,
 }
 
-/// A row of `guests/disk-work` or `guests/frame-work`.
+/// A row of one of the programs that measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
     /// In which boot it is.
     pub work: Work,
-    /// As that program calls it.
+    /// Its name, which no other row has.
     pub id: &'static str,
     /// For people.
     pub title: &'static str,
@@ -170,9 +202,9 @@ const FRAMES: Goal = Goal {
     exits: None,
 };
 
-const fn frames(id: &'static str, title: &'static str) -> Row {
+const fn frames(work: Work, id: &'static str, title: &'static str) -> Row {
     Row {
-        work: Work::Networks,
+        work,
         id,
         title,
         depth: 32,
@@ -180,16 +212,74 @@ const fn frames(id: &'static str, title: &'static str) -> Row {
     }
 }
 
+/// What the row of the other board has behind its name.
+const PL1: &str = "-pl1";
+
+impl Row {
+    /// As the program calls it.
+    pub fn told(&self) -> &'static str {
+        self.id.strip_suffix(PL1).unwrap_or(self.id)
+    }
+}
+
+/// What is to be reached with frames of clips: nobody copies them once more.
+const CLIPS: Goal = Goal {
+    shared: Some(1.0),
+    apart: None,
+    exits: None,
+};
+
+const fn clip(work: Work, id: &'static str, title: &'static str) -> Row {
+    Row {
+        work,
+        id,
+        title,
+        depth: 1,
+        goal: CLIPS,
+    }
+}
+
 /// All rows, in the order of the table.
-pub const ROWS: [Row; 8] = [
+pub const ROWS: [Row; 15] = [
     row("read-4k-1", "4 KiB random read, depth 1", 1, SMALL),
     row("read-4k-32", "4 KiB random read, depth 32", 32, SMALL),
     row("read-128k-1", "128 KiB read, depth 1", 1, LARGE),
     row("read-128k-32", "128 KiB read, depth 32", 32, LARGE),
     row("write-128k-1", "128 KiB write, depth 1", 1, LARGE),
     row("write-128k-32", "128 KiB write, depth 32", 32, LARGE),
-    frames("frames-between", "frame of 1,500 bytes, VM to VM"),
-    frames("frames-out", "frame of 1,500 bytes, VM to outside"),
+    frames(
+        Work::Networks,
+        "frames-between",
+        "frame of 1,500 bytes, VM to VM",
+    ),
+    frames(
+        Work::Networks,
+        "frames-out",
+        "frame of 1,500 bytes, VM to outside",
+    ),
+    frames(
+        Work::Incoming,
+        "frames-in",
+        "frame of 1,500 bytes, outside to VM",
+    ),
+    clip(Work::Screens, "clip-320x256", "LCD, 320 by 256"),
+    clip(Work::Screens, "clip-720x576", "LCD, 720 by 576"),
+    clip(Work::Screens, "clip-160x128", "LCD, 160 by 128"),
+    clip(
+        Work::ScreensPl1,
+        "clip-320x256-pl1",
+        "LCD at PL1, 320 by 256",
+    ),
+    clip(
+        Work::ScreensPl1,
+        "clip-720x576-pl1",
+        "LCD at PL1, 720 by 576",
+    ),
+    clip(
+        Work::ScreensPl1,
+        "clip-160x128-pl1",
+        "LCD at PL1, 160 by 128",
+    ),
 ];
 
 /// A disk of the board.

@@ -2,6 +2,10 @@
 //!
 //! Behind the board's interfaces is a hub of QEMU's, which costs the board nothing, and where frames for nobody end.
 
+use std::path::Path;
+
+use hanok_boot::machine;
+
 use super::cases::System;
 
 /// The transport of the board's interface, or of the first of two.
@@ -32,11 +36,39 @@ pub fn both_ends() -> Vec<String> {
     ENDS.iter().enumerate().flat_map(end).collect()
 }
 
-/// The description of two clients of a switch, the sender first, and of their driver VM, on a board of this name.
-pub fn description(board: &str, system: System, kernel: &str, cmdline: &str) -> String {
+/// What QEMU has as its end of the board's only interface where somebody waits at `outside`.
+fn to_outside(outside: &Path) -> String {
+    let path = machine::escaped(outside);
+    format!("stream,server=off,addr.type=unix,addr.path={path}")
+}
+
+/// The arguments by which QEMU gives a Linux the sender's end, whose other end is who waits at `outside`.
+pub fn one_end(outside: &Path) -> Vec<String> {
+    let (netdev, mac) = (to_outside(outside), ENDS[0]);
+    [
+        "-netdev".to_owned(),
+        format!("{netdev},id=net0"),
+        "-device".to_owned(),
+        format!("virtio-net-device,netdev=net0,mac={mac},bus=virtio-mmio-bus.{FIRST}"),
+    ]
+    .to_vec()
+}
+
+/// The description of two clients of a switch, the sender first, and of their driver VM, on a board of this name. With `outside` there is one
+/// client, and who waits there.
+pub fn description(
+    board: &str,
+    system: System,
+    (kernel, cmdline): (&str, &str),
+    outside: Option<&Path>,
+) -> String {
     let clients = system.cores() - 1;
     let memory = crate::boards::GUEST_MEMORY >> 20;
-    let ends = ["send", "receive"].iter().zip(ENDS);
+    let (roles, netdev) = match outside {
+        Some(outside) => (&["take"][..], to_outside(outside)),
+        None => (&["send", "receive"][..], "hubport,hubid=0".to_owned()),
+    };
+    let ends = roles.iter().zip(ENDS);
     let client = |(role, mac): (&&str, &str)| {
         format!(
             "[[vm]]
@@ -63,7 +95,7 @@ cores = {cores}
 
 [[network]]
 device = \"virtio_mmio@{ADDRESS:x}\"
-netdev = \"hubport,hubid=0\"
+netdev = \"{netdev}\"
 
 {clients}[[vm]]
 name = \"drivers\"
@@ -83,12 +115,30 @@ mod tests {
 
     #[test]
     fn both_ends_have_the_addresses_of_the_clients() {
-        let text = description("qemu-virt", System::HanokApart, "debian:6.1", "a=b");
+        let text = description("qemu-virt", System::HanokApart, ("debian:6.1", "a=b"), None);
         let arguments = both_ends().join(" ");
         for mac in ENDS {
             assert!(text.contains(mac) && arguments.contains(mac), "{mac}");
         }
         assert_eq!(text.matches("cpus = [1]").count(), 2);
         assert!(text.contains("bench.role=send") && text.contains("bench.role=receive"));
+    }
+
+    #[test]
+    fn what_comes_from_outside_goes_to_one_client() {
+        let outside = Path::new("/tmp/outside");
+        let (kernel, netdev) = (("debian:6.1", "a=b"), to_outside(outside));
+        let text = description("qemu-virt", System::Hanok, kernel, Some(outside));
+        assert_eq!(text.matches("[[vm.network]]").count(), 1);
+        assert!(
+            text.contains("bench.role=take") && text.contains(ENDS[0]),
+            "{text}"
+        );
+        assert!(text.contains(&format!("netdev = \"{netdev}\"")), "{text}");
+        let native = one_end(outside).join(" ");
+        assert!(
+            native.contains(ENDS[0]) && native.contains(&netdev),
+            "{native}"
+        );
     }
 }

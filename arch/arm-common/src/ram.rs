@@ -34,6 +34,12 @@ impl GuestRam {
         Ok((self.host.get() + (wanted.start().get() - self.ipa.start().get())) as *mut u8)
     }
 
+    /// [`Self::host_of`] for what is not frequent: the image has room for it once.
+    #[inline(never)]
+    fn large(&self, at: Ipa, len: u64) -> Option<*mut u8> {
+        self.host_of(at, len).ok()
+    }
+
     /// The 16 bits at an even address.
     fn half(&self, at: Ipa) -> Result<&AtomicU16, AccessError> {
         let half = self.host_of(at, 2)?.cast::<u16>();
@@ -59,14 +65,14 @@ impl VmMemory for GuestRam {
     }
 
     fn fill(&self, at: Ipa, len: u64, value: u8) {
-        if let Ok(to) = self.host_of(at, len) {
+        if let Some(to) = self.large(at, len) {
             // SAFETY: `host_of` proved the range, which is mapped and this VM's.
             unsafe { ptr::write_bytes(to, value, len as usize) };
         }
     }
 
     fn zero(&self, at: Ipa, len: u64) {
-        let Ok(to) = self.host_of(at, len) else {
+        let Some(to) = self.large(at, len) else {
             return;
         };
         // SAFETY: `host_of` proved the range, which is mapped and this VM's.
@@ -75,13 +81,13 @@ impl VmMemory for GuestRam {
 
     /// See docs/architecture-review.md, "Guest images".
     fn clean(&self, at: Ipa, len: u64) {
-        if let Ok(from) = self.host_of(at, len) {
+        if let Some(from) = self.large(at, len) {
             bulk::clean_to_coherency(from as u64, len);
         }
     }
 
     fn overwrite<R>(&self, at: Ipa, len: u64, write: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
-        let to = self.host_of(at, len).ok()?;
+        let to = self.large(at, len)?;
         // SAFETY: `host_of` proved the range, which is mapped and this VM's, and no Rust object lives
         // there. By the trait's contract no vCPU is in the VM, and the one caller makes its memory: no
         // other reference exists while this one does, which ends with `write`.

@@ -245,7 +245,7 @@ fn parse_vm(node: FdtNode<'_>, index: usize, parts: &mut dyn Parts) -> Result<Vm
 
 fn parse_core(core: &Reader<'_>) -> Result<(u32, CorePolicy), TreeError> {
     let order = core.word("order")?;
-    let policy = match core.cell_if_any("pool")? {
+    let policy = match tree::value(&core.node, "pool") {
         Some(_) => CorePolicy::Global {
             order,
             pool: CpuId::new(core.small("pool")?),
@@ -306,7 +306,7 @@ fn parse_slot(slot: &Reader<'_>) -> Result<DeviceSlot, TreeError> {
         kind: slot.read("kind", |value| DeviceKind::from_word(tree::as_text(value)?))?,
         region: slot.span("region")?,
         interrupt: slot.cell_if_any("interrupt")?.map(IntId::new),
-        peer: match slot.cell_if_any("peer-vm")? {
+        peer: match tree::value(&slot.node, "peer-vm") {
             Some(_) => Some(Peer {
                 vm: VmId::new(slot.small("peer-vm")?),
                 slot: slot.small("peer-slot")?,
@@ -414,9 +414,12 @@ impl<'a> Reader<'a> {
     }
 
     /// A cell that may be missing. One that is there and of another length is an error: it was meant to say something.
+    #[inline(never)]
     fn cell_if_any(&self, name: &'static str) -> Result<Option<u32>, TreeError> {
-        let there = tree::value(&self.node, name).is_some();
-        there.then(|| self.cell(name)).transpose()
+        match self.cell(name) {
+            Err(TreeError::Missing { .. }) => Ok(None),
+            other => other.map(Some),
+        }
     }
 
     /// A cell whose value is below 256.

@@ -41,6 +41,8 @@ pub trait GuestMemory {
 ///
 /// # Errors
 /// Where one of the memories could not be accessed, and why.
+#[cold]
+#[inline(never)]
 pub fn pass_by<const N: usize>(
     (from, at): (&impl GuestMemory, Ipa),
     (to, there): (&impl GuestMemory, Ipa),

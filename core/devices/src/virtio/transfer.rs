@@ -106,11 +106,12 @@ pub(super) struct Copying {
 
 impl Copying {
     /// Copies the next bytes from the client's memory to the driver VM's; `None` once all are copied.
+    #[inline(never)]
     pub(super) fn fetch<M: BoardMemory>(
         self,
         between: &Between<'_, M>,
     ) -> Result<Option<Self>, Fault> {
-        let from = (between.client, Place::Client, Ipa::new(self.from));
+        let from = (between.client, Ipa::new(self.from));
         self.step(from, (between.driver, Place::Driver))
     }
 
@@ -119,17 +120,20 @@ impl Copying {
         self.left.min(STEP_BYTES)
     }
 
-    /// Copies the next bytes, which are at `at` of their memory; `None` once all are copied.
+    /// Copies the next bytes, which are at `at` of `from`, to the VM at `place`, whose memory is `to`; `None` once all are copied. What is wrong
+    /// with `from` is the other one's fault.
     fn step<M: BoardMemory>(
         self,
-        (from, from_place, at): (&M, Place, Ipa),
-        (to, to_place): (&M, Place),
+        (from, at): (&M, Ipa),
+        (to, place): (&M, Place),
     ) -> Result<Option<Self>, Fault> {
         let passed = from.pass(at, (to, self.to), self.count());
         let count = passed.map_err(|(end, error)| {
-            Fault::from(error).at(match end {
-                End::From => from_place,
-                End::To => to_place,
+            let is_client = (end == End::To) == (place == Place::Client);
+            Fault::from(error).at(if is_client {
+                Place::Client
+            } else {
+                Place::Driver
             })
         })?;
         let left = self.left.saturating_sub(count);
@@ -212,7 +216,7 @@ impl Tail {
                 to: self.to,
                 left,
             };
-            let from = (between.driver, Place::Driver, from);
+            let from = (between.driver, from);
             copying.step(from, (between.client, Place::Client))?;
         }
         Ok(answer.written.min(self.skipped) + left)
@@ -378,8 +382,7 @@ impl Request {
             };
             // What is small is not worth a step of its own.
             self.copying = if bytes <= SMALL {
-                let from = (between.client, Place::Client, buffer.at);
-                copying.step(from, (between.driver, Place::Driver))?
+                copying.fetch(between)?
             } else {
                 Some(copying)
             };
@@ -428,13 +431,12 @@ impl Reply {
                 return Ok(Step::Done(given));
             };
             if let (Some(to), Some(from)) = (to, from) {
-                self.pass(between, &to, &from);
+                self.pass(between, to, from);
             }
         }
         if let Some(copying) = self.copying {
             let (memory, at) = between.source(copying.from, copying.count())?;
-            let from = (memory, Place::Driver, at);
-            self.copying = copying.step(from, (between.client, Place::Client))?;
+            self.copying = copying.step((memory, at), (between.client, Place::Client))?;
         }
         Ok(if self.copying.is_none() && self.left == 0 {
             Step::Done(self.answer.written)
@@ -470,7 +472,7 @@ impl Reply {
     }
 
     /// Gives as much as `from` has and `to` takes.
-    fn pass<M: BoardMemory>(&mut self, between: &Between<'_, M>, to: &Buffer, from: &Part) {
+    fn pass<M: BoardMemory>(&mut self, between: &Between<'_, M>, to: Buffer, from: Part) {
         let count = to.bytes.min(from.bytes).min(self.left);
         let on_board = || between.client.on_board(to.at, count);
         let there = between.direct.and_then(|_| on_board());
@@ -485,13 +487,13 @@ impl Reply {
         self.to = next.map(|at| Buffer {
             at,
             bytes: to.bytes - count,
-            ..*to
+            ..to
         });
         self.to = self.to.filter(|to| to.bytes > 0);
         self.from = (from.bytes > count).then_some(Part {
             at: from.at.wrapping_add(count.into()),
             bytes: from.bytes - count,
-            ..*from
+            ..from
         });
     }
 }

@@ -1,8 +1,8 @@
 //! Attacks of a driver VM: by what it gives back, by what it says of its memory, and by its registers.
 
 use super::back_end::{BackEnd, DESCRIPTORS, SIZE, SLOT, slot};
-use super::drivers::After::{Any, Failed, Offered, Refused};
-use super::drivers::{Attack, Taken, attack};
+use super::driver_attack::After::{Any, Failed, Offered, Refused};
+use super::driver_attack::{Attack, Taken, attack};
 use super::memory::{AREA, AVAILABLE, Descriptor, QUEUE, TABLE, WRITE};
 use super::requests::{Outcome, wrong_if};
 use crate::mmio::{read8, read16, write8, write16};

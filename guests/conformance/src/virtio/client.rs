@@ -1,50 +1,13 @@
 //! A hostile client (`conformance.run=virtio-client`): for each device that it finds, all attacks on registers and on queues, then
 //! rounds by chance. After each the device has to be as the attack says, can be reset, and serves a good request again.
 
+use super::client_attack::{After, Attack, Place};
 use super::memory::AREA;
 use super::requests::ENTROPY;
 use super::transport::{Device, devices};
 use super::{chance, queues, registers};
 use crate::machine::Machine;
 use crate::timer;
-
-/// What the device has to be after an attack.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum After {
-    /// It wants a reset (DEVICE_NEEDS_RESET).
-    Broken,
-    /// It wants a reset once all descriptors of the request were looked at; the hypervisor's own source of random bytes looks at the
-    /// first one alone.
-    Walked,
-    /// It goes on to serve, without a reset.
-    Live,
-    /// Whatever it is, a reset helps.
-    Any,
-}
-
-/// An attack. An error is what the device has done wrong.
-pub struct Attack {
-    name: &'static str,
-    run: fn(&mut Device, &Place) -> Result<(), &'static str>,
-    after: After,
-}
-
-/// An attack on a device that is set up.
-pub const fn attack(
-    name: &'static str,
-    after: After,
-    run: fn(&mut Device, &Place) -> Result<(), &'static str>,
-) -> Attack {
-    Attack { name, run, after }
-}
-
-/// What an attack has to know of this VM.
-pub struct Place {
-    /// The first address behind RAM.
-    pub ram_end: u64,
-    /// The queue by which the device is asked for something.
-    pub queue: u32,
-}
 
 /// Which rounds by chance there are.
 #[derive(Clone, Copy)]
@@ -75,7 +38,7 @@ pub fn run(machine: &Machine, options: Options) {
         AREA.set_guard();
         for attack in registers::ALL.iter().chain(queues::ALL) {
             let began = timer::now();
-            let outcome = attack.try_on(&mut device, &place);
+            let outcome = try_on(attack, &mut device, &place);
             let took = (timer::now() - began) * 1_000 / timer::frequency();
             match outcome {
                 Ok(()) => println!("virtio: {name}: {}: held, {took} ms", attack.name),
@@ -107,25 +70,24 @@ pub fn run(machine: &Machine, options: Options) {
     );
 }
 
-impl Attack {
-    fn try_on(&self, device: &mut Device, place: &Place) -> Result<(), &'static str> {
-        device.set_up()?;
-        (self.run)(device, place)?;
-        let after = match self.after {
-            After::Walked if device.kind == ENTROPY => After::Any,
-            After::Walked => After::Broken,
-            after => after,
-        };
-        match after {
-            After::Broken if !super::wait(|| device.is_broken()) => {
-                return Err("the device does not want a reset");
-            }
-            After::Live if !device.is_live() => return Err("the device is broken"),
-            After::Live => device.serves()?,
-            _ => {}
+/// Makes `attack`, and looks at what comes of it.
+fn try_on(attack: &Attack, device: &mut Device, place: &Place) -> Result<(), &'static str> {
+    device.set_up()?;
+    (attack.run)(device, place)?;
+    let after = match attack.after {
+        After::Walked if device.kind == ENTROPY => After::Any,
+        After::Walked => After::Broken,
+        after => after,
+    };
+    match after {
+        After::Broken if !super::wait(|| device.is_broken()) => {
+            return Err("the device does not want a reset");
         }
-        recovers(device)
+        After::Live if !device.is_live() => return Err("the device is broken"),
+        After::Live => device.serves()?,
+        _ => {}
     }
+    recovers(device)
 }
 
 /// Resets the device, which has to serve then, and looks for memory that nobody may have written.

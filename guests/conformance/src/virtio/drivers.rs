@@ -4,49 +4,12 @@
 use super::back_attacks;
 use super::back_end::{BackEnd, back_ends, slot};
 use super::client::Options;
+use super::driver_attack::{After, Attack, Taken};
 use super::memory::{AREA, QUEUE, USED};
 use super::requests::Outcome;
 use crate::fuzz::random::Random;
 use crate::machine::Machine;
 use hanok_abi::back_end::{control, register};
-
-/// What the device has to be after an attack.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum After {
-    /// Withdrawn, as the rings are wrong.
-    Failed,
-    /// Not offered, as a register is wrong.
-    Refused,
-    /// Offered.
-    Offered,
-    /// Whatever it is, another offer helps.
-    Any,
-}
-
-/// An attack.
-pub struct Attack {
-    name: &'static str,
-    run: fn(&mut BackEnd, Taken) -> Outcome,
-    after: After,
-}
-
-/// An attack on a device that is offered, with a request under way.
-pub const fn attack(
-    name: &'static str,
-    after: After,
-    run: fn(&mut BackEnd, Taken) -> Outcome,
-) -> Attack {
-    Attack { name, run, after }
-}
-
-/// The request that is under way.
-#[derive(Clone, Copy)]
-pub struct Taken {
-    /// Its queue.
-    pub queue: u32,
-    /// Its slot.
-    pub head: u16,
-}
 
 /// The milliseconds for which the client is served between two attacks.
 const SERVED: u64 = 5;
@@ -64,7 +27,7 @@ pub fn run(machine: &Machine, options: Options) {
         count += 1;
         let kind = back_end.kind;
         for attack in back_attacks::ALL {
-            match attack.try_on(&mut back_end) {
+            match try_on(attack, &mut back_end) {
                 Ok(()) => println!("virtio driver: device {kind}: {}: held", attack.name),
                 Err(why) => wrong(format_args!("device {kind}: {}: {why}", attack.name)),
             }
@@ -90,28 +53,27 @@ pub fn run(machine: &Machine, options: Options) {
     );
 }
 
-impl Attack {
-    fn try_on(&self, back_end: &mut BackEnd) -> Outcome {
-        back_end.start()?;
-        let (queue, head) = back_end.wait()?;
-        (self.run)(back_end, Taken { queue, head })?;
-        let state = back_end.state();
-        let right = match self.after {
-            After::Failed => state == control::FAILED,
-            After::Refused => state == control::REFUSED,
-            After::Offered => state == control::OFFER,
-            After::Any => true,
-        };
-        if !right {
-            return Err(match state {
-                control::OFFER => "the device is offered",
-                control::FAILED => "the device is withdrawn",
-                control::REFUSED => "the offer is refused",
-                _ => "the device is not offered",
-            });
-        }
-        recovers(back_end)
+/// Makes `attack`, and looks at what comes of it.
+fn try_on(attack: &Attack, back_end: &mut BackEnd) -> Outcome {
+    back_end.start()?;
+    let (queue, head) = back_end.wait()?;
+    (attack.run)(back_end, Taken { queue, head })?;
+    let state = back_end.state();
+    let right = match attack.after {
+        After::Failed => state == control::FAILED,
+        After::Refused => state == control::REFUSED,
+        After::Offered => state == control::OFFER,
+        After::Any => true,
+    };
+    if !right {
+        return Err(match state {
+            control::OFFER => "the device is offered",
+            control::FAILED => "the device is withdrawn",
+            control::REFUSED => "the offer is refused",
+            _ => "the device is not offered",
+        });
     }
+    recovers(back_end)
 }
 
 /// Offers the device again, and serves its client.

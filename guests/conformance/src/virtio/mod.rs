@@ -13,6 +13,8 @@ mod back_attacks;
 mod back_end;
 mod chance;
 mod client;
+mod client_attack;
+mod driver_attack;
 mod drivers;
 mod memory;
 mod peaceful;

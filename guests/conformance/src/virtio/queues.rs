@@ -1,7 +1,7 @@
 //! Attacks by what is in a queue, and by where it is (virtio 1.2, 2.7).
 
-use super::client::After::{Any, Broken, Live, Walked};
-use super::client::{Attack, Place, attack};
+use super::client_attack::After::{Any, Broken, Live, Walked};
+use super::client_attack::{Attack, Place, attack};
 use super::memory::{
     ANSWER, AREA, AVAILABLE, DATA, Descriptor, HEADER, INDIRECT as TABLE_AT, INNER, IS_TABLE, LONG,
     NEXT, QUEUE, TABLE, USED, WRITE, buffer,

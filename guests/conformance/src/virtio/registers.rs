@@ -1,7 +1,7 @@
 //! Attacks on a device's registers: features, status, queues' places, widths, resets.
 
-use super::client::After::{Any, Broken, Live};
-use super::client::{Attack, Place, attack};
+use super::client_attack::After::{Any, Broken, Live};
+use super::client_attack::{Attack, Place, attack};
 use super::memory::{AREA, DATA, HEADER};
 use super::requests::{Outcome, wrong_if};
 use super::transport::{

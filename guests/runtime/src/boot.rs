@@ -1,18 +1,21 @@
 //! Where the image is, and the CPUs' stacks. The code from the loader's jump to Rust is the
 //! architecture's (`arch`).
 
-use crate::cpu::{MAX_CPUS, STACK_SIZE};
+use crate::cpu::{MAX_CPUS, STACK_SIZE, STACKS_OF_FIRST};
 use crate::tree::Area;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+/// How many stacks there are; those of the first CPU are the first ones.
+const COUNT: usize = MAX_CPUS - 1 + STACKS_OF_FIRST;
+
 #[repr(C, align(4096))]
-pub(crate) struct Stacks(UnsafeCell<[[u8; STACK_SIZE]; MAX_CPUS]>);
+pub(crate) struct Stacks(UnsafeCell<[[u8; STACK_SIZE]; COUNT]>);
 
 // SAFETY: each CPU uses its own stack, through its stack pointer alone.
 unsafe impl Sync for Stacks {}
 
-pub(crate) static STACKS: Stacks = Stacks(UnsafeCell::new([[0; STACK_SIZE]; MAX_CPUS]));
+pub(crate) static STACKS: Stacks = Stacks(UnsafeCell::new([[0; STACK_SIZE]; COUNT]));
 
 unsafe extern "C" {
     /// The entry of a CPU that PSCI CPU_ON starts; its context is its number.

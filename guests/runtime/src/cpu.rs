@@ -7,6 +7,8 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 pub const MAX_CPUS: usize = hanok_types::MAX_VCPUS;
 /// Bytes of each CPU's stack.
 pub const STACK_SIZE: usize = 0x8000;
+/// How many such stacks the first CPU has, where a program keeps what it works on: 128 KiB.
+pub const STACKS_OF_FIRST: usize = 4;
 /// The number of interrupts that have a counter each.
 pub const COUNTED: usize = 96;
 

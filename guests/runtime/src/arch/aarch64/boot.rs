@@ -5,7 +5,7 @@
 //! memory to the CPU; the code up to there makes only aligned accesses.
 
 use crate::boot::{HANDED, STACKS};
-use crate::cpu::STACK_SIZE;
+use crate::cpu::{STACK_SIZE, STACKS_OF_FIRST};
 use core::arch::global_asm;
 
 global_asm!(
@@ -62,7 +62,7 @@ set_stack:
     adrp    x1, {stacks}
     add     x1, x1, :lo12:{stacks}
     mov     x2, #{stack_size}
-    add     x3, x21, #1
+    add     x3, x21, #{of_first}
     madd    x1, x2, x3, x1
     mov     sp, x1
     ret
@@ -98,6 +98,7 @@ mmu_on:
     secondary = sym crate::smp::secondary,
     stacks = sym STACKS,
     stack_size = const STACK_SIZE,
+    of_first = const STACKS_OF_FIRST,
     root = sym super::mmu::ROOT,
     mair = const crate::mmu::MAIR,
     tcr = const super::mmu::TCR,

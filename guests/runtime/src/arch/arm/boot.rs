@@ -12,7 +12,7 @@
 //! (arch/arm/boot/compressed/vmlinux.lds.S), so that the tree is not put where the image clears memory.
 
 use crate::boot::{HANDED, STACKS};
-use crate::cpu::STACK_SIZE;
+use crate::cpu::{STACK_SIZE, STACKS_OF_FIRST};
 use core::arch::global_asm;
 
 global_asm!(
@@ -97,7 +97,7 @@ secondary_entry:
 set_stack:
     ldr     r1, ={stacks}
     mov     r2, #{stack_size}
-    add     r3, r11, #1
+    add     r3, r11, #{of_first}
     mla     sp, r2, r3, r1
     bx      lr
     .ltorg
@@ -153,6 +153,7 @@ mmu_on:
     secondary = sym crate::smp::secondary,
     stacks = sym STACKS,
     stack_size = const STACK_SIZE,
+    of_first = const STACKS_OF_FIRST,
     short = sym super::mmu::SHORT,
     root = sym super::mmu::ROOT,
     short_root = sym super::short::ROOT,

@@ -83,15 +83,15 @@ impl<B: Host> Pcpu<B> {
         local.timer = Deadline::NEVER;
         #[cfg(feature = "selftest")]
         local.board.move_pages();
+        // The deadline has come; the scheduler, which is asked next, sets another one. A pCPU that is not shared does not
+        // ask it, and may have been interrupted for its guest's timer.
+        local.deadline = local.seldom_at;
         let reporting = if local.seldom_at.has_come(local.board.counter()) {
             self.seldom_has_come()
         } else {
             Reporting::Done
         };
         let local = &mut self.local;
-        // The deadline has come; the scheduler, which is asked next, sets another one. A pCPU that is not shared does not
-        // ask it, and may have been interrupted for its guest's timer.
-        local.deadline = local.seldom_at;
         if reporting == Reporting::GoesOn {
             if local.is_shared() {
                 local.note_report();
@@ -109,8 +109,11 @@ impl<B: Host> Pcpu<B> {
         if self.local.watch_at.has_come(self.local.board.counter()) {
             self.watch();
         }
-        let reporting = self.local.let_through();
-        self.local.seldom_at = self.local.next_seldom();
+        let local = &mut self.local;
+        let reporting = local.let_through();
+        local.seldom_at = local.next_seldom();
+        // Not the wish's instant: where it has come, the timer would interrupt each decision before it takes the wish.
+        local.deadline = local.restrained.until.or(local.watch_at);
         reporting
     }
 
@@ -196,6 +199,36 @@ impl<B: Host> Vcpu<B> {
         board.notice(
             self.unit,
             format_args!("late {error} of what it did, as it left its core: handed to it"),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::begin_all;
+    use crate::fake::FakeBoard;
+    use crate::sleep::tests::settings;
+    use hanok_hal::Backend;
+    use hanok_sched::Entity;
+    use hanok_types::{Deadline, GicVersion};
+    use std::vec;
+
+    /// The interrupt may be served in a loop that ends when there is none, before the decision that takes the wish.
+    #[test]
+    fn a_wish_that_is_due_does_not_set_the_timer_again() {
+        let mut fake = FakeBoard::new(settings(), &[vec![0], vec![0]], GicVersion::V3);
+        begin_all(fake.board);
+        let pcpu = &mut fake.pcpus[0];
+        pcpu.schedule();
+        let machine = &fake.board.machine;
+        let (first, at) = (Entity::FIRST, machine.counter() + 10);
+        pcpu.local.go_on_asking(first, Deadline::at(at));
+        machine.advance(10);
+        pcpu.timer_has_come();
+        assert!(!pcpu.local.deadline.has_come(machine.counter()));
+        assert!(
+            pcpu.local.seldom_at.has_come(machine.counter()),
+            "the decision takes it"
         );
     }
 }

@@ -2,10 +2,12 @@
 
 use crate::{Host, Vcpu, read};
 use hanok_arm_common::{aborts, cpu};
-use hanok_decode::{Class, Syndrome};
+use hanok_decode::{Class, Frequent, Syndrome};
 use hanok_hal::Backend;
-use hanok_pcpu::{After, FpAccess, Pcpu, guest};
-use hanok_vm::{Action, Cause, CoprocessorAccess, Exit, SystemRegister, yield_answer};
+use hanok_pcpu::{After, FpAccess, Local, Pcpu, guest};
+use hanok_vm::{
+    Action, Cause, CoprocessorAccess, Exit, MmioAccess, SystemRegister, Wait, yield_answer,
+};
 
 /// Handles an exit of the vCPU that is resident, and gives the trap entry the one to enter.
 #[inline(always)]
@@ -41,8 +43,52 @@ fn on_sync(pcpu: &mut Pcpu<Host>) -> (Cause, After) {
     on_other(pcpu, esr)
 }
 
+/// Handles an exit of AArch64 code of those that are the most of all that come here, without a whole look at its syndrome.
+#[inline(always)]
+fn frequent(vcpu: &mut Vcpu, local: &mut Local<Host>, esr: u64) -> Option<(Cause, After)> {
+    const WAIT: u64 = Class::Wfx as u64;
+    const DATA_ABORT: u64 = Class::DataAbortLower as u64;
+    if vcpu.context.regs.is_aarch32() {
+        return None;
+    }
+    match esr >> 26 & 0x3f {
+        WAIT => {
+            let action = Action::NextThenBlock(Wait::Interrupt);
+            Some((Cause::Wait, vcpu.act(local, esr, action)))
+        }
+        DATA_ABORT => {
+            let Some(Frequent::Access { access, write }) = Frequent::decode(esr) else {
+                return None;
+            };
+            let access = MmioAccess {
+                width: access.width,
+                register: access.register,
+                sign_extend: access.sign_extend,
+                wide: access.wide,
+            };
+            let ipa = aborts::fault_ipa(read!("far_el2"), false);
+            let board = local.board;
+            let lists = &mut board.machine.lists();
+            let action =
+                guest(vcpu, board, lists).access_slow_slot_by_register(ipa, write, access)?;
+            Some((Cause::Device, vcpu.act(local, esr, action)))
+        }
+        _ => None,
+    }
+}
+
 #[inline(never)]
 fn on_other(pcpu: &mut Pcpu<Host>, esr: u64) -> (Cause, After) {
+    if let (Some(vcpu), local) = pcpu.resident_and_local()
+        && let Some(done) = frequent(vcpu, local, esr)
+    {
+        return done;
+    }
+    on_rare(pcpu, esr)
+}
+
+#[inline(never)]
+fn on_rare(pcpu: &mut Pcpu<Host>, esr: u64) -> (Cause, After) {
     let syndrome = Syndrome::decode(esr);
     if syndrome == Syndrome::FpAccess
         && !is_skipped(pcpu, syndrome, esr)

@@ -33,7 +33,7 @@
 //! dies, are given again, in their order, once it offers the device again.
 //!
 //! If the description gives the driver VM a `watchdog`, it has to access a register of a device within this time after its interrupt has come,
-//! such as [`register::ACKNOWLEDGE`]; what was asked may take longer. Otherwise it is reset.
+//! such as [`register::TAKE`]; what was asked may take longer. Otherwise it is reset.
 //!
 //! All registers have 32 bits and are accessed by 32 bits; a pair holds the low half first.
 
@@ -86,6 +86,8 @@ pub mod register {
     pub const INTERRUPT: u64 = 0x74;
     /// A store of bits clears them in [`INTERRUPT`].
     pub const ACKNOWLEDGE: u64 = 0x78;
+    /// Reads what [`INTERRUPT`] does, and clears it: one access in place of two.
+    pub const TAKE: u64 = 0x7c;
     /// Where the client's store to its configuration was that waits for an answer: the offset in the lower 16 bits, and in the upper ones how many
     /// bytes were stored, 1, 2 or 4; 0 if none waits.
     pub const STORED: u64 = 0x80;
@@ -110,7 +112,7 @@ pub mod register {
 }
 
 /// The major version in the upper 16 bits, and the minor one.
-pub const VERSION: u32 = 0x0001_0003;
+pub const VERSION: u32 = 0x0001_0004;
 /// The most places of a queue.
 pub const MAX_QUEUE_SIZE: u16 = 256;
 /// The most bytes of a device's own configuration.

@@ -69,18 +69,16 @@ impl Slot {
         self.index
     }
 
-    /// The offset of `access` in the registers of a device of this slot, if all of it is inside
-    /// them.
+    /// The offset in the registers of a device of this slot of an access with `len` bytes that begins `offset` bytes behind the slot's start, if all
+    /// of it is inside them.
     #[inline]
-    fn offset_of(&self, access: &Span<Ipa>) -> Option<u64> {
-        let offset = self.place.region.offset_of(access.start())?;
+    fn inside(&self, offset: u64, len: u64) -> Option<u64> {
         let offset = if self.stride == self.place.region.len() {
             offset
         } else {
             offset.checked_rem(self.stride)?
         };
-        let fits = offset.checked_add(access.len())? <= self.stride;
-        fits.then_some(offset)
+        (len <= self.stride.checked_sub(offset)?).then_some(offset)
     }
 }
 
@@ -117,8 +115,16 @@ impl Slots {
     /// device.
     #[inline]
     pub fn find(&self, access: &Span<Ipa>) -> Option<(&Slot, u64)> {
-        let mut slots = self.0.iter();
-        slots.find_map(|slot| Some((slot, slot.offset_of(access)?)))
+        // Each access comes here, so that a slot that it does not go to is to take few instructions.
+        for slot in &self.0 {
+            let region = &slot.place.region;
+            let offset = access.start().get().wrapping_sub(region.start().get());
+            if offset < region.len() {
+                // No two slots overlap.
+                return Some((slot, slot.inside(offset, access.len())?));
+            }
+        }
+        None
     }
 
     /// The device whose registers begin at `start`, if it is the first device there.

@@ -5,7 +5,7 @@
 
 use crate::{After, Board, Host, Local, Vcpu, VmUnit};
 use hanok_config::DeviceKind;
-use hanok_devices::virtio::{BETWEEN, BoardMemory, Served, SharedDevice};
+use hanok_devices::virtio::{BETWEEN, BoardMemory, Lines, Served, SharedDevice};
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{AccessError, Backend, End, VmMemory, pass_by};
 use hanok_types::{Address, Hpa, Ipa};
@@ -118,15 +118,19 @@ impl<B: Host> Vcpu<B> {
 
     /// Brings the interrupt lines of both VMs up to date.
     fn show_lines(&mut self, board: &'static Board<B>, ends: &Ends<B>) {
-        let _ = ends.device.show();
-        let (own, other) = match (ends.for_driver, ends.driver) {
-            (true, Some(driver)) => (driver, Some(ends.client)),
-            (_, driver) => (ends.client, driver),
+        let Lines { client, driver } = ends.device.show();
+        let of_client = (client, ends.client);
+        let of_driver = ends.driver.map(|end| (driver, end));
+        let (own, other) = match of_driver.filter(|_| ends.for_driver) {
+            Some(of_driver) => (of_driver, Some(of_client)),
+            None => (of_client, of_driver),
         };
-        if let Some((unit, slot)) = other {
+        if let Some((true, (unit, slot))) = other {
             unit.vm.show_line(board, slot);
         }
-        crate::service::guest(self, board, &mut board.machine.lists()).show_line(own.1);
+        if let (true, (_, slot)) = own {
+            crate::service::guest(self, board, &mut board.machine.lists()).show_line(slot);
+        }
     }
 }
 

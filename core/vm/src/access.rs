@@ -5,7 +5,6 @@ use crate::{
     NoAnswer, Vm, Wait,
 };
 use hanok_config::DeviceKind;
-use hanok_decode::General;
 use hanok_devices::{Access, Slot};
 use hanok_types::{GuestPage, Ipa, VcpuId, Width};
 use hanok_vgic::{Frame, GuestInterface, Sgir};
@@ -34,21 +33,53 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
             return Action::Block(wait);
         }
         match self.finish(abort) {
-            Ok(action) if self.vcpu.schedule.is_called() => Action::Schedule {
-                next: action == Action::Next,
-            },
-            Ok(action) => match self.vcpu.serves.take() {
-                Some(slot) => Action::Serve {
-                    slot,
-                    next: action == Action::Next,
-                },
-                None => action,
-            },
+            Ok(action) => self.with_work(action),
             Err(fault) => {
                 self.vm.count_hole();
                 Action::Inject(fault)
             }
         }
+    }
+
+    /// What follows after an access that was done, with `action` for the vCPU: there may be work of it to do before.
+    fn with_work(&mut self, action: Action) -> Action {
+        let next = action == Action::Next;
+        if self.vcpu.schedule.is_called() {
+            return Action::Schedule { next };
+        }
+        match self.vcpu.serves.take() {
+            Some(slot) => Action::Serve { slot, next },
+            None => action,
+        }
+    }
+
+    /// A load or store of one register by AArch64 code, as the syndrome describes it, to a device whose exits may be long: what
+    /// follows, as of [`Self::handle`], which would take a longer way. `None`, and nothing has changed, if it goes elsewhere.
+    #[cfg(any(test, feature = "aarch64"))]
+    #[inline(never)]
+    pub fn access_slow_slot_by_register(
+        &mut self,
+        ipa: Ipa,
+        write: bool,
+        access: MmioAccess,
+    ) -> Option<Action> {
+        let (general, register) = (access.general(), access.register);
+        let width = general.width;
+        let vm = self.vm;
+        let Destination::SlowSlot(slot, offset) = vm.destination(ipa, width.bytes()) else {
+            return None;
+        };
+        if let Some(wait) = self.missing_back_end(slot, offset) {
+            return Some(Action::Block(wait));
+        }
+        if write {
+            let value = general.stored(self.regs.get(register));
+            self.access_slow_slot(slot, offset, Access::store(ipa, width, value));
+        } else {
+            let value = self.access_slow_slot(slot, offset, Access::load(ipa, width));
+            self.regs.set(register, general.loaded(value));
+        }
+        Some(self.with_work(Action::Next))
     }
 
     /// An instruction fetch at `ipa` that stage 2 did not translate. `walk` says whether stage 1's
@@ -137,17 +168,8 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         write: bool,
         access: MmioAccess,
     ) -> Result<(), NoAnswer> {
-        let MmioAccess {
-            width,
-            register,
-            sign_extend,
-            wide,
-        } = access;
-        let general = General {
-            width,
-            sign_extend,
-            wide,
-        };
+        let (general, register) = (access.general(), access.register);
+        let width = general.width;
         if write {
             let value = general.stored(self.regs.get(register));
             let store = Access::store(ipa, width, value);
@@ -169,10 +191,12 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     /// changed, if nothing answers.
     #[cfg(any(test, feature = "aarch32"))]
     pub fn access_device(&mut self, ipa: Ipa, stored: Option<u64>) -> Option<u64> {
-        self.access_out_of_line(match stored {
+        let access = match stored {
             Some(value) => Access::store(ipa, Width::Word, value),
             None => Access::load(ipa, Width::Word),
-        })
+        };
+        let destination = self.vm.destination(ipa, Width::Word.bytes());
+        self.access_out_of_line(&destination, access)
     }
 
     /// The value of a load from a device; `None` if nothing answers.
@@ -190,20 +214,22 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
 
     /// Does an access in an exit that may be the end of the vCPU's turn.
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
+    #[inline(never)]
     fn access_slowly(&mut self, access: Access) -> Option<u64> {
-        let answer = self.access_out_of_line(access);
-        answer.or_else(|| self.access_slow_slot(access))
+        match self.vm.destination(access.ipa, access.width.bytes()) {
+            Destination::SlowSlot(slot, offset) => {
+                Some(self.access_slow_slot(slot, offset, access))
+            }
+            found => self.access_out_of_line(&found, access),
+        }
     }
 
     /// Does an access to a device whose exits may be long.
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
-    #[cold]
-    #[inline(never)]
-    fn access_slow_slot(&mut self, access: Access) -> Option<u64> {
-        let destination = self.vm.destination(access.ipa, access.width.bytes());
-        let Destination::SlowSlot(slot, offset) = destination else {
-            return None;
-        };
+    fn access_slow_slot(&mut self, slot: &Slot, offset: u64, access: Access) -> u64 {
+        if let Some(value) = self.access_at_once(slot, offset, access) {
+            return value;
+        }
         let value = self.device(slot, offset, access);
         let is_back_end = slot.kind() == DeviceKind::BackEnd;
         let shared = slot.shared();
@@ -212,7 +238,23 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         if shared.is_some_and(|shared| shared.needs_attention(is_back_end)) {
             self.vcpu.serves = Some(slot.index() as u8);
         }
-        Some(value)
+        value
+    }
+
+    /// Does an access of those to a shared device that are made at each of its interrupts. `None`, and nothing has changed, for others.
+    #[inline(never)]
+    fn access_at_once(&mut self, slot: &Slot, offset: u64, access: Access) -> Option<u64> {
+        let shared = slot.shared()?;
+        let is_back_end = slot.kind() == DeviceKind::BackEnd;
+        // As for other devices, lines get their levels in the order of the accesses.
+        let device = slot.device.lock();
+        let done = shared.at_once(is_back_end, offset, access)?;
+        if done.lowered {
+            let set = self.vm.device_line(slot, &device);
+            drop(device);
+            self.attend(set);
+        }
+        Some(done.value)
     }
 
     /// Whether there is work to do for a shared device before the instruction can end whose pieces are all done.
@@ -223,32 +265,37 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         self.vcpu.serves.is_some()
     }
 
-    /// [`Self::access`] outside the fast path, for which one copy is enough.
+    /// [`Self::access_to`] outside the fast path, for which one copy is enough.
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     #[inline(never)]
-    fn access_out_of_line(&mut self, access: Access) -> Option<u64> {
-        self.access(access)
+    fn access_out_of_line(&mut self, destination: &Destination<'_>, access: Access) -> Option<u64> {
+        self.access_to(destination, access)
     }
 
     #[inline(always)]
     fn access(&mut self, access: Access) -> Option<u64> {
-        let vm = self.vm;
-        let bytes = access.width.bytes();
-        match vm.destination(access.ipa, bytes) {
+        let destination = self.vm.destination(access.ipa, access.width.bytes());
+        self.access_to(&destination, access)
+    }
+
+    #[inline(always)]
+    fn access_to(&mut self, destination: &Destination<'_>, access: Access) -> Option<u64> {
+        match *destination {
             Destination::Distributor(offset) => {
-                let frame = Frame::distributor(vm.gic_version(), self.vcpu.id);
+                let frame = Frame::distributor(self.vm.gic_version(), self.vcpu.id);
                 Some(self.interrupt_controller(frame, offset, access))
             }
             Destination::Redistributor(vcpu, offset) => {
                 Some(self.interrupt_controller(Frame::Redist(vcpu), offset, access))
             }
             Destination::Slot(slot, offset) => Some(self.device(slot, offset, access)),
+            Destination::SlowSlot(slot, offset) => self.access_at_once(slot, offset, access),
             Destination::CpuInterface(offset) => self.cpu_interface(offset, access),
             Destination::Register(at) => {
                 let value = access.write.then_some(access.value);
                 self.machine.access_register(at, access.width, value)
             }
-            Destination::SlowSlot(..) | Destination::Memory | Destination::Hole => None,
+            Destination::Memory | Destination::Hole => None,
         }
     }
 

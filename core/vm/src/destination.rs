@@ -20,8 +20,9 @@ pub enum Destination<'a> {
     CpuInterface(u64),
     /// A device of the virtual platform, with the offset in its registers.
     Slot(&'a Slot, u64),
-    /// A device of the virtual platform whose exits may be the end of a turn or the begin of longer work, so that no fast path answers:
-    /// that by which a guest takes part in the scheduling of its vCPUs, or one that is shared, with the offset in its registers.
+    /// A device of the virtual platform whose exits may be the end of a turn or the begin of longer work: that by which a guest takes part in the
+    /// scheduling of its vCPUs, or one that is shared, with the offset in its registers. A fast path answers what is made at each interrupt alone
+    /// ([`hanok_devices::virtio::SharedDevice::at_once`]).
     SlowSlot(&'a Slot, u64),
     /// A register of a real device that the VM has for itself, by its address on the board. The VM has the device's
     /// registers trapped.

@@ -1,7 +1,7 @@
 //! Exits, and the actions that answer them.
 
 use core::fmt;
-use hanok_decode::{Coprocessor, CoprocessorPair, SysReg};
+use hanok_decode::{Coprocessor, CoprocessorPair, General, SysReg};
 use hanok_hal::GuestFault;
 use hanok_trace::Cause;
 use hanok_types::{GuestPage, Ipa, Width};
@@ -98,6 +98,17 @@ pub struct MmioAccess {
     pub sign_extend: bool,
     /// Whether a load fills 64 bits of the register; else it clears the upper half.
     pub wide: bool,
+}
+
+impl MmioAccess {
+    /// How the access fills the register, or what it stores of it.
+    pub(crate) const fn general(&self) -> General {
+        General {
+            width: self.width,
+            sign_extend: self.sign_extend,
+            wide: self.wide,
+        }
+    }
 }
 
 /// A trapped MRS or MSR.

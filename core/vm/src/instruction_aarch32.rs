@@ -31,7 +31,7 @@ use bitfield_struct::bitfield;
 use hanok_decode::aarch32::{
     Contents, Encoding, ItState, LoadStore, Piece, Register, Resolved, Slot, load_store,
 };
-use hanok_decode::{Condition, General, Psr, banked_register, mode};
+use hanok_decode::{Condition, Psr, banked_register, mode};
 use hanok_types::{Ipa, PAGE_SIZE, Width};
 use hanok_vgic::GuestInterface;
 
@@ -315,17 +315,6 @@ impl Transfer<'_> {
 /// The number of bits by which a word is shifted in its Q register.
 fn lane(word: u8) -> u32 {
     u32::from(word % LANES) * u32::BITS
-}
-
-impl MmioAccess {
-    /// How the access fills the register, or what it stores of it.
-    pub(crate) const fn general(&self) -> General {
-        General {
-            width: self.width,
-            sign_extend: self.sign_extend,
-            wide: self.wide,
-        }
-    }
 }
 
 /// MCR, whose fields stand in the same places in both instruction sets (DDI 0406C, A8.8.98).

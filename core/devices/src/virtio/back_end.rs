@@ -162,6 +162,21 @@ impl BackEnd {
         }
     }
 
+    /// A load of the interrupt's reasons, or an access that clears them: the value of a load, or zero. `None`, and nothing has changed, for
+    /// another register.
+    #[inline]
+    pub(super) fn interrupts_at_once(&mut self, offset: u64, stored: Option<u32>) -> Option<u32> {
+        match (offset, stored) {
+            (register::INTERRUPT, None) => Some(self.interrupts),
+            (register::TAKE, None) => Some(core::mem::take(&mut self.interrupts)),
+            (register::ACKNOWLEDGE, Some(bits)) => {
+                self.interrupts &= !bits;
+                Some(0)
+            }
+            _ => None,
+        }
+    }
+
     /// A load or store at `offset`; `live` says whether the client's driver is ready, which has accepted `accepted`.
     pub(super) fn access(
         &mut self,
@@ -170,6 +185,10 @@ impl BackEnd {
         (live, accepted): (bool, u64),
     ) -> (u64, Wanted) {
         let known = access.width == Width::Word && offset.is_multiple_of(4);
+        let stored = access.write.then_some(access.value as u32);
+        if known && let Some(value) = self.interrupts_at_once(offset, stored) {
+            return (value.into(), Wanted::Nothing);
+        }
         if access.write {
             let wanted = known
                 .then(|| self.store(offset, access.value as u32))
@@ -202,7 +221,6 @@ impl BackEnd {
             register::QUEUE_SIZE => self.queue_size,
             register::CONFIG_SIZE => self.config_size,
             register::HEAD => self.head,
-            register::INTERRUPT => self.interrupts,
             register::STORED => self.stored[0],
             register::VALUE => self.stored[1],
             register::AGAIN => (*self.again.get(self.selected)?).into(),
@@ -221,7 +239,6 @@ impl BackEnd {
             register::CONTROL if value == control::OFFER => return Some(Wanted::Offer),
             register::CONTROL => return Some(Wanted::Withdraw),
             register::NOTIFY => return Some(Wanted::Look(value as usize)),
-            register::ACKNOWLEDGE => self.interrupts &= !value,
             register::QUEUE => self.selected = value as usize,
             register::ANSWER if self.has_stores() && self.is_offered() => {
                 return Some(Wanted::Answer);

@@ -37,12 +37,12 @@ pub enum Backed {
     },
 }
 
-/// The levels of a device's interrupt lines.
+/// Something of each of a device's interrupt lines, such as its level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lines {
-    /// That of the client's.
+    /// Of the client's.
     pub client: bool,
-    /// That of the driver VM's.
+    /// Of the driver VM's.
     pub driver: bool,
 }
 
@@ -200,11 +200,16 @@ impl SharedDevice {
         self.0.lock().lines()
     }
 
-    /// The levels of the interrupt lines, for whoever brings the lines in both VMs up to date.
+    /// Which of the interrupt lines have another level than at the last call, for whoever brings the lines in both VMs up to date.
+    #[must_use]
     pub fn show(&self) -> Lines {
         let mut state = self.0.lock();
-        state.shown = state.lines();
-        state.shown
+        let (lines, shown) = (state.lines(), state.shown);
+        state.shown = lines;
+        Lines {
+            client: lines.client != shown.client,
+            driver: lines.driver != shown.driver,
+        }
     }
 
     /// For how long, at `now`, the driver VM's line is known to be raised without an access by the driver VM to one of its registers: since the
@@ -433,6 +438,7 @@ impl State {
     }
 }
 
+mod at_once;
 mod serving;
 #[cfg(test)]
 mod tests;

@@ -186,6 +186,20 @@ impl Transport {
         (self.load(offset).into(), Event::None)
     }
 
+    /// A load of the interrupt's status, or a store that acknowledges it: the value of a load, or zero. `None`, and nothing has changed, for
+    /// another register.
+    #[inline]
+    pub(super) fn interrupts_at_once(&mut self, offset: u64, stored: Option<u32>) -> Option<u32> {
+        match (offset, stored) {
+            (INTERRUPT_STATUS, None) => Some(self.interrupts),
+            (INTERRUPT_ACK, Some(bits)) => {
+                self.interrupts &= !bits;
+                Some(0)
+            }
+            _ => None,
+        }
+    }
+
     /// The level of the interrupt line.
     pub fn level(&self) -> bool {
         self.interrupts != 0

@@ -4,7 +4,7 @@ use crate::machine::mmio;
 use crate::memory::{Split, address};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::fence;
-use hanok_abi::back_end::{client, control, mode, register};
+use hanok_abi::back_end::{client, control, interrupt, mode, register};
 
 /// How often the hypervisor is asked to take answers.
 const TRIES: usize = 3;
@@ -115,9 +115,14 @@ impl<const N: usize> BackEnd<N> {
         Ok(Self { registers, queues })
     }
 
-    /// Acknowledges its interrupt.
-    pub fn acknowledge(&self) {
-        mmio::write32(self.registers + register::ACKNOWLEDGE, u32::MAX);
+    /// Why its interrupt has come (`hanok_abi::back_end::interrupt`), which this acknowledges.
+    pub fn take_reasons(&self) -> u32 {
+        mmio::read32(self.registers + register::TAKE)
+    }
+
+    /// Acknowledges its interrupt. Returns whether the client's driver may have become ready, or have been reset.
+    pub fn acknowledge(&self) -> bool {
+        self.take_reasons() & interrupt::CLIENT != 0
     }
 
     /// The client's store to its configuration that waits for an answer: where, and what.

@@ -150,7 +150,7 @@ impl CardDisk {
     /// Interrupt `id` has come.
     pub fn interrupted(&mut self, id: u32) {
         if id == self.interrupt {
-            self.client.acknowledge();
+            self.client.take_reasons();
         }
     }
 

@@ -203,8 +203,9 @@ impl<const N: usize> Forwarder<N> {
     /// Interrupt `id` has come.
     pub fn interrupted(&mut self, id: u32) {
         if id == self.interrupt {
-            self.client.acknowledge();
-            self.look_for_reset();
+            if self.client.acknowledge() {
+                self.look_for_reset();
+            }
         } else if id == self.own.interrupt {
             self.device.acknowledge();
             if self.device.needs_reset() {

@@ -91,8 +91,9 @@ impl Switch {
     /// Interrupt `id` has come.
     pub fn interrupted(&mut self, id: u32) {
         for port in self.ports.iter_mut().filter(|port| port.interrupt == id) {
-            port.back.acknowledge();
-            port.look_for_reset();
+            if port.back.acknowledge() {
+                port.look_for_reset();
+            }
         }
         if let Some(uplink) = &self.uplink
             && uplink.own.interrupt == id

@@ -72,6 +72,8 @@ impl Registers for State {
             register::MODE => mode::DIRECT,
             register::FETCH => self.has_failed.into(),
             register::AGAIN => 0,
+            // It has no interrupts: whoever asks looks at everything.
+            register::TAKE => u32::MAX,
             _ => self.values.get(&offset).copied().unwrap_or(0),
         }
     }

@@ -78,6 +78,8 @@ pub struct Display {
     memory: &'static DisplayMemory,
     interrupt: u32,
     resets: u32,
+    /// Whether the client may have been reset since the last look.
+    may_be_reset: bool,
     resources: Resources,
     picture: u64,
     size: [u32; 2],
@@ -123,6 +125,7 @@ impl Display {
             memory,
             interrupt: wanted.interrupt,
             resets,
+            may_be_reset: true,
             resources: Resources::of(resources, resets),
             picture: screen.frames + index as u64 * screen.picture(),
             size: [screen.width, screen.height],
@@ -134,13 +137,15 @@ impl Display {
     /// Interrupt `id` has come.
     pub fn interrupted(&mut self, id: u32) {
         if id == self.interrupt {
-            self.client.acknowledge();
+            self.may_be_reset |= self.client.acknowledge();
         }
     }
 
     /// Does what there is to do, or a piece of it. Returns whether there was nothing, and the client will interrupt.
     pub fn work(&mut self) -> bool {
-        self.look_for_reset();
+        if core::mem::take(&mut self.may_be_reset) {
+            self.look_for_reset();
+        }
         let [_, cursors] = &mut self.client.queues;
         // Cursors are not shown.
         while let Some((head, _)) = cursors.next_request() {

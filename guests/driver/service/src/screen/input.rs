@@ -7,7 +7,7 @@ use crate::machine::gic;
 use crate::memory::{EVENT_DESCRIPTORS, InputMemory, PLACES};
 use crate::wanted::Wanted;
 use core::sync::atomic::Ordering::Relaxed;
-use hanok_abi::back_end::mode;
+use hanok_abi::back_end::{interrupt, mode};
 
 /// The queues: events, and what lamps are to be lit.
 const EVENTS: usize = 0;
@@ -37,6 +37,8 @@ pub struct Input {
     interrupt: u32,
     config: [u8; CONFIG],
     resets: u32,
+    /// Why its interrupt has come since the last look.
+    reasons: u32,
 }
 
 impl Input {
@@ -65,6 +67,7 @@ impl Input {
             memory,
             interrupt: wanted.interrupt,
             config,
+            reasons: u32::MAX,
         };
         // A store to an earlier back end may wait for its answer.
         own.answer();
@@ -109,9 +112,14 @@ impl Input {
 
     /// Does what there is to do. Returns whether there was nothing, and the client will interrupt.
     pub fn work(&mut self) -> bool {
-        self.answer();
-        let resets = self.client.resets();
-        if resets != self.resets {
+        let reasons = core::mem::take(&mut self.reasons);
+        if reasons & interrupt::CONFIG != 0 {
+            self.answer();
+        }
+        if reasons & interrupt::CLIENT != 0
+            && let resets = self.client.resets()
+            && resets != self.resets
+        {
             self.resets = resets;
             // What it has forgotten is given back.
             let requests = &mut self.client.queues[EVENTS];
@@ -136,7 +144,7 @@ impl Input {
     /// Interrupt `id` has come.
     pub fn interrupted(&mut self, id: u32) {
         if id == self.interrupt {
-            self.client.acknowledge();
+            self.reasons |= self.client.take_reasons();
         }
     }
 }

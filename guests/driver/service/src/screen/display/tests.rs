@@ -433,6 +433,7 @@ fn a_smaller_resource_is_read_by_its_own_lines() {
 fn a_client_s_reset_forgets_its_resources() {
     let mut setup = Setup::shown(&[(0x1000, WHOLE)]);
     setup.client.reset(false);
+    setup.display.interrupted(setup.display.interrupt);
     setup.display.work();
     setup.client.reset(true);
     assert_eq!(setup.flush(1, ALL), INVALID_RESOURCE);

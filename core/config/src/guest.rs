@@ -120,6 +120,7 @@ const KASLR_SEED_LEN: usize = 8;
 /// The phandle of the first clock of devices that are passed through; the others follow.
 const DEVICE_CLOCK_HANDLE: u32 = 0x8100;
 const LEVEL_HIGH: u32 = 4;
+const EDGE_RISING: u32 = 1;
 /// Only with a GICv2: the CPUs to which a private interrupt goes, from this bit of its flags on.
 const PPI_CPUS_SHIFT: u32 = 8;
 
@@ -321,6 +322,12 @@ fn interrupt(id: IntId) -> [u32; 3] {
     } else {
         [0, id.get() - 32, LEVEL_HIGH]
     }
+}
+
+/// [`interrupt`] that is triggered by a rising edge.
+fn edge(id: IntId) -> [u32; 3] {
+    let [kind, number, _] = interrupt(id);
+    [kind, number, EDGE_RISING]
 }
 
 fn psci() -> DeviceTreeNode {

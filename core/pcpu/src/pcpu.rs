@@ -138,6 +138,16 @@ impl<B: Host> Local<B> {
         updates
     }
 
+    /// Notes an update as another pCPU's kick does.
+    pub(crate) fn post(&self, bit: u64) {
+        self.posted.fetch_or(bit, Ordering::Release);
+    }
+
+    /// Whether a vCPU was kicked.
+    pub(crate) fn has_posted(&self) -> bool {
+        self.posted.load(Ordering::Relaxed) != 0
+    }
+
     /// Takes the update of the vCPU about which a person's wish goes on, if that is due.
     #[cold]
     #[inline(never)]

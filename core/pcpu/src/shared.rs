@@ -8,8 +8,8 @@ use hanok_config::DeviceKind;
 use hanok_devices::virtio::{BETWEEN, BoardMemory, Lines, Served, SharedDevice};
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{AccessError, Backend, End, VmMemory, pass_by};
-use hanok_types::{Address, Hpa, Ipa};
-use hanok_vm::Clock;
+use hanok_types::{Address, Hpa, IntId, Ipa};
+use hanok_vm::{Clock, Home, Interrupts};
 
 impl<B: Backend> BoardMemory for VmUnit<B> {
     fn on_board(&self, at: Ipa, bytes: u32) -> Option<Hpa> {
@@ -96,11 +96,15 @@ impl<B: Host> Vcpu<B> {
             return After::Resume;
         };
         let served = serve(local.board, &ends);
-        self.show_lines(local.board, &ends);
+        self.show_lines(local, &ends);
         match served {
             Served::All => {
                 if next {
                     self.advance(esr);
+                }
+                // The last piece is a short one, so that a decision may follow.
+                if local.has_posted() {
+                    return After::Reconsider;
                 }
                 After::Resume
             }
@@ -111,13 +115,17 @@ impl<B: Host> Vcpu<B> {
             }
             Served::Some => {
                 self.core.serve_again(slot);
+                if local.has_posted() {
+                    local.board.machine.kick(local.id);
+                }
                 After::Resume
             }
         }
     }
 
     /// Brings the interrupt lines of both VMs up to date.
-    fn show_lines(&mut self, board: &'static Board<B>, ends: &Ends<B>) {
+    fn show_lines(&mut self, local: &Local<B>, ends: &Ends<B>) {
+        let board = local.board;
         let Lines { client, driver } = ends.device.show();
         let of_client = (client, ends.client);
         let of_driver = ends.driver.map(|end| (driver, end));
@@ -126,11 +134,30 @@ impl<B: Host> Vcpu<B> {
             None => (of_client, of_driver),
         };
         if let Some((true, (unit, slot))) = other {
-            unit.vm.show_line(board, slot);
+            unit.vm.show_line(&Others(local), slot);
         }
         if let (true, (_, slot)) = own {
             crate::service::guest(self, board, &mut board.machine.lists()).show_line(slot);
         }
+    }
+}
+
+/// Kicks other pCPUs. What is for this one is noted, without the exit that a kick would be: whoever has it finds it by
+/// [`Local::has_posted`].
+struct Others<'a, B: Backend>(&'a Local<B>);
+
+impl<B: Host> Interrupts for Others<'_, B> {
+    fn kick(&self, home: Home) {
+        let Self(local) = self;
+        if home.cpu == local.id && home.bit != 0 {
+            local.post(home.bit);
+        } else {
+            local.board.kick(home);
+        }
+    }
+
+    fn deactivate(&self, interrupt: IntId) {
+        self.0.board.machine.deactivate(interrupt);
     }
 }
 

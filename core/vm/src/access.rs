@@ -249,8 +249,8 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         // As for other devices, lines get their levels in the order of the accesses.
         let device = slot.device.lock();
         let done = shared.at_once(is_back_end, offset, access)?;
-        if done.lowered {
-            let set = self.vm.device_line(slot, &device);
+        if done.ended {
+            let set = self.vm.device_line_anew(slot, &device);
             drop(device);
             self.attend(set);
         }

@@ -2,7 +2,7 @@
 //!
 //! Nothing here depends on the kind of a device, except the serial port, which the console feeds.
 
-use crate::{Attempt, Guest, Machine, Vcpu, Vm};
+use crate::{Attempt, Guest, Interrupts, Machine, Vcpu, Vm};
 use hanok_config::{DeviceKind, Peer};
 use hanok_devices::{Access, Device, Notice, Pl011, ScheduleRegisters, Slot, World};
 use hanok_hal::sync::atomic::Ordering;
@@ -153,6 +153,21 @@ impl Vm {
         }
     }
 
+    /// [`Self::device_line`] after the guest has ended the interrupt: if the line is high, it has risen. Another pCPU may have raised it meanwhile, and a
+    /// guest that takes edges alone must not lose this one.
+    pub(crate) fn device_line_anew(&self, slot: &Slot, device: &Device) -> VcpuSet {
+        let Some(line) = slot.interrupt() else {
+            return VcpuSet::EMPTY;
+        };
+        let mut gic = self.gic.lock();
+        let lowered = gic.set_level(None, line, false);
+        if device.level() {
+            lowered.union(gic.set_level(None, line, true))
+        } else {
+            lowered
+        }
+    }
+
     fn slot_line(&self, slot: usize) -> VcpuSet {
         match self.slots.get(slot) {
             Some(slot) => self.device_line(slot, &slot.device.lock()),
@@ -161,7 +176,7 @@ impl Vm {
     }
 
     /// Brings the interrupt line of the slot with this index up to date, on any pCPU.
-    pub fn show_line(&self, machine: &impl Machine, slot: usize) {
+    pub fn show_line(&self, machine: &impl Interrupts, slot: usize) {
         let set = self.slot_line(slot);
         self.notify(machine, set, None);
     }

@@ -1,6 +1,6 @@
 //! Channels between VMs in the guest's tree: one node for each, found by `compatible = "hanok,channel"` and its name.
 
-use super::{GuestScreen, device, interrupt};
+use super::{GuestScreen, device, edge, interrupt};
 use crate::channel::ChannelEnd;
 use crate::write::{Build, node, pair};
 use alloc::format;
@@ -22,8 +22,6 @@ pub struct GuestChannel<'a> {
     pub screen: Option<GuestScreen>,
 }
 
-/// An interrupt that is triggered by a rising edge, in the GIC's binding.
-const EDGE_RISING: u32 = 1;
 /// BTN_TRIGGER_HAPPY1 of Linux's input-event-codes.h: a key that no desktop has a use for.
 const EVENT_CODE: u32 = 0x2c0;
 
@@ -95,12 +93,11 @@ impl GuestChannel<'_> {
 
 /// The node `keys`, as that of an input device called `name`, which has an event for each rising edge of `line`.
 pub(super) fn events(keys: DeviceTreeNode, name: &str, line: IntId) -> DeviceTreeNode {
-    let [kind, number, _] = interrupt(line);
     let bell = node("bell")
         .with("label", name)
         .with("linux,code", EVENT_CODE)
         .with("debounce-interval", 0u32)
-        .with("interrupts", [kind, number, EDGE_RISING]);
+        .with("interrupts", edge(line));
     keys.with("label", name)
         .with("compatible", "gpio-keys")
         .and(bell)

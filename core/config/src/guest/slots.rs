@@ -2,7 +2,7 @@
 //! commands and empty transports have no nodes: a guest would find nothing in them.
 
 use super::channels::events;
-use super::{CLOCK_HANDLE, GuestBackEnd, GuestSource, device, interrupt};
+use super::{CLOCK_HANDLE, GuestBackEnd, GuestSource, device, edge, interrupt};
 use crate::slot::{DeviceKind, DeviceSlot};
 use crate::write::{Build, node as named, pair};
 use alloc::format;
@@ -131,12 +131,12 @@ fn rtc(slot: &DeviceSlot) -> DeviceTreeNode {
     primecell(node, slot, "arm,pl031")
 }
 
-/// `Documentation/devicetree/bindings/virtio/mmio.yaml` of the Linux kernel.
+/// `Documentation/devicetree/bindings/virtio/mmio.yaml` of the Linux kernel. The interrupt's trigger is that of QEMU's tree.
 fn virtio(slot: &DeviceSlot) -> DeviceTreeNode {
     let (start, len) = (slot.region.start(), slot.region.len());
     let node = device("virtio_mmio", start).flag("dma-coherent");
     let node = match slot.interrupt {
-        Some(line) => node.with("interrupts", interrupt(line)),
+        Some(line) => node.with("interrupts", edge(line)),
         None => node,
     };
     node.with("reg", pair(start.get(), len))

@@ -162,16 +162,20 @@ impl BackEnd {
         }
     }
 
-    /// A load of the interrupt's reasons, or an access that clears them: the value of a load, or zero. `None`, and nothing has changed, for
-    /// another register.
+    /// A load of the interrupt's reasons, or an access that clears them: the value of a load, or zero, and whether it clears. `None`, and
+    /// nothing has changed, for another register.
     #[inline]
-    pub(super) fn interrupts_at_once(&mut self, offset: u64, stored: Option<u32>) -> Option<u32> {
+    pub(super) fn interrupts_at_once(
+        &mut self,
+        offset: u64,
+        stored: Option<u32>,
+    ) -> Option<(u32, bool)> {
         match (offset, stored) {
-            (register::INTERRUPT, None) => Some(self.interrupts),
-            (register::TAKE, None) => Some(core::mem::take(&mut self.interrupts)),
+            (register::INTERRUPT, None) => Some((self.interrupts, false)),
+            (register::TAKE, None) => Some((core::mem::take(&mut self.interrupts), true)),
             (register::ACKNOWLEDGE, Some(bits)) => {
                 self.interrupts &= !bits;
-                Some(0)
+                Some((0, true))
             }
             _ => None,
         }
@@ -186,7 +190,7 @@ impl BackEnd {
     ) -> (u64, Wanted) {
         let known = access.width == Width::Word && offset.is_multiple_of(4);
         let stored = access.write.then_some(access.value as u32);
-        if known && let Some(value) = self.interrupts_at_once(offset, stored) {
+        if known && let Some((value, _)) = self.interrupts_at_once(offset, stored) {
             return (value.into(), Wanted::Nothing);
         }
         if access.write {

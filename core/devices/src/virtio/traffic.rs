@@ -68,6 +68,9 @@ pub(super) struct Traffic {
     pub(super) reply: Option<Reply>,
     /// Whether there may be requests that the client has made.
     pub(super) ask_client: bool,
+    /// Whether the client's queue is looked at again once the driver VM has given something back: the client was asked not to notify of further
+    /// requests, or one waits for its slot.
+    pub(super) looks_later: bool,
     /// Whether there may be requests that the driver VM has given back.
     pub(super) ask_driver: bool,
 }
@@ -84,6 +87,7 @@ impl Traffic {
         is_again: false,
         reply: None,
         ask_client: false,
+        looks_later: false,
         ask_driver: false,
     };
 
@@ -163,13 +167,14 @@ impl Traffic {
             }
             if self.stale.contains(head) {
                 // The driver VM still has the slot.
-                self.ask_client = false;
+                (self.ask_client, self.looks_later) = (false, true);
                 return Ok(());
             }
             (self.request, self.is_again) = (Some(Request::new(head, chain, bytes)), false);
             return Ok(());
         }
-        let listening = queue.listen(client, self.count < QUIET_FROM)?;
+        self.looks_later = self.count >= QUIET_FROM;
+        let listening = queue.listen(client, !self.looks_later)?;
         self.ask_client = listening == Listening::More;
         Ok(())
     }

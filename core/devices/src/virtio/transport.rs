@@ -186,15 +186,19 @@ impl Transport {
         (self.load(offset).into(), Event::None)
     }
 
-    /// A load of the interrupt's status, or a store that acknowledges it: the value of a load, or zero. `None`, and nothing has changed, for
-    /// another register.
+    /// A load of the interrupt's status, or a store that acknowledges it: the value of a load, or zero, and whether it acknowledges. `None`,
+    /// and nothing has changed, for another register.
     #[inline]
-    pub(super) fn interrupts_at_once(&mut self, offset: u64, stored: Option<u32>) -> Option<u32> {
+    pub(super) fn interrupts_at_once(
+        &mut self,
+        offset: u64,
+        stored: Option<u32>,
+    ) -> Option<(u32, bool)> {
         match (offset, stored) {
-            (INTERRUPT_STATUS, None) => Some(self.interrupts),
+            (INTERRUPT_STATUS, None) => Some((self.interrupts, false)),
             (INTERRUPT_ACK, Some(bits)) => {
                 self.interrupts &= !bits;
-                Some(0)
+                Some((0, true))
             }
             _ => None,
         }

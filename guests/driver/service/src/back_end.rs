@@ -1,6 +1,6 @@
 //! A virtio device of another VM: the requests of its queues, and their answers.
 
-use crate::machine::mmio;
+use crate::machine::{gic, mmio};
 use crate::memory::{Split, address};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::fence;
@@ -113,6 +113,15 @@ impl<const N: usize> BackEnd<N> {
             queue
         });
         Ok(Self { registers, queues })
+    }
+
+    /// Lets interrupt `id` come, which is its own, from now on: for what was told before, everything is to be looked at once.
+    pub fn listen(&self, id: u32) {
+        // By edges, an interrupt's end is no work for the hypervisor.
+        gic::set_edge(id, true);
+        gic::enable(id);
+        // The line may have risen before.
+        self.take_reasons();
     }
 
     /// Why its interrupt has come (`hanok_abi::back_end::interrupt`), which this acknowledges.

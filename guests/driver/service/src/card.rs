@@ -14,7 +14,7 @@ mod pl180;
 mod sd;
 
 use crate::back_end::{BackEnd, Offer, Room};
-use crate::machine::{gic, mmio, timer};
+use crate::machine::{mmio, timer};
 use crate::memory::{CARD_BYTES, CARD_DESCRIPTORS, CARD_PLACES, CARD_SLOTS, Lane, address};
 use crate::wanted::Wanted;
 use core::sync::atomic::AtomicU64;
@@ -109,7 +109,7 @@ impl CardDisk {
             descriptors: CARD_DESCRIPTORS,
         };
         let client = BackEnd::start(wanted.registers, [room], &offer)?;
-        gic::enable(wanted.interrupt);
+        client.listen(wanted.interrupt);
         println!(
             "driver: an SD card for {}, {} MiB{}",
             wanted.client,

@@ -118,6 +118,9 @@ pub mod gic {
     /// Lets an interrupt come.
     pub fn enable(_id: u32) {}
 
+    /// Makes an interrupt edge or level triggered.
+    pub fn set_edge(_id: u32, _edge: bool) {}
+
     /// The interrupt that has come.
     pub fn acknowledge() -> u64 {
         SPECIAL

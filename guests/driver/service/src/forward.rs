@@ -119,9 +119,8 @@ impl<const N: usize> Forwarder<N> {
         };
         let rooms = lanes.map(|lane| Room::new(&lane.ring, &lane.slots, DESCRIPTORS));
         let client = BackEnd::start(wanted.registers, rooms, &offer)?;
-        for id in [wanted.interrupt, own.interrupt] {
-            gic::enable(id);
-        }
+        client.listen(wanted.interrupt);
+        gic::enable(own.interrupt);
         let of = wanted.client;
         match kind.id {
             id if id == DISK.id => println!("driver: a disk for {of}, {} MiB", mib(&config)),

@@ -9,8 +9,8 @@ use hanok_types::Width;
 pub struct AtOnce {
     /// The value of a load, or zero for a store.
     pub value: u64,
-    /// Whether the level of the line of whoever made the access has changed.
-    pub lowered: bool,
+    /// Whether the access has ended an interrupt: then the line of whoever made it is low for a moment, and high again if there is another reason.
+    pub ended: bool,
 }
 
 impl SharedDevice {
@@ -24,25 +24,24 @@ impl SharedDevice {
         let stored = access.write.then_some(access.value as u32);
         let mut state = self.0.lock();
         let before = state.lines();
-        // What somebody has lowered himself is to be raised anew.
-        let (value, lowered) = if for_driver {
-            let value = state.back.interrupts_at_once(offset, stored)?;
+        let (value, ends) = if for_driver {
+            let (value, ends) = state.back.interrupts_at_once(offset, stored)?;
             state.unheeded_since = None;
-            let lowered = before.driver && !state.lines().driver;
-            state.shown.driver &= !lowered;
-            (value, lowered)
+            (value, ends && before.driver)
         } else {
             if state.held || !state.was_offered {
                 return None;
             }
-            let value = state.transport.interrupts_at_once(offset, stored)?;
-            let lowered = before.client && !state.lines().client;
-            state.shown.client &= !lowered;
-            (value, lowered)
+            let (value, ends) = state.transport.interrupts_at_once(offset, stored)?;
+            (value, ends && before.client)
         };
+        // What somebody has lowered himself is to be raised anew.
+        let lines = state.lines();
+        state.shown.client &= lines.client;
+        state.shown.driver &= lines.driver;
         Some(AtOnce {
             value: value.into(),
-            lowered,
+            ended: ends,
         })
     }
 }

@@ -186,7 +186,8 @@ impl State {
         let Some(reply) = &mut traffic.reply else {
             let Some(answer) = ring.peek(between.driver).map_err(at_driver)? else {
                 traffic.ask_driver = false;
-                traffic.ask_client = true;
+                // Otherwise the client notifies by itself.
+                traffic.ask_client |= traffic.looks_later;
                 return Ok(());
             };
             if traffic.stale.contains(answer.head) {

@@ -2,7 +2,6 @@
 
 use super::frame::{Frame, HEAD, Header, LONGEST, Piece, RECEIVE, set_prefix};
 use crate::back_end::{BackEnd, Offer, Requests, Room};
-use crate::machine::gic;
 use crate::memory::{FRAME_DESCRIPTORS, FRAME_PLACES, PortMemory};
 use crate::wanted::Wanted;
 use core::sync::atomic::AtomicU64;
@@ -42,7 +41,7 @@ impl Port {
         needs_direct: bool,
     ) -> Result<Self, &'static str> {
         let back = offer(wanted.registers, wanted.mac, memory, needs_direct)?;
-        gic::enable(wanted.interrupt);
+        back.listen(wanted.interrupt);
         Ok(Self {
             registers: wanted.registers,
             name: wanted.client,

@@ -11,7 +11,6 @@
 use super::pixels::draw;
 use super::resources::{Area, Resource, Resources, Shown};
 use crate::back_end::{BackEnd, Offer, Room};
-use crate::machine::gic;
 use crate::memory::{BOUNCE, DISPLAY_DESCRIPTORS, DISPLAY_PLACES, DisplayMemory, address};
 use crate::wanted::{Wanted, WantedScreen};
 use core::sync::atomic::Ordering::Relaxed;
@@ -116,7 +115,7 @@ impl Display {
             Room::new(cursor, &memory.cursors, DISPLAY_DESCRIPTORS),
         ];
         let client = BackEnd::start(wanted.registers, rooms, &offer)?;
-        gic::enable(wanted.interrupt);
+        client.listen(wanted.interrupt);
         println!("driver: a display for {}", wanted.client);
         let resets = client.resets();
         Ok(Self {

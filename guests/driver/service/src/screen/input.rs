@@ -3,7 +3,6 @@
 
 use super::keyboard::{Event, KEY, RELATIVE, REPEAT};
 use crate::back_end::{BackEnd, Offer, Room};
-use crate::machine::gic;
 use crate::memory::{EVENT_DESCRIPTORS, InputMemory, PLACES};
 use crate::wanted::Wanted;
 use core::sync::atomic::Ordering::Relaxed;
@@ -60,7 +59,7 @@ impl Input {
             Room::new(status, &memory.status, EVENT_DESCRIPTORS),
         ];
         let client = BackEnd::start(wanted.registers, rooms, &offer)?;
-        gic::enable(wanted.interrupt);
+        client.listen(wanted.interrupt);
         let mut own = Self {
             resets: client.resets(),
             client,

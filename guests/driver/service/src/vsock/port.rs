@@ -2,7 +2,6 @@
 
 use super::packet::{HEAD, HEAD_WORDS, Packet, Piece};
 use crate::back_end::{BackEnd, Offer, Room as Places};
-use crate::machine::gic;
 use crate::memory::{FRAME_DESCRIPTORS, SOCKET_PLACES, SocketMemory, address};
 use crate::wanted::Wanted;
 use core::sync::atomic::Ordering::Relaxed;
@@ -56,7 +55,7 @@ impl Port {
         memory: &'static SocketMemory,
     ) -> Result<Self, &'static str> {
         let back = offer(wanted.registers, wanted.cid, memory)?;
-        gic::enable(wanted.interrupt);
+        back.listen(wanted.interrupt);
         let (resets, is_ready) = back.client();
         let mut port = Self {
             registers: wanted.registers,

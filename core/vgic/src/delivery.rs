@@ -73,7 +73,7 @@ impl Vgic {
         if !self.needs_entry(vcpu) {
             return VcpuSet::EMPTY;
         }
-        if self.list_latched(vcpu, lrs).is_none() {
+        if self.list_latched(vcpu, lrs).is_none() && self.list_lone(vcpu, lrs).is_none() {
             self.bring_up_to_date(vcpu.index(), Cause::Changed, lrs);
         }
         self.take_kicks(vcpu)

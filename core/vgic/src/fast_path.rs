@@ -5,6 +5,7 @@
 //! an SGI, has become pending, and nothing else has changed. The outcome is that of the slow path
 //! (`fast_path_tests.rs`, `fast_path_table_tests.rs`).
 
+use crate::bank::SPI_BANKS;
 use crate::lr::{Lr, LrState};
 use crate::reports::Reports;
 use crate::state::{Cpu, MAX_LRS, Vgic};
@@ -147,6 +148,48 @@ impl Vgic {
         cpu.used |= 1 << slot;
         cpu.words = 0;
         (cpu.attention, cpu.relatched) = (false, false);
+        Some(())
+    }
+
+    /// [`Self::enter`] where one interrupt is newly pending, as that of a device most often is, and no list register is in use. Where there is
+    /// more to do than to list it, nothing is changed, and the answer is `None`.
+    #[inline(never)]
+    pub(crate) fn list_lone(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> Option<()> {
+        const SLOT: usize = 0;
+        let Self {
+            cpus, spis, groups, ..
+        } = self;
+        let cpu = cpus.get_mut(vcpu.index())?;
+        let idle = cpu.used == 0 && !cpu.discard && !cpu.waits() && !cpu.reports;
+        if !idle || cpu.refold || cpu.relatched || cpu.waiting_words() != cpu.words {
+            return None;
+        }
+        if !cpu.words.is_power_of_two() || lrs.count() == 0 {
+            return None;
+        }
+        let word = cpu.words.trailing_zeros() as usize;
+        let offer = cpu.offer(word, spis, *groups);
+        let (new, others) = (offer.pending, offer.acknowledged | offer.forced);
+        let (bank, homed) = match word.checked_sub(1) {
+            None => (&mut cpu.private, u32::MAX),
+            Some(spi) => (&mut spis[spi % SPI_BANKS], cpu.homed[spi % SPI_BANKS]),
+        };
+        // The ends of those whose lines are high are reported, and on a GICv2 that has to be enabled.
+        let reported = bank.line & !bank.edge;
+        if !new.is_power_of_two() || others != 0 || new & homed & !bank.sourced & !reported == 0 {
+            return None;
+        }
+        let bit = new.trailing_zeros();
+        let lr = bank.list(bit, bank.priority(bit));
+        let lr = lr.with_virtual_id(word as u32 * 32 + bit);
+        *cpu.lr.get_mut(SLOT)? = lr;
+        cpu.used = 1 << SLOT;
+        if lr.hardware() {
+            cpu.hardware_slot = SLOT as u8;
+        }
+        lrs.write(SLOT, lr.into_bits());
+        cpu.words = 0;
+        (cpu.attention, cpu.heads_changed) = (false, false);
         Some(())
     }
 }

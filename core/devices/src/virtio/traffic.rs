@@ -68,8 +68,8 @@ pub(super) struct Traffic {
     pub(super) reply: Option<Reply>,
     /// Whether there may be requests that the client has made.
     pub(super) ask_client: bool,
-    /// Whether the client's queue is looked at again once the driver VM has given something back: the client was asked not to notify of further
-    /// requests, or one waits for its slot.
+    /// Whether the client's queue is looked at again once the driver VM has given something back: several are under way, of which the
+    /// client may have been asked not to notify, or one waits for its slot.
     pub(super) looks_later: bool,
     /// Whether there may be requests that the driver VM has given back.
     pub(super) ask_driver: bool,
@@ -173,8 +173,9 @@ impl Traffic {
             (self.request, self.is_again) = (Some(Request::new(head, chain, bytes)), false);
             return Ok(());
         }
-        self.looks_later = self.count >= QUIET_FROM;
-        let listening = queue.listen(client, !self.looks_later)?;
+        // One request alone is answered most often before the next one is made.
+        self.looks_later = self.count > 1;
+        let listening = queue.listen(client, self.count < QUIET_FROM)?;
         self.ask_client = listening == Listening::More;
         Ok(())
     }

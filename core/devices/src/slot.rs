@@ -115,8 +115,9 @@ impl Slots {
     /// device.
     #[inline]
     pub fn find(&self, access: &Span<Ipa>) -> Option<(&Slot, u64)> {
-        // Each access comes here, so that a slot that it does not go to is to take few instructions.
-        for slot in &self.0 {
+        // Each access comes here, so that a slot that it does not go to is to take few instructions. Most often it goes to one of the last
+        // ones, which are the shared devices; those of the first one, the serial port, have a way of their own.
+        for slot in self.0.iter().rev() {
             let region = &slot.place.region;
             let offset = access.start().get().wrapping_sub(region.start().get());
             if offset < region.len() {

@@ -105,6 +105,9 @@ impl Vgic {
     /// Returns the *other* vCPUs to be kicked.
     pub fn fold(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> VcpuSet {
         let index = vcpu.index();
+        if self.ended_quietly(index, lrs) {
+            return self.take_kicks(vcpu);
+        }
         for slot in bits(self.cpu(index).map_or(0, |cpu| cpu.used)) {
             let Some(read) = self.fold_unasked(index, slot as usize, lrs) else {
                 continue;
@@ -120,6 +123,20 @@ impl Vgic {
             }
         }
         self.take_kicks(vcpu)
+    }
+
+    /// [`Self::fold`] where the guest has ended all that is listed, without a report, and nothing waits for a list register: whether it was so.
+    fn ended_quietly(&mut self, cpu: usize, lrs: &impl ListRegisters) -> bool {
+        let Some(state) = self.cpu(cpu) else {
+            return false;
+        };
+        let used = state.used;
+        let reported = |(_, lr): (usize, Lr)| lr.eoi();
+        if state.waits() || used & !lrs.empty() != 0 || state.slots().any(reported) {
+            return false;
+        }
+        self.end_all(cpu, used, lrs);
+        true
     }
 
     /// Takes `vcpu` off this pCPU: the model has the whole state afterwards, the list

@@ -151,19 +151,28 @@ impl Vgic {
         Some(())
     }
 
-    /// [`Self::enter`] where one interrupt is newly pending, as that of a device most often is, and no list register is in use. Where there is
-    /// more to do than to list it, nothing is changed, and the answer is `None`.
+    /// [`Self::enter`] where one interrupt is newly pending, as that of a device most often is, and the guest has ended all that was listed. Where
+    /// there is more to do than to list it, the answer is `None`, and nothing is changed but what the slow path does first: ended interrupts are not
+    /// listed any more.
     #[inline(never)]
     pub(crate) fn list_lone(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> Option<()> {
         const SLOT: usize = 0;
+        let cpu = self.cpus.get(vcpu.index())?;
+        let plain = !cpu.discard && !cpu.waits() && !cpu.reports;
+        if !plain || cpu.refold || cpu.relatched || cpu.waiting_words() != cpu.words {
+            return None;
+        }
+        let used = cpu.used;
+        if used & !lrs.empty() != 0 {
+            return None;
+        }
+        if used != 0 {
+            self.end_all(vcpu.index(), used, lrs);
+        }
         let Self {
             cpus, spis, groups, ..
         } = self;
         let cpu = cpus.get_mut(vcpu.index())?;
-        let idle = cpu.used == 0 && !cpu.discard && !cpu.waits() && !cpu.reports;
-        if !idle || cpu.refold || cpu.relatched || cpu.waiting_words() != cpu.words {
-            return None;
-        }
         if !cpu.words.is_power_of_two() || lrs.count() == 0 {
             return None;
         }

@@ -5,6 +5,7 @@ use crate::{
     NoAnswer, Vm, Wait,
 };
 use hanok_config::DeviceKind;
+use hanok_devices::virtio::SharedDevice;
 use hanok_devices::{Access, Slot};
 use hanok_types::{GuestPage, Ipa, VcpuId, Width};
 use hanok_vgic::{Frame, GuestInterface, Sgir};
@@ -246,6 +247,9 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     fn access_at_once(&mut self, slot: &Slot, offset: u64, access: Access) -> Option<u64> {
         let shared = slot.shared()?;
         let is_back_end = slot.kind() == DeviceKind::BackEnd;
+        if !SharedDevice::is_at_once(is_back_end, offset) {
+            return None;
+        }
         // As for other devices, lines get their levels in the order of the accesses.
         let device = slot.device.lock();
         let done = shared.at_once(is_back_end, offset, access)?;

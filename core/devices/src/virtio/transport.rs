@@ -49,6 +49,12 @@ mod status {
 const USED: u32 = 1;
 const CHANGED: u32 = 2;
 
+/// Whether [`Transport::interrupts_at_once`] may answer at `offset`.
+#[inline]
+pub(super) const fn is_of_interrupts(offset: u64) -> bool {
+    matches!(offset, INTERRUPT_STATUS | INTERRUPT_ACK)
+}
+
 /// What a device is, which never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {

@@ -2,6 +2,7 @@
 
 use super::SharedDevice;
 use crate::Access;
+use crate::virtio::{back_end, transport};
 use hanok_types::Width;
 
 /// What came of such an access.
@@ -14,6 +15,16 @@ pub struct AtOnce {
 }
 
 impl SharedDevice {
+    /// Whether [`Self::at_once`] may answer at `offset`.
+    #[inline]
+    pub fn is_at_once(for_driver: bool, offset: u64) -> bool {
+        if for_driver {
+            back_end::is_of_interrupts(offset)
+        } else {
+            transport::is_of_interrupts(offset)
+        }
+    }
+
     /// A load of the reasons of an interrupt, or a store that clears them, by the driver VM (`for_driver`) or by the client. `None`, and nothing has
     /// changed, for any other access, and while the client has to wait for a back end ([`Self::has_to_wait`]).
     #[inline(never)]

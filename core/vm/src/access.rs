@@ -231,15 +231,21 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         if let Some(value) = self.access_at_once(slot, offset, access) {
             return value;
         }
-        let value = self.device(slot, offset, access);
-        let is_back_end = slot.kind() == DeviceKind::BackEnd;
-        let shared = slot.shared();
-        // A load makes no work, and cannot be made again: it may have changed its own base register.
-        let shared = shared.filter(|_| access.write);
-        if shared.is_some_and(|shared| shared.needs_attention(is_back_end)) {
+        let Some(shared) = slot.shared() else {
+            return self.device(slot, offset, access);
+        };
+        let device = slot.device.lock();
+        let done = shared.access_by(slot.kind() == DeviceKind::BackEnd, offset, access);
+        if done.changed {
+            let set = self.vm.device_line(slot, &device);
+            drop(device);
+            self.attend(set);
+        }
+        // Not after a load, which cannot be made again: it may have changed its own base register.
+        if done.needs_attention {
             self.vcpu.serves = Some(slot.index() as u8);
         }
-        value
+        done.value
     }
 
     /// Does an access of those to a shared device that are made at each of its interrupts. `None`, and nothing has changed, for others.

@@ -230,16 +230,7 @@ impl SharedDevice {
     /// Whether there is work after an access by the driver VM (`for_driver`) or by the client: a piece for [`Self::serve`], or the other
     /// VM's line to be brought up to date.
     pub fn needs_attention(&self, for_driver: bool) -> bool {
-        let state = self.0.lock();
-        let (lines, shown) = (state.lines(), state.shown);
-        let line = if for_driver {
-            lines.client != shown.client
-        } else {
-            lines.driver != shown.driver
-        };
-        let asks = |traffic: &Traffic| traffic.ask_client || for_driver && traffic.ask_driver;
-        let fetches = for_driver && state.fetch.is_some();
-        line || state.is_served() && (fetches || state.traffic.iter().any(asks))
+        self.0.lock().needs_attention(for_driver)
     }
 
     /// Does the next piece of work: of the client's asking alone, or also of the driver VM's, which is at `for_driver`. `all` are the memories
@@ -287,6 +278,19 @@ impl State {
     /// Whether there is anybody who serves it now.
     fn is_served(&self) -> bool {
         self.backed == Backed::ByHypervisor || self.back.is_offered()
+    }
+
+    /// [`SharedDevice::needs_attention`].
+    fn needs_attention(&self, for_driver: bool) -> bool {
+        let (lines, shown) = (self.lines(), self.shown);
+        let line = if for_driver {
+            lines.client != shown.client
+        } else {
+            lines.driver != shown.driver
+        };
+        let asks = |traffic: &Traffic| traffic.ask_client || for_driver && traffic.ask_driver;
+        let fetches = for_driver && self.fetch.is_some();
+        line || self.is_served() && (fetches || self.traffic.iter().any(asks))
     }
 
     fn access(&mut self, offset: u64, access: Access) -> u64 {

@@ -1,4 +1,5 @@
-//! Accesses that a driver makes at each interrupt: they make no work, and nobody ever waits for them.
+//! Accesses to registers by a VM: any of them, and those that a driver makes at each interrupt, which make no work, and for which
+//! nobody ever waits.
 
 use super::SharedDevice;
 use crate::Access;
@@ -14,7 +15,38 @@ pub struct AtOnce {
     pub ended: bool,
 }
 
+/// What came of any access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accessed {
+    /// The value of a load, or zero for a store.
+    pub value: u64,
+    /// Whether the line of whoever made the access has another level.
+    pub changed: bool,
+    /// [`SharedDevice::needs_attention`], after a store.
+    pub needs_attention: bool,
+}
+
 impl SharedDevice {
+    /// A load or store of the driver VM's (`for_driver`) or of the client's.
+    #[inline(never)]
+    pub fn access_by(&self, for_driver: bool, offset: u64, access: Access) -> Accessed {
+        let mut state = self.0.lock();
+        let before = state.lines();
+        let (value, changed) = if for_driver {
+            let value = state.access_back_end(offset, access);
+            (value, before.driver != state.lines().driver)
+        } else {
+            let value = state.access(offset, access);
+            (value, before.client != state.lines().client)
+        };
+        Accessed {
+            value,
+            changed,
+            // A load makes no work.
+            needs_attention: access.write && state.needs_attention(for_driver),
+        }
+    }
+
     /// Whether [`Self::at_once`] may answer at `offset`.
     #[inline]
     pub fn is_at_once(for_driver: bool, offset: u64) -> bool {

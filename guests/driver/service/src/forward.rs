@@ -144,37 +144,33 @@ impl<const N: usize> Forwarder<N> {
 
     /// Does what there is to do. Returns whether there was nothing, and whoever has more will interrupt.
     pub fn work(&mut self) -> bool {
-        let mut idle = true;
         for index in 0..N {
-            idle &= self.forward(index);
+            self.forward(index);
         }
         let queues = self.device.queues.iter();
         let mut both = queues.zip(&self.client.queues);
-        idle && both.all(|(queue, requests)| queue.listen() && requests.listen())
+        both.all(|(queue, requests)| queue.listen() && requests.listen())
     }
 
-    /// Does what there is to do of one queue. Returns whether it was nothing.
-    fn forward(&mut self, index: usize) -> bool {
-        let mut idle = true;
+    /// Does what there is to do of one queue.
+    fn forward(&mut self, index: usize) {
         let (Some(requests), Some(queue), Some(given), Some(lane)) = (
             self.client.queues.get_mut(index),
             self.device.queues.get_mut(index),
             self.given.get_mut(index),
             self.lanes.get(index),
         ) else {
-            return idle;
+            return;
         };
         while let Some((head, written)) = queue.next_done() {
             clear(given, head);
             // Of a disk's requests all is written that may be.
             let all = self.kind.id == DISK.id;
             requests.answer(head, if all { u32::MAX } else { written });
-            idle = false;
         }
         requests.tell();
         let mut skips = false;
         while let Some((head, bytes)) = requests.next_request() {
-            idle = false;
             if self.kind.once == Some(index) && self.skipped > 0 {
                 self.skipped -= 1;
                 skips = true;
@@ -196,7 +192,6 @@ impl<const N: usize> Forwarder<N> {
             requests.tell();
         }
         queue.tell();
-        idle
     }
 
     /// Interrupt `id` has come.

@@ -77,15 +77,15 @@ impl Switch {
 
     /// Does what there is to do. Returns whether there was nothing, and whoever has more will interrupt.
     pub fn work(&mut self) -> bool {
-        let mut idle = self.take_back();
+        self.take_back();
         self.offer_again();
         for index in 0..self.ports.len() {
-            idle &= self.pass_from_port(index);
+            self.pass_from_port(index);
         }
         let mut came = Vec::new();
-        idle &= self.pass_from_uplink(&mut came);
+        self.pass_from_uplink(&mut came);
         self.settle(&came);
-        idle && self.listen()
+        self.listen()
     }
 
     /// Interrupt `id` has come.
@@ -121,14 +121,12 @@ impl Switch {
         }
     }
 
-    /// Takes back what the board's device has sent. Returns whether it was nothing.
-    fn take_back(&mut self) -> bool {
-        let mut idle = true;
+    /// Takes back what the board's device has sent.
+    fn take_back(&mut self) {
         let Some(uplink) = &mut self.uplink else {
-            return idle;
+            return;
         };
         while let Some((own, _)) = uplink.device.queues[SEND].next_done() {
-            idle = false;
             let sent = uplink.sent.get_mut(usize::from(own)).and_then(Option::take);
             let port = sent.and_then(|sent| self.ports.get_mut(usize::from(sent.port)));
             if let (Some(sent), Some(port)) = (sent, port) {
@@ -136,23 +134,22 @@ impl Switch {
                 let _fits = uplink.free.push(own);
             }
         }
-        idle
     }
 
-    /// Passes on what a client sends. Returns whether it was nothing.
-    fn pass_from_port(&mut self, index: usize) -> bool {
+    /// Passes on what a client sends, or a part of it.
+    fn pass_from_port(&mut self, index: usize) {
         self.set_waits(index, false);
-        for turn in 0..TURN {
+        for _ in 0..TURN {
             // Each frame that is passed on has a place among those that wait.
             if self.done.is_full() || self.leaving.is_full() {
-                return false;
+                return;
             }
             let Some(port) = self.ports.get_mut(index) else {
-                return true;
+                return;
             };
             let next = port.back.queues[SEND].peek().filter(|_| !port.is_down);
             let Some((head, table)) = next else {
-                return turn == 0;
+                return;
             };
             let found = port.frame(head, table);
             let sent = Sent {
@@ -166,13 +163,13 @@ impl Switch {
                     // The device has no place: the client waits.
                     Onward::Wait => {
                         self.set_waits(index, true);
-                        return turn == 0;
+                        return;
                     }
                 },
                 None => false,
             };
             let Some(port) = self.ports.get_mut(index) else {
-                return true;
+                return;
             };
             port.back.queues[SEND].take();
             let _fits = if leaves {
@@ -181,7 +178,6 @@ impl Switch {
                 self.done.push(sent).is_ok()
             };
         }
-        false
     }
 
     fn set_waits(&mut self, index: usize, waits: bool) {
@@ -190,8 +186,8 @@ impl Switch {
         }
     }
 
-    /// Passes on what has come to the board's device; the buffers are in `came`. Returns whether it was nothing.
-    fn pass_from_uplink(&mut self, came: &mut Vec<u16, TURN>) -> bool {
+    /// Passes on what has come to the board's device, or a part of it; the buffers are in `came`.
+    fn pass_from_uplink(&mut self, came: &mut Vec<u16, TURN>) {
         while !came.is_full() {
             let Some(uplink) = &mut self.uplink else {
                 break;
@@ -214,7 +210,6 @@ impl Switch {
                 let _nowhere = self.deliver(None, &Frame { pieces, bytes }, &header);
             }
         }
-        came.is_empty()
     }
 
     /// Gives a frame to those clients that it is for; `from` has sent it, or the board's device. The answer is where it goes besides.

@@ -119,7 +119,7 @@ pub struct Virtio(pub &'static SharedDevice);
 
 impl Model for Virtio {
     fn access(&mut self, offset: u64, access: Access, _world: &mut impl World) -> u64 {
-        self.0.access(offset, access)
+        self.0.access_by(false, offset, access).value
     }
 
     fn reset(&mut self) {
@@ -141,7 +141,7 @@ pub struct BackEnd(pub &'static SharedDevice);
 
 impl Model for BackEnd {
     fn access(&mut self, offset: u64, access: Access, _world: &mut impl World) -> u64 {
-        self.0.access_back_end(offset, access)
+        self.0.access_by(true, offset, access).value
     }
 
     fn reset(&mut self) {

@@ -140,7 +140,9 @@ impl<B: Host> Local<B> {
 
     /// Notes an update as another pCPU's kick does.
     pub(crate) fn post(&self, bit: u64) {
-        self.posted.fetch_or(bit, Ordering::Release);
+        if bit != 0 {
+            self.posted.fetch_or(bit, Ordering::Release);
+        }
     }
 
     /// Whether a vCPU was kicked.

@@ -8,8 +8,8 @@ use hanok_config::DeviceKind;
 use hanok_devices::virtio::{BETWEEN, BoardMemory, Lines, Served, SharedDevice};
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{AccessError, Backend, End, VmMemory, pass_by};
-use hanok_types::{Address, Hpa, IntId, Ipa};
-use hanok_vm::{Clock, Home, Interrupts};
+use hanok_types::{Address, Hpa, Ipa};
+use hanok_vm::Clock;
 
 impl<B: Backend> BoardMemory for VmUnit<B> {
     fn on_board(&self, at: Ipa, bytes: u32) -> Option<Hpa> {
@@ -134,30 +134,12 @@ impl<B: Host> Vcpu<B> {
             None => (of_client, of_driver),
         };
         if let Some((true, (unit, slot))) = other {
-            unit.vm.show_line(&Others(local), slot);
+            // A kick of this pCPU would be one more exit: whoever has it finds what is noted.
+            local.post(unit.vm.show_line_at(board, slot, local.id));
         }
         if let (true, (_, slot)) = own {
             crate::service::guest(self, board, &mut board.machine.lists()).show_line(slot);
         }
-    }
-}
-
-/// Kicks other pCPUs. What is for this one is noted, without the exit that a kick would be: whoever has it finds it by
-/// [`Local::has_posted`].
-struct Others<'a, B: Backend>(&'a Local<B>);
-
-impl<B: Host> Interrupts for Others<'_, B> {
-    fn kick(&self, home: Home) {
-        let Self(local) = self;
-        if home.cpu == local.id && home.bit != 0 {
-            local.post(home.bit);
-        } else {
-            local.board.kick(home);
-        }
-    }
-
-    fn deactivate(&self, interrupt: IntId) {
-        self.0.board.machine.deactivate(interrupt);
     }
 }
 

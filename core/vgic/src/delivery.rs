@@ -135,7 +135,7 @@ impl Vgic {
         if state.waits() || used & !lrs.empty() != 0 || state.slots().any(reported) {
             return false;
         }
-        self.end_all(cpu, used, lrs);
+        self.end_listed(cpu, used, lrs);
         true
     }
 
@@ -387,6 +387,12 @@ impl Vgic {
         if written | due != 0 {
             self.end_seldom(cpu, written, due, lrs);
         }
+    }
+
+    /// [`Self::end_all`] where one copy is enough.
+    #[inline(never)]
+    pub(crate) fn end_listed(&mut self, cpu: usize, ended: u32, lrs: &impl ListRegisters) {
+        self.end_all(cpu, ended, lrs);
     }
 
     /// The rest of [`Self::end_all`] for the list registers of interrupts whose registers the guest has `written`

@@ -151,7 +151,7 @@ impl Vgic {
         Some(())
     }
 
-    /// [`Self::enter`] where one interrupt is newly pending, as that of a device most often is, and the guest has ended all that was listed. Where
+    /// [`Self::enter`] where the interrupt of one device is newly pending, and the guest has ended all that was listed. Where
     /// there is more to do than to list it, the answer is `None`, and nothing is changed but what the slow path does first: ended interrupts are not
     /// listed any more.
     #[inline(never)]
@@ -167,7 +167,7 @@ impl Vgic {
             return None;
         }
         if used != 0 {
-            self.end_all(vcpu.index(), used, lrs);
+            self.end_listed(vcpu.index(), used, lrs);
         }
         let Self {
             cpus, spis, groups, ..
@@ -179,13 +179,11 @@ impl Vgic {
         let word = cpu.words.trailing_zeros() as usize;
         let offer = cpu.offer(word, spis, *groups);
         let (new, others) = (offer.pending, offer.acknowledged | offer.forced);
-        let (bank, homed) = match word.checked_sub(1) {
-            None => (&mut cpu.private, u32::MAX),
-            Some(spi) => (&mut spis[spi % SPI_BANKS], cpu.homed[spi % SPI_BANKS]),
-        };
+        let spi = word.checked_sub(1)? % SPI_BANKS;
+        let (bank, homed) = (&mut spis[spi], cpu.homed[spi]);
         // The ends of those whose lines are high are reported, and on a GICv2 that has to be enabled.
         let reported = bank.line & !bank.edge;
-        if !new.is_power_of_two() || others != 0 || new & homed & !bank.sourced & !reported == 0 {
+        if !new.is_power_of_two() || others != 0 || new & homed & !reported == 0 {
             return None;
         }
         let bit = new.trailing_zeros();

@@ -2,12 +2,12 @@
 //!
 //! Nothing here depends on the kind of a device, except the serial port, which the console feeds.
 
-use crate::{Attempt, Guest, Interrupts, Machine, Vcpu, Vm};
+use crate::{Attempt, Guest, Kick, Machine, Vcpu, Vm};
 use hanok_config::{DeviceKind, Peer};
 use hanok_devices::{Access, Device, Notice, Pl011, ScheduleRegisters, Slot, World};
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{LineFull, SerialPort};
-use hanok_types::{Deadline, VcpuId, VcpuSet, VmId, platform};
+use hanok_types::{CpuId, Deadline, VcpuId, VcpuSet, VmId, platform};
 use hanok_vgic::GuestInterface;
 
 /// The surroundings of a VM's devices.
@@ -176,9 +176,29 @@ impl Vm {
     }
 
     /// Brings the interrupt line of the slot with this index up to date, on any pCPU.
-    pub fn show_line(&self, machine: &impl Interrupts, slot: usize) {
+    pub fn show_line(&self, machine: &impl Machine, slot: usize) {
         let set = self.slot_line(slot);
         self.notify(machine, set, None);
+    }
+
+    /// [`Self::show_line`] on pCPU `here`, which is not kicked: the answer is the bit of the vCPU that it has to bring up to date, if there is one.
+    #[must_use]
+    pub fn show_line_at(&self, machine: &impl Machine, slot: usize, here: CpuId) -> u64 {
+        let set = self.slot_line(slot);
+        let first = set.iter().next();
+        let own = first.filter(|first| set == VcpuSet::only(*first));
+        let home = own.and_then(|own| Some((own, self.home_of(own)?)));
+        if let Some((own, home)) = home
+            && home.cpu == here
+            && home.bit != 0
+        {
+            return match self.requests(own).ask_interrupts() {
+                Kick::Needed => home.bit,
+                _ => 0,
+            };
+        }
+        self.notify(machine, set, None);
+        0
     }
 
     /// The slot with this index.

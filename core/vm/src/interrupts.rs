@@ -1,6 +1,6 @@
 //! How interrupts reach a VM's vCPUs, wherever these are.
 
-use crate::{Attempt, EmulatedTimer, GuestTimer, Interrupts, Kick, Machine, Vcpu, Vm};
+use crate::{Attempt, EmulatedTimer, GuestTimer, Kick, Machine, Vcpu, Vm};
 use hanok_hal::ListRegisters;
 use hanok_hal::sync::atomic::Ordering;
 use hanok_types::{Deadline, IntId, VcpuId, VcpuSet, platform};
@@ -80,7 +80,7 @@ impl Vm {
     }
 
     /// Makes a vCPU's pCPU check the vCPU's interrupts, unless that is about to happen.
-    pub(crate) fn attract(&self, machine: &impl Interrupts, vcpu: VcpuId) {
+    pub(crate) fn attract(&self, machine: &impl Machine, vcpu: VcpuId) {
         self.kick_if_needed(machine, vcpu, self.requests(vcpu).ask_interrupts());
     }
 
@@ -89,7 +89,7 @@ impl Vm {
         self.kick_if_needed(machine, vcpu, self.requests(vcpu).ask_timers());
     }
 
-    fn kick_if_needed(&self, machine: &impl Interrupts, vcpu: VcpuId, kick: Kick) {
+    fn kick_if_needed(&self, machine: &impl Machine, vcpu: VcpuId, kick: Kick) {
         if kick == Kick::Needed {
             self.kick_vcpu(machine, vcpu);
         }
@@ -102,7 +102,7 @@ impl Vm {
 
     /// Kept out of line, as kicks are long, and this is called in many places.
     #[inline(never)]
-    pub(crate) fn kick_vcpu(&self, machine: &impl Interrupts, vcpu: VcpuId) {
+    pub(crate) fn kick_vcpu(&self, machine: &impl Machine, vcpu: VcpuId) {
         if let Some(home) = self.home_of(vcpu) {
             machine.kick(home);
         }
@@ -110,14 +110,14 @@ impl Vm {
 
     /// Tells vCPUs other than `caller` that their interrupts changed.
     #[inline(always)]
-    pub(crate) fn notify(&self, machine: &impl Interrupts, set: VcpuSet, caller: Option<VcpuId>) {
+    pub(crate) fn notify(&self, machine: &impl Machine, set: VcpuSet, caller: Option<VcpuId>) {
         if !set.is_empty() {
             self.notify_some(machine, set, caller);
         }
     }
 
     #[inline(never)]
-    fn notify_some(&self, machine: &impl Interrupts, mut set: VcpuSet, caller: Option<VcpuId>) {
+    fn notify_some(&self, machine: &impl Machine, mut set: VcpuSet, caller: Option<VcpuId>) {
         if let Some(caller) = caller {
             set.remove(caller);
         }
@@ -129,7 +129,7 @@ impl Vm {
     /// none did, by the pCPU of one of them.
     fn notify_first(
         &self,
-        machine: &impl Interrupts,
+        machine: &impl Machine,
         set: VcpuSet,
         relay: Option<VcpuId>,
         most: usize,

@@ -53,10 +53,6 @@ pub const STEPS: &[TestStep] = &[
         run: |root| Tally::told(budgets::bounded(root, &GICV3)),
     },
     TestStep {
-        name: "bounds-budgets-gicv2",
-        run: |root| Tally::told(budgets::bounded(root, &GICV2)),
-    },
-    TestStep {
         name: "bounds-budgets-arm",
         run: |root| Tally::told(budgets::bounded(root, &ARM)),
     },
@@ -71,6 +67,10 @@ pub const STEPS: &[TestStep] = &[
 ];
 /// The steps that are slow.
 pub const SLOW_STEPS: &[TestStep] = &[
+    TestStep {
+        name: "bounds-budgets-gicv2",
+        run: |root| Tally::told(budgets::bounded(root, &GICV2)),
+    },
     TestStep {
         name: "bounds-pool-gicv2",
         run: |root| Tally::told(pool::bounded(root, &GICV2)),

@@ -173,7 +173,6 @@ impl Steps {
             bench::STEPS,
             profile::STEPS,
             bounds::STEPS,
-            pool::STEPS,
             latency::STEPS,
             budget_error::STEPS,
             release::STEPS,
@@ -185,6 +184,7 @@ impl Steps {
         ];
         let slow = [
             bounds::SLOW_STEPS,
+            profile::SLOW_STEPS,
             pool::SLOW_STEPS,
             random_boards::SLOW_STEPS,
             schedule_events::SLOW_STEPS,

@@ -161,18 +161,6 @@ impl SharedDevice {
         now < until
     }
 
-    /// A load or store of the client's. Kept out of line: inlined, it would make every device's exit longer.
-    #[inline(never)]
-    pub fn access(&self, offset: u64, access: Access) -> u64 {
-        self.0.lock().access(offset, access)
-    }
-
-    /// A load or store of the driver VM's. Kept out of line as well.
-    #[inline(never)]
-    pub fn access_back_end(&self, offset: u64, access: Access) -> u64 {
-        self.0.lock().access_back_end(offset, access)
-    }
-
     /// Whether a device of the board may still access memory of the client's, which was reset since.
     pub fn holds_memory(&self) -> bool {
         self.0.lock().held

@@ -1,12 +1,13 @@
 //! Instructions that move several registers: one piece in each exit.
 
 use super::instructions_aarch32::{PC, UART, VIRTIO, a32, finished, sent};
-use super::{by_word, load, store};
+use super::{access, by_word, load, store};
 use crate::Action;
 use crate::fake::{Fixture, config};
 use hanok_config::{VirtioKind, add_virtio};
 use hanok_devices::Access;
-use hanok_types::{GicVersion, Ipa, Width};
+use hanok_types::{GicVersion, Ipa, VcpuId, Width};
+use hanok_vgic::Frame;
 
 #[test]
 fn each_register_is_an_exit_of_its_own() {
@@ -119,7 +120,7 @@ fn loads_are_never_made_again_for_a_shared_device() {
     // A driver that is ready: features, and its status. So there is work to do.
     for (offset, value) in [(0x70, 3), (0x24, 1), (0x20, 1), (0x70, 11), (0x70, 15)] {
         let store = Access::store(Ipa::new(offset), Width::Word, value);
-        record.access(offset, store);
+        record.access_by(false, offset, store);
     }
     assert!(record.needs_attention(false));
     // LDR W19, [X19, #0x70], which changes its base register.
@@ -138,6 +139,88 @@ fn loads_are_never_made_again_for_a_shared_device() {
         next: true,
     };
     assert_eq!(vm.handle(0, store(VIRTIO + 0x50, Width::Word, 0)), serve);
+}
+
+/// A guest that takes edges alone must not lose the interrupt of a reason that came while it ended another one.
+#[test]
+fn a_line_that_stays_high_rises_anew_as_an_interrupt_ends() {
+    let mut described = config(1);
+    let entropy = [(VirtioKind::Entropy, None)].into_iter();
+    assert!(add_virtio(&mut described.slots, entropy));
+    let vm = Fixture::of(described, GicVersion::V3);
+    let slots = &vm.vm.slots;
+    let slot = slots.iter().find(|slot| slot.shared().is_some());
+    let slot = slot.expect("a source");
+    let line = slot.interrupt().expect("it has one");
+    // A driver that takes a feature back breaks the device, which tells it so.
+    for (offset, value) in [
+        (0x70, 3),
+        (0x24, 1),
+        (0x20, 1),
+        (0x70, 11),
+        (0x70, 15),
+        (0x70, 1),
+    ] {
+        let store = Access::store(Ipa::new(offset), Width::Word, value);
+        slot.shared().unwrap().access_by(false, offset, store);
+    }
+    let device = slot.device.lock();
+    assert!(device.level());
+    vm.vm.gic.lock().set_edge(line);
+    let id = line.get();
+    let latched = || {
+        let frame = Frame::distributor(GicVersion::V3, VcpuId::new(0));
+        let row = 0x200 + u64::from(id / 32) * 4;
+        let found = vm.vm.gic.lock().read(frame, row, Width::Word).value;
+        found >> (id % 32) & 1 != 0
+    };
+    let _ = vm.vm.device_line(slot, &device);
+    assert!(latched());
+    let _ = vm.vm.gic.lock().clear_pending(None, line);
+    let _ = vm.vm.device_line(slot, &device);
+    assert!(!latched(), "it is high already");
+    let _ = vm.vm.device_line_anew(slot, &device);
+    assert!(latched());
+}
+
+/// The short way to a shared device is the long one, for each register and width.
+#[test]
+fn by_a_register_a_shared_device_is_reached_alike_by_both_ways() {
+    let fixture = || {
+        let mut described = config(1);
+        let entropy = [(VirtioKind::Entropy, None)].into_iter();
+        assert!(add_virtio(&mut described.slots, entropy));
+        Fixture::of(described, GicVersion::V3)
+    };
+    let (mut short, mut long) = (fixture(), fixture());
+    let mut seed = 7_u64;
+    for round in 0..20_000 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let pick = |below: u64| (seed >> 33) % below;
+        let offset = match pick(4) {
+            0 => 0x70,
+            1 => 4 * pick(0x28),
+            _ => pick(0x210),
+        };
+        let width = Width::from_log2(pick(4) as u8);
+        let (write, value) = (pick(3) > 0, [0, 1, 3, 11, 15, seed][pick(6) as usize]);
+        let ipa = Ipa::new(VIRTIO + offset);
+        for vm in [&mut short, &mut long] {
+            vm.regs[0].x[5] = value;
+        }
+        let exit = if write {
+            store(ipa.get(), width, 5)
+        } else {
+            load(ipa.get(), width, 5)
+        };
+        let by_long = long.handle(0, exit);
+        let by_short = short
+            .guest(0)
+            .access_slow_slot_by_register(ipa, write, access(width, 5));
+        let by_short = by_short.unwrap_or_else(|| short.handle(0, exit));
+        assert_eq!(by_short, by_long, "{round}: {offset:#x}");
+        assert_eq!(short.regs[0].x, long.regs[0].x, "{round}: {offset:#x}");
+    }
 }
 
 #[test]

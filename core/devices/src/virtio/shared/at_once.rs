@@ -27,7 +27,7 @@ pub struct Accessed {
 }
 
 impl SharedDevice {
-    /// A load or store of the driver VM's (`for_driver`) or of the client's.
+    /// A load or store of the driver VM's (`for_driver`) or of the client's. Kept out of line: inlined, it would make every device's exit longer.
     #[inline(never)]
     pub fn access_by(&self, for_driver: bool, offset: u64, access: Access) -> Accessed {
         let mut state = self.0.lock();

@@ -35,6 +35,8 @@ impl State {
     }
 
     /// What follows from a fault.
+    #[cold]
+    #[inline(never)]
     fn fail(&mut self, fault: Fault) -> Served {
         match (fault.cause, fault.place) {
             (Fail::Memory(AccessError::Absent(page)), _) => return Served::Absent(page),

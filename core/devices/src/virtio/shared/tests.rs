@@ -13,6 +13,7 @@ use std::vec;
 use std::vec::Vec;
 
 mod absent;
+mod at_once;
 mod fetch;
 mod keeps;
 mod stores;
@@ -118,22 +119,22 @@ impl World {
 
     fn front(&self, offset: u64, value: u32) {
         let store = Access::store(Ipa::new(offset), Width::Word, value.into());
-        self.device.access(offset, store);
+        self.device.access_by(false, offset, store);
     }
 
     fn front_load(&self, offset: u64) -> u32 {
-        self.device
-            .access(offset, Access::load(Ipa::new(offset), Width::Word)) as u32
+        let load = Access::load(Ipa::new(offset), Width::Word);
+        self.device.access_by(false, offset, load).value as u32
     }
 
     fn back_store(&self, offset: u64, value: u32) {
         let store = Access::store(Ipa::new(offset), Width::Word, value.into());
-        self.device.access_back_end(offset, store);
+        self.device.access_by(true, offset, store);
     }
 
     fn back(&self, offset: u64) -> u32 {
         let load = Access::load(Ipa::new(offset), Width::Word);
-        self.device.access_back_end(offset, load) as u32
+        self.device.access_by(true, offset, load).value as u32
     }
 
     /// The back end offers the device, in rings of which nothing is used.

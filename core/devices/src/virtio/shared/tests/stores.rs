@@ -6,13 +6,13 @@ use super::*;
 fn config(world: &World, offset: u64, width: Width) -> u64 {
     let at = 0x100 + offset;
     let load = Access::load(Ipa::new(at), width);
-    world.device.access(at, load)
+    world.device.access_by(false, at, load).value
 }
 
 fn store_config(world: &World, offset: u64, width: Width, value: u64) {
     let at = 0x100 + offset;
     let store = Access::store(Ipa::new(at), width, value);
-    world.device.access(at, store);
+    world.device.access_by(false, at, store);
 }
 
 /// A world in which the client's stores to its configuration, of 136 bytes, are told.

@@ -4,7 +4,8 @@ use crate::{Host, Vcpu, read};
 use hanok_arm_common::{aborts, cpu};
 use hanok_decode::{Class, Frequent, Syndrome};
 use hanok_hal::Backend;
-use hanok_pcpu::{After, FpAccess, Local, Pcpu, guest};
+use hanok_pcpu::{After, FpAccess, Pcpu, guest};
+use hanok_types::{Ipa, platform};
 use hanok_vm::{
     Action, Cause, CoprocessorAccess, Exit, MmioAccess, SystemRegister, Wait, yield_answer,
 };
@@ -43,46 +44,56 @@ fn on_sync(pcpu: &mut Pcpu<Host>) -> (Cause, After) {
     on_other(pcpu, esr)
 }
 
-/// Handles an exit of AArch64 code of those that are the most of all that come here, without a whole look at its syndrome.
-#[inline(always)]
-fn frequent(vcpu: &mut Vcpu, local: &mut Local<Host>, esr: u64) -> Option<(Cause, After)> {
+/// Exits of AArch64 code that are the most of all that come here have ways of their own, without a whole look at the syndrome.
+#[inline(never)]
+fn on_other(pcpu: &mut Pcpu<Host>, esr: u64) -> (Cause, After) {
     const WAIT: u64 = Class::Wfx as u64;
     const DATA_ABORT: u64 = Class::DataAbortLower as u64;
-    if vcpu.context.regs.is_aarch32() {
-        return None;
-    }
     match esr >> 26 & 0x3f {
-        WAIT => {
-            let action = Action::NextThenBlock(Wait::Interrupt);
-            Some((Cause::Wait, vcpu.act(local, esr, action)))
-        }
+        WAIT => on_wait(pcpu, esr),
         DATA_ABORT => {
-            let Some(Frequent::Access { access, write }) = Frequent::decode(esr) else {
-                return None;
-            };
-            let access = MmioAccess {
-                width: access.width,
-                register: access.register,
-                sign_extend: access.sign_extend,
-                wide: access.wide,
-            };
             let ipa = aborts::fault_ipa(read!("far_el2"), false);
-            let board = local.board;
-            let lists = &mut board.machine.lists();
-            let action =
-                guest(vcpu, board, lists).access_slow_slot_by_register(ipa, write, access)?;
-            Some((Cause::Device, vcpu.act(local, esr, action)))
+            // The interrupt controller, which most of these exits are for, lies before the shared devices, and RAM behind them.
+            if (platform::VIRTIO..platform::RAM).contains(&ipa) {
+                return on_device(pcpu, esr, ipa);
+            }
+            on_rare(pcpu, esr)
         }
-        _ => None,
+        _ => on_rare(pcpu, esr),
     }
 }
 
+/// A WFI or WFE.
 #[inline(never)]
-fn on_other(pcpu: &mut Pcpu<Host>, esr: u64) -> (Cause, After) {
+fn on_wait(pcpu: &mut Pcpu<Host>, esr: u64) -> (Cause, After) {
+    match pcpu.resident_and_local() {
+        (Some(vcpu), local) if !vcpu.context.regs.is_aarch32() => {
+            let action = Action::NextThenBlock(Wait::Interrupt);
+            (Cause::Wait, vcpu.act(local, esr, action))
+        }
+        _ => on_rare(pcpu, esr),
+    }
+}
+
+/// An access at `ipa`, where shared devices may be.
+#[inline(never)]
+fn on_device(pcpu: &mut Pcpu<Host>, esr: u64, ipa: Ipa) -> (Cause, After) {
     if let (Some(vcpu), local) = pcpu.resident_and_local()
-        && let Some(done) = frequent(vcpu, local, esr)
+        && !vcpu.context.regs.is_aarch32()
+        && let Some(Frequent::Access { access, write }) = Frequent::decode(esr)
     {
-        return done;
+        let access = MmioAccess {
+            width: access.width,
+            register: access.register,
+            sign_extend: access.sign_extend,
+            wide: access.wide,
+        };
+        let board = local.board;
+        let lists = &mut board.machine.lists();
+        let action = guest(vcpu, board, lists).access_slow_slot_by_register(ipa, write, access);
+        if let Some(action) = action {
+            return (Cause::Device, vcpu.act(local, esr, action));
+        }
     }
     on_rare(pcpu, esr)
 }

@@ -208,6 +208,7 @@ pub(crate) struct AbortIss {
 }
 
 impl AbortIss {
+    #[inline(always)]
     pub(crate) fn access(self) -> Option<Access> {
         self.valid().then(|| Access {
             width: Width::from_log2(self.size()),

@@ -158,6 +158,10 @@ impl Vgic {
     pub(crate) fn list_lone(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> Option<()> {
         const SLOT: usize = 0;
         let cpu = self.cpus.get(vcpu.index())?;
+        // Word 0 has the private ones.
+        if cpu.words & 1 != 0 || !cpu.words.is_power_of_two() {
+            return None;
+        }
         let plain = !cpu.discard && !cpu.waits() && !cpu.reports;
         if !plain || cpu.refold || cpu.relatched || cpu.waiting_words() != cpu.words {
             return None;

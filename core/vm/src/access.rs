@@ -33,7 +33,7 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
         if let Some(wait) = self.missing_page(abort.ipa) {
             return Action::Block(wait);
         }
-        match self.finish(abort) {
+        match self.finish(&abort) {
             Ok(action) => self.with_work(action),
             Err(fault) => {
                 self.vm.count_hole();
@@ -121,7 +121,7 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     }
 
     /// Executes the instruction's access, or answers the fault that the guest gets instead.
-    fn finish(&mut self, abort: DataAbort) -> Result<Action, GuestFault> {
+    fn finish(&mut self, abort: &DataAbort) -> Result<Action, GuestFault> {
         let nothing = abort.unanswered();
         match (abort.access, abort.instruction) {
             _ if abort.walk => Err(nothing),
@@ -129,7 +129,7 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
                 Ok(()) => Ok(Action::Next),
                 Err(NoAnswer) => Err(nothing),
             },
-            (None, Instruction::Word(word)) => self.by_instruction(abort, word),
+            (None, Instruction::Word(word)) => self.by_instruction(*abort, word),
             (None, Instruction::Absent(page)) => Ok(Action::Block(Wait::Page(page))),
             (None, Instruction::Unknown) => Err(nothing),
         }
@@ -153,7 +153,7 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
 
     /// [`Self::by_register`], out of line, and for data in either byte order.
     #[inline(never)]
-    fn single(&mut self, abort: DataAbort, access: MmioAccess) -> Result<(), NoAnswer> {
+    fn single(&mut self, abort: &DataAbort, access: MmioAccess) -> Result<(), NoAnswer> {
         #[cfg(any(test, feature = "aarch32"))]
         return self.by_register_in_order(self.is_big_endian(), abort.ipa, abort.write, access);
         #[cfg(not(any(test, feature = "aarch32")))]
@@ -217,12 +217,11 @@ impl<M: Machine, L: GuestInterface> Guest<'_, M, L> {
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     #[inline(never)]
     fn access_slowly(&mut self, access: Access) -> Option<u64> {
-        match self.vm.destination(access.ipa, access.width.bytes()) {
-            Destination::SlowSlot(slot, offset) => {
-                Some(self.access_slow_slot(slot, offset, access))
-            }
-            found => self.access_out_of_line(&found, access),
+        let found = self.vm.destination(access.ipa, access.width.bytes());
+        if let Destination::SlowSlot(slot, offset) = &found {
+            return Some(self.access_slow_slot(slot, *offset, access));
         }
+        self.access_out_of_line(&found, access)
     }
 
     /// Does an access to a device whose exits may be long.

@@ -42,8 +42,10 @@ impl State {
             (Fail::Memory(AccessError::Absent(page)), _) => return Served::Absent(page),
             (_, Place::Client) => {
                 self.transport.break_down();
-                // What is under way is given back to nobody.
+                // What is under way is given back to nobody. If it was being given back, it is taken of the ring next: the driver VM, which
+                // has told of it, tells no second time.
                 self.reset();
+                return Served::Some;
             }
             (_, Place::Driver) => {
                 self.withdrawn();

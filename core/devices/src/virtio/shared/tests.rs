@@ -33,6 +33,8 @@ const DESCRIPTORS: u16 = 8;
 const RAM_SIZE: u64 = 0x2_0000;
 /// What the board's addresses are above the VM's own: of the client, the driver VM, and another VM.
 const ON_BOARD: [u64; 3] = [0x10_0000_0000, 0x20_0000_0000, 0x30_0000_0000];
+/// Where no VM has memory.
+const HOLE: u64 = 0x1000;
 /// Where the driver VM and the other one have data that are in no slot.
 const ELSEWHERE: u64 = RAM + 0x1_8000;
 
@@ -880,5 +882,22 @@ fn each_request_is_done_exactly_once() {
             }
         }
         assert_eq!(world.front_load(0x70), 15);
+    }
+}
+
+/// The driver VM has told of it, and tells no second time: the client must not wait for ever for what nobody has any more.
+#[test]
+fn a_request_whose_answer_does_not_get_to_its_client_is_taken_of_the_ring() {
+    for (direct, status) in [(true, HOLE), (false, HOLE)] {
+        let mut world = World::ready(direct);
+        world.make(3, &[(BUFFERS, 16, false), (status, 8, true)]);
+        world.serve(false);
+        let (head, _) = world.take().expect("a request");
+        world.give(head.into(), u32::MAX);
+        world.serve(true);
+        assert_eq!(world.front_load(0x70) & 64, 64, "it is broken");
+        assert!(!world.device.0.lock().has_stale());
+        world.front(0x70, 0);
+        assert!(!world.device.holds_memory());
     }
 }

@@ -30,7 +30,7 @@ const PAYLOADS: Ceilings = [
     (Entry::Call, LIMIT),
     (Entry::Prefetch, 18_000),
     (Entry::Data, 15_500),
-    (Entry::Interrupt, 8_000),
+    (Entry::Interrupt, 8_300),
     (Entry::Turn, 14_000),
 ];
 /// The same for Linux. There a trap loads all registers of a mode, word by word; a store of several registers goes to a

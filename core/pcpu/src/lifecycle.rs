@@ -218,7 +218,7 @@ fn load_some<B: Host>(
             unit.memory.lock().end_making();
             local.connect(unit);
             local.watch_over(vcpu);
-            if unit.vm.begin(board).is_made() {
+            if unit.vm.begin().is_made() {
                 return (boot == 1).then_some(unit);
             }
             // The loading was abandoned meanwhile.

@@ -41,6 +41,8 @@ pub struct Loading {
 
 #[derive(Clone, Copy, Debug)]
 enum Stage {
+    /// The former boot has let the devices before this slot go.
+    LetGo { slot: usize },
     /// The boot has no random numbers yet.
     Random,
     /// RAM before `at` that no blob covers is zero.
@@ -57,12 +59,14 @@ enum Stage {
     CleanFlash { at: u64 },
     /// This many of the VM's vCPUs have been reset.
     Vcpus { reset: u8 },
+    /// This many parts of its devices have been reset.
+    Devices { reset: usize },
 }
 
 impl Loading {
     /// The loading for `boot`, of which nothing is done yet.
     pub fn new(boot: u32) -> Self {
-        let stage = Stage::Random;
+        let stage = Stage::LetGo { slot: 0 };
         Self { boot, stage }
     }
 
@@ -92,9 +96,12 @@ impl Loading {
     ) -> Result<Progress, Damaged> {
         match &mut self.stage {
             // A boot begins with all pages of its memory, and none is taken while it is made.
-            Stage::Random if !unit.memory.lock().begin_making() => {}
+            Stage::LetGo { .. } if !unit.memory.lock().begin_making() => {}
             // Nobody else writes to its memory while it is made, and no device does what the last boot told it to.
-            Stage::Random if !board.lets_go(unit) => {}
+            Stage::LetGo { slot } => match board.let_go(unit, *slot) {
+                Some(free) => *slot += usize::from(free),
+                None => self.stage = Stage::Random,
+            },
             Stage::Random if board.machine.quiet_devices(unit.vm.id()) == Quiet::Some => {}
             Stage::Random => {
                 board.new_random(unit, self.boot);
@@ -166,7 +173,9 @@ impl Loading {
                 unit.vm.reset_vcpu(VcpuId::new(*reset));
                 *reset += 1;
             }
-            Stage::Vcpus { .. } => {
+            Stage::Vcpus { .. } => self.stage = Stage::Devices { reset: 0 },
+            Stage::Devices { reset } if unit.vm.reset_devices(board, *reset) => *reset += 1,
+            Stage::Devices { .. } => {
                 if context.forget_pages() == Forgotten::All {
                     return Ok(Progress::Done);
                 }

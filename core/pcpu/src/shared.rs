@@ -5,6 +5,7 @@
 
 use crate::{After, Board, Host, Local, Vcpu, VmUnit};
 use hanok_config::DeviceKind;
+use hanok_devices::Slot;
 use hanok_devices::virtio::{BETWEEN, BoardMemory, Lines, Served, SharedDevice};
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{AccessError, Backend, End, VmMemory, pass_by};
@@ -54,17 +55,18 @@ struct Ends<B: Backend> {
 }
 
 impl<B: Host> Board<B> {
-    /// [`hanok_vm::Vm::lets_go`], of which the VMs at the other ends are told.
+    /// [`hanok_vm::Vm::let_go`], of which the VM at the other end is told.
     #[cold]
     #[inline(never)]
-    pub(crate) fn lets_go(&self, unit: &VmUnit<B>) -> bool {
-        let free = unit.vm.lets_go();
-        for peer in unit.vm.peers() {
-            if let Some(other) = self.vms.get(peer.vm.index()) {
-                other.vm.show_line(self, peer.slot.into());
-            }
+    pub(crate) fn let_go(&self, unit: &VmUnit<B>, index: usize) -> Option<bool> {
+        let free = unit.vm.let_go(index)?;
+        let peer = unit.vm.slot(index).and_then(Slot::peer);
+        if let Some((peer, other)) =
+            peer.and_then(|peer| Some((peer, self.vms.get(peer.vm.index())?)))
+        {
+            other.vm.show_line(self, peer.slot.into());
         }
-        free
+        Some(free)
     }
 
     /// The two ends of the device at slot `index` of `unit`.

@@ -3,12 +3,16 @@
 //! Nothing here depends on the kind of a device, except the serial port, which the console feeds.
 
 use crate::{Attempt, Guest, Kick, Machine, Vcpu, Vm};
-use hanok_config::{DeviceKind, Peer};
+use hanok_config::{DeviceKind, MAX_DEVICES, MAX_LINES};
 use hanok_devices::{Access, Device, Notice, Pl011, ScheduleRegisters, Slot, World};
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{LineFull, SerialPort};
 use hanok_types::{CpuId, Deadline, VcpuId, VcpuSet, VmId, platform};
 use hanok_vgic::GuestInterface;
+
+/// How many released interrupts of devices are deactivated in a part of a reset, and in how many parts all that there can be.
+const RELEASED_AT_ONCE: usize = 8;
+const RELEASES: usize = (MAX_DEVICES * MAX_LINES).div_ceil(RELEASED_AT_ONCE);
 
 /// The surroundings of a VM's devices.
 struct Outside<'a, M: Machine + 'a> {
@@ -206,23 +210,16 @@ impl Vm {
         self.slots.get(index)
     }
 
-    /// Takes its shared devices away from its former boot: whoever serves them, or is served by them, does not touch its memory
-    /// afterwards. The answer is whether that is so already; otherwise a device of the board may still do so. No vCPU is in
-    /// the VM. The caller brings the lines at the other ends up to date ([`Self::peers`]).
-    pub fn lets_go(&self) -> bool {
-        let mut free = true;
-        for slot in self.slots.iter() {
-            if let Some(shared) = slot.shared() {
-                slot.device.lock().reset();
-                free &= slot.kind() == DeviceKind::BackEnd || !shared.holds_memory();
-            }
-        }
-        free
-    }
-
-    /// The other ends of its devices that two VMs share.
-    pub fn peers(&self) -> impl Iterator<Item = Peer> {
-        self.slots.iter().filter_map(Slot::peer)
+    /// If the slot with this index is a device that two VMs share, takes it away from the VM's former boot: whoever serves it, or is served by it, does
+    /// not touch the VM's memory for it afterwards. The answer is whether that is so already; otherwise a device of the board may still do so. No
+    /// vCPU is in the VM. The caller brings the line at the other end ([`Slot::peer`]) up to date. `None` if there is no such slot.
+    pub fn let_go(&self, index: usize) -> Option<bool> {
+        let slot = self.slots.get(index)?;
+        let Some(shared) = slot.shared() else {
+            return Some(true);
+        };
+        slot.device.lock().reset();
+        Some(slot.kind() == DeviceKind::BackEnd || !shared.holds_memory())
     }
 
     /// Sets the alarm of the device of `slot`. The caller holds the device's lock.
@@ -272,35 +269,49 @@ impl Vm {
         self.alarms.earliest()
     }
 
-    /// Resets all devices, and the shared interrupts with them. No vCPU is in the VM. Bytes may
-    /// arrive on the serial line meanwhile, so each device's line is brought up to date after the
-    /// interrupt controller was reset.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn reset_devices(&self, machine: &impl Machine) {
-        for slot in self.slots.iter() {
-            slot.device.lock().reset();
+    /// Does part number `part`, from zero on, of the reset of its shared interrupts and devices; `false` if there is none with this number. No
+    /// vCPU is in the VM, which has let its shared devices go ([`Self::let_go`]). The interrupt controller comes first: bytes may arrive on the serial line
+    /// meanwhile, and each device's line is brought up to date afterwards.
+    pub fn reset_devices(&self, machine: &impl Machine, part: usize) -> bool {
+        match part.checked_sub(1 + RELEASES) {
+            None if part == 0 => self.reset_interrupts(),
+            None => self.release_interrupts(machine),
+            Some(index) => {
+                let Some(slot) = self.slots.get(index) else {
+                    return false;
+                };
+                let mut device = slot.device.lock();
+                if slot.shared().is_none() {
+                    device.reset();
+                }
+                // The line still has the level of the former boot. No vCPU is in the VM that could be kicked.
+                self.device_line(slot, &device);
+            }
         }
+        true
+    }
+
+    fn reset_interrupts(&self) {
         self.alarms.clear();
         let mut gic = self.gic.lock();
         gic.reset_shared();
-        // Devices' physical interrupts that the former boot had not ended, or that came after it, may come again.
-        while let Some(physical) = gic.take_released_spi() {
-            machine.deactivate(physical);
-        }
-        // Private ones were deactivated when its vCPUs left.
-        gic.forget_released();
         // A guest that leaves their triggers as they are must not lose an edge that comes before it enables them.
         let devices = self.config().devices.iter();
         let lines = devices.flat_map(|device| &device.interrupts);
         lines
             .filter(|line| line.edge)
             .for_each(|line| gic.set_edge(line.guest));
-        drop(gic);
-        for slot in self.slots.iter() {
-            // The line still has the level of the former boot. No vCPU is in the VM that could be
-            // kicked.
-            self.device_line(slot, &slot.device.lock());
+    }
+
+    /// Devices' physical interrupts that the former boot had not ended, or that came after it, may come again: some of them.
+    fn release_interrupts(&self, machine: &impl Machine) {
+        let mut gic = self.gic.lock();
+        for _ in 0..RELEASED_AT_ONCE {
+            let Some(physical) = gic.take_released_spi() else {
+                // Private ones were deactivated when its vCPUs left.
+                return gic.forget_released();
+            };
+            machine.deactivate(physical);
         }
     }
 

@@ -253,6 +253,15 @@ pub fn config(vcpus: u8) -> VmConfig {
     }
 }
 
+/// Resets all devices and shared interrupts of `vm`.
+pub fn reset_devices(vm: &Vm, machine: &FakeMachine) {
+    let mut parts = 0..;
+    while parts
+        .next()
+        .is_some_and(|part| vm.reset_devices(machine, part))
+    {}
+}
+
 /// A VM that never ran, of this description; each vCPU has its `bit` among those of its pCPU.
 pub fn vm(id: VmId, config: VmConfig, version: GicVersion, bit: &dyn Fn(usize) -> u64) -> Vm {
     let config: &'static VmConfig = Box::leak(Box::new(config));
@@ -312,7 +321,9 @@ impl Fixture {
             ],
             lists: (0..vcpus).map(|_| FakeListRegisters::new(4)).collect(),
         };
-        assert!(this.vm.lifecycle().begin().is_made() && this.vm.begin(&this.machine).is_made());
+        assert!(this.vm.lifecycle().begin().is_made());
+        reset_devices(&this.vm, &this.machine);
+        assert!(this.vm.begin().is_made());
         this.come_in(0);
         this
     }

@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(vm.call(1, [ST, 0, 0, 0]).0, base + 64);
         assert_eq!(steal(&vm, 1, second), 2 * NANOS);
         // The next boot finds nothing of this one.
-        let _ = vm.vm.begin(&vm.machine);
+        let _ = vm.vm.begin();
         let page = vm.vm.stolen_page().expect("a page");
         assert_eq!(page.stolen(VcpuId::new(1)), 0);
     }

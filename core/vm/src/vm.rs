@@ -336,11 +336,10 @@ impl Vm {
         self.kick_vcpu(machine, VcpuId::new(0));
     }
 
-    /// Begins to run a boot: devices and interrupts are reset, and the first vCPU is to start at
-    /// the description's entry. The memory must be loaded already, and no vCPU is in the VM. The
-    /// caller wakes the first vCPU's pCPU. Refused if the boot was given up meanwhile.
-    pub fn begin(&self, machine: &impl Machine) -> Transition {
-        self.reset_devices(machine);
+    /// Begins to run a boot: the first vCPU is to start at the description's entry. The memory must be loaded already, devices, interrupts and
+    /// vCPUs be reset ([`Self::reset_devices`], [`Self::reset_vcpu`]), and no vCPU is in the VM. The caller wakes the first vCPU's pCPU. Refused
+    /// if the boot was given up meanwhile.
+    pub fn begin(&self) -> Transition {
         if let Some(page) = self.stolen_page() {
             page.forget();
         }

@@ -9,6 +9,7 @@
 //! `bounds-many` does it with 64 vCPUs, on one core and on four, and with 64 VMs and a person at the prompt.
 
 mod budgets;
+mod devices;
 mod paths;
 mod pl1;
 mod pool;
@@ -61,6 +62,10 @@ pub const STEPS: &[TestStep] = &[
         run: |root| Tally::told(pool::bounded(root, &GICV3)),
     },
     TestStep {
+        name: "bounds-devices-gicv3",
+        run: |root| Tally::told(devices::bounded(root, &GICV3)),
+    },
+    TestStep {
         name: "bounds-pl1",
         run: |root| Tally::told(pl1::bounded(root)),
     },
@@ -70,6 +75,14 @@ pub const SLOW_STEPS: &[TestStep] = &[
     TestStep {
         name: "bounds-budgets-gicv2",
         run: |root| Tally::told(budgets::bounded(root, &GICV2)),
+    },
+    TestStep {
+        name: "bounds-devices-arm",
+        run: |root| Tally::told(devices::bounded(root, &ARM)),
+    },
+    TestStep {
+        name: "bounds-devices-gicv2",
+        run: |root| Tally::told(devices::bounded(root, &GICV2)),
     },
     TestStep {
         name: "bounds-pool-gicv2",

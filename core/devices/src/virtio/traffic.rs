@@ -48,6 +48,58 @@ impl Heads {
     }
 }
 
+/// A list of heads. Of a list without any, `first` and `last` say nothing, nor do the neighbours of a head that is not in it.
+#[derive(Debug)]
+struct Order {
+    first: u8,
+    last: u8,
+    before: [u8; MAX_QUEUE_SIZE as usize],
+    after: [u8; MAX_QUEUE_SIZE as usize],
+}
+
+impl Order {
+    const EMPTY: Self = Self {
+        first: 0,
+        last: 0,
+        before: [0; MAX_QUEUE_SIZE as usize],
+        after: [0; MAX_QUEUE_SIZE as usize],
+    };
+
+    fn after(&self, head: Head) -> u8 {
+        self.after[usize::from(head.index() as u8)]
+    }
+
+    /// Adds a head at the end; `is_empty` says that it is the only one.
+    fn push(&mut self, head: Head, is_empty: bool) {
+        let head = head.index() as u8;
+        if is_empty {
+            self.first = head;
+        }
+        self.after[usize::from(self.last)] = head;
+        self.before[usize::from(head)] = self.last;
+        self.last = head;
+    }
+
+    /// Takes out a head that is in it.
+    fn remove(&mut self, head: Head) {
+        let head = head.index() as u8;
+        let before = self.before[usize::from(head)];
+        let after = self.after[usize::from(head)];
+        if head == self.first {
+            self.first = after;
+        } else {
+            self.after[usize::from(before)] = after;
+        }
+        if head == self.last {
+            self.last = before;
+        } else {
+            self.before[usize::from(after)] = before;
+        }
+    }
+}
+
+const _: () = assert!(MAX_QUEUE_SIZE as usize == u8::MAX as usize + 1);
+
 /// What is known of the requests of one queue.
 #[derive(Debug)]
 pub(super) struct Traffic {
@@ -59,9 +111,10 @@ pub(super) struct Traffic {
     pub(super) again: Heads,
     /// Heads of before the client's last reset that the driver VM still has.
     pub(super) stale: Heads,
-    /// When each head that is under way was taken: a count of all requests of the queue.
-    pub(super) taken: [u16; MAX_QUEUE_SIZE as usize],
-    pub(super) next: u16,
+    /// The heads that are under way, in the order in which they were taken.
+    order: Order,
+    /// The first of `again`, if there is one: whatever was taken later is among them.
+    next_again: u8,
     pub(super) request: Option<Request>,
     /// Whether `request` was taken before.
     pub(super) is_again: bool,
@@ -81,8 +134,8 @@ impl Traffic {
         count: 0,
         again: Heads([0; WORDS]),
         stale: Heads([0; WORDS]),
-        taken: [0; MAX_QUEUE_SIZE as usize],
-        next: 0,
+        order: Order::EMPTY,
+        next_again: 0,
         request: None,
         is_again: false,
         reply: None,
@@ -94,6 +147,7 @@ impl Traffic {
     /// The driver VM has none of the requests any more.
     pub(super) fn withdrawn(&mut self) {
         self.again = self.under_way;
+        self.next_again = self.order.first;
         self.stale = Heads::default();
         (self.request, self.reply) = (None, None);
         (self.ask_client, self.ask_driver) = (true, false);
@@ -124,26 +178,32 @@ impl Traffic {
         self.stale.is_empty() && given.map(|(all, again)| all & !again).all(|word| word == 0)
     }
 
-    pub(super) fn take(&mut self, head: Head) {
-        self.under_way.insert(head);
-        self.count += 1;
-        if let Some(taken) = self.taken.get_mut(usize::from(head.index())) {
-            *taken = self.next;
+    /// `request` was given to the driver VM: for the first time, and then this is the answer, or again.
+    pub(super) fn took(&mut self, head: Head) -> bool {
+        if self.is_again {
+            self.again.remove(head);
+            self.next_again = self.order.after(head);
+            return false;
         }
-        self.next = self.next.wrapping_add(1);
+        self.under_way.insert(head);
+        self.order.push(head, self.count == 0);
+        self.count += 1;
+        true
+    }
+
+    /// A request that the driver VM has is given back.
+    pub(super) fn gave_back(&mut self, head: Head) {
+        self.reply = None;
+        if self.under_way.remove(head) {
+            self.order.remove(head);
+            self.count -= 1;
+        }
     }
 
     /// The request that was taken first among those that are to be given again.
-    pub(super) fn first_again(&self) -> Option<Head> {
-        if self.again.is_empty() {
-            return None;
-        }
-        let all = (0..MAX_QUEUE_SIZE.into()).filter_map(|index| Head::new(index, MAX_QUEUE_SIZE));
-        let again = all.filter(|head| self.again.contains(*head));
-        again.max_by_key(|head| {
-            let taken = self.taken.get(usize::from(head.index()));
-            self.next.wrapping_sub(taken.copied().unwrap_or(0))
-        })
+    fn first_again(&self) -> Option<Head> {
+        let some = !self.again.is_empty();
+        some.then_some(Head::new(self.next_again.into(), MAX_QUEUE_SIZE))?
     }
 }
 
@@ -178,5 +238,70 @@ impl Traffic {
         let listening = queue.listen(client, self.count < QUIET_FROM)?;
         self.ask_client = listening == Listening::More;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    /// Beside a list that is searched: requests are taken, given back in any order, given again after the driver VM came anew, and forgotten.
+    #[test]
+    fn what_is_given_again_keeps_its_order() {
+        let mut traffic = Traffic::NONE;
+        let (mut all, mut again): (Vec<u16>, Vec<u16>) = (Vec::new(), Vec::new());
+        let mut state = 1_u32;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as usize % below
+        };
+        let (mut most, mut given_again) = (0, 0);
+        for _ in 0..60_000 {
+            let head = |index: u16| Head::new(index.into(), MAX_QUEUE_SIZE).unwrap();
+            assert_eq!(
+                traffic.first_again(),
+                again.first().map(|index| head(*index))
+            );
+            match random(2_000) {
+                0 => {
+                    traffic.withdrawn();
+                    again.clone_from(&all);
+                }
+                1 => {
+                    traffic.forgotten();
+                    (all, again) = (Vec::new(), Vec::new());
+                }
+                2..1000 => {
+                    traffic.is_again = !again.is_empty();
+                    if traffic.is_again {
+                        let first = again.remove(0);
+                        assert!(!traffic.took(head(first)));
+                        given_again += 1;
+                        continue;
+                    }
+                    let index = random(MAX_QUEUE_SIZE.into()) as u16;
+                    if !all.contains(&index) {
+                        assert!(traffic.took(head(index)));
+                        all.push(index);
+                    }
+                }
+                _ => {
+                    let given: Vec<u16> = all
+                        .iter()
+                        .filter(|index| !again.contains(index))
+                        .copied()
+                        .collect();
+                    if !given.is_empty() && random(100) < 20 {
+                        let index = given[random(given.len())];
+                        traffic.gave_back(head(index));
+                        all.retain(|one| *one != index);
+                    }
+                }
+            }
+            assert_eq!(usize::from(traffic.count), all.len());
+            most = most.max(all.len());
+        }
+        assert!(most > 200 && given_again > 1_000, "{most} {given_again}");
     }
 }

@@ -29,7 +29,8 @@ fn second_comes_in(vm: &Fixture) {
 fn begin(vm: &Vm, machine: &FakeMachine) -> Transition {
     let vcpus = VcpuSet::first(vm.vcpus());
     vcpus.iter().for_each(|vcpu| vm.reset_vcpu(vcpu));
-    vm.begin(machine)
+    crate::fake::reset_devices(vm, machine);
+    vm.begin()
 }
 
 /// Its only vCPU leaves, and the next boot begins.
@@ -149,7 +150,8 @@ fn a_device_s_interrupts_of_the_former_life_are_released() {
     assert_eq!(inner.lifecycle().leave(), (0, Some(Ending::Reset)));
     assert!(inner.lifecycle().load_after_reset().is_made());
     vcpus.iter().for_each(|vcpu| inner.reset_vcpu(vcpu));
-    assert!(inner.begin(machine).is_made());
+    crate::fake::reset_devices(inner, machine);
+    assert!(inner.begin().is_made());
     assert_eq!(machine.deactivated.borrow()[..], [physical, later.1]);
 }
 

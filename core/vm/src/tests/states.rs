@@ -34,7 +34,7 @@ fn vm_in(phase: Phase) -> Vm {
         assert!(lifecycle.begin().is_made());
     }
     if !matches!(phase, Waiting | Loading) {
-        assert!(vm.begin(&crate::fake::FakeMachine::new()).is_made());
+        assert!(vm.begin().is_made());
     }
     if matches!(phase, Phase::Ending | Over) {
         assert!(lifecycle.enter().is_made());

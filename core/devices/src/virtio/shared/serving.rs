@@ -162,11 +162,8 @@ impl State {
         {
             *place = tail;
         }
-        if traffic.is_again {
-            traffic.again.remove(head);
-        } else {
+        if traffic.took(head) {
             queue.advance();
-            traffic.take(head);
         }
         if tell {
             self.back.tell(interrupt::REQUESTS);
@@ -240,9 +237,7 @@ impl State {
             return Ok(());
         };
         queue.finish(between.client, head, given)?;
-        traffic.reply = None;
-        traffic.under_way.remove(head);
-        traffic.count = traffic.count.saturating_sub(1);
+        traffic.gave_back(head);
         // The request is done: what fails now is no reason to do it again. An interrupt too many does no harm.
         if queue.has_to_tell(between.client).unwrap_or(true) {
             self.transport.tell_used();

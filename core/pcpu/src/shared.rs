@@ -104,11 +104,11 @@ impl<B: Host> Vcpu<B> {
                 if next {
                     self.advance(esr);
                 }
-                // The last piece is a short one, so that a decision may follow.
-                if local.has_posted() {
-                    return After::Reconsider;
+                match local.has_posted() {
+                    true if local.board.machine.interrupt_is_pending() => posts_later(local),
+                    true => After::Reconsider,
+                    false => After::Resume,
                 }
-                After::Resume
             }
             // It is the guest's own page, or its driver VM's.
             Served::Absent(_) => {
@@ -118,7 +118,7 @@ impl<B: Host> Vcpu<B> {
             Served::Some => {
                 self.core.serve_again(slot);
                 if local.has_posted() {
-                    local.board.machine.kick(local.id);
+                    return posts_later(local);
                 }
                 After::Resume
             }
@@ -143,6 +143,12 @@ impl<B: Host> Vcpu<B> {
             crate::service::guest(self, board, &mut board.machine.lists()).show_line(slot);
         }
     }
+}
+
+/// What is noted for this pCPU is found in an exit of its own.
+fn posts_later<B: Host>(local: &Local<B>) -> After {
+    local.board.machine.kick(local.id);
+    After::Resume
 }
 
 /// Does pieces of what there is to do, until an interrupt is pending.

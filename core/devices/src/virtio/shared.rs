@@ -86,6 +86,8 @@ struct State {
     has_stores: bool,
     /// Until when the client waits for the first offer, or for the answer to its last store; `None` before it asks.
     waits_until: Option<u64>,
+    /// Whether it was offered since its work was last looked at.
+    is_new: bool,
     /// When [`SharedDevice::unheeded`] first found the driver VM's line raised, of which it has not accessed a register since.
     unheeded_since: Option<u64>,
     /// What the driver VM has asked for of the client's memory.
@@ -134,6 +136,7 @@ impl SharedDevice {
             },
             has_stores: false,
             waits_until: None,
+            is_new: false,
             unheeded_since: None,
             fetch: None,
             traffic: [Traffic::NONE; MAX_QUEUES],
@@ -385,6 +388,7 @@ impl State {
             return self.back.end(control::REFUSED);
         }
         self.back.control = control::OFFER;
+        self.is_new = true;
         self.back.again = self.traffic.each_ref().map(|traffic| traffic.count);
         // Whoever offers it has reset the board's device.
         (self.was_offered, self.unattended, self.held) = (true, false, false);

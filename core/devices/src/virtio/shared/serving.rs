@@ -89,6 +89,10 @@ impl State {
         between: &Between<'_, M>,
         for_driver: bool,
     ) -> Served {
+        // Its offer was work enough for the first piece.
+        if core::mem::take(&mut self.is_new) {
+            return Served::Some;
+        }
         for _ in 0..STEPS {
             if let Some(fetch) = self.fetch.filter(|_| for_driver) {
                 match self.step_fetch(fetch, between) {

@@ -55,6 +55,11 @@ fn a_trusted_back_end_reads_its_client_s_memory() {
 fn a_store_that_is_made_again_goes_on() {
     let mut world = World::ready(true);
     let wanted = pattern(&world, 5000);
+    assert_eq!(
+        world.piece(),
+        Served::Some,
+        "interrupts are looked for after an offer, before any work"
+    );
     world.ask(FROM, TO, 5000);
     let mut pieces = 1;
     while world.piece() == Served::Some {

@@ -33,7 +33,11 @@ pub(super) struct Part {
 }
 
 /// The most parts that are described at once.
-pub(super) const MOST_PARTS: usize = 6;
+pub(super) const MOST_PARTS: usize = if cfg!(target_pointer_width = "32") {
+    3
+} else {
+    6
+};
 
 /// Descriptors of a request that lie one behind the other.
 #[derive(Debug)]

@@ -88,6 +88,8 @@ struct State {
     waits_until: Option<u64>,
     /// Whether it was offered since its work was last looked at.
     is_new: bool,
+    /// Whether the client has broken a rule, for which its device is to be broken next.
+    breaks: bool,
     /// When [`SharedDevice::unheeded`] first found the driver VM's line raised, of which it has not accessed a register since.
     unheeded_since: Option<u64>,
     /// What the driver VM has asked for of the client's memory.
@@ -137,6 +139,7 @@ impl SharedDevice {
             has_stores: false,
             waits_until: None,
             is_new: false,
+            breaks: false,
             unheeded_since: None,
             fetch: None,
             traffic: [Traffic::NONE; MAX_QUEUES],
@@ -393,7 +396,14 @@ impl State {
         // Whoever offers it has reset the board's device.
         (self.was_offered, self.unattended, self.held) = (true, false, false);
         let size = self.back.config().len();
-        let changed = self.config != self.back.config || self.config_size != size;
+        // By words: the routine that compares bytes takes a thousand instructions.
+        let (was, now) = (
+            self.config.as_chunks::<4>().0,
+            self.back.config.as_chunks::<4>().0,
+        );
+        let word = |bytes: &[u8; 4]| u32::from_ne_bytes(*bytes);
+        let same = was.iter().map(word).eq(now.iter().map(word));
+        let changed = !same || self.config_size != size;
         (self.config, self.config_size) = (self.back.config, size);
         self.has_stores = self.back.has_stores();
         if !self.has_stores {
@@ -415,6 +425,7 @@ impl State {
         self.traffic.iter_mut().for_each(Traffic::forgotten);
         self.held = self.unattended || self.back.is_direct() && self.has_stale();
         self.fetch = None;
+        self.breaks = false;
         self.back.resets = self.back.resets.wrapping_add(1);
         self.back.stored[0] = 0;
         self.back.tell(interrupt::CLIENT);

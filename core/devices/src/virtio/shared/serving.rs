@@ -40,20 +40,28 @@ impl State {
     fn fail(&mut self, fault: Fault) -> Served {
         match (fault.cause, fault.place) {
             (Fail::Memory(AccessError::Absent(page)), _) => return Served::Absent(page),
-            (_, Place::Client) => {
-                self.transport.break_down();
-                // What is under way is given back to nobody. If it was being given back, it is taken of the ring next: the driver VM, which
-                // has told of it, tells no second time.
-                self.reset();
-                return Served::Some;
-            }
+            (_, Place::Client) => self.breaks = true,
             (_, Place::Driver) => {
                 self.withdrawn();
                 self.back.end(control::FAILED);
                 self.back.interrupts |= interrupt::CLIENT;
             }
         }
-        Served::All
+        Served::Some
+    }
+
+    /// What is a piece of its own: an offer was work enough for one, as is what was broken off.
+    #[cold]
+    #[inline(never)]
+    fn settle(&mut self) -> Served {
+        self.is_new = false;
+        if self.breaks {
+            self.transport.break_down();
+            // What is under way is given back to nobody. If it was being given back, it is taken of the ring next: the driver VM, which
+            // has told of it, tells no second time.
+            self.reset();
+        }
+        Served::Some
     }
 
     /// A piece of work of a device that the hypervisor serves.
@@ -62,6 +70,9 @@ impl State {
         client: &M,
         fill: impl FnMut(&mut [u8]),
     ) -> Served {
+        if self.breaks {
+            return self.settle();
+        }
         let [traffic, ..] = &mut self.traffic;
         let Some(queue) = self.transport.queue(0).filter(|_| traffic.ask_client) else {
             traffic.ask_client = false;
@@ -89,9 +100,8 @@ impl State {
         between: &Between<'_, M>,
         for_driver: bool,
     ) -> Served {
-        // Its offer was work enough for the first piece.
-        if core::mem::take(&mut self.is_new) {
-            return Served::Some;
+        if self.is_new || self.breaks {
+            return self.settle();
         }
         for _ in 0..STEPS {
             if let Some(fetch) = self.fetch.filter(|_| for_driver) {

@@ -289,8 +289,11 @@ impl State {
 
     fn access(&mut self, offset: u64, access: Access) -> u64 {
         let config = self.config.get(..self.config_size).unwrap_or_default();
+        let was_live = self.transport.is_live();
         let (value, event) = self.transport.access(offset, access, config);
         match event {
+            // A rule is broken: as after a fault, what is under way is given back to nobody.
+            Event::None if was_live && !self.transport.is_live() => self.reset(),
             Event::None => {}
             Event::Reset => self.reset(),
             Event::Ready => {

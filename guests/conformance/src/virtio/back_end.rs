@@ -27,6 +27,10 @@ pub struct BackEnd {
     pub kind: u32,
     /// How many queues it has.
     pub queues: u32,
+    /// How requests are given (`hanok_abi::back_end::mode`).
+    pub mode: u32,
+    /// The first address behind this VM's RAM.
+    pub ram_end: u64,
     /// How many requests were taken, and how many were given back, of each queue.
     taken: [u16; MOST_QUEUES as usize],
     given: [u16; MOST_QUEUES as usize],
@@ -39,16 +43,18 @@ pub fn back_ends(machine: &Machine) -> impl Iterator<Item = BackEnd> + '_ {
     let all = machine.devices.iter().map(|area| area.start);
     let here = all.filter(move |at| places.contains(at));
     here.filter(|at| read32(at + register::ID) == register::MAGIC)
-        .map(BackEnd::new)
+        .map(|at| BackEnd::new(at, machine.ram_end()))
 }
 
 impl BackEnd {
-    /// The one with registers at `at`.
-    pub fn new(at: u64) -> Self {
+    /// The one with registers at `at`, in a VM whose RAM ends at `ram_end`.
+    pub fn new(at: u64, ram_end: u64) -> Self {
         Self {
             at,
             kind: read32(at + register::DEVICE),
             queues: read32(at + register::QUEUES).min(MOST_QUEUES),
+            mode: 0,
+            ram_end,
             taken: [0; MOST_QUEUES as usize],
             given: [0; MOST_QUEUES as usize],
         }
@@ -79,7 +85,7 @@ impl BackEnd {
             0,
         );
         (self.taken, self.given) = Default::default();
-        self.write(register::MODE, 0);
+        self.write(register::MODE, self.mode);
         self.write(register::HEAD, 0);
         self.write_pair(register::FEATURES, 0);
         self.write(register::QUEUE_SIZE, SIZE.into());
@@ -114,6 +120,20 @@ impl BackEnd {
     pub fn start(&mut self) -> Result<(), &'static str> {
         self.prepare();
         // A client whose queues are larger, or that uses other features, gives up soon.
+        wrong_if(
+            !super::wait(|| self.offer() == control::OFFER),
+            "the offer is refused",
+        )
+    }
+
+    /// Offers the device again with what its registers have, after the hypervisor or this VM has withdrawn it.
+    pub fn offer_again(&mut self) -> Result<(), &'static str> {
+        self.write(register::CONTROL, control::WITHDRAW);
+        for queue in 0..u64::from(self.queues) {
+            AREA.fill(queue * QUEUE + AVAILABLE, 4, 0);
+            AREA.fill(queue * QUEUE + USED, 4, 0);
+        }
+        (self.taken, self.given) = Default::default();
         wrong_if(
             !super::wait(|| self.offer() == control::OFFER),
             "the offer is refused",

@@ -5,9 +5,10 @@ use super::client_attack::{After, Attack, Place};
 use super::memory::AREA;
 use super::requests::ENTROPY;
 use super::transport::{Device, devices};
-use super::{chance, queues, registers};
+use super::{chance, queues, registers, under_way};
 use crate::machine::Machine;
 use crate::timer;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// Which rounds by chance there are.
 #[derive(Clone, Copy)]
@@ -36,7 +37,8 @@ pub fn run(machine: &Machine, options: Options) {
             continue;
         }
         AREA.set_guard();
-        for attack in registers::ALL.iter().chain(queues::ALL) {
+        let all = registers::ALL.iter().chain(queues::ALL);
+        for attack in all.chain(under_way::ALL) {
             let began = timer::now();
             let outcome = try_on(attack, &mut device, &place);
             let took = (timer::now() - began) * 1_000 / timer::frequency();
@@ -64,6 +66,10 @@ pub fn run(machine: &Machine, options: Options) {
             options.rounds, options.seed
         );
     }
+    println!(
+        "virtio: changed under way: {}",
+        under_way::UNDER_WAY.load(Relaxed)
+    );
     println!(
         "virtio: client done, {count} devices, {done} attacks, {failed} wrong, {} ms",
         super::now()

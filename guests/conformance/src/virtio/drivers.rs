@@ -1,15 +1,15 @@
 //! A hostile driver VM (`conformance.run=virtio-driver`): for each device that it serves, all attacks, each with a request of its
 //! client's under way, then rounds by chance. After each it offers the device again as it should be, and its client has to be served.
 
-use super::back_attacks;
 use super::back_end::{BackEnd, back_ends, slot};
 use super::client::Options;
 use super::driver_attack::{After, Attack, Taken};
 use super::memory::{AREA, QUEUE, USED};
 use super::requests::Outcome;
+use super::{back_attacks, trusted};
 use crate::fuzz::random::Random;
 use crate::machine::Machine;
-use hanok_abi::back_end::{control, register};
+use hanok_abi::back_end::{control, mode, register};
 
 /// The milliseconds for which the client is served between two attacks.
 const SERVED: u64 = 5;
@@ -26,7 +26,16 @@ pub fn run(machine: &Machine, options: Options) {
     for mut back_end in back_ends(machine) {
         count += 1;
         let kind = back_end.kind;
-        for attack in back_attacks::ALL {
+        let is_trusted = back_end.read(register::MODES) & mode::DIRECT != 0;
+        let own: &[Attack] = if is_trusted {
+            // Buffers are named by the board's addresses, also in all attacks of any driver VM.
+            back_end.mode = mode::DIRECT;
+            trusted::begin(machine);
+            trusted::ALL
+        } else {
+            &[]
+        };
+        for attack in back_attacks::ALL.iter().chain(own) {
             match try_on(attack, &mut back_end) {
                 Ok(()) => println!("virtio driver: device {kind}: {}: held", attack.name),
                 Err(why) => wrong(format_args!("device {kind}: {}: {why}", attack.name)),
@@ -41,6 +50,9 @@ pub fn run(machine: &Machine, options: Options) {
                     options.seed
                 ));
             }
+        }
+        if is_trusted && let Err(why) = trusted::blocks(&mut back_end) {
+            wrong(format_args!("device {kind}: blocks of the board: {why}"));
         }
         println!(
             "virtio driver: device {kind}: {} rounds of seed {}",
@@ -102,7 +114,9 @@ fn round(back_end: &mut BackEnd, seed: u64, index: u64) {
         match random.below(8) {
             0 => {
                 let register = random.below(0x200 / 4) * 4;
-                back_end.write(register, random.value() as u32);
+                if back_end.mode & mode::DIRECT == 0 || !trusted::is_of_fetch(register) {
+                    back_end.write(register, random.value() as u32);
+                }
             }
             1 => drop(back_end.read(random.below(0x400) * 4)),
             2 => {

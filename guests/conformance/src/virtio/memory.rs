@@ -119,6 +119,17 @@ impl Area {
         self.set(at + 14, descriptor.next);
     }
 
+    /// Descriptor `index` of the table at `table`.
+    pub fn described(&self, table: u64, index: u64) -> Descriptor {
+        let at = table + 16 * index;
+        Descriptor {
+            at: u64::from(self.word(at)) | u64::from(self.word(at + 4)) << 32,
+            bytes: self.word(at + 8),
+            flags: self.get(at + 12),
+            next: self.get(at + 14),
+        }
+    }
+
     /// Writes a pattern to the page that no request names.
     pub fn set_guard(&self) {
         (0..PAGE)

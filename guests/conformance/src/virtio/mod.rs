@@ -3,6 +3,7 @@
 //! | `conformance.run=` | |
 //! |---|---|
 //! | `virtio-client` | attacks all of its devices by registers and queues ([`client`]) |
+//! | `virtio-racer` | makes requests with one vCPU, and changes them meanwhile with another one ([`race`]) |
 //! | `virtio-driver` | serves devices of other VMs, and attacks by that ([`drivers`]) |
 //! | `virtio-bystander` | uses its devices as it should, and must not notice anything, until a key comes ([`peaceful`]) |
 //! | `virtio-victim` | the same for a VM that a hostile one serves: it may be served badly, and nothing worse |
@@ -19,9 +20,12 @@ mod drivers;
 mod memory;
 mod peaceful;
 mod queues;
+mod race;
 mod registers;
 mod requests;
 mod transport;
+mod trusted;
+mod under_way;
 
 use crate::machine::Machine;
 use crate::sleep::sleep_until;
@@ -60,6 +64,8 @@ fn now() -> u64 {
 pub enum Role {
     /// It attacks its devices.
     Client,
+    /// It attacks its devices with two vCPUs at once.
+    Racer,
     /// It attacks by what it serves.
     Driver,
     /// Its devices are in order.
@@ -72,6 +78,7 @@ pub enum Role {
 pub fn named(name: &str) -> Option<Role> {
     match name {
         "virtio-client" => Some(Role::Client),
+        "virtio-racer" => Some(Role::Racer),
         "virtio-driver" => Some(Role::Driver),
         "virtio-bystander" => Some(Role::Bystander),
         "virtio-victim" => Some(Role::Victim),
@@ -92,6 +99,7 @@ impl Role {
         };
         match self {
             Self::Client => client::run(machine, options),
+            Self::Racer => race::run(machine, options),
             Self::Driver => drivers::run(machine, options),
             Self::Bystander => peaceful::stand_by(),
             Self::Victim => peaceful::suffer(),

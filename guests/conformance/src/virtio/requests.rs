@@ -145,6 +145,17 @@ impl Device {
     fn refuses_connection(&mut self) -> Outcome {
         AREA.fill(DATA, PAGE_SIZE, 0);
         self.submit(0, &[writes(DATA, 4096)]);
+        self.connect();
+        self.wait(1).ok_or("the packet was not sent")?;
+        self.wait(0).ok_or("nobody refuses the connection")?;
+        match AREA.get(DATA + 30) {
+            3 => Ok(()),
+            _ => Err("the connection is not refused"),
+        }
+    }
+
+    /// Asks for a connection with a CID that nobody has.
+    pub fn connect(&mut self) {
         AREA.fill(HEADER, 44, 0);
         let low = [0, 1].map(|byte| read8(self.at + CONFIG + byte));
         AREA.put_bytes(HEADER, &low);
@@ -154,12 +165,6 @@ impl Device {
         AREA.put(HEADER + 28, 1 | 1 << 16, 4);
         AREA.put(HEADER + 36, 4096, 4);
         self.submit(1, &[reads(HEADER, 44)]);
-        self.wait(1).ok_or("the packet was not sent")?;
-        self.wait(0).ok_or("nobody refuses the connection")?;
-        match AREA.get(DATA + 30) {
-            3 => Ok(()),
-            _ => Err("the connection is not refused"),
-        }
     }
 }
 

@@ -40,7 +40,7 @@ pub const VERSION_1: u64 = 1 << 32;
 /// The places of a queue.
 pub const SIZE: u16 = 16;
 /// The descriptors of a request by [`Device::submit`], of which as many as fit the queue can be under way.
-const PARTS: u16 = 4;
+pub const PARTS: u16 = 4;
 
 /// A device, and how far its queues are.
 pub struct Device {
@@ -101,10 +101,26 @@ impl Device {
         if !super::wait(|| self.read(STATUS) == 0) {
             return Err("the status after a reset is not 0");
         }
+        self.forget();
+        Ok(())
+    }
+
+    /// Forgets its queues.
+    fn forget(&mut self) {
         (self.next, self.seen) = ([0; QUEUES as usize], [0; QUEUES as usize]);
         AREA.fill(0, QUEUES * QUEUE, 0);
         self.write(INTERRUPT_ACK, self.read(INTERRUPT_STATUS));
-        Ok(())
+    }
+
+    /// Takes all steps from a reset to a driver that is ready, whatever the device says: somebody else may store to its registers.
+    pub fn set_up_blindly(&mut self) {
+        self.write(STATUS, 0);
+        self.forget();
+        self.write(STATUS, ACKNOWLEDGE | DRIVER);
+        self.choose(VERSION_1 | INDIRECT);
+        self.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK);
+        self.make_queues(None);
+        self.go();
     }
 
     /// The features that are offered.

@@ -901,3 +901,23 @@ fn a_request_whose_answer_does_not_get_to_its_client_is_taken_of_the_ring() {
         assert!(!world.device.holds_memory());
     }
 }
+
+/// The driver VM, which answers as it should, is not to blame for that.
+#[test]
+fn a_client_that_breaks_its_device_by_a_register_gets_no_answer_and_its_driver_vm_goes_on() {
+    for (direct, status) in [(true, 1), (false, 3)] {
+        let mut world = World::ready(direct);
+        world.make(3, &request(64, true));
+        world.serve(false);
+        let (head, _) = world.take().expect("a request");
+        // The status goes backwards.
+        world.front(0x70, status);
+        assert_eq!(world.front_load(0x70) & 64, 64, "it is broken");
+        world.give(head.into(), u32::MAX);
+        world.serve(true);
+        assert_eq!(world.back(register::CONTROL), control::OFFER);
+        world.front(0x70, 0);
+        assert!(!world.device.holds_memory());
+        world.start();
+    }
+}

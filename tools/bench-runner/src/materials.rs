@@ -53,6 +53,9 @@ const ARMHF: Names = Names {
     xen_image: "armhf",
     busybox: Store::BUSYBOX_32,
 };
+/// What Xen's first domain needs to serve another one: the store, and the program that tells a domain of it that Xen began itself.
+const XEN_TOOLS: &str = "xen-utils-4.17:arm64";
+const STORE_TOOLS: &str = "xenstore-utils:arm64";
 /// KVM's other half.
 const VMM: &str = "qemu-system-arm:arm64";
 
@@ -182,7 +185,10 @@ pub fn fetch(store: &Store) -> Result<()> {
         store.runnable(names.rt_tests)?;
         store.debian(names.xen)?;
     }
-    store.runnable(VMM).map(drop)
+    for name in [VMM, XEN_TOOLS, STORE_TOOLS] {
+        store.runnable(name)?;
+    }
+    Ok(())
 }
 
 impl Materials {
@@ -324,6 +330,37 @@ fn host(root: &Path, store: &Store) -> Result<Vec<u8>> {
     let mut bytes = fs::read(store.bare_initramfs(Architecture::Arm64)?)?;
     bytes.extend(initramfs::archive_of(&files));
     Ok(bytes)
+}
+
+/// The initramfs of Xen's first domain that serves devices, but for the modules of its kernel.
+pub fn xen_host(store: &Store) -> exit::Outcome<Vec<u8>> {
+    let wanted = [
+        (
+            XEN_TOOLS,
+            "tools for Xen's first domain with their libraries (10 MB)",
+        ),
+        (STORE_TOOLS, "tools for Xen's store (1 MB)"),
+    ];
+    let wanted = wanted.map(|(name, words)| (runnable::reference(name), words.to_owned()));
+    system::ask_consent(store, &wanted)?;
+    xen_host_of(store).blame(Code::Setup)
+}
+
+fn xen_host_of(store: &Store) -> Result<Vec<u8>> {
+    let tools = ["xenstored", "init-dom0less"].map(|name| {
+        (
+            format!("usr/lib/xen-4.17/bin/{name}"),
+            format!("bench/bin/{name}"),
+        )
+    });
+    let tools = tools.each_ref().map(|(from, to)| (&**from, &**to));
+    let mut files = runnable::programs(&store.runnable(XEN_TOOLS)?, &tools)?;
+    let tools = ["xenstore-write", "xenstore-chmod", "xenstore-read"]
+        .map(|name| (format!("usr/bin/{name}"), format!("bench/bin/{name}")));
+    let tools = tools.each_ref().map(|(from, to)| (&**from, &**to));
+    files.extend(runnable::programs(&store.runnable(STORE_TOOLS)?, &tools)?);
+    files.push(script("bench/xen-host", include_str!("../guest/xen-host")));
+    Ok(initramfs::archive_of(&files))
 }
 
 /// Where the VMM is in KVM's host.

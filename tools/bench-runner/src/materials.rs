@@ -125,6 +125,8 @@ pub struct Materials {
     pub xen: Option<PathBuf>,
     /// The initramfs of KVM's host, without what a single run adds.
     pub host: Option<Vec<u8>>,
+    /// The initramfs of Xen's first domain where that serves devices, but for the modules of its kernel.
+    pub xen_host: Option<Vec<u8>>,
     /// Versions of what is compared, by a name.
     pub versions: Versions,
 }
@@ -198,10 +200,11 @@ impl Materials {
         if linux {
             store.want_non_free();
         }
-        system::ask_consent(
-            store,
-            &wanted(plan.architecture, plan.extensions, &plan.sides, linux),
-        )?;
+        let mut all = wanted(plan.architecture, plan.extensions, &plan.sides, linux);
+        if plan.needs_xen_host() {
+            all.extend(wanted_for_xen_host());
+        }
+        system::ask_consent(store, &all)?;
         let found = Self::found(root, store, plan, dir).blame(Code::Setup)?;
         if plan.wants(Side::Hanok) {
             cargo::hypervisor_of(root, plan.architecture).blame(Code::Refused)?;
@@ -221,6 +224,7 @@ impl Materials {
             .wants(Side::Kvm)
             .then(|| host(root, store))
             .transpose()?;
+        let xen_host = plan.needs_xen_host().then(|| xen_host(store));
         let payload = plan.needs_payload();
         let moved = payload && plan.wants(Side::Xen) && architecture == Architecture::Arm;
         let moved = moved.then(|| cargo::guest_at(root, "bench", XEN_PAYLOAD));
@@ -253,6 +257,7 @@ impl Materials {
             kernel,
             xen,
             host,
+            xen_host: xen_host.transpose()?,
         })
     }
 }
@@ -332,21 +337,17 @@ fn host(root: &Path, store: &Store) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The initramfs of Xen's first domain that serves devices, but for the modules of its kernel.
-pub fn xen_host(store: &Store) -> exit::Outcome<Vec<u8>> {
-    let wanted = [
-        (
-            XEN_TOOLS,
-            "tools for Xen's first domain with their libraries (10 MB)",
-        ),
+/// What is fetched for Xen's first domain, and words about it.
+fn wanted_for_xen_host() -> [(String, String); 2] {
+    [
+        (XEN_TOOLS, "tools of Xen's first domain (10 MB)"),
         (STORE_TOOLS, "tools for Xen's store (1 MB)"),
-    ];
-    let wanted = wanted.map(|(name, words)| (runnable::reference(name), words.to_owned()));
-    system::ask_consent(store, &wanted)?;
-    xen_host_of(store).blame(Code::Setup)
+    ]
+    .map(|(name, words)| (runnable::reference(name), words.to_owned()))
 }
 
-fn xen_host_of(store: &Store) -> Result<Vec<u8>> {
+/// The initramfs of Xen's first domain that serves devices, but for the modules of its kernel.
+fn xen_host(store: &Store) -> Result<Vec<u8>> {
     let tools = ["xenstored", "init-dom0less"].map(|name| {
         (
             format!("usr/lib/xen-4.17/bin/{name}"),

@@ -138,6 +138,7 @@ fn plan(args: &BenchArgs) -> Outcome<Plan> {
         figures: Vec::new(),
         rounds: 1,
         operations: false,
+        devices: true,
         ..plan
     })
 }

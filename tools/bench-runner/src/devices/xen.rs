@@ -10,13 +10,11 @@ use hanok_base::exit::{Blame, Code, Outcome};
 use hanok_base::repo;
 use hanok_bench::Gic;
 use hanok_boot::board::Ready;
-use hanok_system::Architecture;
 
 use super::cases::{System, Work};
 use super::networks;
 use super::prepare::{Inputs, VERSION, disks, words};
 use crate::boards::Boards;
-use crate::materials;
 
 /// The modules of Linux that the first domain needs.
 const MODULES: [&str; 10] = [
@@ -44,15 +42,14 @@ pub fn prepare(boards: &Boards, work: Work, gic: Gic, inputs: &Inputs) -> Outcom
         Work::Incoming => ("networks", networks::board_s(inputs.outside), &[""][..]),
         Work::Screens | Work::ScreensPl1 | Work::Kills => return Ok(None),
     };
-    // The first domain's programs are those of arm64.
-    if boards.plan.architecture != Architecture::Arm64 {
+    let Some(programs) = &boards.materials.xen_host else {
         return Ok(None);
-    }
+    };
     let modules = MODULES.map(str::to_owned).to_vec();
     let kernel = &boards.materials.kernel;
     let host = boards.store.initramfs(kernel, &Selection::Named(modules));
     let mut host = fs::read(host.blame(Code::Setup)?).blame(Code::Setup)?;
-    host.extend(materials::xen_host(boards.store)?);
+    host.extend(programs);
     let name = work.name(System::Xen);
     let path = boards.dir.join(&name).with_extension("initramfs");
     repo::write_whole(&path, &host).blame(Code::Output)?;

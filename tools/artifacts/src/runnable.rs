@@ -270,16 +270,21 @@ fn is_searched(inside: &Path) -> bool {
     lib && triplet.is_none_or(|part| part.contains("-linux-gnu")) && parts.next().is_none()
 }
 
-/// Whether this file is in a folder of its own package beside those libraries. The package's
-/// programs name that folder (`DT_RUNPATH`), as systemd's do.
+/// Whether this file is in a folder of its own package beside those libraries, or in that folder's
+/// own `lib` for the architecture (as Xen's are). The package's programs name that folder
+/// (`DT_RUNPATH`), as systemd's do.
 fn is_private(inside: &Path) -> bool {
     let Some(folder) = inside.parent() else {
         return false;
     };
-    let named = folder
-        .file_name()
-        .is_some_and(|name| !name.to_string_lossy().contains("-linux-gnu"));
-    named && is_searched(folder)
+    let is_triplet = |folder: &Path| {
+        let name = folder.file_name().unwrap_or_default();
+        name.to_string_lossy().contains("-linux-gnu")
+    };
+    let own = folder.parent().filter(|lib| lib.ends_with("lib"));
+    let own = own.and_then(Path::parent).filter(|_| is_triplet(folder));
+    let folder = own.unwrap_or(folder);
+    !is_triplet(folder) && is_searched(folder)
 }
 
 /// Every file and link below `dir`, sorted.
@@ -386,6 +391,10 @@ mod tests {
             "lib/aarch64-linux-gnu/systemd/libsystemd-shared-252.so"
         ));
         assert!(private("usr/lib/systemd/libsystemd-core-252.so"));
+        assert!(private(
+            "usr/lib/xen-4.17/lib/aarch64-linux-gnu/libxenfsimage.so.4.17"
+        ));
+        assert!(!private("usr/lib/xen-4.17/lib/libx.so"));
         assert!(!private("usr/lib/aarch64-linux-gnu/libz.so.1"));
         assert!(!private("lib/ld-linux-aarch64.so.1"));
         assert!(!private("usr/share/systemd/x.so"));

@@ -44,6 +44,9 @@ const WHILE_COUNTING: &str = "bench.rounds=1,11 bench.many=1 bench.enough=5000";
 pub const XEN_KERNEL: u64 = 0x5000_0000;
 /// See [`XEN_KERNEL`].
 pub const XEN_INITRAMFS: u64 = 0x5800_0000;
+/// The same of the initramfs of a domain that Xen begins beside dom0, with dom0's kernel. All are close together: dom0 has RAM at the same
+/// addresses as the board, and needs it in one piece.
+const XEN_OTHER_INITRAMFS: u64 = 0x5c00_0000;
 
 /// Makes boards.
 pub struct Boards<'a> {
@@ -154,6 +157,34 @@ impl Boards<'_> {
         let mut command = self.qemu();
         machine::native(&mut command, &self.of(&guest, &machine, GUEST_MEMORY));
         Ok(plain(command))
+    }
+
+    /// Xen whose first domain is a Linux with `host` as its initramfs that is also told `words`, beside a Linux with `initramfs` for each of the
+    /// command lines, which Xen begins itself.
+    pub fn xen_linux(
+        &self,
+        (name, gic): (&str, Gic),
+        (host, words): (&Path, &str),
+        (initramfs, lines): (&Path, Vec<String>),
+    ) -> Outcome<Ready> {
+        let kernel = &self.materials.kernel.image;
+        let words = format!("console=hvc0 {CMDLINE} rdinit=/bench/xen-host {words}");
+        let domain = |line: &String| Domain {
+            kernel: kernel.clone(),
+            at: XEN_KERNEL,
+            initramfs: Some((initramfs.to_owned(), XEN_OTHER_INITRAMFS)),
+            is_enhanced: true,
+            cmdline: self.linux(initramfs, line).cmdline,
+            memory: GUEST_MEMORY >> 10,
+            has_console: true,
+        };
+        let domains = Domains {
+            first: Some((kernel, XEN_KERNEL, &words)),
+            initramfs: Some((host, XEN_INITRAMFS)),
+            others: lines.iter().map(domain).collect(),
+            words: &first_domain(),
+        };
+        self.xen_of(name, gic, &domains)
     }
 
     /// The machine itself with the measured Linux, or with the payload, with the command line
@@ -334,6 +365,7 @@ impl Boards<'_> {
         let sleeps = Domain::idle(path, XEN_INITRAMFS, self.plan.architecture);
         let domains = Domains {
             first: Some((payload, XEN_KERNEL, cmdline)),
+            initramfs: None,
             others: vec![sleeps.blame(Code::Output)?; idle],
             words: &first_domain(),
         };

@@ -53,6 +53,9 @@ const ARMHF: Names = Names {
     xen_image: "armhf",
     busybox: Store::BUSYBOX_32,
 };
+/// What Xen's first domain needs to serve another one: the store, and the program that tells a domain of it that Xen began itself.
+const XEN_TOOLS: &str = "xen-utils-4.17:arm64";
+const STORE_TOOLS: &str = "xenstore-utils:arm64";
 /// KVM's other half.
 const VMM: &str = "qemu-system-arm:arm64";
 
@@ -122,6 +125,8 @@ pub struct Materials {
     pub xen: Option<PathBuf>,
     /// The initramfs of KVM's host, without what a single run adds.
     pub host: Option<Vec<u8>>,
+    /// The initramfs of Xen's first domain where that serves devices, but for the modules of its kernel.
+    pub xen_host: Option<Vec<u8>>,
     /// Versions of what is compared, by a name.
     pub versions: Versions,
 }
@@ -182,7 +187,10 @@ pub fn fetch(store: &Store) -> Result<()> {
         store.runnable(names.rt_tests)?;
         store.debian(names.xen)?;
     }
-    store.runnable(VMM).map(drop)
+    for name in [VMM, XEN_TOOLS, STORE_TOOLS] {
+        store.runnable(name)?;
+    }
+    Ok(())
 }
 
 impl Materials {
@@ -192,10 +200,11 @@ impl Materials {
         if linux {
             store.want_non_free();
         }
-        system::ask_consent(
-            store,
-            &wanted(plan.architecture, plan.extensions, &plan.sides, linux),
-        )?;
+        let mut all = wanted(plan.architecture, plan.extensions, &plan.sides, linux);
+        if plan.needs_xen_host() {
+            all.extend(wanted_for_xen_host());
+        }
+        system::ask_consent(store, &all)?;
         let found = Self::found(root, store, plan, dir).blame(Code::Setup)?;
         if plan.wants(Side::Hanok) {
             cargo::hypervisor_of(root, plan.architecture).blame(Code::Refused)?;
@@ -215,6 +224,7 @@ impl Materials {
             .wants(Side::Kvm)
             .then(|| host(root, store))
             .transpose()?;
+        let xen_host = plan.needs_xen_host().then(|| xen_host(store));
         let payload = plan.needs_payload();
         let moved = payload && plan.wants(Side::Xen) && architecture == Architecture::Arm;
         let moved = moved.then(|| cargo::guest_at(root, "bench", XEN_PAYLOAD));
@@ -247,6 +257,7 @@ impl Materials {
             kernel,
             xen,
             host,
+            xen_host: xen_host.transpose()?,
         })
     }
 }
@@ -324,6 +335,33 @@ fn host(root: &Path, store: &Store) -> Result<Vec<u8>> {
     let mut bytes = fs::read(store.bare_initramfs(Architecture::Arm64)?)?;
     bytes.extend(initramfs::archive_of(&files));
     Ok(bytes)
+}
+
+/// What is fetched for Xen's first domain, and words about it.
+fn wanted_for_xen_host() -> [(String, String); 2] {
+    [
+        (XEN_TOOLS, "tools of Xen's first domain (10 MB)"),
+        (STORE_TOOLS, "tools for Xen's store (1 MB)"),
+    ]
+    .map(|(name, words)| (runnable::reference(name), words.to_owned()))
+}
+
+/// The initramfs of Xen's first domain that serves devices, but for the modules of its kernel.
+fn xen_host(store: &Store) -> Result<Vec<u8>> {
+    let tools = ["xenstored", "init-dom0less"].map(|name| {
+        (
+            format!("usr/lib/xen-4.17/bin/{name}"),
+            format!("bench/bin/{name}"),
+        )
+    });
+    let tools = tools.each_ref().map(|(from, to)| (&**from, &**to));
+    let mut files = runnable::programs(&store.runnable(XEN_TOOLS)?, &tools)?;
+    let tools = ["xenstore-write", "xenstore-chmod", "xenstore-read"]
+        .map(|name| (format!("usr/bin/{name}"), format!("bench/bin/{name}")));
+    let tools = tools.each_ref().map(|(from, to)| (&**from, &**to));
+    files.extend(runnable::programs(&store.runnable(STORE_TOOLS)?, &tools)?);
+    files.push(script("bench/xen-host", include_str!("../guest/xen-host")));
+    Ok(initramfs::archive_of(&files))
 }
 
 /// Where the VMM is in KVM's host.

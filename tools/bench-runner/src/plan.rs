@@ -140,6 +140,8 @@ pub struct Plan {
     pub inner_rounds: u32,
     /// Whether operations are counted, and with them `kernel-to-shell`.
     pub operations: bool,
+    /// Whether devices are measured, which Xen's first domain serves where Xen is a side.
+    pub devices: bool,
 }
 
 impl Plan {
@@ -190,6 +192,7 @@ impl Plan {
             inner_rounds: if args.quick { 1 } else { 3 },
             // On CPUs with the virtualization extensions, a guest does nearly all of them itself.
             operations: !extensions && (args.operations || !args.quick),
+            devices: false,
         })
     }
 
@@ -236,6 +239,12 @@ impl Plan {
     pub fn of_boot(&self, load: Load, side: Side) -> Vec<&'static Figure> {
         let figures = self.figures.iter().copied();
         figures.filter(|figure| load.gives(figure, side)).collect()
+    }
+
+    /// Whether Xen's first domain serves devices. Its programs are those of arm64.
+    pub fn needs_xen_host(&self) -> bool {
+        let arm64 = self.architecture == Architecture::Arm64;
+        self.devices && arm64 && self.wants(Side::Xen)
     }
 
     /// Whether the bare-metal payload is booted anywhere.
@@ -341,6 +350,19 @@ mod tests {
         let more = plan("--quick --gic 2 --sides xen,native --repeat 3");
         assert_eq!((more.gics.as_slice(), more.rounds), (&[Gic::V2][..], 3));
         assert_eq!(more.sides, [Side::Native, Side::Xen]);
+    }
+
+    #[test]
+    fn devices_in_xen_need_programs_of_its_first_domain_in_64_bit() {
+        let needs = |line: &str| {
+            let devices = Plan {
+                devices: true,
+                ..plan(line)
+            };
+            devices.needs_xen_host()
+        };
+        assert!(needs("") && !plan("").needs_xen_host());
+        assert!(!needs("--sides native,kvm") && !needs("--board qemu-virt-arm"));
     }
 
     #[test]

@@ -25,6 +25,8 @@ const KERNEL: usize = 4096;
 pub struct Domains<'a> {
     /// The first domain's kernel, where it is put, and what it is told. `None` for a Xen without a first domain.
     pub first: Option<(&'a Path, u64, &'a str)>,
+    /// The first domain's initramfs, and where it is put.
+    pub initramfs: Option<(&'a Path, u64)>,
     /// The domains that Xen begins itself.
     pub others: Vec<Domain>,
     /// What Xen is told.
@@ -38,6 +40,10 @@ pub struct Domain {
     pub kernel: PathBuf,
     /// Where that is put.
     pub at: u64,
+    /// Its initramfs, and where that is put.
+    pub initramfs: Option<(PathBuf, u64)>,
+    /// Whether it has Xen's own interfaces, such as the store by which it finds its devices.
+    pub is_enhanced: bool,
     /// What it is told.
     pub cmdline: String,
     /// KiB of its memory.
@@ -53,6 +59,8 @@ impl Domain {
         Ok(Self {
             kernel: path,
             at,
+            initramfs: None,
+            is_enhanced: false,
             cmdline: String::new(),
             memory: MEMORY,
             has_console: false,
@@ -60,13 +68,7 @@ impl Domain {
     }
 
     fn node(&self, number: usize) -> Result<DeviceTreeNode> {
-        let at = self.at;
-        let bytes = fs::metadata(&self.kernel)?.len();
-        let mut kernel = node(&format!("module@{at:x}"))?;
-        let compatible = b"multiboot,kernel\0multiboot,module\0".to_vec();
-        kernel.add_property(property("compatible", compatible)?);
-        let reg = [at, bytes].map(u64::to_be_bytes).concat();
-        kernel.add_property(property("reg", reg)?);
+        let mut kernel = module("kernel", &self.kernel, self.at)?;
         if !self.cmdline.is_empty() {
             kernel.add_property(property("bootargs", text(&self.cmdline))?);
         }
@@ -79,7 +81,13 @@ impl Domain {
         if self.has_console {
             domain.add_property(property("vpl011", Vec::new())?);
         }
+        if self.is_enhanced {
+            domain.add_property(property("xen,enhanced", text("enabled"))?);
+        }
         domain.add_child(kernel);
+        if let Some((initramfs, at)) = &self.initramfs {
+            domain.add_child(module("ramdisk", initramfs, *at)?);
+        }
         Ok(domain)
     }
 }
@@ -92,6 +100,11 @@ impl Domains<'_> {
             qemu.arg("-device").arg(format!(
                 "guest-loader,addr={at:#x},kernel={kernel},bootargs={words}"
             ));
+        }
+        if let Some((initramfs, at)) = self.initramfs {
+            let initramfs = machine::escaped(initramfs);
+            qemu.arg("-device")
+                .arg(format!("guest-loader,addr={at:#x},initrd={initramfs}"));
         }
         let dump = format!("dumpdtb={}", path.display());
         process::run(qemu.args(["-nodefaults", "-display", "none", "-machine", &dump]))?;
@@ -116,10 +129,12 @@ impl Domains<'_> {
     pub fn put(&self, qemu: &mut Command, tree: &Path) {
         qemu.arg("-dtb").arg(tree);
         let first = self.first.iter().map(|&(kernel, at, _)| (kernel, at));
-        let others = self
-            .others
-            .iter()
-            .map(|domain| (&*domain.kernel, domain.at));
+        let first = first.chain(self.initramfs);
+        let others = self.others.iter().flat_map(|domain| {
+            let initramfs = domain.initramfs.as_ref();
+            let initramfs = initramfs.map(|(path, at)| (&**path, *at));
+            [(&*domain.kernel, domain.at)].into_iter().chain(initramfs)
+        });
         // Domains may have one kernel.
         for (file, at) in first.chain(others).collect::<BTreeSet<_>>() {
             let file = machine::escaped(file);
@@ -127,6 +142,17 @@ impl Domains<'_> {
                 .arg(format!("loader,file={file},addr={at:#x},force-raw=on"));
         }
     }
+}
+
+/// A part of a domain that is in memory at `at`: its kernel, or its initramfs (`ramdisk`).
+fn module(kind: &str, file: &Path, at: u64) -> Result<DeviceTreeNode> {
+    let bytes = fs::metadata(file)?.len();
+    let mut module = node(&format!("module@{at:x}"))?;
+    let compatible = format!("multiboot,{kind}\0multiboot,module\0").into_bytes();
+    module.add_property(property("compatible", compatible)?);
+    let reg = [at, bytes].map(u64::to_be_bytes).concat();
+    module.add_property(property("reg", reg)?);
+    Ok(module)
 }
 
 /// A text as a tree has it.
@@ -184,9 +210,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kernel");
         let idle = Domain::idle(path, 0x5800_0000, Architecture::Arm64).unwrap();
+        let initramfs = dir.path().join("initramfs");
+        fs::write(&initramfs, [7; 9]).unwrap();
         let speaks = Domain {
             cmdline: "a=b".into(),
             has_console: true,
+            is_enhanced: true,
+            initramfs: Some((initramfs, 0x6800_0000)),
             ..idle.clone()
         };
         let [idle, speaks] = [idle, speaks].map(|domain| domain.node(3).unwrap());
@@ -202,6 +232,13 @@ mod tests {
         assert_eq!(console, [false, true]);
         let kernel = speaks.child("module@58000000").unwrap();
         assert_eq!(value(kernel, "bootargs").unwrap(), b"a=b\0");
+        let store = [&idle, &speaks].map(|node| value(node, "xen,enhanced"));
+        assert_eq!(store, [None, Some(b"enabled\0".to_vec())]);
+        let initramfs = speaks.child("module@68000000").unwrap();
+        let reg = [0x6800_0000, 9_u64].map(u64::to_be_bytes).concat();
+        assert_eq!(value(initramfs, "reg").unwrap(), reg);
+        let kind = value(initramfs, "compatible").unwrap();
+        assert!(kind.starts_with(b"multiboot,ramdisk\0"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub enum System {
     HanokApart,
     /// In a KVM guest of QEMU's.
     Kvm,
-    /// In a domain of Xen's whose disk is the first domain's.
+    /// In a domain of Xen's whose devices are the first domain's.
     Xen,
 }
 

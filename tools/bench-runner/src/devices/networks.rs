@@ -13,7 +13,9 @@ const FIRST: u32 = 30;
 /// Its address.
 const ADDRESS: u32 = 0xa00_3c00;
 /// The addresses of sender and receiver, as `guests/frame-work` has them.
-const ENDS: [&str; 2] = ["02:00:00:00:00:10", "02:00:00:00:00:11"];
+pub const ENDS: [&str; 2] = ["02:00:00:00:00:10", "02:00:00:00:00:11"];
+/// The address of the board's interface where it is neither's.
+const BOARD: &str = "02:00:00:00:00:20";
 
 /// The board sends what is to be sent after 150 us of its own time (`x-txtimer`), or when it is told once more, as an interface does that
 /// takes its time for a frame. QEMU's other way is a thread of the PC's, whose turn hangs on the PC's load.
@@ -44,7 +46,16 @@ fn to_outside(outside: &Path) -> String {
 
 /// The arguments by which QEMU gives a Linux the sender's end, whose other end is who waits at `outside`.
 pub fn one_end(outside: &Path) -> Vec<String> {
-    let (netdev, mac) = (to_outside(outside), ENDS[0]);
+    interface(&to_outside(outside), ENDS[0])
+}
+
+/// The arguments by which QEMU gives the board an interface that belongs to none of the ends, before a hub, or before who waits at `outside`.
+pub fn board_s(outside: Option<&Path>) -> Vec<String> {
+    let netdev = outside.map_or("hubport,hubid=0".to_owned(), to_outside);
+    interface(&netdev, BOARD)
+}
+
+fn interface(netdev: &str, mac: &str) -> Vec<String> {
     [
         "-netdev".to_owned(),
         format!("{netdev},id=net0"),
@@ -140,5 +151,10 @@ mod tests {
             native.contains(ENDS[0]) && native.contains(&netdev),
             "{native}"
         );
+        // The board's own interface is neither end.
+        for outside in [None, Some(outside)] {
+            let board = board_s(outside).join(" ");
+            assert!(ENDS.iter().all(|mac| !board.contains(mac)), "{board}");
+        }
     }
 }

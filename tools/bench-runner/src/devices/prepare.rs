@@ -13,13 +13,21 @@ use hanok_boot::board::Ready;
 use hanok_boot::overrides::Overrides;
 
 use super::cases::{self, DISKS, Disk, System, Work};
-use super::{networks, screens};
+use super::{networks, screens, xen};
 use crate::boards::{BOARD_MEMORY, Boards, CMDLINE};
 use crate::counting::What;
 use crate::materials;
 
 /// The modules of Linux that the devices need.
-const MODULES: [&str; 3] = ["virtio_mmio", "virtio_blk", "virtio_net"];
+const MODULES: [&str; 5] = [
+    "virtio_mmio",
+    "virtio_blk",
+    "virtio_net",
+    "xen_blkfront",
+    "xen_netfront",
+];
+/// The version of virtio that the board's devices speak.
+pub const VERSION: [&str; 2] = ["-global", "virtio-mmio.force-legacy=false"];
 
 /// The busybox initramfs with the modules of the devices.
 pub fn with_modules(boards: &Boards) -> Result<PathBuf> {
@@ -37,7 +45,7 @@ pub struct Inputs<'a> {
 }
 
 /// What Linux is told of what to run.
-fn words(work: Work) -> String {
+pub fn words(work: Work) -> String {
     let role = match work {
         Work::Incoming => " bench.role=take",
         _ => "",
@@ -70,7 +78,10 @@ pub fn prepare(
         // Its host would have to have a bridge.
         System::Kvm if work == Work::Incoming => return Ok(None),
         System::Kvm => kvm(boards, work, gic, userland)?,
-        System::Xen => return Ok(None),
+        System::Xen => match xen::prepare(boards, work, gic, inputs)? {
+            Some(ready) => ready,
+            None => return Ok(None),
+        },
     };
     match work {
         // QEMU serves a notification as the guest makes it: what a request is answered with does not hang on another
@@ -81,7 +92,7 @@ pub fn prepare(
         }
         Work::Networks => {
             ready.command.args(networks::BY_TIMER);
-            if system.side() == Side::Hanok {
+            if matches!(system.side(), Side::Hanok | Side::Xen) {
                 ready.command.args(networks::OTHER_END);
             }
             // Where time does not go on while all cores sleep, QEMU gives the turn to a core that sleeps, again and again.
@@ -146,12 +157,11 @@ fn devices(work: Work, outside: Option<&Path>) -> Vec<String> {
         (Work::Networks, _) => networks::both_ends(),
         _ => disks(),
     };
-    let version = ["-global", "virtio-mmio.force-legacy=false"].map(str::to_owned);
-    version.into_iter().chain(own).collect()
+    VERSION.map(str::to_owned).into_iter().chain(own).collect()
 }
 
 /// The disks of the emulated machine.
-fn disks() -> Vec<String> {
+pub fn disks() -> Vec<String> {
     let disks = DISKS.iter().enumerate().flat_map(|(index, disk)| {
         let bus = disk.transport;
         let device = format!("virtio-blk-device,drive=disk{index},bus=virtio-mmio-bus.{bus}");

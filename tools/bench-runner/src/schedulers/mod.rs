@@ -2,7 +2,7 @@
 //! busy, in Hanok and under the schedulers that Debian's Xen has.
 
 mod cases;
-mod found;
+pub mod found;
 mod table;
 
 use std::fs;
@@ -113,6 +113,8 @@ fn in_xen(boards: &Boards, case: Case, gic: Gic, words: &str) -> Outcome<Ready> 
         Ok(Domain {
             kernel: cargo::guest(boards.root, guest, target).blame(Code::Refused)?,
             at,
+            initramfs: None,
+            is_enhanced: false,
             cmdline,
             memory: MEMORY_MIB << 10,
             has_console: true,
@@ -120,6 +122,7 @@ fn in_xen(boards: &Boards, case: Case, gic: Gic, words: &str) -> Outcome<Ready> 
     };
     let domains = Domains {
         first: None,
+        initramfs: None,
         others: vec![
             domain(case.load.guest(), XEN_KERNEL, case.load.words())?,
             domain("bench", XEN_INITRAMFS, BUSY.to_owned())?,

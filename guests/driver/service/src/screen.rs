@@ -25,7 +25,7 @@ use gpu::Gpu;
 use hanok_abi::channel::{CHANGED_SHIFT, register};
 use heapless::Vec;
 use input::Input;
-use keyboard::{Combination, Keyboard};
+use keyboard::{Combination, Event, Heard, Keyboard};
 use pl111::Pl111;
 
 /// The most bytes that are made black in one go.
@@ -182,25 +182,32 @@ impl Screen {
             }
         }
         let black = self.make_black();
-        let (combination, events) = self.keyboard.take();
-        let in_front = self.first;
-        let mut inputs = self.inputs.iter_mut();
-        if let Some((_, input)) = inputs.find(|(client, _)| *client == in_front) {
-            events.iter().for_each(|event| input.send(*event));
+        let heard = self.keyboard.take();
+        for heard in &heard {
+            match heard {
+                Heard::Event(event) => self.send(*event),
+                Heard::Chosen(combination) => self.choose(*combination),
+            }
         }
         let inputs = self.inputs.iter_mut().map(|(_, input)| input.work());
         let displays = self.displays.iter_mut().map(Display::work);
         let quiet = inputs
             .chain(displays)
             .fold(true, |quiet, done| quiet & done);
-        if let Some(combination) = combination {
-            self.choose(combination);
-        }
         let shown = match &mut self.panel {
             Panel::Pl111(_) => true,
             Panel::Gpu(panel) => panel.work(),
         };
-        black && combination.is_none() && shown && quiet
+        black && heard.is_empty() && shown && quiet
+    }
+
+    /// Tells the client in front of an event.
+    fn send(&mut self, event: Event) {
+        let in_front = self.first;
+        let mut inputs = self.inputs.iter_mut();
+        if let Some((_, input)) = inputs.find(|(client, _)| *client == in_front) {
+            input.send(event);
+        }
     }
 
     /// Makes a piece of a picture black whose client has ended. Returns whether there was none.
@@ -252,3 +259,6 @@ impl Screen {
 fn generation(registers: u64, number: u64) -> u16 {
     (mmio::read32(registers + register::PEER + 4 * number) >> 16) as u16
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,6 @@
-//! The board's keyboard and mouse. Combinations choose who is shown: Ctrl, Alt and a digit. All else is for the client in front.
+//! The board's keyboard and mouse. Combinations choose who is shown: Ctrl, Alt or Shift, and a digit. All else is for the client in
+//! front. Those with Alt are what consoles commonly have, and so QEMU's windows and its server for VNC keep them for themselves:
+//! those with Shift get through.
 
 mod ps2;
 mod virtio;
@@ -27,6 +29,8 @@ mod key {
     pub const DIGIT_9: u16 = 10;
     pub const DIGIT_0: u16 = 11;
     pub const LEFT_CTRL: u16 = 29;
+    pub const LEFT_SHIFT: u16 = 42;
+    pub const RIGHT_SHIFT: u16 = 54;
     pub const LEFT_ALT: u16 = 56;
     pub const RIGHT_CTRL: u16 = 97;
     pub const RIGHT_ALT: u16 = 100;
@@ -70,7 +74,7 @@ impl Event {
     }
 }
 
-/// The digit that was pressed with Ctrl and Alt.
+/// The digit that was pressed with Ctrl, and Alt or Shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Combination(pub usize);
 
@@ -164,6 +168,7 @@ impl Keyboard {
 struct Held {
     ctrl: bool,
     alt: bool,
+    shift: bool,
     keys: [u32; CODES / 32],
     /// Those of which it is known whether it has: an earlier life of this VM may have told it of others.
     known: [u32; CODES / 32],
@@ -174,6 +179,7 @@ impl Default for Held {
         Self {
             ctrl: false,
             alt: false,
+            shift: false,
             keys: [0; CODES / 32],
             known: [0; CODES / 32],
         }
@@ -190,7 +196,8 @@ impl Held {
         match code {
             key::LEFT_CTRL | key::RIGHT_CTRL => self.ctrl = down,
             key::LEFT_ALT | key::RIGHT_ALT => self.alt = down,
-            _ if event.value != 1 || !self.ctrl || !self.alt => {}
+            key::LEFT_SHIFT | key::RIGHT_SHIFT => self.shift = down,
+            _ if event.value != 1 || !self.ctrl || !(self.alt || self.shift) => {}
             key::DIGIT_0 => return Some(Combination(0)),
             key::DIGIT_1..=key::DIGIT_9 => {
                 return Some(Combination(usize::from(code - key::DIGIT_1 + 1)));

@@ -3,7 +3,7 @@
 use super::Screen;
 use super::keyboard::{Event, KEY, RELATIVE};
 use crate::fake::client::{Client, leaked};
-use crate::fake::{Registers, install, mmio, renew};
+use crate::fake::{Registers, install, renew};
 use crate::memory::{InputMemory, PLACES, SCREENS};
 use crate::wanted::{BoardDevice, Served, WantedScreen};
 use core::sync::atomic::Ordering::Relaxed;
@@ -27,6 +27,7 @@ const DISPLAY: BoardDevice = BoardDevice {
 /// Codes of set 2.
 const CTRL: u8 = 0x14;
 const ALT: u8 = 0x11;
+const SHIFT: u8 = 0x12;
 const DIGIT_1: u8 = 0x16;
 const DIGIT_2: u8 = 0x1e;
 const LETTER_A: u8 = 0x1c;
@@ -83,8 +84,31 @@ fn port(device: BoardDevice, kind: Option<u8>) -> Rc<RefCell<Port>> {
     port
 }
 
+/// A PL111: what its base and its control were set to.
+#[derive(Default)]
+struct Panel(Vec<(u64, u32)>);
+
+const BASE: u64 = 0x10;
+const CONTROL: u64 = 0x18;
+
+impl Registers for Panel {
+    fn read(&mut self, offset: u64) -> u32 {
+        match offset {
+            0xfe0 | 0xfe4 => 0x11,
+            _ => 0,
+        }
+    }
+
+    fn write(&mut self, offset: u64, value: u32) {
+        if offset == BASE || offset == CONTROL {
+            self.0.push((offset, value));
+        }
+    }
+}
+
 struct Setup {
     screen: Screen,
+    panel: Rc<RefCell<Panel>>,
     keyboard: Rc<RefCell<Port>>,
     mouse: Rc<RefCell<Port>>,
     clients: [(Client, &'static InputMemory); 2],
@@ -101,9 +125,9 @@ impl Setup {
         renew();
         let (keyboard, mouse) = (port(KEYBOARD, None), port(MOUSE, kind));
         mouse.borrow_mut().come.extend(told);
-        // A PL111 says what it is.
-        mmio::write32(DISPLAY.registers + 0xfe0, 0x11);
-        mmio::write32(DISPLAY.registers + 0xfe4, 0x11);
+        let panel = Rc::new(RefCell::new(Panel::default()));
+        let registers = DISPLAY.registers;
+        install(registers..registers + 0x1000, panel.clone());
         let mut screen = started();
         let names = ["left", "right"];
         let clients = core::array::from_fn(|number| {
@@ -116,6 +140,7 @@ impl Setup {
         });
         let setup = Self {
             screen,
+            panel,
             keyboard,
             mouse,
             clients,
@@ -280,6 +305,23 @@ fn what_is_held_while_another_comes_to_the_front_is_held_for_nobody() {
 }
 
 #[test]
+fn a_combination_has_ctrl_and_alt_or_shift() {
+    let mut setup = Setup::new();
+    setup.types(&[LETTER_A, ALT, SHIFT, DIGIT_2, RELEASE, ALT, RELEASE, SHIFT]);
+    setup.types(&[CTRL, DIGIT_2, RELEASE, CTRL]);
+    assert_eq!(setup.told(0).len(), 9);
+    for shift in [SHIFT, 0x59, ALT] {
+        setup.types(&[CTRL, shift, DIGIT_2, RELEASE, DIGIT_2, RELEASE, shift]);
+        setup.types(&[RELEASE, CTRL, LETTER_A]);
+        assert_eq!(setup.told(1), [key(KEY_A, true)]);
+        setup.types(&[shift, CTRL, DIGIT_1, RELEASE, DIGIT_1, RELEASE, shift]);
+        setup.types(&[RELEASE, CTRL, LETTER_A]);
+        assert_eq!(setup.told(0).last(), Some(&key(KEY_A, true)));
+        setup.told(1);
+    }
+}
+
+#[test]
 fn what_is_typed_after_a_combination_is_not_for_the_one_before_it() {
     let mut setup = Setup::new();
     // All of it before anybody looks.
@@ -308,4 +350,26 @@ fn what_was_held_as_this_vm_was_reset_is_released() {
     setup.types(&[RELEASE, 0x32, RELEASE, LETTER_A]);
     assert_eq!(setup.told(1), []);
     assert_eq!(setup.told(0).len(), 4);
+}
+
+#[test]
+fn a_panel_is_turned_on_last_and_told_twice_of_each_picture() {
+    let mut setup = Setup::new();
+    let panel = setup.panel.clone();
+    let writes = || std::mem::take(&mut panel.borrow_mut().0);
+    let started = writes();
+    let on = started.iter().position(|(offset, _)| *offset == CONTROL);
+    assert_eq!(on, Some(started.len() - 1), "{started:x?}");
+    let first = (BASE, 0x7000_0000);
+    assert_eq!(started[on.unwrap() - 1], first);
+    // QEMU's may be drawing when it is told.
+    let second = (BASE, 0x7000_0000 + 2 * 64 * 32);
+    setup.types(&[CTRL, SHIFT]);
+    assert_eq!(writes(), [first]);
+    setup.types(&[DIGIT_2]);
+    assert_eq!(writes(), [second]);
+    setup.types(&[RELEASE, DIGIT_2]);
+    assert_eq!(writes(), [second]);
+    setup.types(&[RELEASE, SHIFT, RELEASE, CTRL]);
+    assert_eq!(writes(), []);
 }

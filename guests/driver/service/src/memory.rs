@@ -235,14 +235,19 @@ pub struct InputMemory {
 pub const EVENT_DESCRIPTORS: usize = 1;
 const EVENT_SLOT_WORDS: usize = 2 * EVENT_DESCRIPTORS + 2;
 
-/// The memory of the keyboards that clients can have.
-pub static INPUTS: [InputMemory; 4] = [const {
-    InputMemory {
-        rings: [const { Split::new() }; 2],
-        events: [const { [const { AtomicU64::new(0) }; EVENT_SLOT_WORDS] }; PLACES],
-        status: [const { [const { AtomicU64::new(0) }; EVENT_SLOT_WORDS] }; PLACES],
+impl InputMemory {
+    /// All of it zero.
+    pub const fn new() -> Self {
+        Self {
+            rings: [const { Split::new() }; 2],
+            events: [const { [const { AtomicU64::new(0) }; EVENT_SLOT_WORDS] }; PLACES],
+            status: [const { [const { AtomicU64::new(0) }; EVENT_SLOT_WORDS] }; PLACES],
+        }
     }
-}; 4];
+}
+
+/// The memory of the keyboards that clients can have.
+pub static INPUTS: [InputMemory; 4] = [const { InputMemory::new() }; 4];
 
 /// The places of a queue of a client's display.
 pub const DISPLAY_PLACES: usize = 16;

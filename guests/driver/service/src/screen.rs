@@ -25,7 +25,7 @@ use gpu::Gpu;
 use hanok_abi::channel::{CHANGED_SHIFT, register};
 use heapless::Vec;
 use input::Input;
-use keyboard::{Combination, Keyboard};
+use keyboard::{Combination, Event, Heard, Keyboard};
 use pl111::Pl111;
 
 /// The most bytes that are made black in one go.
@@ -58,6 +58,9 @@ pub struct Screen {
     clients: [(u16, u64); CLIENTS],
     /// Whether a client may have ended.
     changed: bool,
+    /// Whether the display is told once more what it shows when the next thing is heard, such as that the keys are released. QEMU
+    /// forgets what a PL111 is told while it draws.
+    tell_again: bool,
 }
 
 impl Screen {
@@ -95,6 +98,7 @@ impl Screen {
             halves: false,
             clients: [(0, 0); CLIENTS],
             changed: false,
+            tell_again: false,
         };
         let numbers = 1..=wanted.clients as u64;
         for (client, number) in screen.clients.iter_mut().zip(numbers.clone()) {
@@ -110,6 +114,9 @@ impl Screen {
             wanted.width, wanted.height, wanted.clients
         );
         screen.choose(Combination(wanted.front));
+        if let Panel::Pl111(panel) = &screen.panel {
+            panel.turn_on();
+        }
         Ok(screen)
     }
 
@@ -153,6 +160,17 @@ impl Screen {
             None if last == 0 => return,
             None => (self.first, self.halves) = (self.first.min(last - 1), true),
         }
+        self.show();
+        self.tell_again = true;
+        if self.halves {
+            println!("driver: screen: {} and {}", self.first + 1, self.first + 2);
+        } else {
+            println!("driver: screen: {}", self.first + 1);
+        }
+    }
+
+    /// Tells the display what it shows.
+    fn show(&mut self) {
         let wanted = &self.wanted;
         let half = if self.halves {
             u64::from(wanted.stride) * u64::from(wanted.height / 2)
@@ -163,11 +181,6 @@ impl Screen {
         match &mut self.panel {
             Panel::Pl111(panel) => panel.show(wanted.board + offset),
             Panel::Gpu(panel) => panel.show(offset),
-        }
-        if self.halves {
-            println!("driver: screen: {} and {}", self.first + 1, self.first + 2);
-        } else {
-            println!("driver: screen: {}", self.first + 1);
         }
     }
 
@@ -182,25 +195,35 @@ impl Screen {
             }
         }
         let black = self.make_black();
-        let (combination, events) = self.keyboard.take();
-        let in_front = self.first;
-        let mut inputs = self.inputs.iter_mut();
-        if let Some((_, input)) = inputs.find(|(client, _)| *client == in_front) {
-            events.iter().for_each(|event| input.send(*event));
+        let heard = self.keyboard.take();
+        if !heard.is_empty() && core::mem::take(&mut self.tell_again) {
+            self.show();
+        }
+        for heard in &heard {
+            match heard {
+                Heard::Event(event) => self.send(*event),
+                Heard::Chosen(combination) => self.choose(*combination),
+            }
         }
         let inputs = self.inputs.iter_mut().map(|(_, input)| input.work());
         let displays = self.displays.iter_mut().map(Display::work);
         let quiet = inputs
             .chain(displays)
             .fold(true, |quiet, done| quiet & done);
-        if let Some(combination) = combination {
-            self.choose(combination);
-        }
         let shown = match &mut self.panel {
             Panel::Pl111(_) => true,
             Panel::Gpu(panel) => panel.work(),
         };
-        black && combination.is_none() && shown && quiet
+        black && heard.is_empty() && shown && quiet
+    }
+
+    /// Tells the client in front of an event.
+    fn send(&mut self, event: Event) {
+        let in_front = self.first;
+        let mut inputs = self.inputs.iter_mut();
+        if let Some((_, input)) = inputs.find(|(client, _)| *client == in_front) {
+            input.send(event);
+        }
     }
 
     /// Makes a piece of a picture black whose client has ended. Returns whether there was none.
@@ -252,3 +275,6 @@ impl Screen {
 fn generation(registers: u64, number: u64) -> u16 {
     (mmio::read32(registers + register::PEER + 4 * number) >> 16) as u16
 }
+
+#[cfg(test)]
+mod tests;

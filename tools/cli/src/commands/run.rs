@@ -200,10 +200,22 @@ fn virtual_board(
     if let Some(display) = args.display {
         let shown = tools.shown(&system, display).blame(Code::Usage)?;
         eprintln!("{shown}");
+        if has_keyboard(&system) {
+            eprintln!("Ctrl+Shift+1, 2, ... show one VM's picture, Ctrl+Shift+0 halves of two.");
+        }
         shown.add_to(&mut ready.command);
     }
     let variables = Kept::of(&system, &mut ready.command).blame(Code::Output)?;
     Ok((ready, system.cores, variant, (Some(kept), variables)))
+}
+
+/// Whether a keyboard of the board's chooses who is shown.
+fn has_keyboard(system: &Description) -> bool {
+    let mut screens = system
+        .channels
+        .iter()
+        .filter_map(|channel| channel.screen.as_ref());
+    screens.any(|screen| screen.keyboard.is_some())
 }
 
 /// Refuses to show the screen of a board that has none.

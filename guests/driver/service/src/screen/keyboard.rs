@@ -1,4 +1,6 @@
-//! The board's keyboard and mouse. Combinations choose who is shown: Ctrl, Alt and a digit. All else is for the client in front.
+//! The board's keyboard and mouse. Combinations choose who is shown: Ctrl, Alt or Shift, and a digit. All else is for the client in
+//! front. Those with Alt are what consoles commonly have, and so QEMU's windows and its server for VNC keep them for themselves:
+//! those with Shift get through.
 
 mod ps2;
 mod virtio;
@@ -27,6 +29,8 @@ mod key {
     pub const DIGIT_9: u16 = 10;
     pub const DIGIT_0: u16 = 11;
     pub const LEFT_CTRL: u16 = 29;
+    pub const LEFT_SHIFT: u16 = 42;
+    pub const RIGHT_SHIFT: u16 = 54;
     pub const LEFT_ALT: u16 = 56;
     pub const RIGHT_CTRL: u16 = 97;
     pub const RIGHT_ALT: u16 = 100;
@@ -70,9 +74,18 @@ impl Event {
     }
 }
 
-/// The digit that was pressed with Ctrl and Alt.
+/// The digit that was pressed with Ctrl, and Alt or Shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Combination(pub usize);
+
+/// What comes of what a person did. The order decides who is told of an event: whoever is in front by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Something for the client in front.
+    Event(Event),
+    /// Another one comes to the front.
+    Chosen(Combination),
+}
 
 /// What comes first in the registers of a virtio device.
 const VIRTIO: u32 = u32::from_le_bytes(*b"virt");
@@ -94,9 +107,8 @@ struct Device {
 pub struct Keyboard {
     devices: Vec<Device, 2>,
     held: Held,
-    /// What is to be passed on.
-    events: Vec<Event, MOST>,
-    chosen: Option<Combination>,
+    /// What is to be done.
+    heard: Vec<Heard, MOST>,
 }
 
 impl Keyboard {
@@ -119,14 +131,9 @@ impl Keyboard {
         more.map_err(|_| "it has too many keyboards")
     }
 
-    /// The combination that was pressed last, and what is to be passed on to the client in front of before.
-    pub fn take(&mut self) -> (Option<Combination>, Vec<Event, MOST>) {
-        let chosen = self.chosen.take();
-        if chosen.is_some() {
-            // Whoever is in front then does not know what is held.
-            self.held.release(&mut self.events);
-        }
-        (chosen, core::mem::take(&mut self.events))
+    /// What is to be done, in the order in which it was heard.
+    pub fn take(&mut self) -> Vec<Heard, MOST> {
+        core::mem::take(&mut self.heard)
     }
 
     /// Interrupt `id` has come.
@@ -134,15 +141,18 @@ impl Keyboard {
         let Self {
             devices,
             held,
-            events,
-            chosen,
+            heard,
         } = self;
+        // A person does not type that fast: what is too much is lost.
         let mut hear = |event: Event| {
             if let Some(combination) = held.combination(event) {
-                *chosen = Some(combination);
+                // Whoever is in front then does not know what is held.
+                held.release(|event| {
+                    let _ = heard.push(Heard::Event(event));
+                });
+                let _ = heard.push(Heard::Chosen(combination));
             } else if held.is_new(event) {
-                // A person does not type that fast: what is too much is lost.
-                let _ = events.push(event);
+                let _ = heard.push(Heard::Event(event));
             }
         };
         for device in devices.iter_mut().filter(|device| device.interrupt == id) {
@@ -158,7 +168,10 @@ impl Keyboard {
 struct Held {
     ctrl: bool,
     alt: bool,
+    shift: bool,
     keys: [u32; CODES / 32],
+    /// Those of which it is known whether it has: an earlier life of this VM may have told it of others.
+    known: [u32; CODES / 32],
 }
 
 impl Default for Held {
@@ -166,7 +179,9 @@ impl Default for Held {
         Self {
             ctrl: false,
             alt: false,
+            shift: false,
             keys: [0; CODES / 32],
+            known: [0; CODES / 32],
         }
     }
 }
@@ -181,7 +196,8 @@ impl Held {
         match code {
             key::LEFT_CTRL | key::RIGHT_CTRL => self.ctrl = down,
             key::LEFT_ALT | key::RIGHT_ALT => self.alt = down,
-            _ if event.value != 1 || !self.ctrl || !self.alt => {}
+            key::LEFT_SHIFT | key::RIGHT_SHIFT => self.shift = down,
+            _ if event.value != 1 || !self.ctrl || !(self.alt || self.shift) => {}
             key::DIGIT_0 => return Some(Combination(0)),
             key::DIGIT_1..=key::DIGIT_9 => {
                 return Some(Combination(usize::from(code - key::DIGIT_1 + 1)));
@@ -196,11 +212,13 @@ impl Held {
         if event.kind != KEY {
             return true;
         }
-        let bit = 1 << (event.code % 32);
-        let Some(word) = self.keys.get_mut(usize::from(event.code / 32)) else {
+        let (place, bit) = (usize::from(event.code / 32), 1 << (event.code % 32));
+        let (Some(word), Some(known)) = (self.keys.get_mut(place), self.known.get_mut(place))
+        else {
             return false;
         };
-        let was = *word & bit != 0;
+        let was = *word & bit != 0 || *known & bit == 0;
+        *known |= bit;
         if event.value == 0 {
             *word &= !bit;
             return was;
@@ -210,14 +228,15 @@ impl Held {
     }
 
     /// Releases all keys that are held.
-    fn release(&mut self, events: &mut Vec<Event, MOST>) {
+    fn release(&mut self, mut tell: impl FnMut(Event)) {
+        self.known = [u32::MAX; CODES / 32];
         for (index, word) in self.keys.iter_mut().enumerate() {
             while *word != 0 {
                 let code = 32 * index as u16 + word.trailing_zeros() as u16;
                 *word &= *word - 1;
-                let _ = events.push(Event::key(code, false));
+                tell(Event::key(code, false));
             }
         }
-        let _ = events.push(Event::END);
+        tell(Event::END);
     }
 }

@@ -34,10 +34,11 @@ const NO_DIVISION: u32 = 1 << 26 | 1 << 12 | 1 << 11;
 /// The controller.
 pub struct Pl111 {
     registers: u64,
+    control: u32,
 }
 
 impl Pl111 {
-    /// Starts it.
+    /// Makes it ready. It is dark until it is turned on.
     pub fn start(wanted: &WantedScreen) -> Result<Self, &'static str> {
         let registers = wanted.device.registers;
         let id = (0..2).fold(0, |id, byte| {
@@ -61,8 +62,13 @@ impl Pl111 {
             2 => BITS_565,
             _ => BITS_24,
         };
-        write(CONTROL, ENABLE | POWER | TFT | RED_HIGH | bits);
-        Ok(Self { registers })
+        let control = ENABLE | POWER | TFT | RED_HIGH | bits;
+        Ok(Self { registers, control })
+    }
+
+    /// Turns it on, when it is known what it shows: QEMU may forget an address that it gets while it draws its first picture.
+    pub fn turn_on(&self) {
+        mmio::write32(self.registers + CONTROL, self.control);
     }
 
     /// Shows what is at this address of the board from the next picture on.

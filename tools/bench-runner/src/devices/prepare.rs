@@ -26,8 +26,6 @@ const MODULES: [&str; 5] = [
     "xen_blkfront",
     "xen_netfront",
 ];
-/// The version of virtio that the board's devices speak.
-pub const VERSION: [&str; 2] = ["-global", "virtio-mmio.force-legacy=false"];
 
 /// The busybox initramfs with the modules of the devices.
 pub fn with_modules(boards: &Boards) -> Result<PathBuf> {
@@ -45,7 +43,7 @@ pub struct Inputs<'a> {
 }
 
 /// What Linux is told of what to run.
-pub fn words(work: Work) -> String {
+fn words(work: Work) -> String {
     let role = match work {
         Work::Incoming => " bench.role=take",
         _ => "",
@@ -71,15 +69,18 @@ pub fn prepare(
         }
         System::Native => {
             let mut ready = boards.native_linux(gic, userland, &words(work));
-            ready.command.args(devices(work, inputs.outside));
+            ready.command.args(devices(system, work, inputs.outside));
             ready
         }
         System::Hanok | System::HanokApart => hanok(boards, (system, work), gic, inputs)?,
         // Its host would have to have a bridge.
         System::Kvm if work == Work::Incoming => return Ok(None),
         System::Kvm => kvm(boards, work, gic, userland)?,
-        System::Xen => match xen::prepare(boards, work, gic, inputs)? {
-            Some(ready) => ready,
+        System::Xen => match xen::prepare(boards, (work, gic), userland, &words(work))? {
+            Some(mut ready) => {
+                ready.command.args(devices(system, work, inputs.outside));
+                ready
+            }
             None => return Ok(None),
         },
     };
@@ -140,7 +141,7 @@ fn kvm(boards: &Boards, work: Work, gic: Gic, userland: &Path) -> Outcome<Ready>
     let name = work.name(System::Kvm);
     let mut ready = boards.kvm_linux((&name, gic), (&host, &own), userland, &words(work))?;
     if work == Work::Disks {
-        ready.command.args(devices(work, None));
+        ready.command.args(devices(System::Kvm, work, None));
     }
     Ok(ready)
 }
@@ -151,17 +152,20 @@ pub fn report_path(boards: &Boards, system: System, work: Work) -> PathBuf {
 }
 
 /// What is measured of the emulated machine.
-fn devices(work: Work, outside: Option<&Path>) -> Vec<String> {
+fn devices(system: System, work: Work, outside: Option<&Path>) -> Vec<String> {
     let own = match (work, outside) {
+        // Both ends are domains.
+        (Work::Networks | Work::Incoming, _) if system == System::Xen => networks::board_s(outside),
         (Work::Incoming, Some(outside)) => networks::one_end(outside),
         (Work::Networks, _) => networks::both_ends(),
         _ => disks(),
     };
-    VERSION.map(str::to_owned).into_iter().chain(own).collect()
+    let version = ["-global", "virtio-mmio.force-legacy=false"].map(str::to_owned);
+    version.into_iter().chain(own).collect()
 }
 
 /// The disks of the emulated machine.
-pub fn disks() -> Vec<String> {
+fn disks() -> Vec<String> {
     let disks = DISKS.iter().enumerate().flat_map(|(index, disk)| {
         let bus = disk.transport;
         let device = format!("virtio-blk-device,drive=disk{index},bus=virtio-mmio-bus.{bus}");

@@ -4,6 +4,7 @@
 //! toolstack would write to the store for them is written by the first domain's script, `guest/xen-host`.
 
 use std::fs;
+use std::path::Path;
 
 use hanok_artifacts::initramfs::modules::Selection;
 use hanok_base::exit::{Blame, Code, Outcome};
@@ -12,8 +13,6 @@ use hanok_bench::Gic;
 use hanok_boot::board::Ready;
 
 use super::cases::{System, Work};
-use super::networks;
-use super::prepare::{Inputs, VERSION, disks, words};
 use crate::boards::Boards;
 
 /// The modules of Linux that the first domain needs.
@@ -30,16 +29,18 @@ const MODULES: [&str; 10] = [
     "xen_netback",
 ];
 
-/// The board with Xen, the first domain and those that are measured; `None` for what is not measured there.
-pub fn prepare(boards: &Boards, work: Work, gic: Gic, inputs: &Inputs) -> Outcome<Option<Ready>> {
-    let (serves, own, roles) = match work {
-        Work::Disks => ("disks", disks(), &[""][..]),
-        Work::Networks => (
-            "networks",
-            networks::board_s(None),
-            &[" bench.role=send", " bench.role=receive"][..],
-        ),
-        Work::Incoming => ("networks", networks::board_s(inputs.outside), &[""][..]),
+/// The board with Xen, the first domain and those that are measured, which are told `words`, but without the board's devices; `None` for what is
+/// not measured there.
+pub fn prepare(
+    boards: &Boards,
+    (work, gic): (Work, Gic),
+    userland: &Path,
+    words: &str,
+) -> Outcome<Option<Ready>> {
+    let (serves, roles) = match work {
+        Work::Disks => ("disks", &[""][..]),
+        Work::Networks => ("networks", &[" bench.role=send", " bench.role=receive"][..]),
+        Work::Incoming => ("networks", &[""][..]),
         Work::Screens | Work::ScreensPl1 | Work::Kills => return Ok(None),
     };
     let Some(programs) = &boards.materials.xen_host else {
@@ -53,16 +54,16 @@ pub fn prepare(boards: &Boards, work: Work, gic: Gic, inputs: &Inputs) -> Outcom
     let name = work.name(System::Xen);
     let path = boards.dir.join(&name).with_extension("initramfs");
     repo::write_whole(&path, &host).blame(Code::Output)?;
-    let lines = roles.iter().map(|role| words(work) + role);
+    let lines = roles.iter().map(|role| format!("{words}{role}"));
     let serves = format!("bench.serve={serves}");
-    let domains = (inputs.userland, lines.collect());
-    let mut ready = boards.xen_linux((&name, gic), (&path, &serves), domains)?;
-    ready.command.args(VERSION).args(own);
+    let domains = (userland, lines.collect());
+    let ready = boards.xen_linux((&name, gic), (&path, &serves), domains)?;
     Ok(Some(ready))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::networks;
     use super::*;
 
     const SCRIPT: &str = include_str!("../../guest/xen-host");

@@ -92,9 +92,11 @@ fn steps() -> Vec<ScriptStep> {
     use ScriptStep::{Expect, Send, Vm};
     vec![
         Vm("client".to_owned()),
-        Expect("virtio: client done, 5 devices, 280 attacks, 0 wrong".to_owned()),
+        Expect("virtio: client done, 5 devices, ".to_owned()),
+        Expect(" attacks, 0 wrong".to_owned()),
         Vm("bad".to_owned()),
-        Expect("virtio driver: done, 1 devices, 36 attacks, 0 wrong".to_owned()),
+        Expect("virtio driver: done, 1 devices, ".to_owned()),
+        Expect(" attacks, 0 wrong".to_owned()),
         Vm("bystander".to_owned()),
         Send(b"x".to_vec()),
     ]

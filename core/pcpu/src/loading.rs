@@ -41,8 +41,9 @@ pub struct Loading {
 
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// The former boot has let the devices before this slot go.
-    LetGo { slot: usize },
+    /// The former boot has let the devices before this slot go; whether these are all free of it. Only after the last one those that are not are
+    /// looked at again: whom one waits for may wait for a later one, where two VMs serve each other.
+    LetGo { slot: usize, free: bool },
     /// The boot has no random numbers yet.
     Random,
     /// RAM before `at` that no blob covers is zero.
@@ -63,11 +64,20 @@ enum Stage {
     Devices { reset: usize },
 }
 
+impl Stage {
+    const FIRST: Self = Self::LetGo {
+        slot: 0,
+        free: true,
+    };
+}
+
 impl Loading {
     /// The loading for `boot`, of which nothing is done yet.
     pub fn new(boot: u32) -> Self {
-        let stage = Stage::LetGo { slot: 0 };
-        Self { boot, stage }
+        Self {
+            boot,
+            stage: Stage::FIRST,
+        }
     }
 
     /// Does a piece: at least one part, and, unless a decision is `due`, further parts until an interrupt
@@ -98,9 +108,10 @@ impl Loading {
             // A boot begins with all pages of its memory, and none is taken while it is made.
             Stage::LetGo { .. } if !unit.memory.lock().begin_making() => {}
             // Nobody else writes to its memory while it is made, and no device does what the last boot told it to.
-            Stage::LetGo { slot } => match board.let_go(unit, *slot) {
-                Some(free) => *slot += usize::from(free),
-                None => self.stage = Stage::Random,
+            Stage::LetGo { slot, free } => match board.let_go(unit, *slot) {
+                Some(is_free) => (*slot, *free) = (*slot + 1, *free && is_free),
+                None if *free => self.stage = Stage::Random,
+                None => self.stage = Stage::FIRST,
             },
             Stage::Random if board.machine.quiet_devices(unit.vm.id()) == Quiet::Some => {}
             Stage::Random => {

@@ -303,15 +303,24 @@ fn slots(_: usize) {
 pub fn blocks(back: &mut BackEnd) -> Outcome {
     let mut answered = 0;
     back.start()?;
-    for block in 0..BLOCKS {
+    let mut block = 0;
+    while block < BLOCKS {
+        let resets = back.read(register::CLIENT);
         let (queue, head) = back.wait()?;
         let at = BOARD + block * BLOCK;
         answer_from(back, Taken { queue, head }, (at, 64))?;
-        match back.state() {
+        let state = back.state();
+        if back.read(register::CLIENT) != resets {
+            // What a client has forgotten is taken back, whatever the answer is.
+            back.start()?;
+            continue;
+        }
+        match state {
             control::OFFER => answered += 1,
             control::FAILED => back.offer_again()?,
             _ => return Err("the device is neither offered nor withdrawn"),
         }
+        block += 1;
     }
     println!("virtio driver: {answered} of {BLOCKS} blocks of the board's memory are data");
     wrong_if(

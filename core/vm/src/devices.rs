@@ -10,9 +10,9 @@ use hanok_hal::{LineFull, SerialPort};
 use hanok_types::{CpuId, Deadline, VcpuId, VcpuSet, VmId, platform};
 use hanok_vgic::GuestInterface;
 
-/// How many released interrupts of devices are deactivated in a part of a reset, and in how many parts all that there can be.
+/// How many released interrupts of devices are deactivated in a part of a reset, and in how many parts all that there can be; the last part finds none.
 const RELEASED_AT_ONCE: usize = 8;
-const RELEASES: usize = (MAX_DEVICES * MAX_LINES).div_ceil(RELEASED_AT_ONCE);
+const RELEASES: usize = MAX_DEVICES * MAX_LINES / RELEASED_AT_ONCE + 1;
 
 /// The surroundings of a VM's devices.
 struct Outside<'a, M: Machine + 'a> {

@@ -32,15 +32,6 @@ pub(super) enum Wanted {
     Fetch(u32),
 }
 
-/// Whether [`BackEnd::interrupts_at_once`] may answer at `offset`.
-#[inline]
-pub(super) const fn is_of_interrupts(offset: u64) -> bool {
-    matches!(
-        offset,
-        register::INTERRUPT | register::ACKNOWLEDGE | register::TAKE
-    )
-}
-
 /// What never changes of a back end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nature {

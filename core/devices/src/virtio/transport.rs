@@ -25,8 +25,8 @@ const QUEUE_SIZE_MAX: u64 = 0x034;
 const QUEUE_SIZE: u64 = 0x038;
 const QUEUE_READY: u64 = 0x044;
 const QUEUE_NOTIFY: u64 = 0x050;
-const INTERRUPT_STATUS: u64 = 0x060;
-const INTERRUPT_ACK: u64 = 0x064;
+pub(super) const INTERRUPT_STATUS: u64 = 0x060;
+pub(super) const INTERRUPT_ACK: u64 = 0x064;
 const STATUS: u64 = 0x070;
 const QUEUE_DESCRIPTORS: u64 = 0x080;
 const QUEUE_DRIVER: u64 = 0x090;
@@ -48,12 +48,6 @@ mod status {
 /// Bits of the interrupt status: a chain was used, and the configuration has changed.
 const USED: u32 = 1;
 const CHANGED: u32 = 2;
-
-/// Whether [`Transport::interrupts_at_once`] may answer at `offset`.
-#[inline]
-pub(super) const fn is_of_interrupts(offset: u64) -> bool {
-    matches!(offset, INTERRUPT_STATUS | INTERRUPT_ACK)
-}
 
 /// What a device is, which never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 
 use super::SharedDevice;
 use crate::Access;
-use crate::virtio::{back_end, transport};
+use crate::virtio::transport::{INTERRUPT_ACK, INTERRUPT_STATUS};
+use hanok_abi::back_end::register as driver;
 use hanok_types::Width;
 
 /// What came of such an access.
@@ -50,11 +51,11 @@ impl SharedDevice {
     /// Whether [`Self::at_once`] may answer at `offset`.
     #[inline]
     pub fn is_at_once(for_driver: bool, offset: u64) -> bool {
-        if for_driver {
-            back_end::is_of_interrupts(offset)
-        } else {
-            transport::is_of_interrupts(offset)
-        }
+        matches!(
+            (for_driver, offset),
+            (true, driver::INTERRUPT | driver::ACKNOWLEDGE | driver::TAKE)
+                | (false, INTERRUPT_STATUS | INTERRUPT_ACK)
+        )
     }
 
     /// A load of the reasons of an interrupt, or a store that clears them, by the driver VM (`for_driver`) or by the client. `None`, and nothing has

@@ -1,5 +1,6 @@
 //! A virtio device of another VM: the requests of its queues, and their answers.
 
+use crate::begin_again;
 use crate::machine::{gic, mmio};
 use crate::memory::{Split, address};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -124,9 +125,15 @@ impl<const N: usize> BackEnd<N> {
         self.take_reasons();
     }
 
-    /// Why its interrupt has come (`hanok_abi::back_end::interrupt`), which this acknowledges.
+    /// Why its interrupt has come (`hanok_abi::back_end::interrupt`), which this acknowledges. If it is that the hypervisor has found a fault
+    /// in a ring or an answer of this program's, everything begins again: the client waits for a device that keeps the rules.
     pub fn take_reasons(&self) -> u32 {
-        mmio::read32(self.registers + register::TAKE)
+        let read = |offset| mmio::read32(self.registers + offset);
+        let reasons = read(register::TAKE);
+        if reasons & interrupt::CLIENT != 0 && read(register::CONTROL) == control::FAILED {
+            begin_again("the hypervisor has refused what it said of a client's requests");
+        }
+        reasons
     }
 
     /// Acknowledges its interrupt. Returns whether the client's driver may have become ready, or have been reset.

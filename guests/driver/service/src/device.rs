@@ -1,5 +1,6 @@
 //! A virtio device of the board's over MMIO, version 2, as far as its driver has to know (virtio 1.2, 4.2.2).
 
+use crate::begin_again;
 use crate::machine::mmio;
 use crate::memory::{PLACES, Split};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -28,6 +29,8 @@ const DRIVER: u32 = 2;
 const DRIVER_OK: u32 = 4;
 const FEATURES_OK: u32 = 8;
 const NEEDS_RESET: u32 = 64;
+/// The bit of the interrupt's status for a change of the configuration, and of the status register.
+const CHANGED: u32 = 2;
 
 /// Tables of descriptors as buffers, an index for each side's wishes, and the standard's own version.
 pub const OF_QUEUES: u64 = 1 << 28 | 1 << 29 | 1 << 32;
@@ -117,15 +120,19 @@ impl<const N: usize> Device<N> {
         mmio::read8(self.registers + CONFIG + offset)
     }
 
-    /// Acknowledges its interrupt.
-    pub fn acknowledge(&self) {
+    /// Acknowledges its interrupt. Returns whether it does nothing any more until it is reset (virtio 1.2, 2.1.2), as it does after a request
+    /// that it cannot read.
+    pub fn acknowledge(&self) -> bool {
         let reasons = mmio::read32(self.registers + INTERRUPT_STATUS);
         mmio::write32(self.registers + INTERRUPT_ACK, reasons);
+        reasons & CHANGED != 0 && mmio::read32(self.registers + STATUS) & NEEDS_RESET != 0
     }
 
-    /// Whether it does nothing any more until it is reset (virtio 1.2, 2.1.2), as it does after a request that it cannot read.
-    pub fn needs_reset(&self) -> bool {
-        mmio::read32(self.registers + STATUS) & NEEDS_RESET != 0
+    /// The same of a device whose requests cannot be given back one by one: with it everything begins again.
+    pub fn acknowledge_or_begin_again(&self) {
+        if self.acknowledge() {
+            begin_again("a device of the board does nothing any more");
+        }
     }
 }
 

@@ -175,6 +175,14 @@ pub mod timer {
     pub fn stop() {}
 }
 
+/// The firmware.
+pub mod psci {
+    /// Restarts the machine: the test ends, which has to expect it.
+    pub fn system_reset() -> ! {
+        panic!("the machine is reset")
+    }
+}
+
 /// The CPU.
 pub mod cpu {
     /// Nobody interrupts it.

@@ -200,11 +200,8 @@ impl<const N: usize> Forwarder<N> {
             if self.client.acknowledge() {
                 self.look_for_reset();
             }
-        } else if id == self.own.interrupt {
-            self.device.acknowledge();
-            if self.device.needs_reset() {
-                self.start_anew();
-            }
+        } else if id == self.own.interrupt && self.device.acknowledge() {
+            self.start_anew();
         }
     }
 

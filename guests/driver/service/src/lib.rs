@@ -46,7 +46,7 @@ pub use wanted::{BoardDevice, MOST, MOST_SCREENS, Served, Wanted, WantedScreen};
 use card::CardDisk;
 use forward::{CONSOLE, DIRECTORY, DISK, Forwarder, Kind, lanes};
 use heapless::Vec;
-use machine::{cpu, gic, timer};
+use machine::{cpu, gic, psci, timer};
 use memory::{DISPLAYS, INPUTS, LANES, PORTS, SCREENS, SOCKETS, UPLINKS};
 use network::Switch;
 use screen::Screen;
@@ -57,6 +57,13 @@ const PASSES: u32 = 16;
 
 /// Why one more device is not served.
 const TOO_MANY: &str = "it has too many devices";
+
+/// Resets this VM: what its clients wait for is done again after it.
+#[cold]
+fn begin_again(why: &str) -> ! {
+    println!("driver: {why}: it begins again");
+    psci::system_reset()
+}
 
 /// What is served.
 #[derive(Default)]

@@ -98,7 +98,7 @@ impl Switch {
         if let Some(uplink) = &self.uplink
             && uplink.own.interrupt == id
         {
-            uplink.device.acknowledge();
+            uplink.device.acknowledge_or_begin_again();
         }
     }
 

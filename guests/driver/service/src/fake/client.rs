@@ -4,7 +4,7 @@ use super::{Registers, install};
 use crate::memory::Split;
 use crate::wanted::Wanted;
 use core::sync::atomic::Ordering::Relaxed;
-use hanok_abi::back_end::{client, mode, register};
+use hanok_abi::back_end::{client, control, mode, register};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -153,6 +153,12 @@ impl Client {
         let mut state = self.state.borrow_mut();
         state.resets += 1;
         state.is_live = is_live;
+    }
+
+    /// The hypervisor refuses what the back end said of its requests.
+    pub fn refuse(&self) {
+        let mut state = self.state.borrow_mut();
+        state.values.insert(register::CONTROL, control::FAILED);
     }
 
     /// The lower half of the features that it is offered.

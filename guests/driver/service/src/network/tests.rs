@@ -1,13 +1,14 @@
 use super::Switch;
 use super::frame::{PREFIX, RECEIVE, SEND};
 use crate::fake::client::{Client, leaked};
-use crate::fake::{Registers, install, said};
+use crate::fake::{Registers, install, mmio, said};
 use crate::memory::{FRAME_DESCRIPTORS, FRAME_PLACES, PLACES, PortMemory, UplinkMemory, address};
 use crate::wanted::{BoardDevice, Served};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 /// The flag of a descriptor that may be written.
@@ -208,4 +209,29 @@ fn who_waits_for_a_place_of_the_device_is_not_looked_at() {
     assert_eq!(send_all(uplink), 1);
     passes(&mut switch);
     assert_eq!(third.done(), (1, 0));
+}
+
+/// Whether the machine begins again at interrupt `id`.
+fn begins_again(switch: &mut Switch, id: u32) -> bool {
+    catch_unwind(AssertUnwindSafe(|| switch.interrupted(id))).is_err()
+}
+
+#[test]
+fn a_refused_back_end_and_a_device_that_does_nothing_any_more_begin_again() {
+    let (mut switch, [first, second], _) = switch(true);
+    let second = second.client;
+    assert!(!begins_again(&mut switch, first.client.wanted.interrupt));
+    assert!(!begins_again(&mut switch, second.wanted.interrupt));
+    second.refuse();
+    assert!(!begins_again(&mut switch, first.client.wanted.interrupt));
+    assert!(begins_again(&mut switch, second.wanted.interrupt));
+    // The device's reasons for an interrupt, and its status.
+    let device = |reasons, status| {
+        mmio::write32(DEVICE + 0x060, reasons);
+        mmio::write32(DEVICE + 0x070, status);
+    };
+    device(3, 15);
+    assert!(!begins_again(&mut switch, 99), "its configuration changed");
+    device(3, 15 | 64);
+    assert!(begins_again(&mut switch, 99));
 }

@@ -163,7 +163,7 @@ impl Gpu {
     /// Interrupt `id` has come.
     pub fn interrupted(&mut self, id: u32) {
         if id == self.interrupt {
-            self.device.acknowledge();
+            self.device.acknowledge_or_begin_again();
         }
     }
 

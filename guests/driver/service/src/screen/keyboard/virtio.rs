@@ -48,7 +48,7 @@ impl VirtioInput {
 
     /// Takes what has come.
     pub fn take(&mut self, hear: &mut impl FnMut(Event)) {
-        self.device.acknowledge();
+        self.device.acknowledge_or_begin_again();
         // Asks to be told of more, and looks again for what came meanwhile; at most as often as there are places.
         for _ in 0..EVENTS {
             let [queue] = &mut self.device.queues;

@@ -9,6 +9,7 @@ use super::requests::Outcome;
 use super::{back_attacks, trusted};
 use crate::fuzz::random::Random;
 use crate::machine::Machine;
+use crate::sweep::key_came;
 use hanok_abi::back_end::{control, mode, register};
 
 /// The milliseconds for which the client is served between two attacks.
@@ -16,7 +17,8 @@ const SERVED: u64 = 5;
 /// How often a step is done in a round.
 const STEPS: u64 = 12;
 
-/// Attacks by all devices, and serves them for ever.
+/// Attacks by all devices. One that is trusted then serves its clients until a key comes: what a device of the board may write to is not
+/// given back to a client that has reset its device, so that it waits for its driver VM, which must not have ended.
 pub fn run(machine: &Machine, options: Options) {
     let (mut count, mut done, mut failed) = (0, 0, 0);
     let mut wrong = |why: core::fmt::Arguments<'_>| {
@@ -26,8 +28,7 @@ pub fn run(machine: &Machine, options: Options) {
     for mut back_end in back_ends(machine) {
         count += 1;
         let kind = back_end.kind;
-        let is_trusted = back_end.read(register::MODES) & mode::DIRECT != 0;
-        let own: &[Attack] = if is_trusted {
+        let own: &[Attack] = if is_trusted(&back_end) {
             // Buffers are named by the board's addresses, also in all attacks of any driver VM.
             back_end.mode = mode::DIRECT;
             trusted::begin(machine);
@@ -51,7 +52,9 @@ pub fn run(machine: &Machine, options: Options) {
                 ));
             }
         }
-        if is_trusted && let Err(why) = trusted::blocks(&mut back_end) {
+        if is_trusted(&back_end)
+            && let Err(why) = trusted::blocks(&mut back_end)
+        {
             wrong(format_args!("device {kind}: blocks of the board: {why}"));
         }
         println!(
@@ -63,6 +66,18 @@ pub fn run(machine: &Machine, options: Options) {
         "virtio driver: done, {count} devices, {done} attacks, {failed} wrong, {} ms",
         super::now()
     );
+    let mut trusted = back_ends(machine).filter(is_trusted);
+    if let Some(mut back_end) = trusted.next() {
+        back_end.mode = mode::DIRECT;
+        while !key_came() {
+            // Where its client has nothing to ask, it is offered anew.
+            drop(recovers(&mut back_end));
+        }
+    }
+}
+
+fn is_trusted(back_end: &BackEnd) -> bool {
+    back_end.read(register::MODES) & mode::DIRECT != 0
 }
 
 /// Makes `attack`, and looks at what comes of it.

@@ -229,7 +229,6 @@ impl State {
                 return self.finish(between, index, answer.head, given);
             }
             traffic.reply = Some(Reply::new(answer, queue.chain(answer.head)));
-            return Ok(());
         }
         let Some(reply) = &mut traffic.reply else {
             return Ok(());

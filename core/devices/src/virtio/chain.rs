@@ -117,15 +117,15 @@ impl<'a, M: GuestMemory> Ahead<'a, M> {
         }
     }
 
-    /// Descriptor `number` of `table`, after which the table has `left` more.
-    #[inline(always)]
-    fn descriptor(&mut self, table: Ipa, number: u32, left: u32) -> Result<Descriptor, Fault> {
-        if table != self.table || number.wrapping_sub(self.first) >= self.count {
-            self.read(table, number, left)?;
-        }
-        let behind = number.wrapping_sub(self.first);
-        let found = self.found.0.get(behind as usize);
-        Ok(Descriptor::of(*found.ok_or(Breach::Next)?))
+    /// Whether descriptor `number` of `table` was read.
+    fn has(&self, table: Ipa, number: u32) -> bool {
+        table == self.table && number.wrapping_sub(self.first) < self.count
+    }
+
+    /// Descriptor `number` of the table, which was read.
+    fn descriptor(&self, number: u32) -> Descriptor {
+        let found = number.wrapping_sub(self.first) as usize;
+        Descriptor::of(self.found.0.get(found).copied().unwrap_or_default())
     }
 
     /// Reads descriptors of `table` from `number` on.
@@ -194,22 +194,33 @@ impl Chain {
         memory: &mut Ahead<'_, M>,
         buffer: &mut Buffer,
     ) -> Result<bool, Fault> {
-        let Some(mut next) = self.next else {
+        let Some(next) = self.next else {
             return Ok(false);
         };
-        let mut chain = *self;
-        let descriptor = loop {
-            let descriptor = chain.descriptor(memory, next.into())?;
-            if !descriptor.has(INDIRECT) {
-                break descriptor;
-            }
-            // A table in a table is refused.
-            chain.branch(descriptor)?;
-            next = 0;
-        };
-        chain.take(descriptor, buffer)?;
-        *self = chain;
+        self.read(memory, next.into())?;
+        let descriptor = memory.descriptor(next.into());
+        if descriptor.has(INDIRECT) {
+            self.next_in_table(memory, buffer, next)?;
+        } else {
+            self.take(descriptor, buffer)?;
+        }
         Ok(true)
+    }
+
+    /// The first buffer of the table that descriptor `next` names. Kept out of line, as a chain has one table at the most.
+    #[inline(never)]
+    fn next_in_table<M: GuestMemory>(
+        &mut self,
+        memory: &mut Ahead<'_, M>,
+        buffer: &mut Buffer,
+        next: u16,
+    ) -> Result<(), Fault> {
+        let mut chain = *self;
+        chain.branch(memory.descriptor(next.into()))?;
+        chain.read(memory, 0)?;
+        chain.take(memory.descriptor(0), buffer)?;
+        *self = chain;
+        Ok(())
     }
 
     /// The number of bytes in all buffers so far.
@@ -222,11 +233,9 @@ impl Chain {
         self.next.is_none()
     }
 
-    fn descriptor<M: GuestMemory>(
-        &self,
-        memory: &mut Ahead<'_, M>,
-        number: u32,
-    ) -> Result<Descriptor, Fault> {
+    /// Reads descriptor `number`.
+    #[inline(always)]
+    fn read<M: GuestMemory>(&self, memory: &mut Ahead<'_, M>, number: u32) -> Result<(), Fault> {
         if number >= self.count {
             return Err(Breach::Next.into());
         }
@@ -236,7 +245,10 @@ impl Chain {
         } else {
             self.count - number - 1
         };
-        memory.descriptor(self.table, number, left)
+        if memory.has(self.table, number) {
+            return Ok(());
+        }
+        memory.read(self.table, number, left)
     }
 
     /// Goes on in the table that `descriptor` names.
@@ -256,7 +268,11 @@ impl Chain {
     }
 
     /// Goes on after `descriptor`, whose buffer is then in `buffer`.
+    #[inline(always)]
     fn take(&mut self, descriptor: Descriptor, buffer: &mut Buffer) -> Result<(), Breach> {
+        if descriptor.has(INDIRECT) {
+            return Err(Breach::Indirect);
+        }
         if self.walked == LONGEST {
             return Err(Breach::Long);
         }

@@ -299,7 +299,12 @@ impl Request {
             if self.rest.bytes == 0 && !self.chain.next_of(ahead, &mut self.rest)? {
                 return Ok(true);
             }
-            let first = self.first();
+            // What is copied of it whatever its size; or all of it.
+            let mut first = self.rest;
+            if !first.write && (1..first.bytes).contains(&self.copied) {
+                first.bytes = self.copied;
+            }
+            self.rest.skip(first.bytes);
             if first.bytes > 0 {
                 self.add(between, ring, &first, parts)?;
             }
@@ -314,16 +319,6 @@ impl Request {
             }
         }
         Ok(false)
-    }
-
-    /// Takes what is copied of `rest` whatever its size; or all of it.
-    fn first(&mut self) -> Buffer {
-        let mut first = self.rest;
-        if !first.write && (1..first.bytes).contains(&self.copied) {
-            first.bytes = self.copied;
-        }
-        self.rest.skip(first.bytes);
-        first
     }
 
     fn add<M: BoardMemory>(
@@ -462,13 +457,10 @@ impl Reply {
         Ok(true)
     }
 
-    /// Gives as much as `from` has and `to` takes.
+    /// Gives as much as `from` has and `to` takes, which may be nothing.
     fn pass<M: BoardMemory>(&mut self, between: &Between<'_, M>) {
         let (to, from) = (&mut self.to, &mut self.from);
         let count = to.bytes.min(from.bytes).min(self.left);
-        if count == 0 {
-            return;
-        }
         let on_board = || between.client.on_board(to.at, count);
         let there = between.direct.and_then(|_| on_board());
         if there.map(Address::get) != Some(from.at) {

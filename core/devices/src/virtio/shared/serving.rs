@@ -15,11 +15,8 @@ const STEPS: usize = 1;
 
 impl State {
     /// Copies the next bytes of the client's memory.
-    fn step_fetch<M: BoardMemory>(
-        &mut self,
-        mut fetch: Copying,
-        between: &Between<'_, M>,
-    ) -> Served {
+    fn step_fetch<M: BoardMemory>(&mut self, fetch: Copying, between: &Between<'_, M>) -> Served {
+        let mut fetch = fetch;
         match fetch.fetch(between) {
             Ok(()) => {
                 self.back.left = fetch.left;

@@ -162,53 +162,57 @@ impl<B: Backend> VmUnit<B> {
         }
         Ok(())
     }
-}
 
-impl<B: Backend> GuestMemory for VmUnit<B> {
-    fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), AccessError> {
-        let len = into.len();
-        if self.settled().is_some_and(|ram| ram.read(at, into).is_ok()) {
-            return Ok(());
-        }
-        self.each(at, len, &mut |memory, at, range| {
+    /// An access to memory that is not settled. Kept out of line, as are those below: what is settled needs no place on the stack then.
+    #[inline(never)]
+    fn read_parts(&self, at: Ipa, into: &mut [u8]) -> Result<(), AccessError> {
+        self.each(at, into.len(), &mut |memory, at, range| {
             memory.read(at, into.get_mut(range).unwrap_or_default())
         })
     }
 
-    fn write(&self, at: Ipa, from: &[u8]) -> Result<(), AccessError> {
-        if self
-            .settled()
-            .is_some_and(|ram| ram.write(at, from).is_ok())
-        {
-            return Ok(());
-        }
+    #[inline(never)]
+    fn write_parts(&self, at: Ipa, from: &[u8]) -> Result<(), AccessError> {
         self.each(at, from.len(), &mut |memory, at, range| {
             memory.write(at, from.get(range).unwrap_or_default())
         })
     }
 
-    fn load_half(&self, at: Ipa) -> Result<u16, AccessError> {
-        if let Some(Ok(value)) = self.settled().map(|ram| ram.load_half(at)) {
-            return Ok(value);
-        }
+    #[inline(never)]
+    fn load_part(&self, at: Ipa) -> Result<u16, AccessError> {
         let mut value = 0;
-        self.each(at, size_of::<u16>(), &mut |memory, at, _| {
-            value = memory.load_half(at)?;
-            Ok(())
-        })?;
-        Ok(value)
+        let load = &mut |memory: &B::Memory, at, _| memory.load_half(at).map(|half| value = half);
+        self.each(at, size_of::<u16>(), load).map(|()| value)
+    }
+
+    #[inline(never)]
+    fn store_part(&self, at: Ipa, value: u16) -> Result<(), AccessError> {
+        let store = &mut |memory: &B::Memory, at, _| memory.store_half(at, value);
+        self.each(at, size_of::<u16>(), store)
+    }
+}
+
+impl<B: Backend> GuestMemory for VmUnit<B> {
+    fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), AccessError> {
+        let settled = self.settled().and_then(|ram| ram.read(at, into).ok());
+        settled.map_or_else(|| self.read_parts(at, into), Ok)
+    }
+
+    fn write(&self, at: Ipa, from: &[u8]) -> Result<(), AccessError> {
+        let settled = self.settled().and_then(|ram| ram.write(at, from).ok());
+        settled.map_or_else(|| self.write_parts(at, from), Ok)
+    }
+
+    fn load_half(&self, at: Ipa) -> Result<u16, AccessError> {
+        let settled = self.settled().and_then(|ram| ram.load_half(at).ok());
+        settled.map_or_else(|| self.load_part(at), Ok)
     }
 
     fn store_half(&self, at: Ipa, value: u16) -> Result<(), AccessError> {
-        if self
+        let settled = self
             .settled()
-            .is_some_and(|ram| ram.store_half(at, value).is_ok())
-        {
-            return Ok(());
-        }
-        self.each(at, size_of::<u16>(), &mut |memory, at, _| {
-            memory.store_half(at, value)
-        })
+            .and_then(|ram| ram.store_half(at, value).ok());
+        settled.map_or_else(|| self.store_part(at, value), Ok)
     }
 }
 

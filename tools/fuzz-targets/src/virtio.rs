@@ -62,9 +62,10 @@ fn walk(chain: &mut Chain, memory: &FakeGuestMemory) -> Result<(), Fault> {
 
 /// Serves one chain of a queue. What fails for want of memory has changed nothing.
 fn serve(queue: &mut Queue, memory: &FakeGuestMemory, tell: &mut bool) -> Result<(), Fault> {
-    let Some((head, mut chain)) = queue.peek(memory)? else {
+    let Some(head) = queue.peek(memory)? else {
         return Ok(());
     };
+    let mut chain = queue.chain(head);
     walk(&mut chain, memory)?;
     let before = *queue;
     queue.finish(memory, head, chain.bytes()).inspect_err(|_| {

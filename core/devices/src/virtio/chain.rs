@@ -27,13 +27,28 @@ pub struct Buffer {
     pub write: bool,
 }
 
-/// A descriptor, as the driver has written it.
-#[derive(Clone, Copy)]
+impl Buffer {
+    /// One of no bytes.
+    pub(super) const EMPTY: Self = Self {
+        at: Ipa::new(0),
+        bytes: 0,
+        write: false,
+    };
+
+    /// Leaves its first bytes out; it has as many.
+    pub(super) fn skip(&mut self, bytes: u32) {
+        self.at = self.at.checked_add(bytes.into()).unwrap_or(self.at);
+        self.bytes -= bytes;
+    }
+}
+
+/// A descriptor, as the driver has written it, or as it is to be written.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Descriptor {
     pub(super) at: u64,
     pub(super) bytes: u32,
-    flags: u16,
-    next: u16,
+    pub(super) flags: u16,
+    pub(super) next: u16,
 }
 
 impl Descriptor {
@@ -41,10 +56,11 @@ impl Descriptor {
         let mut table = Table::<1>::EMPTY;
         memory.read(at, table.0.as_flattened_mut())?;
         let [only] = table.0;
-        Ok(Self::of(u128::from_le_bytes(only)))
+        Ok(Self::of(only))
     }
 
-    fn of(all: u128) -> Self {
+    fn of(bytes: [u8; DESCRIPTOR as usize]) -> Self {
+        let all = u128::from_le_bytes(bytes);
         let (low, high) = (all as u64, (all >> 64) as u64);
         Self {
             at: low,
@@ -52,6 +68,14 @@ impl Descriptor {
             flags: (high >> 32) as u16,
             next: (high >> 48) as u16,
         }
+    }
+
+    /// Its bytes in memory.
+    #[inline]
+    pub(super) fn encoded(self) -> [u8; DESCRIPTOR as usize] {
+        let flags = u64::from(self.flags) << 32 | u64::from(self.next) << 48;
+        let high = u64::from(self.bytes) | flags;
+        (u128::from(self.at) | u128::from(high) << 64).to_le_bytes()
     }
 
     pub(super) fn has(self, flag: u16) -> bool {
@@ -69,53 +93,58 @@ impl<const N: usize> Table<N> {
 }
 
 /// How many descriptors are read at once.
-const AHEAD: usize = 8;
+pub(super) const AHEAD: usize = 8;
 
 /// A VM's memory with descriptors, of which several of one table are read at once.
 pub(super) struct Ahead<'a, M> {
     memory: &'a M,
-    /// Where the first of those is that were read last, and how many bytes these are.
-    at: Ipa,
-    len: u64,
-    found: Table<AHEAD>,
+    /// The table that those are of which were read last, the number of the first one, and how many these are.
+    table: Ipa,
+    first: u32,
+    count: u32,
+    found: &'a mut Table<AHEAD>,
 }
 
 impl<'a, M: GuestMemory> Ahead<'a, M> {
-    /// Nothing is read yet.
-    pub(super) fn new(memory: &'a M) -> Self {
+    /// Nothing is read yet; `room` is for what will be.
+    pub(super) fn new(memory: &'a M, room: &'a mut Table<AHEAD>) -> Self {
         Self {
             memory,
-            at: Ipa::new(0),
-            len: 0,
-            found: Table::EMPTY,
+            table: Ipa::new(0),
+            first: 0,
+            count: 0,
+            found: room,
         }
     }
 
-    /// The descriptor at `at`, after which the table has `left` more.
-    #[inline(always)]
-    fn descriptor(&mut self, at: Ipa, left: u32) -> Result<Descriptor, Fault> {
-        let behind = at.get().wrapping_sub(self.at.get());
-        if behind >= self.len || !behind.is_multiple_of(DESCRIPTOR) {
-            return self.read(at, left);
-        }
-        let found = self.found.0.get((behind / DESCRIPTOR) as usize);
-        let found = *found.ok_or(Breach::Next)?;
-        Ok(Descriptor::of(u128::from_le_bytes(found)))
+    /// Whether descriptor `number` of `table` was read.
+    fn has(&self, table: Ipa, number: u32) -> bool {
+        table == self.table && number.wrapping_sub(self.first) < self.count
     }
 
-    /// The same, of one that was not read yet.
+    /// Descriptor `number` of the table, which was read.
+    fn descriptor(&self, number: u32) -> Descriptor {
+        let found = number.wrapping_sub(self.first) as usize;
+        Descriptor::of(self.found.0.get(found).copied().unwrap_or_default())
+    }
+
+    /// Reads descriptors of `table` from `number` on.
     #[inline(never)]
-    fn read(&mut self, at: Ipa, left: u32) -> Result<Descriptor, Fault> {
-        let count = (left as usize).min(AHEAD - 1) + 1;
-        self.len = 0;
-        let bytes = self.found.0.get_mut(..count).unwrap_or_default();
-        if self.memory.read(at, bytes.as_flattened_mut()).is_err() {
+    fn read(&mut self, table: Ipa, number: u32, left: u32) -> Result<(), Fault> {
+        let offset = u64::from(number) * DESCRIPTOR;
+        let at = table.checked_add(offset).ok_or(Breach::Length)?;
+        self.count = left.min(AHEAD as u32 - 1) + 1;
+        let bytes = self.found.0.get_mut(..self.count as usize);
+        let bytes = bytes.unwrap_or_default().as_flattened_mut();
+        if self.memory.read(at, bytes).is_err() {
+            self.count = 0;
+            let [first, ..] = &mut self.found.0;
             // The chain may end before the memory does.
-            return Descriptor::read(self.memory, at);
+            self.memory.read(at, first)?;
+            self.count = 1;
         }
-        (self.at, self.len) = (at, count as u64 * DESCRIPTOR);
-        let [first, ..] = self.found.0;
-        Ok(Descriptor::of(u128::from_le_bytes(first)))
+        (self.table, self.first) = (table, number);
+        Ok(())
     }
 }
 
@@ -154,28 +183,44 @@ impl Chain {
     /// # Errors
     /// The memory with the descriptor is missing or absent, or the driver has broken a rule. Then the chain is as before.
     pub fn next(&mut self, memory: &impl GuestMemory) -> Result<Option<Buffer>, Fault> {
-        self.next_of(&mut Ahead::new(memory))
+        let (mut room, mut buffer) = (Table::EMPTY, Buffer::EMPTY);
+        let found = self.next_of(&mut Ahead::new(memory, &mut room), &mut buffer)?;
+        Ok(found.then_some(buffer))
     }
 
-    /// [`Self::next`] for several calls one after the other.
+    /// [`Self::next`] for several calls one after the other. The answer is whether there is one, which is then in `buffer`.
     pub(super) fn next_of<M: GuestMemory>(
         &mut self,
         memory: &mut Ahead<'_, M>,
-    ) -> Result<Option<Buffer>, Fault> {
+        buffer: &mut Buffer,
+    ) -> Result<bool, Fault> {
+        let Some(next) = self.next else {
+            return Ok(false);
+        };
+        self.read(memory, next.into())?;
+        let descriptor = memory.descriptor(next.into());
+        if descriptor.has(INDIRECT) {
+            self.next_in_table(memory, buffer, next)?;
+        } else {
+            self.take(descriptor, buffer)?;
+        }
+        Ok(true)
+    }
+
+    /// The first buffer of the table that descriptor `next` names. Kept out of line, as a chain has one table at the most.
+    #[inline(never)]
+    fn next_in_table<M: GuestMemory>(
+        &mut self,
+        memory: &mut Ahead<'_, M>,
+        buffer: &mut Buffer,
+        next: u16,
+    ) -> Result<(), Fault> {
         let mut chain = *self;
-        let found = match chain.descriptor(memory)? {
-            Some(descriptor) if descriptor.has(INDIRECT) => {
-                chain.branch(descriptor)?;
-                chain.descriptor(memory)?
-            }
-            other => other,
-        };
-        let Some(descriptor) = found else {
-            return Ok(None);
-        };
-        let buffer = chain.take(descriptor)?;
+        chain.branch(memory.descriptor(next.into()))?;
+        chain.read(memory, 0)?;
+        chain.take(memory.descriptor(0), buffer)?;
         *self = chain;
-        Ok(Some(buffer))
+        Ok(())
     }
 
     /// The number of bytes in all buffers so far.
@@ -188,25 +233,22 @@ impl Chain {
         self.next.is_none()
     }
 
-    fn descriptor<M: GuestMemory>(
-        &self,
-        memory: &mut Ahead<'_, M>,
-    ) -> Result<Option<Descriptor>, Fault> {
-        let Some(next) = self.next else {
-            return Ok(None);
-        };
-        if u32::from(next) >= self.count {
+    /// Reads descriptor `number`.
+    #[inline(always)]
+    fn read<M: GuestMemory>(&self, memory: &mut Ahead<'_, M>, number: u32) -> Result<(), Fault> {
+        if number >= self.count {
             return Err(Breach::Next.into());
         }
-        let offset = u64::from(next) * DESCRIPTOR;
-        let at = self.table.checked_add(offset).ok_or(Breach::Length)?;
         // The first one is mostly the only one of its table that is of this chain.
         let left = if self.may_branch {
             0
         } else {
-            self.count - u32::from(next) - 1
+            self.count - number - 1
         };
-        memory.descriptor(at, left).map(Some)
+        if memory.has(self.table, number) {
+            return Ok(());
+        }
+        memory.read(self.table, number, left)
     }
 
     /// Goes on in the table that `descriptor` names.
@@ -221,35 +263,33 @@ impl Chain {
         }
         self.table = Ipa::new(descriptor.at);
         self.count = (bytes / DESCRIPTOR) as u32;
-        self.next = Some(0);
         self.may_branch = false;
         Ok(())
     }
 
-    fn take(&mut self, descriptor: Descriptor) -> Result<Buffer, Breach> {
+    /// Goes on after `descriptor`, whose buffer is then in `buffer`.
+    #[inline(always)]
+    fn take(&mut self, descriptor: Descriptor, buffer: &mut Buffer) -> Result<(), Breach> {
         if descriptor.has(INDIRECT) {
             return Err(Breach::Indirect);
         }
         if self.walked == LONGEST {
             return Err(Breach::Long);
         }
-        let buffer = Buffer {
-            at: Ipa::new(descriptor.at),
-            bytes: descriptor.bytes,
-            write: descriptor.has(WRITE),
-        };
-        if self.writes && !buffer.write {
+        let (at, write) = (Ipa::new(descriptor.at), descriptor.has(WRITE));
+        if self.writes && !write {
             return Err(Breach::Order);
         }
-        let end = buffer.at.checked_add(buffer.bytes.into());
-        let bytes = self.bytes.checked_add(buffer.bytes);
+        let end = at.checked_add(descriptor.bytes.into());
+        let bytes = self.bytes.checked_add(descriptor.bytes);
         let (Some(_), Some(bytes)) = (end, bytes) else {
             return Err(Breach::Length);
         };
         self.walked += 1;
         self.bytes = bytes;
-        self.writes = buffer.write;
+        self.writes = write;
         self.next = descriptor.has(NEXT).then_some(descriptor.next);
-        Ok(buffer)
+        (buffer.at, buffer.bytes, buffer.write) = (at, descriptor.bytes, write);
+        Ok(())
     }
 }

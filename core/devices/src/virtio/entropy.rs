@@ -13,11 +13,14 @@ pub(super) fn serve(
     memory: &impl GuestMemory,
     fill: impl FnOnce(&mut [u8]),
 ) -> Result<bool, Fault> {
-    let Some((head, mut chain)) = queue.peek(memory)? else {
+    let Some(head) = queue.peek(memory)? else {
         return Ok(queue.listen(memory, true)? == Listening::More);
     };
     // The first buffer is one to write, as all are (5.4.6.1).
-    let buffer = chain.next(memory)?.filter(|buffer| buffer.write);
+    let buffer = queue
+        .chain(head)
+        .next(memory)?
+        .filter(|buffer| buffer.write);
     let mut bytes = [0; MOST];
     let count = buffer.map_or(0, |buffer| buffer.bytes.min(MOST as u32));
     let given = bytes.get_mut(..count as usize).unwrap_or_default();

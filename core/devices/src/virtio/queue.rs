@@ -137,11 +137,11 @@ impl Queue {
         })
     }
 
-    /// The next chain that is available, which stays so until [`Self::advance`]; `None` if there is none.
+    /// The number of the next chain that is available, which stays so until [`Self::advance`]; `None` if there is none.
     ///
     /// # Errors
     /// The memory of the ring is missing or absent, or the driver has broken a rule.
-    pub fn peek(&self, memory: &impl GuestMemory) -> Result<Option<(Head, Chain)>, Fault> {
+    pub fn peek(&self, memory: &impl GuestMemory) -> Result<Option<Head>, Fault> {
         let available = read(memory, self.places.available_index())?;
         let waiting = available.wrapping_sub(self.next_available);
         if waiting == 0 {
@@ -154,11 +154,11 @@ impl Queue {
         fence(Ordering::Acquire);
         let entry = self.places.available_entry(self.next_available, self.size);
         let head = Head::new(read(memory, entry)?.into(), self.size).ok_or(Breach::Head)?;
-        Ok(Some((head, self.chain(head))))
+        Ok(Some(head))
     }
 
     /// The chain that begins at `head`.
-    pub(super) fn chain(&self, head: Head) -> Chain {
+    pub fn chain(&self, head: Head) -> Chain {
         let table = Ipa::new(self.places.descriptors);
         Chain::new(table, self.size, head.0, self.indirect)
     }

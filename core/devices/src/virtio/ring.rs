@@ -4,7 +4,7 @@
 //! The driver VM may write anything there at any time. So nothing is read back but the index and the elements of what is done, and
 //! an element is worth no more than its check: it names a request that is under way, or it is a breach.
 
-use super::chain::{DESCRIPTOR, Descriptor, INDIRECT, NEXT, Table, WRITE};
+use super::chain::{DESCRIPTOR, Descriptor, INDIRECT, NEXT, Table};
 use super::queue::{Head, Places, read, write};
 use super::{Breach, Fault};
 use hanok_abi::back_end::MAX_QUEUE_SIZE;
@@ -24,14 +24,6 @@ pub(super) struct Layout {
     pub(super) descriptors: u16,
 }
 
-/// A descriptor of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
-    pub(super) at: u64,
-    pub(super) bytes: u32,
-    pub(super) write: bool,
-}
-
 /// The most parts that are described at once.
 pub(super) const MOST_PARTS: usize = if cfg!(target_pointer_width = "32") {
     3
@@ -39,58 +31,65 @@ pub(super) const MOST_PARTS: usize = if cfg!(target_pointer_width = "32") {
     6
 };
 
+/// Room for as many, and for one of before.
+pub(super) type PartsTable = Table<{ MOST_PARTS + 1 }>;
+
 /// Descriptors of a request that lie one behind the other.
 #[derive(Debug)]
-pub(super) struct Parts {
-    table: Table<{ MOST_PARTS + 1 }>,
-    /// The number of the first one among all of the request.
+pub(super) struct Parts<'a> {
+    table: &'a mut PartsTable,
+    /// How many of the request were described before, and with these.
     first: u16,
-    count: u16,
-    last: Option<Part>,
+    pub(super) count: u16,
+    /// The part of which it is not known whether another one follows; or one of no bytes, which a request does not have.
+    pub(super) last: Descriptor,
 }
 
-impl Parts {
+impl<'a> Parts<'a> {
     /// Those from number `first` on, of which `last` is known.
-    pub(super) fn new(first: u16, last: Option<Part>) -> Self {
+    pub(super) fn new(table: &'a mut PartsTable, first: u16, last: Descriptor) -> Self {
         Self {
-            table: Table::EMPTY,
+            table,
             first,
-            count: 0,
+            count: first,
             last,
         }
     }
 
     /// How many the request has with these.
     pub(super) fn all(&self) -> u16 {
-        self.first + self.count + u16::from(self.last.is_some())
+        self.count + u16::from(self.last.bytes > 0)
     }
 
     /// One more.
-    pub(super) fn add(&mut self, part: Part) {
-        let last = self.last.replace(part);
-        self.put(last, NEXT);
+    pub(super) fn add(&mut self, part: Descriptor) {
+        self.put(NEXT);
+        self.last = part;
     }
 
     /// No further one follows.
     pub(super) fn end(&mut self) {
-        let last = self.last.take();
-        self.put(last, 0);
+        self.put(0);
+        self.last = Descriptor::default();
     }
 
+    /// Describes the last one.
     #[inline]
-    fn put(&mut self, part: Option<Part>, flags: u16) {
-        let place = self.table.0.get_mut(usize::from(self.count));
-        if let (Some(Part { at, bytes, write }), Some(place)) = (part, place) {
+    fn put(&mut self, flags: u16) {
+        let place = self.table.0.get_mut(usize::from(self.count - self.first));
+        if let Some(place) = place.filter(|_| self.last.bytes > 0) {
             self.count += 1;
-            let flags = flags | if write { WRITE } else { 0 };
-            *place = descriptor(at, bytes, (flags, self.first + self.count));
+            self.last.flags |= flags;
+            self.last.next = self.count;
+            *place = self.last.encoded();
         }
     }
 
-    /// The bytes of all of which it is known whether another one follows, and the part of which it is not.
-    pub(super) fn known(&self) -> (&[u8], Option<Part>) {
-        let known = self.table.0.get(..self.count.into()).unwrap_or_default();
-        (known.as_flattened(), self.last)
+    /// The bytes of all that are described.
+    pub(super) fn described(&self) -> &[u8] {
+        let count = usize::from(self.count - self.first);
+        let described = self.table.0.get(..count).unwrap_or_default();
+        described.as_flattened()
     }
 }
 
@@ -170,22 +169,19 @@ impl Ring {
         Ok(memory.write(Ipa::new(at), descriptors)?)
     }
 
-    /// Descriptor `index` of a request, as the driver VM has left it; `None` if the slot has none of this index.
+    /// Descriptor `index` of a request, as the driver VM has left it. The answer is whether the slot has one of this index, which is then in `part`.
     pub(super) fn described(
         &self,
         memory: &impl GuestMemory,
         (head, index): (Head, u16),
-    ) -> Result<Option<Part>, Fault> {
+        part: &mut Descriptor,
+    ) -> Result<bool, Fault> {
         if index >= self.descriptors() {
-            return Ok(None);
+            return Ok(false);
         }
         let at = self.slot(head) + u64::from(index) * DESCRIPTOR;
-        let found = Descriptor::read(memory, Ipa::new(at))?;
-        Ok(Some(Part {
-            at: found.at,
-            bytes: found.bytes,
-            write: found.has(WRITE),
-        }))
+        *part = Descriptor::read(memory, Ipa::new(at))?;
+        Ok(true)
     }
 
     /// Gives a request with `count` descriptors to the driver VM. The answer is whether it is to be told.
@@ -197,8 +193,14 @@ impl Ring {
     ) -> Result<bool, Fault> {
         let places = &self.layout.places;
         let entry = places.descriptors + u64::from(head.index()) * DESCRIPTOR;
-        let bytes = u32::from(count) * DESCRIPTOR as u32;
-        put(memory, entry, self.slot(head), bytes, (INDIRECT, 0))?;
+        let table = Descriptor {
+            at: self.slot(head),
+            bytes: u32::from(count) * DESCRIPTOR as u32,
+            flags: INDIRECT,
+            next: 0,
+        };
+        let table = Table([table.encoded()]);
+        memory.write(Ipa::new(entry), table.0.as_flattened())?;
         write(
             memory,
             places.available_entry(self.next_available, self.size),
@@ -247,23 +249,4 @@ impl Ring {
         self.next_used = next;
         Ok(())
     }
-}
-
-/// Writes a descriptor.
-fn put(
-    memory: &impl GuestMemory,
-    at: u64,
-    buffer: u64,
-    bytes: u32,
-    (flags, next): (u16, u16),
-) -> Result<(), Fault> {
-    let table = Table([descriptor(buffer, bytes, (flags, next))]);
-    Ok(memory.write(Ipa::new(at), table.0.as_flattened())?)
-}
-
-/// The bytes of a descriptor.
-#[inline]
-fn descriptor(buffer: u64, bytes: u32, (flags, next): (u16, u16)) -> [u8; DESCRIPTOR as usize] {
-    let rest = u64::from(bytes) | u64::from(flags) << 32 | u64::from(next) << 48;
-    (u128::from(buffer) | u128::from(rest) << 64).to_le_bytes()
 }

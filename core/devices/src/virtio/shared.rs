@@ -8,9 +8,10 @@
 //! [`SharedDevice::serve`] does a bounded piece of what there is to do, and says whether there is more.
 
 use super::back_end::{BackEnd, Nature, Wanted};
+use super::chain::Table;
 use super::feature;
 use super::traffic::Traffic;
-use super::transfer::{Between, BoardMemory, Copying, Tail};
+use super::transfer::{Between, BoardMemory, Copying, Room, Tail};
 use super::transport::{CONFIG, Event, Identity, MAX_QUEUES, Transport};
 use crate::{Access, Unknown};
 use hanok_abi::back_end::{MAX_CONFIG, MAX_QUEUE_SIZE, control, interrupt, mode};
@@ -95,6 +96,7 @@ struct State {
     /// What the driver VM has asked for of the client's memory.
     fetch: Option<Copying>,
     traffic: [Traffic; MAX_QUEUES],
+    room: Room,
     /// Of each request of the first queue that is under way, what its reply has to copy if the driver VM leaves descriptors as they are. Other
     /// queues are of devices that have few parts in a request.
     tails: [Tail; MAX_QUEUE_SIZE as usize],
@@ -143,6 +145,7 @@ impl SharedDevice {
             unheeded_since: None,
             fetch: None,
             traffic: [Traffic::NONE; MAX_QUEUES],
+            room: (Table::EMPTY, Table::EMPTY),
             tails: [Tail::UNKNOWN; MAX_QUEUE_SIZE as usize],
         }))
     }

@@ -217,11 +217,11 @@ impl Traffic {
         bytes: u32,
     ) -> Result<(), Fault> {
         if let Some(head) = self.first_again() {
-            (self.request, self.is_again) =
-                (Some(Request::new(head, queue.chain(head), bytes)), true);
+            self.request = Some(Request::new(head, queue.chain(head), bytes));
+            self.is_again = true;
             return Ok(());
         }
-        if let Some((head, chain)) = queue.peek(client)? {
+        if let Some(head) = queue.peek(client)? {
             if self.under_way.contains(head) {
                 return Err(Breach::Head.into());
             }
@@ -230,7 +230,8 @@ impl Traffic {
                 (self.ask_client, self.looks_later) = (false, true);
                 return Ok(());
             }
-            (self.request, self.is_again) = (Some(Request::new(head, chain, bytes)), false);
+            self.request = Some(Request::new(head, queue.chain(head), bytes));
+            self.is_again = false;
             return Ok(());
         }
         // One request alone is answered most often before the next one is made.

@@ -7,9 +7,9 @@
 //! checked for itself: data then get to the wrong place of the client's own memory. The driver VM may change those of the slot, by
 //! which it says where its data are.
 
-use super::chain::{Ahead, Buffer, Chain};
+use super::chain::{AHEAD, Ahead, Buffer, Chain, Descriptor, Table, WRITE};
 use super::queue::Head;
-use super::ring::{Answer, MOST_PARTS, Part, Parts, Ring};
+use super::ring::{Answer, MOST_PARTS, Parts, PartsTable, Ring};
 use super::{Breach, Fault, Place};
 use hanok_abi::back_end::SMALL;
 use hanok_hal::{AccessError, End, GuestMemory, pass_by};
@@ -88,29 +88,30 @@ fn at_driver(fault: impl Into<Fault>) -> Fault {
 /// What follows after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub(super) enum Step<T> {
+pub(super) enum Step {
     /// A further step.
     More,
-    /// Nothing: this is the outcome.
-    Done(T),
+    /// Nothing.
+    Done,
 }
 
+/// Room for the descriptors that a step reads and writes. It lasts, so that no step has to clear it.
+pub(super) type Room = (Table<AHEAD>, PartsTable);
+
 /// Bytes on their way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Copying {
     /// Where they come from: for those of a reply, as the driver VM says.
     pub(super) from: u64,
     pub(super) to: Ipa,
+    /// None once all are copied.
     pub(super) left: u32,
 }
 
 impl Copying {
-    /// Copies the next bytes from the client's memory to the driver VM's; `None` once all are copied.
+    /// Copies the next bytes from the client's memory to the driver VM's.
     #[inline(never)]
-    pub(super) fn fetch<M: BoardMemory>(
-        self,
-        between: &Between<'_, M>,
-    ) -> Result<Option<Self>, Fault> {
+    pub(super) fn fetch<M: BoardMemory>(&mut self, between: &Between<'_, M>) -> Result<(), Fault> {
         let from = (between.client, Ipa::new(self.from));
         self.step(from, (between.driver, Place::Driver))
     }
@@ -120,13 +121,13 @@ impl Copying {
         self.left.min(STEP_BYTES)
     }
 
-    /// Copies the next bytes, which are at `at` of `from`, to the VM at `place`, whose memory is `to`; `None` once all are copied. What is wrong
+    /// Copies the next bytes, which are at `at` of `from`, to the VM at `place`, whose memory is `to`. What is wrong
     /// with `from` is the other one's fault.
     fn step<M: BoardMemory>(
-        self,
+        &mut self,
         (from, at): (&M, Ipa),
         (to, place): (&M, Place),
-    ) -> Result<Option<Self>, Fault> {
+    ) -> Result<(), Fault> {
         let passed = from.pass(at, (to, self.to), self.count());
         let count = passed.map_err(|(end, error)| {
             let is_client = (end == End::To) == (place == Place::Client);
@@ -136,13 +137,13 @@ impl Copying {
                 Place::Driver
             })
         })?;
-        let left = self.left.saturating_sub(count);
-        let next = self.to.checked_add(count.into()).filter(|_| left > 0);
-        Ok(next.map(|to| Self {
-            from: self.from.wrapping_add(count.into()),
-            to,
-            left,
-        }))
+        self.left = self.left.saturating_sub(count);
+        self.from = self.from.wrapping_add(count.into());
+        match self.to.checked_add(count.into()) {
+            Some(to) => self.to = to,
+            None => self.left = 0,
+        }
+        Ok(())
     }
 }
 
@@ -179,7 +180,7 @@ impl Tail {
 
     /// The same of a request that has one more part to be written, `part`, which is to get to `to`. It is in the slot at `offset`, or where the
     /// client wants it.
-    fn with(self, part: Part, to: Ipa, offset: Option<u32>) -> Self {
+    fn with(self, part: Descriptor, to: Ipa, offset: Option<u32>) -> Self {
         if self.bytes > 0 || part.at == 0 {
             return Self::UNKNOWN;
         }
@@ -211,7 +212,7 @@ impl Tail {
         let left = left.min(self.bytes.into());
         if left > 0 {
             let from = ring.data(answer.head, self.offset.into());
-            let copying = Copying {
+            let mut copying = Copying {
                 from: 0,
                 to: self.to,
                 left,
@@ -223,32 +224,24 @@ impl Tail {
     }
 }
 
-/// A request that can be given to the driver VM.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Given {
-    /// The number of its descriptors, which may be none.
-    pub(super) count: u16,
-    /// What there is to copy on the way back.
-    pub(super) tail: Tail,
-}
-
 /// A request on its way to the driver VM.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) head: Head,
     chain: Chain,
-    /// What is left of a buffer whose first bytes are copied.
-    rest: Option<Buffer>,
+    /// What is left of the buffer that was met last.
+    rest: Buffer,
     /// How many of the next bytes that the driver VM may read are copied in each mode.
     copied: u32,
-    /// The number of its descriptors so far, without `last`.
-    count: u16,
+    /// The number of its descriptors so far, without `last`. It may have none.
+    pub(super) count: u16,
     /// The last descriptor, which is written when it is known whether another one follows.
-    last: Option<Part>,
+    last: Descriptor,
     /// How many bytes of the slot are in use.
     filled: u32,
-    tail: Tail,
-    copying: Option<Copying>,
+    /// What there is to copy on the way back.
+    pub(super) tail: Tail,
+    copying: Copying,
 }
 
 impl Request {
@@ -257,13 +250,13 @@ impl Request {
         Self {
             head,
             chain,
-            rest: None,
+            rest: Buffer::EMPTY,
             copied,
             count: 0,
-            last: None,
+            last: Descriptor::default(),
             filled: 0,
             tail: Tail::NOTHING,
-            copying: None,
+            copying: Copying::default(),
         }
     }
 
@@ -272,30 +265,26 @@ impl Request {
         &mut self,
         between: &Between<'_, M>,
         ring: &Ring,
-    ) -> Result<Step<Given>, Fault> {
-        if let Some(copying) = self.copying {
-            self.copying = copying.fetch(between)?;
+        room: &mut Room,
+    ) -> Result<Step, Fault> {
+        if self.copying.left > 0 {
+            self.copying.fetch(between)?;
             return Ok(Step::More);
         }
         let first = self.count;
-        let mut parts = Parts::new(first, self.last);
-        let ended = self.walk(between, ring, &mut parts)?;
+        let mut ahead = Ahead::new(between.client, &mut room.0);
+        let mut parts = Parts::new(&mut room.1, first, self.last);
+        let ended = self.walk(between, ring, &mut ahead, &mut parts)?;
         if ended {
             parts.end();
         }
-        let (known, last) = parts.known();
-        if !known.is_empty() {
-            let described = ring.describe(between.driver, (self.head, first), known);
+        let described = parts.described();
+        if !described.is_empty() {
+            let described = ring.describe(between.driver, (self.head, first), described);
             described.map_err(at_driver)?;
         }
-        self.count = parts.all() - u16::from(last.is_some());
-        self.last = last;
-        Ok(if ended {
-            let (count, tail) = (self.count, self.tail);
-            Step::Done(Given { count, tail })
-        } else {
-            Step::More
-        })
+        (self.count, self.last) = (parts.count, parts.last);
+        Ok(if ended { Step::Done } else { Step::More })
     }
 
     /// Goes over the next descriptors. The answer is whether there is nothing left to be done.
@@ -303,46 +292,33 @@ impl Request {
         &mut self,
         between: &Between<'_, M>,
         ring: &Ring,
-        parts: &mut Parts,
+        ahead: &mut Ahead<'_, M>,
+        parts: &mut Parts<'_>,
     ) -> Result<bool, Fault> {
-        let mut ahead = Ahead::new(between.client);
         for _ in 0..MOST_PARTS {
-            let next = match self.rest.take() {
-                Some(rest) => Some(rest),
-                None => self.chain.next_of(&mut ahead)?,
-            };
-            let Some(buffer) = next else {
+            if self.rest.bytes == 0 && !self.chain.next_of(ahead, &mut self.rest)? {
                 return Ok(true);
-            };
-            let (first, rest) = self.divided(buffer);
-            self.rest = rest;
+            }
+            // What is copied of it whatever its size; or all of it.
+            let mut first = self.rest;
+            if !first.write && (1..first.bytes).contains(&self.copied) {
+                first.bytes = self.copied;
+            }
+            self.rest.skip(first.bytes);
             if first.bytes > 0 {
                 self.add(between, ring, &first, parts)?;
             }
             if !first.write {
                 self.copied = self.copied.saturating_sub(first.bytes);
             }
-            if self.copying.is_some() {
+            if self.copying.left > 0 {
                 return Ok(false);
             }
+            if self.rest.bytes == 0 && self.chain.is_over() {
+                return Ok(true);
+            }
         }
-        Ok(self.rest.is_none() && self.chain.is_over())
-    }
-
-    /// What is copied of a buffer whatever its size, and its rest; or all of it.
-    fn divided(&self, buffer: Buffer) -> (Buffer, Option<Buffer>) {
-        let bytes = self.copied;
-        if buffer.write || bytes == 0 || bytes >= buffer.bytes {
-            return (buffer, None);
-        }
-        let first = Buffer { bytes, ..buffer };
-        // A buffer does not end beyond the address space.
-        let rest = buffer.at.checked_add(bytes.into()).map(|at| Buffer {
-            at,
-            bytes: buffer.bytes - bytes,
-            ..buffer
-        });
-        (first, rest)
+        Ok(false)
     }
 
     fn add<M: BoardMemory>(
@@ -350,7 +326,7 @@ impl Request {
         between: &Between<'_, M>,
         ring: &Ring,
         buffer: &Buffer,
-        parts: &mut Parts,
+        parts: &mut Parts<'_>,
     ) -> Result<(), Fault> {
         let (bytes, write) = (buffer.bytes, buffer.write);
         if parts.all() >= ring.descriptors() {
@@ -367,7 +343,12 @@ impl Request {
             None if write => 0,
             None => return Err(Breach::Long.into()),
         };
-        let part = Part { at, bytes, write };
+        let part = Descriptor {
+            at,
+            bytes,
+            flags: if write { WRITE } else { 0 },
+            next: 0,
+        };
         parts.add(part);
         let filled = self.filled > offset;
         if write {
@@ -375,17 +356,15 @@ impl Request {
             self.tail = self.tail.with(part, buffer.at, offset);
         } else if filled {
             let (from, to) = (buffer.at.get(), ring.data(self.head, offset));
-            let copying = Copying {
+            self.copying = Copying {
                 from,
                 to,
                 left: bytes,
             };
             // What is small is not worth a step of its own.
-            self.copying = if bytes <= SMALL {
-                copying.fetch(between)?
-            } else {
-                Some(copying)
-            };
+            if bytes <= SMALL {
+                self.copying.fetch(between)?;
+            }
         }
         Ok(())
     }
@@ -394,106 +373,106 @@ impl Request {
 /// A request on its way back to the client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reply {
-    pub(super) answer: Answer,
+    pub(super) head: Head,
     chain: Chain,
-    /// How many of the bytes that were written are still to be given to the client.
-    left: u32,
+    /// How many bytes of the request are written.
+    pub(super) written: u32,
+    /// How many of these are still to be given to the client.
+    pub(super) left: u32,
     /// What is still to be filled of a buffer of the client's.
-    to: Option<Buffer>,
+    to: Buffer,
     /// What is still to be given of what a descriptor of the slot names, and the next descriptor.
-    from: Option<Part>,
+    from: Descriptor,
     next: u16,
-    copying: Option<Copying>,
+    copying: Copying,
 }
 
 impl Reply {
     pub(super) fn new(answer: Answer, chain: Chain) -> Self {
         Self {
-            answer,
+            head: answer.head,
             chain,
+            written: answer.written,
             left: answer.written,
-            to: None,
-            from: None,
+            to: Buffer::EMPTY,
+            from: Descriptor::default(),
             next: 0,
-            copying: None,
+            copying: Copying::default(),
         }
     }
 
-    /// The next step. Done with the number of bytes that the client was given, when it was given all. After an error it can be tried again.
+    /// The next step. Done when the client was given all that it can be. After an error it can be tried again.
     pub(super) fn step<M: BoardMemory>(
         &mut self,
         between: &Between<'_, M>,
         ring: &Ring,
-    ) -> Result<Step<u32>, Fault> {
-        if self.copying.is_none() && self.left > 0 {
-            let Some((to, from)) = self.next_pair(between, ring)? else {
-                let given = self.answer.written - self.left;
-                return Ok(Step::Done(given));
-            };
-            if let (Some(to), Some(from)) = (to, from) {
-                self.pass(between, to, from);
+        room: &mut Room,
+    ) -> Result<Step, Fault> {
+        if self.copying.left == 0 && self.left > 0 {
+            if !self.next_pair(between, ring, room)? {
+                return Ok(Step::Done);
             }
+            self.pass(between);
         }
-        if let Some(copying) = self.copying {
-            let (memory, at) = between.source(copying.from, copying.count())?;
-            self.copying = copying.step((memory, at), (between.client, Place::Client))?;
+        if self.copying.left > 0 {
+            let (memory, at) = between.source(self.copying.from, self.copying.count())?;
+            let to = (between.client, Place::Client);
+            self.copying.step((memory, at), to)?;
         }
-        Ok(if self.copying.is_none() && self.left == 0 {
-            Step::Done(self.answer.written)
+        Ok(if self.copying.left == 0 && self.left == 0 {
+            Step::Done
         } else {
             Step::More
         })
     }
 
-    /// A buffer of the client's that can be filled, and a part of the slot's of which there is something to give, as far as the next descriptor
-    /// of each has them. `None` if there is none any more.
-    #[expect(clippy::type_complexity, reason = "a pair of which both may be absent")]
+    /// Looks for a buffer of the client's that can be filled, and a part of the slot's of which there is something to give, as far as the
+    /// next descriptor of each has them. The answer is whether there is a next descriptor of each.
     fn next_pair<M: BoardMemory>(
         &mut self,
         between: &Between<'_, M>,
         ring: &Ring,
-    ) -> Result<Option<(Option<Buffer>, Option<Part>)>, Fault> {
-        if self.to.is_none() {
-            let Some(buffer) = self.chain.next(between.client)? else {
-                return Ok(None);
-            };
-            self.to = Some(buffer).filter(|buffer| buffer.write && buffer.bytes > 0);
+        room: &mut Room,
+    ) -> Result<bool, Fault> {
+        if self.to.bytes == 0 {
+            let mut ahead = Ahead::new(between.client, &mut room.0);
+            if !self.chain.next_of(&mut ahead, &mut self.to)? {
+                return Ok(false);
+            }
+            if !self.to.write {
+                self.to = Buffer::EMPTY;
+            }
         }
-        if self.from.is_none() {
-            let place = (self.answer.head, self.next);
-            let part = ring.described(between.driver, place).map_err(at_driver)?;
-            let Some(part) = part else {
-                return Ok(None);
-            };
+        if self.from.bytes == 0 {
+            let place = (self.head, self.next);
+            let described = ring.described(between.driver, place, &mut self.from);
+            if !described.map_err(at_driver)? {
+                return Ok(false);
+            }
             self.next += 1;
-            self.from = Some(part).filter(|part| part.write && part.bytes > 0);
+            if !self.from.has(WRITE) {
+                self.from = Descriptor::default();
+            }
         }
-        Ok(Some((self.to, self.from)))
+        Ok(true)
     }
 
-    /// Gives as much as `from` has and `to` takes.
-    fn pass<M: BoardMemory>(&mut self, between: &Between<'_, M>, to: Buffer, from: Part) {
+    /// Gives as much as `from` has and `to` takes, which may be nothing.
+    fn pass<M: BoardMemory>(&mut self, between: &Between<'_, M>) {
+        let (to, from) = (&mut self.to, &mut self.from);
         let count = to.bytes.min(from.bytes).min(self.left);
         let on_board = || between.client.on_board(to.at, count);
         let there = between.direct.and_then(|_| on_board());
-        let copying = Copying {
-            from: from.at,
-            to: to.at,
-            left: count,
-        };
-        self.copying = (there.map(Address::get) != Some(from.at)).then_some(copying);
+        if there.map(Address::get) != Some(from.at) {
+            self.copying = Copying {
+                from: from.at,
+                to: to.at,
+                left: count,
+            };
+        }
         self.left -= count;
-        let next = to.at.checked_add(count.into());
-        self.to = next.map(|at| Buffer {
-            at,
-            bytes: to.bytes - count,
-            ..to
-        });
-        self.to = self.to.filter(|to| to.bytes > 0);
-        self.from = (from.bytes > count).then_some(Part {
-            at: from.at.wrapping_add(count.into()),
-            bytes: from.bytes - count,
-            ..from
-        });
+        to.skip(count);
+        from.at = from.at.wrapping_add(count.into());
+        from.bytes -= count;
     }
 }

@@ -72,7 +72,8 @@ fn walk(chain: &mut Chain, memory: &FakeGuestMemory) -> Result<Vec<Buffer>, Faul
 
 fn first(memory: &FakeGuestMemory, features: u64) -> Result<Vec<Buffer>, Fault> {
     offer(memory, 0, &[0]);
-    let (_, mut chain) = queue(features).peek(memory)?.unwrap();
+    let queue = queue(features);
+    let mut chain = queue.chain(queue.peek(memory)?.unwrap());
     walk(&mut chain, memory)
 }
 
@@ -98,7 +99,8 @@ fn a_request_is_taken_and_given_back() {
     );
     place(&memory, RAM, 0, descriptor(0x4000_a000, 1, WRITE, 7));
     offer(&memory, 0, &[3]);
-    let (head, mut chain) = queue.peek(&memory).unwrap().unwrap();
+    let head = queue.peek(&memory).unwrap().unwrap();
+    let mut chain = queue.chain(head);
     assert_eq!(head, Head(3));
     let all = walk(&mut chain, &memory).unwrap();
     let wanted = [
@@ -222,7 +224,8 @@ fn what_meets_an_absent_page_is_done_again() {
     memory.take_page(Ipa::new(PLACES.driver));
     assert_eq!(queue.peek(&memory), Err(absent(PLACES.driver)));
     memory.give_page(Ipa::new(PLACES.driver));
-    let (head, mut chain) = queue.peek(&memory).unwrap().unwrap();
+    let head = queue.peek(&memory).unwrap().unwrap();
+    let mut chain = queue.chain(head);
     for page in [RAM, 0x4000_4000] {
         memory.take_page(Ipa::new(page));
         let untouched = chain;
@@ -308,7 +311,8 @@ proptest! {
             place(&memory, RAM + 0x4000, index, *within);
         }
         offer(&memory, 0, &[head]);
-        let (_, mut chain) = queue(BOTH).peek(&memory).unwrap().unwrap();
+        let queue = queue(BOTH);
+        let mut chain = queue.chain(queue.peek(&memory).unwrap().unwrap());
         let mut found = Vec::new();
         let end = loop {
             match chain.next(&memory) {
@@ -387,7 +391,8 @@ proptest! {
         let mut queue = queue(BOTH);
         let mut heads: BTreeMap<u16, usize> = BTreeMap::new();
         for _ in 0..20 {
-            let Ok(Some((head, mut chain))) = queue.peek(&memory) else { break };
+            let Ok(Some(head)) = queue.peek(&memory) else { break };
+            let mut chain = queue.chain(head);
             let _ = walk(&mut chain, &memory);
             queue.advance();
             queue.finish(&memory, head, chain.bytes()).unwrap();

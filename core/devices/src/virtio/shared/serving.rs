@@ -4,7 +4,7 @@
 use super::{Served, State};
 use crate::virtio::queue::Head;
 use crate::virtio::traffic::Traffic;
-use crate::virtio::transfer::{Between, BoardMemory, Copying, Given, Reply, Step};
+use crate::virtio::transfer::{Between, BoardMemory, Copying, Reply, Step};
 use crate::virtio::transport::MAX_QUEUES;
 use crate::virtio::{Breach, Fail, Fault, Place, entropy};
 use hanok_abi::back_end::{control, interrupt};
@@ -16,10 +16,11 @@ const STEPS: usize = 1;
 impl State {
     /// Copies the next bytes of the client's memory.
     fn step_fetch<M: BoardMemory>(&mut self, fetch: Copying, between: &Between<'_, M>) -> Served {
+        let mut fetch = fetch;
         match fetch.fetch(between) {
-            Ok(next) => {
-                self.back.left = next.map_or(0, |next| next.left);
-                self.fetch = next;
+            Ok(()) => {
+                self.back.left = fetch.left;
+                self.fetch = Some(fetch).filter(|fetch| fetch.left > 0);
             }
             Err(Fault {
                 cause: Fail::Memory(AccessError::Absent(page)),
@@ -154,15 +155,16 @@ impl State {
             return Ok(());
         };
         let head = request.head;
-        let Given { count, tail } = match request.step(between, ring) {
-            Ok(Step::Done(given)) => given,
+        match request.step(between, ring, &mut self.room) {
+            Ok(Step::Done) => {}
             Ok(Step::More) => return Ok(()),
             Err(fault) => {
                 // It is still the next one of the client's.
                 traffic.request = None;
                 return Err(fault);
             }
-        };
+        }
+        let (count, tail) = (request.count, request.tail);
         if count == 0 {
             return Err(Breach::Length.into());
         }
@@ -198,7 +200,7 @@ impl State {
             return Ok(());
         };
         let at_driver = |fault: Fault| fault.at(Place::Driver);
-        let Some(reply) = &mut traffic.reply else {
+        if traffic.reply.is_none() {
             let Some(answer) = ring.peek(between.driver).map_err(at_driver)? else {
                 traffic.ask_driver = false;
                 // Otherwise the client notifies by itself.
@@ -219,17 +221,19 @@ impl State {
             };
             let tail = self.tails.get(usize::from(answer.head.index()));
             let tail = tail.filter(|tail| keeps && tail.is_known());
-            let Some(tail) = tail else {
-                traffic.reply = Some(Reply::new(answer, queue.chain(answer.head)));
-                return Ok(());
-            };
-            let given = tail.give(between, ring, answer)?;
-            return self.finish(between, index, answer.head, given);
-        };
-        let Step::Done(given) = reply.step(between, ring)? else {
+            if let Some(tail) = tail {
+                let given = tail.give(between, ring, answer)?;
+                return self.finish(between, index, answer.head, given);
+            }
+            traffic.reply = Some(Reply::new(answer, queue.chain(answer.head)));
+        }
+        let Some(reply) = &mut traffic.reply else {
             return Ok(());
         };
-        let head = reply.answer.head;
+        if reply.step(between, ring, &mut self.room)? == Step::More {
+            return Ok(());
+        }
+        let (head, given) = (reply.head, reply.written - reply.left);
         self.finish(between, index, head, given)
     }
 

@@ -69,6 +69,8 @@ pub const ALL: &[Attack] = &[
     attack("the client's memory, fetched", Any, fetches),
 ];
 
+/// How often an attack on a client is tried that must not be reset meanwhile.
+const TRIES: usize = 100;
 /// Where nothing is, and where a device is.
 const HOLE: u64 = 0x3000_0000;
 const UART: u64 = platform::UART.get();
@@ -293,9 +295,18 @@ fn sizes(back: &mut BackEnd, _: Taken) -> Outcome {
     )
 }
 
-/// The client has queues, as it made a request.
+/// The client has queues, as it made a request, unless it is reset meanwhile.
 fn smaller(back: &mut BackEnd, _: Taken) -> Outcome {
-    all_refused(back, register::QUEUE_SIZE, &[1])
+    for _ in 0..TRIES {
+        let resets = back.resets();
+        back.start()?;
+        back.wait()?;
+        let outcome = all_refused(back, register::QUEUE_SIZE, &[1]);
+        if outcome.is_ok() || back.resets() == resets {
+            return outcome;
+        }
+    }
+    Err("the client is reset again and again")
 }
 
 fn configuration(back: &mut BackEnd, _: Taken) -> Outcome {

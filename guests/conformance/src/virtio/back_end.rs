@@ -227,6 +227,11 @@ impl BackEnd {
         written
     }
 
+    /// A number that changes whenever the client has forgotten its requests.
+    pub fn resets(&self) -> u32 {
+        self.read(register::CLIENT) >> 1
+    }
+
     /// Whether the device is offered, refused or failed.
     pub fn state(&self) -> u32 {
         self.read(register::CONTROL)

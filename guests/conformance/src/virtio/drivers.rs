@@ -71,7 +71,7 @@ pub fn run(machine: &Machine, options: Options) {
         back_end.mode = mode::DIRECT;
         while !key_came() {
             // Where its client has nothing to ask, it is offered anew.
-            drop(recovers(&mut back_end));
+            let _ = recovers(&mut back_end);
         }
     }
 }

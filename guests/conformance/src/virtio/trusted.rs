@@ -302,16 +302,17 @@ fn slots(_: usize) {
 /// Names each block of the board's memory as data, and says how many are any VM's: what is not is the hypervisor's or nobody's.
 pub fn blocks(back: &mut BackEnd) -> Outcome {
     let mut answered = 0;
-    back.start()?;
     let mut block = 0;
+    let mut resets = back.resets();
+    back.start()?;
     while block < BLOCKS {
-        let resets = back.read(register::CLIENT);
         let (queue, head) = back.wait()?;
         let at = BOARD + block * BLOCK;
         answer_from(back, Taken { queue, head }, (at, 64))?;
         let state = back.state();
-        if back.read(register::CLIENT) != resets {
-            // What a client has forgotten is taken back, whatever the answer is.
+        if back.resets() != resets {
+            // What a client has forgotten since the last offer is taken back, whatever the answer is.
+            resets = back.resets();
             back.start()?;
             continue;
         }

@@ -127,6 +127,7 @@ const PACKAGES: &[&str] = &[
     "iputils-ping",
     "kmod",
     "libpam-systemd",
+    "login",
     "openssh-server",
     "systemd-resolved",
     "systemd-sysv",

@@ -108,6 +108,8 @@ pub(super) struct Ring {
     layout: Layout,
     next_available: u16,
     next_used: u16,
+    /// Whether the driver VM is still to be asked to tell of it.
+    asks: bool,
 }
 
 impl Ring {
@@ -134,6 +136,7 @@ impl Ring {
             layout,
             next_available: 0,
             next_used: 0,
+            asks: false,
         })
     }
 
@@ -212,14 +215,15 @@ impl Ring {
         write(memory, places.available_index(), next)?;
         // Either the driver VM sees the index, or what it wants is seen here.
         fence(Ordering::SeqCst);
-        let event = read(memory, places.used_event(self.size))?;
-        let tell = next.wrapping_sub(event).wrapping_sub(1) == 0;
+        let event = read(memory, places.used_event(self.size));
         self.next_available = next;
-        Ok(tell)
+        // The driver VM may have the request already: what fails now is no reason to give it again. An interrupt too many does no harm.
+        Ok(event.map_or(true, |event| next.wrapping_sub(event) == 1))
     }
 
     /// The next request that was given back, which stays the next one until [`Self::took`].
-    pub(super) fn peek(&self, memory: &impl GuestMemory) -> Result<Option<Answer>, Fault> {
+    pub(super) fn peek(&mut self, memory: &impl GuestMemory) -> Result<Option<Answer>, Fault> {
+        self.ask(memory)?;
         let places = &self.layout.places;
         let used = read(memory, places.used_index())?;
         let waiting = used.wrapping_sub(self.next_used);
@@ -242,11 +246,19 @@ impl Ring {
         Ok(Some(Answer { head, written }))
     }
 
-    /// Goes on to the next request that was given back, and asks to be told of it.
+    /// Goes on to the next request that was given back, and asks to be told of it. After an error it has gone on, and [`Self::peek`] asks.
     pub(super) fn took(&mut self, memory: &impl GuestMemory) -> Result<(), Fault> {
-        let next = self.next_used.wrapping_add(1);
-        write(memory, self.layout.places.available_event(self.size), next)?;
-        self.next_used = next;
+        self.next_used = self.next_used.wrapping_add(1);
+        self.asks = true;
+        self.ask(memory)
+    }
+
+    fn ask(&mut self, memory: &impl GuestMemory) -> Result<(), Fault> {
+        if self.asks {
+            let event = self.layout.places.available_event(self.size);
+            write(memory, event, self.next_used)?;
+            self.asks = false;
+        }
         Ok(())
     }
 }

@@ -208,10 +208,10 @@ impl State {
                 return Ok(());
             };
             if traffic.stale.contains(answer.head) {
-                ring.took(between.driver).map_err(at_driver)?;
+                let took = ring.took(between.driver).map_err(at_driver);
                 traffic.stale.remove(answer.head);
                 self.held &= self.unattended || self.has_stale();
-                return Ok(());
+                return took;
             }
             let known =
                 traffic.under_way.contains(answer.head) && !traffic.again.contains(answer.head);

@@ -80,6 +80,8 @@ struct World {
     other: Ram,
     /// All of them.
     memories: [Ram; 3],
+    /// Where the client has its queue, and the back end its ring.
+    places: Places,
     /// How many requests the client has made, and how many of them it has seen done.
     made: u16,
     seen: u16,
@@ -103,6 +105,7 @@ impl World {
             driver,
             other,
             memories,
+            places: PLACES,
             made: 0,
             seen: 0,
             taken: 0,
@@ -112,7 +115,15 @@ impl World {
 
     /// A world in which requests can be made.
     fn ready(direct: bool) -> Self {
-        let mut world = Self::new(direct);
+        Self::ready_at(PLACES, direct)
+    }
+
+    /// The same with queue and ring at other places.
+    fn ready_at(places: Places, direct: bool) -> Self {
+        let mut world = Self {
+            places,
+            ..Self::new(direct)
+        };
         world.offer(direct);
         assert_eq!(world.back(register::CONTROL), control::OFFER);
         world.start();
@@ -147,20 +158,20 @@ impl World {
     /// The same in this mode, with so many bytes of configuration.
     fn offer_with(&mut self, mode: u32, config_size: u32) {
         (self.taken, self.given) = (0, 0);
-        for at in [PLACES.driver, PLACES.device] {
+        for at in [self.places.driver, self.places.device] {
             let _ = self.driver.write(Ipa::new(at), &[0; 4]);
         }
         let _ = self
             .driver
-            .store_half(Ipa::new(PLACES.device + 4 + 8 * u64::from(SIZE)), 0);
+            .store_half(Ipa::new(self.places.device + 4 + 8 * u64::from(SIZE)), 0);
         self.back_store(register::MODE, mode);
         self.back_store(register::QUEUE_SIZE, SIZE.into());
         self.back_store(register::CONFIG, 0x1234);
         self.back_store(register::CONFIG_SIZE, config_size);
         let places = [
-            (register::TABLE, PLACES.descriptors),
-            (register::AVAILABLE, PLACES.driver),
-            (register::USED, PLACES.device),
+            (register::TABLE, self.places.descriptors),
+            (register::AVAILABLE, self.places.driver),
+            (register::USED, self.places.device),
             (register::SLOTS, SLOTS),
         ];
         for (at, place) in places {
@@ -185,7 +196,11 @@ impl World {
         }
         self.front(0x70, 11);
         self.front(0x38, SIZE.into());
-        let places = [PLACES.descriptors, PLACES.driver, PLACES.device];
+        let places = [
+            self.places.descriptors,
+            self.places.driver,
+            self.places.device,
+        ];
         for (place, at) in places.into_iter().zip([0x80, 0x90, 0xa0]) {
             self.front(at, place as u32);
         }
@@ -206,11 +221,11 @@ impl World {
         }
         let rest = (16 * buffers.len() as u64) | (4 << 32);
         put(&self.client, RAM + 16 * u64::from(head), table, rest);
-        let entry = PLACES.driver + 4 + 2 * u64::from(self.made % SIZE);
+        let entry = self.places.driver + 4 + 2 * u64::from(self.made % SIZE);
         self.client.store_half(Ipa::new(entry), head).unwrap();
         self.made = self.made.wrapping_add(1);
         self.client
-            .store_half(Ipa::new(PLACES.driver + 2), self.made)
+            .store_half(Ipa::new(self.places.driver + 2), self.made)
             .unwrap();
         self.front(0x50, 0);
     }
@@ -227,11 +242,14 @@ impl World {
 
     /// The next request that the back end finds, with its descriptors.
     fn take(&mut self) -> Option<(u16, Vec<Buffer>)> {
-        let index = self.driver.load_half(Ipa::new(PLACES.driver + 2)).unwrap();
+        let index = self
+            .driver
+            .load_half(Ipa::new(self.places.driver + 2))
+            .unwrap();
         if index == self.taken {
             return None;
         }
-        let entry = PLACES.driver + 4 + 2 * u64::from(self.taken % SIZE);
+        let entry = self.places.driver + 4 + 2 * u64::from(self.taken % SIZE);
         let head = self.driver.load_half(Ipa::new(entry)).unwrap();
         self.taken = self.taken.wrapping_add(1);
         let (table, rest) = get(&self.driver, RAM + 16 * u64::from(head));
@@ -249,25 +267,28 @@ impl World {
 
     /// The back end gives the request `head` back.
     fn give(&mut self, head: u32, written: u32) {
-        let entry = PLACES.device + 4 + 8 * u64::from(self.given % SIZE);
+        let entry = self.places.device + 4 + 8 * u64::from(self.given % SIZE);
         let element = u64::from(head) | (u64::from(written) << 32);
         self.driver
             .write(Ipa::new(entry), &element.to_le_bytes())
             .unwrap();
         self.given = self.given.wrapping_add(1);
         self.driver
-            .store_half(Ipa::new(PLACES.device + 2), self.given)
+            .store_half(Ipa::new(self.places.device + 2), self.given)
             .unwrap();
         self.back_store(register::NOTIFY, 0);
     }
 
     /// The next request that the client finds done.
     fn see(&mut self) -> Option<(u16, u32)> {
-        let index = self.client.load_half(Ipa::new(PLACES.device + 2)).unwrap();
+        let index = self
+            .client
+            .load_half(Ipa::new(self.places.device + 2))
+            .unwrap();
         if index == self.seen {
             return None;
         }
-        let entry = PLACES.device + 4 + 8 * u64::from(self.seen % SIZE);
+        let entry = self.places.device + 4 + 8 * u64::from(self.seen % SIZE);
         let mut element = [0; 8];
         self.client.read(Ipa::new(entry), &mut element).unwrap();
         self.seen = self.seen.wrapping_add(1);

@@ -223,7 +223,9 @@ impl Ring {
 
     /// The next request that was given back, which stays the next one until [`Self::took`].
     pub(super) fn peek(&mut self, memory: &impl GuestMemory) -> Result<Option<Answer>, Fault> {
-        self.ask(memory)?;
+        if self.asks {
+            self.ask(memory)?;
+        }
         let places = &self.layout.places;
         let used = read(memory, places.used_index())?;
         let waiting = used.wrapping_sub(self.next_used);
@@ -249,16 +251,14 @@ impl Ring {
     /// Goes on to the next request that was given back, and asks to be told of it. After an error it has gone on, and [`Self::peek`] asks.
     pub(super) fn took(&mut self, memory: &impl GuestMemory) -> Result<(), Fault> {
         self.next_used = self.next_used.wrapping_add(1);
-        self.asks = true;
         self.ask(memory)
     }
 
+    #[inline(never)]
     fn ask(&mut self, memory: &impl GuestMemory) -> Result<(), Fault> {
-        if self.asks {
-            let event = self.layout.places.available_event(self.size);
-            write(memory, event, self.next_used)?;
-            self.asks = false;
-        }
-        Ok(())
+        let event = self.layout.places.available_event(self.size);
+        let asked = write(memory, event, self.next_used);
+        self.asks = asked.is_err();
+        asked
     }
 }

@@ -7,7 +7,7 @@ use crate::fatal::{self, refuse};
 use crate::layout::{self, Image, Layout};
 #[cfg(target_arch = "aarch64")]
 use crate::smmu;
-use crate::{first, gic, records, selftest, smp, system};
+use crate::{first, gic, records, selftest, smp, system, trace};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use hanok_arch::traps::Features;
 use hanok_arch::{Host, traps, vectors, wiring};
@@ -198,6 +198,8 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     let Some(accounts) = accounts else {
         refuse(format_args!("no memory for the CPUs' accounts"))
     };
+    let cpus = (tree.cpus.len(), clock.frequency);
+    let traces = trace::set_up(&system, cpus, names, &mut arena);
     let board = Board {
         machine,
         console: Mutex::new(Multiplexer::new(uart, is_framed(tree), names, buffers)),
@@ -224,6 +226,7 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
         inhabited: system.inhabited(),
         policies: system.policies,
         accounts,
+        traces,
     };
     let Some(board) = arena.put(board) else {
         refuse(format_args!("no memory for the board"))
@@ -232,6 +235,7 @@ fn start(tree: &BoardTree<'static>, console: Console, image: Image, layout: Layo
     greet(board, tree);
     tell_sources(board);
     tell_variables(board);
+    tell_trace(board);
     let mut cpus = records::prepare(tree, board, &system, &mut arena);
     let root = table.root();
     system::place_vcpus(
@@ -321,6 +325,14 @@ fn tell_variables(board: &Board) {
             let (name, at) = (&unit.vm.config().name, memory.as_ptr().addr());
             wiring::say(board, format_args!("vm {name}: variables at {at:#x}"));
         }
+    }
+}
+
+/// Prints where the trace is, for who reads the board's memory.
+fn tell_trace(board: &Board) {
+    if let Some(memory) = board.traces.memory() {
+        let (at, size) = (memory.start(), memory.len() >> 10);
+        wiring::say(board, format_args!("trace: {size} KiB at {at}"));
     }
 }
 

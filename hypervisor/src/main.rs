@@ -45,6 +45,7 @@ mod smmu;
 mod smp;
 mod state;
 mod system;
+mod trace;
 
 #[cfg(not(feature = "selftest"))]
 use no_selftest as selftest;

@@ -2,7 +2,7 @@
 //! debug and FP registers.
 
 use crate::traps::Features;
-use crate::{HostContext, debug, device, fp, host_id, read, write};
+use crate::{HostContext, debug, device, fp, host_id, read, tracing, write};
 use hanok_arm_common::machine::Kind;
 use hanok_decode::SysReg;
 use hanok_types::{Hpa, Width};
@@ -16,6 +16,10 @@ impl Kind for El2 {
     type Context = HostContext;
     type Features = Features;
     const TIMER_INLINE: bool = false;
+
+    fn trace_exits(on: bool) {
+        tracing::trace_exits(on);
+    }
 }
 
 impl DeviceRegisters for El2 {

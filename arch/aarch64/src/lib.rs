@@ -28,6 +28,7 @@ pub mod last_words;
 mod registers;
 mod stage1;
 mod switch;
+mod tracing;
 pub mod traps;
 pub mod vectors;
 

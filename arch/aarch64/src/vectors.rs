@@ -37,8 +37,8 @@ core::arch::global_asm!(
 
     // From the guest: saves the registers that a function may change in the vCPU, and calls \fast, on the
     // pCPU's stack. Its answer is the vCPU if it has handled the exit, which then returns at once, or else
-    // zero.
-    .macro from_guest fast, handler
+    // zero. \traced is the number by which the trace calls this way of leaving a guest, where that is recorded.
+    .macro from_guest fast, handler, traced
     stp     x0, x1, [sp, #0]
     stp     x2, x3, [sp, #16]
     stp     x4, x5, [sp, #32]
@@ -53,9 +53,17 @@ core::arch::global_asm!(
     mov     x0, sp
     ldr     x1, [x0, #{stack}]
     mov     sp, x1
+    .ifnb \traced
+    mov     w1, #\traced
+    bl      hanok_trace_exit
+    .endif
     .ifnb \fast
     bl      \fast
     cbz     x0, 1f
+    .ifnb \traced
+    mov     w1, #1
+    bl      hanok_trace_enter
+    .endif
     mov     sp, x0
     ldr     x30, [sp, #240]
     leave
@@ -75,6 +83,10 @@ core::arch::global_asm!(
     mov     x29, xzr
     mov     x30, xzr
     bl      \handler
+    .ifnb \traced
+    mov     w1, #0
+    bl      hanok_trace_enter
+    .endif
     b       hanok_enter
     .endm
 
@@ -108,9 +120,8 @@ core::arch::global_asm!(
     \code
     .endm
 
-    .balign 2048
-    .global hanok_vectors
-hanok_vectors:
+    // All vectors, with these ways from a guest.
+    .macro table sync, sync_aarch32, irq, serror
     // Current EL with SP0: interrupts are masked.
     vector expected
     vector from_hypervisor 1
@@ -122,16 +133,35 @@ hanok_vectors:
     vector from_hypervisor 6
     vector from_hypervisor 7
     // Lower EL, AArch64.
-    vector b guest_sync
-    vector b guest_irq
-    vector b guest_irq
-    vector b guest_serror
+    vector b \sync
+    vector b \irq
+    vector b \irq
+    vector b \serror
     // Lower EL, AArch32: a 32-bit guest, or a 32-bit program under a 64-bit kernel.
-    vector b guest_sync_aarch32
-    vector b guest_irq
-    vector b guest_irq
-    vector b guest_serror
+    vector b \sync_aarch32
+    vector b \irq
+    vector b \irq
+    vector b \serror
+    .endm
 
+    .balign 2048
+    .global hanok_vectors
+hanok_vectors:
+    table guest_sync, guest_sync_aarch32, guest_irq, guest_serror
+    // The same for a CPU whose exits are traced.
+    .balign 2048
+    .global hanok_tracing_vectors
+hanok_tracing_vectors:
+    table traced_sync, traced_sync_aarch32, traced_irq, traced_serror
+
+traced_sync:
+    from_guest hanok_fast_sync, hanok_on_sync, 1
+traced_sync_aarch32:
+    from_guest hanok_fast_sync_aarch32, hanok_on_sync, 1
+traced_irq:
+    from_guest hanok_fast_irq, hanok_on_irq, 2
+traced_serror:
+    from_guest , hanok_on_serror, 3
 guest_sync:
     from_guest hanok_fast_sync, hanok_on_sync
 guest_sync_aarch32:
@@ -206,6 +236,7 @@ pub struct FaultFrame {
 
 unsafe extern "C" {
     static hanok_vectors: u8;
+    static hanok_tracing_vectors: u8;
     fn hanok_enter(vcpu: *mut u8) -> !;
 }
 
@@ -213,6 +244,18 @@ unsafe extern "C" {
 pub fn install() {
     // SAFETY: the linked address of a table that is 2 KiB aligned and never freed.
     unsafe { crate::write_own!("vbar_el2", &raw const hanok_vectors as u64) };
+    hanok_arm_common::sysreg::isb();
+}
+
+/// Changes to the vectors that record exits and entries, or back.
+pub(crate) fn select(tracing: bool) {
+    let table = if tracing {
+        &raw const hanok_tracing_vectors
+    } else {
+        &raw const hanok_vectors
+    };
+    // SAFETY: as in `install`; both tables do the same for a guest.
+    unsafe { crate::write_own!("vbar_el2", table as u64) };
     hanok_arm_common::sysreg::isb();
 }
 

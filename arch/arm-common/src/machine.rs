@@ -32,6 +32,9 @@ pub trait Kind: CpuRegisters + DeviceRegisters + Debug + Default + Sync + Sized 
     /// elsewhere the call costs the timer more than it saves.
     const TIMER_INLINE: bool;
 
+    /// [`Backend::trace_exits`].
+    fn trace_exits(on: bool);
+
     // What follows is EL2's, or Hyp mode's, where a kind does not say otherwise.
 
     /// [`Backend::counter`].
@@ -261,6 +264,10 @@ impl<K: Kind> Backend for Machine<K> {
         pmu::read_instructions()
     }
 
+    fn trace_exits(&self, on: bool) {
+        K::trace_exits(on);
+    }
+
     fn power_off(&self) {
         if let Some(firmware) = self.firmware {
             firmware.system_off();
@@ -268,7 +275,7 @@ impl<K: Kind> Backend for Machine<K> {
     }
 }
 
-/// There is no trace yet.
+/// The images have no sink but the trace in memory.
 impl<K: Kind> Sink for Machine<K> {
     #[inline(always)]
     fn record(&self, _: Option<Source>, _: Event) {}

@@ -22,6 +22,9 @@ impl Kind for Arm32 {
     type Features = Features;
     const TIMER_INLINE: bool = true;
 
+    /// Its trap entries do not record exits yet.
+    fn trace_exits(_on: bool) {}
+
     #[inline(always)]
     fn counter(&self) -> u64 {
         match &self.timer {

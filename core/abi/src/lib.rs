@@ -12,6 +12,7 @@ pub mod back_end;
 pub mod channel;
 pub mod crossing;
 pub mod schedule;
+pub mod trace;
 pub mod trampoline;
 pub mod trap;
 

@@ -5,7 +5,10 @@ mod devices;
 mod promises;
 mod slots;
 
-use crate::model::{Blob, BlobKind, HOST_ADDRESS_STRIDE, MAX_MEMORY, SLICES, SystemView, VmConfig};
+use crate::model::{
+    Blob, BlobKind, HOST_ADDRESS_STRIDE, MAX_MEMORY, SLICES, SystemView, TRACE_RECORDS, Trace,
+    VmConfig,
+};
 use crate::slot::{DeviceKind, FIRMWARE_SIZE, NOR, NOR_STORED};
 use hanok_sched::{InterfaceError, MAX_ENTITIES};
 use hanok_types::{
@@ -74,6 +77,16 @@ pub enum Fault {
     Slice {
         /// The slice in microseconds.
         slice: u32,
+    },
+    /// A trace whose rings have too few or too many records, or whose number is no power of two.
+    #[error(
+        "{records} records of a trace are no power of two from {} to {}",
+        TRACE_RECORDS.start(),
+        TRACE_RECORDS.end()
+    )]
+    Trace {
+        /// The number.
+        records: u32,
     },
     /// A promise to a vCPU that the VM does not have, or a second promise to the same vCPU.
     #[error("vm {vm}: a promise is for no vCPU of its own, or for one that has another")]
@@ -377,6 +390,10 @@ impl SystemView<'_> {
         }
         if !SLICES.contains(&self.slice) {
             return Err(Fault::Slice { slice: self.slice });
+        }
+        let Trace { records, .. } = self.trace;
+        if records != 0 && !(TRACE_RECORDS.contains(&records) && records.is_power_of_two()) {
+            return Err(Fault::Trace { records });
         }
         self.check_names()?;
         self.check_cpus()?;

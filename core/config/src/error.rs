@@ -17,7 +17,7 @@ pub enum TreeError {
     #[error("the root is not compatible with \"hanok,system\": this is another device tree")]
     NotASystem,
     /// Another version of the tool made it: this one.
-    #[error("the system's tree has version {0}, this hypervisor reads version 8")]
+    #[error("the system's tree has version {0}, this hypervisor reads version 9")]
     Version(u32),
     /// A property is missing.
     #[error("{place}: property {name} is missing")]

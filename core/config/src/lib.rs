@@ -52,7 +52,7 @@ pub use model::System;
 pub use model::{
     Blob, BlobKind, DEFAULT_SLICE, HOST_ADDRESS_STRIDE, Line, MAX_BLOBS, MAX_BOARD_LINES,
     MAX_DEVICES, MAX_LINES, MAX_MEMORY, MAX_NAME, MAX_REGISTERS, MAX_SEEDS, PassThrough, Places,
-    Registers, SLICES, SystemView, VmConfig,
+    Registers, SLICES, SystemView, TRACE_RECORDS, Trace, VmConfig,
 };
 pub use parse::{Parts, SystemTree};
 pub use slot::{

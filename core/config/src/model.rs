@@ -46,9 +46,23 @@ pub struct System {
     /// What a server costs its pCPU beyond its budget in each period, in nanoseconds: the switch to its vCPU and the
     /// one back. Admission reckons with it.
     pub switch_cost: u32,
+    /// The trace.
+    pub trace: Trace,
     /// The policy by which each pCPU chooses among its vCPUs.
     pub policies: [CorePolicy; MAX_CPUS],
 }
+
+/// What the board traces from its start on, and in how much memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// The number of records of each pCPU's ring, of [`TRACE_RECORDS`] and a power of two; 0: the board has no trace.
+    pub records: u32,
+    /// The classes of events that are recorded; those of the trace's format that do not exist mean nothing.
+    pub classes: u32,
+}
+
+/// The numbers of records that a ring may have: from 4 KiB to 32 MiB.
+pub const TRACE_RECORDS: core::ops::RangeInclusive<u32> = 128..=1 << 20;
 
 #[cfg(feature = "write")]
 impl Default for System {
@@ -60,6 +74,7 @@ impl Default for System {
             gic: GicVersion::default(),
             slice: DEFAULT_SLICE,
             switch_cost: 0,
+            trace: Trace::default(),
             policies: [CorePolicy::RoundRobin; MAX_CPUS],
         }
     }
@@ -76,6 +91,7 @@ impl System {
             gic: self.gic,
             slice: self.slice,
             switch_cost: self.switch_cost,
+            trace: self.trace,
             policies: self.policies,
         }
     }
@@ -97,6 +113,8 @@ pub struct SystemView<'a> {
     pub slice: u32,
     /// What a server costs beyond its budget.
     pub switch_cost: u32,
+    /// The trace.
+    pub trace: Trace,
     /// The policy of each pCPU.
     pub policies: [CorePolicy; MAX_CPUS],
 }

@@ -8,7 +8,7 @@ use crate::fdt::{Fdt, FdtNode};
 use crate::model::System;
 use crate::model::{
     Blob, BlobKind, Line, MAX_BLOBS, MAX_DEVICES, MAX_LINES, MAX_REGISTERS, MAX_SEEDS, PassThrough,
-    Registers, SystemView, VmConfig, gic_from_word,
+    Registers, SystemView, Trace, VmConfig, gic_from_word,
 };
 use crate::slot::{DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS, Peer};
 use crate::structure;
@@ -18,7 +18,7 @@ use hanok_types::{CpuId, Hpa, IntId, Ipa, MAX_CPUS, MAX_VCPUS, MAX_VMS, Span, Vc
 use heapless::{String, Vec};
 
 /// The version of the system tree's binding that this code reads and writes.
-pub(crate) const VERSION: u32 = 8;
+pub(crate) const VERSION: u32 = 9;
 
 /// A system's tree whose form is verified. Its parts are read one by one, into memory that the reader
 /// sizes by counting the parts first. So no reader needs room for the largest system.
@@ -97,6 +97,10 @@ impl<'t> SystemTree<'t> {
             gic: reader.read("gic", |value| gic_from_word(tree::as_text(value)?))?,
             slice: reader.cell("slice")?,
             switch_cost: reader.cell("switch-cost")?,
+            trace: Trace {
+                records: reader.cell("trace-records")?,
+                classes: reader.cell("trace-classes")?,
+            },
             policies,
         };
         system.check(self.payload_len)?;
@@ -123,6 +127,7 @@ impl System {
             gic,
             slice,
             switch_cost,
+            trace,
             policies,
             ..
         } = tree.system(&system.vms, &system.promises, &system.groups)?;
@@ -130,6 +135,7 @@ impl System {
             gic,
             slice,
             switch_cost,
+            trace,
             policies,
             ..system
         })

@@ -32,6 +32,8 @@ impl System {
             .with("gic", gic_word(self.gic))
             .with("slice", self.slice)
             .with("switch-cost", self.switch_cost)
+            .with("trace-records", self.trace.records)
+            .with("trace-classes", self.trace.classes)
             .with("#address-cells", 2u32)
             .with("#size-cells", 2u32)
             .and(vms);

@@ -2,7 +2,7 @@
 
 use hanok_config::{
     Ask, Blob, BlobKind, BoardTree, Claim, CorePolicy, Fault, Group, Line, PassThrough, Promise,
-    Registers, Structure, System, Terms, TreeError, TreeNode, VmConfig, platform_slots,
+    Registers, Structure, System, Terms, Trace, TreeError, TreeNode, VmConfig, platform_slots,
 };
 use hanok_sched::{InterfaceError, Kind, Order, Share, Slack};
 use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, Span, VcpuId, VmId, platform};
@@ -76,6 +76,10 @@ fn pair() -> System {
         promises: Vec::new(),
         groups: Vec::new(),
         switch_cost: 3_000,
+        trace: Trace {
+            records: 4096,
+            classes: 5,
+        },
     }
 }
 

@@ -84,6 +84,9 @@ pub trait Backend: Sized + Sync + 'static {
     /// The value of this CPU's counter of the hypervisor's own instructions, modulo 2^32; any value
     /// if it has no such counter.
     fn instructions(&self) -> u32;
+    /// Whether this CPU's trap entry records exits and entries in the trace from now on. A backend whose trap entry cannot do that
+    /// records none.
+    fn trace_exits(&self, _on: bool) {}
     /// Turns the board off. It returns if the firmware cannot do that.
     fn power_off(&self);
 }

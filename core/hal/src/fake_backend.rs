@@ -62,6 +62,8 @@ pub struct FakeCpu {
     /// Its list registers.
     lists: Arc<Mutex<Vec<u64>>>,
     pub(crate) interface_on: bool,
+    /// Whether its trap entry records exits.
+    pub traces_exits: bool,
 }
 
 /// Registers that a guest reaches only by exits, the same in all CPUs.

@@ -115,6 +115,10 @@ impl<L: FakeLists> Backend for FakeBackend<L> {
         self.here().taken
     }
 
+    fn trace_exits(&self, on: bool) {
+        self.cpu(self.this_cpu()).traces_exits = on;
+    }
+
     fn power_off(&self) {
         self.off.store(true, Ordering::SeqCst);
     }

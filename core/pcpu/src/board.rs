@@ -1,6 +1,6 @@
 //! The board during exits: the data that all pCPUs share once the hypervisor has started.
 
-use crate::{Report, VmUnit, Walk, Wish};
+use crate::{Report, Traces, VmUnit, Walk, Wish};
 use hanok_config::{CorePolicy, Group, MAX_BOARD_LINES};
 use hanok_decode::SysReg;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -129,6 +129,8 @@ pub struct Board<B: Backend> {
     pub inhabited: u64,
     /// What each pCPU did; there are as many as the board has.
     pub accounts: &'static [CpuAccount],
+    /// The trace.
+    pub traces: Traces,
 }
 
 /// What is left to be said of commands.

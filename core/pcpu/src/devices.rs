@@ -179,6 +179,8 @@ impl<B: Host> Pcpu<B> {
         let mut lines = board.lines.iter().enumerate();
         let line = lines.find(|(_, line)| line.board == interrupt);
         let Some((index, line)) = line else {
+            // It may be a kick, as whoever changes what is traced makes one.
+            self.local.take_choice();
             return Deactivation::ByCaller;
         };
         let Some(unit) = board.vms.get(line.vm) else {

@@ -1,9 +1,11 @@
 //! A board of fake CPUs with VMs on it, for tests that run the executive on a PC.
 
+use crate::Traces;
 pub use crate::fake_software::SoftwareLists;
 use crate::{
     Board, BoardInterrupts, Notices, Pcpu, PcpuPolicy, SharedPool, Vcpu, VmUnit, gather, regions_of,
 };
+use hanok_abi::trace::area_size;
 use hanok_config::{Ask, ChannelEnd, CorePolicy, SystemView, VmConfig};
 use hanok_hal::Mutex;
 use hanok_hal::fake::{
@@ -17,7 +19,7 @@ use hanok_sched::{
     Budgets, Credit, Deals, Grant, Interface, Kind, Node, Order, Reservation, RoundRobin, Slack,
     Tree,
 };
-use hanok_trace::CpuAccount;
+use hanok_trace::{Area, Choice, CpuAccount, Facts};
 use hanok_types::{
     CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, VmId, platform,
 };
@@ -54,6 +56,9 @@ pub struct FakeBoard<L: FakeLists + GuestInterface = FakeCpuInterface> {
     /// memory is loaded.
     pub inhabitants: Vec<Arc<AtomicUsize>>,
 }
+
+/// The number of records of each ring of a fake board.
+pub const TRACE_RECORDS: usize = 128;
 
 impl FakeBoard {
     /// A board with `vms`, named `vm0` and so on. Each entry has the CPUs of the VM's vCPUs, which
@@ -291,6 +296,7 @@ fn join<L: FakeLists + GuestInterface>(units: &[VmUnit<FakeBackend<L>>]) {
         gic: GicVersion::V3,
         slice: 1_000,
         switch_cost: 0,
+        trace: Default::default(),
         policies: [CorePolicy::RoundRobin; MAX_CPUS],
     };
     let members: &_ = Box::leak(Box::new(Members::new(&system, 0)));
@@ -372,6 +378,25 @@ fn console<L: FakeLists + GuestInterface>(
     Multiplexer::new(FakeLine(wire.clone()), framed, names, buffers)
 }
 
+/// A trace that records nothing yet.
+fn traces(rings: usize) -> Traces {
+    let words = (0..area_size(rings, TRACE_RECORDS) / size_of::<usize>())
+        .map(|_| hanok_hal::sync::atomic::AtomicUsize::new(0));
+    let facts = Facts {
+        rings,
+        records: TRACE_RECORDS,
+        frequency: 1_000_000,
+        architecture: 64,
+        names: &["vm0"],
+    };
+    let words: &'static [_] = Box::leak(words.collect());
+    let memory = Span::new(Hpa::new(0x4000), 0x1000).unwrap_or_default();
+    match Area::lay(words, facts) {
+        Some(area) => Traces::new(area, memory, Choice::default()),
+        None => Traces::default(),
+    }
+}
+
 fn board<L: FakeLists + GuestInterface>(
     mut machine: FakeBackend<L>,
     plan: &Plan<'_>,
@@ -419,5 +444,6 @@ fn board<L: FakeLists + GuestInterface>(
             .chain(plan.pool)
             .fold(0, |all, cpu| all | 1 << cpu),
         accounts: Box::leak((0..plan.settings.cpus).map(|_| CpuAccount::new()).collect()),
+        traces: traces(plan.settings.cpus),
     }
 }

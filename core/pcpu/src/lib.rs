@@ -53,6 +53,7 @@ mod stolen_tests;
 mod switch;
 #[cfg(test)]
 mod timer_wake_tests;
+mod trace;
 mod unit;
 mod vcpu;
 mod watchdog;
@@ -73,5 +74,6 @@ pub use pool::{Seat, SharedPool};
 pub use random::gather;
 pub use report::Report;
 pub use service::guest;
+pub use trace::Traces;
 pub use unit::VmUnit;
 pub use vcpu::Vcpu;

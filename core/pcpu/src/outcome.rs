@@ -54,6 +54,7 @@ impl<B: Host> Pcpu<B> {
         match self.local.taken.take() {
             Some(taken) => self.serve(taken),
             None => {
+                self.local.take_choice();
                 if let (Some(vcpu), local) = self.resident_and_local() {
                     vcpu.refresh(local);
                 }

@@ -7,7 +7,7 @@ use hanok_config::POOLS;
 use hanok_hal::sync::atomic::{AtomicU64, Ordering};
 use hanok_hal::{Backend, Taken};
 use hanok_sched::{Entity, EntitySet, InterfaceError, MAX_ENTITIES, PlaceError, Tournament};
-use hanok_trace::{CpuAccount, Event};
+use hanok_trace::{CpuAccount, Event, Source, Tracer};
 use hanok_types::{CpuId, Deadline};
 use hanok_vm::{Cause, Clock, Ending, Granted, Interruptions};
 
@@ -34,6 +34,10 @@ pub struct Local<B: Backend> {
     pub(crate) counts_instructions: u8,
     /// The last value that was read of the counter of these instructions.
     instructions: u32,
+    /// What it records, and where.
+    pub tracer: Tracer,
+    /// The change of what is to be recorded that it took over last.
+    pub(crate) choices: u32,
     /// The policy that says which vCPU runs; in a pool it knows of none, as the pool's says that.
     pub(crate) policy: PcpuPolicy,
     /// Its place in a pool.
@@ -272,14 +276,23 @@ impl<B: Host> Local<B> {
     /// Records an event that concerns no vCPU.
     #[inline(always)]
     pub fn record(&self, event: Event) {
-        self.board.machine.record(None, event);
+        self.tell_sinks(None, event);
     }
 
     /// Records an event about `vcpu` in the vCPU's log and in the trace.
     #[inline(always)]
     pub fn emit(&self, vcpu: &mut Vcpu<B>, event: Event) {
         vcpu.log.read(event);
-        self.board.machine.record(Some(vcpu.source()), event);
+        self.tell_sinks(Some(vcpu.source()), event);
+    }
+
+    /// Records an event in the trace, and tells the backend of it.
+    #[inline(always)]
+    pub(crate) fn tell_sinks(&self, source: Option<Source>, event: Event) {
+        if self.tracer.records(event.class()) {
+            self.trace_event(source, event);
+        }
+        self.board.machine.record(source, event);
     }
 
     /// Charges the hypervisor's instructions until now to no exit.
@@ -314,6 +327,8 @@ impl<B: Host> Pcpu<B> {
             shared: policy.holds_back(),
             counts_instructions: board.counts_instructions.into(),
             instructions: 0,
+            tracer: board.traces.tracer(id),
+            choices: 0,
             policy,
             seat: None,
             updates: EntitySet::EMPTY,

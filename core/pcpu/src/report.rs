@@ -10,7 +10,7 @@ use core::fmt::{self, Arguments, Display};
 use hanok_config::kind_word;
 use hanok_hal::Backend;
 use hanok_sched::{Grant, Reservation, Share};
-use hanok_trace::{Readiness, Turn};
+use hanok_trace::{Choice, Readiness, Turn};
 use hanok_types::{CpuId, VcpuId};
 use hanok_vm::{Clock, Home, ReportPiece, Request};
 
@@ -155,6 +155,7 @@ impl<B: Host> Board<B> {
                 weight,
                 cap,
             } => self.wish_share(vm, vcpu, weight, cap),
+            Request::Trace { classes, vms } => self.trace(Choice { classes, vms }),
             Request::Unknown => self.tell(format_args!("unknown request")),
         }
     }

@@ -128,8 +128,8 @@ impl<B: Host> Pcpu<B> {
             return Round::Interrupted;
         };
         let until = decision.until.into();
-        let machine = &self.local.board.machine;
-        machine.record(Some(vcpu.source()), Event::Decision { until });
+        self.local
+            .tell_sinks(Some(vcpu.source()), Event::Decision { until });
         if !vcpu.core.enters_at_once && self.before_entry(entity) == Round::Interrupted {
             return Round::Interrupted;
         }

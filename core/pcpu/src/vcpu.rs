@@ -92,7 +92,7 @@ impl<B: Backend> Vcpu<B> {
 
     /// Its VM and its number, for events about it.
     #[inline(always)]
-    pub(crate) fn source(&self) -> Source {
+    pub fn source(&self) -> Source {
         Source {
             vm: self.unit.vm.id(),
             vcpu: self.core.id,

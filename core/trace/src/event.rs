@@ -1,6 +1,7 @@
 //! Events, and the trait of what reads all of them.
 
 use crate::Cause;
+use hanok_abi::trace::{Kind, class};
 use hanok_types::{Deadline, IntId, VcpuId, VmId};
 
 /// The vCPU that an event is about.
@@ -55,6 +56,41 @@ pub enum Event {
     Idle,
     /// The policy was asked, and no vCPU is to run, but one without work spends its budget.
     Spends,
+}
+
+impl Event {
+    /// The class of events to which it belongs; none for those that the trap entry records by itself.
+    #[inline(always)]
+    pub const fn class(&self) -> u32 {
+        match self {
+            Self::Exit { .. } | Self::Handled(_) | Self::Spent { .. } => 0,
+            Self::Interrupt(_) => class::INTERRUPTS,
+            Self::SwitchIn
+            | Self::SwitchOut
+            | Self::Decision { .. }
+            | Self::Idle
+            | Self::Spends => class::SWITCHES,
+            Self::Wake | Self::Block => class::WAKES,
+            Self::Start | Self::Stop => class::LIFE,
+        }
+    }
+
+    /// The kind of its record, and the record's first word of its own.
+    pub(crate) fn recorded_as(&self) -> Option<(Kind, u64)> {
+        Some(match self {
+            Self::Exit { .. } | Self::Handled(_) | Self::Spent { .. } => return None,
+            Self::Interrupt(id) => (Kind::Interrupt, id.get().into()),
+            Self::SwitchIn => (Kind::SwitchIn, 0),
+            Self::SwitchOut => (Kind::SwitchOut, 0),
+            Self::Wake => (Kind::Wake, 0),
+            Self::Block => (Kind::Block, 0),
+            Self::Start => (Kind::Start, 0),
+            Self::Stop => (Kind::Stop, 0),
+            Self::Decision { until } => (Kind::Decision, until.ticks().unwrap_or(u64::MAX)),
+            Self::Idle => (Kind::Idle, 0),
+            Self::Spends => (Kind::Spends, 0),
+        })
+    }
 }
 
 /// A reader of all events. An implementation that does nothing costs nothing, since all callers are

@@ -2,8 +2,8 @@
 //!
 //! Code that does something that a person may want to see later records it once, as an [`Event`].
 //! The readers decide what is kept of it: each vCPU has two ([`VcpuLog`]: counters, and its latest
-//! exits), and the backend is a third one ([`Sink`]). In the shipped images the backend's does
-//! nothing, so that events which no reader uses cost no code.
+//! exits), each pCPU has one that writes what a person chose into a ring in memory ([`Tracer`]), and the backend is another one
+//! ([`Sink`]), which does nothing in the shipped images and keeps everything in tests.
 //!
 //! Rejected: a reader behind a pointer (`dyn`), which would cost every exit a call; and a call for
 //! each reader at each place, where a new reader would be forgotten at some places.
@@ -18,6 +18,7 @@ mod account;
 mod counters;
 mod event;
 mod exit_log;
+mod ring;
 mod vcpu_log;
 
 pub use account::{Account, CpuAccount, KEPT_TURNS, Readiness, Turn};
@@ -26,4 +27,5 @@ pub use counters::{Cause, Counters};
 pub use event::recorded;
 pub use event::{Event, Sink, Source};
 pub use exit_log::{Exit, ExitLog};
+pub use ring::{Area, Choice, Facts, Tracer};
 pub use vcpu_log::VcpuLog;

@@ -8,6 +8,7 @@ pub mod display;
 pub mod form;
 pub mod key;
 pub mod machine;
+pub mod memory;
 pub mod native;
 pub mod overrides;
 pub mod run_image;

@@ -4,11 +4,7 @@
 //! the end of the run, however it ends, they are read from there. So nothing on the board has to send them.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
@@ -16,13 +12,11 @@ use hanok_base::repo;
 use hanok_console::request::Hears;
 use hanok_system::{Description, VARIABLES_MEMORY, with_variables};
 
+use crate::memory::Memory;
 use crate::system::read_variables;
 
-/// The memory of a board, and the files of its VMs' variables.
+/// The files of VMs' variables.
 pub struct Kept {
-    memory: File,
-    /// The address of the board's RAM.
-    ram: u64,
     /// The file of each VM that has one.
     files: Vec<(String, PathBuf)>,
     /// Where each VM's variables are on the board.
@@ -30,24 +24,12 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Of a board that `command` starts; `None` if no VM's variables are kept.
-    pub fn of(system: &Description, command: &mut Command) -> Result<Option<Self>> {
+    /// Of a board; `None` if no VM's variables are kept.
+    pub fn of(system: &Description) -> Option<Self> {
         let file = |vm: &hanok_system::Vm| Some((vm.name().to_owned(), vm.variables.clone()?));
         let files: Vec<_> = system.vms.iter().filter_map(file).collect();
-        if files.is_empty() {
-            return Ok(None);
-        }
-        let memory = memory(system.memory)?;
-        let path = format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd());
-        let size = system.memory >> 10;
-        let backend = format!("memory-backend-file,id=ram,share=on,mem-path={path},size={size}K");
-        command.args(["-object", &backend, "-machine", "memory-backend=ram"]);
-        Ok(Some(Self {
-            memory,
-            ram: system.board.ram,
-            files,
-            places: Arc::default(),
-        }))
+        let places = Arc::default();
+        (!files.is_empty()).then_some(Self { files, places })
     }
 
     /// What hears where the variables are.
@@ -61,38 +43,27 @@ impl Kept {
         })
     }
 
-    /// Writes the files of those variables that have changed. The board has ended.
-    pub fn write(&self) -> Result<()> {
+    /// Writes the files of those variables in the board's memory that have changed. The board has ended.
+    pub fn write(&self, memory: &Memory) -> Result<()> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         for (vm, path) in &self.files {
             // Without a place the hypervisor did not come to start the VM.
             if let Some(at) = places.get(vm) {
-                self.write_one(path, *at)
+                write_one(path, memory, *at)
                     .with_context(|| format!("the variables of VM {vm} are lost"))?;
             }
         }
         Ok(())
     }
-
-    fn write_one(&self, path: &Path, at: u64) -> Result<()> {
-        let mut bytes = vec![0; VARIABLES_MEMORY];
-        let offset = at.checked_sub(self.ram).context("they are in no RAM")?;
-        let read = self.memory.read_exact_at(&mut bytes, offset);
-        read.context("the board's memory cannot be read")?;
-        match with_variables(read_variables(path)?, &bytes) {
-            Some(changed) => repo::write_whole(path, &changed),
-            None => Ok(()),
-        }
-    }
 }
 
-/// A file in memory that nobody else can open by its name.
-fn memory(size: u64) -> Result<File> {
-    let file = tempfile::tempfile_in("/dev/shm").or_else(|_| tempfile::tempfile());
-    let file = file.context("no file for the board's memory")?;
-    file.set_len(size)
-        .context("no room for the board's memory")?;
-    Ok(file)
+fn write_one(path: &Path, memory: &Memory, at: u64) -> Result<()> {
+    let mut bytes = vec![0; VARIABLES_MEMORY];
+    memory.read(at, &mut bytes)?;
+    match with_variables(read_variables(path)?, &bytes) {
+        Some(changed) => repo::write_whole(path, &changed),
+        None => Ok(()),
+    }
 }
 
 /// The VM and the address in a line that says where a VM's variables are.
@@ -117,21 +88,19 @@ mod tests {
     fn what_the_board_s_memory_has_is_written_once_the_place_is_known() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("vars.fd");
-        let memory = memory(4 << 20).unwrap();
-        memory.write_all_at(&[7; 1024], 1 << 20).unwrap();
+        let memory = Memory::new(0x4000_0000, 4 << 20).unwrap();
+        memory.write(0x4010_0000, &[7; 1024]);
         let kept = Kept {
-            memory,
-            ram: 0x4000_0000,
             files: vec![("efi".to_owned(), path.clone())],
             places: Arc::default(),
         };
-        kept.write().unwrap();
+        kept.write(&memory).unwrap();
         assert!(!path.exists());
         kept.hears()("vm efi: variables at 0x40100000");
-        kept.write().unwrap();
+        kept.write(&memory).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!((bytes.len(), bytes[0], bytes[1024]), (1 << 20, 7, 0));
         kept.hears()("vm efi: variables at 0x3ff00000");
-        assert!(kept.write().is_err());
+        assert!(kept.write(&memory).is_err());
     }
 }

@@ -49,6 +49,9 @@ pub enum Command {
     /// Watch what each core and vCPU of a system does, and change what it is promised.
     #[command(after_help = crate::commands::top::HELP)]
     Top(crate::commands::top::TopArgs),
+    /// Record what guests and hypervisor do, for viewers.
+    #[command(subcommand, after_help = crate::commands::trace::HELP)]
+    Trace(crate::commands::trace::TraceCommand),
     /// Check a description: every error with its line, its reason and what mends it.
     #[command(after_help = CHECK_HELP)]
     Check {

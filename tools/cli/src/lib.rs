@@ -71,6 +71,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Run(args) => commands::run::run(&root, &args, cli.yes),
         Command::Attach(args) => commands::attach::run(&root, &args),
         Command::Top(args) => commands::top::run(&root, &args),
+        Command::Trace(command) => commands::trace::run(&root, &command),
         Command::List => commands::attach::list(&root),
         Command::Check { file } => commands::check::run(&root, &file, cli.yes),
         Command::Build { file, output, key } => {

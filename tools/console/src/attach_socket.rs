@@ -59,10 +59,24 @@ pub struct RunInfo {
     pub description: Option<PathBuf>,
     /// When the run began, in seconds since 1970.
     pub began: u64,
+    /// The board's memory, if it can be read.
+    pub memory: Option<BoardMemory>,
+}
+
+/// The memory of a board, which is a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BoardMemory {
+    /// The file, while the run lasts.
+    pub path: PathBuf,
+    /// The board's address of its first byte.
+    pub start: u64,
+    /// Its size in bytes.
+    pub size: u64,
 }
 
 /// The version of the protocol that this program speaks.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 impl RunInfo {
     /// The information about this process.
@@ -77,6 +91,7 @@ impl RunInfo {
             began: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .map_or(0, |since| since.as_secs()),
+            memory: None,
         }
     }
 

@@ -14,7 +14,7 @@ use crate::schedule::FoundInterface;
 use crate::screens::Screen;
 use crate::source::{Boot, KernelRef};
 use crate::vm::{Artifacts, Key, Vm};
-use hanok_config::{CorePolicy, Group, Promise};
+use hanok_config::{CorePolicy, Group, Promise, Trace};
 use hanok_types::MAX_CPUS;
 use std::path::PathBuf;
 
@@ -56,6 +56,8 @@ pub struct Description {
     pub promises: Vec<Promise>,
     /// What a server costs beyond its budget in each of its periods, in nanoseconds.
     pub switch_cost: u32,
+    /// What the board traces, and in how much memory.
+    pub trace: Trace,
     /// The groups of vCPUs then.
     pub groups: Vec<Group>,
     /// Budgets, periods and cores that the description leaves open, as the analysis found them.

@@ -139,6 +139,7 @@ impl Description {
             gic: self.board.gic,
             slice: self.slice,
             switch_cost: self.switch_cost,
+            trace: self.trace,
             policies: self.policies.unwrap_or([CorePolicy::RoundRobin; MAX_CPUS]),
         };
         Payload::of(&frame, guests, blobs).map_err(|words| vec![self.whole(words)])

@@ -49,6 +49,7 @@ mod size;
 mod source;
 mod table;
 mod time;
+mod trace;
 mod transports;
 mod tree_cores;
 mod unbootable;

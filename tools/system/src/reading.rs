@@ -18,7 +18,7 @@ use crate::screen_members;
 use crate::screens::ScreenDraft;
 use crate::table::{self, Reader};
 use crate::transports::Transports;
-use crate::{backend_rules, cores, image_rules, links, rules, watchdog};
+use crate::{backend_rules, cores, image_rules, links, rules, trace, watchdog};
 use hanok_types::{GICV2_CPUS, GicVersion, MAX_VCPUS};
 use std::path::Path;
 
@@ -90,6 +90,7 @@ fn system(
     let mut channels: Vec<ChannelDraft> = reader
         .tables(report, "channel", ChannelDraft::read)
         .unwrap_or_default();
+    let traced = reader.optional_table(report, "trace", trace::read);
     let schedule = reader.optional_table(report, "schedule", Whole::read);
     if let Some(drafts) = &drafts
         && (asked == Asked::System || !drafts.is_empty())
@@ -127,13 +128,15 @@ fn system(
         promises: Vec::new(),
         groups: Vec::new(),
         switch_cost: 0,
+        trace: traced.unwrap_or_default(),
         found: Vec::new(),
         schedule_notes: Vec::new(),
         board,
         terminal: None,
     };
     rules::names(report, &drafts);
-    let board = (&description.board, description.memory);
+    let traced = trace::memory(description.trace, description.cores);
+    let board = (&description.board, description.memory, traced);
     rules::total(report, board, &drafts, &channels);
     channels::check(report, &channels, &drafts);
     rules::devices(report, &drafts);
@@ -216,6 +219,7 @@ fn without_board(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Sch
     let whole = reader.span.clone();
     let drafts: Vec<Draft> = reader.tables(report, "vm", Draft::read).unwrap_or_default();
     reader.tables(report, "channel", ChannelDraft::read);
+    reader.optional_table(report, "trace", trace::read);
     let schedule = reader.optional_table(report, "schedule", Whole::read);
     rules::names(report, &drafts);
     let named = schedule.iter().flat_map(Whole::named_cores);

@@ -169,11 +169,12 @@ pub(crate) fn given_twice(name: &str, owner: &str) -> Words {
 /// Checks each VM's memory alone, then all of it together, with the channels'.
 pub(crate) fn total(
     report: &mut Report,
-    (board, memory): (&Board, u64),
+    (board, memory, traced): (&Board, u64, u64),
     drafts: &[Draft],
     channels: &[ChannelDraft],
 ) {
     let usable = board.usable(memory);
+    let own = HYPERVISOR_MEMORY + traced;
     let memories = || drafts.iter().filter_map(|draft| draft.memory.as_ref());
     for memory in memories().filter(|memory| memory.value % BLOCK != 0) {
         let what = format!("a VM cannot have {} bytes of memory", memory.value);
@@ -196,14 +197,14 @@ pub(crate) fn total(
     let shared = channels.iter().filter_map(ChannelDraft::memory);
     let all = memories().map(|memory| memory.value);
     let mut all = all.chain(shared.map(|(size, _)| size));
-    let sum = all.try_fold(HYPERVISOR_MEMORY, u64::checked_add);
+    let sum = all.try_fold(own, u64::checked_add);
     if let (true, Some(last)) = (sum.is_none_or(|sum| sum > usable), memories().next_back()) {
         let why = format!(
             "the VMs' memory and {} for the hypervisor are more than the board's {}",
-            size::show(HYPERVISOR_MEMORY),
+            size::show(own),
             size::show(usable),
         );
-        let room = size::show(usable.saturating_sub(HYPERVISOR_MEMORY));
+        let room = size::show(usable.saturating_sub(own));
         let remedy = format!("give the VMs at most {room} together");
         let remedy = board.or_more_memory(memory, &remedy);
         report.refuse(&last.span, Words::new("too much memory", why, remedy));

@@ -45,6 +45,7 @@ fn members(indices: &[u8]) -> &'static Members {
         gic: GicVersion::V3,
         slice: 1000,
         switch_cost: 0,
+        trace: Default::default(),
         policies: [CorePolicy::RoundRobin; MAX_CPUS],
     };
     Box::leak(Box::new(Members::new(&system, 3)))

@@ -43,6 +43,13 @@ pub enum Request {
         /// The most that it gets, in percent; 0: there is no limit.
         cap: u8,
     },
+    /// Record other events in the trace.
+    Trace {
+        /// Classes of events; nothing any more: 0.
+        classes: u32,
+        /// The VMs, a bit each.
+        vms: u64,
+    },
     /// It is not understood.
     Unknown,
 }
@@ -99,6 +106,10 @@ fn parse(line: &str) -> Option<Request> {
             vcpu: VcpuId::new(below(vcpu, MAX_VCPUS)?),
             weight: u16::try_from(times[0]).ok().filter(|weight| *weight > 0)?,
             cap: below(times[1], 100)?,
+        }),
+        ("trace", 2) => Some(Request::Trace {
+            classes: u32::try_from(vm).ok()?,
+            vms: vcpu,
         }),
         _ => None,
     }

@@ -6,6 +6,7 @@ pub mod previrt;
 pub mod run;
 pub mod sched;
 pub mod top;
+pub mod trace;
 
 use std::path::{Path, PathBuf};
 

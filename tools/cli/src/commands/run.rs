@@ -19,6 +19,7 @@ use hanok_base::{repo, ui};
 use hanok_boot::board::{self, Ready, Start};
 use hanok_boot::key;
 use hanok_boot::machine::{self, SerialPlace};
+use hanok_boot::memory::Memory;
 use hanok_boot::native::{Changed, Guest};
 use hanok_boot::overrides::Overrides;
 use hanok_boot::run_image::{Image, ImageLock};
@@ -43,9 +44,9 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
         machine::check_port(port).blame(Code::Usage)?;
     }
     let store = Store::open(yes, false).blame(Code::Setup)?;
-    let (mut ready, cores, variant, (_kept, variables)) = if args.native {
+    let (mut ready, cores, variant, kept) = if args.native {
         let ready = native(root, args, &store)?;
-        (ready, 1, Variant::Shipped, (None, None))
+        (ready, 1, Variant::Shipped, KeptOfRun::default())
     } else {
         virtual_board(root, args, &store)?
     };
@@ -61,12 +62,12 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
         ));
     }
     announce(root, args, &ready, variant);
-    let mut extras = extras(root, args, &ready, cores);
-    extras.hears = variables.as_ref().map(Kept::hears);
+    let mut extras = extras(root, args, &ready, (cores, kept.memory.as_ref()));
+    extras.hears = kept.variables.as_ref().map(Kept::hears);
     let request = request(args, ready, steps).blame(Code::Output)?;
     let report = run::run_with(request, extras)?;
-    if let Some(variables) = variables {
-        variables.write().blame(Code::Output)?;
+    if let (Some(variables), Some(memory)) = (&kept.variables, &kept.memory) {
+        variables.write(memory).blame(Code::Output)?;
     }
     let name = match report.code {
         Code::Success => "hanok:".to_owned(),
@@ -78,7 +79,12 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
 
 /// What a run for a person has in addition: a socket for other terminals, and a note about its
 /// figures.
-fn extras(root: &Path, args: &RunArgs, ready: &Ready, cores: u64) -> Extras {
+fn extras(
+    root: &Path,
+    args: &RunArgs,
+    ready: &Ready,
+    (cores, memory): (u64, Option<&Memory>),
+) -> Extras {
     let stats = if args.icount {
         (cores > 1).then_some(OTHERS_COUNTED)
     } else {
@@ -86,7 +92,10 @@ fn extras(root: &Path, args: &RunArgs, ready: &Ready, cores: u64) -> Extras {
     };
     let system = args.file.file_stem().unwrap_or_default();
     let running = RunInfo::new(&system.to_string_lossy(), &ready.vms);
-    let running = running.described_by(&find(root, &args.file));
+    let running = RunInfo {
+        memory: memory.map(Memory::place),
+        ..running.described_by(&find(root, &args.file))
+    };
     Extras {
         reports: None,
         hears: None,
@@ -145,8 +154,16 @@ fn welcome(vms: &[String], framed: bool) -> String {
     }
 }
 
-/// What is kept of a run while it goes on: the lock that keeps its image unchanged, and VMs' variables.
-type KeptOfRun = (Option<ImageLock>, Option<Kept>);
+/// What is kept of a run while it goes on.
+#[derive(Default)]
+struct KeptOfRun {
+    /// The lock that keeps its image unchanged.
+    _image: Option<ImageLock>,
+    /// The board's memory, if somebody reads it.
+    memory: Option<Memory>,
+    /// VMs' variables.
+    variables: Option<Kept>,
+}
 
 /// The board, its number of cores, its hypervisor, and what is kept meanwhile.
 fn virtual_board(
@@ -187,7 +204,7 @@ fn virtual_board(
             let shown = tools.shown(&system, display).blame(Code::Usage)?;
             shown.add_to(&mut ready.command);
         }
-        return Ok((ready, system.cores, variant, (None, None)));
+        return Ok((ready, system.cores, variant, KeptOfRun::default()));
     }
     let tools = start.tools(store, &system)?;
     let tree = board::tree(store, &system)?;
@@ -205,8 +222,12 @@ fn virtual_board(
         }
         shown.add_to(&mut ready.command);
     }
-    let variables = Kept::of(&system, &mut ready.command).blame(Code::Output)?;
-    Ok((ready, system.cores, variant, (Some(kept), variables)))
+    let kept = KeptOfRun {
+        _image: Some(kept),
+        memory: Memory::of(&system, &mut ready.command).blame(Code::Output)?,
+        variables: Kept::of(&system),
+    };
+    Ok((ready, system.cores, variant, kept))
 }
 
 /// Whether a keyboard of the board's chooses who is shown.

@@ -12,6 +12,7 @@ const ALL: Accepts = Accepts {
 fn running() -> RunInfo {
     let running = RunInfo::new("a demo/x", &["linux".to_owned()]);
     RunInfo {
+        memory: None,
         began: 1,
         ..running
     }

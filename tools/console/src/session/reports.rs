@@ -22,7 +22,7 @@ const EARLIER: usize = 8;
 enum Question {
     /// A report with this number of the terminal's.
     Report(String),
-    /// A change of this vCPU, or what the board may know.
+    /// A change of this vCPU or of what is traced, or what the board may know: its answer begins with the same two words.
     Other { line: String, of: [String; 2] },
 }
 
@@ -142,7 +142,7 @@ impl Reports {
         };
         let word = line.split(' ').next().unwrap_or_default();
         match word {
-            "changed" | "refused" | "unknown" => self.answered(word, line),
+            "changed" | "refused" | "traced" | "unknown" => self.answered(word, line),
             _ => self.of_report(word, rest, last),
         }
         if self.under_way.as_ref().is_some_and(UnderWay::is_complete) {

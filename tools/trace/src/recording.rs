@@ -1,0 +1,235 @@
+//! From the board's records to what viewers show: the board as a machine whose tasks are vCPUs.
+
+use crate::area::{Head, Taken};
+use crate::model::{Event, INTERRUPTED, Machine, Place, Record, SYSTEM_ERROR, State, Task};
+use hanok_abi::trace::{Kind, Record as Raw};
+use std::collections::BTreeMap;
+
+/// The number of a trace's board among its machines.
+const BOARD: u64 = 1;
+/// A VM's vCPUs have numbers from its own number, counted from 1, times this on. Viewers take 0 for idle CPUs.
+const PER_VM: i32 = 1000;
+/// No task of Linux has such a priority: viewers show it, and nobody reckons with it.
+const PRIORITY: i32 = 0;
+
+/// What was recorded of a board.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// What the trace says of itself.
+    pub head: Head,
+    /// What each pCPU recorded.
+    pub rings: Vec<Taken>,
+}
+
+impl Recording {
+    /// One in which nothing is yet.
+    #[must_use]
+    pub fn new(head: Head) -> Self {
+        let rings = vec![Taken::default(); head.rings];
+        Self { head, rings }
+    }
+
+    /// Adds what came into each ring since.
+    pub fn add(&mut self, taken: Vec<Taken>) {
+        for (ring, mut more) in self.rings.iter_mut().zip(taken) {
+            ring.records.append(&mut more.records);
+            ring.lost += more.lost;
+        }
+    }
+
+    /// How many records there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rings.iter().map(|ring| ring.records.len()).sum()
+    }
+
+    /// Whether there is no record.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many records were lost.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.rings.iter().map(|ring| ring.lost).sum()
+    }
+
+    /// The time in nanoseconds from the first record to the last one.
+    #[must_use]
+    pub fn duration(&self) -> u64 {
+        let stamps = |pick: fn(&[Raw]) -> Option<&Raw>| {
+            let rings = self.rings.iter();
+            rings.filter_map(move |ring| pick(&ring.records).map(|record| record.stamp))
+        };
+        let first = stamps(<[Raw]>::first).min().unwrap_or_default();
+        let last = stamps(<[Raw]>::last).max().unwrap_or_default();
+        self.head.nanoseconds(last) - self.head.nanoseconds(first)
+    }
+
+    /// The board, on each of whose CPUs vCPUs run as tasks.
+    #[must_use]
+    pub fn board(&self) -> Machine {
+        let mut names = BTreeMap::from([(0, "idle".to_owned())]);
+        let rings = self.rings.iter().zip(0..);
+        let cpus = rings.map(|(ring, cpu)| {
+            let mut cpu = Cpu::new(&self.head, cpu);
+            ring.records.iter().for_each(|record| cpu.record(record));
+            names.append(&mut cpu.names);
+            cpu.done
+        });
+        Machine {
+            name: "Hanok".to_owned(),
+            id: BOARD,
+            place: Place::Host { guests: Vec::new() },
+            cpus: cpus.collect(),
+            tasks: names,
+        }
+    }
+}
+
+/// One pCPU's records, from the first one on.
+struct Cpu<'a> {
+    head: &'a Head,
+    number: u32,
+    /// Who runs as of the last record.
+    current: Option<(u8, u8)>,
+    /// Whether who runs has no work any more.
+    blocked: bool,
+    /// An interrupt whose handling has not ended.
+    interrupt: Option<u32>,
+    names: BTreeMap<i32, String>,
+    done: Vec<Record>,
+}
+
+impl<'a> Cpu<'a> {
+    fn new(head: &'a Head, number: u32) -> Self {
+        Self {
+            head,
+            number,
+            current: None,
+            blocked: false,
+            interrupt: None,
+            names: BTreeMap::new(),
+            done: Vec::new(),
+        }
+    }
+
+    fn record(&mut self, raw: &Raw) {
+        let Some(kind) = raw.kind() else { return };
+        let at = self.head.nanoseconds(raw.stamp);
+        if let Some(number) = self.interrupt.take() {
+            let handled = true;
+            self.put(at, Event::InterruptExit { number, handled });
+        }
+        match (kind, raw.vcpu()) {
+            (Kind::SwitchIn | Kind::Decision, Some(vcpu)) => self.goes_on(at, Some(vcpu)),
+            (Kind::Idle | Kind::Spends, _) => self.goes_on(at, None),
+            (Kind::Interrupt, _) => {
+                let number = raw.a as u32;
+                let name = format!("interrupt {number}");
+                self.put(at, Event::InterruptEntry { number, name });
+                self.interrupt = Some(number);
+            }
+            (Kind::Chosen, _) => {
+                let words = format!("records classes {:#x} of VMs {:#x}", raw.a, raw.b);
+                self.put(at, Event::Words(words));
+            }
+            (kind, Some(vcpu)) => self.of_vcpu(at, kind, vcpu, raw),
+            (_, None) => {}
+        }
+    }
+
+    fn of_vcpu(&mut self, at: u64, kind: Kind, vcpu: (u8, u8), raw: &Raw) {
+        let event = match kind {
+            Kind::Exit => exit(vcpu, raw, raw.extra() >> 26),
+            Kind::Interrupted => exit(vcpu, raw, INTERRUPTED),
+            Kind::SystemError => exit(vcpu, raw, SYSTEM_ERROR),
+            Kind::Enter => Event::Entry {
+                vcpu: vcpu.1.into(),
+                address: raw.a,
+                instructions: raw.b as u32,
+            },
+            Kind::Wake => Event::Waking {
+                task: self.task(Some(vcpu)),
+                cpu: self.number,
+            },
+            Kind::Block => {
+                self.blocked |= self.current == Some(vcpu);
+                return;
+            }
+            Kind::Start => Event::Words(format!("{} is started", self.task(Some(vcpu)).name)),
+            Kind::Stop => Event::Words(format!("{} has ended", self.task(Some(vcpu)).name)),
+            _ => return,
+        };
+        if matches!(kind, Kind::Exit | Kind::Interrupted | Kind::SystemError) {
+            // Where switches are not recorded, or none came yet, it shows who runs.
+            self.goes_on(at, Some(vcpu));
+        }
+        self.put(at, event);
+    }
+
+    /// The CPU goes on with `next`.
+    fn goes_on(&mut self, at: u64, next: Option<(u8, u8)>) {
+        let blocked = std::mem::take(&mut self.blocked);
+        if self.current == next {
+            return;
+        }
+        let previous = self.task(self.current);
+        let state = match (self.current, blocked) {
+            (Some(_), true) => State::Waiting,
+            _ => State::Ready,
+        };
+        let next_task = self.task(next);
+        let event = Event::Switch {
+            previous,
+            state,
+            next: next_task,
+        };
+        self.put(at, event);
+        self.current = next;
+    }
+
+    fn put(&mut self, at: u64, event: Event) {
+        self.done.push(Record {
+            at,
+            task: number(self.current),
+            in_interrupt: false,
+            event,
+        });
+    }
+
+    fn task(&mut self, vcpu: Option<(u8, u8)>) -> Task {
+        let name = match vcpu {
+            None => "idle".to_owned(),
+            Some((vm, vcpu)) => match self.head.vms.get(usize::from(vm)) {
+                Some(name) => format!("{name}.{vcpu}"),
+                None => format!("vm{vm}.{vcpu}"),
+            },
+        };
+        let number = number(vcpu);
+        self.names.entry(number).or_insert_with(|| name.clone());
+        Task {
+            number,
+            name,
+            priority: PRIORITY,
+        }
+    }
+}
+
+/// The number of a vCPU's task, or of the idle one.
+fn number(vcpu: Option<(u8, u8)>) -> i32 {
+    vcpu.map_or(0, |(vm, vcpu)| {
+        (i32::from(vm) + 1) * PER_VM + i32::from(vcpu)
+    })
+}
+
+fn exit((_, vcpu): (u8, u8), raw: &Raw, reason: u32) -> Event {
+    Event::Exit {
+        vcpu: vcpu.into(),
+        address: raw.a,
+        reason,
+        syndrome: raw.extra(),
+        about: raw.b,
+    }
+}

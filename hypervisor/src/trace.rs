@@ -50,9 +50,13 @@ pub fn set_up(
             "{records} records of a trace are not a power of two"
         ))
     };
+    let tracers = (0..rings).filter_map(|index| area.tracer(index));
+    let Some(tracers) = arena.put_all(rings, tracers) else {
+        refuse(format_args!("no memory for the CPUs' tracers"))
+    };
     let choice = Choice {
         classes: system.trace.classes,
         vms: u64::MAX,
     };
-    Traces::new(area, memory, choice)
+    Traces::new(area, memory, tracers, choice)
 }

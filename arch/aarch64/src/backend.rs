@@ -16,6 +16,7 @@ impl Kind for El2 {
     type Context = HostContext;
     type Features = Features;
     const TIMER_INLINE: bool = false;
+    const RECORDS_ENTRIES: bool = true;
 
     fn trace_exits(on: bool) {
         tracing::trace_exits(on);

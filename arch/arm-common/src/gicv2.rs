@@ -189,6 +189,18 @@ impl HostGicV2 {
         field!(cpu, iar).read()
     }
 
+    /// The id of the pending interrupt of the highest priority, which stays pending: GICC_HPPIR (IHI 0048B, 4.4.6); a special
+    /// id, from 1020 on, where there is none.
+    #[cfg(target_arch = "aarch64")]
+    pub fn pending(&self) -> u32 {
+        let mut cpu = self.cpu();
+        let register = field!(cpu, hppir)
+            .ptr_nonnull()
+            .cast::<safe_mmio::fields::ReadPure<u32>>();
+        // SAFETY: the same register of the same mapped frame.
+        unsafe { UniqueMmioPointer::new(register) }.read() & 0x3ff
+    }
+
     /// Drops the priority of the interrupt that [`Self::acknowledge`] gave.
     #[inline(always)]
     pub fn drop_priority(&self, raw: u32) {

@@ -7,7 +7,6 @@ use crate::host_gic::{CpuInterface, KICK};
 use crate::machine::{Kind, Machine};
 use hanok_hal::{Backend, ListRegisters, Taken};
 use hanok_pcpu::{Local, OwnDevice, Vcpu, guest};
-use hanok_trace::Event;
 use hanok_vm::{Attempt, Cause, PostedSgis};
 
 /// The work that is left for an interrupt that was acknowledged. Work of more than a few instructions is
@@ -77,7 +76,7 @@ fn look<K: Kind>(
     }
     gic.drop_priority(taken);
     let id = taken.id();
-    local.record(Event::Interrupt(id));
+    local.interrupted_by(id);
     if id == KICK && !local.is_shared() {
         gic.end(taken);
         return kick(vcpu, local, gic, lists);

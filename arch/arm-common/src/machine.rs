@@ -32,6 +32,9 @@ pub trait Kind: CpuRegisters + DeviceRegisters + Debug + Default + Sync + Sized 
     /// elsewhere the call costs the timer more than it saves.
     const TIMER_INLINE: bool;
 
+    /// [`Backend::RECORDS_ENTRIES`].
+    const RECORDS_ENTRIES: bool;
+
     /// [`Backend::trace_exits`].
     fn trace_exits(on: bool);
 
@@ -151,6 +154,8 @@ impl<K: Kind> Backend for Machine<K> {
     type Memory = GuestRam;
     type Tables = SharedFrames;
     type Line = HostUart;
+
+    const RECORDS_ENTRIES: bool = K::RECORDS_ENTRIES;
 
     /// The images of 32 bits and for pools have no room for a driver.
     const HAS_SMMU: bool = cfg!(target_arch = "aarch64") && !hanok_config::POOLS;

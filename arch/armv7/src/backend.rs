@@ -21,6 +21,7 @@ impl Kind for Arm32 {
     type Context = HostContext;
     type Features = Features;
     const TIMER_INLINE: bool = true;
+    const RECORDS_ENTRIES: bool = false;
 
     /// Its trap entries do not record exits yet.
     fn trace_exits(_on: bool) {}

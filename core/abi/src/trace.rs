@@ -108,20 +108,23 @@ pub enum Kind {
     /// The guest was left by a synchronous exception. The upper half of `what` is the syndrome, `a` the guest's program
     /// counter, and `b` the intermediate physical address of an abort, or else the first argument register.
     Exit = 1,
-    /// The guest was left by a physical interrupt. `a` is its program counter.
+    /// The guest was left by a physical interrupt. `a` is its program counter, and the upper half of `what` the number of the
+    /// interrupt that was pending then, or 1023 where that is not known or it went away.
     Interrupted = 2,
     /// The guest was left by an SError. `a` is its program counter.
     SystemError = 3,
     /// The guest is entered. `a` is its program counter, and `b` the number of instructions of the hypervisor since the guest
     /// that this pCPU had before was left; zero where the CPU does not count them.
     Enter = 4,
-    /// The vCPU's state was put into the pCPU.
+    /// The vCPU has the pCPU from now on. `a` is the instant from which on it had work, where that is known, or zero. It may be older than
+    /// its last turn, and means nothing then.
     SwitchIn = 5,
-    /// The vCPU's state was taken out of the pCPU.
+    /// The vCPU has the pCPU no more. `a` is 1 if it still has work, or 0, and `b` has how often its budget was used up in the upper half,
+    /// and how many promises to it were not kept in the lower one; all ones where nothing of this is known.
     SwitchOut = 6,
-    /// The vCPU has work from now on.
+    /// The vCPU has work from now on. Most backends tell it by [`Self::SwitchIn`] alone.
     Wake = 7,
-    /// The vCPU has no work any more.
+    /// The vCPU has no work any more. Most backends tell it by [`Self::SwitchOut`] alone.
     Block = 8,
     /// The vCPU was started in its VM.
     Start = 9,

@@ -29,6 +29,9 @@ pub trait Backend: Sized + Sync + 'static {
     /// Whether devices of a VM may be behind an SMMU, which [`Self::allow_dma`] and the other methods about refused
     /// accesses drive. Where this is false they are never called.
     const HAS_SMMU: bool = false;
+    /// Whether its trap entry records, while exits are traced, which interrupt came and which vCPU is entered, so that the
+    /// executive need not: each test whether something is recorded takes two instructions of its shortest ways.
+    const RECORDS_ENTRIES: bool = false;
 
     /// The value of the system counter (CNTPCT_EL0), in ticks of [`Self::counter_frequency`].
     fn counter(&self) -> u64;
@@ -84,8 +87,8 @@ pub trait Backend: Sized + Sync + 'static {
     /// The value of this CPU's counter of the hypervisor's own instructions, modulo 2^32; any value
     /// if it has no such counter.
     fn instructions(&self) -> u32;
-    /// Whether this CPU's trap entry records exits and entries in the trace from now on. A backend whose trap entry cannot do that
-    /// records none.
+    /// Whether this CPU's trap entry records exits and entries in the trace from now on, with what else
+    /// [`Self::RECORDS_ENTRIES`] says. A backend whose trap entry cannot do that records none.
     fn trace_exits(&self, _on: bool) {}
     /// Turns the board off. It returns if the firmware cannot do that.
     fn power_off(&self);

@@ -392,7 +392,11 @@ fn traces(rings: usize) -> Traces {
     let words: &'static [_] = Box::leak(words.collect());
     let memory = Span::new(Hpa::new(0x4000), 0x1000).unwrap_or_default();
     match Area::lay(words, facts) {
-        Some(area) => Traces::new(area, memory, Choice::default()),
+        Some(area) => {
+            let tracers = (0..rings).filter_map(|index| area.tracer(index));
+            let tracers = Box::leak(tracers.collect());
+            Traces::new(area, memory, tracers, Choice::default())
+        }
         None => Traces::default(),
     }
 }

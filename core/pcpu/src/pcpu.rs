@@ -7,8 +7,8 @@ use hanok_config::POOLS;
 use hanok_hal::sync::atomic::{AtomicU64, Ordering};
 use hanok_hal::{Backend, Taken};
 use hanok_sched::{Entity, EntitySet, InterfaceError, MAX_ENTITIES, PlaceError, Tournament};
-use hanok_trace::{CpuAccount, Event, Source, Tracer};
-use hanok_types::{CpuId, Deadline};
+use hanok_trace::{CpuAccount, Event, Source};
+use hanok_types::{CpuId, Deadline, IntId};
 use hanok_vm::{Cause, Clock, Ending, Granted, Interruptions};
 
 /// The pending updates of a pCPU that has none of its own in the board's list.
@@ -34,10 +34,8 @@ pub struct Local<B: Backend> {
     pub(crate) counts_instructions: u8,
     /// The last value that was read of the counter of these instructions.
     instructions: u32,
-    /// What it records, and where.
-    pub tracer: Tracer,
-    /// The change of what is to be recorded that it took over last.
-    pub(crate) choices: u32,
+    /// The classes of events that it records.
+    pub(crate) traced: u32,
     /// The policy that says which vCPU runs; in a pool it knows of none, as the pool's says that.
     pub(crate) policy: PcpuPolicy,
     /// Its place in a pool.
@@ -289,10 +287,21 @@ impl<B: Host> Local<B> {
     /// Records an event in the trace, and tells the backend of it.
     #[inline(always)]
     pub(crate) fn tell_sinks(&self, source: Option<Source>, event: Event) {
-        if self.tracer.records(event.class()) {
+        let is_recorded = B::RECORDS_ENTRIES && event.is_of_entries();
+        if !is_recorded && self.traced & event.class() != 0 {
             self.trace_event(source, event);
         }
         self.board.machine.record(source, event);
+    }
+
+    /// Records an interrupt with which the guest was left.
+    #[inline(always)]
+    pub fn interrupted_by(&self, id: IntId) {
+        if B::RECORDS_ENTRIES {
+            self.board.machine.record(None, Event::Interrupt(id));
+        } else {
+            self.record(Event::Interrupt(id));
+        }
     }
 
     /// Charges the hypervisor's instructions until now to no exit.
@@ -327,8 +336,7 @@ impl<B: Host> Pcpu<B> {
             shared: policy.holds_back(),
             counts_instructions: board.counts_instructions.into(),
             instructions: 0,
-            tracer: board.traces.tracer(id),
-            choices: 0,
+            traced: 0,
             policy,
             seat: None,
             updates: EntitySet::EMPTY,

@@ -63,6 +63,7 @@ impl<B: Host> Pcpu<B> {
                 && vm.virtual_timer_fast(id, taken.id(), &mut lists) == Attempt::Done
             {
                 local.emit(vcpu, Event::Wake);
+                vcpu.waits_since = board.counter();
                 let until = Deadline::NEVER;
                 local.emit(vcpu, Event::Decision { until });
                 let now = board.counter();

@@ -3,9 +3,10 @@
 //! A choice is the whole board's. Whoever changes it kicks each pCPU that has vCPUs, and each pCPU takes it over at that kick: an
 //! event tests a field of its pCPU's own, and pays nothing for the question whether the choice has changed.
 
-use crate::{Board, Host, Local};
+use crate::{Board, Host, Local, Vcpu};
+use hanok_abi::trace::{Kind, class};
 use hanok_hal::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use hanok_trace::{Area, Choice, Event, Source, Tracer};
+use hanok_trace::{Area, Before, Choice, Event, Readiness, Source, Tracer};
 use hanok_types::{CpuId, Hpa, MAX_CPUS, Span};
 use hanok_vm::Clock;
 
@@ -14,21 +15,24 @@ use hanok_vm::Clock;
 pub struct Traces {
     /// Its memory, and where that is, if the description gives it any.
     memory: Option<(Area, Span<Hpa>)>,
+    /// The tracer of each pCPU.
+    tracers: &'static [Tracer],
     classes: AtomicU32,
     vms: AtomicU64,
-    /// Counts changes.
+    /// Counts changes, from 1 on if there is a trace.
     changes: AtomicU32,
 }
 
 impl Traces {
-    /// A trace in this memory, of which `choice` is recorded at first.
-    pub fn new(area: Area, memory: Span<Hpa>, choice: Choice) -> Self {
+    /// A trace in this memory, of whose rings these are the tracers, and of which `choice` is recorded at first.
+    pub fn new(area: Area, memory: Span<Hpa>, tracers: &'static [Tracer], choice: Choice) -> Self {
         area.tell(choice);
         Self {
             memory: Some((area, memory)),
+            tracers,
             classes: AtomicU32::new(choice.classes),
             vms: AtomicU64::new(choice.vms),
-            changes: AtomicU32::new(0),
+            changes: AtomicU32::new(1),
         }
     }
 
@@ -37,10 +41,9 @@ impl Traces {
         self.memory.map(|(_, memory)| memory)
     }
 
-    /// The tracer of a pCPU, which records nothing yet.
-    pub(crate) fn tracer(&self, cpu: CpuId) -> Tracer {
-        let tracer = |(area, _): (Area, _)| area.tracer(cpu.index());
-        self.memory.map(tracer).unwrap_or_default()
+    /// The tracer of a pCPU.
+    fn tracer(&self, cpu: CpuId) -> Option<&'static Tracer> {
+        self.tracers.get(cpu.index())
     }
 
     fn choice(&self) -> Choice {
@@ -77,9 +80,8 @@ impl<B: Host> Local<B> {
     /// Takes over what is to be traced, if that has changed. A CPU whose trap entry records exits has another one from then on.
     #[inline(always)]
     pub(crate) fn take_choice(&mut self) {
-        let changes = self.board.traces.changes.load(Ordering::Acquire);
-        if changes != self.choices {
-            self.choices = changes;
+        let traces = &self.board.traces;
+        if traces.changes.load(Ordering::Acquire) != 0 {
             self.begin_tracing();
         }
     }
@@ -89,17 +91,75 @@ impl<B: Host> Local<B> {
     #[inline(never)]
     pub fn begin_tracing(&mut self) {
         let board = self.board;
-        self.tracer.choose(board.traces.choice(), board.counter());
-        board
-            .machine
-            .trace_exits(self.tracer.records(hanok_abi::trace::class::EXITS));
+        let Some(tracer) = self.tracer() else { return };
+        let changes = board.traces.changes.load(Ordering::Acquire);
+        if !tracer.takes(changes) {
+            return;
+        }
+        tracer.choose(board.traces.choice(), board.counter());
+        self.traced = tracer.classes();
+        let entries = if B::RECORDS_ENTRIES {
+            class::EXITS | class::SWITCHES | class::WAKES | class::INTERRUPTS
+        } else {
+            class::EXITS
+        };
+        board.machine.trace_exits(self.traced & entries != 0);
     }
 
     /// Writes an event into the trace, of whose class events are recorded.
     #[cold]
     #[inline(never)]
     pub(crate) fn trace_event(&self, source: Option<Source>, event: Event) {
-        self.tracer.record(self.board.counter(), source, event);
+        if let Some(tracer) = self.tracer() {
+            tracer.record(self.board.counter(), source, event);
+        }
+    }
+
+    /// Records, in the executive's place, that `vcpu` is entered at `pc`, after so many instructions of the hypervisor, and before that
+    /// what led to it: the policy chose anew, and perhaps another vCPU.
+    #[inline(always)]
+    pub fn enters(&self, tracer: &Tracer, vcpu: &Vcpu<B>, [pc, spent]: [u64; 2]) {
+        let (source, classes) = (vcpu.source(), tracer.classes());
+        if classes & (class::SWITCHES | class::WAKES) != 0
+            && let Some(before) = tracer.enters(source, self.decided)
+        {
+            self.trace_decision(tracer, vcpu, before);
+        }
+        if classes & class::EXITS != 0 {
+            let now = self.board.counter();
+            tracer.write(now, (Kind::Enter, source), [0, pc, spent]);
+        }
+    }
+
+    #[inline(never)]
+    fn trace_decision(&self, tracer: &Tracer, vcpu: &Vcpu<B>, before: Before) {
+        let (now, source) = (self.board.counter(), vcpu.source());
+        if let Before::Other(before) = before {
+            tracer.write(now, (Kind::SwitchOut, before), self.account_of(before));
+        }
+        if before != Before::Same {
+            tracer.write(now, (Kind::SwitchIn, source), [0, vcpu.waits_since, 0]);
+        }
+        let until = self.deadline.ticks().unwrap_or(u64::MAX);
+        tracer.write(now, (Kind::Decision, source), [0, until, 0]);
+    }
+
+    /// What the record of a vCPU that was taken out says of it.
+    fn account_of(&self, source: Source) -> [u64; 3] {
+        let unit = self.board.vms.get(source.vm.index());
+        let Some(unit) = unit.filter(|unit| source.vcpu.index() < unit.vm.vcpus()) else {
+            return [0, u64::MAX, u64::MAX];
+        };
+        let account = unit.vm.account(source.vcpu);
+        let has_work = account.readiness() == Readiness::Ready;
+        let counts = u64::from(account.throttled()) << 32 | u64::from(account.late());
+        [0, has_work.into(), counts]
+    }
+
+    /// Where it records events, for a trap entry that does so itself.
+    #[inline(always)]
+    pub fn tracer(&self) -> Option<&'static Tracer> {
+        self.board.traces.tracer(self.id)
     }
 }
 

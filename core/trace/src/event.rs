@@ -75,13 +75,22 @@ impl Event {
         }
     }
 
+    /// Whether a trap entry that records exits records this, too ([`hanok_hal::Backend::RECORDS_ENTRIES`]).
+    #[inline(always)]
+    pub const fn is_of_entries(&self) -> bool {
+        matches!(
+            self,
+            Self::SwitchIn | Self::SwitchOut | Self::Decision { .. } | Self::Wake | Self::Block
+        )
+    }
+
     /// The kind of its record, and the record's first word of its own.
     pub(crate) fn recorded_as(&self) -> Option<(Kind, u64)> {
         Some(match self {
             Self::Exit { .. } | Self::Handled(_) | Self::Spent { .. } => return None,
             Self::Interrupt(id) => (Kind::Interrupt, id.get().into()),
             Self::SwitchIn => (Kind::SwitchIn, 0),
-            Self::SwitchOut => (Kind::SwitchOut, 0),
+            Self::SwitchOut => (Kind::SwitchOut, u64::MAX),
             Self::Wake => (Kind::Wake, 0),
             Self::Block => (Kind::Block, 0),
             Self::Start => (Kind::Start, 0),

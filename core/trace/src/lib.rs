@@ -27,5 +27,5 @@ pub use counters::{Cause, Counters};
 pub use event::recorded;
 pub use event::{Event, Sink, Source};
 pub use exit_log::{Exit, ExitLog};
-pub use ring::{Area, Choice, Facts, Tracer};
+pub use ring::{Area, Before, Choice, Facts, Tracer};
 pub use vcpu_log::VcpuLog;

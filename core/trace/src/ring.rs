@@ -13,7 +13,8 @@ use hanok_abi::trace::{
     self, Kind, MAGIC, NAME, NO_VM, PAGE, RECORD, Record, VERSION, area_size, class, head, reader,
     ring,
 };
-use hanok_hal::sync::atomic::{AtomicUsize, Ordering, fence};
+use hanok_hal::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use hanok_types::{Deadline, VcpuId, VmId};
 
 /// The bytes of a word that the CPU writes at once.
 const WORD: usize = size_of::<usize>();
@@ -88,17 +89,12 @@ impl Area {
         Some(area)
     }
 
-    /// The tracer of the pCPU with this index, whose ring is emptied; one that records nothing if there is no such ring.
-    pub fn tracer(&self, index: usize) -> Tracer {
+    /// The tracer of the pCPU with this index, whose ring is emptied, and which records nothing yet; `None` if there is no such ring.
+    pub fn tracer(&self, index: usize) -> Option<Tracer> {
         let size = trace::ring_size(self.records) / WORD;
         let start = PER_PAGE + index * size;
         let ring = self.words.get(start..start + size).and_then(Ring::new);
-        Tracer {
-            classes: 0,
-            vms: 0,
-            left: 0,
-            ring,
-        }
+        ring.map(Tracer::new)
     }
 
     /// Tells readers what is recorded from now on.
@@ -193,56 +189,119 @@ impl Ring {
     }
 }
 
-/// What one pCPU records, and where.
-#[derive(Clone, Copy, Debug, Default)]
+/// What one pCPU records, and where. That pCPU alone uses it: the atomics let all tracers be in one place, and what each event tests,
+/// [`Self::classes`], be kept apart in the pCPU's own record, where a whole tracer would move fields that each exit needs out
+/// of the reach of short instructions.
+#[derive(Debug)]
 pub struct Tracer {
-    /// The classes of events that are recorded. Each event tests this.
-    classes: u32,
-    vms: u64,
+    classes: AtomicU32,
+    vms: AtomicU64,
+    /// The number of the change of what is recorded that it took over last.
+    change: AtomicU32,
     /// The counter of the hypervisor's instructions when the last guest was left.
-    left: u32,
-    ring: Option<Ring>,
+    left: AtomicU32,
+    /// The vCPU that was entered last, and when its pCPU's policy had chosen it.
+    entered: AtomicU32,
+    decided: AtomicU64,
+    ring: Ring,
 }
 
+/// Which vCPU was entered before another one, or the same one by another decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// It is not known: nothing was recorded yet, or the pCPU slept.
+    Unknown,
+    /// The same.
+    Same,
+    /// Another one.
+    Other(Source),
+}
+
+/// [`Tracer::entered`]: no vCPU.
+const NOBODY: u32 = u32::MAX;
+
 impl Tracer {
-    /// Whether events of `class` are recorded.
-    #[inline(always)]
-    pub fn records(&self, class: u32) -> bool {
-        self.classes & class != 0
+    fn new(ring: Ring) -> Self {
+        Self {
+            classes: AtomicU32::new(0),
+            vms: AtomicU64::new(0),
+            change: AtomicU32::new(0),
+            left: AtomicU32::new(0),
+            entered: AtomicU32::new(NOBODY),
+            decided: AtomicU64::new(0),
+            ring,
+        }
     }
 
-    /// Records from now on what `choice` says, and that this is so; nothing if there is no ring.
-    pub fn choose(&mut self, choice: Choice, stamp: u64) {
-        if self.ring.is_none() {
-            return;
-        }
-        (self.classes, self.vms) = (choice.classes & class::ALL, choice.vms);
+    /// The classes of events that are recorded.
+    #[inline(always)]
+    pub fn classes(&self) -> u32 {
+        self.classes.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn records(&self, class: u32) -> bool {
+        self.classes() & class != 0
+    }
+
+    /// Takes over a change of what is recorded, by its number. The answer is whether it is a new one.
+    pub fn takes(&self, change: u32) -> bool {
+        self.change.swap(change, Ordering::Relaxed) != change
+    }
+
+    /// Records from now on what `choice` says, and that this is so.
+    pub fn choose(&self, choice: Choice, stamp: u64) {
+        let classes = choice.classes & class::ALL;
+        self.classes.store(classes, Ordering::Relaxed);
+        self.vms.store(choice.vms, Ordering::Relaxed);
+        self.entered.store(NOBODY, Ordering::Relaxed);
         let what = Record::what(Kind::Chosen, NO_VM, 0);
-        let (a, b) = (self.classes.into(), self.vms);
-        self.put(Record { stamp, what, a, b });
+        let (a, b) = (classes.into(), choice.vms);
+        self.ring.write(Record { stamp, what, a, b });
     }
 
     /// Notes that a guest was left, where the counter of the hypervisor's instructions had this value.
     #[inline(always)]
-    pub fn left(&mut self, instructions: u32) {
-        self.left = instructions;
+    pub fn left(&self, instructions: u32) {
+        self.left.store(instructions, Ordering::Relaxed);
     }
 
     /// How far that counter has come since.
     #[inline(always)]
     pub fn since_left(&self, instructions: u32) -> u32 {
-        instructions.wrapping_sub(self.left)
+        instructions.wrapping_sub(self.left.load(Ordering::Relaxed))
     }
 
     /// Records something about a vCPU, if events of its VM are recorded. `extra`, `a` and `b` are what the kind says.
     #[inline(always)]
     pub fn write(&self, stamp: u64, (kind, source): (Kind, Source), [extra, a, b]: [u64; 3]) {
         let (vm, vcpu) = (source.vm.index() as u8, source.vcpu.index() as u8);
-        if self.vms >> (vm & 63) & 1 == 0 {
+        if self.vms.load(Ordering::Relaxed) >> (vm & 63) & 1 == 0 {
             return;
         }
         let what = Record::what(kind, vm, vcpu) | extra << 32;
-        self.put(Record { stamp, what, a, b });
+        self.ring.write(Record { stamp, what, a, b });
+    }
+
+    /// Notes that `source` is entered, which the policy chose at the instant `decided`. The answer is whether that is another decision
+    /// than at the last entry, and if so who was entered then. For a trap entry that records this in the executive's place.
+    #[inline(always)]
+    pub fn enters(&self, source: Source, decided: u64) -> Option<Before> {
+        let who = (source.vm.index() as u32) << 8 | source.vcpu.index() as u32;
+        let before = self.entered.load(Ordering::Relaxed);
+        if before == who && self.decided.load(Ordering::Relaxed) == decided {
+            return None;
+        }
+        self.entered.store(who, Ordering::Relaxed);
+        self.decided.store(decided, Ordering::Relaxed);
+        Some(match before {
+            NOBODY => Before::Unknown,
+            same if same == who => Before::Same,
+            other => Before::Other(Source {
+                vm: VmId::new((other >> 8) as u8),
+                vcpu: VcpuId::new(other as u8),
+            }),
+        })
     }
 
     /// Records an event.
@@ -250,24 +309,16 @@ impl Tracer {
         let Some((kind, a)) = event.recorded_as() else {
             return;
         };
+        if matches!(event, Event::Idle | Event::Spends) {
+            // Whoever is entered next is told of, even if it is the same.
+            self.entered.store(NOBODY, Ordering::Relaxed);
+        }
         match source {
             Some(source) => self.write(stamp, (kind, source), [0, a, 0]),
             None => {
-                let what = Record::what(kind, NO_VM, 0);
-                self.put(Record {
-                    stamp,
-                    what,
-                    a,
-                    b: 0,
-                });
+                let (what, b) = (Record::what(kind, NO_VM, 0), 0);
+                self.ring.write(Record { stamp, what, a, b });
             }
-        }
-    }
-
-    #[inline(always)]
-    fn put(&self, record: Record) {
-        if let Some(ring) = &self.ring {
-            ring.write(record);
         }
     }
 }

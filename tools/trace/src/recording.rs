@@ -21,6 +21,9 @@ pub struct Recording {
     pub rings: Vec<Taken>,
 }
 
+/// Numbers of interrupts from this one on mean that there was none (IHI 0069H, 2.2.1 "Special INTIDs").
+const NO_INTERRUPT: u32 = 1020;
+
 impl Recording {
     /// One in which nothing is yet.
     #[must_use]
@@ -126,10 +129,7 @@ impl<'a> Cpu<'a> {
             (Kind::SwitchIn | Kind::Decision, Some(vcpu)) => self.goes_on(at, Some(vcpu)),
             (Kind::Idle | Kind::Spends, _) => self.goes_on(at, None),
             (Kind::Interrupt, _) => {
-                let number = raw.a as u32;
-                let name = format!("interrupt {number}");
-                self.put(at, Event::InterruptEntry { number, name });
-                self.interrupt = Some(number);
+                self.interrupted(at, raw.a as u32);
             }
             (Kind::Chosen, _) => {
                 let words = format!("records classes {:#x} of VMs {:#x}", raw.a, raw.b);
@@ -138,6 +138,12 @@ impl<'a> Cpu<'a> {
             (kind, Some(vcpu)) => self.of_vcpu(at, kind, vcpu, raw),
             (_, None) => {}
         }
+    }
+
+    fn interrupted(&mut self, at: u64, number: u32) {
+        let name = format!("interrupt {number}");
+        self.put(at, Event::InterruptEntry { number, name });
+        self.interrupt = Some(number);
     }
 
     fn of_vcpu(&mut self, at: u64, kind: Kind, vcpu: (u8, u8), raw: &Raw) {
@@ -167,6 +173,9 @@ impl<'a> Cpu<'a> {
             self.goes_on(at, Some(vcpu));
         }
         self.put(at, event);
+        if kind == Kind::Interrupted && raw.extra() < NO_INTERRUPT {
+            self.interrupted(at, raw.extra());
+        }
     }
 
     /// The CPU goes on with `next`.

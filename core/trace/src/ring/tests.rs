@@ -49,7 +49,7 @@ fn written(bytes: &[u8], ring: usize) -> u64 {
     number(bytes, PAGE + ring * (2 * PAGE + RECORDS * 32))
 }
 
-fn everything(tracer: &mut Tracer) {
+fn everything(tracer: &Tracer) {
     let choice = Choice {
         classes: class::ALL,
         vms: u64::MAX,
@@ -86,18 +86,14 @@ fn an_area_that_does_not_fit_is_refused() {
     assert!(Area::lay(words(2 * enough), facts(2, RECORDS + 1)).is_none());
     assert!(Area::lay(words(2 * enough), facts(2, 0)).is_none());
     assert!(Area::lay(words(enough), facts(2, RECORDS)).is_some());
-    // A pCPU without a ring records nothing, and does not fail.
-    let mut none = area(2).tracer(2);
-    everything(&mut none);
-    assert!(!none.records(class::ALL));
-    none.record(2, None, Event::Idle);
+    assert!(area(2).tracer(1).is_some() && area(2).tracer(2).is_none());
 }
 
 #[test]
 fn a_full_ring_has_the_latest_records_and_the_count_of_all() {
     let area = area(2);
-    let [first, mut tracer] = [0, 1].map(|index| area.tracer(index));
-    everything(&mut tracer);
+    let [first, tracer] = [0, 1].map(|index| area.tracer(index).unwrap());
+    everything(&tracer);
     for stamp in 2..=20 {
         let event = Event::Decision {
             until: Deadline::at(stamp * 10),
@@ -123,10 +119,10 @@ fn a_full_ring_has_the_latest_records_and_the_count_of_all() {
 #[test]
 fn a_reader_that_keeps_loses_the_new_ones_and_is_told_how_many() {
     let area = area(1);
-    let mut tracer = area.tracer(0);
+    let tracer = area.tracer(0).unwrap();
     let readers = PAGE + PAGE;
     area.put(readers + reader::KEEPS, 1);
-    everything(&mut tracer);
+    everything(&tracer);
     for stamp in 2..=12 {
         tracer.record(stamp, None, Event::Idle);
     }
@@ -153,11 +149,11 @@ fn a_reader_that_keeps_loses_the_new_ones_and_is_told_how_many() {
 #[test]
 fn counts_wrap_at_32_bits() {
     let area = area(1);
-    let mut tracer = area.tracer(0);
+    let tracer = area.tracer(0).unwrap();
     area.put(PAGE + ring::WRITTEN, 0xffff_fffe);
     area.put(PAGE + PAGE + reader::KEEPS, 1);
     area.put(PAGE + PAGE + reader::TAKEN, 0xffff_fff8);
-    everything(&mut tracer);
+    everything(&tracer);
     tracer.record(2, None, Event::Idle);
     tracer.record(3, None, Event::Idle);
     assert_eq!(written(&bytes(&area), 0), 0);
@@ -171,7 +167,7 @@ fn counts_wrap_at_32_bits() {
 #[test]
 fn what_is_recorded_is_chosen_by_class_and_by_vm() {
     let area = area(1);
-    let mut tracer = area.tracer(0);
+    let tracer = area.tracer(0).unwrap();
     assert!(!tracer.records(class::ALL));
     let choice = Choice {
         classes: class::WAKES | 1 << 30,
@@ -200,8 +196,8 @@ fn what_is_recorded_is_chosen_by_class_and_by_vm() {
 #[test]
 fn what_a_reader_may_take_is_whole() {
     let area = area(1);
-    let mut tracer = area.tracer(0);
-    everything(&mut tracer);
+    let tracer = area.tracer(0).unwrap();
+    everything(&tracer);
     const LAST: u64 = 20_000;
     let writer = std::thread::spawn(move || {
         for stamp in 1..LAST {
@@ -234,4 +230,23 @@ fn what_a_reader_may_take_is_whole() {
         }
     }
     writer.join().unwrap();
+}
+
+#[test]
+fn an_entry_tells_who_was_entered_before() {
+    let area = area(1);
+    let tracer = area.tracer(0).unwrap();
+    everything(&tracer);
+    let (a, b) = (source(1, 0), source(2, 3));
+    assert_eq!(tracer.enters(a, 5), Some(Before::Unknown));
+    assert_eq!(tracer.enters(a, 5), None);
+    assert_eq!(tracer.enters(b, 6), Some(Before::Other(a)));
+    assert_eq!(tracer.enters(b, 6), None);
+    assert_eq!(tracer.enters(b, 7), Some(Before::Same));
+    assert_eq!(tracer.enters(a, 7), Some(Before::Other(b)));
+    // The pCPU slept meanwhile.
+    tracer.record(9, None, Event::Idle);
+    assert_eq!(tracer.enters(a, 7), Some(Before::Unknown));
+    everything(&tracer);
+    assert_eq!(tracer.enters(a, 7), Some(Before::Unknown));
 }

@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-/// Says a line.
+/// Says a line, by one write(2): what others say on the same console, as the kernel does at any time, comes before its words or after them.
+/// (`eprintln!` writes each piece of a format by itself. A text that is put together is one piece.)
 pub fn say(text: &str) {
-    eprintln!("hanok-driver: {text}");
+    let line = format!("hanok-driver: {text}\n");
+    eprint!("{line}");
 }
 
 /// How many lines of one disk are told in a while.

@@ -6,3 +6,4 @@ mod images;
 mod lies;
 mod networks;
 mod requests;
+mod words;

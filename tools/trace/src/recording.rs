@@ -79,6 +79,8 @@ impl Recording {
             let mut cpu = Cpu::new(&self.head, cpu);
             ring.records.iter().for_each(|record| cpu.record(record));
             names.append(&mut cpu.names);
+            // That a vCPU had work is told when it runs.
+            cpu.done.sort_by_key(|record| record.at);
             cpu.done
         });
         Machine {
@@ -91,6 +93,15 @@ impl Recording {
     }
 }
 
+/// What is known of a vCPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// When it had its CPU last.
+    left: u64,
+    /// How often its budget was used up and a promise to it was not kept, as its record has it.
+    counts: Option<u64>,
+}
+
 /// One pCPU's records, from the first one on.
 struct Cpu<'a> {
     head: &'a Head,
@@ -99,6 +110,8 @@ struct Cpu<'a> {
     current: Option<(u8, u8)>,
     /// Whether who runs has no work any more.
     blocked: bool,
+    /// What is known of each vCPU from its last turn.
+    known: BTreeMap<(u8, u8), Known>,
     /// An interrupt whose handling has not ended.
     interrupt: Option<u32>,
     names: BTreeMap<i32, String>,
@@ -112,6 +125,7 @@ impl<'a> Cpu<'a> {
             number,
             current: None,
             blocked: false,
+            known: BTreeMap::new(),
             interrupt: None,
             names: BTreeMap::new(),
             done: Vec::new(),
@@ -126,8 +140,19 @@ impl<'a> Cpu<'a> {
             self.put(at, Event::InterruptExit { number, handled });
         }
         match (kind, raw.vcpu()) {
-            (Kind::SwitchIn | Kind::Decision, Some(vcpu)) => self.goes_on(at, Some(vcpu)),
-            (Kind::Idle | Kind::Spends, _) => self.goes_on(at, None),
+            (Kind::SwitchIn, Some(vcpu)) => {
+                self.wakes(vcpu, raw.a);
+                self.goes_on(at, Some(vcpu));
+            }
+            (Kind::SwitchOut, Some(vcpu)) => self.leaves(at, vcpu, raw),
+            (Kind::Decision, Some(vcpu)) => self.goes_on(at, Some(vcpu)),
+            (Kind::Idle | Kind::Spends, _) => {
+                self.blocked = true;
+                if let Some(vcpu) = self.current {
+                    self.known.entry(vcpu).or_default().left = at;
+                }
+                self.goes_on(at, None);
+            }
             (Kind::Interrupt, _) => {
                 self.interrupted(at, raw.a as u32);
             }
@@ -137,6 +162,43 @@ impl<'a> Cpu<'a> {
             }
             (kind, Some(vcpu)) => self.of_vcpu(at, kind, vcpu, raw),
             (_, None) => {}
+        }
+    }
+
+    /// The vCPU, which has the CPU now, had work from the counter's value `since` on, if that is later than its last turn.
+    fn wakes(&mut self, vcpu: (u8, u8), since: u64) {
+        let since = self.head.nanoseconds(since);
+        let Some(known) = self.known.get(&vcpu) else {
+            return;
+        };
+        if since > known.left {
+            let (task, cpu) = (self.task(Some(vcpu)), self.number);
+            self.put(since, Event::Waking { task, cpu });
+        }
+    }
+
+    /// The vCPU has the CPU no more.
+    fn leaves(&mut self, at: u64, vcpu: (u8, u8), raw: &Raw) {
+        let name = self.task(Some(vcpu)).name;
+        if self.current == Some(vcpu) {
+            self.blocked |= raw.a == 0;
+        }
+        let known = self.known.entry(vcpu).or_default();
+        let before = std::mem::replace(&mut known.counts, (raw.b != u64::MAX).then_some(raw.b));
+        known.left = at;
+        let Some((before, now)) = before.zip(known.counts) else {
+            return;
+        };
+        let [throttled, late] = [32, 0].map(|shift| {
+            let count = |counts: u64| (counts >> shift) as u32;
+            count(now).wrapping_sub(count(before))
+        });
+        if throttled > 0 {
+            self.put(at, Event::Words(format!("{name}: its budget is used up")));
+        }
+        if late > 0 {
+            let words = format!("{name}: a promise to it was not kept ({late})");
+            self.put(at, Event::Words(words));
         }
     }
 
@@ -242,3 +304,6 @@ fn exit((_, vcpu): (u8, u8), raw: &Raw, reason: u32) -> Event {
         about: raw.b,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+use super::*;
+
+const LINUX: (u8, u8) = (0, 0);
+const RTOS: (u8, u8) = (1, 0);
+
+fn head() -> Head {
+    Head {
+        rings: 1,
+        records: 1024,
+        frequency: 1_000_000_000,
+        is_64_bit: true,
+        vms: vec!["linux".to_owned(), "rtos".to_owned()],
+    }
+}
+
+fn raw(stamp: u64, kind: Kind, (vm, vcpu): (u8, u8), [extra, a, b]: [u64; 3]) -> Raw {
+    let what = Raw::what(kind, vm, vcpu) | extra << 32;
+    Raw { stamp, what, a, b }
+}
+
+fn board(records: Vec<Raw>) -> Machine {
+    let mut recording = Recording::new(head());
+    recording.add(vec![Taken { records, lost: 0 }]);
+    recording.board()
+}
+
+/// Each event as a person would say it.
+fn lines(machine: &Machine) -> Vec<String> {
+    let line = |record: &Record| {
+        let at = record.at;
+        match &record.event {
+            Event::Switch {
+                previous,
+                state,
+                next,
+            } => format!("{at} {} {state:?} -> {}", previous.name, next.name),
+            Event::Waking { task, .. } => format!("{at} {} wakes", task.name),
+            Event::InterruptEntry { number, .. } => format!("{at} interrupt {number}"),
+            Event::InterruptExit { number, .. } => format!("{at} end of {number}"),
+            Event::Entry { instructions, .. } => format!("{at} entry after {instructions}"),
+            Event::Exit { reason, about, .. } => format!("{at} exit {reason} {about:#x}"),
+            Event::Words(words) => format!("{at} {words}"),
+        }
+    };
+    machine.cpus[0].iter().map(line).collect()
+}
+
+const NOBODY: (u8, u8) = (0xff, 0);
+
+#[test]
+fn vcpus_are_the_tasks_of_the_board() {
+    let machine = board(vec![
+        raw(10, Kind::SwitchIn, LINUX, [0, 3, 0]),
+        raw(10, Kind::Enter, LINUX, [0, 0x4000, 0]),
+        raw(20, Kind::Interrupted, LINUX, [27, 0x4000, 0]),
+        raw(30, Kind::SwitchOut, LINUX, [0, 1, 0]),
+        raw(30, Kind::SwitchIn, RTOS, [0, 21, 0]),
+        raw(30, Kind::Decision, RTOS, [0, 100, 0]),
+        raw(31, Kind::Enter, RTOS, [0, 0x8000, 250]),
+        raw(40, Kind::Exit, RTOS, [0x5800_0000, 0x8004, 0x84]),
+        raw(50, Kind::SwitchOut, RTOS, [0, 0, 0]),
+        raw(50, Kind::SwitchIn, LINUX, [0, 3, 0]),
+        raw(60, Kind::Idle, NOBODY, [0, 0, 0]),
+        raw(70, Kind::SwitchIn, RTOS, [0, 65, 0]),
+    ]);
+    let wanted = [
+        "10 idle Ready -> linux.0",
+        "10 entry after 0",
+        "20 exit 64 0x0",
+        "20 interrupt 27",
+        "30 end of 27",
+        "30 linux.0 Ready -> rtos.0",
+        "31 entry after 250",
+        "40 exit 22 0x84",
+        "50 rtos.0 Waiting -> linux.0",
+        "60 linux.0 Waiting -> idle",
+        "65 rtos.0 wakes",
+        "70 idle Ready -> rtos.0",
+    ];
+    assert_eq!(lines(&machine), wanted);
+    let names: Vec<_> = machine.tasks.values().collect();
+    assert_eq!(names, ["idle", "linux.0", "rtos.0"]);
+    assert_eq!(machine.cpus[0][3].task, 1000);
+}
+
+#[test]
+fn budgets_and_broken_promises_are_told_when_their_counts_rise() {
+    let out = |stamp, throttled: u64, late: u64| {
+        let counts = throttled << 32 | late;
+        raw(stamp, Kind::SwitchOut, RTOS, [0, 1, counts])
+    };
+    let machine = board(vec![
+        // What was before the recording is no news.
+        out(1, 7, 2),
+        out(2, 7, 2),
+        out(3, 8, 2),
+        out(4, 8, 5),
+        raw(5, Kind::SwitchOut, RTOS, [0, u64::MAX, u64::MAX]),
+        out(6, 9, 9),
+    ]);
+    let wanted = [
+        "3 rtos.0: its budget is used up",
+        "4 rtos.0: a promise to it was not kept (3)",
+    ];
+    assert_eq!(lines(&machine), wanted);
+}
+
+#[test]
+fn who_leaves_its_guest_was_running_even_if_no_switch_was_recorded() {
+    let machine = board(vec![
+        raw(5, Kind::Interrupted, RTOS, [1023, 0x8000, 0]),
+        raw(6, Kind::Wake, LINUX, [0; 3]),
+        raw(7, Kind::Start, LINUX, [0; 3]),
+        raw(8, Kind::Interrupt, NOBODY, [0, 33, 0]),
+        // Nothing that this version knows.
+        raw(9, Kind::Chosen, NOBODY, [0, 31, 1]),
+        Raw {
+            stamp: 10,
+            what: 0x77,
+            a: 0,
+            b: 0,
+        },
+        raw(11, Kind::Enter, (9, 9), [0; 3]),
+    ]);
+    let wanted = [
+        "5 idle Ready -> rtos.0",
+        "5 exit 64 0x0",
+        "6 linux.0 wakes",
+        "7 linux.0 is started",
+        "8 interrupt 33",
+        "9 end of 33",
+        "9 records classes 0x1f of VMs 0x1",
+        "11 entry after 0",
+    ];
+    assert_eq!(lines(&machine), wanted);
+}

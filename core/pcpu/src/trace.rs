@@ -115,12 +115,13 @@ impl<B: Host> Local<B> {
         }
     }
 
-    /// Records, in the executive's place, that `vcpu` is entered at `pc`, after so many instructions of the hypervisor, and before that
-    /// what led to it: the policy chose anew, and perhaps another vCPU.
+    /// Records that `vcpu` is entered at `pc`, after so many instructions of the hypervisor, and before that, for a backend that records
+    /// it in the executive's place, what led to it: the policy chose anew, and perhaps another vCPU.
     #[inline(always)]
     pub fn enters(&self, tracer: &Tracer, vcpu: &Vcpu<B>, [pc, spent]: [u64; 2]) {
         let (source, classes) = (vcpu.source(), tracer.classes());
-        if classes & (class::SWITCHES | class::WAKES) != 0
+        if B::RECORDS_ENTRIES
+            && classes & (class::SWITCHES | class::WAKES) != 0
             && let Some(before) = tracer.enters(source, self.decided)
         {
             self.trace_decision(tracer, vcpu, before);

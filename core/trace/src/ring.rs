@@ -14,7 +14,7 @@ use hanok_abi::trace::{
     ring,
 };
 use hanok_hal::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use hanok_types::{Deadline, VcpuId, VmId};
+use hanok_types::{VcpuId, VmId};
 
 /// The bytes of a word that the CPU writes at once.
 const WORD: usize = size_of::<usize>();
@@ -237,11 +237,6 @@ impl Tracer {
     #[inline(always)]
     pub fn classes(&self) -> u32 {
         self.classes.load(Ordering::Relaxed)
-    }
-
-    #[inline(always)]
-    fn records(&self, class: u32) -> bool {
-        self.classes() & class != 0
     }
 
     /// Takes over a change of what is recorded, by its number. The answer is whether it is a new one.

@@ -1,0 +1,110 @@
+//! What a trap entry records while exits and entries are traced.
+//!
+//! A backend's trap entry calls these from vectors of their own, which a CPU has while somebody wants to see its exits: the other ones
+//! do not even ask. So every exit is recorded, and at its very beginning and end, whichever way it takes.
+
+use crate::aborts::fault_ipa;
+use crate::machine::{Kind as Machines, Machine};
+use crate::{cpu, read};
+use hanok_abi::trace::{Kind, class};
+use hanok_decode::Class;
+use hanok_hal::Backend;
+use hanok_pcpu::{Local, Vcpu};
+use hanok_trace::Tracer;
+
+/// A way from a guest, by the number that the trap entry gives.
+const SYNCHRONOUS: u32 = Kind::Exit as u32;
+const INTERRUPTED: u32 = Kind::Interrupted as u32;
+/// The id of no interrupt.
+const NONE: u32 = 1023;
+
+/// A vCPU at the trap entry, and what its CPU records.
+#[allow(missing_debug_implementations)]
+pub struct Traced<'a, K: Machines> {
+    tracer: &'static Tracer,
+    local: &'a Local<Machine<K>>,
+    vcpu: &'a Vcpu<Machine<K>>,
+}
+
+impl<'a, K: Machines> Traced<'a, K> {
+    /// The vCPU that the trap entry has; `None` if nothing is recorded.
+    ///
+    /// # Safety
+    /// To be called by the trap entry of EL2 or Hyp mode, with the vCPU that is in this CPU, while no other reference to it or to the
+    /// CPU's record is in use.
+    #[inline(always)]
+    pub unsafe fn new(vcpu: *mut Vcpu<Machine<K>>) -> Option<Self> {
+        // SAFETY: by this function's contract.
+        let cpu = unsafe { cpu::here_at_el2::<Machine<K>>() };
+        // SAFETY: as before; the vCPU is none of the record's fields, and its pCPU owns it.
+        let vcpu = unsafe { &*vcpu };
+        let local = &cpu.pcpu.as_ref()?.local;
+        let tracer = local.tracer()?;
+        Some(Self {
+            tracer,
+            local,
+            vcpu,
+        })
+    }
+
+    /// The guest was left in the way `kind`, at the address in ELR_EL2, with `first` as the first register.
+    #[inline(always)]
+    pub fn left(&self, kind: u32, first: u64) {
+        let Self {
+            tracer,
+            local,
+            vcpu,
+        } = self;
+        let machine = &local.board.machine;
+        tracer.left(machine.instructions());
+        let (kind, classes, why, about) = match kind {
+            SYNCHRONOUS => {
+                let esr = read!("esr_el2");
+                (Kind::Exit, class::EXITS, esr as u32, about(esr, first))
+            }
+            INTERRUPTED if K::RECORDS_ENTRIES => {
+                let either = class::EXITS | class::INTERRUPTS;
+                (Kind::Interrupted, either, machine.gic.pending(), 0)
+            }
+            INTERRUPTED => (Kind::Interrupted, class::EXITS, NONE, 0),
+            _ => (Kind::SystemError, class::EXITS, 0, 0),
+        };
+        if tracer.classes() & classes != 0 {
+            let words = [why.into(), read!("elr_el2"), about];
+            tracer.write(machine.counter(), (kind, vcpu.source()), words);
+        }
+    }
+
+    /// The guest is entered at the address `pc`.
+    #[inline(always)]
+    pub fn enters(&self, pc: u64) {
+        let Self {
+            tracer,
+            local,
+            vcpu,
+        } = self;
+        let spent = if local.board.counts_instructions {
+            tracer.since_left(local.board.machine.instructions())
+        } else {
+            0
+        };
+        local.enters(tracer, vcpu, [pc, spent.into()]);
+    }
+
+    /// The vCPU.
+    #[inline(always)]
+    pub fn vcpu(&self) -> &'a Vcpu<Machine<K>> {
+        self.vcpu
+    }
+}
+
+/// The address of an abort, or the first argument of a call.
+#[inline(always)]
+fn about(esr: u64, first: u64) -> u64 {
+    const DATA: u64 = Class::DataAbortLower as u64;
+    const INSTRUCTION: u64 = Class::InstructionAbortLower as u64;
+    match esr >> 26 & 0x3f {
+        DATA | INSTRUCTION => fault_ipa(read!("far_el2"), false).get(),
+        _ => first,
+    }
+}

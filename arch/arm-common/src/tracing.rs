@@ -12,9 +12,6 @@ use hanok_hal::Backend;
 use hanok_pcpu::{Local, Vcpu};
 use hanok_trace::Tracer;
 
-/// A way from a guest, by the number that the trap entry gives.
-const SYNCHRONOUS: u32 = Kind::Exit as u32;
-const INTERRUPTED: u32 = Kind::Interrupted as u32;
 /// The id of no interrupt.
 const NONE: u32 = 1023;
 
@@ -38,41 +35,61 @@ impl<'a, K: Machines> Traced<'a, K> {
         let cpu = unsafe { cpu::here_at_el2::<Machine<K>>() };
         // SAFETY: as before; the vCPU is none of the record's fields, and its pCPU owns it.
         let vcpu = unsafe { &*vcpu };
-        let local = &cpu.pcpu.as_ref()?.local;
-        let tracer = local.tracer()?;
+        let tracer = cpu.tracer?;
+        // SAFETY: a CPU that has a vCPU has its executive.
+        let pcpu = unsafe { cpu.pcpu.as_ref().unwrap_unchecked() };
         Some(Self {
             tracer,
-            local,
+            local: &pcpu.local,
             vcpu,
         })
     }
 
-    /// The guest was left in the way `kind`, at the address in ELR_EL2, with `first` as the first register.
+    /// The vCPU.
     #[inline(always)]
-    pub fn left(&self, kind: u32, first: u64) {
-        let Self {
-            tracer,
-            local,
-            vcpu,
-        } = self;
+    pub fn vcpu(&self) -> &'a Vcpu<Machine<K>> {
+        self.vcpu
+    }
+
+    /// Records, if it is one of `classes`, that the guest was left at the address in ELR_EL2.
+    #[inline(always)]
+    fn left(&self, kind: Kind, classes: u32, words: impl FnOnce() -> [u64; 2]) {
+        let Self { tracer, local, .. } = self;
         let machine = &local.board.machine;
         tracer.left(machine.instructions());
-        let (kind, classes, why, about) = match kind {
-            SYNCHRONOUS => {
-                let esr = read!("esr_el2");
-                (Kind::Exit, class::EXITS, esr as u32, about(esr, first))
-            }
-            INTERRUPTED if K::RECORDS_ENTRIES => {
-                let either = class::EXITS | class::INTERRUPTS;
-                (Kind::Interrupted, either, machine.gic.pending(), 0)
-            }
-            INTERRUPTED => (Kind::Interrupted, class::EXITS, NONE, 0),
-            _ => (Kind::SystemError, class::EXITS, 0, 0),
-        };
-        if tracer.classes() & classes != 0 {
-            let words = [why.into(), read!("elr_el2"), about];
-            tracer.write(machine.counter(), (kind, vcpu.source()), words);
+        let current = tracer.current();
+        if current & classes != 0 {
+            let [extra, about] = words();
+            let words = [extra, read!("elr_el2"), about];
+            tracer.write_current((machine.counter(), current), kind, words);
         }
+    }
+
+    /// The guest was left by a synchronous exception, with `first` as the first register.
+    #[inline(always)]
+    pub fn excepted(&self, first: u64) {
+        self.left(Kind::Exit, class::EXITS, || {
+            let esr = read!("esr_el2");
+            [esr & u64::from(u32::MAX), about(esr, first)]
+        });
+    }
+
+    /// The guest was left by a physical interrupt.
+    #[inline(always)]
+    pub fn interrupted(&self) {
+        let (classes, id) = if K::RECORDS_ENTRIES {
+            let either = class::EXITS | class::INTERRUPTS;
+            (either, self.local.board.machine.gic.pending())
+        } else {
+            (class::EXITS, NONE)
+        };
+        self.left(Kind::Interrupted, classes, || [id.into(), 0]);
+    }
+
+    /// The guest was left by an SError.
+    #[inline(always)]
+    pub fn disturbed(&self) {
+        self.left(Kind::SystemError, class::EXITS, || [0, 0]);
     }
 
     /// The guest is entered at the address `pc`.
@@ -83,18 +100,8 @@ impl<'a, K: Machines> Traced<'a, K> {
             local,
             vcpu,
         } = self;
-        let spent = if local.board.counts_instructions {
-            tracer.since_left(local.board.machine.instructions())
-        } else {
-            0
-        };
+        let spent = tracer.since_left(|| local.board.machine.instructions());
         local.enters(tracer, vcpu, [pc, spent.into()]);
-    }
-
-    /// The vCPU.
-    #[inline(always)]
-    pub fn vcpu(&self) -> &'a Vcpu<Machine<K>> {
-        self.vcpu
     }
 }
 

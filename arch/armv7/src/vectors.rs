@@ -41,13 +41,14 @@ core::arch::global_asm!(
     isb
     .endm
 
-    // \handler, and back to a guest. \traced is the number by which the trace calls the way in which the guest was left, where that is
-    // recorded.
+    // \handler, and back to a guest. \traced records that the guest was left, if something does.
     .macro slow handler, traced
     mov     r11, #0
     bl      \handler
     .ifnb \traced
     bl      hanok_trace_enter
+    mrc     p15, 4, r0, c13, c0, 2
+    ldr     r0, [r0, #{current}]
     .endif
     b       hanok_enter
     .endm
@@ -59,6 +60,8 @@ core::arch::global_asm!(
     beq     1f
     .ifnb \traced
     bl      hanok_trace_enter
+    mrc     p15, 4, r0, c13, c0, 2
+    ldr     r0, [r0, #{current}]
     .endif
     mov     sp, r0
     leave
@@ -70,8 +73,9 @@ core::arch::global_asm!(
     .macro from_sync traced
     from_guest
     .ifnb \traced
-    mov     r1, #\traced
-    bl      hanok_trace_exit
+    bl      \traced
+    mrc     p15, 4, r0, c13, c0, 2
+    ldr     r0, [r0, #{current}]
     .endif
     mrc     p15, 4, r1, c5, c2, 0
     lsr     r2, r1, #26
@@ -101,8 +105,9 @@ core::arch::global_asm!(
     .macro from_irq traced
     from_guest
     .ifnb \traced
-    mov     r1, #\traced
-    bl      hanok_trace_exit
+    bl      \traced
+    mrc     p15, 4, r0, c13, c0, 2
+    ldr     r0, [r0, #{current}]
     .endif
     bl      hanok_fast_irq
     finish  hanok_on_irq, \traced
@@ -166,9 +171,9 @@ guest_sync:
 guest_irq:
     from_irq
 traced_sync:
-    from_sync 1
+    from_sync hanok_trace_sync
 traced_irq:
-    from_irq 2
+    from_irq hanok_trace_irq
 
     // To the guest: r0 = the vCPU.
     .global hanok_enter
@@ -216,6 +221,7 @@ hanok_go_on_stack:
 "#,
     stack = const offset_of!(Vcpu, context) + offset_of!(HostContext, stack),
     emergency = const offset_of!(Cpu<Host>, emergency_stack),
+    current = const offset_of!(Cpu<Host>, current),
     data_abort = const Class::DataAbortLower as u32,
     hypercall = const Class::Hvc32 as u32,
     distributor = const platform::GIC_DIST.get() >> 12 << 4,

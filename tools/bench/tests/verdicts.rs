@@ -49,7 +49,7 @@ fn a_value_at_its_limit_reaches_it() {
         Outcome::Reached
     );
     assert_eq!(
-        outcome("image", &[(Side::Hanok, 339_969.0)]),
+        outcome("image", &[(Side::Hanok, 348_161.0)]),
         Outcome::Short(1.0)
     );
 }

@@ -209,6 +209,11 @@ fn recorded(root: &Path, board: &str, tells: Tells) -> Result<String> {
             "{line:?}"
         );
     }
+    // Where nothing comes, the recording ends nevertheless.
+    let words = ["--events", "life", "--seconds", "0.3", "-o", "life.dat"];
+    record(&words)?.ended(Code::Success)?;
+    let lines = trace_cmd.report(&board.dir().join("life.dat"))?;
+    ensure!(lines.len() < 10, "nothing was to come: {lines:?}");
     refusals(&record, board.dir())?;
     board.stop()?;
     Ok(format!("{count} events of {SECONDS} s in trace-cmd"))

@@ -112,6 +112,8 @@ struct Cpu<'a> {
     blocked: bool,
     /// What is known of each vCPU from its last turn.
     known: BTreeMap<(u8, u8), Known>,
+    /// What is recorded: classes and VMs.
+    chosen: Option<[u64; 2]>,
     /// An interrupt whose handling has not ended.
     interrupt: Option<u32>,
     names: BTreeMap<i32, String>,
@@ -126,6 +128,7 @@ impl<'a> Cpu<'a> {
             current: None,
             blocked: false,
             known: BTreeMap::new(),
+            chosen: None,
             interrupt: None,
             names: BTreeMap::new(),
             done: Vec::new(),
@@ -157,8 +160,11 @@ impl<'a> Cpu<'a> {
                 self.interrupted(at, raw.a as u32);
             }
             (Kind::Chosen, _) => {
-                let words = format!("records classes {:#x} of VMs {:#x}", raw.a, raw.b);
-                self.put(at, Event::Words(words));
+                // Whoever records may ask for the same again.
+                if self.chosen.replace([raw.a, raw.b]) != Some([raw.a, raw.b]) {
+                    let words = format!("records classes {:#x} of VMs {:#x}", raw.a, raw.b);
+                    self.put(at, Event::Words(words));
+                }
             }
             (kind, Some(vcpu)) => self.of_vcpu(at, kind, vcpu, raw),
             (_, None) => {}

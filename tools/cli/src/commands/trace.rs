@@ -118,12 +118,15 @@ fn record(root: &Path, args: &RecordArgs) -> Outcome {
         .blame(Code::Usage)?;
     let classes = args.events.iter().fold(0, |all, bit| all | bit);
     let classes = if classes == 0 { class::ALL } else { classes };
-    let mut session = Session::new(stream).blame(Code::Usage)?;
-    let place = session.ask(classes, vms).blame(Code::Timeout)?;
+    let mut session = Session::new(stream, [classes.into(), vms]).blame(Code::Usage)?;
+    let place = session.ask().blame(Code::Timeout)?;
     let at = place
         .with_context(|| untraced(&running.name()))
         .blame(Code::Usage)?;
-    let recording = follow(args, memory, at, &session).blame(Code::Output)?;
+    let trace = open(args, memory, at).blame(Code::Output)?;
+    // Once more, so that each core's first record is when the recording began.
+    session.ask().blame(Code::Timeout)?;
+    let recording = follow(args, trace, &mut session).blame(Code::Output)?;
     write(args, &recording).blame(Code::Output)?;
     Ok(Code::Success)
 }
@@ -150,23 +153,25 @@ fn chosen_vms(names: &[String], all: &[String]) -> Result<u64> {
 /// How often rings are read. A ring of 1 MiB is full after 32,768 records.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Reads the rings until the recording is to end.
-fn follow(
-    args: &RecordArgs,
-    memory: &BoardMemory,
-    at: u64,
-    session: &Session,
-) -> Result<Recording> {
+/// How long nothing comes before the board is asked for a record, by which it is known how late it is there.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// Opens the trace at this address of the board.
+fn open(args: &RecordArgs, memory: &BoardMemory, at: u64) -> Result<Follower> {
     let file = File::open(&memory.path).context("the board's memory cannot be read")?;
     let offset = at
         .checked_sub(memory.start)
         .filter(|offset| *offset < memory.size);
     let offset = offset.context("the board says that its trace is where it has no memory")?;
-    let mut trace = if args.earlier {
+    Ok(if args.earlier {
         Follower::from_oldest(file, offset)?
     } else {
         Follower::from_now(file, offset)?
-    };
+    })
+}
+
+/// Reads the rings until the recording is to end.
+fn follow(args: &RecordArgs, mut trace: Follower, session: &mut Session) -> Result<Recording> {
     let stop = Arc::new(Stop::default());
     let listener: Arc<dyn Listener> = stop.clone();
     signals::register(Arc::downgrade(&listener));
@@ -174,11 +179,20 @@ fn follow(
     let most = args
         .seconds
         .map_or(u64::MAX, |seconds| seconds.as_nanos() as u64);
+    let mut came = Instant::now();
     loop {
         let last = stop.came() || session.has_ended();
+        let before = recording.len();
         recording.add(trace.take()?);
         if last || recording.duration() >= most || recording.len() >= args.most {
             return Ok(recording);
+        }
+        if recording.len() > before {
+            came = Instant::now();
+        } else if args.seconds.is_some() && came.elapsed() > QUIET {
+            // Nothing may come for long of what is recorded. That the board does not answer is no reason to lose the recording.
+            let _ = session.ask();
+            came = Instant::now();
         }
         thread::sleep(PAUSE);
     }
@@ -229,6 +243,8 @@ impl Listener for Stop {
 /// The line to a run's board.
 struct Session {
     stream: UnixStream,
+    /// What it asks to record: classes and VMs.
+    choice: [u64; 2],
     ended: Arc<AtomicBool>,
     lines: std::sync::mpsc::Receiver<String>,
 }
@@ -237,7 +253,7 @@ struct Session {
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Session {
-    fn new(mut stream: UnixStream) -> Result<Self> {
+    fn new(mut stream: UnixStream, choice: [u64; 2]) -> Result<Self> {
         stream.write_all(STAY.as_bytes())?;
         let mut from = stream.try_clone()?;
         let ended = Arc::new(AtomicBool::new(false));
@@ -261,6 +277,7 @@ impl Session {
         });
         Ok(Self {
             stream,
+            choice,
             ended,
             lines,
         })
@@ -270,9 +287,10 @@ impl Session {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Lets the board record these classes of events of these VMs. The answer is where its trace is, if it has one.
-    fn ask(&mut self, classes: u32, vms: u64) -> Result<Option<u64>> {
+    /// Lets the board record what was chosen. The answer is where its trace is, if it has one.
+    fn ask(&mut self) -> Result<Option<u64>> {
         const TO_REPORT: [u8; 2] = [0x10, 0x3d];
+        let [classes, vms] = self.choice;
         let line = format!("trace {classes} {vms}\n");
         self.stream
             .write_all(&[&TO_REPORT, line.as_bytes()].concat())?;

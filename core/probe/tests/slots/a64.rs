@@ -12,7 +12,7 @@ pub struct Registers {
     pub nzcv: u32,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Cpu {
     pub registers: Registers,
     pub monitor: Monitor,

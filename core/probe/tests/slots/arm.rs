@@ -13,7 +13,7 @@ pub struct Registers {
     pub thumb: bool,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Cpu {
     pub registers: Registers,
     pub monitor: Monitor,
@@ -48,11 +48,10 @@ impl Cpu {
         self.registers.r[number as usize] = value;
     }
 
-    /// BXWritePC, and LoadWritePC from ARMv5T on.
+    /// BXWritePC, and LoadWritePC from ARMv5T on. What is UNPREDICTABLE goes to some multiple of four.
     pub fn exchange(&mut self, target: u32) {
-        assert!(target & 3 != 2, "{target:#x}: UNPREDICTABLE");
         self.registers.thumb = target & 1 == 1;
-        self.registers.pc = target & !1;
+        self.registers.pc = target & if target & 1 == 1 { !1 } else { !3 };
     }
 
     pub fn passes(&self, condition: u32) -> bool {

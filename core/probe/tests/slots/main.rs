@@ -6,3 +6,5 @@ mod arm_a32;
 mod arm_t32;
 mod memory;
 mod relocated_a64;
+mod relocated_arm;
+mod trampolines;

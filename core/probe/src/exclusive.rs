@@ -59,8 +59,11 @@ fn exclusive(set: InstructionSet, bytes: [u8; 4]) -> Option<ExclusiveAccess> {
     }
 }
 
-/// An A64 exclusive access.
+/// An A64 exclusive access; the unprivileged ones (FEAT_LSUI), too.
 fn exclusive_a64(word: u32) -> Option<ExclusiveAccess> {
+    if word & 0xbfa0_0000 == 0x8900_0000 {
+        return Some(ExclusiveAccess::of(word & 1 << 22 != 0));
+    }
     match decode_load_store(word)? {
         LoadStore::Exclusive(access) => Some(ExclusiveAccess::of(access.load)),
         _ => None,

@@ -160,9 +160,10 @@ impl Cpu {
             0b000 | 0b001 => {
                 let offset = sign_extend(bits(word, 23, 5) << 2 | bits(word, 30, 29), 21);
                 let page = bits(word, 31, 31) == 1;
-                let (base, offset) = match page {
-                    true => (self.registers.pc & !0xfff, offset << 12),
-                    false => (self.registers.pc, offset),
+                let (base, offset) = if page {
+                    (self.registers.pc & !0xfff, offset << 12)
+                } else {
+                    (self.registers.pc, offset)
                 };
                 self.write(rd, true, base.wrapping_add(offset));
             }

@@ -141,7 +141,11 @@ fn arguments(set: InstructionSet) -> impl Strategy<Value = Argument> {
     // Below the stack pointer nothing is in use, and the offset has to leave room for the frame.
     let word = (registers.clone(), offsets).prop_map(move |(base, offset)| {
         let sp = base == if set == InstructionSet::A64 { 31 } else { 13 };
-        let offset = if sp { offset.abs() & !7 } else { offset };
+        let offset = if sp {
+            offset.abs().min(4000) & !7
+        } else {
+            offset
+        };
         Argument::Word { base, offset }
     });
     prop_oneof![
@@ -309,7 +313,7 @@ impl Case {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        failure_persistence: None, cases: 3_000, ..ProptestConfig::default()
+        failure_persistence: None, cases: 1_500, ..ProptestConfig::default()
     })]
 
     #[test]

@@ -22,11 +22,15 @@ fn register(word: u32) -> SysReg {
     SysReg::from_bits((word >> 5) as u16)
 }
 
-/// SCTLR, TTBR0, TTBR1 and TCR of any exception level, HCR_EL2 and VTTBR_EL2.
+/// SCTLR, TTBR0, TTBR1 and TCR of any exception level, HCR_EL2, VTTBR_EL2 and VTCR_EL2.
 fn changes_translation(register: SysReg) -> bool {
-    let place = (register.crn(), register.crm(), register.op2());
-    let hypervisor = register.op1() == 4 && place == (1, 1, 0);
-    register.op0() == 3 && (matches!(place, (1, 0, 0) | (2, 0 | 1, 0..=2)) || hypervisor)
+    let hypervisor = register.op1() == 4;
+    register.op0() == 3
+        && match (register.crn(), register.crm(), register.op2()) {
+            (1, 0, 0) | (2, 0, 0..=2) => true,
+            (1, 1, 0) | (2, 1, 0..=2) => hypervisor,
+            _ => false,
+        }
 }
 
 /// Hints, barriers, and MSR of a constant.

@@ -11,15 +11,15 @@ const PLAIN_ADD: (u32, u32) = (0x0080_0000, 0x0ff0_0ff0);
 /// A data-processing instruction, whatever its second operand is.
 pub(super) fn decode(word: u32, pc: u32) -> Found {
     let constant = bit(word, 25);
-    if !constant && bit(word, 4) {
-        return same(!has_pc(word, M | S | D | N));
-    }
     let operation = field(word, 21, 4);
     let (rn, rd) = (field(word, 16, 4), field(word, 12, 4));
     let tests = matches!(operation, 0b1000..=0b1011);
     let moves = matches!(operation, 0b1101 | 0b1111);
     if moves && rn != 0 || tests && rd != 0 {
         return Err(Refused::Unknown);
+    }
+    if !constant && bit(word, 4) {
+        return same(!has_pc(word, M | S | D | N));
     }
     let first = if moves { 0 } else { N };
     let second = if constant { 0 } else { M };

@@ -20,11 +20,11 @@ pub(super) fn single(word: u32, pc: u32) -> Found {
     let (rt, load, byte) = (field(word, 12, 4), bit(word, 20), bit(word, 22));
     let by_register = bit(word, 25);
     let unprivileged = !bit(word, 24) && bit(word, 21);
+    if rt == PC && !load && !byte {
+        return Err(Refused::NeedsRegister);
+    }
     if rt == PC && (byte || unprivileged) {
         return Err(Refused::Unknown);
-    }
-    if rt == PC && !load {
-        return Err(Refused::NeedsRegister);
     }
     let registers = (rt, rt);
     let transfer = Transfer {
@@ -108,8 +108,10 @@ pub(super) fn preload(word: u32) -> Found {
     if bit(word, 25) && has_pc(word, M) {
         return Err(Refused::Unknown);
     }
-    if has_pc(word, N) {
-        return Ok(Meaning::Nothing);
+    let for_write = word & 0x0140_0000 == 0x0100_0000;
+    match (has_pc(word, N), for_write) {
+        (true, true) => Err(Refused::Unknown), // PLDW
+        (true, false) => Ok(Meaning::Nothing),
+        (false, _) => Ok(Meaning::Same),
     }
-    Ok(Meaning::Same)
 }

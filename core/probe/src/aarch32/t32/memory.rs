@@ -99,11 +99,13 @@ fn form(both: u32) -> Option<Form> {
     }
 }
 
-/// A load from a place relative to the PC; a preload from there is left out.
+/// A load from a place relative to the PC; a preload from there (PLD, PLI) is left out.
 fn literal(both: u32, pc: u32) -> Found {
     let rt = field(both, 12, 4);
-    if rt == PC && field(both, 21, 2) != 2 {
-        return Ok(Meaning::Nothing);
+    match field(both, 21, 2) {
+        0 if rt == PC => return Ok(Meaning::Nothing),
+        1 if rt == PC => return Err(Refused::Unknown),
+        _ => {}
     }
     let place = offset(pc & !3, bit(both, 23), field(both, 0, 12));
     let then = both & 0xff70_f000 | 1 << 23 | rt << 16; // from [rt]

@@ -50,13 +50,19 @@ fn near(word: u32, mask: u32) -> impl Strategy<Value = u32> {
     any::<u32>().prop_map(move |any| word | any & mask)
 }
 
+/// Data processing, without the tests that set no flags: those are MSR and others.
+fn data(word: u32, mask: u32) -> impl Strategy<Value = u32> {
+    let is_none = |word: u32| word & 0x0190_0000 == 0x0100_0000;
+    near(word, mask).prop_map(move |word| if is_none(word) { word | 1 << 20 } else { word })
+}
+
 /// A32 words, most of which read the PC, under any condition.
 fn words() -> impl Strategy<Value = u32> {
     let words = prop_oneof![
-        near(0x000f_0000, 0x01f0_ffef), // data processing, Rn
-        near(0x0000_000f, 0x01ff_ffe0), // Rm
+        data(0x000f_0000, 0x01f0_ffef), // Rn
+        data(0x0000_000f, 0x01ff_ffe0), // Rm
         near(0x008f_0000, 0x0000_f00f), // add rd, pc, rm
-        near(0x020f_0000, 0x01f0_ffff).prop_filter("MSR", |word| word & 0x0190_0000 != 0x0100_0000),
+        data(0x020f_0000, 0x01f0_ffff),
         near(0x028f_0000, 0x00c0_ffff), // adr
         near(0x01a0_000f, 0x0000_f000), // mov rd, pc
         near(0x051f_0000, 0x00c0_ffff), // ldr, ldrb of a literal
@@ -199,6 +205,10 @@ fn same(
     let (mut one, mut other) = (start.clone(), start.clone());
     let (mut original, mut moved) = (at(registers, address, thumb), at(registers, slot, thumb));
     execute(&mut original, &mut one, &relocated);
+    let slot = relocated.code.start()..relocated.code.here();
+    if slot.contains(&original.registers.pc.into()) {
+        return Ok(()); // It branches into the slot.
+    }
     leave(&mut moved, &mut other, &relocated);
     prop_assert_eq!(
         original.registers,

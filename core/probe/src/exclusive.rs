@@ -1,7 +1,7 @@
 //! Whether a site lies between a load exclusive and its store exclusive.
 //!
 //! A trampoline's own exclusive accesses, and an exception's return, clear the local monitor (DDI
-//! 0487 B2.12; DDI 0406C A3.4). If they ran each time between the two accesses, the guest's store
+//! 0487, Synchronization and semaphores; DDI 0406C A3.4). If they ran each time between the two accesses, the guest's store
 //! would fail each time, and its loop would never end. The distance between the two is short,
 //! because few instructions may stand there; so it suffices to look at the nearest ones.
 
@@ -35,12 +35,10 @@ pub fn may_be_between_exclusives(set: InstructionSet, before: &[u8], behind: &[u
     };
     let odd = before.len() % step;
     let before = before.get(odd..).unwrap_or(&[]);
-    let last = windows(before, step).rev();
-    let found = |mut words: &mut dyn Iterator<Item = [u8; 4]>| {
-        (&mut words).find_map(|bytes| exclusive(set, bytes))
-    };
-    found(&mut { last }) == Some(ExclusiveAccess::Load)
-        || found(&mut windows(behind, step)) == Some(ExclusiveAccess::Store)
+    let exclusive = |bytes| exclusive(set, bytes);
+    let last = windows(before, step).rev().find_map(exclusive);
+    let next = windows(behind, step).find_map(exclusive);
+    last == Some(ExclusiveAccess::Load) || next == Some(ExclusiveAccess::Store)
 }
 
 /// Four bytes from each multiple of `step` on.

@@ -29,7 +29,8 @@
 //!   of the slot an interrupt's handler sees the register with a third value. The stack pointer is
 //!   never used so.
 //! - An encoding that the CPU leaves undefined, in the spaces of SIMD and of system registers,
-//!   which depend on the CPU, traps in the slot.
+//!   which depend on the CPU, traps in the slot. So does one that is UNPREDICTABLE for a reason that
+//!   has nothing to do with the PC, if the CPU takes it for undefined.
 //! - An instruction of the space that only an ARMv8 CPU has in AArch32 state, or of SVE and SME,
 //!   is refused as [`Refused::Unknown`].
 

@@ -33,7 +33,8 @@ pub enum Refused {
     IntoSite,
     /// Fewer bytes of code were given than are needed.
     MissingBytes,
-    /// An address that is not aligned as it has to be, or has more bits than the guest's.
+    /// An address that is not aligned as it has to be, or has more bits than the guest's; or a ring that
+    /// cannot be.
     Misaligned,
     /// The slot is out of the reach of a branch at the site, or the other way round.
     OutOfReach,

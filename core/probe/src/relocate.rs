@@ -86,6 +86,11 @@ impl Relocated {
 /// The four bytes of a branch from a site to a slot: B; in T32 the B of two halfwords, which is not
 /// written at once if the site is no multiple of four.
 ///
+/// While it is written no other vCPU may be at the site, or in the midst of what is displaced: the
+/// architecture lets code be changed that another CPU executes only if both the old and the new
+/// instruction are of a few kinds, B and NOP among them (DDI 0487, Concurrent modification and
+/// execution of instructions; DDI 0406C A3.5.4).
+///
 /// # Errors
 ///
 /// [`Refused::OutOfReach`] beyond ±128 MB in A64 (DDI 0487 C6.2, B), ±32 MB in A32 and ±16 MB in

@@ -26,7 +26,7 @@
 //! The guest can write anything here, so what is read is a claim like any other.
 
 use crate::Refused;
-use hanok_types::Gva;
+use hanok_types::{Gva, Span};
 
 /// A ring's place in the guest's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Ring {
 }
 
 impl Ring {
+    /// The size of the header in bytes.
+    pub const HEADER: u64 = 12;
     /// The offset of the tail from the head, in bytes.
     pub const TAIL: u64 = 4;
     /// The offset of the number of lost events from the head, in bytes.
@@ -50,13 +52,14 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// [`Refused::Misaligned`] if one of these does not hold, or the addresses wrap.
+    /// [`Refused::Misaligned`] if one of these does not hold, the addresses wrap, or the two overlap.
     pub fn new(head: Gva, records: Gva, capacity: u32) -> Result<Self, Refused> {
         let bytes = u64::from(capacity) * Record::BYTES;
         let aligned = head.get() & 15 == 0 && records.get() & 31 == 0;
-        let fits = records.get().checked_add(bytes).is_some();
         let sound = capacity.is_power_of_two() && (2..=Self::MOST).contains(&capacity);
-        if !(aligned && fits && sound) {
+        let all = (Span::new(head, Self::HEADER), Span::new(records, bytes));
+        let apart = matches!(all, (Some(header), Some(records)) if !header.overlaps(&records));
+        if !(aligned && sound && apart) {
             return Err(Refused::Misaligned);
         }
         let log2 = capacity.trailing_zeros();

@@ -7,18 +7,19 @@
 //!
 //! What must hold at a site:
 //!
-//! - The stack pointer is valid and aligned (to 16 bytes in A64: DDI 0487 D1.8.2; to 4 bytes in
-//!   AArch32), 32 bytes (24 in AArch32) below it are mapped, and nothing there is in use. That is
+//! - The stack pointer is valid and aligned (to 16 bytes in A64: DDI 0487, SP alignment
+//!   checking; to 4 bytes in AArch32), 32 bytes (24 in AArch32) below it are mapped, and nothing there is in use. That is
 //!   the procedure call standards' rule, but not that of the first instructions of a vector.
 //! - Data are little-endian.
-//! - The counter can be read: at EL1 always, at EL0 if the kernel allows it.
+//! - The CPU has the generic timer, and the counter can be read: at EL1 always, at EL0 and in User
+//!   mode if the kernel allows it.
 //! - What [`Argument::Word`] and [`Argument::Fixed`] name is mapped memory. A fault there is the
 //!   guest's.
 //!
 //! The flags stay as they are. A64 and T32 need none; A32 saves and restores them.
 //!
-//! The counter is read without an ISB before it, so its value may be some cycles old (DDI 0487
-//! D12.1). An ISB would cost more than all the rest.
+//! The counter is read without an ISB before it, so its value may be some cycles old (DDI 0487,
+//! CNTVCT_EL0). An ISB would cost more than all the rest.
 
 mod a32;
 mod a64;

@@ -12,4 +12,5 @@ mod refusals;
 mod relocated_a64;
 mod relocated_arm;
 mod spaces;
+mod texts;
 mod trampolines;

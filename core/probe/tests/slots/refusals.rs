@@ -3,8 +3,8 @@
 use crate::{relocated_a64, relocated_arm};
 use hanok_abi::trampoline as abi;
 use hanok_probe::{
-    InstructionSet, ItBlock, Patch, Refused, Ring, Site, Standing, branch,
-    may_be_between_exclusives, relocate,
+    Argument, InstructionSet, ItBlock, Patch, Probe, Refused, Ring, Site, Standing, branch,
+    may_be_between_exclusives, relocate, trampoline,
 };
 use hanok_types::Gva;
 use proptest::prelude::*;
@@ -288,6 +288,8 @@ fn rings_are_aligned_and_do_not_wrap() {
         (0x1000, 0x1040, 65),
         (0x1000, 0x1040, 1 << 21),
         (0x1000, u64::MAX - 31, 2),
+        (0x1000, 0x1000, 2),
+        (0x1070, 0x1000, 4),
     ] {
         assert_eq!(ring(head, records, capacity), Err(Refused::Misaligned));
     }
@@ -339,8 +341,43 @@ fn slots_out_of_reach_are_refused() {
     assert_eq!(relocate(&site, gva(SLOT + 2)), Err(Refused::Misaligned));
 }
 
+/// What a caller, or a guest by its code, may say.
+fn anything() -> impl Strategy<Value = (InstructionSet, u64, u64, Vec<u8>, Argument)> {
+    let argument = prop_oneof![
+        any::<u8>().prop_map(Argument::Register),
+        (any::<u8>(), any::<i32>()).prop_map(|(base, offset)| Argument::Word { base, offset }),
+        any::<u64>().prop_map(|at| Argument::Fixed(gva(at))),
+    ];
+    let near = prop_oneof![any::<u64>(), 0u64..0x2000, 0xffff_f000u64..0x1_0000_1000];
+    let code = proptest::collection::vec(any::<u8>(), 0..8);
+    (
+        crate::trampolines::sets(),
+        near,
+        any::<i32>(),
+        code,
+        argument,
+    )
+        .prop_map(|(set, at, distance, code, argument)| {
+            let slot = at.wrapping_add_signed((distance >> 7).into());
+            (set, at & !3, slot & !3, code, argument)
+        })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn there_is_an_answer_to_everything((set, at, slot, code, argument) in anything()) {
+        let site = Site { at: gva(at), ..relocated_arm::site(set, 0, &code) };
+        let _ = relocate(&site, gva(slot));
+        let ring = Ring::new(gva(at & !31), gva(slot & !31), 4);
+        if let Ok(ring) = ring {
+            let (slot, arguments) = (gva(slot), [argument, Argument::None]);
+            let _ = trampoline(&Probe { site, slot, ring, number: 0, arguments });
+        }
+        let _ = may_be_between_exclusives(set, &code, &code);
+        prop_assert!(ItBlock::before(&code) != ItBlock::Inside);
+    }
 
     /// The other crate that makes such branches makes the same ones.
     #[test]

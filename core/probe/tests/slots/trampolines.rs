@@ -398,7 +398,9 @@ proptest! {
     #[test]
     fn a_handler_with_the_same_probe_gets_a_place_of_its_own(case in case(2), moment in 0u32..60) {
         let mut case = case;
-        prop_assume!(!reads_stack(case.arguments));
+        if reads_stack(case.arguments) {
+            return Ok(());
+        }
         let (mut cpu, mut handler) = (case.cpus[0].clone(), case.cpus[1].clone());
         let first = case.word(0);
         let (original, _) = case.original(&cpu);

@@ -7,6 +7,7 @@ mod a64;
 mod arm;
 mod arm_a32;
 mod arm_t32;
+mod classes;
 mod memory;
 mod refusals;
 mod relocated_a64;

@@ -104,7 +104,7 @@ fn touches(memory: &Memory, with: &Memory) -> bool {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        failure_persistence: None, cases: 10_000, ..ProptestConfig::default()
+        failure_persistence: None, cases: 4_000, ..ProptestConfig::default()
     })]
 
     #[test]

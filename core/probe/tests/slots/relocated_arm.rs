@@ -232,7 +232,7 @@ fn expected(why: Refused) -> bool {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        failure_persistence: None, cases: 10_000, ..ProptestConfig::default()
+        failure_persistence: None, cases: 4_000, ..ProptestConfig::default()
     })]
 
     #[test]

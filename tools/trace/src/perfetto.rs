@@ -94,6 +94,15 @@ fn event(record: &Record, shift: i64) -> Option<FtraceEvent> {
             print(format!("B|{}|vCPU {vcpu} at {address:#x}\n", record.task))
         }
         Event::Exit { .. } => print(format!("E|{}\n", record.task)),
+        Event::Throttled { task, .. } => print(format!(
+            "I|{}|{}: its budget is used up\n",
+            record.task, task.name
+        )),
+        Event::Late { task, count } => print(format!(
+            "I|{}|{}: a promise to it was not kept ({count})\n",
+            record.task, task.name
+        )),
+        Event::Lost { count } => print(format!("I|{}|{count} records were lost\n", record.task)),
         Event::Words(words) => print(format!("I|{}|{words}\n", record.task)),
     };
     Some(FtraceEvent {

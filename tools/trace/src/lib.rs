@@ -19,6 +19,7 @@ mod page;
 pub mod perfetto;
 pub mod read;
 pub mod recording;
+pub mod report;
 pub mod trace_dat;
 
 pub use page::TooLong;

@@ -1,5 +1,7 @@
 //! `hanok trace`: what all guests and the hypervisor did, on one clock.
 
+mod report;
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -32,7 +34,8 @@ A system is traced whose description has a [trace] (docs/trace.md).
 Examples:
   hanok trace record -o trace.dat
   hanok trace record --seconds 2 --events switches,wakes --vm rtos -o trace.dat
-  hanok trace record --format perfetto -o trace.pftrace";
+  hanok trace record --format perfetto -o trace.pftrace
+  hanok trace report trace.dat";
 
 const RECORD_HELP: &str = "\
 Records until Ctrl-C, until --seconds of the board's time are over, or until the run ends. Open the file with \
@@ -50,6 +53,9 @@ pub enum TraceCommand {
     /// Record what happens on a board that runs.
     #[command(after_help = RECORD_HELP)]
     Record(RecordArgs),
+    /// Say what a recording has: who had the CPUs, who waited for whom, and why the hypervisor ran.
+    #[command(after_help = report::HELP)]
+    Report(report::ReportArgs),
 }
 
 /// How a file is written.
@@ -102,6 +108,7 @@ fn class_of(word: &str) -> Result<u32, String> {
 pub fn run(root: &Path, command: &TraceCommand) -> Outcome {
     match command {
         TraceCommand::Record(args) => record(root, args),
+        TraceCommand::Report(args) => report::run(args),
     }
 }
 

@@ -46,7 +46,7 @@ fn head(title: &str, trace: &Trace, subject: &Subject<'_>) -> String {
         from => format!(" from {} on", instant(from)),
     };
     let mut text = format!(
-        "{}: {}{from} on {}, {}\n",
+        "{}: {}{from}, {}, {}\n",
         plain(title),
         instant(window.length()),
         counted(subject.cpus.len() as u64, "CPU"),
@@ -254,13 +254,8 @@ fn causes(subject: &Subject<'_>, exits: &ExitFigures) -> String {
     all.sort_by_key(|(_, exit)| Reverse((exit.times.total, exit.count)));
     let mut table = Table::new(&["exit", "count", "total", "average", "longest"]);
     for (cause, exit) in all.iter().take(ROWS) {
-        table.row([
-            cause.words(),
-            grouped(exit.count),
-            time(exit.times.total),
-            time(exit.times.average()),
-            time(exit.times.longest),
-        ]);
+        let [total, average, longest] = of_times(&exit.times);
+        table.row([cause.words(), grouped(exit.count), total, average, longest]);
     }
     let mut text = with_rest(&table, all.len(), "cause");
     if text.is_empty() {
@@ -295,6 +290,14 @@ fn causes(subject: &Subject<'_>, exits: &ExitFigures) -> String {
     text
 }
 
+/// The sum, the average and the longest, if any is known.
+fn of_times(times: &Times) -> [String; 3] {
+    match times.count {
+        0 => ["-"; 3].map(str::to_owned),
+        _ => [times.total, times.average(), times.longest].map(time),
+    }
+}
+
 fn addresses(exits: &ExitFigures) -> String {
     let mut all: Vec<_> = exits.addresses.iter().collect();
     all.sort_by_key(|(_, count)| Reverse(**count));
@@ -322,13 +325,8 @@ fn interrupts(subject: &Subject<'_>) -> String {
             name if *name == format!("interrupt {number}") => number.to_string(),
             name => format!("{number} {}", short(name)),
         };
-        table.row([
-            name,
-            grouped(interrupt.count),
-            time(interrupt.times.total),
-            time(interrupt.times.average()),
-            time(interrupt.times.longest),
-        ]);
+        let [total, average, longest] = of_times(&interrupt.times);
+        table.row([name, grouped(interrupt.count), total, average, longest]);
     }
     with_rest(&table, all.len(), "interrupt")
 }

@@ -135,10 +135,12 @@ impl Meanwhile {
     /// Adds who had this CPU from `from` to `to`.
     pub fn add(&mut self, cpu: &super::Cpu, from: u64, to: u64) {
         for span in overlapping(&cpu.spans, from, to) {
-            self.who.entry(span.who).or_default().0 += span.within(from, to);
+            let (time, _) = self.who.entry(span.who).or_default();
+            *time = time.saturating_add(span.within(from, to));
         }
         for span in overlapping(&cpu.inside, from, to) {
-            self.who.entry(span.who).or_default().1 += span.within(from, to);
+            let (_, time) = self.who.entry(span.who).or_default();
+            *time = time.saturating_add(span.within(from, to));
         }
     }
 

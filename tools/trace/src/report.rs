@@ -184,10 +184,10 @@ fn window(machines: &[Machine], options: &Options) -> Result<Window, ReportError
         to: options.to.map_or(last, time).min(last),
     };
     let is_empty = window.from >= window.to && (options.from.is_some() || options.to.is_some());
-    match is_empty {
-        true => Err(ReportError::NoTime((last - origin) as f64 / 1e9)),
-        false => Ok(window),
+    if is_empty {
+        return Err(ReportError::NoTime((last - origin) as f64 / 1e9));
     }
+    Ok(window)
 }
 
 /// The tasks of the name that was asked for.

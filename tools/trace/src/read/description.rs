@@ -104,9 +104,10 @@ impl Description {
         let bits = 8 * bytes.len() as u32;
         let unused = 64_u32.checked_sub(bits).filter(|unused| *unused < 64)?;
         let number = unsigned(bytes);
-        Some(match field.is_signed {
-            true => ((number << unused) as i64 >> unused) as u64,
-            false => number,
+        Some(if field.is_signed {
+            ((number << unused) as i64 >> unused) as u64
+        } else {
+            number
         })
     }
 

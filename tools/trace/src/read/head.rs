@@ -186,10 +186,10 @@ fn layout(cursor: &mut Cursor<'_>) -> Result<Layout, ReadError> {
     layout.describe(&header);
     let ends = [layout.stamp, layout.commit, (layout.data, 0)];
     let fits = |(offset, size): &(usize, usize)| *size <= 8 && *offset <= page - 8;
-    match ends.iter().all(fits) {
-        true => Ok(layout),
-        false => Err(damaged(at, "the head of a page does not fit in a page")),
+    if !ends.iter().all(fits) {
+        return Err(damaged(at, "the head of a page does not fit in a page"));
     }
+    Ok(layout)
 }
 
 impl Layout {
@@ -290,8 +290,8 @@ fn rings(cursor: &mut Cursor<'_>, cpus: u32, end: usize) -> Result<Vec<Claim>, R
     places.retain(|(start, end)| start < end);
     places.sort_unstable();
     let are_apart = places.is_sorted_by(|(_, end), (next, _)| end <= next);
-    match are_apart {
-        true => Ok(rings),
-        false => Err(damaged(start, "two rings share a place")),
+    if !are_apart {
+        return Err(damaged(start, "two rings share a place"));
     }
+    Ok(rings)
 }

@@ -187,8 +187,9 @@ fn word(events: &mut &[u8]) -> Result<u32, Damaged> {
 /// The time of a stamp in a page of this time, which has the upper bits, and is earlier.
 fn absolute(page: u64, stamp: u64) -> u64 {
     let at = page >> STAMP_BITS << STAMP_BITS | stamp;
-    match at < page {
-        true => at.saturating_add(1 << STAMP_BITS),
-        false => at,
+    if at < page {
+        at.saturating_add(1 << STAMP_BITS)
+    } else {
+        at
     }
 }

@@ -243,10 +243,10 @@ fn listed(what: &str, all: impl Iterator<Item = (String, u64)>) -> String {
             count => format!("{words} ({} times)", grouped(count)),
         })
         .collect();
-    match parts.is_empty() {
-        true => String::new(),
-        false => folded(&format!("{what}: {}", parts.join(", ")), 2, WIDTH),
+    if parts.is_empty() {
+        return String::new();
     }
+    folded(&format!("{what}: {}", parts.join(", ")), 2, WIDTH)
 }
 
 fn causes(subject: &Subject<'_>, exits: &ExitFigures) -> String {

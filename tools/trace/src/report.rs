@@ -13,7 +13,7 @@ mod text;
 mod timeline;
 mod waits;
 
-use crate::model::{Event, Machine, Place, Record};
+use crate::model::{Event, Guest, Machine, Place, Record};
 use crate::read::Trace;
 use std::collections::BTreeMap;
 use timeline::Cpu;
@@ -86,7 +86,43 @@ struct Subject<'a> {
     cpus: Vec<Cpu>,
 }
 
-impl Subject<'_> {
+/// The board of a guest, if that was recorded, too.
+struct Board<'a> {
+    subject: &'a Subject<'a>,
+    guest: &'a Guest,
+}
+
+impl<'a> Board<'a> {
+    fn of(guest: &Subject<'_>, all: &'a [Subject<'a>]) -> Option<Self> {
+        let Place::Guest { host, .. } = guest.machine.place else {
+            return None;
+        };
+        let boards = all.iter().filter(|subject| subject.machine.id == host);
+        boards
+            .filter_map(|subject| match &subject.machine.place {
+                Place::Host { guests } => Some((subject, guests)),
+                Place::Guest { .. } => None,
+            })
+            .find_map(|(subject, guests)| {
+                let guest = guests.iter().find(|known| known.id == guest.machine.id)?;
+                Some(Board { subject, guest })
+            })
+    }
+}
+
+impl<'a> Subject<'a> {
+    fn of(machine: &'a Machine, trace: &Trace, window: Window, chosen: Option<Vec<i32>>) -> Self {
+        let cpus = machine.cpus.iter().zip(&trace.is_cut);
+        let cpus = cpus.map(|(records, is_cut)| Cpu::of(records, window, *is_cut));
+        Self {
+            machine,
+            window,
+            chosen,
+            names: names(machine),
+            cpus: cpus.collect(),
+        }
+    }
+
     /// Whether the report is about this task.
     fn is_chosen(&self, task: i32) -> bool {
         self.chosen
@@ -129,29 +165,19 @@ pub fn report(files: &[(String, Trace)], options: &Options) -> Result<String, Re
     {
         return Err(no_task(name, &machines));
     }
-    let mut text = String::new();
-    for (index, ((file, trace), (machine, chosen))) in
-        files.iter().zip(machines.iter().zip(chosen)).enumerate()
-    {
-        if chosen.as_ref().is_some_and(Vec::is_empty) {
+    let subjects: Vec<_> = (files.iter().zip(&machines).zip(chosen))
+        .map(|(((_, trace), machine), chosen)| Subject::of(machine, trace, window, chosen))
+        .collect();
+    let mut sections = Vec::new();
+    for ((file, trace), subject) in files.iter().zip(&subjects) {
+        if subject.chosen.as_ref().is_some_and(Vec::is_empty) {
             continue;
         }
-        if index > 0 && !text.is_empty() {
-            text.push('\n');
-        }
-        let cpus = machine.cpus.iter().zip(&trace.is_cut);
-        let cpus = cpus.map(|(records, is_cut)| Cpu::of(records, window, *is_cut));
-        let subject = Subject {
-            machine,
-            window,
-            chosen,
-            names: names(machine),
-            cpus: cpus.collect(),
-        };
-        let title = title(file, machine, &machines);
-        text += &sections::written(&title, trace, &subject);
+        let board = Board::of(subject, &subjects);
+        let title = title(file, subject.machine, board.as_ref());
+        sections.push(sections::written(&title, trace, subject, board.as_ref()));
     }
-    Ok(text)
+    Ok(sections.join("\n"))
 }
 
 /// The machine with its records at the board's times.
@@ -243,15 +269,10 @@ fn names(machine: &Machine) -> BTreeMap<i32, String> {
 }
 
 /// What a file's machine is called. The board knows the names of its guests.
-fn title(file: &str, machine: &Machine, all: &[Machine]) -> String {
-    let guests = all.iter().filter_map(|machine| match &machine.place {
-        Place::Host { guests } => Some(guests),
-        Place::Guest { .. } => None,
-    });
-    let known = guests.flatten().find(|guest| guest.id == machine.id);
-    match (&machine.place, known) {
-        (Place::Guest { .. }, Some(guest)) => {
-            format!("{file} (guest {})", text::short(&guest.name))
+fn title(file: &str, machine: &Machine, board: Option<&Board<'_>>) -> String {
+    match (&machine.place, board) {
+        (Place::Guest { .. }, Some(board)) => {
+            format!("{file} (guest {})", text::short(&board.guest.name))
         }
         (Place::Guest { .. }, None) => format!("{file} (a guest)"),
         (Place::Host { .. }, _) => file.to_owned(),

@@ -38,8 +38,8 @@ Examples:
   hanok trace report trace.dat";
 
 const RECORD_HELP: &str = "\
-Records until Ctrl-C, until --seconds of the board's time are over, or until the run ends. Open the file with \
-`trace-cmd report` or `kernelshark`, or, with --format perfetto, with Perfetto.
+Records until Ctrl-C, until --seconds of the board's time are over, or until the run ends. Read the file with \
+`hanok trace report`, `trace-cmd report` or `kernelshark`, or, with --format perfetto, with Perfetto.
 
 Exit codes:
   0  recorded

@@ -450,3 +450,22 @@ fn clocks_that_count_no_nanoseconds_are_told() {
     );
     assert!(read(&file).unwrap().notes[0].contains("the clock uptime"));
 }
+
+#[test]
+fn fields_have_the_sign_and_the_place_that_the_format_says() {
+    let format = "name: some\nID: 9\nformat:\n\tfield:short small;\toffset:2;\tsize:2;\tsigned:1;\n\tfield:unsigned short large;\toffset:2;\tsize:2;\tsigned:0;\n\tfield:char * name;\toffset:4;\tsize:9;\tsigned:0;\n\tfield:__data_loc char[] words;\toffset:0;\tsize:4;\tsigned:0;\n\tfield:int behind;\toffset:6;\tsize:4;\tsigned:1;\n";
+    let some = description::Description::parsed("of", format).unwrap();
+    let payload = [5, 0, 0xfe, 0xff, b'h', b'i', 0, 1];
+    assert_eq!(some.number(&payload, "small"), Some(-2_i64 as u64));
+    assert_eq!(some.number(&payload, "large"), Some(0xfffe));
+    assert_eq!(some.number(&payload, "name"), None);
+    assert_eq!(some.number(&payload, "behind"), None);
+    assert_eq!(some.number(&payload, "nothing"), None);
+    // It says that it goes on for longer than the event has.
+    assert_eq!(some.text(&payload, "words"), None);
+    let payload = [5, 0, 2, 0, b'h', b'i', 0, 1];
+    assert_eq!(some.text(&payload, "words"), Some("i".to_owned()));
+    for no_format in ["", "name: some\n", "ID: 9\n", "name: some\nID: 70000\n"] {
+        assert!(description::Description::parsed("of", no_format).is_none());
+    }
+}

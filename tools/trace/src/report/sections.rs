@@ -5,7 +5,7 @@ use super::figures::{self, ExitFigures, Times};
 use super::text::{Table, counted, folded, grouped, instant, share, short, time};
 use super::timeline::Who;
 use super::waits::{self, Meanwhile, Wait};
-use super::{Subject, WIDTH};
+use super::{Board, Subject, WIDTH};
 use crate::read::Trace;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,14 +17,19 @@ const EXPLAINED: (usize, usize) = (5, 1);
 /// The most addresses of devices.
 const ADDRESSES: usize = 5;
 
-/// The report of a machine.
-pub fn written(title: &str, trace: &Trace, subject: &Subject<'_>) -> String {
+/// The report of a machine, which runs on this board.
+pub fn written(
+    title: &str,
+    trace: &Trace,
+    subject: &Subject<'_>,
+    board: Option<&Board<'_>>,
+) -> String {
     let mut sections = vec![head(title, trace, subject)];
     if subject.chosen.is_none() {
         sections.push(cpus(subject));
     }
     sections.push(tasks(subject));
-    sections.push(wakes(subject));
+    sections.push(wakes(subject, board));
     let exits = figures::of_exits(subject);
     sections.push(causes(subject, &exits));
     sections.push(addresses(&exits));
@@ -148,7 +153,7 @@ fn with_rest(table: &Table, rows: usize, what: &str) -> String {
     text
 }
 
-fn wakes(subject: &Subject<'_>) -> String {
+fn wakes(subject: &Subject<'_>, board: Option<&Board<'_>>) -> String {
     let mut by_task: BTreeMap<i32, Vec<Wait>> = BTreeMap::new();
     for wait in waits::of(subject) {
         by_task.entry(wait.task).or_default().push(wait);
@@ -192,6 +197,7 @@ fn wakes(subject: &Subject<'_>) -> String {
     {
         text.push('\n');
         text += &explained(subject, wait);
+        text += &board.map_or_else(String::new, |board| beneath(board, wait));
     }
     text
 }
@@ -215,6 +221,30 @@ fn explained(subject: &Subject<'_>, wait: &Wait) -> String {
         interrupts.map(|(number, count)| (number.to_string(), *count)),
     );
     text
+}
+
+/// Who had the board's CPU while a guest's task waited. It is the CPU on which the vCPU that the task ran on ran last.
+fn beneath(board: &Board<'_>, wait: &Wait) -> String {
+    let Some(vcpu) = board.guest.vcpus.get(wait.cpu) else {
+        return String::new();
+    };
+    let its = Who::Task(*vcpu);
+    let last = |cpu: &super::Cpu| {
+        let before = cpu.spans.iter().filter(|span| span.from <= wait.to);
+        before
+            .rev()
+            .find(|span| span.who == its)
+            .map(|span| span.to)
+    };
+    let cpus = board.subject.cpus.iter().enumerate();
+    let found = cpus.filter_map(|(number, cpu)| Some((last(cpu)?, number)));
+    let Some((_, cpu)) = found.max() else {
+        return String::new();
+    };
+    let meanwhile = Meanwhile::of(board.subject, cpu, wait.from, wait.to);
+    let vcpu = board.subject.name(*vcpu);
+    let ran = who_ran(board.subject, &meanwhile);
+    format!("  beneath it, on the board's CPU {cpu}, of which {vcpu} is its vCPU:\n{ran}")
 }
 
 /// A line for each of the first who had the CPU.

@@ -259,6 +259,8 @@ fn files_of_several_machines_have_one_clock() {
         of_guest.contains("log[2Jger had work at 0.000500 s and ran 50.0 us later"),
         "{text}"
     );
+    let beneath = "  beneath it, on the board's CPU 0, of which rtos.0 is its vCPU:\n  idle    47.0 us\n  rtos.0   3.0 us  3.0 us of it in the hypervisor\n";
+    assert!(of_guest.contains(beneath), "{text}");
     // Before its first record nothing is known of it.
     assert!(of_guest.contains("55.0 %"), "{text}");
     let options = Options {

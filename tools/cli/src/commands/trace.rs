@@ -80,7 +80,13 @@ pub struct RecordArgs {
     #[arg(long, value_enum, default_value_t = Form::TraceDat)]
     pub format: Form,
     /// What is recorded: exits, switches, wakes, interrupts, life; all of them, if nothing is said.
-    #[arg(long, value_name = "CLASSES", value_delimiter = ',', value_parser = class_of)]
+    #[arg(
+        long,
+        value_name = "CLASSES",
+        allow_hyphen_values = true,
+        value_delimiter = ',',
+        value_parser = class_of
+    )]
     pub events: Vec<u32>,
     /// Record events of this VM alone; may be given several times.
     #[arg(long, value_name = "NAME")]
@@ -92,7 +98,13 @@ pub struct RecordArgs {
     #[arg(long)]
     pub earlier: bool,
     /// End with so many records at the latest.
-    #[arg(long, value_name = "RECORDS", default_value_t = 4_000_000)]
+    #[arg(
+        long,
+        value_name = "RECORDS",
+        default_value_t = 4_000_000,
+        allow_hyphen_values = true,
+        value_parser = values::whole(1..=usize::MAX, "a number of records", "4000000")
+    )]
     pub most: usize,
 }
 
@@ -101,7 +113,7 @@ fn class_of(word: &str) -> Result<u32, String> {
     let names = || class::WORDS.map(|(name, _)| name).join(", ");
     known
         .map(|(_, bit)| *bit)
-        .ok_or_else(|| format!("there are {}", names()))
+        .ok_or_else(|| format!("classes are some of {}, such as exits,wakes", names()))
 }
 
 /// `hanok trace`.

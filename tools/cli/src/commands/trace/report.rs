@@ -64,3 +64,6 @@ pub fn run(args: &ReportArgs) -> Outcome {
         .for_each(|line| ui::line(format_args!("{line}")));
     Ok(Code::Success)
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use super::Subject;
 use super::timeline::{Cpu, Who};
-use super::waits::Meanwhile;
+use super::waits::{Meanwhile, Wait};
 use crate::model::Event;
 use std::collections::BTreeMap;
 
@@ -55,6 +55,23 @@ pub fn of(subject: &Subject<'_>) -> BTreeMap<(Kind, i32), BudgetFigures> {
         }
     }
     figures
+}
+
+/// Whether the waiting task's budget was used up at the end of its turn before, which is when that is told.
+pub fn is_used_up(subject: &Subject<'_>, wait: &Wait) -> bool {
+    let Some(cpu) = subject.cpus.get(wait.cpu) else {
+        return false;
+    };
+    let its = cpu.spans.iter().filter(|span| span.to <= wait.from);
+    let turn = its.rev().find(|span| span.who == Who::Task(wait.task));
+    let records = subject.machine.cpus.get(wait.cpu).into_iter().flatten();
+    turn.is_some_and(|turn| {
+        records
+            .filter(|record| record.at > turn.from && record.at <= wait.from)
+            .any(|record| {
+                matches!(&record.event, Event::Throttled { task, .. } if task.number == wait.task)
+            })
+    })
 }
 
 /// When the task was held back, of which this was told at `at`, which is when it leaves the CPU.

@@ -213,6 +213,9 @@ fn explained(subject: &Subject<'_>, wait: &Wait) -> String {
     );
     let meanwhile = Meanwhile::of(subject, cpu, from, to);
     text += &who_ran(subject, &meanwhile);
+    if budgets::is_used_up(subject, wait) {
+        text += "  its budget had been used up\n";
+    }
     let exits = meanwhile.exits.iter();
     text += &listed("exits", exits.map(|(cause, count)| (cause.words(), *count)));
     let interrupts = meanwhile.interrupts.iter();

@@ -15,6 +15,10 @@ pub const HELP: &str = "\
 Reads what `hanok trace record` wrote, and what trace-cmd recorded in a guest (version 6 of its files). Times are on the board's \
 clock and count from the first record of all files.
 
+A task waits from when it has work until it runs; of the longest waits the report says who had the CPU instead. A task is \
+preempted if another one gets the CPU while it could go on. An exit lasts until a guest is entered, or until the CPU has \
+nothing to do. Where records were lost, a CPU counts as not recorded until its next record.
+
 Examples:
   hanok trace report trace.dat
   hanok trace report --task rtos.0 trace.dat

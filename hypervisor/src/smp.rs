@@ -57,6 +57,7 @@ fn set_up(starting: &mut Starting, board: &'static Board) -> Result<CpuGic, GicE
     if let Some(pcpu) = &mut starting.cpu.pcpu {
         pcpu.local.gic = Some(gic);
         pcpu.local.begin_tracing();
+        starting.cpu.tracer = pcpu.local.tracer();
     }
     Ok(gic)
 }

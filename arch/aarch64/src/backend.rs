@@ -2,7 +2,7 @@
 //! debug and FP registers.
 
 use crate::traps::Features;
-use crate::{HostContext, debug, device, fp, host_id, read, tracing, write};
+use crate::{HostContext, debug, device, fp, host_id, read, vectors, write};
 use hanok_arm_common::machine::Kind;
 use hanok_decode::SysReg;
 use hanok_types::{Hpa, Width};
@@ -19,7 +19,7 @@ impl Kind for El2 {
     const RECORDS_ENTRIES: bool = true;
 
     fn trace_exits(on: bool) {
-        tracing::trace_exits(on);
+        vectors::select(on);
     }
 }
 

@@ -37,7 +37,7 @@ core::arch::global_asm!(
 
     // From the guest: saves the registers that a function may change in the vCPU, and calls \fast, on the
     // pCPU's stack. Its answer is the vCPU if it has handled the exit, which then returns at once, or else
-    // zero. \traced is the number by which the trace calls this way of leaving a guest, where that is recorded.
+    // zero. \traced records that the guest was left, if something does.
     .macro from_guest fast, handler, traced
     stp     x0, x1, [sp, #0]
     stp     x2, x3, [sp, #16]
@@ -54,15 +54,17 @@ core::arch::global_asm!(
     ldr     x1, [x0, #{stack}]
     mov     sp, x1
     .ifnb \traced
-    mov     w1, #\traced
-    bl      hanok_trace_exit
+    bl      \traced
+    mrs     x0, tpidr_el2
+    ldr     x0, [x0, #{current}]
     .endif
     .ifnb \fast
     bl      \fast
     cbz     x0, 1f
     .ifnb \traced
-    mov     w1, #1
     bl      hanok_trace_enter
+    mrs     x0, tpidr_el2
+    ldr     x0, [x0, #{current}]
     .endif
     mov     sp, x0
     ldr     x30, [sp, #240]
@@ -84,8 +86,9 @@ core::arch::global_asm!(
     mov     x30, xzr
     bl      \handler
     .ifnb \traced
-    mov     w1, #0
-    bl      hanok_trace_enter
+    bl      hanok_trace_return
+    mrs     x0, tpidr_el2
+    ldr     x0, [x0, #{current}]
     .endif
     b       hanok_enter
     .endm
@@ -155,13 +158,13 @@ hanok_tracing_vectors:
     table traced_sync, traced_sync_aarch32, traced_irq, traced_serror
 
 traced_sync:
-    from_guest hanok_fast_sync, hanok_on_sync, 1
+    from_guest hanok_fast_sync, hanok_on_sync, hanok_trace_sync
 traced_sync_aarch32:
-    from_guest hanok_fast_sync_aarch32, hanok_on_sync, 1
+    from_guest hanok_fast_sync_aarch32, hanok_on_sync, hanok_trace_sync
 traced_irq:
-    from_guest hanok_fast_irq, hanok_on_irq, 2
+    from_guest hanok_fast_irq, hanok_on_irq, hanok_trace_irq
 traced_serror:
-    from_guest , hanok_on_serror, 3
+    from_guest , hanok_on_serror, hanok_trace_serror
 guest_sync:
     from_guest hanok_fast_sync, hanok_on_sync
 guest_sync_aarch32:

@@ -8,6 +8,7 @@ use core::mem::offset_of;
 use core::ptr;
 use hanok_hal::{Backend, Context};
 use hanok_pcpu::{After, Host, Pcpu, Vcpu};
+use hanok_trace::Tracer;
 use hanok_types::CpuId;
 use hanok_vm::Cause;
 
@@ -24,6 +25,8 @@ pub struct Cpu<B: Backend> {
     pub current: *mut Vcpu<B>,
     /// The pCPU's number.
     pub id: CpuId,
+    /// What its trap entry records exits with, if the board has a trace.
+    pub tracer: Option<&'static Tracer>,
     /// The executive; `None` while the CPU starts.
     pub pcpu: Option<Pcpu<B>>,
 }
@@ -37,6 +40,7 @@ impl<B: Backend> Cpu<B> {
             stack,
             current: ptr::null_mut(),
             id,
+            tracer: None,
             pcpu: None,
         }
     }

@@ -191,7 +191,6 @@ impl HostGicV2 {
 
     /// The id of the pending interrupt of the highest priority, which stays pending: GICC_HPPIR (IHI 0048B, 4.4.6); a special
     /// id, from 1020 on, where there is none.
-    #[cfg(target_arch = "aarch64")]
     pub fn pending(&self) -> u32 {
         let mut cpu = self.cpu();
         let register = field!(cpu, hppir)

@@ -36,14 +36,16 @@ pub enum BoardGic {
     Software(Plain, &'static SoftwareInterfaces),
 }
 
-#[cfg(target_arch = "aarch64")]
 impl BoardGic {
     /// The id of this CPU's pending interrupt of the highest priority, which stays pending; one from 1020 on where there is none.
     #[inline(always)]
     pub fn pending(&self) -> u32 {
         match self {
+            #[cfg(target_arch = "aarch64")]
             Self::V3 => read!("icc_hppir1_el1") as u32,
             Self::V2(gic, _) => gic.pending(),
+            #[cfg(target_arch = "arm")]
+            Self::Software(..) => 1023,
         }
     }
 }

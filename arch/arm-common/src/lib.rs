@@ -44,6 +44,7 @@ pub mod smmu;
 #[cfg(target_arch = "arm")]
 mod software;
 pub mod space;
+pub mod tracing;
 #[cfg(target_arch = "arm")]
 mod uart;
 mod wiring;

@@ -2,7 +2,7 @@
 //! debug and FP registers.
 
 use crate::traps::Features;
-use crate::{HostContext, device, fp, host_id, read, write, write_own};
+use crate::{HostContext, device, fp, host_id, read, vectors, write, write_own};
 use hanok_arm_common::HostTimer;
 use hanok_arm_common::machine::Kind;
 use hanok_arm_common::privilege::is_deprivileged;
@@ -23,8 +23,12 @@ impl Kind for Arm32 {
     const TIMER_INLINE: bool = true;
     const RECORDS_ENTRIES: bool = false;
 
-    /// Its trap entries do not record exits yet.
-    fn trace_exits(_on: bool) {}
+    /// The trap entry of PL1 records none.
+    fn trace_exits(on: bool) {
+        if !is_deprivileged() {
+            vectors::select(on);
+        }
+    }
 
     #[inline(always)]
     fn counter(&self) -> u64 {

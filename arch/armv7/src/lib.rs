@@ -31,6 +31,7 @@ mod registers;
 mod stage1;
 mod supervisor;
 mod switch;
+mod tracing;
 pub mod traps;
 pub mod vectors;
 

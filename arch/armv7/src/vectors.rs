@@ -41,17 +41,76 @@ core::arch::global_asm!(
     isb
     .endm
 
+    // \handler, and back to a guest. \traced records that the guest was left, if something does.
+    .macro slow handler, traced
+    mov     r11, #0
+    bl      \handler
+    .ifnb \traced
+    bl      hanok_trace_enter
+    mrc     p15, 4, r0, c13, c0, 2
+    ldr     r0, [r0, #{current}]
+    .endif
+    b       hanok_enter
+    .endm
+
     // After the function for frequent exits, whose answer is the vCPU, or zero if it has not handled the
     // exit: then \handler does.
-    .macro finish handler
+    .macro finish handler, traced
     cmp     r0, #0
     beq     1f
+    .ifnb \traced
+    bl      hanok_trace_enter
+    mrc     p15, 4, r0, c13, c0, 2
+    ldr     r0, [r0, #{current}]
+    .endif
     mov     sp, r0
     leave
 1:
-    mov     r11, #0
-    bl      \handler
-    b       hanok_enter
+    slow    \handler, \traced
+    .endm
+
+    // A synchronous exit, by HSR.EC (B3.13.6): a data abort, HVC, and all others; R1 = HSR.
+    .macro from_sync traced
+    from_guest
+    .ifnb \traced
+    bl      \traced
+    mrc     p15, 4, r0, c13, c0, 2
+    ldr     r0, [r0, #{current}]
+    .endif
+    mrc     p15, 4, r1, c5, c2, 0
+    lsr     r2, r1, #26
+    cmp     r2, #{data_abort}
+    bne     2f
+    // The distributor's page, by HPFAR; then whether it was a store.
+    adr     lr, 4f
+    mrc     p15, 4, r2, c6, c0, 4
+    cmp     r2, #{distributor}
+    // By loads of the program counter: these functions are T32, and a branch stays in A32.
+    ldrne   pc, =hanok_fast_device
+    tst     r1, #{write}
+    ldrne   pc, =hanok_fast_store
+    ldr     pc, =hanok_fast_load
+4:
+    finish  hanok_on_sync, \traced
+2:
+    cmp     r2, #{hypercall}
+    bne     3f
+    bl      hanok_fast_hypercall
+    finish  hanok_on_sync, \traced
+3:
+    slow    hanok_on_sync, \traced
+    .endm
+
+    // An interrupt.
+    .macro from_irq traced
+    from_guest
+    .ifnb \traced
+    bl      \traced
+    mrc     p15, 4, r0, c13, c0, 2
+    ldr     r0, [r0, #{current}]
+    .endif
+    bl      hanok_fast_irq
+    finish  hanok_on_irq, \traced
     .endm
 
     // From Hyp mode: everything to the emergency stack, then the panic that shows it. TPIDRURO,
@@ -65,17 +124,26 @@ core::arch::global_asm!(
     b       hanok_hyp_fault_entry
     .endm
 
-    .balign 32
-    .global hanok_vectors
-hanok_vectors:
+    // All vectors, with these ways from a guest.
+    .macro table sync, irq
     b       .                       // the reset of a PL2 that does not exist
     b       hyp_undefined
     b       hyp_call
     b       hyp_prefetch
     b       hyp_data
-    b       guest_sync
-    b       guest_irq
-    b       guest_irq
+    b       \sync
+    b       \irq
+    b       \irq
+    .endm
+
+    .balign 32
+    .global hanok_vectors
+hanok_vectors:
+    table   guest_sync, guest_irq
+    // The same for a CPU whose exits are traced.
+    .global hanok_tracing_vectors
+hanok_tracing_vectors:
+    table   traced_sync, traced_irq
 
 hyp_undefined:
     from_hypervisor 1
@@ -98,37 +166,14 @@ hyp_expected:
     eret
     dsb     nsh
     isb
-    // By HSR.EC (B3.13.6): a data abort, HVC, and all others; R1 = HSR.
 guest_sync:
-    from_guest
-    mrc     p15, 4, r1, c5, c2, 0
-    lsr     r2, r1, #26
-    cmp     r2, #{data_abort}
-    bne     2f
-    // The distributor's page, by HPFAR; then whether it was a store.
-    adr     lr, 4f
-    mrc     p15, 4, r2, c6, c0, 4
-    cmp     r2, #{distributor}
-    // By loads of the program counter: these functions are T32, and a branch stays in A32.
-    ldrne   pc, =hanok_fast_device
-    tst     r1, #{write}
-    ldrne   pc, =hanok_fast_store
-    ldr     pc, =hanok_fast_load
-4:
-    finish  hanok_on_sync
-2:
-    cmp     r2, #{hypercall}
-    bne     3f
-    bl      hanok_fast_hypercall
-    finish  hanok_on_sync
-3:
-    mov     r11, #0
-    bl      hanok_on_sync
-    b       hanok_enter
+    from_sync
 guest_irq:
-    from_guest
-    bl      hanok_fast_irq
-    finish  hanok_on_irq
+    from_irq
+traced_sync:
+    from_sync hanok_trace_sync
+traced_irq:
+    from_irq hanok_trace_irq
 
     // To the guest: r0 = the vCPU.
     .global hanok_enter
@@ -176,6 +221,7 @@ hanok_go_on_stack:
 "#,
     stack = const offset_of!(Vcpu, context) + offset_of!(HostContext, stack),
     emergency = const offset_of!(Cpu<Host>, emergency_stack),
+    current = const offset_of!(Cpu<Host>, current),
     data_abort = const Class::DataAbortLower as u32,
     hypercall = const Class::Hvc32 as u32,
     distributor = const platform::GIC_DIST.get() >> 12 << 4,
@@ -203,6 +249,7 @@ pub struct FaultFrame {
 
 unsafe extern "C" {
     static hanok_vectors: u8;
+    static hanok_tracing_vectors: u8;
     fn hanok_enter(vcpu: *mut u8) -> !;
     fn hanok_go_on_stack(stack: usize, argument: *mut u8, next: usize) -> !;
 }
@@ -214,6 +261,18 @@ pub fn install() {
     }
     // SAFETY: the linked address of a table that is 32-byte aligned and never freed.
     unsafe { crate::write_own!("vbar_el2", &raw const hanok_vectors as u64) };
+    hanok_arm_common::sysreg::isb();
+}
+
+/// Changes to the vectors that record exits and entries in Hyp mode, or back.
+pub(crate) fn select(tracing: bool) {
+    let table = if tracing {
+        &raw const hanok_tracing_vectors
+    } else {
+        &raw const hanok_vectors
+    };
+    // SAFETY: as in `install`; both tables do the same for a guest.
+    unsafe { crate::write_own!("vbar_el2", table as u64) };
     hanok_arm_common::sysreg::isb();
 }
 

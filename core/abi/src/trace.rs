@@ -59,10 +59,8 @@ pub mod ring {
 
 /// Offsets in the page of a ring that the reader writes.
 pub mod reader {
-    /// Not zero: a record that the reader has not taken is never written over; the new one is dropped and counted.
-    pub const KEEPS: usize = 0;
-    /// How many records the reader has taken; 32 bits.
-    pub const TAKEN: usize = 8;
+    /// How many records the reader has taken, if it wants them kept ([`super::class::KEEP`]); 32 bits.
+    pub const TAKEN: usize = 0;
 }
 
 /// The size of a ring of `records` records.
@@ -90,6 +88,10 @@ pub mod class {
     pub const LIFE: u32 = 16;
     /// All of them.
     pub const ALL: u32 = 31;
+
+    /// No class, but a wish that comes with them: a record that the reader has not taken ([`super::reader::TAKEN`]) is never written over; the
+    /// new one is dropped instead, and counted ([`super::ring::DROPPED`]).
+    pub const KEEP: u32 = 1 << 16;
 
     /// The words by which people name them.
     pub const WORDS: [(&str, u32); 5] = [

@@ -96,7 +96,8 @@ impl<B: Host> Local<B> {
         if !tracer.takes(changes) {
             return;
         }
-        tracer.choose(board.traces.choice(), board.counter());
+        let counts = board.counts_instructions;
+        tracer.choose(board.traces.choice(), board.counter(), counts);
         self.traced = tracer.classes();
         let entries = if B::RECORDS_ENTRIES {
             class::EXITS | class::SWITCHES | class::WAKES | class::INTERRUPTS
@@ -115,25 +116,39 @@ impl<B: Host> Local<B> {
         }
     }
 
-    /// Records, in the executive's place, that `vcpu` is entered at `pc`, after so many instructions of the hypervisor, and before that
-    /// what led to it: the policy chose anew, and perhaps another vCPU.
+    /// Records that `vcpu` is entered at `pc`, after so many instructions of the hypervisor, and before that, for a backend that records
+    /// it in the executive's place, what led to it: the policy chose anew, and perhaps another vCPU.
     #[inline(always)]
     pub fn enters(&self, tracer: &Tracer, vcpu: &Vcpu<B>, [pc, spent]: [u64; 2]) {
-        let (source, classes) = (vcpu.source(), tracer.classes());
-        if classes & (class::SWITCHES | class::WAKES) != 0
-            && let Some(before) = tracer.enters(source, self.decided)
-        {
-            self.trace_decision(tracer, vcpu, before);
+        let number = core::ptr::from_ref(vcpu).addr();
+        if !tracer.knows(number, self.decided) {
+            return self.enters_anew(tracer, vcpu, [pc, spent]);
         }
+        self.trace_entry(tracer, [pc, spent]);
+    }
+
+    #[inline(always)]
+    fn trace_entry(&self, tracer: &Tracer, [pc, spent]: [u64; 2]) {
+        let classes = tracer.current();
         if classes & class::EXITS != 0 {
-            let now = self.board.counter();
-            tracer.write(now, (Kind::Enter, source), [0, pc, spent]);
+            let now = (self.board.counter(), classes);
+            tracer.write_current(now, Kind::Enter, [0, pc, spent]);
         }
     }
 
     #[inline(never)]
+    fn enters_anew(&self, tracer: &Tracer, vcpu: &Vcpu<B>, entry: [u64; 2]) {
+        let number = core::ptr::from_ref(vcpu).addr();
+        let before = tracer.enters(vcpu.source(), number, self.decided);
+        self.trace_decision(tracer, vcpu, before);
+        self.trace_entry(tracer, entry);
+    }
+
     fn trace_decision(&self, tracer: &Tracer, vcpu: &Vcpu<B>, before: Before) {
         let (now, source) = (self.board.counter(), vcpu.source());
+        if !B::RECORDS_ENTRIES || tracer.classes() & (class::SWITCHES | class::WAKES) == 0 {
+            return;
+        }
         if let Before::Other(before) = before {
             tracer.write(now, (Kind::SwitchOut, before), self.account_of(before));
         }

@@ -14,19 +14,20 @@ use hanok_abi::trace::{
     ring,
 };
 use hanok_hal::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use hanok_types::{Deadline, VcpuId, VmId};
+use hanok_types::{VcpuId, VmId};
 
 /// The bytes of a word that the CPU writes at once.
 const WORD: usize = size_of::<usize>();
 /// Words of a number of 64 bits.
 const PER_NUMBER: usize = 8 / WORD;
-/// Words of a record.
-const PER_RECORD: usize = RECORD / WORD;
 /// Words of a page.
 const PER_PAGE: usize = PAGE / WORD;
 
 type Words = &'static [AtomicUsize];
-type Slot = [AtomicUsize; PER_RECORD];
+/// The words of a number.
+type Number = [AtomicUsize; PER_NUMBER];
+/// The numbers of a record.
+type Slot = [Number; RECORD / 8];
 
 /// What a reader is told of the whole board.
 #[derive(Clone, Copy, Debug)]
@@ -103,17 +104,24 @@ impl Area {
         self.put(head::CHOSEN, choice.vms);
     }
 
+    /// Stores a number at an offset in bytes.
     fn put(&self, offset: usize, number: u64) {
-        put(self.words, offset, number);
+        if let Some(place) = self.words.as_chunks().0.get(offset / 8) {
+            store(place, number);
+        }
     }
 }
 
-/// Stores a number at an offset in bytes.
+/// Stores a number.
 #[inline(always)]
-fn put(words: &[AtomicUsize], offset: usize, number: u64) {
-    let places = words.iter().skip(offset / WORD).take(PER_NUMBER);
-    for (part, place) in places.enumerate() {
-        place.store((number >> (part * WORD * 8)) as usize, Ordering::Relaxed);
+fn store(place: &Number, number: u64) {
+    match place.as_slice() {
+        [whole] => whole.store(number as usize, Ordering::Relaxed),
+        [low, high, ..] => {
+            low.store(number as usize, Ordering::Relaxed);
+            high.store((number >> 32) as usize, Ordering::Relaxed);
+        }
+        [] => {}
     }
 }
 
@@ -131,7 +139,6 @@ pub struct Choice {
 struct Ring {
     written: &'static AtomicUsize,
     dropped: &'static AtomicUsize,
-    keeps: &'static AtomicUsize,
     taken: &'static AtomicUsize,
     slots: &'static [Slot],
 }
@@ -145,37 +152,39 @@ impl Ring {
         Some(Self {
             written: own.get(ring::WRITTEN / WORD)?,
             dropped: own.get(ring::DROPPED / WORD)?,
-            keeps: readers.get(reader::KEEPS / WORD)?,
             taken: readers.get(reader::TAKEN / WORD)?,
-            slots: records.as_chunks().0,
+            slots: records.as_chunks().0.as_chunks().0,
         })
     }
 
-    /// Writes a record, or counts it as dropped.
+    /// Writes a record.
     #[inline(always)]
     fn write(&self, record: Record) {
         let written = self.written.load(Ordering::Relaxed);
         let index = written & self.slots.len().wrapping_sub(1);
-        let Some(slot) = self.slots.get(index) else {
+        let Some([first, second, third, fourth]) = self.slots.get(index) else {
             return;
         };
-        if self.keeps.load(Ordering::Relaxed) != 0 && self.is_full(written) {
-            return;
-        }
         // The count that tells a reader to leave this place alone was written before; it is seen before these words are.
         fence(Ordering::Release);
-        let Record { stamp, what, a, b } = record;
-        put(slot, 0, stamp);
-        put(slot, 8, what);
-        put(slot, 16, a);
-        put(slot, 24, b);
+        store(first, record.stamp);
+        store(second, record.what);
+        store(third, record.a);
+        store(fourth, record.b);
         let next = written.wrapping_add(1) & u32::MAX as usize;
         self.written.store(next, Ordering::Release);
     }
 
-    /// Whether the reader still has to take the record in the next place. The new one is counted then.
+    /// Writes a record, or counts it as dropped if that in its place has not been taken.
     #[cold]
     #[inline(never)]
+    fn write_unless_full(&self, stamp: u64, what: u64, a: u64, b: u64) {
+        if !self.is_full(self.written.load(Ordering::Relaxed)) {
+            self.write(Record { stamp, what, a, b });
+        }
+    }
+
+    /// Whether the reader still has to take the record in the next place. The new one is counted then.
     fn is_full(&self, written: usize) -> bool {
         // What the reader has read was read before it said so.
         let taken = self.taken.load(Ordering::Acquire);
@@ -198,13 +207,21 @@ pub struct Tracer {
     vms: AtomicU64,
     /// The number of the change of what is recorded that it took over last.
     change: AtomicU32,
-    /// The counter of the hypervisor's instructions when the last guest was left.
-    left: AtomicU32,
-    /// The vCPU that was entered last, and when its pCPU's policy had chosen it.
-    entered: AtomicU32,
+    /// The vCPU that was entered last: a number of the caller's; 0: nobody's.
+    entered: AtomicUsize,
+    /// Its VM and itself, as [`Record::what`] has them.
+    who: AtomicU32,
+    /// The classes of events that are recorded of it, with [`class::KEEP`] and [`COUNTS`].
+    current: AtomicU32,
+    /// When its pCPU's policy had chosen it.
     decided: AtomicU64,
+    /// The counter of the hypervisor's instructions when its guest was left last.
+    left: AtomicU32,
     ring: Ring,
 }
+
+/// In [`Tracer::classes`]: the CPU counts the hypervisor's instructions.
+const COUNTS: u32 = 1 << 17;
 
 /// Which vCPU was entered before another one, or the same one by another decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,18 +234,17 @@ pub enum Before {
     Other(Source),
 }
 
-/// [`Tracer::entered`]: no vCPU.
-const NOBODY: u32 = u32::MAX;
-
 impl Tracer {
     fn new(ring: Ring) -> Self {
         Self {
             classes: AtomicU32::new(0),
             vms: AtomicU64::new(0),
             change: AtomicU32::new(0),
-            left: AtomicU32::new(0),
-            entered: AtomicU32::new(NOBODY),
+            entered: AtomicUsize::new(0),
+            who: AtomicU32::new(0),
+            current: AtomicU32::new(0),
             decided: AtomicU64::new(0),
+            left: AtomicU32::new(0),
             ring,
         }
     }
@@ -239,9 +255,10 @@ impl Tracer {
         self.classes.load(Ordering::Relaxed)
     }
 
+    /// The classes of events that are recorded of the vCPU that was entered last.
     #[inline(always)]
-    fn records(&self, class: u32) -> bool {
-        self.classes() & class != 0
+    pub fn current(&self) -> u32 {
+        self.current.load(Ordering::Relaxed)
     }
 
     /// Takes over a change of what is recorded, by its number. The answer is whether it is a new one.
@@ -249,15 +266,17 @@ impl Tracer {
         self.change.swap(change, Ordering::Relaxed) != change
     }
 
-    /// Records from now on what `choice` says, and that this is so.
-    pub fn choose(&self, choice: Choice, stamp: u64) {
-        let classes = choice.classes & class::ALL;
-        self.classes.store(classes, Ordering::Relaxed);
+    /// Records from now on what `choice` says, and that this is so. `counts`: the CPU counts the hypervisor's instructions.
+    pub fn choose(&self, choice: Choice, stamp: u64, counts: bool) {
+        let classes = choice.classes & (class::ALL | class::KEEP);
+        let with = if counts { COUNTS } else { 0 };
+        self.classes.store(classes | with, Ordering::Relaxed);
         self.vms.store(choice.vms, Ordering::Relaxed);
-        self.entered.store(NOBODY, Ordering::Relaxed);
+        self.entered.store(0, Ordering::Relaxed);
+        self.current.store(0, Ordering::Relaxed);
         let what = Record::what(Kind::Chosen, NO_VM, 0);
         let (a, b) = (classes.into(), choice.vms);
-        self.ring.write(Record { stamp, what, a, b });
+        self.put(classes, Record { stamp, what, a, b });
     }
 
     /// Notes that a guest was left, where the counter of the hypervisor's instructions had this value.
@@ -266,42 +285,75 @@ impl Tracer {
         self.left.store(instructions, Ordering::Relaxed);
     }
 
-    /// How far that counter has come since.
+    /// How far that counter, which has this value now, has come since; 0 where it does not count.
     #[inline(always)]
-    pub fn since_left(&self, instructions: u32) -> u32 {
-        instructions.wrapping_sub(self.left.load(Ordering::Relaxed))
+    pub fn since_left(&self, instructions: impl FnOnce() -> u32) -> u32 {
+        if self.current() & COUNTS == 0 {
+            return 0;
+        }
+        instructions().wrapping_sub(self.left.load(Ordering::Relaxed))
+    }
+
+    /// Writes a record as these classes want it.
+    #[inline(always)]
+    fn put(&self, classes: u32, record: Record) {
+        if classes & class::KEEP == 0 {
+            self.ring.write(record);
+        } else {
+            // Not as a record, for which the usual way would have to keep room on the stack.
+            let Record { stamp, what, a, b } = record;
+            self.ring.write_unless_full(stamp, what, a, b);
+        }
+    }
+
+    fn chooses(&self, vm: u8) -> bool {
+        self.vms.load(Ordering::Relaxed) >> (vm & 63) & 1 != 0
     }
 
     /// Records something about a vCPU, if events of its VM are recorded. `extra`, `a` and `b` are what the kind says.
-    #[inline(always)]
     pub fn write(&self, stamp: u64, (kind, source): (Kind, Source), [extra, a, b]: [u64; 3]) {
         let (vm, vcpu) = (source.vm.index() as u8, source.vcpu.index() as u8);
-        if self.vms.load(Ordering::Relaxed) >> (vm & 63) & 1 == 0 {
-            return;
+        if self.chooses(vm) {
+            let what = Record::what(kind, vm, vcpu) | extra << 32;
+            self.put(self.classes(), Record { stamp, what, a, b });
         }
-        let what = Record::what(kind, vm, vcpu) | extra << 32;
-        self.ring.write(Record { stamp, what, a, b });
     }
 
-    /// Notes that `source` is entered, which the policy chose at the instant `decided`. The answer is whether that is another decision
-    /// than at the last entry, and if so who was entered then. For a trap entry that records this in the executive's place.
+    /// Records something about the vCPU that was entered last. `classes` is what [`Self::current`] says.
     #[inline(always)]
-    pub fn enters(&self, source: Source, decided: u64) -> Option<Before> {
-        let who = (source.vm.index() as u32) << 8 | source.vcpu.index() as u32;
-        let before = self.entered.load(Ordering::Relaxed);
-        if before == who && self.decided.load(Ordering::Relaxed) == decided {
-            return None;
-        }
-        self.entered.store(who, Ordering::Relaxed);
+    pub fn write_current(&self, (stamp, classes): (u64, u32), kind: Kind, [extra, a, b]: [u64; 3]) {
+        let who = u64::from(self.who.load(Ordering::Relaxed));
+        let what = who | kind as u64 | extra << 32;
+        self.put(classes, Record { stamp, what, a, b });
+    }
+
+    /// Whether the vCPU that the caller knows by `number`, which is not zero, was entered last, by the decision of the instant `decided`.
+    #[inline(always)]
+    pub fn knows(&self, number: usize, decided: u64) -> bool {
+        self.entered.load(Ordering::Relaxed) == number
+            && self.decided.load(Ordering::Relaxed) == decided
+    }
+
+    /// Notes that `source`, which the caller knows by `number`, is entered, by the decision of the instant `decided`. The answer is who was
+    /// entered before.
+    pub fn enters(&self, source: Source, number: usize, decided: u64) -> Before {
+        let (vm, vcpu) = (source.vm.index() as u8, source.vcpu.index() as u8);
+        let who = u32::from(vm) << 8 | u32::from(vcpu) << 16;
+        let classes = if self.chooses(vm) { self.classes() } else { 0 };
         self.decided.store(decided, Ordering::Relaxed);
-        Some(match before {
-            NOBODY => Before::Unknown,
-            same if same == who => Before::Same,
-            other => Before::Other(Source {
+        self.current.store(classes, Ordering::Relaxed);
+        let (entered, before) = (&self.entered, &self.who);
+        match (
+            entered.swap(number, Ordering::Relaxed),
+            before.swap(who, Ordering::Relaxed),
+        ) {
+            (0, _) => Before::Unknown,
+            (same, _) if same == number => Before::Same,
+            (_, other) => Before::Other(Source {
                 vm: VmId::new((other >> 8) as u8),
-                vcpu: VcpuId::new(other as u8),
+                vcpu: VcpuId::new((other >> 16) as u8),
             }),
-        })
+        }
     }
 
     /// Records an event.
@@ -311,13 +363,13 @@ impl Tracer {
         };
         if matches!(event, Event::Idle | Event::Spends) {
             // Whoever is entered next is told of, even if it is the same.
-            self.entered.store(NOBODY, Ordering::Relaxed);
+            self.entered.store(0, Ordering::Relaxed);
         }
         match source {
             Some(source) => self.write(stamp, (kind, source), [0, a, 0]),
             None => {
                 let (what, b) = (Record::what(kind, NO_VM, 0), 0);
-                self.ring.write(Record { stamp, what, a, b });
+                self.put(self.classes(), Record { stamp, what, a, b });
             }
         }
     }

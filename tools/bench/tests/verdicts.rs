@@ -45,11 +45,11 @@ fn a_value_at_its_limit_reaches_it() {
         Outcome::Short(0.5)
     );
     assert_eq!(
-        outcome("image", &[(Side::Hanok, 339_968.0)]),
+        outcome("image", &[(Side::Hanok, 348_160.0)]),
         Outcome::Reached
     );
     assert_eq!(
-        outcome("image", &[(Side::Hanok, 339_969.0)]),
+        outcome("image", &[(Side::Hanok, 348_161.0)]),
         Outcome::Short(1.0)
     );
 }
@@ -209,7 +209,7 @@ fn limits_are_those_that_were_set() {
         ("switch", Limit::AtMost(900.0)),
         ("nanosleep", Limit::RatioToNative(1.15)),
         ("boot", Limit::BeyondNative(50_000_000.0)),
-        ("image", Limit::AtMost(339_968.0)),
+        ("image", Limit::AtMost(348_160.0)),
         ("fork", Limit::RatioToNative(1.01)),
         ("bw-pipe", Limit::RatioToNative(1.01)),
         ("ctx-16", Limit::RatioToNative(1.02)),
@@ -266,7 +266,7 @@ fn limits_in_user_mode_are_those_that_were_set() {
         );
     }
     let image = user_mode.iter().find(|one| one.id == "image").unwrap();
-    assert_eq!(image.limit, Limit::AtMost(409_600.0));
+    assert_eq!(image.limit, Limit::AtMost(417_792.0));
     let others = user_mode.iter().filter(|one| one.limit != Limit::None);
     assert_eq!(others.count(), wanted.len() + 1);
 }

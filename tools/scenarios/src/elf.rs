@@ -41,9 +41,9 @@ fn tally(checked: Result<usize>) -> Tally {
 
 /// The largest size of the flat binary in bytes, of the 64-bit image and of the 32-bit one, which has two
 /// backends.
-const LARGEST: [usize; 2] = [339_968, 409_600];
+const LARGEST: [usize; 2] = [348_160, 417_792];
 /// The same of the 64-bit image with pools.
-const LARGEST_WITH_POOLS: usize = 348_160;
+const LARGEST_WITH_POOLS: usize = 352_256;
 /// The functions that work with floating-point registers.
 const MAY_USE_FP: [&str; 2] = ["hanok_fp_save", "hanok_fp_load"];
 

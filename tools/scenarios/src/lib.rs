@@ -35,6 +35,7 @@ mod reported;
 mod reports;
 mod rules;
 mod runner;
+mod running;
 pub mod scenario;
 mod schedule_events;
 mod screen;
@@ -43,6 +44,7 @@ mod step;
 pub mod step_spec;
 mod times;
 mod top;
+mod traced;
 mod unlike;
 
 use std::path::Path;
@@ -181,6 +183,7 @@ impl Steps {
             schedule_events::STEPS,
             reports::STEPS,
             top::STEPS,
+            traced::STEPS,
         ];
         let slow = [
             bounds::SLOW_STEPS,
@@ -193,6 +196,7 @@ impl Steps {
             release::SLOW_STEPS,
             code::SLOW_STEPS,
             top::SLOW_STEPS,
+            traced::SLOW_STEPS,
             mutants::SLOW_STEPS,
             previrt::SLOW_STEPS,
             image::SLOW_STEPS,

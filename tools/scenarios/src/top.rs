@@ -3,7 +3,7 @@
 
 mod line;
 mod page;
-mod running;
+mod row;
 
 use std::path::Path;
 use std::thread;
@@ -14,10 +14,11 @@ use hanok_base::exit::Code;
 use hanok_base::process;
 use serde_json::json;
 
+use crate::running::{Running, Said};
 use crate::step::{Tally, TestStep};
 use line::AtLine;
 use page::Page;
-use running::{Row, Running};
+use row::Row;
 
 /// The steps.
 pub const STEPS: &[TestStep] = &[
@@ -101,15 +102,23 @@ fn follows(row: impl Fn() -> Result<Row>, promised: &str, share: f64) -> Result<
     Ok(())
 }
 
+/// Waits until the board reports that its busy VM has run.
+fn reports(board: &Running) -> Result<()> {
+    board.awaits("a report", || {
+        let said = board.says(&["top"], &["--once"])?;
+        Ok(said.is(Code::Success) && Row::of(&said.ended(Code::Success)?, "hog")?.used > 15.0)
+    })
+}
+
 /// What is granted, what the analysis refuses, what the board refuses, and what nobody can mean.
 fn changes(root: &Path) -> Result<String> {
-    let board = Running::start(root)?;
-    board.reports()?;
-    every_ending(&|words| board.top(words), "in a run")
+    let board = Running::start(root, DESCRIPTION)?;
+    reports(&board)?;
+    every_ending(&|words| board.says(&["top"], words), "in a run")
 }
 
 /// Each way in which a change ends, `top` being `hanok top` of the board with these arguments.
-fn every_ending(top: &dyn Fn(&[&str]) -> Result<running::Said>, place: &str) -> Result<String> {
+fn every_ending(top: &dyn Fn(&[&str]) -> Result<Said>, place: &str) -> Result<String> {
     let row = |vm: &str| Row::of(&top(&["--once"])?.ended(Code::Success)?, vm);
     let change = |words: &str, more: &[&str]| top(&[&["--once", "--change", words], more].concat());
     follows(|| row("hog"), "1ms in 5ms", 20.0).context("at first")?;
@@ -172,8 +181,8 @@ const ROUNDS: usize = 8;
 
 /// Two pages of one board.
 fn clients(root: &Path) -> Result<String> {
-    let board = Running::start(root)?;
-    board.reports()?;
+    let board = Running::start(root, DESCRIPTION)?;
+    reports(&board)?;
     let (one, other) = (Page::open(&board)?, Page::open(&board)?);
     let hog = |micros: usize| {
         (
@@ -263,8 +272,8 @@ fn at_line(root: &Path) -> Result<String> {
 fn in_browser(root: &Path) -> Result<String> {
     process::run(std::process::Command::new("chromedriver").arg("--version"))
         .context("this test needs Debian's packages chromium and chromium-driver")?;
-    let board = Running::start(root)?;
-    board.reports()?;
+    let board = Running::start(root, DESCRIPTION)?;
+    reports(&board)?;
     let page = Page::open(&board)?;
     let mut command = cargo(root);
     command.args([
@@ -280,6 +289,12 @@ fn in_browser(root: &Path) -> Result<String> {
     command.env("HANOK_TOP_PAGE", page.url());
     let said = process::text(&mut command)?;
     ensure!(said.contains("1 passed"), "no test was run: {said}");
-    follows(|| board.row("hog"), "2ms in 5ms", 40.0)?;
+    let row = || {
+        Row::of(
+            &board.says(&["top"], &["--once"])?.ended(Code::Success)?,
+            "hog",
+        )
+    };
+    follows(row, "2ms in 5ms", 40.0)?;
     Ok("a change from the page to the board, and one that is refused".to_owned())
 }

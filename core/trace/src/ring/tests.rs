@@ -54,7 +54,16 @@ fn everything(tracer: &Tracer) {
         classes: class::ALL,
         vms: u64::MAX,
     };
-    tracer.choose(choice, 1);
+    tracer.choose(choice, 1, true);
+}
+
+/// Records all, and nothing over what was not taken.
+fn keeping(tracer: &Tracer) {
+    let choice = Choice {
+        classes: class::ALL | class::KEEP,
+        vms: u64::MAX,
+    };
+    tracer.choose(choice, 1, false);
 }
 
 fn source(vm: u8, vcpu: u8) -> Source {
@@ -121,8 +130,7 @@ fn a_reader_that_keeps_loses_the_new_ones_and_is_told_how_many() {
     let area = area(1);
     let tracer = area.tracer(0).unwrap();
     let readers = PAGE + PAGE;
-    area.put(readers + reader::KEEPS, 1);
-    everything(&tracer);
+    keeping(&tracer);
     for stamp in 2..=12 {
         tracer.record(stamp, None, Event::Idle);
     }
@@ -151,9 +159,8 @@ fn counts_wrap_at_32_bits() {
     let area = area(1);
     let tracer = area.tracer(0).unwrap();
     area.put(PAGE + ring::WRITTEN, 0xffff_fffe);
-    area.put(PAGE + PAGE + reader::KEEPS, 1);
     area.put(PAGE + PAGE + reader::TAKEN, 0xffff_fff8);
-    everything(&tracer);
+    keeping(&tracer);
     tracer.record(2, None, Event::Idle);
     tracer.record(3, None, Event::Idle);
     assert_eq!(written(&bytes(&area), 0), 0);
@@ -168,14 +175,13 @@ fn counts_wrap_at_32_bits() {
 fn what_is_recorded_is_chosen_by_class_and_by_vm() {
     let area = area(1);
     let tracer = area.tracer(0).unwrap();
-    assert!(!tracer.records(class::ALL));
+    assert_eq!(tracer.classes(), 0);
     let choice = Choice {
         classes: class::WAKES | 1 << 30,
         vms: 1 << 3,
     };
-    tracer.choose(choice, 7);
-    assert!(tracer.records(Event::Wake.class()));
-    assert!(!tracer.records(Event::SwitchIn.class()));
+    tracer.choose(choice, 7, false);
+    assert_eq!(tracer.classes(), class::WAKES);
     tracer.record(8, Some(source(2, 0)), Event::Wake);
     tracer.record(9, Some(source(3, 1)), Event::Block);
     tracer.record(10, None, Event::Idle);
@@ -206,8 +212,8 @@ fn what_a_reader_may_take_is_whole() {
         }
     });
     let ring = area.words.split_at(PER_PAGE).1;
-    let slots: &[Slot] = ring.split_at(2 * PER_PAGE).1.as_chunks().0;
-    let load = |word: &AtomicUsize| word.load(Ordering::Relaxed) as u64;
+    let slots: &[Slot] = ring.split_at(2 * PER_PAGE).1.as_chunks().0.as_chunks().0;
+    let load = |number: &Number| number[0].load(Ordering::Relaxed) as u64;
     let mut taken = 0;
     while taken < LAST as usize - 1 {
         let written = ring[0].load(Ordering::Acquire);
@@ -238,15 +244,42 @@ fn an_entry_tells_who_was_entered_before() {
     let tracer = area.tracer(0).unwrap();
     everything(&tracer);
     let (a, b) = (source(1, 0), source(2, 3));
-    assert_eq!(tracer.enters(a, 5), Some(Before::Unknown));
-    assert_eq!(tracer.enters(a, 5), None);
-    assert_eq!(tracer.enters(b, 6), Some(Before::Other(a)));
-    assert_eq!(tracer.enters(b, 6), None);
-    assert_eq!(tracer.enters(b, 7), Some(Before::Same));
-    assert_eq!(tracer.enters(a, 7), Some(Before::Other(b)));
+    assert!(!tracer.knows(70, 5));
+    assert_eq!(tracer.enters(a, 70, 5), Before::Unknown);
+    assert!(tracer.knows(70, 5) && !tracer.knows(70, 6) && !tracer.knows(80, 5));
+    assert_eq!(tracer.enters(b, 80, 6), Before::Other(a));
+    assert_eq!(tracer.enters(b, 80, 7), Before::Same);
+    assert_eq!(tracer.enters(a, 70, 7), Before::Other(b));
     // The pCPU slept meanwhile.
     tracer.record(9, None, Event::Idle);
-    assert_eq!(tracer.enters(a, 7), Some(Before::Unknown));
+    assert!(!tracer.knows(70, 7));
+    assert_eq!(tracer.enters(a, 70, 7), Before::Unknown);
     everything(&tracer);
-    assert_eq!(tracer.enters(a, 7), Some(Before::Unknown));
+    assert_eq!(tracer.enters(a, 70, 7), Before::Unknown);
+}
+
+#[test]
+fn who_was_entered_last_is_recorded_if_its_vm_is() {
+    let area = area(1);
+    let tracer = area.tracer(0).unwrap();
+    let choice = Choice {
+        classes: class::EXITS,
+        vms: 1 << 2,
+    };
+    tracer.choose(choice, 1, true);
+    assert_eq!(tracer.current(), 0);
+    let _ = tracer.enters(source(1, 0), 70, 5);
+    assert_eq!(tracer.current(), 0);
+    let _ = tracer.enters(source(2, 3), 80, 6);
+    assert_eq!(tracer.current() & class::ALL, class::EXITS);
+    tracer.left(1000);
+    assert_eq!(tracer.since_left(|| 1250), 250);
+    tracer.write_current((7, class::EXITS), Kind::Exit, [0x5600_0000, 0x8000, 0x84]);
+    let wanted = Record {
+        stamp: 7,
+        what: 0x5600_0000_0003_0201,
+        a: 0x8000,
+        b: 0x84,
+    };
+    assert_eq!(record(&bytes(&area), 0, 1), wanted);
 }

@@ -71,7 +71,7 @@ pub(super) const FIGURES: &[&Figure] = &[
     &open(micro::BOOT),
     &figure(micro::KERNEL_TO_SHELL, 1.3, &[times(XVISOR, 2.35)]),
     &Figure {
-        limit: Limit::AtMost(409_600.0),
+        limit: Limit::AtMost(417_792.0),
         published: &[],
         ..micro::IMAGE
     },

@@ -270,7 +270,7 @@ pub(super) const IMAGE: Figure = Figure {
     title: "Image of the hypervisor",
     about: "Bytes of the flat image that is loaded, without guests.",
     unit: Unit::Bytes,
-    limit: Limit::AtMost(339_968.0),
+    limit: Limit::AtMost(348_160.0),
     published: &[
         Published {
             source: "Debian's xen-hypervisor-4.17-arm64, decompressed",

@@ -13,8 +13,9 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::DESCRIPTION;
-use super::running::{LOOK, PATIENCE, Row, Said, ended, hanok, signal};
+use super::row::Row;
 use crate::reported::ready;
+use crate::running::{LOOK, PATIENCE, Said, ended, hanok, signal};
 
 /// How `hanok run` has QEMU carry the line, and how it is to be.
 const STDIO: &str = "stdio,id=line,signal=off";

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::running::{PATIENCE, Running, ended, signal};
+use crate::running::{PATIENCE, Running, ended, signal};
 
 /// What the board said about a change.
 #[derive(Debug, Deserialize)]
@@ -35,7 +35,8 @@ pub(super) struct Page {
 impl Page {
     /// Has a page of this run served, and opens it.
     pub(super) fn open(board: &Running) -> Result<Self> {
-        let mut command = board.command(&["--web", "127.0.0.1:0", "--interval", "0.1"])?;
+        let mut command =
+            board.command(&["top"], &["--web", "127.0.0.1:0", "--interval", "0.1"])?;
         let command = command.stdin(Stdio::null()).stderr(Stdio::piped());
         let mut server = command.stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
@@ -118,7 +119,7 @@ impl Page {
             let (status, answer) = self.post("/apply", &apply)?;
             match status {
                 200 => return Ok(serde_json::from_value(answer)?),
-                CONFLICT => thread::sleep(super::running::LOOK),
+                CONFLICT => thread::sleep(crate::running::LOOK),
                 _ => bail!("{status}: {answer}"),
             }
         }

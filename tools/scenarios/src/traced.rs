@@ -1,0 +1,305 @@
+//! `hanok trace record` on a board that runs, and its file as the stock trace-cmd reads it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use hanok_artifacts::{Store, apt};
+use hanok_base::exit::Code;
+use hanok_base::process;
+
+use crate::running::Running;
+use crate::step::{Tally, TestStep};
+
+/// The steps.
+pub const STEPS: &[TestStep] = &[
+    TestStep {
+        name: "trace-record",
+        run: |root| Tally::told(recorded(root, "qemu-virt", Tells::Budgets)),
+    },
+    TestStep {
+        name: "trace-record-arm",
+        run: |root| Tally::told(recorded(root, "qemu-virt-arm", Tells::Exits)),
+    },
+];
+/// The steps that are slow.
+pub const SLOW_STEPS: &[TestStep] = &[TestStep {
+    name: "trace-record-pl1",
+    run: |root| Tally::told(recorded(root, "qemu-virt-arm-pl1", Tells::Switches)),
+}];
+
+/// What a backend tells in its trace, each with those before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Tells {
+    Switches,
+    Exits,
+    Budgets,
+}
+
+/// One core: a task that takes a tenth of it, where twice that is promised; a VM that uses up its budget of a fifth; and one that has the rest.
+const DESCRIPTION: &str = r#"cores = 1
+memory = "1G"
+
+[trace]
+ring = "1M"
+record = []
+
+[schedule]
+enforce = true
+
+[[vm]]
+name = "loop"
+kernel = "guest:rtos"
+memory = "32M"
+cmdline = "rtos.tasks=control:5000:500 rtos.seconds=0 rtos.expect=none"
+cpus = [0]
+
+[vm.schedule]
+period = "1ms"
+budget = "200us"
+task = [{ name = "control", period = "5ms", execution = "500us" }]
+
+[[vm]]
+name = "hog"
+kernel = "guest:rtos"
+memory = "32M"
+cmdline = "rtos.tasks=hog:1000000:3000000 rtos.seconds=0"
+cpus = [0]
+
+[vm.schedule]
+period = "5ms"
+budget = "1ms"
+
+[[vm]]
+name = "rest"
+kernel = "guest:rtos"
+memory = "32M"
+cmdline = "rtos.tasks=rest:1000000:3000000 rtos.seconds=0"
+cpus = [0]
+
+[vm.share]
+weight = 256
+"#;
+
+/// From when on all guests are busy, in seconds of the board's time.
+const BUSY: f64 = 4.0;
+/// How long is recorded, in seconds of the board's time.
+const SECONDS: &str = "1";
+/// So far, in percent of the core, may what a VM had be from what it was promised: what the borders of its turns cost.
+const NEAR: f64 = 1.5;
+
+/// A line of the stock trace-cmd: `TASK-NUMBER [CPU] SECONDS.NANOSECONDS: EVENT: WORDS`.
+#[derive(Debug)]
+struct Line {
+    at: f64,
+    event: String,
+    words: String,
+}
+
+impl Line {
+    fn of(line: &str) -> Result<Self> {
+        let parts = || {
+            let (_, rest) = line.split_once("] ")?;
+            let (at, rest) = rest.split_once(": ")?;
+            let (event, words) = rest.split_once(": ")?;
+            Some((at.trim().parse().ok()?, event, words.trim()))
+        };
+        let (at, event, words) = parts().with_context(|| format!("not understood: {line}"))?;
+        let (event, words) = (event.trim().to_owned(), words.to_owned());
+        Ok(Self { at, event, words })
+    }
+
+    /// The tasks of a switch.
+    fn switch(&self) -> Result<(String, String)> {
+        let task = |words: &str| {
+            words
+                .split(':')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .to_owned()
+        };
+        let pair = self.words.split_once(" -> ");
+        let (before, after) = pair.with_context(|| format!("no switch: {self:?}"))?;
+        Ok((task(before), task(after)))
+    }
+}
+
+/// Debian's trace-cmd, with its own libraries.
+struct TraceCmd {
+    loader: PathBuf,
+    tree: PathBuf,
+}
+
+impl TraceCmd {
+    fn find() -> Result<Self> {
+        let store = Store::open(true, false)?;
+        let tree = store.runnable(&format!("trace-cmd:{}", apt::native()?))?;
+        let files = hanok_artifacts::runnable::files_below(&tree)?;
+        let is_loader = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("ld-linux")
+        };
+        let loader = files.iter().find(|path| is_loader(path));
+        let loader = loader.context("trace-cmd has no loader beside it")?;
+        Ok(Self {
+            loader: tree.join(loader),
+            tree,
+        })
+    }
+
+    fn report(&self, file: &Path) -> Result<Vec<Line>> {
+        let mut folders: Vec<_> = hanok_artifacts::runnable::files_below(&self.tree)?
+            .iter()
+            .filter_map(|path| Some(self.tree.join(path.parent()?)))
+            .collect();
+        folders.dedup();
+        let libraries = std::env::join_paths(folders)?;
+        let mut command = Command::new(&self.loader);
+        command.arg("--library-path").arg(libraries);
+        command.arg(self.tree.join("usr/bin/trace-cmd"));
+        command.args(["report", "-t", "-i"]).arg(file);
+        let text = process::text(&mut command)?;
+        let lines = text.lines().filter(|line| !line.starts_with("cpus="));
+        lines.map(Line::of).collect()
+    }
+}
+
+fn recorded(root: &Path, board: &str, tells: Tells) -> Result<String> {
+    let trace_cmd = TraceCmd::find()?;
+    let board = Running::start(root, &format!("board = \"{board}\"\n{DESCRIPTION}"))?;
+    let record = |words: &[&str]| board.says(&["trace", "record"], words);
+    board.awaits("a recording", || {
+        Ok(record(&["--seconds", "0.01", "-o", "first.dat"])?.is(Code::Success))
+    })?;
+    // All guests are busy by then.
+    board.awaits("the fourth second", || {
+        record(&["--seconds", "0.1", "-o", "first.dat"])?.ended(Code::Success)?;
+        let lines = trace_cmd.report(&board.dir().join("first.dat"))?;
+        Ok(lines.last().is_some_and(|line| line.at > BUSY))
+    })?;
+
+    let said = record(&["--seconds", SECONDS, "-o", "all.dat"])?.ended(Code::Success)?;
+    ensure!(!said.contains("lost"), "{said}");
+    let lines = trace_cmd.report(&board.dir().join("all.dat"))?;
+    everything(&lines, tells)?;
+    let count = lines.len();
+
+    // Some classes of one VM.
+    let words = [
+        "--events",
+        "switches,wakes",
+        "--vm",
+        "hog",
+        "--seconds",
+        "0.5",
+        "-o",
+        "hog.dat",
+    ];
+    record(&words)?.ended(Code::Success)?;
+    for line in trace_cmd.report(&board.dir().join("hog.dat"))? {
+        ensure!(
+            !line.event.starts_with("kvm"),
+            "no exit is wanted: {line:?}"
+        );
+        ensure!(
+            !line.words.contains("rest") && !line.words.contains("loop"),
+            "{line:?}"
+        );
+    }
+    refusals(&record, board.dir())?;
+    board.stop()?;
+    Ok(format!("{count} events of {SECONDS} s in trace-cmd"))
+}
+
+/// Checks that what was recorded of the whole board is what it was promised.
+fn everything(lines: &[Line], tells: Tells) -> Result<()> {
+    ensure!(
+        lines.is_sorted_by(|one, other| one.at <= other.at),
+        "time goes back"
+    );
+    let (mut current, mut since) = (None, 0.0);
+    let mut had: BTreeMap<String, f64> = BTreeMap::new();
+    let mut first = None;
+    let (mut exits, mut entries) = (0, 0);
+    for line in lines {
+        match line.event.as_str() {
+            "sched_switch" => {
+                let (before, after) = line.switch()?;
+                if let Some(current) = current.replace(after) {
+                    ensure!(current == before, "{current} ran, and not {line:?}");
+                    *had.entry(before).or_default() += line.at - since;
+                }
+                first.get_or_insert(line.at);
+                since = line.at;
+            }
+            "kvm_exit" => exits += 1,
+            "kvm_entry" => entries += 1,
+            _ => {}
+        }
+    }
+    let all = since - first.context("no switch")?;
+    let share = |vm: &str| had.get(vm).map_or(0.0, |time| time / all * 100.0);
+    // The first one's server is periodic: nobody has what it does not use of its budget, and how much that is depends on what its
+    // guest's exits cost.
+    let own = share("loop.0") + share("idle");
+    for (vm, had, wanted) in [
+        ("loop.0 with idle", own, 20.0),
+        ("hog.0", share("hog.0"), 20.0),
+        ("rest.0", share("rest.0"), 60.0),
+    ] {
+        let near = (had - wanted).abs() < NEAR;
+        ensure!(near, "{vm} had {had} % and not {wanted} %: {lines:#?}");
+    }
+    ensure!(share("loop.0") > 9.0, "its task takes a tenth");
+    if tells < Tells::Exits {
+        return Ok(());
+    }
+    // Each guest that was left was entered again, or another one was.
+    ensure!(
+        exits > 500 && i32::abs(exits - entries) <= 1,
+        "{exits} exits, {entries} entries"
+    );
+    if tells < Tells::Budgets {
+        return Ok(());
+    }
+    let used_up = lines
+        .iter()
+        .filter(|line| line.words.contains("hog.0: its budget is used up"));
+    let used_up = used_up.count();
+    // Once in each period of 5 ms.
+    ensure!(
+        (190..=201).contains(&used_up),
+        "its budget was used up {used_up} times"
+    );
+    Ok(())
+}
+
+/// What cannot be recorded, each with a clear word.
+fn refusals(record: &dyn Fn(&[&str]) -> Result<crate::running::Said>, dir: &Path) -> Result<()> {
+    let said = record(&["--vm", "nobody", "-o", "x.dat"])?.failed(Code::Usage)?;
+    ensure!(
+        said.contains("no VM nobody runs there; there is: loop, hog, rest"),
+        "{said}"
+    );
+    let said = record(&["--events", "exit", "-o", "x.dat"])?.failed(Code::Usage)?;
+    ensure!(
+        said.contains("exits, switches, wakes, interrupts, life"),
+        "{said}"
+    );
+    let said = record(&["--seconds", "0.01", "-o", "none/x.dat"])?.failed(Code::Output)?;
+    ensure!(said.contains("none/x.dat"), "{said}");
+    if Path::new("/dev/full").exists() {
+        let said = record(&["--seconds", "0.01", "-o", "/dev/full"])?.failed(Code::Output)?;
+        ensure!(said.contains("No space left"), "{said}");
+    }
+    if fs::read_dir(dir)?
+        .flatten()
+        .any(|file| file.file_name() == "x.dat")
+    {
+        bail!("a refused recording has left a file");
+    }
+    Ok(())
+}

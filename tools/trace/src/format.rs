@@ -142,14 +142,14 @@ const THROTTLED: Format = Format {
     name: "throttled",
     id: 8,
     fields: COUNTED,
-    print: r#""%s:%d used its budget up (%u times)", REC->comm, REC->pid, REC->count"#,
+    print: r#""%s: its budget is used up (%u)", REC->comm, REC->count"#,
 };
 const LATE: Format = Format {
     system: "hanok",
     name: "late",
     id: 9,
     fields: COUNTED,
-    print: r#""%u promises to %s:%d were not kept", REC->count, REC->comm, REC->pid"#,
+    print: r#""%s: a promise to it was not kept (%u)", REC->comm, REC->count"#,
 };
 const LOST: Format = Format {
     system: "hanok",

@@ -254,9 +254,8 @@ fn names(machine: &Machine) -> BTreeMap<i32, String> {
             _ => [None, None],
         };
         for task in tasks.into_iter().flatten() {
-            if !names.contains_key(&task.number) {
-                names.insert(task.number, task.name.clone());
-            }
+            let name = || task.name.clone();
+            names.entry(task.number).or_insert_with(name);
         }
     }
     let listed = machine

@@ -2,7 +2,7 @@
 
 use super::budgets::{self, Kind};
 use super::figures::{self, ExitFigures, Times};
-use super::text::{Table, counted, folded, grouped, instant, share, short, time};
+use super::text::{Table, counted, folded, grouped, instant, share, short, shortened, time};
 use super::timeline::Who;
 use super::waits::{self, Meanwhile, Wait};
 use super::{Board, Subject, WIDTH};
@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 const ROWS: usize = 20;
 /// How many waits are explained of one task alone, and of each of several.
 const EXPLAINED: (usize, usize) = (5, 1);
+/// The most characters of the name of an event that is not known.
+const EVENT: usize = 48;
 /// The most addresses of devices.
 const ADDRESSES: usize = 5;
 
@@ -401,7 +403,7 @@ fn unknown(trace: &Trace) -> String {
     all.sort_by_key(|(_, count)| Reverse(**count));
     let shown = all.iter().take(ROWS);
     let parts: Vec<_> = shown
-        .map(|(name, count)| format!("{} {}", plain(name), grouped(**count)))
+        .map(|(name, count)| format!("{} {}", shortened(name, EVENT), grouped(**count)))
         .collect();
     folded(&format!("other events: {}", parts.join(", ")), 0, WIDTH)
 }

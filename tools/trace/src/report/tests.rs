@@ -284,6 +284,7 @@ fn names_and_lists_that_are_long_fit() {
         let wakes_within = 305 + number / 50;
         trace.machine.cpus[0].extend(records(vec![(wakes_within, LINUX, exit)]));
     }
+    trace.unknown.insert("e".repeat(300), 1000);
     trace.machine.cpus[0].sort_by_key(|record| record.at);
     let text = told(&[("t".repeat(60), trace)], &Options::default());
     assert!(text.contains("rrrrrrrrrrrrrrrrrrrrrr.. "), "{text}");

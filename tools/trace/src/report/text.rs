@@ -5,10 +5,15 @@ const NAME: usize = 24;
 
 /// A name that fits in a table, without what a terminal would take for a command.
 pub fn short(name: &str) -> String {
+    shortened(name, NAME)
+}
+
+/// As [`short`], with at most so many characters.
+pub fn shortened(name: &str, most: usize) -> String {
     let shown = name.chars().filter(|character| !character.is_control());
-    let mut shown: Vec<_> = shown.take(NAME + 1).collect();
-    if shown.len() > NAME {
-        shown.truncate(NAME - 2);
+    let mut shown: Vec<_> = shown.take(most + 1).collect();
+    if shown.len() > most {
+        shown.truncate(most - 2);
         shown.extend(['.', '.']);
     }
     shown.into_iter().collect()

@@ -10,7 +10,7 @@ use hanok_artifacts::{Store, apt};
 use hanok_base::exit::Code;
 use hanok_base::process;
 
-use crate::running::Running;
+use crate::running::{Running, Said, hanok};
 use crate::step::{Tally, TestStep};
 
 /// The steps.
@@ -186,6 +186,8 @@ fn recorded(root: &Path, board: &str, tells: Tells) -> Result<String> {
     let lines = trace_cmd.report(&board.dir().join("all.dat"))?;
     everything(&lines, tells)?;
     let count = lines.len();
+    let report = Said::of(hanok(root, board.dir())?.args(["trace", "report", "all.dat"]))?;
+    reported(&report.ended(Code::Success)?, tells)?;
 
     // Some classes of one VM.
     let words = [
@@ -282,8 +284,37 @@ fn everything(lines: &[Line], tells: Tells) -> Result<()> {
     Ok(())
 }
 
+/// Checks that `hanok trace report` says of the recording what trace-cmd says.
+fn reported(text: &str, tells: Tells) -> Result<()> {
+    let has = |what: &str| ensure_has(text, what);
+    // The share is the fourth column, behind a time with its unit.
+    let share = |task: &str| {
+        let row = text.lines().find(|line| line.starts_with(task));
+        let share = row.and_then(|row| row.split_whitespace().nth(3));
+        share.and_then(|share| share.parse::<f64>().ok())
+    };
+    for (task, wanted) in [("hog.0", 20.0), ("rest.0", 60.0)] {
+        let share = share(task).with_context(|| format!("no {task}: {text}"))?;
+        let near = (share - wanted).abs() < NEAR;
+        ensure!(near, "{task} had {share} % and not {wanted} %: {text}");
+    }
+    if tells >= Tells::Exits {
+        has("in the hypervisor: ")?;
+    }
+    if tells >= Tells::Budgets {
+        has("budget used up")?;
+        has("hog.0, until it ran again:")?;
+    }
+    Ok(())
+}
+
+fn ensure_has(text: &str, what: &str) -> Result<()> {
+    ensure!(text.contains(what), "{what:?} is not in: {text}");
+    Ok(())
+}
+
 /// What cannot be recorded, each with a clear word.
-fn refusals(record: &dyn Fn(&[&str]) -> Result<crate::running::Said>, dir: &Path) -> Result<()> {
+fn refusals(record: &dyn Fn(&[&str]) -> Result<Said>, dir: &Path) -> Result<()> {
     let said = record(&["--vm", "nobody", "-o", "x.dat"])?.failed(Code::Usage)?;
     ensure!(
         said.contains("no VM nobody runs there; there is: loop, hog, rest"),

@@ -12,7 +12,7 @@ const COMMON: &[Field] = &[
     Field::new("int common_pid", 4).signed(),
 ];
 /// The flag of an event that happened while an interrupt was handled.
-const IN_INTERRUPT: u8 = 0x08;
+pub const IN_INTERRUPT: u8 = 0x08;
 
 /// A field.
 struct Field {
@@ -130,6 +130,35 @@ const WORDS: Format = Format {
     print: r#""%s", __get_str(words)"#,
 };
 
+/// What is told of a task, and how often it was so.
+const COUNTED: &[Field] = &[
+    Field::new("char comm[16]", COMM),
+    Field::new("pid_t pid", 4).signed(),
+    Field::new("int prio", 4).signed(),
+    Field::new("unsigned int count", 4),
+];
+const THROTTLED: Format = Format {
+    system: "hanok",
+    name: "throttled",
+    id: 8,
+    fields: COUNTED,
+    print: r#""%s: its budget is used up (%u)", REC->comm, REC->count"#,
+};
+const LATE: Format = Format {
+    system: "hanok",
+    name: "late",
+    id: 9,
+    fields: COUNTED,
+    print: r#""%s: a promise to it was not kept (%u)", REC->comm, REC->count"#,
+};
+const LOST: Format = Format {
+    system: "hanok",
+    name: "lost",
+    id: 10,
+    fields: &[Field::new("unsigned long count", 8)],
+    print: r#""%lu records before this one were lost", REC->count"#,
+};
+
 /// All kinds.
 pub const ALL: &[&Format] = &[
     &SWITCH,
@@ -139,6 +168,9 @@ pub const ALL: &[&Format] = &[
     &ENTRY,
     &EXIT,
     &WORDS,
+    &THROTTLED,
+    &LATE,
+    &LOST,
 ];
 
 impl Format {
@@ -189,6 +221,9 @@ pub fn encoded(record: &Record) -> Vec<u8> {
         Event::Entry { .. } => &ENTRY,
         Event::Exit { .. } => &EXIT,
         Event::Words(_) => &WORDS,
+        Event::Throttled { .. } => &THROTTLED,
+        Event::Late { .. } => &LATE,
+        Event::Lost { .. } => &LOST,
     };
     let mut bytes = Bytes(Vec::with_capacity(80));
     bytes.put(&format.id.to_le_bytes());
@@ -239,6 +274,11 @@ pub fn encoded(record: &Record) -> Vec<u8> {
             bytes.put(&syndrome.to_le_bytes());
             bytes.put(&about.to_le_bytes());
         }
+        Event::Throttled { task, count } | Event::Late { task, count } => {
+            bytes.task(task);
+            bytes.put(&count.to_le_bytes());
+        }
+        Event::Lost { count } => bytes.put(&count.to_le_bytes()),
         Event::Words(words) => bytes.string(words),
     }
     bytes.0

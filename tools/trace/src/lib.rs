@@ -6,6 +6,8 @@
 //! | `format` | the events' formats and bytes |
 //! | `page` | pages of a ring of Linux's tracing |
 //! | `perfetto` | traces of Perfetto |
+//! | `read` | reads files of trace-cmd |
+//! | `report` | what people ask of a trace, answered in text |
 //! | `trace_dat` | files of trace-cmd, for it and KernelShark |
 
 #![forbid(unsafe_code)]
@@ -15,7 +17,9 @@ mod format;
 pub mod model;
 mod page;
 pub mod perfetto;
+pub mod read;
 pub mod recording;
+pub mod report;
 pub mod trace_dat;
 
 pub use page::TooLong;

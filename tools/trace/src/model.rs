@@ -108,10 +108,29 @@ pub enum Event {
         address: u64,
         /// Why: an exception's class, or [`INTERRUPTED`] or [`SYSTEM_ERROR`].
         reason: u32,
-        /// What the CPU says of the exception: ESR_EL2 or HSR; 0 of an interrupt.
+        /// What the CPU says of the exception: ESR_EL2 or HSR; of an interrupt its number, or one from [`NO_INTERRUPT`] on.
         syndrome: u32,
         /// The address in the VM's memory of which an abort is, or the first argument of a call.
         about: u64,
+    },
+    /// A task's budget was used up.
+    Throttled {
+        /// Whose.
+        task: Task,
+        /// How often, since this was told last.
+        count: u32,
+    },
+    /// Promises to a task were not kept.
+    Late {
+        /// To which.
+        task: Task,
+        /// How many, since this was told last.
+        count: u32,
+    },
+    /// What happened on this CPU since its last record, or some of it, is not known.
+    Lost {
+        /// How many records are missing; 0: nobody knows.
+        count: u64,
     },
     /// Whatever else is worth a line.
     Words(String),
@@ -121,6 +140,9 @@ pub enum Event {
 pub const INTERRUPTED: u32 = 64;
 /// [`Event::Exit`]: an SError came.
 pub const SYSTEM_ERROR: u32 = 65;
+
+/// Numbers of interrupts from this one on mean that there was none (IHI 0069H, 2.2.1 "Special INTIDs").
+pub const NO_INTERRUPT: u32 = 1020;
 
 /// A task at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -94,6 +94,15 @@ fn event(record: &Record, shift: i64) -> Option<FtraceEvent> {
             print(format!("B|{}|vCPU {vcpu} at {address:#x}\n", record.task))
         }
         Event::Exit { .. } => print(format!("E|{}\n", record.task)),
+        Event::Throttled { task, .. } => print(format!(
+            "I|{}|{}: its budget is used up\n",
+            record.task, task.name
+        )),
+        Event::Late { task, count } => print(format!(
+            "I|{}|{}: a promise to it was not kept ({count})\n",
+            record.task, task.name
+        )),
+        Event::Lost { count } => print(format!("I|{}|{count} records were lost\n", record.task)),
         Event::Words(words) => print(format!("I|{}|{words}\n", record.task)),
     };
     Some(FtraceEvent {
@@ -258,4 +267,43 @@ struct Thread {
     name: String,
     #[prost(int32, required, tag = "3")]
     process: i32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Record;
+
+    #[test]
+    fn budgets_promises_and_losses_are_marks_at_their_tasks() {
+        let task = Task {
+            number: 1000,
+            name: "linux.0".to_owned(),
+            priority: 0,
+        };
+        let marks = [
+            Event::Throttled {
+                task: task.clone(),
+                count: 1,
+            },
+            Event::Late { task, count: 3 },
+            Event::Lost { count: 9 },
+        ];
+        let shown = marks.map(|event| {
+            let record = Record {
+                at: 5,
+                task: 2000,
+                in_interrupt: false,
+                event,
+            };
+            super::event(&record, 2).map(|event| (event.time, event.kind))
+        });
+        let wanted = [
+            "I|2000|linux.0: its budget is used up\n",
+            "I|2000|linux.0: a promise to it was not kept (3)\n",
+            "I|2000|9 records were lost\n",
+        ];
+        let wanted = wanted.map(|words| Some((7, Some(print(words.to_owned())))));
+        assert_eq!(shown, wanted);
+    }
 }

@@ -1,7 +1,9 @@
 //! From the board's records to what viewers show: the board as a machine whose tasks are vCPUs.
 
 use crate::area::{Head, Taken};
-use crate::model::{Event, INTERRUPTED, Machine, Place, Record, SYSTEM_ERROR, State, Task};
+use crate::model::{
+    Event, INTERRUPTED, Machine, NO_INTERRUPT, Place, Record, SYSTEM_ERROR, State, Task,
+};
 use hanok_abi::trace::{Kind, Record as Raw};
 use std::collections::BTreeMap;
 
@@ -18,25 +20,44 @@ pub struct Recording {
     /// What the trace says of itself.
     pub head: Head,
     /// What each pCPU recorded.
-    pub rings: Vec<Taken>,
+    pub rings: Vec<Ring>,
 }
 
-/// Numbers of interrupts from this one on mean that there was none (IHI 0069H, 2.2.1 "Special INTIDs").
-const NO_INTERRUPT: u32 = 1020;
+/// What one pCPU recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Ring {
+    /// Records, the oldest first.
+    pub records: Vec<Raw>,
+    /// Before which of the records some were lost, and how many.
+    pub gaps: Vec<(usize, u64)>,
+}
+
+impl Ring {
+    fn add(&mut self, mut taken: Taken) {
+        if taken.lost > 0 {
+            self.gaps.push((self.records.len(), taken.lost));
+        }
+        self.records.append(&mut taken.records);
+    }
+
+    /// How many records were lost.
+    fn lost(&self) -> u64 {
+        self.gaps.iter().map(|(_, lost)| lost).sum()
+    }
+}
 
 impl Recording {
     /// One in which nothing is yet.
     #[must_use]
     pub fn new(head: Head) -> Self {
-        let rings = vec![Taken::default(); head.rings];
+        let rings = vec![Ring::default(); head.rings];
         Self { head, rings }
     }
 
     /// Adds what came into each ring since.
     pub fn add(&mut self, taken: Vec<Taken>) {
-        for (ring, mut more) in self.rings.iter_mut().zip(taken) {
-            ring.records.append(&mut more.records);
-            ring.lost += more.lost;
+        for (ring, more) in self.rings.iter_mut().zip(taken) {
+            ring.add(more);
         }
     }
 
@@ -55,7 +76,7 @@ impl Recording {
     /// How many records were lost.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.rings.iter().map(|ring| ring.lost).sum()
+        self.rings.iter().map(Ring::lost).sum()
     }
 
     /// The time in nanoseconds from the first record to the last one.
@@ -77,7 +98,7 @@ impl Recording {
         let rings = self.rings.iter().zip(0..);
         let cpus = rings.map(|(ring, cpu)| {
             let mut cpu = Cpu::new(&self.head, cpu);
-            ring.records.iter().for_each(|record| cpu.record(record));
+            cpu.ring(ring);
             names.append(&mut cpu.names);
             // That a vCPU had work is told when it runs.
             cpu.done.sort_by_key(|record| record.at);
@@ -135,6 +156,29 @@ impl<'a> Cpu<'a> {
         }
     }
 
+    fn ring(&mut self, ring: &Ring) {
+        let mut gaps = ring.gaps.iter().peekable();
+        for (index, raw) in ring.records.iter().enumerate() {
+            while let Some((_, count)) = gaps.next_if(|(before, _)| *before <= index) {
+                self.gap(self.head.nanoseconds(raw.stamp), *count);
+            }
+            self.record(raw);
+        }
+        let last = ring.records.last().map_or(0, |raw| raw.stamp);
+        for (_, count) in gaps {
+            self.gap(self.head.nanoseconds(last), *count);
+        }
+    }
+
+    /// Records before this time were lost. What was so before them means nothing after them.
+    fn gap(&mut self, at: u64, count: u64) {
+        self.interrupt = None;
+        self.blocked = false;
+        // A vCPU may have had turns of which nothing is known.
+        self.known.values_mut().for_each(|known| known.left = at);
+        self.put(at, Event::Lost { count });
+    }
+
     fn record(&mut self, raw: &Raw) {
         let Some(kind) = raw.kind() else { return };
         let at = self.head.nanoseconds(raw.stamp);
@@ -185,7 +229,7 @@ impl<'a> Cpu<'a> {
 
     /// The vCPU has the CPU no more.
     fn leaves(&mut self, at: u64, vcpu: (u8, u8), raw: &Raw) {
-        let name = self.task(Some(vcpu)).name;
+        let task = self.task(Some(vcpu));
         if self.current == Some(vcpu) {
             self.blocked |= raw.a == 0;
         }
@@ -200,11 +244,11 @@ impl<'a> Cpu<'a> {
             count(now).wrapping_sub(count(before))
         });
         if throttled > 0 {
-            self.put(at, Event::Words(format!("{name}: its budget is used up")));
+            let (task, count) = (task.clone(), throttled);
+            self.put(at, Event::Throttled { task, count });
         }
         if late > 0 {
-            let words = format!("{name}: a promise to it was not kept ({late})");
-            self.put(at, Event::Words(words));
+            self.put(at, Event::Late { task, count: late });
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The number of an option.
-mod option {
+pub(crate) mod option {
     pub const CLOCK: u16 = 4;
     pub const CPUS: u16 = 8;
     pub const TRACE: u16 = 11;

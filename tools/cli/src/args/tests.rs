@@ -151,6 +151,7 @@ fn a_right_value_of_an_option_is_read() {
         "hanok bench --profile hypercall --lines --tree",
         "hanok sched simulate x.toml --until 1.5ms --seed 3 --events 5 --from 1us --to 2us",
         "hanok previrt scan x --functions 20",
+        "hanok trace report --task linux.0 --from 0.5 --to 1 a.dat b.dat",
         "hanok top --web",
         "hanok top --system x --web 127.0.0.1:0 --interval 0.2",
         "hanok top --line /dev/ttyS0 --baud 9600 --description x.toml --once",

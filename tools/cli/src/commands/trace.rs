@@ -1,5 +1,7 @@
 //! `hanok trace`: what all guests and the hypervisor did, on one clock.
 
+mod report;
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -32,11 +34,12 @@ A system is traced whose description has a [trace] (docs/trace.md).
 Examples:
   hanok trace record -o trace.dat
   hanok trace record --seconds 2 --events switches,wakes --vm rtos -o trace.dat
-  hanok trace record --format perfetto -o trace.pftrace";
+  hanok trace record --format perfetto -o trace.pftrace
+  hanok trace report trace.dat";
 
 const RECORD_HELP: &str = "\
-Records until Ctrl-C, until --seconds of the board's time are over, or until the run ends. Open the file with \
-`trace-cmd report` or `kernelshark`, or, with --format perfetto, with Perfetto.
+Records until Ctrl-C, until --seconds of the board's time are over, or until the run ends. Read the file with \
+`hanok trace report`, `trace-cmd report` or `kernelshark`, or, with --format perfetto, with Perfetto.
 
 Exit codes:
   0  recorded
@@ -50,6 +53,9 @@ pub enum TraceCommand {
     /// Record what happens on a board that runs.
     #[command(after_help = RECORD_HELP)]
     Record(RecordArgs),
+    /// Say what a recording has: who had the CPUs, who waited for whom, and why the hypervisor ran.
+    #[command(after_help = report::HELP)]
+    Report(report::ReportArgs),
 }
 
 /// How a file is written.
@@ -74,7 +80,13 @@ pub struct RecordArgs {
     #[arg(long, value_enum, default_value_t = Form::TraceDat)]
     pub format: Form,
     /// What is recorded: exits, switches, wakes, interrupts, life; all of them, if nothing is said.
-    #[arg(long, value_name = "CLASSES", value_delimiter = ',', value_parser = class_of)]
+    #[arg(
+        long,
+        value_name = "CLASSES",
+        allow_hyphen_values = true,
+        value_delimiter = ',',
+        value_parser = class_of
+    )]
     pub events: Vec<u32>,
     /// Record events of this VM alone; may be given several times.
     #[arg(long, value_name = "NAME")]
@@ -86,7 +98,13 @@ pub struct RecordArgs {
     #[arg(long)]
     pub earlier: bool,
     /// End with so many records at the latest.
-    #[arg(long, value_name = "RECORDS", default_value_t = 4_000_000)]
+    #[arg(
+        long,
+        value_name = "RECORDS",
+        default_value_t = 4_000_000,
+        allow_hyphen_values = true,
+        value_parser = values::whole(1..=usize::MAX, "a number of records", "4000000")
+    )]
     pub most: usize,
 }
 
@@ -95,13 +113,14 @@ fn class_of(word: &str) -> Result<u32, String> {
     let names = || class::WORDS.map(|(name, _)| name).join(", ");
     known
         .map(|(_, bit)| *bit)
-        .ok_or_else(|| format!("there are {}", names()))
+        .ok_or_else(|| format!("classes are some of {}, such as exits,wakes", names()))
 }
 
 /// `hanok trace`.
 pub fn run(root: &Path, command: &TraceCommand) -> Outcome {
     match command {
         TraceCommand::Record(args) => record(root, args),
+        TraceCommand::Report(args) => report::run(args),
     }
 }
 

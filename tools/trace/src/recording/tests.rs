@@ -39,6 +39,9 @@ fn lines(machine: &Machine) -> Vec<String> {
             Event::InterruptExit { number, .. } => format!("{at} end of {number}"),
             Event::Entry { instructions, .. } => format!("{at} entry after {instructions}"),
             Event::Exit { reason, about, .. } => format!("{at} exit {reason} {about:#x}"),
+            Event::Throttled { task, count } => format!("{at} {} throttled {count}", task.name),
+            Event::Late { task, count } => format!("{at} {} late {count}", task.name),
+            Event::Lost { count } => format!("{at} lost {count}"),
             Event::Words(words) => format!("{at} {words}"),
         }
     };
@@ -98,11 +101,36 @@ fn budgets_and_broken_promises_are_told_when_their_counts_rise() {
         raw(5, Kind::SwitchOut, RTOS, [0, u64::MAX, u64::MAX]),
         out(6, 9, 9),
     ]);
-    let wanted = [
-        "3 rtos.0: its budget is used up",
-        "4 rtos.0: a promise to it was not kept (3)",
-    ];
+    let wanted = ["3 rtos.0 throttled 1", "4 rtos.0 late 3"];
     assert_eq!(lines(&machine), wanted);
+}
+
+#[test]
+fn lost_records_are_told_where_they_are_missing() {
+    let mut recording = Recording::new(head());
+    let interrupt = |stamp| raw(stamp, Kind::Interrupt, NOBODY, [0, 33, 0]);
+    for (records, lost) in [
+        (vec![interrupt(5)], 0),
+        (vec![interrupt(9), interrupt(11)], 7),
+        (vec![], 2),
+        (vec![interrupt(20)], 1),
+        (vec![], 4),
+    ] {
+        recording.add(vec![Taken { records, lost }]);
+    }
+    assert_eq!(recording.lost(), 14);
+    let wanted = [
+        "5 interrupt 33",
+        "9 lost 7",
+        "9 interrupt 33",
+        "11 end of 33",
+        "11 interrupt 33",
+        "20 lost 2",
+        "20 lost 1",
+        "20 interrupt 33",
+        "20 lost 4",
+    ];
+    assert_eq!(lines(&recording.board()), wanted);
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod measure;
 mod neighbour;
 mod pending;
 mod serial;
+mod stamp;
 mod switch;
 mod wake;
 
@@ -72,6 +73,7 @@ fn play(machine: &Machine, options: &Options) {
         Role::Yield => return switch::partner(options.repeat),
         Role::Sleep => neighbour::sleep_for_ever(machine.cpus),
         Role::Spin => neighbour::spin_for_ever(machine.cpus),
+        Role::Stamp => stamp::for_ever(),
     }
     let wanted = |figure: &Figure| options.figures.contains(*figure);
     for figure in Figure::ALL.into_iter().filter(wanted) {

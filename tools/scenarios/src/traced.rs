@@ -1,17 +1,18 @@
 //! `hanok trace record` on a board that runs, and its file as the stock trace-cmd reads it.
 
+mod clock;
+mod trace_cmd;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use hanok_artifacts::{Store, apt};
 use hanok_base::exit::Code;
-use hanok_base::process;
 
 use crate::running::{Running, Said, hanok};
 use crate::step::{Tally, TestStep};
+use trace_cmd::{Line, TraceCmd};
 
 /// The steps.
 pub const STEPS: &[TestStep] = &[
@@ -22,6 +23,10 @@ pub const STEPS: &[TestStep] = &[
     TestStep {
         name: "trace-record-arm",
         run: |root| Tally::told(recorded(root, "qemu-virt-arm", Tells::Exits)),
+    },
+    TestStep {
+        name: "trace-clock",
+        run: |root| Tally::told(clock::compared(root)),
     },
 ];
 /// The steps that are slow.
@@ -89,83 +94,6 @@ const BUSY: f64 = 4.0;
 const SECONDS: &str = "1";
 /// So far, in percent of the core, may what a VM had be from what it was promised: what the borders of its turns cost.
 const NEAR: f64 = 1.5;
-
-/// A line of the stock trace-cmd: `TASK-NUMBER [CPU] SECONDS.NANOSECONDS: EVENT: WORDS`.
-#[derive(Debug)]
-struct Line {
-    at: f64,
-    event: String,
-    words: String,
-}
-
-impl Line {
-    fn of(line: &str) -> Result<Self> {
-        let parts = || {
-            let (_, rest) = line.split_once("] ")?;
-            let (at, rest) = rest.split_once(": ")?;
-            let (event, words) = rest.split_once(": ")?;
-            Some((at.trim().parse().ok()?, event, words.trim()))
-        };
-        let (at, event, words) = parts().with_context(|| format!("not understood: {line}"))?;
-        let (event, words) = (event.trim().to_owned(), words.to_owned());
-        Ok(Self { at, event, words })
-    }
-
-    /// The tasks of a switch.
-    fn switch(&self) -> Result<(String, String)> {
-        let task = |words: &str| {
-            words
-                .split(':')
-                .next()
-                .unwrap_or_default()
-                .trim()
-                .to_owned()
-        };
-        let pair = self.words.split_once(" -> ");
-        let (before, after) = pair.with_context(|| format!("no switch: {self:?}"))?;
-        Ok((task(before), task(after)))
-    }
-}
-
-/// Debian's trace-cmd, with its own libraries.
-struct TraceCmd {
-    loader: PathBuf,
-    tree: PathBuf,
-}
-
-impl TraceCmd {
-    fn find() -> Result<Self> {
-        let store = Store::open(true, false)?;
-        let tree = store.runnable(&format!("trace-cmd:{}", apt::native()?))?;
-        let files = hanok_artifacts::runnable::files_below(&tree)?;
-        let is_loader = |path: &PathBuf| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.starts_with("ld-linux")
-        };
-        let loader = files.iter().find(|path| is_loader(path));
-        let loader = loader.context("trace-cmd has no loader beside it")?;
-        Ok(Self {
-            loader: tree.join(loader),
-            tree,
-        })
-    }
-
-    fn report(&self, file: &Path) -> Result<Vec<Line>> {
-        let mut folders: Vec<_> = hanok_artifacts::runnable::files_below(&self.tree)?
-            .iter()
-            .filter_map(|path| Some(self.tree.join(path.parent()?)))
-            .collect();
-        folders.dedup();
-        let libraries = std::env::join_paths(folders)?;
-        let mut command = Command::new(&self.loader);
-        command.arg("--library-path").arg(libraries);
-        command.arg(self.tree.join("usr/bin/trace-cmd"));
-        command.args(["report", "-t", "-i"]).arg(file);
-        let text = process::text(&mut command)?;
-        let lines = text.lines().filter(|line| !line.starts_with("cpus="));
-        lines.map(Line::of).collect()
-    }
-}
 
 fn recorded(root: &Path, board: &str, tells: Tells) -> Result<String> {
     let trace_cmd = TraceCmd::find()?;

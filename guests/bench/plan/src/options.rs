@@ -44,6 +44,8 @@ pub enum Role {
     Sleep,
     /// All its vCPUs run, for ever.
     Spin,
+    /// It tells the hypervisor the time, for ever.
+    Stamp,
 }
 
 /// How a vCPU waits for an interrupt.
@@ -70,7 +72,9 @@ impl fmt::Display for Mistake<'_> {
             write!(f, " {}", figure.name())?;
         }
         write!(f, ", with commas; bench.repeat is 1 to {MOST}; ")?;
-        f.write_str("bench.role is measure, yield, sleep or spin; bench.ipi is spin or wfi; ")?;
+        f.write_str(
+            "bench.role is measure, yield, sleep, spin or stamp; bench.ipi is spin or wfi; ",
+        )?;
         f.write_str("bench.device is ADDRESS/INTERRUPT, the first hexadecimal, without 0x")
     }
 }
@@ -102,6 +106,7 @@ impl Options {
             ("role", "yield") => self.role = Role::Yield,
             ("role", "sleep") => self.role = Role::Sleep,
             ("role", "spin") => self.role = Role::Spin,
+            ("role", "stamp") => self.role = Role::Stamp,
             ("device", place) => self.device = Some(device(place)?),
             ("ipi", "spin") => self.waiting = Waiting::Spin,
             ("ipi", "wfi") => self.waiting = Waiting::Wfi,

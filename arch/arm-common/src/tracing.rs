@@ -24,25 +24,26 @@ pub struct Traced<'a, K: Machines> {
 }
 
 impl<'a, K: Machines> Traced<'a, K> {
-    /// The vCPU that the trap entry has; `None` if nothing is recorded.
+    /// The vCPU that the trap entry has.
     ///
     /// # Safety
-    /// To be called by the trap entry of EL2 or Hyp mode, with the vCPU that is in this CPU, while no other reference to it or to the
-    /// CPU's record is in use.
+    /// To be called by the trap entry of EL2 or Hyp mode that [`hanok_hal::Backend::trace_exits`] has turned on, with the vCPU that is in this CPU,
+    /// while no other reference to it or to the CPU's record is in use.
     #[inline(always)]
-    pub unsafe fn new(vcpu: *mut Vcpu<Machine<K>>) -> Option<Self> {
+    pub unsafe fn new(vcpu: *mut Vcpu<Machine<K>>) -> Self {
         // SAFETY: by this function's contract.
         let cpu = unsafe { cpu::here_at_el2::<Machine<K>>() };
         // SAFETY: as before; the vCPU is none of the record's fields, and its pCPU owns it.
         let vcpu = unsafe { &*vcpu };
-        let tracer = cpu.tracer?;
+        // SAFETY: this trap entry is turned on by a tracer, which the record has before the first guest runs.
+        let tracer = unsafe { cpu.tracer.unwrap_unchecked() };
         // SAFETY: a CPU that has a vCPU has its executive.
         let pcpu = unsafe { cpu.pcpu.as_ref().unwrap_unchecked() };
-        Some(Self {
+        Self {
             tracer,
             local: &pcpu.local,
             vcpu,
-        })
+        }
     }
 
     /// The vCPU.
@@ -56,8 +57,8 @@ impl<'a, K: Machines> Traced<'a, K> {
     fn left(&self, kind: Kind, classes: u32, words: impl FnOnce() -> [u64; 2]) {
         let Self { tracer, local, .. } = self;
         let machine = &local.board.machine;
-        tracer.left(machine.instructions());
         let current = tracer.current();
+        tracer.left(current, || machine.instructions());
         if current & classes != 0 {
             let [extra, about] = words();
             let words = [extra, read!("elr_el2"), about];
@@ -108,10 +109,36 @@ impl<'a, K: Machines> Traced<'a, K> {
 /// The address of an abort, or the first argument of a call.
 #[inline(always)]
 fn about(esr: u64, first: u64) -> u64 {
-    const DATA: u64 = Class::DataAbortLower as u64;
     const INSTRUCTION: u64 = Class::InstructionAbortLower as u64;
-    match esr >> 26 & 0x3f {
-        DATA | INSTRUCTION => fault_ipa(read!("far_el2"), false).get(),
-        _ => first,
+    const DATA: u64 = Class::DataAbortLower as u64;
+    // One test for both, as most exits are neither.
+    const EITHER: u64 = DATA | INSTRUCTION;
+    const { assert!(EITHER == DATA && EITHER ^ INSTRUCTION == 4) };
+    let class = esr >> 26 & 0x3f;
+    if class | 4 == EITHER {
+        // A fetch is of the instruction that the guest was at.
+        address_of(esr, || {
+            if class == DATA {
+                read!("far_el2")
+            } else {
+                read!("elr_el2")
+            }
+        })
+    } else {
+        first
+    }
+}
+
+/// The intermediate physical address of an abort of the virtual address `at`; 0 where HPFAR_EL2 does not tell it, which is so but for faults of
+/// translation, of the access flag and of the address's size, and on a walk (DDI 0487, "HPFAR_EL2").
+fn address_of(esr: u64, at: impl FnOnce() -> u64) -> u64 {
+    const PERMISSION: u64 = 0b00_1100;
+    let on_walk = esr & 1 << 7 != 0;
+    if on_walk {
+        fault_ipa(0, true).get()
+    } else if esr & 0x3f < PERMISSION {
+        fault_ipa(at(), false).get()
+    } else {
+        0
     }
 }

@@ -6,16 +6,14 @@ use hanok_arm_common::tracing::Traced as TracedOf;
 
 type Traced<'a> = TracedOf<'a, crate::backend::Arm32>;
 
-/// Records by `how`, if something is recorded, what happens to `vcpu`.
+/// Records by `how` what happens to `vcpu`.
 ///
 /// # Safety
 /// As for [`TracedOf::new`].
 #[inline(always)]
 unsafe fn traced(vcpu: *mut Vcpu, how: impl FnOnce(Traced<'_>)) {
     // SAFETY: by this function's contract.
-    if let Some(traced) = unsafe { Traced::new(vcpu) } {
-        how(traced);
-    }
+    how(unsafe { Traced::new(vcpu) });
 }
 
 /// Its guest was left by a synchronous exception.

@@ -108,7 +108,7 @@ pub mod class {
 #[repr(u8)]
 pub enum Kind {
     /// The guest was left by a synchronous exception. The upper half of `what` is the syndrome, `a` the guest's program
-    /// counter, and `b` the intermediate physical address of an abort, or else the first argument register.
+    /// counter, and `b` the intermediate physical address of an abort, 0 where the CPU does not tell it, or else the first argument register.
     Exit = 1,
     /// The guest was left by a physical interrupt. `a` is its program counter, and the upper half of `what` the number of the
     /// interrupt that was pending then, or 1023 where that is not known or it went away.

@@ -391,6 +391,7 @@ impl<B: Host> Pcpu<B> {
                     PlaceError::Interface(error) => AdoptError::Promise(error),
                 })?;
                 local.shared |= entity.index() > 0;
+                local.board.traces.lives_on(local.id, vcpu.source());
                 entity
             }
         };

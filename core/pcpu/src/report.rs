@@ -155,6 +155,7 @@ impl<B: Host> Board<B> {
                 weight,
                 cap,
             } => self.wish_share(vm, vcpu, weight, cap),
+            Request::TracePlace => self.tell_trace(Choice::default()),
             Request::Trace { classes, vms } => self.trace(Choice { classes, vms }),
             Request::Unknown => self.tell(format_args!("unknown request")),
         }

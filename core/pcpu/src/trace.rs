@@ -7,7 +7,7 @@ use crate::{Board, Host, Local, Vcpu};
 use hanok_abi::trace::{Kind, class};
 use hanok_hal::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use hanok_trace::{Area, Before, Choice, Event, Readiness, Source, Tracer};
-use hanok_types::{CpuId, Hpa, MAX_CPUS, Span};
+use hanok_types::{CpuId, Hpa, MAX_CPUS, Span, VcpuId, VmId};
 use hanok_vm::Clock;
 
 /// The board's trace.
@@ -21,6 +21,18 @@ pub struct Traces {
     vms: AtomicU64,
     /// Counts changes, from 1 on if there is a trace.
     changes: AtomicU32,
+    /// The first vCPU of each pCPU, [`resident`]; 0: none.
+    residents: Residents,
+}
+
+/// A pCPU's first vCPU.
+#[derive(Debug)]
+struct Residents([AtomicU32; MAX_CPUS]);
+
+impl Default for Residents {
+    fn default() -> Self {
+        Self([const { AtomicU32::new(0) }; MAX_CPUS])
+    }
 }
 
 impl Traces {
@@ -33,6 +45,7 @@ impl Traces {
             classes: AtomicU32::new(choice.classes),
             vms: AtomicU64::new(choice.vms),
             changes: AtomicU32::new(1),
+            residents: Residents::default(),
         }
     }
 
@@ -44,6 +57,24 @@ impl Traces {
     /// The tracer of a pCPU.
     fn tracer(&self, cpu: CpuId) -> Option<&'static Tracer> {
         self.tracers.get(cpu.index())
+    }
+
+    /// Notes that a pCPU, which has its vCPUs for good, has this one.
+    pub(crate) fn lives_on(&self, cpu: CpuId, source: Source) {
+        let number = (source.vm.index() << 8 | source.vcpu.index()) as u32;
+        if let Some(resident) = self.residents.0.get(cpu.index()) {
+            resident.store(number + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// The vCPU that was noted.
+    fn resident(&self, cpu: usize) -> Option<Source> {
+        let number = self.residents.0.get(cpu)?.load(Ordering::Relaxed);
+        let number = number.checked_sub(1)?;
+        Some(Source {
+            vm: VmId::new((number >> 8) as u8),
+            vcpu: VcpuId::new(number as u8),
+        })
     }
 
     fn choice(&self) -> Choice {
@@ -58,20 +89,30 @@ impl<B: Host> Board<B> {
     /// Records from now on what `choice` says, and answers whoever asked: where the trace is, or that there is none.
     pub(crate) fn trace(&self, choice: Choice) {
         let traces = &self.traces;
-        let Some((area, memory)) = &traces.memory else {
-            let Choice { classes, vms } = choice;
-            return self.tell(format_args!("traced {classes} {vms} 0 0"));
+        let Some((area, _)) = &traces.memory else {
+            return self.tell_trace(choice);
         };
         // Who asks holds the lock of the receiving side: there is one change at a time.
         traces.classes.store(choice.classes, Ordering::Relaxed);
         traces.vms.store(choice.vms, Ordering::Relaxed);
         traces.changes.fetch_add(1, Ordering::Release);
         area.tell(choice);
-        (0..MAX_CPUS as u8)
-            .filter(|cpu| self.inhabited >> cpu & 1 != 0)
-            .for_each(|cpu| self.machine.kick(CpuId::new(cpu)));
+        for cpu in 0..traces.tracers.len() {
+            // A kick alone could be taken for that of an interrupt which is posted at the same time, and be done by the short way.
+            if let Some(source) = traces.resident(cpu)
+                && let Some(unit) = self.vms.get(source.vm.index())
+            {
+                unit.vm.requests(source.vcpu).ask_attention();
+            }
+            self.machine.kick(CpuId::new(cpu as u8));
+        }
+        self.tell_trace(choice);
+    }
+
+    /// Says where the trace is, beside the numbers by which whoever asks knows the answer.
+    pub(crate) fn tell_trace(&self, Choice { classes, vms }: Choice) {
+        let memory = self.traces.memory().unwrap_or_default();
         let (at, bytes) = (memory.start().get(), memory.len());
-        let Choice { classes, vms } = choice;
         self.tell(format_args!("traced {classes} {vms} {at} {bytes}"));
     }
 }

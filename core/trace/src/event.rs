@@ -65,12 +65,11 @@ impl Event {
         match self {
             Self::Exit { .. } | Self::Handled(_) | Self::Spent { .. } => 0,
             Self::Interrupt(_) => class::INTERRUPTS,
-            Self::SwitchIn
-            | Self::SwitchOut
-            | Self::Decision { .. }
-            | Self::Idle
-            | Self::Spends => class::SWITCHES,
-            Self::Wake | Self::Block => class::WAKES,
+            Self::SwitchIn | Self::SwitchOut | Self::Decision { .. } => class::SWITCHES,
+            // Without these, a wake after them would be none, and what follows an exit would be the hypervisor's time.
+            Self::Idle | Self::Spends => class::SWITCHES | class::WAKES | class::EXITS,
+            Self::Wake => class::WAKES,
+            Self::Block => class::WAKES | class::SWITCHES,
             Self::Start | Self::Stop => class::LIFE,
         }
     }

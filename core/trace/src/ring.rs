@@ -279,10 +279,13 @@ impl Tracer {
         self.put(classes, Record { stamp, what, a, b });
     }
 
-    /// Notes that a guest was left, where the counter of the hypervisor's instructions had this value.
+    /// Notes that a guest was left, where the counter of the hypervisor's instructions had this value; it is read only where there is one,
+    /// as `current` says, which is [`Self::current`].
     #[inline(always)]
-    pub fn left(&self, instructions: u32) {
-        self.left.store(instructions, Ordering::Relaxed);
+    pub fn left(&self, current: u32, instructions: impl FnOnce() -> u32) {
+        if current & COUNTS != 0 {
+            self.left.store(instructions(), Ordering::Relaxed);
+        }
     }
 
     /// How far that counter, which has this value now, has come since; 0 where it does not count.
@@ -339,7 +342,10 @@ impl Tracer {
     pub fn enters(&self, source: Source, number: usize, decided: u64) -> Before {
         let (vm, vcpu) = (source.vm.index() as u8, source.vcpu.index() as u8);
         let who = u32::from(vm) << 8 | u32::from(vcpu) << 16;
-        let classes = if self.chooses(vm) { self.classes() } else { 0 };
+        let mut classes = self.classes();
+        if !self.chooses(vm) {
+            classes &= COUNTS;
+        }
         self.decided.store(decided, Ordering::Relaxed);
         self.current.store(classes, Ordering::Relaxed);
         let (entered, before) = (&self.entered, &self.who);

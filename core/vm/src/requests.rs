@@ -142,7 +142,7 @@ impl Requests {
     }
 
     /// Whether the vCPU may run may have changed, because its VM ends, is paused or is resumed.
-    pub(crate) fn ask_attention(&self) {
+    pub fn ask_attention(&self) {
         self.0.fetch_or(Self::ATTENTION, Ordering::AcqRel);
     }
 

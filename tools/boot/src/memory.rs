@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use hanok_console::attach_socket::BoardMemory;
 use hanok_system::Description;
+use rustix::fs::{MemfdFlags, memfd_create};
 
 /// The RAM of a board.
 #[derive(Debug)]
@@ -36,8 +37,9 @@ impl Memory {
 
     /// A file in memory that nobody else can open by its name.
     pub(crate) fn new(start: u64, size: u64) -> Result<Self> {
-        let file = tempfile::tempfile_in("/dev/shm").or_else(|_| tempfile::tempfile());
-        let file = file.context("no file for the board's memory")?;
+        // No folder, whose room would be less than that of the PC's memory.
+        let file = memfd_create("hanok-board", MemfdFlags::CLOEXEC);
+        let file = File::from(file.context("no file for the board's memory")?);
         file.set_len(size)
             .context("no room for the board's memory")?;
         Ok(Self { file, start, size })

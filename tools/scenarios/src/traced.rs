@@ -3,7 +3,6 @@
 mod clock;
 mod trace_cmd;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -129,7 +128,10 @@ fn recorded(root: &Path, board: &str, tells: Tells) -> Result<String> {
         "hog.dat",
     ];
     record(&words)?.ended(Code::Success)?;
-    for line in trace_cmd.report(&board.dir().join("hog.dat"))? {
+    let lines = trace_cmd.report(&board.dir().join("hog.dat"))?;
+    let had = share(&lines, "hog.0")?;
+    ensure!((had - 20.0).abs() < NEAR, "by itself it had {had} %");
+    for line in lines {
         ensure!(
             !line.event.starts_with("kvm"),
             "no exit is wanted: {line:?}"
@@ -149,52 +151,52 @@ fn recorded(root: &Path, board: &str, tells: Tells) -> Result<String> {
     Ok(format!("{count} events of {SECONDS} s in trace-cmd"))
 }
 
+/// The part of the time, in percent, that a task had between the first switch and the last one.
+fn share(lines: &[Line], task: &str) -> Result<f64> {
+    let switches = lines.iter().filter(|line| line.event == "sched_switch");
+    let switches: Vec<_> = switches.collect();
+    let mut had = 0.0;
+    for pair in switches.windows(2) {
+        let [one, next] = pair else { continue };
+        let (_, runs) = one.switch()?;
+        let (ran, _) = next.switch()?;
+        ensure!(runs == ran, "{runs} ran, and not {next:?}");
+        if ran == task {
+            had += next.at - one.at;
+        }
+    }
+    let ends = switches.first().zip(switches.last());
+    let (first, last) = ends.context("no switch")?;
+    Ok(had / (last.at - first.at) * 100.0)
+}
+
 /// Checks that what was recorded of the whole board is what it was promised.
 fn everything(lines: &[Line], tells: Tells) -> Result<()> {
     ensure!(
         lines.is_sorted_by(|one, other| one.at <= other.at),
         "time goes back"
     );
-    let (mut current, mut since) = (None, 0.0);
-    let mut had: BTreeMap<String, f64> = BTreeMap::new();
-    let mut first = None;
-    let (mut exits, mut entries) = (0, 0);
-    for line in lines {
-        match line.event.as_str() {
-            "sched_switch" => {
-                let (before, after) = line.switch()?;
-                if let Some(current) = current.replace(after) {
-                    ensure!(current == before, "{current} ran, and not {line:?}");
-                    *had.entry(before).or_default() += line.at - since;
-                }
-                first.get_or_insert(line.at);
-                since = line.at;
-            }
-            "kvm_exit" => exits += 1,
-            "kvm_entry" => entries += 1,
-            _ => {}
-        }
-    }
-    let all = since - first.context("no switch")?;
-    let share = |vm: &str| had.get(vm).map_or(0.0, |time| time / all * 100.0);
+    let share = |vm: &str| share(lines, vm);
+    let count = |event: &str| lines.iter().filter(|line| line.event == event).count();
+    let (exits, entries) = (count("kvm_exit"), count("kvm_entry"));
     // The first one's server is periodic: nobody has what it does not use of its budget, and how much that is depends on what its
     // guest's exits cost.
-    let own = share("loop.0") + share("idle");
+    let own = share("loop.0")? + share("idle")?;
     for (vm, had, wanted) in [
         ("loop.0 with idle", own, 20.0),
-        ("hog.0", share("hog.0"), 20.0),
-        ("rest.0", share("rest.0"), 60.0),
+        ("hog.0", share("hog.0")?, 20.0),
+        ("rest.0", share("rest.0")?, 60.0),
     ] {
         let near = (had - wanted).abs() < NEAR;
         ensure!(near, "{vm} had {had} % and not {wanted} %: {lines:#?}");
     }
-    ensure!(share("loop.0") > 9.0, "its task takes a tenth");
+    ensure!(share("loop.0")? > 9.0, "its task takes a tenth");
     if tells < Tells::Exits {
         return Ok(());
     }
     // Each guest that was left was entered again, or another one was.
     ensure!(
-        exits > 500 && i32::abs(exits - entries) <= 1,
+        exits > 500 && exits.abs_diff(entries) <= 1,
         "{exits} exits, {entries} entries"
     );
     if tells < Tells::Budgets {

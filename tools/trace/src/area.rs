@@ -45,6 +45,8 @@ pub struct Head {
     pub is_64_bit: bool,
     /// The names of the VMs.
     pub vms: Vec<String>,
+    /// What was recorded when this was read: classes of events, and VMs, a bit each.
+    pub chosen: [u64; 2],
 }
 
 impl Head {
@@ -90,6 +92,7 @@ impl Head {
             records: records as usize,
             frequency,
             is_64_bit: number(head::ARCHITECTURE) == hanok_abi::trace::AARCH64,
+            chosen: [number(head::CLASSES), number(head::CHOSEN)],
             vms: (0..vms).map(name).collect(),
         })
     }
@@ -102,7 +105,7 @@ impl Head {
     /// A value of the counter, in nanoseconds.
     pub fn nanoseconds(&self, stamp: u64) -> u64 {
         let nanoseconds = u128::from(stamp) * 1_000_000_000 / u128::from(self.frequency);
-        nanoseconds as u64
+        u64::try_from(nanoseconds).unwrap_or(u64::MAX)
     }
 }
 

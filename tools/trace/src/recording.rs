@@ -4,7 +4,7 @@ use crate::area::{Head, Taken};
 use crate::model::{
     Event, INTERRUPTED, Machine, NO_INTERRUPT, Place, Record, SYSTEM_ERROR, State, Task,
 };
-use hanok_abi::trace::{Kind, Record as Raw};
+use hanok_abi::trace::{Kind, Record as Raw, class};
 use std::collections::BTreeMap;
 
 /// The number of a trace's board among its machines.
@@ -82,23 +82,49 @@ impl Recording {
     /// The time in nanoseconds from the first record to the last one.
     #[must_use]
     pub fn duration(&self) -> u64 {
-        let stamps = |pick: fn(&[Raw]) -> Option<&Raw>| {
-            let rings = self.rings.iter();
-            rings.filter_map(move |ring| pick(&ring.records).map(|record| record.stamp))
+        let first = self.rings.iter().filter_map(|ring| ring.records.first());
+        let first = first.map(|record| record.stamp).min().unwrap_or_default();
+        self.head
+            .nanoseconds(self.latest())
+            .saturating_sub(self.head.nanoseconds(first))
+    }
+
+    /// The counter's value at the latest record; 0 if there is none.
+    #[must_use]
+    pub fn latest(&self) -> u64 {
+        let latest = self.rings.iter().filter_map(|ring| ring.records.last());
+        latest.map(|record| record.stamp).max().unwrap_or_default()
+    }
+
+    /// The counter's value from which on something else was recorded than these classes of these VMs, after that had been chosen: somebody
+    /// else has chosen. `None`: nobody has.
+    #[must_use]
+    pub fn disturbed(&self, choice: [u64; 2]) -> Option<u64> {
+        let other = |ring: &Ring| {
+            let chosen = ring.records.iter();
+            let chosen = chosen.filter(|raw| raw.kind() == Some(Kind::Chosen));
+            let mut own = chosen.skip_while(|raw| [raw.a, raw.b] != choice);
+            own.find(|raw| [raw.a, raw.b] != choice)
+                .map(|raw| raw.stamp)
         };
-        let first = stamps(<[Raw]>::first).min().unwrap_or_default();
-        let last = stamps(<[Raw]>::last).max().unwrap_or_default();
-        self.head.nanoseconds(last) - self.head.nanoseconds(first)
+        self.rings.iter().filter_map(other).min()
     }
 
     /// The board, on each of whose CPUs vCPUs run as tasks.
     #[must_use]
     pub fn board(&self) -> Machine {
         let mut names = BTreeMap::from([(0, "idle".to_owned())]);
-        let rings = self.rings.iter().zip(0..);
-        let cpus = rings.map(|(ring, cpu)| {
-            let mut cpu = Cpu::new(&self.head, cpu);
-            cpu.ring(ring);
+        let cpus = (0..self.rings.len() as u32).map(|cpu| Cpu::new(&self.head, cpu));
+        let mut cpus: Vec<_> = cpus.collect();
+        // A vCPU of a pool goes from one CPU to another: what is known of it is known in the order of time.
+        let mut known = BTreeMap::new();
+        for (ring, index) in self.in_order() {
+            if let (Some(cpu), Some(ring)) = (cpus.get_mut(ring), self.rings.get(ring)) {
+                cpu.step(ring, index, &mut known);
+            }
+        }
+        let cpus = cpus.into_iter().zip(&self.rings).map(|(mut cpu, ring)| {
+            cpu.finish(ring, &mut known);
             names.append(&mut cpu.names);
             // That a vCPU had work is told when it runs.
             cpu.done.sort_by_key(|record| record.at);
@@ -112,6 +138,25 @@ impl Recording {
             tasks: names,
         }
     }
+
+    /// All records by their ring and their place in it, in the order of time, and in each ring's own order.
+    fn in_order(&self) -> Vec<(usize, usize)> {
+        let rings = self.rings.iter().enumerate();
+        let mut all: Vec<_> = rings
+            .flat_map(|(ring, own)| {
+                let mut last = 0;
+                let records = own.records.iter().enumerate();
+                records.map(move |(index, raw)| {
+                    // A damaged stamp must not change the order of its ring.
+                    last = raw.stamp.max(last);
+                    (last, ring, index)
+                })
+            })
+            .collect();
+        all.sort();
+        let places = all.into_iter().map(|(_, ring, index)| (ring, index));
+        places.collect()
+    }
 }
 
 /// What is known of a vCPU.
@@ -123,6 +168,9 @@ struct Known {
     counts: Option<u64>,
 }
 
+/// What is known of all vCPUs.
+type All = BTreeMap<(u8, u8), Known>;
+
 /// One pCPU's records, from the first one on.
 struct Cpu<'a> {
     head: &'a Head,
@@ -131,8 +179,10 @@ struct Cpu<'a> {
     current: Option<(u8, u8)>,
     /// Whether who runs has no work any more.
     blocked: bool,
-    /// What is known of each vCPU from its last turn.
-    known: BTreeMap<(u8, u8), Known>,
+    /// Since when who runs has had the CPU no more, if nobody has come in its place yet.
+    out: Option<u64>,
+    /// How many of its gaps are told.
+    gaps: usize,
     /// What is recorded: classes and VMs.
     chosen: Option<[u64; 2]>,
     /// An interrupt whose handling has not ended.
@@ -148,7 +198,8 @@ impl<'a> Cpu<'a> {
             number,
             current: None,
             blocked: false,
-            known: BTreeMap::new(),
+            out: None,
+            gaps: 0,
             chosen: None,
             interrupt: None,
             names: BTreeMap::new(),
@@ -156,47 +207,74 @@ impl<'a> Cpu<'a> {
         }
     }
 
-    fn ring(&mut self, ring: &Ring) {
-        let mut gaps = ring.gaps.iter().peekable();
-        for (index, raw) in ring.records.iter().enumerate() {
-            while let Some((_, count)) = gaps.next_if(|(before, _)| *before <= index) {
-                self.gap(self.head.nanoseconds(raw.stamp), *count);
-            }
-            self.record(raw);
-        }
+    /// Takes the record at this place of its ring.
+    fn step(&mut self, ring: &Ring, index: usize, known: &mut All) {
+        let Some(raw) = ring.records.get(index) else {
+            return;
+        };
+        self.gaps_before(ring, index, raw.stamp, known);
+        self.record(raw, known);
+    }
+
+    /// Takes what comes behind the last record.
+    fn finish(&mut self, ring: &Ring, known: &mut All) {
         let last = ring.records.last().map_or(0, |raw| raw.stamp);
-        for (_, count) in gaps {
-            self.gap(self.head.nanoseconds(last), *count);
+        self.gaps_before(ring, usize::MAX, last, known);
+        self.goes_out();
+    }
+
+    fn gaps_before(&mut self, ring: &Ring, index: usize, stamp: u64, known: &mut All) {
+        while let Some((before, count)) = ring.gaps.get(self.gaps)
+            && *before <= index
+        {
+            self.gaps += 1;
+            self.gap(self.head.nanoseconds(stamp), *count, known);
         }
     }
 
     /// Records before this time were lost. What was so before them means nothing after them.
-    fn gap(&mut self, at: u64, count: u64) {
+    fn gap(&mut self, at: u64, count: u64, known: &mut All) {
+        self.goes_out();
         self.interrupt = None;
         self.blocked = false;
         // A vCPU may have had turns of which nothing is known.
-        self.known.values_mut().for_each(|known| known.left = at);
+        known.values_mut().for_each(|known| known.left = at);
         self.put(at, Event::Lost { count });
     }
 
-    fn record(&mut self, raw: &Raw) {
+    /// Whoever had the CPU has it no more, and nobody who is recorded came in its place.
+    fn goes_out(&mut self) {
+        if let Some(at) = self.out.take() {
+            self.goes_on(at, None);
+        }
+    }
+
+    fn record(&mut self, raw: &Raw, known: &mut All) {
         let Some(kind) = raw.kind() else { return };
         let at = self.head.nanoseconds(raw.stamp);
+        if !matches!(kind, Kind::SwitchIn | Kind::Idle | Kind::Spends) {
+            self.goes_out();
+        }
         if let Some(number) = self.interrupt.take() {
             let handled = true;
             self.put(at, Event::InterruptExit { number, handled });
         }
         match (kind, raw.vcpu()) {
             (Kind::SwitchIn, Some(vcpu)) => {
-                self.wakes(vcpu, raw.a);
+                if self.out.is_some_and(|out| out < at) {
+                    self.goes_out();
+                }
+                self.out = None;
+                self.wakes(vcpu, raw.a, known);
                 self.goes_on(at, Some(vcpu));
             }
-            (Kind::SwitchOut, Some(vcpu)) => self.leaves(at, vcpu, raw),
+            (Kind::SwitchOut, Some(vcpu)) => self.leaves(at, vcpu, raw, known),
             (Kind::Decision, Some(vcpu)) => self.goes_on(at, Some(vcpu)),
             (Kind::Idle | Kind::Spends, _) => {
+                self.out = None;
                 self.blocked = true;
                 if let Some(vcpu) = self.current {
-                    self.known.entry(vcpu).or_default().left = at;
+                    known.entry(vcpu).or_default().left = at;
                 }
                 self.goes_on(at, None);
             }
@@ -216,9 +294,9 @@ impl<'a> Cpu<'a> {
     }
 
     /// The vCPU, which has the CPU now, had work from the counter's value `since` on, if that is later than its last turn.
-    fn wakes(&mut self, vcpu: (u8, u8), since: u64) {
+    fn wakes(&mut self, vcpu: (u8, u8), since: u64, known: &All) {
         let since = self.head.nanoseconds(since);
-        let Some(known) = self.known.get(&vcpu) else {
+        let Some(known) = known.get(&vcpu) else {
             return;
         };
         if since > known.left {
@@ -228,12 +306,13 @@ impl<'a> Cpu<'a> {
     }
 
     /// The vCPU has the CPU no more.
-    fn leaves(&mut self, at: u64, vcpu: (u8, u8), raw: &Raw) {
+    fn leaves(&mut self, at: u64, vcpu: (u8, u8), raw: &Raw, known: &mut All) {
         let task = self.task(Some(vcpu));
         if self.current == Some(vcpu) {
             self.blocked |= raw.a == 0;
+            self.out = Some(at);
         }
-        let known = self.known.entry(vcpu).or_default();
+        let known = known.entry(vcpu).or_default();
         let before = std::mem::replace(&mut known.counts, (raw.b != u64::MAX).then_some(raw.b));
         known.left = at;
         let Some((before, now)) = before.zip(known.counts) else {
@@ -260,6 +339,13 @@ impl<'a> Cpu<'a> {
 
     fn of_vcpu(&mut self, at: u64, kind: Kind, vcpu: (u8, u8), raw: &Raw) {
         let event = match kind {
+            // Only its interrupt is of interest.
+            Kind::Interrupted if !self.records(class::EXITS) => {
+                if raw.extra() < NO_INTERRUPT {
+                    self.interrupted(at, raw.extra());
+                }
+                return;
+            }
             Kind::Exit => exit(vcpu, raw, raw.extra() >> 26),
             Kind::Interrupted => exit(vcpu, raw, INTERRUPTED),
             Kind::SystemError => exit(vcpu, raw, SYSTEM_ERROR),
@@ -280,7 +366,10 @@ impl<'a> Cpu<'a> {
             Kind::Stop => Event::Words(format!("{} has ended", self.task(Some(vcpu)).name)),
             _ => return,
         };
-        if matches!(kind, Kind::Exit | Kind::Interrupted | Kind::SystemError) {
+        if matches!(
+            kind,
+            Kind::Exit | Kind::Interrupted | Kind::SystemError | Kind::Enter
+        ) {
             // Where switches are not recorded, or none came yet, it shows who runs.
             self.goes_on(at, Some(vcpu));
         }
@@ -288,6 +377,12 @@ impl<'a> Cpu<'a> {
         if kind == Kind::Interrupted && raw.extra() < NO_INTERRUPT {
             self.interrupted(at, raw.extra());
         }
+    }
+
+    /// Whether events of this class are recorded, as far as that is known.
+    fn records(&self, class: u32) -> bool {
+        self.chosen
+            .is_none_or(|[classes, _]| classes & u64::from(class) != 0)
     }
 
     /// The CPU goes on with `next`.

@@ -6,7 +6,7 @@ use hanok_abi::trace::class;
 use hanok_hal::Backend;
 use hanok_hal::fake::Settings;
 use hanok_trace::Choice;
-use hanok_types::GicVersion;
+use hanok_types::{GicVersion, VcpuId};
 use std::vec;
 
 fn settings() -> Settings {
@@ -61,6 +61,19 @@ fn a_kick_takes_over_what_is_to_be_recorded() {
             assert_eq!(traces_exits, classes & class::EXITS != 0);
         }
     }
+}
+
+/// An interrupt that is posted at the same time makes one kick of two, which the short way would do alone.
+#[test]
+fn a_choice_is_no_interrupt_alone() {
+    let fake = board(&[vec![0]]);
+    let requests = fake.board.vms[0].vm.requests(VcpuId::new(0));
+    let _ = requests.ask_interrupts();
+    fake.board.trace(Choice {
+        classes: class::EXITS,
+        vms: 1,
+    });
+    assert_eq!(requests.take_interrupts_alone(), None);
 }
 
 #[test]

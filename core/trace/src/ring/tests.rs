@@ -269,10 +269,13 @@ fn who_was_entered_last_is_recorded_if_its_vm_is() {
     tracer.choose(choice, 1, true);
     assert_eq!(tracer.current(), 0);
     let _ = tracer.enters(source(1, 0), 70, 5);
-    assert_eq!(tracer.current(), 0);
+    assert_eq!(tracer.current() & class::ALL, 0);
+    // Also then it counts, for whoever is entered next.
+    tracer.left(tracer.current(), || 900);
+    assert_eq!(tracer.since_left(|| 950), 50);
     let _ = tracer.enters(source(2, 3), 80, 6);
     assert_eq!(tracer.current() & class::ALL, class::EXITS);
-    tracer.left(1000);
+    tracer.left(tracer.current(), || 1000);
     assert_eq!(tracer.since_left(|| 1250), 250);
     tracer.write_current((7, class::EXITS), Kind::Exit, [0x5600_0000, 0x8000, 0x84]);
     let wanted = Record {
@@ -282,4 +285,14 @@ fn who_was_entered_last_is_recorded_if_its_vm_is() {
         b: 0x84,
     };
     assert_eq!(record(&bytes(&area), 0, 1), wanted);
+}
+
+#[test]
+fn a_counter_that_is_not_there_is_not_read() {
+    let area = area(1);
+    let tracer = area.tracer(0).unwrap();
+    keeping(&tracer);
+    let _ = tracer.enters(source(2, 3), 80, 6);
+    tracer.left(tracer.current(), || panic!("it is read"));
+    assert_eq!(tracer.since_left(|| panic!("it is read")), 0);
 }

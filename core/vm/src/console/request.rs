@@ -43,6 +43,8 @@ pub enum Request {
         /// The most that it gets, in percent; 0: there is no limit.
         cap: u8,
     },
+    /// Say where the trace is.
+    TracePlace,
     /// Record other events in the trace.
     Trace {
         /// Classes of events; nothing any more: 0.
@@ -107,6 +109,7 @@ fn parse(line: &str) -> Option<Request> {
             weight: u16::try_from(times[0]).ok().filter(|weight| *weight > 0)?,
             cap: below(times[1], 100)?,
         }),
+        ("trace", 0) => Some(Request::TracePlace),
         ("trace", 2) => Some(Request::Trace {
             classes: u32::try_from(vm).ok()?,
             vms: vcpu,

@@ -137,16 +137,26 @@ fn record(root: &Path, args: &RecordArgs) -> Outcome {
         .blame(Code::Usage)?;
     let classes = args.events.iter().fold(0, |all, bit| all | bit);
     let classes = if classes == 0 { class::ALL } else { classes };
-    let mut session = Session::new(stream, [classes.into(), vms]).blame(Code::Usage)?;
-    let place = session.ask().blame(Code::Timeout)?;
+    let choice = [classes.into(), vms];
+    let mut session = Session::new(stream).blame(Code::Usage)?;
+    let place = session.place().blame(Code::Timeout)?;
     let at = place
         .with_context(|| untraced(&running.name()))
         .blame(Code::Usage)?;
     let trace = open(args, memory, at).blame(Code::Output)?;
-    // Once more, so that each core's first record is when the recording began.
-    session.ask().blame(Code::Timeout)?;
-    let recording = follow(args, trace, &mut session).blame(Code::Output)?;
-    write(args, &recording).blame(Code::Output)?;
+    let before = trace.head().chosen;
+    // Signals end the recording, and never what is done with it.
+    let stop = Arc::new(Stop::default());
+    let listener: Arc<dyn Listener> = stop.clone();
+    signals::register(Arc::downgrade(&listener));
+    // Each core's first record is when the recording began.
+    session.choose(choice).blame(Code::Timeout)?;
+    let recording = follow(args, trace, (&mut session, choice), &stop).blame(Code::Output)?;
+    if !session.has_ended() && before != choice {
+        // The recording is there, whatever becomes of this.
+        let _ = session.choose(before);
+    }
+    write(args, &recording, choice).blame(Code::Output)?;
     Ok(Code::Success)
 }
 
@@ -190,11 +200,17 @@ fn open(args: &RecordArgs, memory: &BoardMemory, at: u64) -> Result<Follower> {
 }
 
 /// Reads the rings until the recording is to end.
-fn follow(args: &RecordArgs, mut trace: Follower, session: &mut Session) -> Result<Recording> {
-    let stop = Arc::new(Stop::default());
-    let listener: Arc<dyn Listener> = stop.clone();
-    signals::register(Arc::downgrade(&listener));
+fn follow(
+    args: &RecordArgs,
+    mut trace: Follower,
+    (session, choice): (&mut Session, [u64; 2]),
+    stop: &Stop,
+) -> Result<Recording> {
     let mut recording = Recording::new(trace.head().clone());
+    recording.add(trace.take()?);
+    // What came before counts neither for the time nor for the number.
+    let earlier = recording.len();
+    let begun = recording.head.nanoseconds(recording.latest());
     let most = args
         .seconds
         .map_or(u64::MAX, |seconds| seconds.as_nanos() as u64);
@@ -203,21 +219,26 @@ fn follow(args: &RecordArgs, mut trace: Follower, session: &mut Session) -> Resu
         let last = stop.came() || session.has_ended();
         let before = recording.len();
         recording.add(trace.take()?);
-        if last || recording.duration() >= most || recording.len() >= args.most {
+        let now = recording.head.nanoseconds(recording.latest());
+        let lasts = match begun {
+            0 => recording.duration(),
+            begun => now.saturating_sub(begun),
+        };
+        if last || lasts >= most || recording.len() - earlier >= args.most {
             return Ok(recording);
         }
         if recording.len() > before {
             came = Instant::now();
         } else if args.seconds.is_some() && came.elapsed() > QUIET {
             // Nothing may come for long of what is recorded. That the board does not answer is no reason to lose the recording.
-            let _ = session.ask();
+            let _ = session.choose(choice);
             came = Instant::now();
         }
         thread::sleep(PAUSE);
     }
 }
 
-fn write(args: &RecordArgs, recording: &Recording) -> Result<()> {
+fn write(args: &RecordArgs, recording: &Recording, choice: [u64; 2]) -> Result<()> {
     let board = recording.board();
     let bytes = match args.format {
         Form::TraceDat => trace_dat::written(&board)?,
@@ -237,6 +258,11 @@ fn write(args: &RecordArgs, recording: &Recording) -> Result<()> {
             "{} records were lost, as their places were needed before they were read: fewer --events, or a \
              larger `ring` in [trace]",
             recording.lost()
+        ));
+    }
+    if recording.disturbed(choice).is_some() {
+        ui::line(format_args!(
+            "meanwhile somebody else chose what the board records: there is one choice for all, and parts are missing"
         ));
     }
     Ok(())
@@ -262,8 +288,6 @@ impl Listener for Stop {
 /// The line to a run's board.
 struct Session {
     stream: UnixStream,
-    /// What it asks to record: classes and VMs.
-    choice: [u64; 2],
     ended: Arc<AtomicBool>,
     lines: std::sync::mpsc::Receiver<String>,
 }
@@ -272,7 +296,7 @@ struct Session {
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Session {
-    fn new(mut stream: UnixStream, choice: [u64; 2]) -> Result<Self> {
+    fn new(mut stream: UnixStream) -> Result<Self> {
         stream.write_all(STAY.as_bytes())?;
         let mut from = stream.try_clone()?;
         let ended = Arc::new(AtomicBool::new(false));
@@ -296,7 +320,6 @@ impl Session {
         });
         Ok(Self {
             stream,
-            choice,
             ended,
             lines,
         })
@@ -306,11 +329,19 @@ impl Session {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Lets the board record what was chosen. The answer is where its trace is, if it has one.
-    fn ask(&mut self) -> Result<Option<u64>> {
+    /// Where the board's trace is, if it has one.
+    fn place(&mut self) -> Result<Option<u64>> {
+        self.ask("trace\n", [0, 0])
+    }
+
+    /// Lets the board record these classes of events of these VMs.
+    fn choose(&mut self, [classes, vms]: [u64; 2]) -> Result<Option<u64>> {
+        self.ask(&format!("trace {classes} {vms}\n"), [classes, vms])
+    }
+
+    /// Asks the board. The answer, which begins with `own`, is where its trace is, if it has one.
+    fn ask(&mut self, line: &str, [classes, vms]: [u64; 2]) -> Result<Option<u64>> {
         const TO_REPORT: [u8; 2] = [0x10, 0x3d];
-        let [classes, vms] = self.choice;
-        let line = format!("trace {classes} {vms}\n");
         self.stream
             .write_all(&[&TO_REPORT, line.as_bytes()].concat())?;
         let until = Instant::now() + PATIENCE;

@@ -9,6 +9,7 @@ fn head() -> Head {
         records: 1024,
         frequency: 1_000_000_000,
         is_64_bit: true,
+        chosen: [0, 0],
         vms: vec!["linux".to_owned(), "rtos".to_owned()],
     }
 }
@@ -158,7 +159,94 @@ fn who_leaves_its_guest_was_running_even_if_no_switch_was_recorded() {
         "8 interrupt 33",
         "9 end of 33",
         "9 records classes 0x1f of VMs 0x1",
+        "11 rtos.0 Ready -> vm9.9",
         "11 entry after 0",
     ];
     assert_eq!(lines(&machine), wanted);
+}
+
+/// The machine of several rings.
+fn boards(rings: Vec<Vec<Raw>>) -> Machine {
+    let head = Head {
+        rings: rings.len(),
+        ..head()
+    };
+    let mut recording = Recording::new(head);
+    let taken = rings.into_iter();
+    recording.add(taken.map(|records| Taken { records, lost: 0 }).collect());
+    recording.board()
+}
+
+#[test]
+fn where_one_vm_is_recorded_the_others_time_is_not_its_own() {
+    let machine = board(vec![
+        raw(10, Kind::SwitchIn, RTOS, [0, 0, 0]),
+        raw(20, Kind::SwitchOut, RTOS, [0, 1, 0]),
+        // Meanwhile there is another one, which nobody wants to see.
+        raw(50, Kind::SwitchIn, RTOS, [0, 15, 0]),
+        raw(50, Kind::Decision, RTOS, [0, 100, 0]),
+        raw(60, Kind::SwitchOut, RTOS, [0, 0, 0]),
+    ]);
+    let wanted = [
+        "10 idle Ready -> rtos.0",
+        "20 rtos.0 Ready -> idle",
+        "50 idle Ready -> rtos.0",
+        "60 rtos.0 Waiting -> idle",
+    ];
+    assert_eq!(lines(&machine), wanted);
+}
+
+#[test]
+fn what_a_turn_tells_is_told_once_on_whichever_cpu_it_was() {
+    let out = |stamp, throttled: u64| raw(stamp, Kind::SwitchOut, RTOS, [0, 1, throttled << 32]);
+    let machine = boards(vec![
+        vec![out(10, 10), out(30, 12)],
+        vec![out(20, 11), out(40, 13)],
+    ]);
+    let told = |cpu: usize| {
+        let throttled = machine.cpus[cpu]
+            .iter()
+            .filter_map(|record| match record.event {
+                Event::Throttled { count, .. } => Some((record.at, count)),
+                _ => None,
+            });
+        throttled.collect::<Vec<_>>()
+    };
+    assert_eq!((told(0), told(1)), (vec![(30, 1)], vec![(20, 1), (40, 1)]));
+}
+
+#[test]
+fn interrupts_alone_are_no_exits() {
+    let machine = board(vec![
+        raw(1, Kind::Chosen, NOBODY, [0, class::INTERRUPTS.into(), 1]),
+        raw(5, Kind::Interrupted, RTOS, [27, 0x8000, 0]),
+        raw(9, Kind::Interrupted, RTOS, [1023, 0x8000, 0]),
+    ]);
+    let wanted = [
+        "1 records classes 0x8 of VMs 0x1",
+        "5 interrupt 27",
+        "9 end of 27",
+    ];
+    assert_eq!(lines(&machine), wanted);
+}
+
+#[test]
+fn another_s_choice_is_noticed() {
+    let chosen = |stamp, classes, vms| raw(stamp, Kind::Chosen, NOBODY, [0, classes, vms]);
+    let recording = |records| {
+        let mut recording = Recording::new(head());
+        recording.add(vec![Taken { records, lost: 0 }]);
+        recording
+    };
+    // What was before one's own choice does not matter, and one may choose the same again.
+    let own = recording(vec![chosen(1, 9, 9), chosen(2, 5, 7), chosen(3, 5, 7)]);
+    assert_eq!(own.disturbed([5, 7]), None);
+    assert_eq!((own.duration(), own.latest()), (2, 3));
+    let other = recording(vec![chosen(2, 5, 7), chosen(3, 5, 6), chosen(4, 5, 7)]);
+    assert_eq!(other.disturbed([5, 7]), Some(3));
+    // Damaged stamps are no panic.
+    assert_eq!(
+        recording(vec![chosen(9, 0, 0), chosen(2, 0, 0)]).duration(),
+        0
+    );
 }

@@ -94,12 +94,18 @@ pub(crate) fn hanok(root: &Path, dir: &Path) -> Result<Command> {
 impl Running {
     /// Starts a run of the system with this description, by instructions.
     pub(crate) fn start(root: &Path, text: &str) -> Result<Self> {
+        Self::start_with(root, text, &[])
+    }
+
+    /// The same, with more words for `hanok run`.
+    pub(crate) fn start_with(root: &Path, text: &str, words: &[&str]) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let description = dir.path().join("small.toml");
         fs::write(&description, text)?;
         let output = File::create(dir.path().join("output"))?;
         let run = hanok(root, dir.path())?
             .args(["run", "--icount"])
+            .args(words)
             .arg(&description)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)

@@ -77,6 +77,22 @@ impl FakeBoard {
             pool: &[],
             software: false,
             channel: true,
+            traced: false,
+        };
+        Self::with_machine(FakeBackend::new(settings), &plan)
+    }
+
+    /// As [`Self::new`], with a trace, which records nothing yet. (A model checker has no room for one on each board.)
+    pub fn with_trace(settings: Settings, vms: &[Vec<u8>], version: GicVersion) -> Self {
+        let plan = Plan {
+            settings,
+            vms,
+            version,
+            promises: &[],
+            pool: &[],
+            software: false,
+            channel: false,
+            traced: true,
         };
         Self::with_machine(FakeBackend::new(settings), &plan)
     }
@@ -109,6 +125,7 @@ impl FakeBoard {
             pool,
             software: false,
             channel: false,
+            traced: false,
         };
         Self::with_machine(FakeBackend::new(settings), &plan)
     }
@@ -125,6 +142,7 @@ impl FakeBoard<SoftwareLists> {
             pool: &[],
             software: true,
             channel: false,
+            traced: false,
         };
         let lists = (0..settings.cpus).map(|_| SoftwareLists::new(plan.version));
         Self::with_machine(FakeBackend::with_lists(settings, lists.collect()), &plan)
@@ -211,6 +229,8 @@ struct Plan<'a> {
     software: bool,
     /// Whether all VMs are on a channel, by their index.
     channel: bool,
+    /// Whether the board has a trace.
+    traced: bool,
 }
 
 /// The promise to the vCPU of a VM on a CPU.
@@ -448,6 +468,10 @@ fn board<L: FakeLists + GuestInterface>(
             .chain(plan.pool)
             .fold(0, |all, cpu| all | 1 << cpu),
         accounts: Box::leak((0..plan.settings.cpus).map(|_| CpuAccount::new()).collect()),
-        traces: traces(plan.settings.cpus),
+        traces: if plan.traced {
+            traces(plan.settings.cpus)
+        } else {
+            Traces::default()
+        },
     }
 }

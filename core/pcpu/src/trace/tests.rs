@@ -20,7 +20,7 @@ fn settings() -> Settings {
 }
 
 fn board(vms: &[vec::Vec<u8>]) -> FakeBoard {
-    let mut fake = FakeBoard::new(settings(), vms, GicVersion::V2);
+    let mut fake = FakeBoard::with_trace(settings(), vms, GicVersion::V2);
     begin_all(fake.board);
     fake.pcpus[0].schedule();
     fake

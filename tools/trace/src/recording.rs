@@ -252,7 +252,9 @@ impl<'a> Cpu<'a> {
     fn record(&mut self, raw: &Raw, known: &mut All) {
         let Some(kind) = raw.kind() else { return };
         let at = self.head.nanoseconds(raw.stamp);
-        if !matches!(kind, Kind::SwitchIn | Kind::Idle | Kind::Spends) {
+        // Whoever comes at once is recorded with the same stamp.
+        let follows = matches!(kind, Kind::SwitchIn | Kind::Idle | Kind::Spends);
+        if !follows || self.out.is_some_and(|out| out < at) {
             self.goes_out();
         }
         if let Some(number) = self.interrupt.take() {
@@ -261,9 +263,6 @@ impl<'a> Cpu<'a> {
         }
         match (kind, raw.vcpu()) {
             (Kind::SwitchIn, Some(vcpu)) => {
-                if self.out.is_some_and(|out| out < at) {
-                    self.goes_out();
-                }
                 self.out = None;
                 self.wakes(vcpu, raw.a, known);
                 self.goes_on(at, Some(vcpu));

@@ -186,12 +186,18 @@ fn where_one_vm_is_recorded_the_others_time_is_not_its_own() {
         raw(50, Kind::SwitchIn, RTOS, [0, 15, 0]),
         raw(50, Kind::Decision, RTOS, [0, 100, 0]),
         raw(60, Kind::SwitchOut, RTOS, [0, 0, 0]),
+        raw(90, Kind::Idle, NOBODY, [0, 0, 0]),
+        raw(95, Kind::SwitchIn, RTOS, [0, 92, 0]),
+        raw(99, Kind::SwitchOut, RTOS, [0, 0, 0]),
     ]);
     let wanted = [
         "10 idle Ready -> rtos.0",
         "20 rtos.0 Ready -> idle",
         "50 idle Ready -> rtos.0",
         "60 rtos.0 Waiting -> idle",
+        "92 rtos.0 wakes",
+        "95 idle Ready -> rtos.0",
+        "99 rtos.0 Waiting -> idle",
     ];
     assert_eq!(lines(&machine), wanted);
 }

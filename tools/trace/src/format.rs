@@ -109,6 +109,9 @@ const ENTRY: Format = Format {
     ],
     print: r#""vcpu %u at 0x%lx, %u instructions", REC->vcpu_id, REC->rip, REC->instructions"#,
 };
+/// The `isa` of an exit. Viewers have names for exits of x86 CPUs alone, 1 and 2, which an event without this field would get; with
+/// another number they show `info1`, the syndrome, and `info2`, the address or the argument.
+pub const NO_X86: u32 = 64;
 const EXIT: Format = Format {
     system: "kvm",
     name: "kvm_exit",
@@ -117,10 +120,11 @@ const EXIT: Format = Format {
         Field::new("unsigned int exit_reason", 4),
         Field::new("unsigned long guest_rip", 8),
         Field::new("unsigned int vcpu_id", 4),
-        Field::new("unsigned int syndrome", 4),
-        Field::new("unsigned long about", 8),
+        Field::new("unsigned int isa", 4),
+        Field::new("unsigned long info1", 8),
+        Field::new("unsigned long info2", 8),
     ],
-    print: r#""vcpu %u at 0x%lx: class 0x%x, syndrome 0x%x, 0x%lx", REC->vcpu_id, REC->guest_rip, REC->exit_reason, REC->syndrome, REC->about"#,
+    print: r#""vcpu %u at 0x%lx: class 0x%x, syndrome 0x%lx, 0x%lx", REC->vcpu_id, REC->guest_rip, REC->exit_reason, REC->info1, REC->info2"#,
 };
 const WORDS: Format = Format {
     system: "hanok",
@@ -271,7 +275,8 @@ pub fn encoded(record: &Record) -> Vec<u8> {
             bytes.put(&reason.to_le_bytes());
             bytes.put(&address.to_le_bytes());
             bytes.put(&vcpu.to_le_bytes());
-            bytes.put(&syndrome.to_le_bytes());
+            bytes.put(&NO_X86.to_le_bytes());
+            bytes.put(&u64::from(*syndrome).to_le_bytes());
             bytes.put(&about.to_le_bytes());
         }
         Event::Throttled { task, count } | Event::Late { task, count } => {

@@ -85,7 +85,8 @@ impl TraceCmd {
         let mut command = Command::new(&self.loader);
         command.arg("--library-path").arg(libraries);
         command.arg(self.tree.join("usr/bin/trace-cmd"));
-        command.args(["report", "-t", "-i"]).arg(file);
+        // By the file alone, whatever plugins the PC has.
+        command.args(["report", "-N", "-t", "-i"]).arg(file);
         let text = process::text(&mut command)?;
         let lines = text.lines().filter(|line| !line.starts_with("cpus="));
         lines.map(Line::of).collect()

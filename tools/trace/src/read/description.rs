@@ -88,11 +88,6 @@ impl Description {
         (!description.name.is_empty()).then_some(description)
     }
 
-    /// Whether it has such a field.
-    pub fn has(&self, name: &str) -> bool {
-        self.field(name).is_some()
-    }
-
     fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }

@@ -1,7 +1,7 @@
 //! From the bytes of an event to what happened.
 
 use super::description::Description;
-use crate::format::IN_INTERRUPT;
+use crate::format::{IN_INTERRUPT, NO_X86};
 use crate::model::{Event, INTERRUPTED, NO_INTERRUPT, Record, SYSTEM_ERROR, State, Task};
 
 /// An event's bytes and what says how to read them.
@@ -37,7 +37,10 @@ impl Encoded<'_> {
             | ("irq", "irq_handler_entry" | "irq_handler_exit")
             | ("hanok", "words" | "throttled" | "late" | "lost") => true,
             // Other CPUs than ARM's have other reasons.
-            ("kvm", "kvm_entry" | "kvm_exit") => !self.description.has("isa"),
+            ("kvm", "kvm_entry" | "kvm_exit") => {
+                let isa = self.number("isa");
+                isa.is_none_or(|isa| isa == u64::from(NO_X86))
+            }
             _ => false,
         }
     }
@@ -100,14 +103,14 @@ impl Encoded<'_> {
             Some(0) => (INTERRUPTED, NO_INTERRUPT),
             Some(1) => (SYSTEM_ERROR, 0),
             Some(_) => (class, class << 26),
-            None => (class, self.or_zero("syndrome") as u32),
+            None => (class, self.or_zero("info1") as u32),
         };
         Some(Event::Exit {
             vcpu: self.or_zero("vcpu_id") as u32,
             address: self.either("guest_rip", "vcpu_pc")?,
             reason,
             syndrome,
-            about: self.or_zero("about"),
+            about: self.or_zero("info2"),
         })
     }
 

@@ -24,6 +24,10 @@ pub const STEPS: &[TestStep] = &[
         run: |root| Tally::told(recorded(root, "qemu-virt-arm", Tells::Exits)),
     },
     TestStep {
+        name: "trace-black-box",
+        run: |root| Tally::told(black_box(root)),
+    },
+    TestStep {
         name: "trace-clock",
         run: |root| Tally::told(clock::compared(root)),
     },
@@ -149,6 +153,32 @@ fn recorded(root: &Path, board: &str, tells: Tells) -> Result<String> {
     refusals(&record, board.dir())?;
     board.stop()?;
     Ok(format!("{count} events of {SECONDS} s in trace-cmd"))
+}
+
+/// A hypervisor that panics leaves what it recorded last.
+fn black_box(root: &Path) -> Result<String> {
+    let dir = tempfile::tempdir()?;
+    let text = DESCRIPTION.replace("record = []", "record = [\"life\", \"exits\"]");
+    let description = dir.path().join("small.toml");
+    fs::write(&description, format!("board = \"qemu-virt\"\n{text}"))?;
+    let mut command = hanok(root, dir.path())?;
+    command.args([
+        "run",
+        "--icount",
+        "--append",
+        "hanok.selftest=panic-running",
+    ]);
+    let errors = Said::of(command.arg(&description))?.failed(Code::Panicked)?;
+    let (_, last) = errors
+        .split_once("hanok: what came last (")
+        .with_context(|| errors.clone())?;
+    ensure_has(last, ".0 is started")?;
+    let (_, file) = last.split_once("hanok trace report ").context("no file")?;
+    let (file, _) = file.split_once("):").context("no file")?;
+    let lines = TraceCmd::find()?.report(Path::new(file))?;
+    let started = |line: &Line| line.words.contains(".0 is started");
+    ensure!(lines.iter().any(started), "{lines:?}");
+    Ok(format!("{} events before the panic", lines.len()))
 }
 
 /// The part of the time, in percent, that a task had between the first switch and the last one.

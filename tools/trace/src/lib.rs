@@ -14,6 +14,7 @@
 
 pub mod area;
 mod format;
+pub mod lines;
 pub mod model;
 mod page;
 pub mod perfetto;

@@ -96,6 +96,21 @@ impl Recording {
         latest.map(|record| record.stamp).max().unwrap_or_default()
     }
 
+    /// Drops what is more than so many nanoseconds before the latest record.
+    pub fn keep_last(&mut self, nanoseconds: u64) {
+        let latest = self.head.nanoseconds(self.latest());
+        let from = latest.saturating_sub(nanoseconds);
+        for ring in &mut self.rings {
+            let old = |raw: &&Raw| self.head.nanoseconds(raw.stamp) < from;
+            let dropped = ring.records.iter().take_while(old).count();
+            ring.records.drain(..dropped);
+            ring.gaps.retain(|(before, _)| *before > dropped);
+            ring.gaps
+                .iter_mut()
+                .for_each(|(before, _)| *before -= dropped);
+        }
+    }
+
     /// The counter's value from which on something else was recorded than these classes of these VMs, after that had been chosen: somebody
     /// else has chosen. `None`: nobody has.
     #[must_use]

@@ -7,6 +7,7 @@
 
 mod budgets;
 mod causes;
+pub(crate) use causes::Cause;
 mod figures;
 mod sections;
 mod text;

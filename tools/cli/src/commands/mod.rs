@@ -1,6 +1,7 @@
 //! The shorter subcommands.
 
 pub mod attach;
+mod black_box;
 pub mod check;
 pub mod previrt;
 pub mod run;

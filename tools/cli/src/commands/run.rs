@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use hanok_system::{Architecture, Description};
 
+use super::black_box::BlackBox;
 use super::find;
 use crate::args::RunArgs;
 use hanok_artifacts::Store;
@@ -63,11 +64,16 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
     }
     announce(root, args, &ready, variant);
     let mut extras = extras(root, args, &ready, (cores, kept.memory.as_ref()));
-    extras.hears = kept.variables.as_ref().map(Kept::hears);
+    let black_box = BlackBox::default();
+    extras.hears = Some(black_box.hears(kept.variables.as_ref().map(Kept::hears)));
     let request = request(args, ready, steps).blame(Code::Output)?;
     let report = run::run_with(request, extras)?;
     if let (Some(variables), Some(memory)) = (&kept.variables, &kept.memory) {
         variables.write(memory).blame(Code::Output)?;
+    }
+    // It is about an end that is bad enough: that it cannot be told is no other one.
+    if let Err(why) = black_box.tell(root, kept.memory.as_ref(), report.code) {
+        ui::last_word(format!("hanok: what came last cannot be told: {why:#}"));
     }
     let name = match report.code {
         Code::Success => "hanok:".to_owned(),

@@ -256,3 +256,27 @@ fn another_s_choice_is_noticed() {
         0
     );
 }
+
+#[test]
+fn the_end_of_a_recording_is_kept() {
+    let mut recording = Recording::new(head());
+    let records = [10, 20, 30, 40].map(|stamp| raw(stamp, Kind::Wake, RTOS, [0; 3]));
+    for (part, lost) in [
+        (&records[..1], 0),
+        (&records[1..2], 5),
+        (&records[2..3], 7),
+        (&records[3..], 9),
+    ] {
+        let records = part.to_vec();
+        recording.add(vec![Taken { records, lost }]);
+    }
+    // What was lost before what is kept is dropped with the rest.
+    recording.keep_last(15);
+    assert_eq!((recording.len(), recording.duration()), (2, 10));
+    assert_eq!(
+        (recording.lost(), recording.rings[0].gaps.clone()),
+        (9, vec![(1, 9)])
+    );
+    recording.keep_last(1_000);
+    assert_eq!(recording.len(), 2);
+}

@@ -45,7 +45,7 @@ const FREQUENCY: f64 = 62_500_000.0;
 /// So far may the clocks be apart, in nanoseconds.
 const APART: f64 = 1000.0;
 /// So many pairs a core has at least in the time that is recorded.
-const PAIRS: usize = 100;
+const PAIRS: usize = 30;
 
 /// The clock of one core's guest beside the hypervisor's.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ fn of_board(
     let cpu = cpu.map(|cpu| ["--qemu-arg=-cpu".to_owned(), format!("--qemu-arg={cpu}")]);
     let words: Vec<_> = cpu.iter().flatten().map(String::as_str).collect();
     let running = Running::start_with(root, &text, &words)?;
-    let words = ["--events", "exits", "--seconds", "0.1", "-o", "clock.dat"];
+    let words = ["--events", "exits", "--seconds", "0.03", "-o", "clock.dat"];
     let file = running.dir().join("clock.dat");
     running.awaits("pairs of both guests", || {
         let recorded = running.says(&["trace", "record"], &words)?;

@@ -27,16 +27,18 @@ pub const STEPS: &[TestStep] = &[
         name: "trace-black-box",
         run: |root| Tally::told(black_box(root)),
     },
+];
+/// The steps that are slow.
+pub const SLOW_STEPS: &[TestStep] = &[
+    TestStep {
+        name: "trace-record-pl1",
+        run: |root| Tally::told(recorded(root, "qemu-virt-arm-pl1", Tells::Switches)),
+    },
     TestStep {
         name: "trace-clock",
         run: |root| Tally::told(clock::compared(root)),
     },
 ];
-/// The steps that are slow.
-pub const SLOW_STEPS: &[TestStep] = &[TestStep {
-    name: "trace-record-pl1",
-    run: |root| Tally::told(recorded(root, "qemu-virt-arm-pl1", Tells::Switches)),
-}];
 
 /// What a backend tells in its trace, each with those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

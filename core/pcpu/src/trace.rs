@@ -1,6 +1,6 @@
 //! What the board traces, and how that changes while it runs.
 //!
-//! A choice is the whole board's. Whoever changes it kicks each pCPU that has vCPUs, and each pCPU takes it over at that kick: an
+//! A choice is the whole board's. Whoever changes it kicks each pCPU, and each takes it over at that kick: an
 //! event tests a field of its pCPU's own, and pays nothing for the question whether the choice has changed.
 
 use crate::{Board, Host, Local, Vcpu};
@@ -21,11 +21,11 @@ pub struct Traces {
     vms: AtomicU64,
     /// Counts changes, from 1 on if there is a trace.
     changes: AtomicU32,
-    /// The first vCPU of each pCPU, [`resident`]; 0: none.
+    /// A vCPU of each pCPU, as [`Traces::lives_on`] notes it; 0: none.
     residents: Residents,
 }
 
-/// A pCPU's first vCPU.
+/// For each pCPU one of its vCPUs: the only one, where it has one alone.
 #[derive(Debug)]
 struct Residents([AtomicU32; MAX_CPUS]);
 

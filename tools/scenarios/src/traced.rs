@@ -11,6 +11,7 @@ use hanok_base::exit::Code;
 
 use crate::running::{Running, Said, hanok};
 use crate::step::{Tally, TestStep};
+use crate::top::DESCRIPTION;
 use trace_cmd::{Line, TraceCmd};
 
 /// The steps.
@@ -48,50 +49,14 @@ enum Tells {
     Budgets,
 }
 
-/// One core: a task that takes a tenth of it, where twice that is promised; a VM that uses up its budget of a fifth; and one that has the rest.
-const DESCRIPTION: &str = r#"cores = 1
-memory = "1G"
-
-[trace]
-ring = "1M"
-record = []
-
-[schedule]
-enforce = true
-
-[[vm]]
-name = "loop"
-kernel = "guest:rtos"
-memory = "32M"
-cmdline = "rtos.tasks=control:5000:500 rtos.seconds=0 rtos.expect=none"
-cpus = [0]
-
-[vm.schedule]
-period = "1ms"
-budget = "200us"
-task = [{ name = "control", period = "5ms", execution = "500us" }]
-
-[[vm]]
-name = "hog"
-kernel = "guest:rtos"
-memory = "32M"
-cmdline = "rtos.tasks=hog:1000000:3000000 rtos.seconds=0"
-cpus = [0]
-
-[vm.schedule]
-period = "5ms"
-budget = "1ms"
-
-[[vm]]
-name = "rest"
-kernel = "guest:rtos"
-memory = "32M"
-cmdline = "rtos.tasks=rest:1000000:3000000 rtos.seconds=0"
-cpus = [0]
-
-[vm.share]
-weight = 256
-"#;
+/// The system of `hanok top`'s tests on this board, of which these classes are recorded at first: a task that takes a tenth of the one core,
+/// where twice that is promised; a VM that uses up its budget of a fifth; and one that has the rest.
+fn description(board: &str, record: &str) -> String {
+    let trace = format!("[trace]\nring = \"1M\"\nrecord = {record}\n\n[schedule]");
+    DESCRIPTION
+        .replace("\"qemu-virt\"", &format!("\"{board}\""))
+        .replacen("[schedule]", &trace, 1)
+}
 
 /// From when on all guests are busy, in seconds of the board's time.
 const BUSY: f64 = 4.0;
@@ -102,7 +67,7 @@ const NEAR: f64 = 1.5;
 
 fn recorded(root: &Path, board: &str, tells: Tells) -> Result<String> {
     let trace_cmd = TraceCmd::find()?;
-    let board = Running::start(root, &format!("board = \"{board}\"\n{DESCRIPTION}"))?;
+    let board = Running::start(root, &description(board, "[]"))?;
     let record = |words: &[&str]| board.says(&["trace", "record"], words);
     board.awaits("a recording", || {
         Ok(record(&["--seconds", "0.01", "-o", "first.dat"])?.is(Code::Success))
@@ -160,9 +125,8 @@ fn recorded(root: &Path, board: &str, tells: Tells) -> Result<String> {
 /// A hypervisor that panics leaves what it recorded last.
 fn black_box(root: &Path) -> Result<String> {
     let dir = tempfile::tempdir()?;
-    let text = DESCRIPTION.replace("record = []", "record = [\"life\", \"exits\"]");
-    let description = dir.path().join("small.toml");
-    fs::write(&description, format!("board = \"qemu-virt\"\n{text}"))?;
+    let file = dir.path().join("small.toml");
+    fs::write(&file, description("qemu-virt", "[\"life\", \"exits\"]"))?;
     let mut command = hanok(root, dir.path())?;
     command.args([
         "run",
@@ -170,7 +134,7 @@ fn black_box(root: &Path) -> Result<String> {
         "--append",
         "hanok.selftest=panic-running",
     ]);
-    let errors = Said::of(command.arg(&description))?.failed(Code::Panicked)?;
+    let errors = Said::of(command.arg(&file))?.failed(Code::Panicked)?;
     let (_, last) = errors
         .split_once("hanok: what came last (")
         .with_context(|| errors.clone())?;
